@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace agent_test {
 
 using qm::testing::wait_until;
 using ::testing::ElementsAre;
@@ -193,5 +193,5 @@ TEST_F(AgentTest, StopsWithinTwoSeconds) {
   EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(2));
 }
 
-}  // namespace
+}  // namespace agent_test
 }  // namespace qm::agent

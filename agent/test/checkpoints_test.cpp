@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace checkpoints_test {
 
 using qm::testing::wait_until;
 using testing::FakeRanks;
@@ -184,5 +184,5 @@ TEST_F(CheckpointsTest, OrderUnderWayIsNotStartedTwiceAndStopDoesNotWaitForIt) {
   EXPECT_EQ(facts.size(), 0U);
 }
 
-}  // namespace
+}  // namespace checkpoints_test
 }  // namespace qm::agent

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace claims_test {
 
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
@@ -79,5 +79,5 @@ TEST(Claims, AStrangerMayBeWhoIsServed) {
   EXPECT_EQ(found.claim->uid, "s2");
 }
 
-}  // namespace
+}  // namespace claims_test
 }  // namespace qm::agent

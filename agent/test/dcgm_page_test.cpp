@@ -12,7 +12,7 @@
 #include <sstream>
 
 namespace qm::agent {
-namespace {
+namespace dcgm_page_test {
 
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -328,5 +328,5 @@ TEST(DcgmPage, ShapesWithoutAPatternAreStillRead) {
   }
 }
 
-}  // namespace
+}  // namespace dcgm_page_test
 }  // namespace qm::agent

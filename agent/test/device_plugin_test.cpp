@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace device_plugin_test {
 
 using qm::testing::wait_until;
 using ::testing::ElementsAre;
@@ -225,5 +225,5 @@ TEST_F(DevicePluginTest, StartsBeforeTheKubeletAndKnowsWhatPodsHaveAlready) {
   EXPECT_EQ(kubelet.give("team/b", kGpu, 1).visible, "GPU-2");
 }
 
-}  // namespace
+}  // namespace device_plugin_test
 }  // namespace qm::agent

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace facts_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -155,5 +155,5 @@ TEST_F(NoticeTest, FullQueueMeansLater) {
   EXPECT_EQ(other.look(now), Look::kError);
 }
 
-}  // namespace
+}  // namespace facts_test
 }  // namespace qm::agent

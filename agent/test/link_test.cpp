@@ -9,7 +9,7 @@
 #include <chrono>
 
 namespace qm::agent {
-namespace {
+namespace link_test {
 
 using qm::testing::free_port;
 using qm::testing::wait_until;
@@ -135,5 +135,5 @@ TEST_F(LinkTest, StopsWithinTwoSecondsWhateverThePeerDoes) {
   EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(2));
 }
 
-}  // namespace
+}  // namespace link_test
 }  // namespace qm::agent

@@ -12,7 +12,7 @@
 #include <fstream>
 
 namespace qm::agent {
-namespace {
+namespace machine_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -335,5 +335,5 @@ TEST(Machine, IsToldAsSignsOfItsNode) {
   for (const auto& file : wanted_kubelet_files()) expect_node_signs(file);
 }
 
-}  // namespace
+}  // namespace machine_test
 }  // namespace qm::agent

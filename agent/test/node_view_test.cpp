@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace node_view_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -138,5 +138,5 @@ TEST_F(NodeViewTest, RefusedFactsAreOfferedAgain) {
   EXPECT_THAT(xids, SizeIs(1));
 }
 
-}  // namespace
+}  // namespace node_view_test
 }  // namespace qm::agent

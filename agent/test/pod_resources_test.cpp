@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace pod_resources_test {
 
 using qm::testing::wait_until;
 using ::testing::ElementsAre;
@@ -247,5 +247,5 @@ TEST(Nvml, AMachineWithoutADriverSaysSo) {
   EXPECT_THAT(other.error().message, ::testing::HasSubstr("lacks a function"));
 }
 
-}  // namespace
+}  // namespace pod_resources_test
 }  // namespace qm::agent

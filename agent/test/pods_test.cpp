@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace qm::agent {
-namespace {
+namespace pods_test {
 
 using ::testing::IsEmpty;
 using testing::pod_of;
@@ -86,5 +86,5 @@ TEST(PodsTest, WaitsForTheFirstList) {
   EXPECT_FALSE(pods.wait_synced(std::chrono::seconds(20))) << "closed: nobody waits any more";
 }
 
-}  // namespace
+}  // namespace pods_test
 }  // namespace qm::agent

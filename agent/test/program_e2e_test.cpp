@@ -10,7 +10,7 @@
 #include <signal.h>
 
 namespace qm::agent {
-namespace {
+namespace program_e2e_test {
 
 namespace pb = quartermaster::v1;
 
@@ -139,5 +139,5 @@ TEST_F(ProgramTest, BadSettingsAreNamed) {
   EXPECT_THAT(qm::testing::read_file(dir.path() + "/qm-agent.log"), HasSubstr("no node is named"));
 }
 
-}  // namespace
+}  // namespace program_e2e_test
 }  // namespace qm::agent

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::agent {
-namespace {
+namespace sharing_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -107,5 +107,5 @@ TEST(SharingTest, WhatCannotBeIsRefusedByItsField) {
               HasSubstr("which of its configurations"));
 }
 
-}  // namespace
+}  // namespace sharing_test
 }  // namespace qm::agent

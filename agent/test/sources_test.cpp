@@ -10,7 +10,7 @@
 #include <atomic>
 
 namespace qm::agent {
-namespace {
+namespace sources_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -156,5 +156,5 @@ TEST_F(SettingsTest, BadOnesAreNamed) {
   }
 }
 
-}  // namespace
+}  // namespace sources_test
 }  // namespace qm::agent

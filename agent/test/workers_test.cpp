@@ -7,7 +7,7 @@
 #include <atomic>
 
 namespace qm::agent {
-namespace {
+namespace workers_test {
 
 using qm::testing::wait_until;
 using std::chrono::seconds;
@@ -123,5 +123,5 @@ TEST(WorkersTest, StopDropsWhatWaits) {
   EXPECT_LE(ran, 10);
 }
 
-}  // namespace
+}  // namespace workers_test
 }  // namespace qm::agent

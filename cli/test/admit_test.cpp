@@ -12,7 +12,7 @@
 #include <sstream>
 
 namespace qm::cli {
-namespace {
+namespace admit_test {
 
 struct Ran {
   int code = 0;
@@ -152,5 +152,5 @@ TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
   }
 }
 
-}  // namespace
+}  // namespace admit_test
 }  // namespace qm::cli

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cli {
-namespace {
+namespace change_test {
 
 using ::testing::Test;
 
@@ -209,5 +209,5 @@ TEST_F(Changes, ABadFileIsRefusedWithItsLine) {
   EXPECT_NE(ran.err.find("remedy:"), std::string::npos) << ran.err;
 }
 
-}  // namespace
+}  // namespace change_test
 }  // namespace qm::cli

@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace qm::cli {
-namespace {
+namespace events_test {
 
 using testing::wait_until;
 
@@ -66,5 +66,5 @@ TEST(Stop, EndsACallThatWaits) {
   EXPECT_NE(stream.err.str().find("interrupted"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace events_test
 }  // namespace qm::cli

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm::cli {
-namespace {
+namespace format_test {
 
 TEST(TableText, ColumnsAlignAndNothingTrails) {
   Table table({{"NAME"}, {"GPUS", true}, {"REASON"}});
@@ -78,5 +78,5 @@ RC_GTEST_PROP(YamlProp, AnyStringReadsBack, ()) {
   RC_ASSERT(read_back(Json::object({{"k" + text, 1}})) == Json::object({{"k" + text, 1}}));
 }
 
-}  // namespace
+}  // namespace format_test
 }  // namespace qm::cli

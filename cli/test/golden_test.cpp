@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cli {
-namespace {
+namespace golden_test {
 
 struct Case {
   const char* file;
@@ -60,5 +60,5 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-}  // namespace
+}  // namespace golden_test
 }  // namespace qm::cli

@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace qm::cli {
-namespace {
+namespace input_test {
 
 void expect_usage(const std::vector<std::string>& args, const std::string& says) {
   // The endpoints file does not exist: a wrong command line is noticed before it is looked for.
@@ -266,5 +266,5 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   EXPECT_EQ(alone.out.find("no nodes meet"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace input_test
 }  // namespace qm::cli

@@ -8,7 +8,7 @@
 #include <fstream>
 
 namespace qm::cli {
-namespace {
+namespace layouts_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -99,5 +99,5 @@ TEST(Recommend, ATableThatCannotBeReadIsRefused) {
               HasSubstr("recommends nothing for non-production"));
 }
 
-}  // namespace
+}  // namespace layouts_test
 }  // namespace qm::cli

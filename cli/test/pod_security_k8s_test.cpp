@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 namespace qm::cli {
-namespace {
+namespace pod_security_k8s_test {
 
 using admission::webhook::pod_security_findings;
 using admission::webhook::pod_security_of;
@@ -103,5 +103,5 @@ TEST_P(PodSecurityServer, SaysTheSameOfThreeChangesAtOnce) {
 INSTANTIATE_TEST_SUITE_P(Levels, PodSecurityServer, ::testing::Values("baseline", "restricted"),
                          [](const auto& level) { return std::string(level.param); });
 
-}  // namespace
+}  // namespace pod_security_k8s_test
 }  // namespace qm::cli

@@ -14,7 +14,7 @@
 #include <sstream>
 
 namespace qm::cli {
-namespace {
+namespace pod_security_test {
 
 using admission::webhook::pod_security_findings;
 using admission::webhook::PodSecurity;
@@ -98,5 +98,5 @@ TEST(PodSecurity, TheReferenceTrainingPodsLackItInTheirNamespace) {  // S-380
   }
 }
 
-}  // namespace
+}  // namespace pod_security_test
 }  // namespace qm::cli

@@ -12,7 +12,7 @@
 #include <sstream>
 
 namespace qm::cli {
-namespace {
+namespace preflight_test {
 
 Json node(const std::string& name, const Json& labels, const char* gpus = "8") {
   return Json::object({{"metadata", Json::object({{"name", name}, {"labels", labels}})},
@@ -284,5 +284,5 @@ TEST(Preflight, NcclResultsComeFromAFileOrAPipe) {
   EXPECT_NE(out.str().find("bus bandwidth 310.0 GB/s"), std::string::npos) << out.str();
 }
 
-}  // namespace
+}  // namespace preflight_test
 }  // namespace qm::cli

@@ -8,7 +8,7 @@
 #include <map>
 
 namespace qm::cli {
-namespace {
+namespace reference_objects_test {
 
 class ReferenceObjects : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
@@ -101,5 +101,5 @@ TEST(Presets, CreateTheObjectsOfEitherTeamStructure) {
                 {"ClusterQueue", 2}, {"LocalQueue", 2}, {"Namespace", 2}, {"NodePool", 2}, {"ResourceFlavor", 2}}));
 }
 
-}  // namespace
+}  // namespace reference_objects_test
 }  // namespace qm::cli

@@ -7,7 +7,7 @@
 #include <limits>
 
 namespace qm::cli {
-namespace {
+namespace words_test {
 
 namespace pb = quartermaster::v1;
 
@@ -66,5 +66,5 @@ TEST(Words, EnumWordsGoThereAndBack) {
             "77");  // a newer service may say more than we know
 }
 
-}  // namespace
+}  // namespace words_test
 }  // namespace qm::cli

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::fleet {
-namespace {
+namespace aws_test {
 
 using std::chrono::hours;
 using std::chrono::seconds;
@@ -393,5 +393,5 @@ TEST_F(AwsApiTest, ALongPollIsAnsweredByAMessageAndNotByAGoneReader) {
   EXPECT_TRUE(waiting->ended);
 }
 
-}  // namespace
+}  // namespace aws_test
 }  // namespace qm::fleet

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::fleet {
-namespace {
+namespace cluster_test {
 
 class Kubelet : public ::testing::Test {
  protected:
@@ -400,5 +400,5 @@ TEST_F(Kubelet, SummaryCountsWhatComputes) {
   EXPECT_EQ(rig.cluster.summary()["gpus_allocated"].integer(), 8);
 }
 
-}  // namespace
+}  // namespace cluster_test
 }  // namespace qm::fleet

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::fleet {
-namespace {
+namespace gang_clock_test {
 
 Instant at(std::int64_t s) { return from_micros(s * 1'000'000); }
 
@@ -64,5 +64,5 @@ TEST(GangClock, ForgottenGangIsUnknown) {
   EXPECT_EQ(clock.running("job/1"), 0u);
 }
 
-}  // namespace
+}  // namespace gang_clock_test
 }  // namespace qm::fleet

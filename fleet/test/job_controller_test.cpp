@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::fleet {
-namespace {
+namespace job_controller_test {
 
 struct Jobs : ::testing::Test {
   Json job(const std::string& name = "j") { return rig.get("jobs", "team-a", name); }
@@ -137,5 +137,5 @@ TEST_F(Jobs, FollowsParallelismAndRemovesItselfAfterItsTtl) {
   EXPECT_EQ(rig.history("job_delete").size(), 1u);
 }
 
-}  // namespace
+}  // namespace job_controller_test
 }  // namespace qm::fleet

@@ -11,7 +11,7 @@
 #include <thread>
 
 namespace qm::fleet {
-namespace {
+namespace kube_api_test {
 
 http::Response call(const std::function<http::Answer(const http::Request&)>& api, const std::string& method,
                     const std::string& target, const std::string& body = {}, const char* type = "application/json") {
@@ -285,5 +285,5 @@ TEST(Bound, ThirteenHundredNodesAndTenThousandPodsFitOneGibibyte) {
   EXPECT_EQ(rig.fleet.node.state()["pods"]["Succeeded"].integer(), 10'000);
 }
 
-}  // namespace
+}  // namespace kube_api_test
 }  // namespace qm::fleet

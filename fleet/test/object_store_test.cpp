@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::fleet {
-namespace {
+namespace object_store_test {
 
 Json config(const std::string& name, const std::string& value = "1") {
   return Json::object({{"metadata", Json::object({{"name", name}})}, {"data", Json::object({{"k", value}})}});
@@ -305,5 +305,5 @@ TEST_F(Store, EvictionAsksTheBudget) {
   EXPECT_EQ(store.evict("team-a", "none", Json::object()).error().code, 404);
 }
 
-}  // namespace
+}  // namespace object_store_test
 }  // namespace qm::fleet

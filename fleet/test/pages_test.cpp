@@ -11,7 +11,7 @@
 #include <sstream>
 
 namespace qm::fleet {
-namespace {
+namespace pages_test {
 
 struct Sample {
   std::string name, value;
@@ -263,5 +263,5 @@ TEST_F(Metadata, TheNoticeStandsStillOnceGiven) {
   EXPECT_EQ(get("meta-data/spot/instance-action", session).status, 503) << "the machine is gone";
 }
 
-}  // namespace
+}  // namespace pages_test
 }  // namespace qm::fleet

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 namespace qm::fleet {
-namespace {
+namespace program_e2e_test {
 
 const std::string kProgram = std::string(QM_BIN_DIR) + "/qm-fleet";
 
@@ -72,5 +72,5 @@ TEST(Program, SaysWhatIsWrongWithItsFlags) {
   refused({"--factor", "-1"}, "--factor");
 }
 
-}  // namespace
+}  // namespace program_e2e_test
 }  // namespace qm::fleet

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 namespace qm::fleet {
-namespace {
+namespace world_test {
 
 std::unique_ptr<World> make_world(World::Options options = {}) {
   return std::make_unique<World>(std::move(options), PriceTable::built_in(),
@@ -222,5 +222,5 @@ TEST(NodesFile, MakesATypeOfEachShape) {
   EXPECT_EQ(uniform_nodes(2, "none", Market::kSpot, prices).error().field, "shape");
 }
 
-}  // namespace
+}  // namespace world_test
 }  // namespace qm::fleet

@@ -3,7 +3,7 @@
 #include "adoption.hpp"
 
 namespace qm::adoption {
-namespace {
+namespace admission_alone_kube_test {
 
 using kube::resources::kJobs;
 using kube::resources::kPods;
@@ -366,5 +366,5 @@ TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesN
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
 }
 
-}  // namespace
+}  // namespace admission_alone_kube_test
 }  // namespace qm::adoption

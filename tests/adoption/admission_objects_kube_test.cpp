@@ -2,7 +2,7 @@
 #include "adoption.hpp"
 
 namespace qm::adoption {
-namespace {
+namespace admission_objects_kube_test {
 
 using kube::resources::kJobs;
 
@@ -152,5 +152,5 @@ TEST_F(AdmissionObjects, ALimitRangeSaysWhatAJobIsCountedAs) {
   EXPECT_TRUE(comes([&] { return !suspended("much"); })) << admission->log();
 }
 
-}  // namespace
+}  // namespace admission_objects_kube_test
 }  // namespace qm::adoption

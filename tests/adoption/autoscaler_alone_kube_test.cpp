@@ -7,7 +7,7 @@
 #include <map>
 
 namespace qm::adoption {
-namespace {
+namespace autoscaler_alone_kube_test {
 
 using kube::resources::kNodeClaims;
 using kube::resources::kNodePools;
@@ -307,5 +307,5 @@ TEST_F(AutoscalerAlone, ANodePoolThatCannotBeReadStaysAsItWasAndItsOwnerIsTold) 
   })) << autoscaler->log();
 }
 
-}  // namespace
+}  // namespace autoscaler_alone_kube_test
 }  // namespace qm::adoption

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 namespace qm::adoption {
-namespace {
+namespace cost_alone_kube_test {
 
 using kube::resources::kPods;
 using namespace std::chrono_literals;
@@ -139,5 +139,5 @@ TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSai
   EXPECT_TRUE(comes([&] { return burn() > 1.5 * before; })) << before << " " << burn();
 }
 
-}  // namespace
+}  // namespace cost_alone_kube_test
 }  // namespace qm::adoption

@@ -7,7 +7,7 @@
 #include <set>
 
 namespace qm::adoption {
-namespace {
+namespace placement_alone_kube_test {
 
 using kube::resources::kPods;
 using namespace std::chrono_literals;
@@ -191,5 +191,5 @@ TEST_F(PlacementAlone, ANamespaceThatAnotherBindsIsNotTouched) {
   EXPECT_TRUE(comes([&] { return !node_of("theirs").empty(); })) << placement->log();
 }
 
-}  // namespace
+}  // namespace placement_alone_kube_test
 }  // namespace qm::adoption

@@ -11,7 +11,7 @@
 #include <set>
 
 namespace qm::adoption {
-namespace {
+namespace placement_layouts_kube_test {
 
 namespace pb = quartermaster::v1;
 using kube::resources::kNodes;
@@ -292,5 +292,5 @@ TEST_F(PlacementLayouts, InItsWindowABusyNodeIsDrainedCutAndUncordoned) {
             (std::map<std::string, std::string>{{"nvidia.com/mig-1g.10gb", "7"}}));
 }
 
-}  // namespace
+}  // namespace placement_layouts_kube_test
 }  // namespace qm::adoption

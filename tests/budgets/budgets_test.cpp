@@ -15,7 +15,7 @@
 #include <algorithm>
 
 namespace qm {
-namespace {
+namespace budgets_test {
 
 namespace pb = quartermaster::v1;
 using std::chrono::hours;
@@ -374,5 +374,5 @@ TEST(Budgets, MoreIsAdmittedAtOnceWhenTheAmountIsRaised) {
   EXPECT_EQ(town.look().admitted, (std::vector<std::string>{"a", "b"}));
 }
 
-}  // namespace
+}  // namespace budgets_test
 }  // namespace qm

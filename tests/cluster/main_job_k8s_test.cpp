@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 namespace qm {
-namespace {
+namespace main_job_k8s_test {
 
 using namespace std::chrono_literals;
 
@@ -96,5 +96,5 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
   std::printf("%s", output.substr(output.find("\nJobs ") == std::string::npos ? 0 : output.find("\nJobs ")).c_str());
 }
 
-}  // namespace
+}  // namespace main_job_k8s_test
 }  // namespace qm

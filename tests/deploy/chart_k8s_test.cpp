@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 namespace qm::deploy {
-namespace {
+namespace chart_k8s_test {
 
 constexpr const char* kValueSets[] = {"trial", "production", "admission-only", "cost-only", "full"};
 const kube::Resource kPods{"", "v1", "pods", true};
@@ -195,9 +195,9 @@ TEST_F(Chart, DashboardsAndAlertsComeWhereTheyAreWanted) {
 }
 
 TEST_F(Chart, TheKubeletsSocketsAreMountedOnlyWhereTheyAreAskedFor) {
-  for (const auto& [more, mounts] : {std::pair("agent.enabled=true", 0), std::pair("agent.podResources=true", 1),
-                                     std::pair("agent.devicePlugin.enabled=true", 2),
-                                     std::pair("agent.nodeFacts=true", 1)}) {
+  for (const auto& [more, mounts] :
+       {std::pair("agent.enabled=true", 0), std::pair("agent.podResources=true", 1),
+        std::pair("agent.devicePlugin.enabled=true", 2), std::pair("agent.nodeFacts=true", 1)}) {
     for (const auto& [name, pod] : pods_of(rendered("trial", {"--set", more}))) {
       if (name != "qm-quartermaster-agent") continue;
       const auto& volumes = pod["spec"]["volumes"].items();
@@ -595,5 +595,5 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
              "app.kubernetes.io/component notin (crds)"});
 }
 
-}  // namespace
+}  // namespace chart_k8s_test
 }  // namespace qm::deploy

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace qm::deploy {
-namespace {
+namespace files_test {
 
 std::vector<Json> alerts() {
   std::vector<Json> out;
@@ -105,5 +105,5 @@ TEST(Pages, InstallationNamesEveryPort) {
   EXPECT_EQ(values[0].document.content["agent"]["httpPort"].integer(), 7290);
 }
 
-}  // namespace
+}  // namespace files_test
 }  // namespace qm::deploy

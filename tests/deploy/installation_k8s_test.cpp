@@ -11,7 +11,7 @@
 namespace qm::deploy {
 namespace {
 
-constexpr const char* kServices[] = {"admission", "placement", "autoscaler", "telemetry", "cost"};
+constexpr const char* kServiceNames[] = {"admission", "placement", "autoscaler", "telemetry", "cost"};
 const kube::Resource kSecrets{"", "v1", "secrets", true};
 
 Status done(const Ran& ran, const std::string& what) {
@@ -99,7 +99,7 @@ Installation* Installation::shared(std::string* why_not) {
       why = Kubelet::why_not();
     }
     if (why.empty() && testing::Postgres::shared(&why) == nullptr && why.empty()) why = "no PostgreSQL";
-    for (const char* service : kServices) {
+    for (const char* service : kServiceNames) {
       const auto program = fmt::format("{}/qm-{}", QM_BIN_DIR, service);
       if (why.empty() && !std::filesystem::exists(program)) why = program + " is not built";
     }
@@ -254,7 +254,7 @@ std::vector<std::string> Installation::bound(const std::string& job) {
 std::string Installation::told() {
   std::string out;
   if (kubelet_ == nullptr) return out;
-  for (const char* service : kServices) {
+  for (const char* service : kServiceNames) {
     const auto log = kubelet_->logs(service);
     out += log.size() > 6000 ? log.substr(log.size() - 6000) : log;
   }
@@ -362,7 +362,7 @@ Status Installation::world() {
 
 std::string Installation::values() const {
   std::string services;
-  for (const char* service : kServices) {
+  for (const char* service : kServiceNames) {
     services += fmt::format("  {}:\n    nodeSelector: {{quartermaster.dev/processes: \"true\"}}\n", service);
     if (std::string(service) == "admission") services += "    settings: {webhook-scheduler: quartermaster}\n";
     if (std::string(service) == "autoscaler")

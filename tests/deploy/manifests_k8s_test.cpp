@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 namespace qm::deploy {
-namespace {
+namespace manifests_k8s_test {
 
 struct Refused {
   const char *file, *answer, *why;
@@ -307,5 +307,5 @@ TEST_F(Manifests, OurOwnKindsAreHeldToTheirRules) {
   }
 }
 
-}  // namespace
+}  // namespace manifests_k8s_test
 }  // namespace qm::deploy

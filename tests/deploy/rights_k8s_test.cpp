@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 namespace qm::deploy {
-namespace {
+namespace rights_k8s_test {
 
 class Rights : public ::testing::Test {
  protected:
@@ -164,5 +164,5 @@ TEST_F(Rights, AdmissionHasEnoughForItsWebhooksToo) {
   expect_nothing_forbidden("admission");
 }
 
-}  // namespace
+}  // namespace rights_k8s_test
 }  // namespace qm::deploy

@@ -3,7 +3,7 @@
 #include "installation.hpp"
 
 namespace qm::deploy {
-namespace {
+namespace story_k8s_test {
 
 using namespace std::chrono_literals;
 constexpr auto kPatience = 90s;
@@ -82,5 +82,5 @@ TEST_F(Operator, StrangersAreDenied) {
   EXPECT_NE(denied.output.find("stranger"), std::string::npos) << denied.output;
 }
 
-}  // namespace
+}  // namespace story_k8s_test
 }  // namespace qm::deploy

@@ -9,7 +9,7 @@
 #include <thread>
 
 namespace qm::deploy {
-namespace {
+namespace upgrade_k8s_test {
 
 using namespace std::chrono_literals;
 constexpr auto kPatience = 110s;
@@ -129,5 +129,5 @@ TEST_F(Rolling, AKilledLeaderIsReplacedWithinSeconds) {
   }
 }
 
-}  // namespace
+}  // namespace upgrade_k8s_test
 }  // namespace qm::deploy

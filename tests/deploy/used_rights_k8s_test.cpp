@@ -6,7 +6,7 @@
 #include <fstream>
 
 namespace qm::deploy {
-namespace {
+namespace used_rights_k8s_test {
 
 using namespace std::chrono_literals;
 constexpr auto kPatience = 60s;
@@ -297,5 +297,5 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   EXPECT_TRUE(compare(given, calls).missing.contains("placement: list nodes"));
 }
 
-}  // namespace
+}  // namespace used_rights_k8s_test
 }  // namespace qm::deploy

@@ -13,7 +13,7 @@
 #include <set>
 
 namespace qm::e2e {
-namespace {
+namespace dashboards_e2e_test {
 
 namespace fs = std::filesystem;
 
@@ -224,5 +224,5 @@ TEST(DashboardFiles, AreOfGrafanasPublishedTypes) {
   EXPECT_NE(refused.code, 0) << "a key that no dashboard has was taken";
 }
 
-}  // namespace
+}  // namespace dashboards_e2e_test
 }  // namespace qm::e2e

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 namespace qm::e2e {
-namespace {
+namespace order_e2e_test {
 
 using namespace std::chrono_literals;
 
@@ -90,5 +90,5 @@ TEST(Order, AStartIsSaidOnKafkaAndKeptInPostgresInItsOrder) {
   EXPECT_EQ(kept->str(0, 0), "Queued QuotaReserved Admitted Bound Finished");
 }
 
-}  // namespace
+}  // namespace order_e2e_test
 }  // namespace qm::e2e

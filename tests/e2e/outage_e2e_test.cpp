@@ -8,7 +8,7 @@
 #include <csignal>
 
 namespace qm::e2e {
-namespace {
+namespace outage_e2e_test {
 
 using namespace std::chrono_literals;
 
@@ -295,5 +295,5 @@ TEST_F(Outage, WithoutPostgresNothingIsReadyAndNothingIsLost) {
   expect_balanced_books();
 }
 
-}  // namespace
+}  // namespace outage_e2e_test
 }  // namespace qm::e2e

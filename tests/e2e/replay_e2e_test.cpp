@@ -8,7 +8,7 @@
 #include <filesystem>
 
 namespace qm::e2e {
-namespace {
+namespace replay_e2e_test {
 
 constexpr double kMostMib = 150;
 
@@ -80,5 +80,5 @@ TEST(Replay, TwentyFiveRandomKillsLoseNothingAndDoubleNothing) {
   EXPECT_EQ(r.report["kills"].integer(), 25);
 }
 
-}  // namespace
+}  // namespace replay_e2e_test
 }  // namespace qm::e2e

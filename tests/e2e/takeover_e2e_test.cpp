@@ -18,7 +18,7 @@
 #include <thread>
 
 namespace qm::e2e {
-namespace {
+namespace takeover_e2e_test {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -279,5 +279,5 @@ TEST_F(Takeover, LeadersThatStandStillForHalfAMinuteComeBackAsStandbys) {
   expect_each_job_once();
 }
 
-}  // namespace
+}  // namespace takeover_e2e_test
 }  // namespace qm::e2e

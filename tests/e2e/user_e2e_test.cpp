@@ -17,7 +17,7 @@
 #include <thread>
 
 namespace qm::e2e {
-namespace {
+namespace user_e2e_test {
 
 using namespace std::chrono_literals;
 
@@ -348,5 +348,5 @@ TEST_F(NewUser, AClientMadeFromTheProtosInPythonSubmitsWatchesAndAsks) {
   EXPECT_EQ(suite().count("job_finish", "from-python"), 1);
 }
 
-}  // namespace
+}  // namespace user_e2e_test
 }  // namespace qm::e2e

@@ -17,7 +17,7 @@
 #include <set>
 
 namespace qm {
-namespace {
+namespace elastic_test {
 
 namespace pb = quartermaster::v1;
 namespace state = quartermaster::admission;
@@ -401,5 +401,5 @@ TEST(ElasticGang, APlacementThatStartsAgainGoesOnAlike) {
   live(town, true);
 }
 
-}  // namespace
+}  // namespace elastic_test
 }  // namespace qm

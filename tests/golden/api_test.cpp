@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace api_test {
 
 namespace pb = quartermaster::v1;
 using google::protobuf::Descriptor;
@@ -194,4 +194,4 @@ TEST(Golden, ADifferenceNamesItsLine) {
   EXPECT_FALSE(qm::testing::matches_golden(dir.path() + "/none.txt", "one\n"));
 }
 
-}  // namespace
+}  // namespace api_test

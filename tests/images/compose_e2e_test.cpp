@@ -6,7 +6,7 @@
 #include <csignal>
 
 namespace qm::images {
-namespace {
+namespace compose_e2e_test {
 
 using namespace std::chrono_literals;
 
@@ -149,5 +149,5 @@ TEST(Compose, JobsRunCostAndSurviveAKill) {
   EXPECT_EQ(sh(fmt::format("podman volume ls -q --filter name={}_", kProject)).output, "");
 }
 
-}  // namespace
+}  // namespace compose_e2e_test
 }  // namespace qm::images

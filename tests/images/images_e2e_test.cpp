@@ -5,7 +5,7 @@
 #include <set>
 
 namespace qm::images {
-namespace {
+namespace images_e2e_test {
 
 class Images : public ::testing::TestWithParam<std::string> {
  protected:
@@ -68,5 +68,5 @@ INSTANTIATE_TEST_SUITE_P(EachTarget, Images, ::testing::ValuesIn(targets()), [](
   return name;
 });
 
-}  // namespace
+}  // namespace images_e2e_test
 }  // namespace qm::images

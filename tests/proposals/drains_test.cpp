@@ -11,7 +11,7 @@
 #include <map>
 
 namespace qm {
-namespace {
+namespace drains_test {
 
 namespace pb = quartermaster::v1;
 using placement::relayout::Phase;
@@ -255,5 +255,5 @@ TEST(Drains, WhicheverDiesOnTheWay) {
   }
 }
 
-}  // namespace
+}  // namespace drains_test
 }  // namespace qm

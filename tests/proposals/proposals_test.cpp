@@ -11,7 +11,7 @@
 #include <map>
 
 namespace qm {
-namespace {
+namespace proposals_test {
 
 namespace pb = quartermaster::v1;
 using std::chrono::seconds;
@@ -363,5 +363,5 @@ TEST(Movers, WhicheverDiesOnTheWay) {
   }
 }
 
-}  // namespace
+}  // namespace proposals_test
 }  // namespace qm

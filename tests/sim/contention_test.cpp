@@ -12,7 +12,7 @@
 #include <cmath>
 
 namespace qm::sim {
-namespace {
+namespace contention_test {
 
 namespace pb = quartermaster::v1;
 using std::chrono::hours;
@@ -257,5 +257,5 @@ TEST(Contention, BatchInAPoolOfItsOwnMakesNoInferenceWait) {
   EXPECT_GT(shared.longest, std::chrono::minutes(10)) << "or there was no contention to be kept from";
 }
 
-}  // namespace
+}  // namespace contention_test
 }  // namespace qm::sim

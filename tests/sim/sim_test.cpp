@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 namespace qm::sim {
-namespace {
+namespace sim_test {
 
 std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -158,5 +158,5 @@ TEST_F(Simulation, NothingIsFoundWhereNothingIsPlanted) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) EXPECT_EQ(verdict(seed, Bug::kNone), "") << "seed " << seed;
 }
 
-}  // namespace
+}  // namespace sim_test
 }  // namespace qm::sim

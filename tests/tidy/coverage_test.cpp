@@ -12,7 +12,7 @@
 #include <set>
 
 namespace qm::tidy {
-namespace {
+namespace coverage_test {
 
 constexpr std::size_t kRequirements = 498;
 
@@ -267,5 +267,5 @@ TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
   }
 }
 
-}  // namespace
+}  // namespace coverage_test
 }  // namespace qm::tidy

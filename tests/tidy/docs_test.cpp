@@ -6,7 +6,7 @@
 #include <algorithm>
 
 namespace qm::tidy {
-namespace {
+namespace docs_test {
 
 /// The verbs that ./qm takes: "  name) ..." inside its case over $verb.
 std::set<std::string> verbs() {
@@ -75,5 +75,5 @@ TEST(Documents, EveryTopicHasItsRow) {
   for (const auto& topic : topics) EXPECT_TRUE(written.contains(topic)) << topic << " is not in docs/topics.md";
 }
 
-}  // namespace
+}  // namespace docs_test
 }  // namespace qm::tidy

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 namespace qm::tidy {
-namespace {
+namespace lifecycle_test {
 
 // | id | state | message | what happens | timeout | lost, late, doubled | test |
 struct Row {
@@ -118,5 +118,5 @@ TEST(Lifecycle, EachMessageHasARow) {
   }
 }
 
-}  // namespace
+}  // namespace lifecycle_test
 }  // namespace qm::tidy

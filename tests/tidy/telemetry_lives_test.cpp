@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::telemetry {
-namespace {
+namespace telemetry_lives_test {
 
 const NodeName kNode("n1"), kOther("n2");
 const AttemptId kAttempt{WorkloadUid("w"), 1};
@@ -127,5 +127,5 @@ TEST_F(Orders, EndTenMinutesPastTheirDeadline) {
   EXPECT_TRUE(step({ack("o", kOther)}).acks.empty()) << "late";
 }
 
-}  // namespace
+}  // namespace telemetry_lives_test
 }  // namespace qm::telemetry

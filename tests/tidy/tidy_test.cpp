@@ -6,7 +6,7 @@
 #include <algorithm>
 
 namespace qm::tidy {
-namespace {
+namespace tidy_test {
 
 const Rule& rule(const std::string& name) {
   const auto it = std::ranges::find(rules(), name, &Rule::name);
@@ -159,5 +159,5 @@ TEST(Tidy, ArrowsHaveNoCircle) {
   }
 }
 
-}  // namespace
+}  // namespace tidy_test
 }  // namespace qm::tidy

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::checker {
-namespace {
+namespace checker_test {
 
 constexpr const char* kPrices =
     "instance_type,gpus,on_demand_usd_hour,spot_usd_hour\n"
@@ -133,5 +133,5 @@ TEST(Checker, NamesTheLineThatItCannotRead) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace checker_test
 }  // namespace qm::checker

@@ -10,7 +10,7 @@
 #include <random>
 
 namespace qm::philly {
-namespace {
+namespace replay_test {
 
 using trace::Job;
 
@@ -117,5 +117,5 @@ TEST(Philly, WaitsAreShorter) {
   if (const auto shared = qm::testing::shared_dir()) expect_shorter_waits(*shared + "/traces", 0.8);
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace qm::philly

@@ -9,7 +9,7 @@
 #include <map>
 
 namespace qm::trace {
-namespace {
+namespace trace_test {
 
 TEST(Trace, ReadsColumnsByNameAndSorts) {
   const auto jobs = read_csv("vc,num_gpus,x,duration_s,submit_s\r\nb,2,?,30,50\na,1,?,10,5\n", "t.csv");
@@ -196,5 +196,5 @@ TEST(Trace, PicksBusyHoursWithGangsFromTheRealTrace) {
   EXPECT_GT(w.running_gpus(), 300);
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace qm::trace

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::witness {
-namespace {
+namespace witness_test {
 
 using std::chrono::seconds;
 
@@ -203,5 +203,5 @@ TEST(Pace, IsTakenOverAllTheMiddleAndTheBestTenSeconds) {
   EXPECT_EQ(pace_of({}).n, 0);
 }
 
-}  // namespace
+}  // namespace witness_test
 }  // namespace qm::witness

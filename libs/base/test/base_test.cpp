@@ -11,7 +11,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm {
-namespace {
+namespace base_test {
 
 Result<int> half(int n) {
   if (n % 2 != 0) return fail(Error{Code::kInvalid, fmt::format("{} is odd", n), "n", "give an even number"});
@@ -184,5 +184,5 @@ TEST(Log, TakesTheTraceIdOutOfATraceparent) {
   EXPECT_EQ(log::trace_id("something else"), "something else");
 }
 
-}  // namespace
+}  // namespace base_test
 }  // namespace qm

@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm {
-namespace {
+namespace json_test {
 
 Json parsed(std::string_view text) {
   auto value = Json::parse(text);
@@ -75,5 +75,5 @@ RC_GTEST_PROP(JsonProp, ReadsWhatItWrites,
   RC_ASSERT(Json::parse(once)->dump() == once);
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace qm

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace qm {
-namespace {
+namespace lookup_test {
 
 TEST(Lookup, FindsWhatWasPutThereAndShowsItInOrderOfKeys) {
   Lookup<int, std::string> lookup;
@@ -26,5 +26,5 @@ TEST(Lookup, FindsWhatWasPutThereAndShowsItInOrderOfKeys) {
   EXPECT_EQ(count, 99);
 }
 
-}  // namespace
+}  // namespace lookup_test
 }  // namespace qm

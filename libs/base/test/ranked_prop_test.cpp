@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace qm {
-namespace {
+namespace ranked_prop_test {
 
 template <class T>
 std::vector<T> values_of(const Ranked<T>& set) {
@@ -76,5 +76,5 @@ TEST(Ranked, EqualIsWhatHoldsTheSame) {
   EXPECT_NE(up, down);
 }
 
-}  // namespace
+}  // namespace ranked_prop_test
 }  // namespace qm

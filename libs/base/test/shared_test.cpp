@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace qm {
-namespace {
+namespace shared_test {
 
 using Text = Shared<std::string>;
 
@@ -93,5 +93,5 @@ TEST(Rare, IsLikeAnOptional) {
   EXPECT_FALSE(one.has_value());
 }
 
-}  // namespace
+}  // namespace shared_test
 }  // namespace qm

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 namespace qm {
-namespace {
+namespace unpacked_test {
 
 TEST(ReadUnpacked, TakesBothForms) {
   const auto dir = std::filesystem::temp_directory_path() / fmt::format("qm-unpacked-{}", ::getpid());
@@ -37,5 +37,5 @@ TEST(ReadUnpacked, SaysWhatToDoAboutAFileThatIsNotThere) {
   EXPECT_EQ(none.error().remedy, "name a file");
 }
 
-}  // namespace
+}  // namespace unpacked_test
 }  // namespace qm

@@ -11,7 +11,7 @@
 #include <sstream>
 
 namespace qm::bus {
-namespace {
+namespace security_test {
 
 TEST(KafkaSecurity, ShortNamesTurnTlsOn) {
   KafkaSettings settings{{"tls_ca", "/ca"}, {"tls_cert", "/crt"}, {"tls_key", "/key"}};
@@ -113,5 +113,5 @@ TEST(KafkaSecurity, TheListsGiveEachServiceItsTopicsAndNoOthers) {
   EXPECT_EQ(given, page);
 }
 
-}  // namespace
+}  // namespace security_test
 }  // namespace qm::bus

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::catalog {
-namespace {
+namespace catalog_test {
 
 TEST(Catalog, KnowsTheEightGpuMachines) {
   const Type* p5 = find("p5.48xlarge");
@@ -36,5 +36,5 @@ TEST(Catalog, EveryRowIsUsable) {
   }
 }
 
-}  // namespace
+}  // namespace catalog_test
 }  // namespace qm::catalog

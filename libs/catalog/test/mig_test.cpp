@@ -7,7 +7,7 @@
 #include <map>
 
 namespace qm::catalog::mig {
-namespace {
+namespace mig_test {
 
 const Model& model(std::string_view product) {
   const Model* found = model_of(product);
@@ -105,5 +105,5 @@ TEST(MigNames, TheSmallestThatHasWhatIsNeeded) {
   EXPECT_EQ(name("B200-180GB", 0, 1), "none") << "its SM counts are not known";
 }
 
-}  // namespace
+}  // namespace mig_test
 }  // namespace qm::catalog::mig

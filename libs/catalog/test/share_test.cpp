@@ -9,7 +9,7 @@
 #include <map>
 
 namespace qm::catalog {
-namespace {
+namespace share_test {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr const char* kH100 = "NVIDIA-H100-80GB-HBM3";
@@ -147,5 +147,5 @@ TEST(NeedGpus, AreThoseThatThePodIsFor) {
   EXPECT_TRUE(gpus_for({{"nvidia.com/mig.capable", "false"}}, {}).uncut);
 }
 
-}  // namespace
+}  // namespace share_test
 }  // namespace qm::catalog

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace qm {
-namespace {
+namespace clock_test {
 
 using namespace std::chrono_literals;
 const Instant kStart = from_micros(1'700'000'000'000'000);
@@ -211,5 +211,5 @@ TEST(ScaledClockDeathTest, NegativeFactorIsABrokenLaw) {
   EXPECT_DEATH((*writer)->set_factor(-1), "clock factor -1");
 }
 
-}  // namespace
+}  // namespace clock_test
 }  // namespace qm

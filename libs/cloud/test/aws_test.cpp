@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 namespace qm::cloud {
-namespace {
+namespace aws_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -245,5 +245,5 @@ TEST(Aws, ReceivingWaitsLongerThanOtherCalls) {
   EXPECT_TRUE(aws.receive_messages("q", 1, 0)->empty());
 }
 
-}  // namespace
+}  // namespace aws_test
 }  // namespace qm::cloud

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cloud {
-namespace {
+namespace imds_test {
 
 MetadataOptions options_of(Scripted& service) {
   MetadataOptions out;
@@ -110,5 +110,5 @@ TEST(Imds, AnEndpointThatIsNoUrlIsInvalid) {
   EXPECT_EQ(imds.get("p").error().code, Code::kInvalid);
 }
 
-}  // namespace
+}  // namespace imds_test
 }  // namespace qm::cloud

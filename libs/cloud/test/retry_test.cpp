@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cloud {
-namespace {
+namespace retry_test {
 
 using std::chrono::milliseconds;
 
@@ -255,5 +255,5 @@ TEST(Failure, HttpDates) {
   EXPECT_FALSE(parse_http_date("Sat, 21 Nov 2026 09:14:29 GMT+1"));
 }
 
-}  // namespace
+}  // namespace retry_test
 }  // namespace qm::cloud

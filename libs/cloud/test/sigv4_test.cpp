@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cloud {
-namespace {
+namespace sigv4_test {
 
 SigningInput base_input() {
   SigningInput in;
@@ -170,5 +170,5 @@ TEST(SigV4, DatesAreUtc) {
   EXPECT_EQ(amz_date(1'795'252'469), "20261121T091429Z");
 }
 
-}  // namespace
+}  // namespace sigv4_test
 }  // namespace qm::cloud

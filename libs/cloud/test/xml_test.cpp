@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cloud {
-namespace {
+namespace xml_test {
 
 TEST(Xml, ReadsElementsListsAndText) {
   const auto root = parse_xml(R"(<?xml version="1.0" encoding="UTF-8"?>
@@ -100,5 +100,5 @@ TEST(Xml, ReaderGivesEventsInOrder) {
   }
 }
 
-}  // namespace
+}  // namespace xml_test
 }  // namespace qm::cloud

@@ -13,7 +13,7 @@
 #include <regex>
 
 namespace qm::config {
-namespace {
+namespace crd_test {
 
 const Json& spec_of(const Json& crd) {
   return crd["spec"]["versions"].at(0)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
@@ -122,5 +122,5 @@ RC_GTEST_PROP(Yaml, IsReadBackAsItWas, ()) {
   if (!(loaded.objects[0].document.content == content)) RC_FAIL(text);
 }
 
-}  // namespace
+}  // namespace crd_test
 }  // namespace qm::config

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::config {
-namespace {
+namespace job_test {
 
 using namespace std::chrono_literals;
 
@@ -299,5 +299,5 @@ spec:
                                 "spec.template.spec.containers[0].name", "spec.template.spec.containers[0].image"}));
 }
 
-}  // namespace
+}  // namespace job_test
 }  // namespace qm::config

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::config {
-namespace {
+namespace kinds_test {
 
 using namespace std::chrono_literals;
 
@@ -557,5 +557,5 @@ TEST(ParseDuration, AsGo) {
   }
 }
 
-}  // namespace
+}  // namespace kinds_test
 }  // namespace qm::config

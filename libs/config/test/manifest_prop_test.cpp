@@ -9,7 +9,7 @@
 #include <filesystem>
 
 namespace qm::config {
-namespace {
+namespace manifest_prop_test {
 
 std::vector<std::string> example_texts() {
   std::vector<std::string> out;
@@ -83,5 +83,5 @@ RC_GTEST_PROP(Job, ThereAndBackForAnySize, ()) {
   RC_ASSERT((*back == spec));
 }
 
-}  // namespace
+}  // namespace manifest_prop_test
 }  // namespace qm::config

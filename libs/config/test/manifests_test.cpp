@@ -9,7 +9,7 @@
 #include <map>
 
 namespace qm::config {
-namespace {
+namespace manifests_test {
 
 std::string joined(const std::vector<Diagnostic>& diagnostics, Diagnostic::Severity severity) {
   std::string out;
@@ -231,5 +231,5 @@ TEST(Examples, ReferToEachOther) {
   }
 }
 
-}  // namespace
+}  // namespace manifests_test
 }  // namespace qm::config

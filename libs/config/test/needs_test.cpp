@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::config {
-namespace {
+namespace needs_test {
 
 constexpr const char* kH100 = R"("nodeSelector":{"nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3"},)";
 
@@ -119,5 +119,5 @@ TEST(PodNeeds, ThatComeToNothingTakeNothingAway) {
   EXPECT_EQ(shown(shape_held_by(pod_of(R"("quartermaster.dev/gpu-sms":"26")", kH100)).value().gpu), "1 x 1g.20gb");
 }
 
-}  // namespace
+}  // namespace needs_test
 }  // namespace qm::config

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::config {
-namespace {
+namespace workload_kinds_test {
 
 /// "head 1x0, worker 3-5x8": pods and the GPUs of each; "3-5" where three can do.
 std::string show(const WorkloadSpec& spec) {
@@ -261,5 +261,5 @@ TEST(WorkloadKinds, APodOfTwoStepsTakesTheLargerOfEachResource) {
   EXPECT_EQ(spec->pod_sets[0].shape.memory_bytes, 10LL << 30) << "and less than 10 GiB";
 }
 
-}  // namespace
+}  // namespace workload_kinds_test
 }  // namespace qm::config

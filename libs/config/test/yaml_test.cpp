@@ -6,7 +6,7 @@
 #include <ctime>
 
 namespace qm::config {
-namespace {
+namespace yaml_test {
 
 std::string only_error(std::string_view text) {
   const Loaded loaded = load_text(text, "f.yaml");
@@ -234,5 +234,5 @@ TEST(LoadPath, SaysWhatCannotBeRead) {
             "/no/such/file.yaml:1: cannot be read; check the path and its permissions");
 }
 
-}  // namespace
+}  // namespace yaml_test
 }  // namespace qm::config

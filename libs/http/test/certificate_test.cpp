@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::http {
-namespace {
+namespace certificate_test {
 
 using namespace std::chrono_literals;
 
@@ -89,5 +89,5 @@ TEST(Certificates, AreJudgedAsOfTheTimeGiven) {
   EXPECT_FALSE(ask(server, ca.certificate, kStart - 2h));
 }
 
-}  // namespace
+}  // namespace certificate_test
 }  // namespace qm::http

@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace qm::http {
-namespace {
+namespace client_test {
 
 using namespace std::chrono_literals;
 using testing::wait_until;
@@ -263,5 +263,5 @@ TEST(ClientStream, SilenceIsDeadlineExceeded) {
   EXPECT_EQ(ended.error().code, Code::kDeadlineExceeded);
 }
 
-}  // namespace
+}  // namespace client_test
 }  // namespace qm::http

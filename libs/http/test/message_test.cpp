@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::http {
-namespace {
+namespace message_test {
 
 TEST(Message, PercentDecoding) {
   EXPECT_EQ(url_decode("a%2Fb%20c"), "a/b c");
@@ -90,5 +90,5 @@ TEST(Router, RefusesWhatNothingFits) {
   EXPECT_EQ(answer.headers.get("Allow"), "GET, DELETE");
 }
 
-}  // namespace
+}  // namespace message_test
 }  // namespace qm::http

@@ -13,7 +13,7 @@
 #include <thread>
 
 namespace qm::http {
-namespace {
+namespace server_test {
 
 using namespace std::chrono_literals;
 using testing::wait_until;
@@ -409,5 +409,5 @@ TEST(Stream, ManyAtOnceOnThreadsOfTheirOwn) {
   many_streams(options);
 }
 
-}  // namespace
+}  // namespace server_test
 }  // namespace qm::http

@@ -11,7 +11,7 @@
 #include <thread>
 
 namespace qm::http {
-namespace {
+namespace tls_test {
 
 /// Writes a self-signed certificate for 127.0.0.1 and its key.
 TlsFiles self_signed(const std::string& folder) {
@@ -144,5 +144,5 @@ TEST(Tls, MissingFilesAreNamed) {
   EXPECT_EQ(Client("https://127.0.0.1:1", client).send({}).error().code, Code::kInvalid);
 }
 
-}  // namespace
+}  // namespace tls_test
 }  // namespace qm::http

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::kube {
-namespace {
+namespace client_test {
 
 using Api = ScriptedApi;
 
@@ -260,5 +260,5 @@ TEST(KubeObjects, ReadThroughMissingMembers) {
   EXPECT_EQ(label(Json(), "x"), "");
 }
 
-}  // namespace
+}  // namespace client_test
 }  // namespace qm::kube

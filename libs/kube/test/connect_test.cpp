@@ -11,7 +11,7 @@
 #include <fstream>
 
 namespace qm::kube {
-namespace {
+namespace connect_test {
 
 /// Environment variables for one test, put back at its end.
 class Environment {
@@ -219,5 +219,5 @@ TEST_F(Connect, AServerMayStandBehindAPath) {
   EXPECT_EQ(client.server(), api.origin() + "/k8s/clusters/c-1");
 }
 
-}  // namespace
+}  // namespace connect_test
 }  // namespace qm::kube

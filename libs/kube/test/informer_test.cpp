@@ -8,7 +8,7 @@
 #include <mutex>
 
 namespace qm::kube {
-namespace {
+namespace informer_test {
 
 using Api = ScriptedApi;
 using testing::wait_until;
@@ -193,5 +193,5 @@ TEST(Informer, WhatIsNotWantedAnyMoreComesAsDeleted) {
   EXPECT_EQ(heard, (std::vector<std::string>{"+a", "-a"}));
 }
 
-}  // namespace
+}  // namespace informer_test
 }  // namespace qm::kube

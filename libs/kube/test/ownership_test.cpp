@@ -11,7 +11,7 @@
 #include <mutex>
 
 namespace qm::kube {
-namespace {
+namespace ownership_test {
 
 using testing::wait_until;
 using namespace std::chrono_literals;
@@ -241,5 +241,5 @@ TEST(Ownership, TheSettingHoldsWhereTheNamespaceIsSilent) {
   EXPECT_EQ(none.of("silent").owner, "none");
 }
 
-}  // namespace
+}  // namespace ownership_test
 }  // namespace qm::kube

@@ -9,7 +9,7 @@
 #include <thread>
 
 namespace qm::metrics {
-namespace {
+namespace metrics_test {
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':'; }
 
@@ -152,5 +152,5 @@ TEST(MetricsDeathTest, AWrongNameOrKindStopsTheProcess) {
   EXPECT_DEATH(registry.gauge("qm_twice", "x"), "qm_twice");
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace qm::metrics

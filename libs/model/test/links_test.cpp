@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace qm::links {
-namespace {
+namespace links_test {
 
 /// GPU `gpu` of a node of two sockets and two islands of four.
 Seat seat(const std::string& node, std::int32_t gpu) {
@@ -110,5 +110,5 @@ TEST(Links, AStepTakesAsLongAsTheSlowestLinkMakesIt) {
   }
 }
 
-}  // namespace
+}  // namespace links_test
 }  // namespace qm::links

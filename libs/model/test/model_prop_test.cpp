@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace qm {
-namespace {
+namespace model_prop_test {
 
 __extension__ typedef __int128 Wide;
 
@@ -107,5 +107,5 @@ RC_GTEST_PROP(Money, PrintedIsReadBack, (std::int64_t nano)) {
   RC_ASSERT(Money::parse_usd(Money::nano(nano).to_usd())->nano() == nano);
 }
 
-}  // namespace
+}  // namespace model_prop_test
 }  // namespace qm

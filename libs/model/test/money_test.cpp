@@ -5,7 +5,7 @@
 #include <limits>
 
 namespace qm {
-namespace {
+namespace money_test {
 
 using namespace std::chrono_literals;
 constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
@@ -84,5 +84,5 @@ TEST(Split, GivesTheRemainderToTheLargestThenTheFirst) {
             (std::vector<std::int64_t>{kMax / 2 + 1, kMax / 2}));
 }
 
-}  // namespace
+}  // namespace money_test
 }  // namespace qm

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm {
-namespace {
+namespace moves_test {
 
 TEST(Moves, WhoStaysWhereHeIs) {
   EXPECT_FALSE(stays_where_it_is("Job", {}));
@@ -16,5 +16,5 @@ TEST(Moves, WhoStaysWhereHeIs) {
   EXPECT_TRUE(stays_where_it_is("Job", {{"karpenter.sh/do-not-disrupt", "true"}}));
 }
 
-}  // namespace
+}  // namespace moves_test
 }  // namespace qm

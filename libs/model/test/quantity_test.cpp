@@ -6,7 +6,7 @@
 #include <string>
 
 namespace qm {
-namespace {
+namespace quantity_test {
 
 struct Row {
   const char* text;
@@ -130,5 +130,5 @@ TEST(QuantityDeathTest, ASumBeyondTheRangeIsABrokenLaw) {
   EXPECT_DEATH((void)(large + large), "leaves the range of a quantity");
 }
 
-}  // namespace
+}  // namespace quantity_test
 }  // namespace qm

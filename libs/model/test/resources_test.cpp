@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm {
-namespace {
+namespace resources_test {
 
 TEST(GpuShape, CountsWholeSharedAndMig) {
   EXPECT_EQ((GpuShape{.whole = 8}).total_milli(), 8000);
@@ -109,5 +109,5 @@ TEST(LabelSelector, SaysWhereItIsWrong) {
             "label selector \"a in b\": expected \"(\" before the values at position 6");
 }
 
-}  // namespace
+}  // namespace resources_test
 }  // namespace qm

@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace qm::pg {
-namespace {
+namespace connection_pg_test {
 
 using namespace std::chrono_literals;
 
@@ -133,5 +133,5 @@ TEST(ConnectionWithoutServer, SaysThatItIsAway) {
   EXPECT_EQ(session.error().code, Code::kUnavailable);
 }
 
-}  // namespace
+}  // namespace connection_pg_test
 }  // namespace qm::pg

@@ -13,7 +13,7 @@
 #include <thread>
 
 namespace qm::replica {
-namespace {
+namespace forwarder_test {
 
 using namespace std::chrono_literals;
 namespace v1 = quartermaster::v1;
@@ -222,5 +222,5 @@ TEST_F(Forwarding, AClientWithTwoAddressesReachesTheOneThatIsThere) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-}  // namespace
+}  // namespace forwarder_test
 }  // namespace qm::replica

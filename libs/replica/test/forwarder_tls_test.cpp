@@ -13,7 +13,7 @@
 #include <fstream>
 
 namespace qm::replica {
-namespace {
+namespace forwarder_tls_test {
 
 using namespace std::chrono_literals;
 namespace v1 = quartermaster::v1;
@@ -130,5 +130,5 @@ TEST_F(ForwardingByAddress, IsRefusedByACertificateThatHasOnlyTheServicesName) {
   EXPECT_EQ(push(*standby_, "agent"), grpc::StatusCode::UNAVAILABLE);
 }
 
-}  // namespace
+}  // namespace forwarder_tls_test
 }  // namespace qm::replica

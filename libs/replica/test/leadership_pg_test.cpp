@@ -11,7 +11,7 @@
 #include <thread>
 
 namespace qm::replica {
-namespace {
+namespace leadership_pg_test {
 
 using namespace std::chrono_literals;
 
@@ -167,5 +167,5 @@ TEST_F(LeadershipTest, OneThatCannotReadTheSchemaStandsByForEver) {
   EXPECT_FALSE(old->leads());
 }
 
-}  // namespace
+}  // namespace leadership_pg_test
 }  // namespace qm::replica

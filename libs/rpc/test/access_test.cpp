@@ -11,7 +11,7 @@
 #include <mutex>
 
 namespace qm::rpc {
-namespace {
+namespace access_test {
 
 using namespace std::chrono_literals;
 using qm::testing::TempDir;
@@ -328,5 +328,5 @@ TEST(Access, WhoAsksNobodyLetsPeopleInButNotStrangeServices) {
   EXPECT_FALSE(allowed);
 }
 
-}  // namespace
+}  // namespace access_test
 }  // namespace qm::rpc

@@ -18,7 +18,7 @@
 #include <sstream>
 
 namespace qm::rpc {
-namespace {
+namespace matrix_test {
 
 namespace v1 = quartermaster::v1;
 
@@ -216,5 +216,5 @@ TEST(Rules, WhatTheTableDoesNotNameIsDenied) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
-}  // namespace
+}  // namespace matrix_test
 }  // namespace qm::rpc

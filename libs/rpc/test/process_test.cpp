@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 namespace qm::rpc {
-namespace {
+namespace process_test {
 
 Settings parse(std::vector<std::string> args) {
   args.insert(args.begin(), "qm-tiny");
@@ -193,5 +193,5 @@ TEST(SignalsDeathTest, TheFirstIsWaitedForTheSecondEnds) {
       ::testing::ExitedWithCode(7), "");
 }
 
-}  // namespace
+}  // namespace process_test
 }  // namespace qm::rpc

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 namespace qm::rpc {
-namespace {
+namespace server_test {
 
 using namespace std::chrono_literals;
-using testing::wait_until;
+using qm::testing::wait_until;
 
 void deadline(grpc::ClientContext& context, std::chrono::milliseconds after = 20s) {
   context.set_deadline(std::chrono::system_clock::now() + after);
@@ -456,7 +456,7 @@ TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
 }
 
 TEST(RpcSnapshot, SaysWhoIsMissing) {
-  const auto fetch = snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(testing::free_port())}});
+  const auto fetch = snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(qm::testing::free_port())}});
   const auto unknown = fetch("qm.node", "");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, Code::kFailedPrecondition);
@@ -465,5 +465,5 @@ TEST(RpcSnapshot, SaysWhoIsMissing) {
   EXPECT_EQ(fetch("other", "").error().code, Code::kInvalid);
 }
 
-}  // namespace
+}  // namespace server_test
 }  // namespace qm::rpc

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace qm::rpc {
-namespace {
+namespace stream_test {
 
 /// A reader as slow as the test wants: it takes a message when it is told to.
 struct Reader {
@@ -75,5 +75,5 @@ TEST(StreamWriter, EndsOnceAndWithTheFirstReason) {
   EXPECT_EQ(reader.end->error_code(), grpc::StatusCode::CANCELLED);
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace qm::rpc

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::rpc {
-namespace {
+namespace tls_test {
 
 using qm::testing::wait_until;
 using testing::Authority;
@@ -171,5 +171,5 @@ TEST(Tls, ATokenIsOneWord) {
   EXPECT_TRUE(add_token(context, security));
 }
 
-}  // namespace
+}  // namespace tls_test
 }  // namespace qm::rpc

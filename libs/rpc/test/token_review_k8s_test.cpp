@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 namespace qm::rpc {
-namespace {
+namespace token_review_k8s_test {
 
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kAccounts{"", "v1", "serviceaccounts", true};
@@ -106,5 +106,5 @@ TEST_F(TokenReview, AServiceThatMayNotReviewIsToldWhatItLacks) {
   EXPECT_NE(who.error().remedy.find("system:auth-delegator"), std::string::npos) << who.error().to_string();
 }
 
-}  // namespace
+}  // namespace token_review_k8s_test
 }  // namespace qm::rpc

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::service {
-namespace {
+namespace audit_test {
 
 Input asked(const std::string& bytes, const std::string& id, const std::string& caller = "olga") {
   Input in;
@@ -99,5 +99,5 @@ TEST(Audit, WhatNobodyAskedForHasNoRow) {
   EXPECT_TRUE(trail(*world.disk).empty());
 }
 
-}  // namespace
+}  // namespace audit_test
 }  // namespace qm::service

@@ -3,7 +3,7 @@
 #include "sums.hpp"
 
 namespace qm::service {
-namespace {
+namespace bus_edge_test {
 
 namespace pb = quartermaster::v1;
 
@@ -152,5 +152,5 @@ TEST(HostAtTheBus, PoisonGoesToTheDeadLetterTopicAndOtherKeysGoOn) {
   EXPECT_NE(letter.reason().find("no key=n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace bus_edge_test
 }  // namespace qm::service

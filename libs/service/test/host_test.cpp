@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::service {
-namespace {
+namespace host_test {
 
 namespace pb = quartermaster::v1;
 
@@ -468,5 +468,5 @@ TEST(Host, RunsWithThreadsAndDrainsAtStop) {
   EXPECT_FALSE(w.add("a=1", "late"));
 }
 
-}  // namespace
+}  // namespace host_test
 }  // namespace qm::service

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::service {
-namespace {
+namespace intent_pool_test {
 
 class Recorder final : public Executor {
  public:
@@ -74,5 +74,5 @@ TEST(IntentPool, NothingIsBegunThatMayNotBeAndNothingIsForgotten) {
   EXPECT_FALSE(pool.once()) << "what was cleared has no turn";
 }
 
-}  // namespace
+}  // namespace intent_pool_test
 }  // namespace qm::service

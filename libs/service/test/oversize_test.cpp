@@ -5,7 +5,7 @@
 #include <algorithm>
 
 namespace qm::service {
-namespace {
+namespace oversize_test {
 
 namespace pb = quartermaster::v1;
 
@@ -356,5 +356,5 @@ TEST_F(NarrowBus, ALetterThatIsRefusedTooHoldsNobodyUp) {
   EXPECT_EQ(said(*w_, "qm.test"), (std::vector<Said>{{"b", 1, "1"}}));
 }
 
-}  // namespace
+}  // namespace oversize_test
 }  // namespace qm::service

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::service {
-namespace {
+namespace trace_test {
 
 namespace pb = quartermaster::v1;
 
@@ -102,5 +102,5 @@ TEST(HostTrace, StandsInEventsAndInTheLogOfTheDecision) {
   EXPECT_EQ(carried, (std::map<std::string, std::string>{{"a", parent(kIdA)}, {"b", parent(kIdB)}, {"c", ""}}));
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace qm::service

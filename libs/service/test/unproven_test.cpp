@@ -3,7 +3,7 @@
 #include "sums.hpp"
 
 namespace qm::service {
-namespace {
+namespace unproven_test {
 
 struct Unproven {
   World w{"unproven"};
@@ -66,5 +66,5 @@ TEST(Host, RequestsAndReadsAreRefusedWhereAnotherMayLead) {
   EXPECT_TRUE(u.w.add("a=1", "r1"));
 }
 
-}  // namespace
+}  // namespace unproven_test
 }  // namespace qm::service

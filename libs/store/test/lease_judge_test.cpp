@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::store {
-namespace {
+namespace lease_judge_test {
 
 using namespace std::chrono_literals;
 
@@ -74,5 +74,5 @@ TEST_F(Judged, OneThatDoesNotServeYetLeadsAllTheSame) {
   EXPECT_FALSE(judge_.served());
 }
 
-}  // namespace
+}  // namespace lease_judge_test
 }  // namespace qm::store

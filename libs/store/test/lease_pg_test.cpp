@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace qm::store {
-namespace {
+namespace lease_pg_test {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -178,5 +178,5 @@ TEST_F(PgLeaseTest, ACheckChangesNothingAndNamesBothVersions) {
   EXPECT_THAT(empty.error().to_string(), HasSubstr("is at version 0 of common, this program wants"));
 }
 
-}  // namespace
+}  // namespace lease_pg_test
 }  // namespace qm::store

@@ -1,7 +1,7 @@
 #include "store_contract_body.hpp"
 
 namespace qm::store {
-namespace {
+namespace memory_store_test {
 
 Open memory_place(std::string*) {
   return [disk = make_memory_disk()] { return open_memory(disk); };
@@ -42,5 +42,5 @@ TEST_F(PlantedOutcome, EpochLostHoldsUntilTheNextAcquire) {
   EXPECT_EQ(store_->commit(batch_), CommitOutcome::kCommitted);
 }
 
-}  // namespace
+}  // namespace memory_store_test
 }  // namespace qm::store

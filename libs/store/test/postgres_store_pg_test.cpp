@@ -10,7 +10,7 @@
 #include <thread>
 
 namespace qm::store {
-namespace {
+namespace postgres_store_pg_test {
 
 using namespace std::chrono_literals;
 
@@ -413,5 +413,5 @@ TEST_F(PgStoreTest, AConnectionStringThatCannotBeReadIsRefused) {
   EXPECT_NE(refused.error().message.find("invalid connection option"), std::string::npos) << refused.error().message;
 }
 
-}  // namespace
+}  // namespace postgres_store_pg_test
 }  // namespace qm::store

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::topology {
-namespace {
+namespace assign_test {
 
 PodSetRequest named(std::string name, PodSetRequest pods, std::optional<std::string> group = {}) {
   pods.name = std::move(name);
@@ -123,5 +123,5 @@ TEST(StillFits, ByWhatIsFreeNow) {
   EXPECT_FALSE(still_fits(world.topology(), std::vector<LeafLoad>{{kNoDomain, 0, one}}));
 }
 
-}  // namespace
+}  // namespace assign_test
 }  // namespace qm::topology

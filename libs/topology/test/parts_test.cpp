@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::topology {
-namespace {
+namespace parts_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -172,5 +172,5 @@ TEST(Balanced, PruningEmptiesWhatHoldsTooLittle) {
   EXPECT_EQ(racks.state[1], Counts{.affinity = 7}) << "what the nodes prefer is kept";
 }
 
-}  // namespace
+}  // namespace parts_test
 }  // namespace qm::topology

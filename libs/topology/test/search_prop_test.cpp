@@ -9,7 +9,7 @@
 #include <set>
 
 namespace qm::topology {
-namespace {
+namespace search_prop_test {
 
 class Random {
  public:
@@ -144,5 +144,5 @@ TEST(SearchProperties, WhatIsPlacedKeepsToWhatWasAskedFor) {
   EXPECT_GT(refused, 2000);
 }
 
-}  // namespace
+}  // namespace search_prop_test
 }  // namespace qm::topology

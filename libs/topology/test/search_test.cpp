@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::topology {
-namespace {
+namespace search_test {
 
 constexpr auto kCluster = R"(
   b1 r1 x1 cpu=4
@@ -185,5 +185,5 @@ TEST(Search, AnEmptyClusterStillHasThePodsOfOthers) {
   EXPECT_EQ(world.assign(pods), "main x1:3");
 }
 
-}  // namespace
+}  // namespace search_test
 }  // namespace qm::topology

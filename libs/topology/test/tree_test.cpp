@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::topology {
-namespace {
+namespace tree_test {
 
 using Rows = std::vector<std::vector<std::string>>;
 using ::testing::ElementsAre;
@@ -68,5 +68,5 @@ TEST(Tree, WithoutRowsItStillKnowsItsLevels) {
   EXPECT_EQ(tree.find_leaf(std::vector<std::string>{"b1", "r1"}), kNoDomain);
 }
 
-}  // namespace
+}  // namespace tree_test
 }  // namespace qm::topology

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::wire {
-namespace {
+namespace wire_test {
 
 TEST(Wire, AWorkloadComesBackAsItWent) {
   WorkloadSpec spec;
@@ -38,5 +38,5 @@ TEST(Wire, AWorkloadComesBackAsItWent) {
   EXPECT_EQ(message.at_us(), 5);
 }
 
-}  // namespace
+}  // namespace wire_test
 }  // namespace qm::wire

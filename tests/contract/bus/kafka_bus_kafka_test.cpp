@@ -2,7 +2,7 @@
 #include "torture_body.hpp"
 
 namespace qm::bus {
-namespace {
+namespace kafka_bus_kafka_test {
 
 INSTANTIATE_TEST_SUITE_P(Kafka, BusContract, ::testing::Values(Carrier{"kafka", &kafka_place}));
 INSTANTIATE_TEST_SUITE_P(Kafka, BusTorture, ::testing::Values(Carrier{"kafka", &kafka_place}));
@@ -69,5 +69,5 @@ TEST_P(StandingTopic, ThatMayNotBeChangedIsNamedWithTheWayOut) {
   EXPECT_TRUE(send(standing_[0], "b", 1)) << "and the next one goes";
 }
 
-}  // namespace
+}  // namespace kafka_bus_kafka_test
 }  // namespace qm::bus

@@ -1,7 +1,7 @@
 #include "bus_contract_body.hpp"
 
 namespace qm::bus {
-namespace {
+namespace memory_bus_test {
 
 void plant(Code code, bool really_sent) { plant_publish(*make_bus("memory:contract").value(), code, really_sent); }
 
@@ -65,5 +65,5 @@ TEST(Partition, IsTheSameOnEveryMachine) {
   EXPECT_EQ(used.size(), 4U);
 }
 
-}  // namespace
+}  // namespace memory_bus_test
 }  // namespace qm::bus

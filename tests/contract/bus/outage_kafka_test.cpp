@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace qm::bus {
-namespace {
+namespace outage_kafka_test {
 
 using namespace std::chrono_literals;
 using service::Source;
@@ -215,5 +215,5 @@ TEST_F(KafkaNarrowTopic, WhatItNeverTakesHoldsNobodyUp) {
   EXPECT_EQ(reader.log()[0].key, "k0");
 }
 
-}  // namespace
+}  // namespace outage_kafka_test
 }  // namespace qm::bus

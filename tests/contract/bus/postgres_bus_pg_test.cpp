@@ -1,7 +1,7 @@
 #include "torture_body.hpp"
 
 namespace qm::bus {
-namespace {
+namespace postgres_bus_pg_test {
 
 /// Holds a lock that every send needs, from a session of its own.
 struct Blocker {
@@ -123,5 +123,5 @@ TEST_P(PostgresBus, ASilentMemberIsRemovedAndComesBack) {
   EXPECT_EQ(silent.log().size(), 2U);
 }
 
-}  // namespace
+}  // namespace postgres_bus_pg_test
 }  // namespace qm::bus

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 namespace qm::bus {
-namespace {
+namespace tls_kafka_test {
 
 using namespace std::chrono_literals;
 
@@ -98,5 +98,5 @@ TEST_F(KafkaTls, WithoutACertificateNobodyGetsIn) {
   EXPECT_FALSE((*bus)->ensure_topics(topics, 1));
 }
 
-}  // namespace
+}  // namespace tls_kafka_test
 }  // namespace qm::bus

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 namespace qm::contract {
-namespace {
+namespace cloud_e2e_test {
 
 /// The program itself, on its own ports; its domain time runs a hundred times the wall's.
 struct Program {
@@ -45,5 +45,5 @@ CloudPeer* program(std::string* why_not) {
 
 INSTANTIATE_TEST_SUITE_P(FleetProgram, CloudContract, ::testing::Values(PeerFactory(program)));
 
-}  // namespace
+}  // namespace cloud_e2e_test
 }  // namespace qm::contract

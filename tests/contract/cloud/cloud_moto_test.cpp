@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 namespace qm::contract {
-namespace {
+namespace cloud_moto_test {
 
 CloudPeer* moto(std::string* why_not) {
   static std::unique_ptr<CloudPeer> peer = [] {
@@ -30,5 +30,5 @@ CloudPeer* moto(std::string* why_not) {
 
 INSTANTIATE_TEST_SUITE_P(Moto, CloudContract, ::testing::Values(PeerFactory(moto)));
 
-}  // namespace
+}  // namespace cloud_moto_test
 }  // namespace qm::contract

@@ -4,7 +4,7 @@
 #include "world.hpp"
 
 namespace qm::contract {
-namespace {
+namespace cloud_test {
 
 /// The fleet's AWS side alone, on a socket of this process; its domain time runs a hundred times the wall's.
 struct InProcess {
@@ -47,5 +47,5 @@ CloudPeer* in_process(std::string* why_not) {
 
 INSTANTIATE_TEST_SUITE_P(FleetInProcess, CloudContract, ::testing::Values(PeerFactory(in_process)));
 
-}  // namespace
+}  // namespace cloud_test
 }  // namespace qm::contract

@@ -4,7 +4,7 @@
 #include "kube_under_test.hpp"
 
 namespace qm::kube {
-namespace {
+namespace events_kube_test {
 
 using namespace resources;
 using namespace std::chrono_literals;
@@ -73,5 +73,5 @@ TEST_F(Events, ALongMessageIsCut) {
   EXPECT_TRUE(cut.ends_with("\u00e4...")) << "between two characters";
 }
 
-}  // namespace
+}  // namespace events_kube_test
 }  // namespace qm::kube

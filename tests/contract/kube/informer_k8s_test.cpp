@@ -8,7 +8,7 @@
 #include <thread>
 
 namespace qm::kube {
-namespace {
+namespace informer_k8s_test {
 
 using namespace resources;
 using std::chrono::duration_cast;
@@ -185,5 +185,5 @@ TEST_F(RealInformer, AKilledServerAndAnExpiredVersionLoseNothing) {
   EXPECT_EQ(view.mistakes(), 0);
 }
 
-}  // namespace
+}  // namespace informer_k8s_test
 }  // namespace qm::kube

@@ -5,7 +5,7 @@
 #include <set>
 
 namespace qm::kube {
-namespace {
+namespace jobs_kube_test {
 
 using namespace resources;
 
@@ -183,5 +183,5 @@ TEST_F(KubeJobs, NeedsController_BoundPodsRunAndCompleteTheJob) {
   }));
 }
 
-}  // namespace
+}  // namespace jobs_kube_test
 }  // namespace qm::kube

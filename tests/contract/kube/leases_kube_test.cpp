@@ -3,7 +3,7 @@
 #include "qm/kube/lease.hpp"
 
 namespace qm::kube {
-namespace {
+namespace leases_kube_test {
 
 using namespace resources;
 
@@ -75,5 +75,5 @@ TEST_F(Leases, AStaleWriteIsRefused) {
   EXPECT_EQ(spec()["holderIdentity"].string(), "a");
 }
 
-}  // namespace
+}  // namespace leases_kube_test
 }  // namespace qm::kube

@@ -5,7 +5,7 @@
 #include <set>
 
 namespace qm::kube {
-namespace {
+namespace objects_kube_test {
 
 using namespace resources;
 
@@ -353,5 +353,5 @@ TEST_F(KubeContract, AFinalizerHoldsADeletedObject) {
   EXPECT_TRUE(testing::wait_until([&] { return !client().get(kPods, ns(), "a"); }));
 }
 
-}  // namespace
+}  // namespace objects_kube_test
 }  // namespace qm::kube

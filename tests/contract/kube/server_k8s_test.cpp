@@ -10,7 +10,7 @@
 #include <fstream>
 
 namespace qm::kube {
-namespace {
+namespace server_k8s_test {
 
 using namespace resources;
 const Resource kConfigMaps{"", "v1", "configmaps", true};
@@ -236,5 +236,5 @@ TEST_F(RealKube, ACompactedVersionIsGoneAfterARestart) {
   EXPECT_TRUE(seen.empty());
 }
 
-}  // namespace
+}  // namespace server_k8s_test
 }  // namespace qm::kube

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 namespace qm::kube {
-namespace {
+namespace watch_kube_test {
 
 using namespace resources;
 
@@ -99,5 +99,5 @@ TEST_F(KubeContract, ARecreatedNameIsAnotherObject) {
   EXPECT_EQ(uid_of(seen[2].object), uid_of(second));
 }
 
-}  // namespace
+}  // namespace watch_kube_test
 }  // namespace qm::kube

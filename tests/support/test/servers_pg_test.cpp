@@ -4,7 +4,7 @@
 #include <pqxx/pqxx>
 
 namespace qm::testing {
-namespace {
+namespace servers_pg_test {
 
 TEST(Postgres, KeepsWhatWasCommittedWhenItIsKilled) {
   std::string why;
@@ -22,5 +22,5 @@ TEST(Postgres, KeepsWhatWasCommittedWhenItIsKilled) {
   EXPECT_EQ(pqxx::nontransaction(after).exec1("SELECT v FROM t")[0].as<int>(), 42);
 }
 
-}  // namespace
+}  // namespace servers_pg_test
 }  // namespace qm::testing

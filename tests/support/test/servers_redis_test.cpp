@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::testing {
-namespace {
+namespace servers_redis_test {
 
 TEST(Redis, StartsIsKilledAndStartsAgain) {
   std::string why;
@@ -16,5 +16,5 @@ TEST(Redis, StartsIsKilledAndStartsAgain) {
   EXPECT_EQ(server->port(), port);
 }
 
-}  // namespace
+}  // namespace servers_redis_test
 }  // namespace qm::testing

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace qm::testing {
-namespace {
+namespace testing_test {
 
 using namespace std::chrono_literals;
 
@@ -127,5 +127,5 @@ TEST(Text, IsSplitWithoutEmptyPartsAndTrimmed) {
   EXPECT_EQ(trimmed(" "), "");
 }
 
-}  // namespace
+}  // namespace testing_test
 }  // namespace qm::testing

@@ -12,7 +12,7 @@
 #include <sstream>
 
 namespace qm::admission {
-namespace {
+namespace case_test {
 
 using Words = std::vector<std::string>;
 
@@ -549,5 +549,5 @@ TEST(AdmissionCases, Tables) {
   }
 }
 
-}  // namespace
+}  // namespace case_test
 }  // namespace qm::admission

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 namespace qm::admission {
-namespace {
+namespace engine_prop_test {
 
 using rc::gen::inRange;
 
@@ -374,5 +374,5 @@ RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
   }
 }
 
-}  // namespace
+}  // namespace engine_prop_test
 }  // namespace qm::admission

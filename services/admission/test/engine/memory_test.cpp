@@ -5,7 +5,7 @@
 #include <malloc.h>
 
 namespace qm::admission {
-namespace {
+namespace memory_test {
 
 constexpr int kQueues = 100;
 constexpr int kWorkloads = 50'000;
@@ -121,5 +121,5 @@ TEST(Memory, ofWorkloadsReadFromRows) {
   EXPECT_LE(each, kMostBytes);
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace qm::admission

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace namespaces_test {
 
 class Namespaces : public ::testing::Test {
  protected:
@@ -93,5 +93,5 @@ TEST_F(Namespaces, TheSameLabelsAgainSayNothing) {
   EXPECT_TRUE(label("c", "dev").events.empty());
 }
 
-}  // namespace
+}  // namespace namespaces_test
 }  // namespace qm::admission

@@ -8,7 +8,7 @@
 #include <map>
 
 namespace qm::admission {
-namespace {
+namespace passing_prop_test {
 
 using namespace std::chrono_literals;
 using rc::gen::inRange;
@@ -253,5 +253,5 @@ TEST(Ageing, AnEngineThatReadsTheRowsBackDecidesAlike) {
   copy.check_laws();
 }
 
-}  // namespace
+}  // namespace passing_prop_test
 }  // namespace qm::admission

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace qm::admission {
-namespace {
+namespace preemption_prop_test {
 
 using rc::gen::inRange;
 
@@ -101,5 +101,5 @@ TEST(AdmissionPreemption, LowerPriorityDoesGiveWay) {
   EXPECT_EQ(engine.find(WorkloadUid("w1"))->phase, Phase::kPending);
 }
 
-}  // namespace
+}  // namespace preemption_prop_test
 }  // namespace qm::admission

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace quota_windows_test {
 
 using namespace std::chrono_literals;
 using rc::gen::inRange;
@@ -283,5 +283,5 @@ RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNot
   }
 }
 
-}  // namespace
+}  // namespace quota_windows_test
 }  // namespace qm::admission

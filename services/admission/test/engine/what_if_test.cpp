@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace what_if_test {
 
 const std::string kGpu(words::kGpuResource);
 
@@ -99,5 +99,5 @@ TEST_F(WhatIf, ALocalQueueThatIsGoneTakesItsWaitersAlong) {
   EXPECT_EQ(ask({{}, {{"ClusterQueue", {}, "w"}}, {}}), "theirs displaced 0->0; ");
 }
 
-}  // namespace
+}  // namespace what_if_test
 }  // namespace qm::admission

@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace qm::admission {
-namespace {
+namespace when_test {
 
 using namespace std::chrono_literals;
 using forecast::LifeTable;
@@ -297,5 +297,5 @@ TEST_F(WhenTest, WhatWasSaidIsHeldAgainstWhatComes) {
   EXPECT_FALSE(engine.tables().said.contains(WorkloadUid("waits-too")));
 }
 
-}  // namespace
+}  // namespace when_test
 }  // namespace qm::admission

@@ -11,7 +11,7 @@
 #include <deque>
 
 namespace qm::admission::exact {
-namespace {
+namespace cheapest_victims_prop_test {
 
 constexpr std::int64_t kSecond = 1'000'000, kNow = 1000 * kSecond;
 
@@ -328,5 +328,5 @@ TEST(CheapestVictims, LossIsWhatWasDoneSinceTheCheckpointAndTheWayBack) {
   EXPECT_EQ(stake.loss(kNow), kUnlimited);
 }
 
-}  // namespace
+}  // namespace cheapest_victims_prop_test
 }  // namespace qm::admission::exact

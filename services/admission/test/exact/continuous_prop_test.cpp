@@ -12,7 +12,7 @@
 #include <set>
 
 namespace qm::admission::exact {
-namespace {
+namespace continuous_prop_test {
 
 /// Says what run() has to decide: workload by workload, without classes, and with a new search each time. When nothing was
 /// found for one, none like it is looked at before something came free.
@@ -414,5 +414,5 @@ RC_GTEST_PROP(ContinuousLaws, OneQueueIsDecidedAsInCycles, ()) {
   }
 }
 
-}  // namespace
+}  // namespace continuous_prop_test
 }  // namespace qm::admission::exact

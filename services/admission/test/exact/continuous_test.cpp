@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::exact {
-namespace {
+namespace continuous_test {
 
 /// Queues a, b, ... of one cohort with so much of one resource each.
 struct World {
@@ -195,5 +195,5 @@ TEST(Continuous, WhoComesBackFromLeavingIsNotTakenToLeaveStill) {
   EXPECT_EQ(w.run(), "-1<2");
 }
 
-}  // namespace
+}  // namespace continuous_test
 }  // namespace qm::admission::exact

@@ -3,7 +3,7 @@
 #include "cycle_fixture.hpp"
 
 namespace qm::admission::exact {
-namespace {
+namespace cycle_entries_test {
 
 TEST_F(ExactCycle, AnAdmissionThatCannotBeWrittenIsTriedAgain) {
   queue("q", "", "[" + flavor("f", 4) + "]");
@@ -145,5 +145,5 @@ TEST(NewNodes, CountForThePodsThatWereNotThere) {
   EXPECT_EQ(more[1].load.leaf, 3);
 }
 
-}  // namespace
+}  // namespace cycle_entries_test
 }  // namespace qm::admission::exact

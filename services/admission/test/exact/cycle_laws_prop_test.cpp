@@ -10,7 +10,7 @@
 #include <set>
 
 namespace qm::admission::exact {
-namespace {
+namespace cycle_laws_prop_test {
 
 struct World {
   Forest forest = some_forest();
@@ -154,5 +154,5 @@ RC_GTEST_PROP(ExactLaws, TheSameEventsGiveTheSameDecisions, ()) {
   RC_ASSERT(trace() == trace());
 }
 
-}  // namespace
+}  // namespace cycle_laws_prop_test
 }  // namespace qm::admission::exact

@@ -2,7 +2,7 @@
 #include "cycle_fixture.hpp"
 
 namespace qm::admission::exact {
-namespace {
+namespace cycle_test {
 
 TEST_F(ExactCycle, OneHeadOfEachQueueByPriorityThenAge) {
   queue("a", "co", "[" + flavor("f", 4) + "]");
@@ -139,5 +139,5 @@ TEST(ExactObjects, FlavorsRefuseByTaintsAndByTheKeysTheySpeakOf) {
       "spot owned ");
 }
 
-}  // namespace
+}  // namespace cycle_test
 }  // namespace qm::admission::exact

@@ -11,7 +11,7 @@
 #include <set>
 
 namespace qm::admission::exact {
-namespace {
+namespace cycle_topology_prop_test {
 
 constexpr std::int64_t kCpusOfHost = 6;
 constexpr int kFlavors = 2;
@@ -172,5 +172,5 @@ RC_GTEST_PROP(ExactTopologyLaws, NodesHoldWhatTheAdmittedHoldAndNoMoreThanTheyHa
   for (const int id : world.known) RC_ASSERT(world.cycle->work(id).on_nodes.empty());
 }
 
-}  // namespace
+}  // namespace cycle_topology_prop_test
 }  // namespace qm::admission::exact

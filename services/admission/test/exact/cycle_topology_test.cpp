@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::exact {
-namespace {
+namespace cycle_topology_test {
 
 Json parsed(const std::string& text) { return *Json::parse(text); }
 
@@ -276,5 +276,5 @@ TEST(ExactTopologyObjects, AssignmentsAreUnpacked) {
   EXPECT_EQ(read.levels.size(), 2U);
 }
 
-}  // namespace
+}  // namespace cycle_topology_test
 }  // namespace qm::admission::exact

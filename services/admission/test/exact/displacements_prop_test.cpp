@@ -11,7 +11,7 @@
 #include <set>
 
 namespace qm::admission::exact {
-namespace {
+namespace displacements_prop_test {
 
 /// A random tree and so many workloads of its queues; nothing where it has no queue.
 struct World {
@@ -281,5 +281,5 @@ TEST(Displacements, NoStateOfASmallModelIsReachedFromItself) {
   }
 }
 
-}  // namespace
+}  // namespace displacements_prop_test
 }  // namespace qm::admission::exact

@@ -11,7 +11,7 @@
 #include <iostream>
 
 namespace qm::admission::exact {
-namespace {
+namespace displacements_test {
 
 TEST(Displacements, AboveIsWhoDisplacedOrIsAboveWhoDid) {
   Displacements d;
@@ -250,5 +250,5 @@ TEST(RecordedLoops, RestWhereDisplacementsAreKept) {
             << " preemptions; in " << twice << " traces one happens twice, its displacer having run in between\n";
 }
 
-}  // namespace
+}  // namespace displacements_test
 }  // namespace qm::admission::exact

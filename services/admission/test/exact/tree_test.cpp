@@ -8,7 +8,7 @@
 #include <limits>
 
 namespace qm::admission::exact {
-namespace {
+namespace tree_test {
 
 constexpr Cell kCpu = 0, kGpu = 1;
 
@@ -128,5 +128,5 @@ TEST(ExactAmounts, AreKeptInOrderAndOnce) {
   EXPECT_EQ(amount_at(list, 2), 0);
 }
 
-}  // namespace
+}  // namespace tree_test
 }  // namespace qm::admission::exact

@@ -11,7 +11,7 @@
 #include <map>
 
 namespace qm::admission::exact {
-namespace {
+namespace unlocks_prop_test {
 
 bool fits(Field& field, const Work& work) { return any_fit(field, work).has_value(); }
 
@@ -114,5 +114,5 @@ RC_GTEST_PROP(Unlocks, EachIsTrueAndTheLeastOfItsKind, ()) {
   }
 }
 
-}  // namespace
+}  // namespace unlocks_prop_test
 }  // namespace qm::admission::exact

@@ -10,7 +10,7 @@
 #include <set>
 
 namespace qm::admission::vectors {
-namespace {
+namespace vectors_test {
 
 struct Bar {
   const char* file;
@@ -85,5 +85,5 @@ TEST(Replay, SaysWhereItDiffers) {
   EXPECT_EQ(replay_quota(*unknown), "no such test is known: TestNew");
 }
 
-}  // namespace
+}  // namespace vectors_test
 }  // namespace qm::admission::vectors

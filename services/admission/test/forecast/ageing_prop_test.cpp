@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace qm::admission::forecast {
-namespace {
+namespace ageing_prop_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -115,5 +115,5 @@ TEST(Ageing, WithoutHoldingUpALargeOneIsPassedForEver) {
   EXPECT_GT(passed.front().started, 150);
 }
 
-}  // namespace
+}  // namespace ageing_prop_test
 }  // namespace qm::admission::forecast

@@ -8,7 +8,7 @@
 #include <map>
 
 namespace qm::admission::forecast {
-namespace {
+namespace budgets_prop_test {
 
 using std::chrono::hours;
 
@@ -227,5 +227,5 @@ RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
   RC_ASSERT(settled - budget.owed() <= granted);
 }
 
-}  // namespace
+}  // namespace budgets_prop_test
 }  // namespace qm::admission::forecast

@@ -11,7 +11,7 @@
 #include <set>
 
 namespace qm::admission::forecast {
-namespace {
+namespace eta_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -258,5 +258,5 @@ TEST(Correction, NarrowsWhatIsTooWideAndKeepsKindsApart) {
   EXPECT_FALSE(other.holds(minutes(4)));
 }
 
-}  // namespace
+}  // namespace eta_test
 }  // namespace qm::admission::forecast

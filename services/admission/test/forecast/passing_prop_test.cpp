@@ -10,7 +10,7 @@
 #include <queue>
 
 namespace qm::admission::forecast {
-namespace {
+namespace passing_prop_test {
 
 using rc::gen::inRange;
 
@@ -106,5 +106,5 @@ TEST(Passing, MoreIsUsed) {
   EXPECT_LT(filled, plain);
 }
 
-}  // namespace
+}  // namespace passing_prop_test
 }  // namespace qm::admission::forecast

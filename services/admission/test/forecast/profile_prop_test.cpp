@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm::admission::forecast {
-namespace {
+namespace profile_prop_test {
 
 using exact::Amounts;
 using exact::Node;
@@ -213,5 +213,5 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
   }
 }
 
-}  // namespace
+}  // namespace profile_prop_test
 }  // namespace qm::admission::forecast

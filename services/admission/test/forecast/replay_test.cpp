@@ -10,7 +10,7 @@
 #include <fstream>
 
 namespace qm::admission::forecast {
-namespace {
+namespace replay_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -120,5 +120,5 @@ TEST(Replay, NamesTheLineItCannotRead) {
   EXPECT_EQ(good->front().runs, minutes(1));
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace qm::admission::forecast

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm::admission::forecast {
-namespace {
+namespace run_times_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -187,5 +187,5 @@ TEST(Stem, IsWhatRepetitionsShare) {
   }
 }
 
-}  // namespace
+}  // namespace run_times_test
 }  // namespace qm::admission::forecast

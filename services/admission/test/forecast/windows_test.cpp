@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm::admission::forecast {
-namespace {
+namespace windows_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -137,5 +137,5 @@ TEST(CalendarQuota, StaysWhereNothingChangesIt) {
   EXPECT_EQ(same.changes_after(at("2026-11-20T12:00:00Z")), std::nullopt);
 }
 
-}  // namespace
+}  // namespace windows_test
 }  // namespace qm::admission::forecast

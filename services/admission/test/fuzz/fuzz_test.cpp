@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::admission::fuzz {
-namespace {
+namespace fuzz_test {
 
 constexpr int kRuns = 20'000;
 
@@ -82,5 +82,5 @@ TEST(Fuzz, Manifests) { run("manifest"); }
 TEST(Fuzz, Reviews) { run("review"); }
 TEST(Fuzz, Inputs) { run("input"); }
 
-}  // namespace
+}  // namespace fuzz_test
 }  // namespace qm::admission::fuzz

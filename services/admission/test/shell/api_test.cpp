@@ -15,7 +15,7 @@
 #include <fstream>
 
 namespace qm::admission {
-namespace {
+namespace api_test {
 
 namespace pb = quartermaster::v1;
 
@@ -585,5 +585,5 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
   guarded.stop();
 }
 
-}  // namespace
+}  // namespace api_test
 }  // namespace qm::admission

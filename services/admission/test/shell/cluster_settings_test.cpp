@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace cluster_settings_test {
 
 TEST(ClusterSettings, ContinuousWithoutSharesUnlessSaid) {
   const auto read = ClusterSettings::parse({});
@@ -61,5 +61,5 @@ TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
   EXPECT_NE(refused("rest", "-5m").find("use for example 10m"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace cluster_settings_test
 }  // namespace qm::admission

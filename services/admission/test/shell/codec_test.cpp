@@ -12,7 +12,7 @@
 #include <limits>
 
 namespace qm::admission {
-namespace {
+namespace codec_test {
 
 namespace pb = quartermaster::v1;
 using service::Input;
@@ -502,5 +502,5 @@ TEST(AdmissionWatch, OnlyWhatMattersIsSentAgain) {
   EXPECT_EQ(job_print(job), running);
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace qm::admission

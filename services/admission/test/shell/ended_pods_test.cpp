@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace ended_pods_test {
 
 std::int32_t ended(int at_once, int completions, int succeeded, bool suspended = false) {
   Json job = testing::make_job("team", "train", "q", 1, at_once);
@@ -35,5 +35,5 @@ TEST(EndedPods, AreNewsToTheEngine) {
   EXPECT_NE(job_print(job), before);
 }
 
-}  // namespace
+}  // namespace ended_pods_test
 }  // namespace qm::admission

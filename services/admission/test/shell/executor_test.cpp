@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace executor_test {
 
 namespace state = quartermaster::admission;
 
@@ -197,5 +197,5 @@ TEST_F(ExecutorTest, AWarningIsAnEventOfTheJob) {
   EXPECT_EQ(server_.events()[0]["type"].string(), "Warning");
 }
 
-}  // namespace
+}  // namespace executor_test
 }  // namespace qm::admission

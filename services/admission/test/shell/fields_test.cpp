@@ -10,7 +10,7 @@
 #include <sstream>
 
 namespace qm::admission {
-namespace {
+namespace fields_test {
 
 /// The fields of each kind as its own API types have them; a list stands for its items.
 const std::map<std::string, std::vector<std::string>>& known_fields() {
@@ -323,5 +323,5 @@ TEST(KueueFields, KindsThatAreNotReadAreSaidSo) {
   }
 }
 
-}  // namespace
+}  // namespace fields_test
 }  // namespace qm::admission

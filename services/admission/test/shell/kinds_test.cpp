@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace kinds_test {
 
 struct Case {
   std::string api_version, kind, spec;  ///< YAML
@@ -188,5 +188,5 @@ TEST(SuspendedKind, APartOfAnotherIsNotCountedTwice) {
   EXPECT_TRUE(is_ours(job)) << "a CronJob is held by nobody; the Jobs that it makes are";
 }
 
-}  // namespace
+}  // namespace kinds_test
 }  // namespace qm::admission

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace minimum_run_test {
 
 std::string queue_and_class_with(const std::string& value) {
   return fmt::format(R"(
@@ -39,5 +39,5 @@ TEST(MinimumRunTime, ThatIsNoDurationIsRefusedWithItsField) {
   }
 }
 
-}  // namespace
+}  // namespace minimum_run_test
 }  // namespace qm::admission

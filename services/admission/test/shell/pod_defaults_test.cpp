@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace pod_defaults_test {
 
 Json json(const std::string& text) {
   auto read = Json::parse(text);
@@ -80,5 +80,5 @@ TEST(PodDefaults, TheRatioOfLimitAndRequestIsBounded) {
       "spec.containers[0]: cpu max limit to request ratio per Container is 2, but no request or limit is specified");
 }
 
-}  // namespace
+}  // namespace pod_defaults_test
 }  // namespace qm::admission

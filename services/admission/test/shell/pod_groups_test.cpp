@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace pod_groups_test {
 
 /// A pool of 16 GPUs and 128 CPUs for one queue of Volcano's.
 constexpr const char* kPool = R"(apiVersion: kueue.x-k8s.io/v1beta1
@@ -327,5 +327,5 @@ TEST(PodGroups, OfWhichNoPodExistsHaveOneSetForAllThatTheyNeed) {
   EXPECT_FALSE(pods_seen(group));
 }
 
-}  // namespace
+}  // namespace pod_groups_test
 }  // namespace qm::admission

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace pod_updates_test {
 
 namespace pb = quartermaster::v1;
 namespace state = quartermaster::admission;
@@ -270,5 +270,5 @@ TEST_F(PodSetUpdates, OfPodsAreWrittenWhenTheirGateGoes) {
   EXPECT_FALSE(gated(now));
 }
 
-}  // namespace
+}  // namespace pod_updates_test
 }  // namespace qm::admission

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace pods_test {
 
 /// A pod with our gate as its maker writes it; `owner` is "GROUP/VERSION Kind name".
 Json pod(const std::string& name, const std::string& created, const std::string& owner, Labels labels, int gpus = 1) {
@@ -263,5 +263,5 @@ TEST_F(PodsOfOthers, PodsOfAnObjectThatIsLetGoAsAWholeAreNotCountedAgain) {
   EXPECT_FALSE(workload("uid-of-train"));
 }
 
-}  // namespace
+}  // namespace pods_test
 }  // namespace qm::admission

@@ -10,7 +10,7 @@
 #include <fstream>
 
 namespace qm::admission {
-namespace {
+namespace program_pg_test {
 
 namespace pb = quartermaster::v1;
 
@@ -98,5 +98,5 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.close_watches();
 }
 
-}  // namespace
+}  // namespace program_pg_test
 }  // namespace qm::admission

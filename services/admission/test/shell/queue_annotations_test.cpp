@@ -6,7 +6,7 @@
 #include <fstream>
 
 namespace qm::admission {
-namespace {
+namespace queue_annotations_test {
 
 using namespace std::chrono_literals;
 
@@ -129,5 +129,5 @@ TEST(QueueAnnotations, WhatEndsWithAWindowIsSaidByName) {
   expect_refused("quota-windows-end", "drain", "drain is not a known value");
 }
 
-}  // namespace
+}  // namespace queue_annotations_test
 }  // namespace qm::admission

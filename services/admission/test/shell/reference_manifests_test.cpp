@@ -9,7 +9,7 @@
 #include <algorithm>
 
 namespace qm::admission {
-namespace {
+namespace reference_manifests_test {
 
 /// The files of a folder, with the names that they give.
 struct QueueFiles {
@@ -347,5 +347,5 @@ TEST_P(ReferenceManifests, ClassesOfBothKindsMayShareAName) {
 
 QM_FOR_EACH_MANIFESTS(ReferenceManifests);
 
-}  // namespace
+}  // namespace reference_manifests_test
 }  // namespace qm::admission

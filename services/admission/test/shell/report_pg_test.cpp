@@ -9,13 +9,13 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace report_pg_test {
 
 class Report : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    auto* server = testing::Postgres::shared(&why);
+    auto* server = qm::testing::Postgres::shared(&why);
     if (server == nullptr) GTEST_SKIP() << why;
     const std::string conninfo = server->fresh_database();
     for (const char* shard : {"default", "east"}) {
@@ -136,5 +136,5 @@ TEST_F(Report, NothingElseIsARow) {
   }
 }
 
-}  // namespace
+}  // namespace report_pg_test
 }  // namespace qm::admission

@@ -12,7 +12,7 @@
 #include <fstream>
 
 namespace qm::admission {
-namespace {
+namespace secure_pg_test {
 
 namespace pb = quartermaster::v1;
 using qm::testing::wait_until;
@@ -192,5 +192,5 @@ TEST_F(Secure, OneRowForEachChangeWhereverItIsKilled) {
   EXPECT_GE(killed, 5) << "the points were not passed";
 }
 
-}  // namespace
+}  // namespace secure_pg_test
 }  // namespace qm::admission

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace serving_test {
 
 constexpr const char* kQueue = R"(
 {apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: any}}
@@ -151,5 +151,5 @@ TEST_P(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
 
 QM_FOR_EACH_MANIFESTS(Serving);
 
-}  // namespace
+}  // namespace serving_test
 }  // namespace qm::admission

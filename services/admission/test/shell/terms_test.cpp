@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace terms_test {
 
 namespace pb = quartermaster::v1;
 
@@ -276,5 +276,5 @@ TEST(ListBudgets, SaysHowEachStandsInPages) {
   EXPECT_EQ(list(tenant).budgets_size(), 2);
 }
 
-}  // namespace
+}  // namespace terms_test
 }  // namespace qm::admission

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace watch_test {
 
 class WatchTest : public ::testing::Test {
  protected:
@@ -88,5 +88,5 @@ TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
   EXPECT_FALSE(phase("uid-bad").has_value());
 }
 
-}  // namespace
+}  // namespace watch_test
 }  // namespace qm::admission

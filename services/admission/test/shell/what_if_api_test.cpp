@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace what_if_api_test {
 
 namespace pb = quartermaster::v1;
 
@@ -68,5 +68,5 @@ TEST(WhatIfCall, RefusesWhatItCannotRead) {
   }
 }
 
-}  // namespace
+}  // namespace what_if_api_test
 }  // namespace qm::admission

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace when_api_test {
 
 using namespace std::chrono_literals;
 namespace pb = quartermaster::v1;
@@ -201,5 +201,5 @@ TEST_F(WhenApi, AnswersOverGrpcRemembersWhatItSaidAndKnowsItAfterARestart) {
   second.stop();
 }
 
-}  // namespace
+}  // namespace when_api_test
 }  // namespace qm::admission

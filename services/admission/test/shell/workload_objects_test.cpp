@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission {
-namespace {
+namespace workload_objects_test {
 
 Json json(const std::string& text) {
   auto read = Json::parse(text);
@@ -227,5 +227,5 @@ TEST(WorkloadObjects, AConditionKeepsTheInstantOfItsValueAndOthersKeepTheirs) {
   EXPECT_EQ(value_of(status, "Requeued"), "True/Test");
 }
 
-}  // namespace
+}  // namespace workload_objects_test
 }  // namespace qm::admission

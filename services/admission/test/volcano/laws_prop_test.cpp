@@ -9,7 +9,7 @@
 #include <cmath>
 
 namespace qm::admission::volcano {
-namespace {
+namespace laws_prop_test {
 
 std::int64_t upto(std::int64_t most) { return *rc::gen::inRange<std::int64_t>(0, most + 1); }
 bool one_in(int n) { return *rc::gen::inRange(0, n) == 0; }
@@ -172,5 +172,5 @@ TEST(ProportionLaws, MostCasesCanBeComparedWithTheRounds) {
   EXPECT_GT(compared * 2, all);
 }
 
-}  // namespace
+}  // namespace laws_prop_test
 }  // namespace qm::admission::volcano

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::volcano {
-namespace {
+namespace objects_test {
 
 Json yaml(const std::string& text) {
   const auto loaded = config::load_text(text, "here.yaml");
@@ -264,5 +264,5 @@ TEST(VolcanoObjects, NamesBecomeNumbersInTheirOrder) {
   EXPECT_FALSE(plant(queues, {}));
 }
 
-}  // namespace
+}  // namespace objects_test
 }  // namespace qm::admission::volcano

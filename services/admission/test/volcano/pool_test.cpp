@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::admission::volcano {
-namespace {
+namespace pool_test {
 
 Queue named(std::string name, std::int32_t weight = 1, std::int64_t deserved = 0) {
   Queue out;
@@ -280,5 +280,5 @@ TEST(PoolLaws, HoldOverRandomWorlds) {
   EXPECT_GT(displaced, 1'000U);
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace qm::admission::volcano

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::volcano {
-namespace {
+namespace queues_test {
 
 Queue queue(std::string name, std::string parent = {}) {
   Queue out;
@@ -72,5 +72,5 @@ TEST(VolcanoResources, SharesAreComparedExactly) {
   EXPECT_FALSE(in_common({1, 0}, {0, 1}));
 }
 
-}  // namespace
+}  // namespace queues_test
 }  // namespace qm::admission::volcano

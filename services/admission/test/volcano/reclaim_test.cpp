@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::admission::volcano {
-namespace {
+namespace reclaim_test {
 
 Queue owed(std::string name, std::int64_t deserved, std::string parent = {}) {
   Queue out;
@@ -193,5 +193,5 @@ TEST(ReclaimLaws, TheNeedIsMetOrNobodyGoesAndTheRuleHoldsAtEachStep) {
   EXPECT_GT(hold_laws<Proportion>(2'000), 500);
 }
 
-}  // namespace
+}  // namespace reclaim_test
 }  // namespace qm::admission::volcano

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::volcano {
-namespace {
+namespace rules_test {
 
 using std::chrono::minutes;
 
@@ -349,5 +349,5 @@ TEST(Sla, KeepsWhatIsIdle) {
   EXPECT_EQ(Sla::keep({6, 3}, overdue), (Resources{0, 1}));
 }
 
-}  // namespace
+}  // namespace rules_test
 }  // namespace qm::admission::volcano

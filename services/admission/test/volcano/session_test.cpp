@@ -9,7 +9,7 @@
 #include <random>
 
 namespace qm::admission::volcano {
-namespace {
+namespace session_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -272,5 +272,5 @@ TEST(VolcanoSession, AStrictQueueWaitsForItsHead) {
   }
 }
 
-}  // namespace
+}  // namespace session_test
 }  // namespace qm::admission::volcano

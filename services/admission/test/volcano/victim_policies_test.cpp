@@ -9,7 +9,7 @@
 #include <random>
 
 namespace qm::admission::volcano {
-namespace {
+namespace victim_policies_test {
 
 using Names = std::vector<std::string>;
 
@@ -217,5 +217,5 @@ TEST(VictimPolicies, MeetTheNeedSpareWhomTheyCanAndDoNotLookAtPlaces) {
   }
 }
 
-}  // namespace
+}  // namespace victim_policies_test
 }  // namespace qm::admission::volcano

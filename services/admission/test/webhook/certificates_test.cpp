@@ -11,7 +11,7 @@
 #include <thread>
 
 namespace qm::admission::webhook {
-namespace {
+namespace certificates_test {
 
 using namespace std::chrono_literals;
 
@@ -240,5 +240,5 @@ TEST(Registration, TheNamesAreThoseThatTheApiServerCallsUsBy) {
   EXPECT_EQ(r.names().back(), "hook.example");
 }
 
-}  // namespace
+}  // namespace certificates_test
 }  // namespace qm::admission::webhook

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace gangs_test {
 
 Settings with_gangs(const std::string& gangs = "{}") {
   Settings out;
@@ -175,5 +175,5 @@ TEST(Gangs, DoneTwiceChangesNothingMore) {
   EXPECT_EQ(mutate(created(once, "Job"), settings, {}).dump(), once.dump());
 }
 
-}  // namespace
+}  // namespace gangs_test
 }  // namespace qm::admission::webhook

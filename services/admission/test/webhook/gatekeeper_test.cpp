@@ -15,7 +15,7 @@
 #include <random>
 
 namespace qm::admission::webhook {
-namespace {
+namespace gatekeeper_test {
 
 const std::string kFolder = std::string(QM_SOURCE_DIR) + "/deploy/policies/";
 const std::set<std::string> kShipped{"gpu-whole", "gpu-requests",    "gpu-share",     "gpu-toleration",
@@ -159,5 +159,5 @@ results[i] = rules {
   EXPECT_LT(refused, pods.size()) << "and some pods break none";
 }
 
-}  // namespace
+}  // namespace gatekeeper_test
 }  // namespace qm::admission::webhook

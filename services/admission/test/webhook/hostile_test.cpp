@@ -11,7 +11,7 @@
 #include <sstream>
 
 namespace qm::admission::webhook {
-namespace {
+namespace hostile_test {
 
 constexpr std::size_t kMiB = 1 << 20;
 
@@ -162,5 +162,5 @@ TEST(Hostile, ParametersOfWrongTypesAreNoReason) {
   }
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace qm::admission::webhook

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace lint_test {
 
 std::string codes(const Json& object, const LintContext& context = {}) {
   std::string out;
@@ -153,5 +153,5 @@ TEST(Lint, TheDoorWarnsOfJobs) {
   EXPECT_TRUE(judge(created(job, "Job"), off, {}).warnings.empty());
 }
 
-}  // namespace
+}  // namespace lint_test
 }  // namespace qm::admission::webhook

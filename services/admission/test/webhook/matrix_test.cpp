@@ -16,7 +16,7 @@
 #include <sstream>
 
 namespace qm::admission::webhook {
-namespace {
+namespace matrix_test {
 
 constexpr const char* kNamespace = "reference";
 
@@ -281,5 +281,5 @@ TEST(PodTemplates, OfKindsWithoutPodsAreNone) {
   EXPECT_EQ(set[0].labels.at("a"), "b");
 }
 
-}  // namespace
+}  // namespace matrix_test
 }  // namespace qm::admission::webhook

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace needs_test {
 
 constexpr const char* kMemory = R"("quartermaster.dev/gpu-memory":"10Gi")";
 constexpr const char* kH100 = R"("nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3")";
@@ -154,5 +154,5 @@ TEST(Needs, OfPodsThatCannotBeReadNothingIsChosen) {
   }
 }
 
-}  // namespace
+}  // namespace needs_test
 }  // namespace qm::admission::webhook

@@ -11,7 +11,7 @@
 #include <sstream>
 
 namespace qm::admission::webhook {
-namespace {
+namespace network_policy_test {
 
 NetworkPolicy policy_of(const std::string& spec, const char* ns = "a") {
   auto read = NetworkPolicy::read(
@@ -156,5 +156,5 @@ TEST(NetworkPolicies, AnOpenWayOutIsNamed) {
   EXPECT_EQ(codes(policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{}]})")), "");
 }
 
-}  // namespace
+}  // namespace network_policy_test
 }  // namespace qm::admission::webhook

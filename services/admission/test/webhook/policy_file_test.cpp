@@ -8,7 +8,7 @@
 #include <fstream>
 
 namespace qm::admission::webhook {
-namespace {
+namespace policy_file_test {
 
 constexpr const char* kHead =
     "apiVersion: policy.quartermaster.dev/v1alpha1\nkind: WebhookPolicy\nmetadata: {name: p}\n";
@@ -141,5 +141,5 @@ TEST(PolicyFile, TheShippedOneIsReadable) {
   EXPECT_EQ(settings.facts.gangs->environment, gang_environment());
 }
 
-}  // namespace
+}  // namespace policy_file_test
 }  // namespace qm::admission::webhook

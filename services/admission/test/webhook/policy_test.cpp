@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace policy_test {
 
 const Json kJob = parsed(R"({"metadata":{"name":"train"},"spec":{"parallelism":2,"template":{"spec":{
     "schedulerName":"default-scheduler","containers":[{"name":"main"}]}}}})");
@@ -332,5 +332,5 @@ TEST(ByHand, TheReasonNamesTheWayOut) {
       "for; to start it sooner give it a higher priority or more quota");
 }
 
-}  // namespace
+}  // namespace policy_test
 }  // namespace qm::admission::webhook

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace pools_test {
 
 constexpr const char* kPolicy = R"(apiVersion: policy.quartermaster.dev/v1alpha1
 kind: WebhookPolicy
@@ -299,5 +299,5 @@ TEST(RequiredRequests, AGpuPodSaysItsCpuAndMemory) {  // S-009
   EXPECT_EQ(with(""), "container \"?\" uses GPUs and requests no cpu and memory");
 }
 
-}  // namespace
+}  // namespace pools_test
 }  // namespace qm::admission::webhook

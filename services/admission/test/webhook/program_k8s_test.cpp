@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace qm::admission::webhook {
-namespace {
+namespace program_k8s_test {
 
 using namespace std::chrono_literals;
 using kube::resources::kJobs;
@@ -266,5 +266,5 @@ TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
   EXPECT_LT(took[490], 50ms) << "nothing waits for a database; the figure is the bench's";
 }
 
-}  // namespace
+}  // namespace program_k8s_test
 }  // namespace qm::admission::webhook

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace quota_test {
 
 Json spec_of(const char* resource, int amount, const char* priority = "", const char* more = "") {
   return parsed(fmt::format(
@@ -184,5 +184,5 @@ TEST(Quotas, CountAsTheApiServerDoes) {
   EXPECT_EQ(ResourceQuota::read(parsed(R"({"spec":{"hard":{"pods":"many"}}})")).error().field, "spec.hard.pods");
 }
 
-}  // namespace
+}  // namespace quota_test
 }  // namespace qm::admission::webhook

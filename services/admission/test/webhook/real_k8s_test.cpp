@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace real_k8s_test {
 
 using namespace std::chrono_literals;
 using kube::resources::kJobs;
@@ -560,5 +560,5 @@ TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
   }
 }
 
-}  // namespace
+}  // namespace real_k8s_test
 }  // namespace qm::admission::webhook

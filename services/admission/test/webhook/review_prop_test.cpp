@@ -10,7 +10,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace review_prop_test {
 
 const std::vector<std::string>& words_to_put() {
   static const std::vector<std::string> all{"null",
@@ -149,5 +149,5 @@ RC_GTEST_PROP(ReviewReader, AMutationDoneTwiceIsDoneOnce, ()) {
   RC_ASSERT(mutate(again, settings(), home).dump() == once.dump());
 }
 
-}  // namespace
+}  // namespace review_prop_test
 }  // namespace qm::admission::webhook

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace review_test {
 
 /// Does what a patch says, as the API server would.
 Json patched(Json object, const Json& patch) {
@@ -131,5 +131,5 @@ TEST(Review, WhatIsDecidedUnderComplianceGoesToTheAuditLog) {  // S-378
             R"({"compliance":"pci-dss","decision":"allowed"})");
 }
 
-}  // namespace
+}  // namespace review_test
 }  // namespace qm::admission::webhook

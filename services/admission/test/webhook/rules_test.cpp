@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace rules_test {
 
 /// A pod that breaks no rule, but for what a row puts in the place of one of its parts.
 struct Parts {
@@ -130,5 +130,5 @@ TEST(PodRules, LabelsAreRequiredWithTheirValues) {
   EXPECT_TRUE(violations({{"cost-center", "7"}, {"workload-type", "training"}}, pod["spec"], set).empty());
 }
 
-}  // namespace
+}  // namespace rules_test
 }  // namespace qm::admission::webhook

@@ -11,7 +11,7 @@
 #include <algorithm>
 
 namespace qm::admission::webhook {
-namespace {
+namespace server_test {
 
 using namespace std::chrono_literals;
 
@@ -116,5 +116,5 @@ TEST(WebhookServer, TheSlowestOfAHundredTakesLessThanTenMilliseconds) {  // S-36
   EXPECT_TRUE(good) << "p99 of the best window was " << best << " ms";
 }
 
-}  // namespace
+}  // namespace server_test
 }  // namespace qm::admission::webhook

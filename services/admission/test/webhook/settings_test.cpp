@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::admission::webhook {
-namespace {
+namespace settings_test {
 
 TEST(WebhookSettings, AbsentMeansNone) {
   EXPECT_FALSE(*read_settings({}));
@@ -62,5 +62,5 @@ TEST(WebhookSettings, WhatIsWrongIsNamedWithWhatWouldBeRight) {
   EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().remedy.find("webhook-labels"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace settings_test
 }  // namespace qm::admission::webhook

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace cloud_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -347,5 +347,5 @@ TEST(Promise, MachinesThatOthersTookAreLaunchedAgain) {
   )");
 }
 
-}  // namespace
+}  // namespace cloud_cases_test
 }  // namespace qm::autoscaler::testing

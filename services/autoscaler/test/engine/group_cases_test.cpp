@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace group_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -236,5 +236,5 @@ TEST(Group, ALostMachineIsNotReplacedBehindOurBack) {
   )");
 }
 
-}  // namespace
+}  // namespace group_cases_test
 }  // namespace qm::autoscaler::testing

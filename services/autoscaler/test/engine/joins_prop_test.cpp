@@ -8,7 +8,7 @@
 #include <algorithm>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace joins_prop_test {
 
 /// Runs `facts` in every order, each a step of its own, after `before`; all must end in one state. A last step without
 /// news settles what a later fact allows.
@@ -60,5 +60,5 @@ TEST(Joins, AMachineOfAGroup) {
                  {"cloud i-1 type=a8 node=n1 group=asg", "node n1 i-1 pods=1", "runs w/1 n1", "health n1 broken"});
 }
 
-}  // namespace
+}  // namespace joins_prop_test
 }  // namespace qm::autoscaler::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace launch_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -294,5 +294,5 @@ TEST(Launch, ExplainsWhatIsInTheWay) {
             "w/1 waits 0 s: 1 machine(s) of a8 on-demand expected by 1970-01-12T13:50:40Z");
 }
 
-}  // namespace
+}  // namespace launch_cases_test
 }  // namespace qm::autoscaler::testing

@@ -10,7 +10,7 @@
 #include <random>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace laws_prop_test {
 
 constexpr int kWorkloads = 4, kAttempts = 3;
 constexpr std::int64_t kLimit = 24;
@@ -326,5 +326,5 @@ TEST(Laws, FactsOfDifferentKindsMayChangePlaces) {
   }));
 }
 
-}  // namespace
+}  // namespace laws_prop_test
 }  // namespace qm::autoscaler::testing

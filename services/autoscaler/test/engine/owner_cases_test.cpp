@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace owner_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -135,5 +135,5 @@ TEST(Owner, WorkThatLandsWhileAMachineIsEndedKeepsIt) {
   )");
 }
 
-}  // namespace
+}  // namespace owner_cases_test
 }  // namespace qm::autoscaler::testing

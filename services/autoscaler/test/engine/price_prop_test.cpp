@@ -6,7 +6,7 @@
 #include <random>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace price_prop_test {
 
 // S-169: what is launched costs what the cheapest feasible type costs, on price lists from a thousand seeds.
 TEST(Price, IsTheLeastOfAllFeasibleTypes) {
@@ -57,5 +57,5 @@ TEST(Price, IsTheLeastOfAllFeasibleTypes) {
   EXPECT_LT(waited, 500) << "hardly anything can be launched in the generated lists";
 }
 
-}  // namespace
+}  // namespace price_prop_test
 }  // namespace qm::autoscaler::testing

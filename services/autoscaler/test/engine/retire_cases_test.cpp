@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler::testing {
-namespace {
+namespace retire_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -354,5 +354,5 @@ TEST(Retire, AFirstMachineWaitsForTheRestOfItsGang) {
   )");
 }
 
-}  // namespace
+}  // namespace retire_cases_test
 }  // namespace qm::autoscaler::testing

@@ -3,7 +3,7 @@
 #include "test/shell/rig.hpp"
 
 namespace qm::autoscaler {
-namespace {
+namespace alone_test {
 
 using namespace autoscaler::testing;
 
@@ -118,5 +118,5 @@ TEST(Alone, SettingsThatAreNotUnderstoodSayWhatIs) {
   EXPECT_EQ(ClusterSettings::parse(Extra{{"driver", "gce"}}).error().field, "driver");
 }
 
-}  // namespace
+}  // namespace alone_test
 }  // namespace qm::autoscaler

@@ -16,7 +16,7 @@
 #include <mutex>
 
 namespace qm::autoscaler {
-namespace {
+namespace cloud_test {
 
 namespace pb = quartermaster::v1;
 using qm::testing::wait_until;
@@ -439,5 +439,5 @@ TEST(Metrics, ShowClaimsAndPools) {
   EXPECT_NE(text.find("qm_autoscaler_demand 2\n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace cloud_test
 }  // namespace qm::autoscaler

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler {
-namespace {
+namespace codec_test {
 
 namespace pb = quartermaster::v1;
 using std::chrono::seconds;
@@ -352,5 +352,5 @@ TEST(Encode, TheDumpShowsWhatStands) {
   EXPECT_EQ(dump["demand"].items().size(), 1U);
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace qm::autoscaler

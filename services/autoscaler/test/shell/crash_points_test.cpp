@@ -7,7 +7,7 @@
 #include <set>
 
 namespace qm::autoscaler {
-namespace {
+namespace crash_points_test {
 
 using namespace autoscaler::testing;
 
@@ -61,5 +61,5 @@ TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
     ADD_FAILURE() << point << " is passed by no launch, termination or change of a group's size";
 }
 
-}  // namespace
+}  // namespace crash_points_test
 }  // namespace qm::autoscaler

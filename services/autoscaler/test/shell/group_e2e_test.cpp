@@ -3,7 +3,7 @@
 #include <filesystem>
 
 namespace qm::autoscaler {
-namespace {
+namespace group_e2e_test {
 
 class GroupOnTheFleet : public ::testing::Test {
  protected:
@@ -35,5 +35,5 @@ TEST_F(GroupOnTheFleet, StaysWithinItsBoundsAndServesThoseThatItsLabelsAndTaints
   autoscaler::testing::GroupStory(options_, "h100-training").run_bounds();
 }
 
-}  // namespace
+}  // namespace group_e2e_test
 }  // namespace qm::autoscaler

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 namespace qm::autoscaler {
-namespace {
+namespace group_moto_test {
 
 TEST(GroupOnMoto, GrowsWithDemandAndShrinksByTheMachinesThatAreEmpty) {
   const char* endpoint = std::getenv("QM_MOTO");
@@ -20,5 +20,5 @@ TEST(GroupOnMoto, GrowsWithDemandAndShrinksByTheMachinesThatAreEmpty) {
   autoscaler::testing::GroupStory(options, fmt::format("gpu-nodes-{}", ::getpid())).run();
 }
 
-}  // namespace
+}  // namespace group_moto_test
 }  // namespace qm::autoscaler

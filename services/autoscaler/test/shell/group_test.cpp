@@ -2,7 +2,7 @@
 #include "test/shell/rig.hpp"
 
 namespace qm::autoscaler {
-namespace {
+namespace group_test {
 
 using namespace autoscaler::testing;
 
@@ -124,5 +124,5 @@ TEST(GroupCodec, ARefusalFailsTheGroupsClaimsAndSuccessSaysNothing) {
   EXPECT_EQ(std::get<GroupRefused>(refused[0]).granted, 3);
 }
 
-}  // namespace
+}  // namespace group_test
 }  // namespace qm::autoscaler

@@ -9,12 +9,12 @@
 #include <set>
 
 namespace qm::autoscaler {
-namespace {
+namespace pools_test {
 
 using Names = std::vector<std::string>;
 
 Result<std::vector<Pool>> pools_of(const std::string& requirements, const std::string& rest = {}) {
-  const testing::TempDir dir;
+  const qm::testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";
   std::ofstream(file)
       << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\nspec:\n" + rest +
@@ -35,7 +35,7 @@ std::string need(const std::string& key, const std::string& op, const std::strin
 }
 
 TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
-  const testing::TempDir dir;
+  const qm::testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";
   std::ofstream(file)
       << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu\n"
@@ -49,7 +49,7 @@ TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
 }
 
 TEST(Pools, TwoMayNotNameOneGroup) {
-  const testing::TempDir dir;
+  const qm::testing::TempDir dir;
   const std::string file = dir.path() + "/pools.yaml";
   std::ofstream out(file);
   for (const char* name : {"a", "b"}) {
@@ -169,7 +169,7 @@ TEST(Pools, TheReferenceManifestsSayWhatTheySay) {
     Names has;
     std::string has_none_of;  ///< families by the first letter
   };
-  for (const auto& manifests : testing::manifest_folders()) {
+  for (const auto& manifests : qm::testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
     const auto c = manifests.pick(Case{"nodepool-steady-training.yaml",
                                        48,
@@ -232,5 +232,5 @@ TEST(Pools, TheReferenceManifestsSayWhatTheySay) {
   }
 }
 
-}  // namespace
+}  // namespace pools_test
 }  // namespace qm::autoscaler

@@ -11,7 +11,7 @@
 #include <set>
 
 namespace qm::autoscaler {
-namespace {
+namespace reference_pools_test {
 
 const std::string kT4 = "Tesla-T4", kA10g = "NVIDIA-A10G", kL4 = "NVIDIA-L4", kL40s = "NVIDIA-L40S",
                   kH100 = "NVIDIA-H100-80GB-HBM3", kH200 = "NVIDIA-H200";
@@ -330,5 +330,5 @@ TEST_P(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
 
 QM_FOR_EACH_MANIFESTS(ReferencePools);
 
-}  // namespace
+}  // namespace reference_pools_test
 }  // namespace qm::autoscaler

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 namespace qm::cost {
-namespace {
+namespace budgets_test {
 
 using namespace std::chrono_literals;
 
@@ -246,5 +246,5 @@ TEST(Budgets, OrderRepeatsAndRestartsChangeNothing) {
   EXPECT_EQ(orders, 120);
 }
 
-}  // namespace
+}  // namespace budgets_test
 }  // namespace qm::cost

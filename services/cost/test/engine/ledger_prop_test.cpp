@@ -9,7 +9,7 @@
 #include <random>
 
 namespace qm::cost {
-namespace {
+namespace ledger_prop_test {
 
 constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::int64_t kHour = 3600 * kSecond;
@@ -222,5 +222,5 @@ RC_GTEST_PROP(LedgerProperty, WindowsThatTouchAddUp, (std::uint32_t seed)) {
   RC_ASSERT(sums == *engine.allocate(Instant{}, w.end, Group::kTeam));
 }
 
-}  // namespace
+}  // namespace ledger_prop_test
 }  // namespace qm::cost

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cost::test {
-namespace {
+namespace ledger_test {
 
 void check(Script& script, std::string_view text) { EXPECT_EQ(script.run(text), trimmed(text)); }
 void check(std::string_view text) {
@@ -520,5 +520,5 @@ TEST(Prices, TheBuiltInPlanPricesEachTypeOfTheTable) {
   EXPECT_FALSE(planned_rate(builtin_prices(), "p5e.48xlarge", "on-demand", "us-east-1a"));
 }
 
-}  // namespace
+}  // namespace ledger_test
 }  // namespace qm::cost::test

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cost::test {
-namespace {
+namespace api_test {
 
 class Service : public ::testing::Test {
  protected:
@@ -196,5 +196,5 @@ TEST_F(Service, MetricsShowTheMonth) {
   EXPECT_NE(text.find("qm_cost_unpriced_instances 0\n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace api_test
 }  // namespace qm::cost::test

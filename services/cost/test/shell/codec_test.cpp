@@ -5,7 +5,7 @@
 #include <numeric>
 
 namespace qm::cost::test {
-namespace {
+namespace codec_test {
 
 template <class Fact>
 Fact only(const service::Input& input) {
@@ -250,5 +250,5 @@ TEST(Codec, StateMakesTheRoundTrip) {
   EXPECT_FALSE(other.load(stored));
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace qm::cost::test

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::cost::test {
-namespace {
+namespace ledger_pg_test {
 
 class LedgerTable : public ::testing::Test {
  protected:
@@ -173,5 +173,5 @@ TEST_F(LedgerTable, ReportsByTheLabelsOfTheWorkloadAlsoWhereANameIsUsedAgain) {
   EXPECT_EQ(number("select trunc(sum(usd) * 1000000000) from report.chargeback"), 55'040'000'000LL * 7001 / 3600);
 }
 
-}  // namespace
+}  // namespace ledger_pg_test
 }  // namespace qm::cost::test

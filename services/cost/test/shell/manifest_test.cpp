@@ -6,7 +6,7 @@
 #include <fstream>
 
 namespace qm::cost::test {
-namespace {
+namespace manifest_test {
 
 Result<PricePlan> plan_of(const std::string& yaml) {
   const testing::TempDir dir;
@@ -50,5 +50,5 @@ spec:
   EXPECT_NE(plan.error().message.find("usdPerHour"), std::string::npos) << plan.error().message;
 }
 
-}  // namespace
+}  // namespace manifest_test
 }  // namespace qm::cost::test

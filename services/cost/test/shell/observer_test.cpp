@@ -10,7 +10,7 @@
 #include <atomic>
 
 namespace qm::cost {
-namespace {
+namespace observer_test {
 
 using qm::testing::wait_until;
 
@@ -195,5 +195,5 @@ TEST(Observer, WhatEndedWhileNobodyLookedEndsWhenItIsMissed) {
   EXPECT_EQ(second.statement().open_instances, 1U);
 }
 
-}  // namespace
+}  // namespace observer_test
 }  // namespace qm::cost

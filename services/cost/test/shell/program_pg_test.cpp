@@ -10,7 +10,7 @@
 #include <csignal>
 
 namespace qm::cost::test {
-namespace {
+namespace program_pg_test {
 
 class Program {
  public:
@@ -93,5 +93,5 @@ TEST(CostProgram, WhoLosesTheLeadWaitsForADatabaseThatTakesNoSession) {
   EXPECT_EQ(program.process().wait(std::chrono::seconds(10)), 0) << program.log();
 }
 
-}  // namespace
+}  // namespace program_pg_test
 }  // namespace qm::cost::test

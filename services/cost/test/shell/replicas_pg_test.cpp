@@ -16,7 +16,7 @@
 #include <thread>
 
 namespace qm::cost::test {
-namespace {
+namespace replicas_pg_test {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -298,5 +298,5 @@ TEST_F(Migrations, AnOldStandbyLeavesTheLeadToTheNextVersion) {
   EXPECT_EQ(waits->role(), "") << "not ready: calls sent to it are not answered";
 }
 
-}  // namespace
+}  // namespace replicas_pg_test
 }  // namespace qm::cost::test

@@ -10,7 +10,7 @@
 #include <regex>
 
 namespace qm::cost::test {
-namespace {
+namespace roles_pg_test {
 
 class Roles : public ::testing::Test {
  protected:
@@ -118,5 +118,5 @@ TEST_F(Roles, TheBusHasItsOwn) {
   denied("qm_report", "select * from bus.message");
 }
 
-}  // namespace
+}  // namespace roles_pg_test
 }  // namespace qm::cost::test

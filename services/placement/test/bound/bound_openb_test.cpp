@@ -13,7 +13,7 @@
 #include <map>
 
 namespace qm::placement::bound {
-namespace {
+namespace bound_openb_test {
 
 using openb::Trace;
 
@@ -143,5 +143,5 @@ TEST(BoundOpenb, NoPolicyGetsBeyond) {
   }
 }
 
-}  // namespace
+}  // namespace bound_openb_test
 }  // namespace qm::placement::bound

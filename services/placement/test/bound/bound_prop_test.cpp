@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::bound::testing {
-namespace {
+namespace bound_prop_test {
 
 TEST(BoundLaws, ASearchThroughAllFindsNothingBetter) {
   std::int64_t sum = 0, best = 0;
@@ -127,5 +127,5 @@ TEST(BoundLaws, GlpkFindsNothingBetter) {
 #endif
 }
 
-}  // namespace
+}  // namespace bound_prop_test
 }  // namespace qm::placement::bound::testing

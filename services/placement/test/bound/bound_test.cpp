@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::bound {
-namespace {
+namespace bound_test {
 
 using testing::node_of;
 
@@ -97,5 +97,5 @@ TEST(Bound, AnswersAtOnceWhereItMust) {
   EXPECT_TRUE(good.close);
 }
 
-}  // namespace
+}  // namespace bound_test
 }  // namespace qm::placement::bound

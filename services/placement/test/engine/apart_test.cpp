@@ -6,7 +6,7 @@
 #include <random>
 
 namespace qm::placement {
-namespace {
+namespace apart_test {
 
 using testing::node_facts;
 using testing::pod_set;
@@ -170,5 +170,5 @@ TEST(ApartLaws, TrainingAndInferenceAreNeverOnOneNode) {
   EXPECT_GT(beside, 100) << "batch goes with both";
 }
 
-}  // namespace
+}  // namespace apart_test
 }  // namespace qm::placement

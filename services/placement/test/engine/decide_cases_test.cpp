@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace decide_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -288,5 +288,5 @@ TEST(Short, LeavesTheListWhenTheWorkloadEnds) {
   )");
 }
 
-}  // namespace
+}  // namespace decide_cases_test
 }  // namespace qm::placement::testing

@@ -10,7 +10,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace drains_prop_test {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -358,5 +358,5 @@ TEST(DrainLaws, WhoIsNamedIsInTheWayAndNeededAndTheRoomIsKept) {
   EXPECT_GT(counts.came, 50);
 }
 
-}  // namespace
+}  // namespace drains_prop_test
 }  // namespace qm::placement::testing

@@ -6,7 +6,7 @@
 #include <sstream>
 
 namespace qm::placement::testing {
-namespace {
+namespace drains_test {
 
 using std::chrono::seconds;
 
@@ -481,5 +481,5 @@ TEST_F(Drains, ARestartInTheMiddleIsALookLikeAnyOther) {
   EXPECT_EQ(leaves("l2"), "withdraw 1 big/1\nreleased l2/1 0:a[0=]*-\ndemand\ncordon a layout");
 }
 
-}  // namespace
+}  // namespace drains_test
 }  // namespace qm::placement::testing

@@ -9,7 +9,7 @@
 #include <memory>
 
 namespace qm::placement::testing {
-namespace {
+namespace elastic_prop_test {
 
 constexpr int kNodes = 5, kGangs = 3;
 
@@ -200,5 +200,5 @@ TEST(ElasticProp, StaysBetweenTheLeastAndTheCountAndLeavesNoRoomUnused) {
   EXPECT_GT(lost, 5) << "hardly any gang loses a member and runs on";
 }
 
-}  // namespace
+}  // namespace elastic_prop_test
 }  // namespace qm::placement::testing

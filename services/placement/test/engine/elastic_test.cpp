@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace elastic_test {
 
 void expect(const std::string& table, Options options = {}) { EXPECT_EQ(Script(std::move(options)).run(table), ""); }
 
@@ -305,5 +305,5 @@ TEST(Elastic, ARingPassesOverWhoIsMissing) {
   EXPECT_EQ(std::get<BindPod>(out.intents[0].what).ring, "rank=1 of=4 previous=a next=a");
 }
 
-}  // namespace
+}  // namespace elastic_test
 }  // namespace qm::placement::testing

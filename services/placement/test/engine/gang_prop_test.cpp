@@ -7,7 +7,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace gang_prop_test {
 
 using Random = std::mt19937_64;
 
@@ -114,5 +114,5 @@ TEST(GpuTaint, KeepsOtherPodsOffGpuNodes) {
   EXPECT_GT(placed, 1000U);
 }
 
-}  // namespace
+}  // namespace gang_prop_test
 }  // namespace qm::placement::testing

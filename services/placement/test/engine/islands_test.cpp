@@ -8,7 +8,7 @@
 #include <set>
 
 namespace qm::placement {
-namespace {
+namespace islands_test {
 
 std::vector<std::int32_t> occupancy(unsigned taken) {
   std::vector<std::int32_t> free(8, 1000);
@@ -125,5 +125,5 @@ TEST(Islands, OfANodeThatSaysSoAreObeyed) {
             "");
 }
 
-}  // namespace
+}  // namespace islands_test
 }  // namespace qm::placement

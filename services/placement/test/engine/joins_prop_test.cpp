@@ -6,7 +6,7 @@
 #include <algorithm>
 
 namespace qm::placement::testing {
-namespace {
+namespace joins_prop_test {
 
 struct Join {
   const char* name;
@@ -52,5 +52,5 @@ TEST(Joins, EveryOrderOfFactsEndsInTheSameState) {
   }
 }
 
-}  // namespace
+}  // namespace joins_prop_test
 }  // namespace qm::placement::testing

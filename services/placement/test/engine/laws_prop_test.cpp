@@ -10,7 +10,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace laws_prop_test {
 
 constexpr int kNodes = 4, kGpus = 4, kShares = 2, kWorkloads = 4, kAttempts = 3, kMaxPods = 3, kPodsOfANode = 5;
 
@@ -431,5 +431,5 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
   }));
 }
 
-}  // namespace
+}  // namespace laws_prop_test
 }  // namespace qm::placement::testing

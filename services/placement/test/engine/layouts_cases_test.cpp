@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace layouts_cases_test {
 
 Options with_window(const char* window = "Mon 20:00-22:00") {
   Options options;
@@ -470,5 +470,5 @@ TEST(Layouts, GpusThatAreNotCutAreGivenAsAWhole) {
   EXPECT_EQ(mig::capacity_of(*layout), (mig::Capacity{{"nvidia.com/gpu", 4}, {"nvidia.com/mig-1g.10gb", 28}}));
 }
 
-}  // namespace
+}  // namespace layouts_cases_test
 }  // namespace qm::placement::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace life_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -439,5 +439,5 @@ TEST(Engine, TimeThatGoesBackStopsIt) {
   EXPECT_DEATH((void)engine.step({}, from_micros(4)), "time went back");
 }
 
-}  // namespace
+}  // namespace life_cases_test
 }  // namespace qm::placement::testing

@@ -2,7 +2,7 @@
 #include "test/engine/proposing.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace movers_test {
 
 class Movers : public Proposals {
  protected:
@@ -275,5 +275,5 @@ TEST_F(MoversInRacks, NoGangThatWouldBeTornApart) {
   EXPECT_EQ(ways("ring"), "") << "a pod fits c, and one e, which is in another rack";
 }
 
-}  // namespace
+}  // namespace movers_test
 }  // namespace qm::placement::testing

@@ -6,7 +6,7 @@
 #include <rapidcheck.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace moves_prop_test {
 
 constexpr int kNodes = 8;
 
@@ -204,5 +204,5 @@ TEST(MoveLaws, WhatIsWonIsWhatWasReckonedAndNobodyMovesInVain) {
   EXPECT_GT(plans, 10);
 }
 
-}  // namespace
+}  // namespace moves_prop_test
 }  // namespace qm::placement::testing

@@ -6,7 +6,7 @@
 #include <sstream>
 
 namespace qm::placement::testing {
-namespace {
+namespace moves_test {
 
 Options tidying() {
   Options options;
@@ -281,5 +281,5 @@ TEST(MovesOff, NobodyMovesUnlessThatIsAskedFor) {
   EXPECT_EQ(script.engine().tables().proposals.size(), 0U);
 }
 
-}  // namespace
+}  // namespace moves_test
 }  // namespace qm::placement::testing

@@ -11,7 +11,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace nearness_test {
 
 constexpr const char* kNvlink = "gpu.nvidia.com/nvlink-enabled";
 constexpr const char* kIsland = "gpu.nvidia.com/nvlink-gpus-per-island";
@@ -322,5 +322,5 @@ TEST_F(Nearness, TheStepIsAsShortAsTheFleetAllows) {
   }
 }
 
-}  // namespace
+}  // namespace nearness_test
 }  // namespace qm::placement::testing

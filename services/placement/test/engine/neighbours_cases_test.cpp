@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace neighbours_cases_test {
 
 using rules::PodTemplate;
 
@@ -242,5 +242,5 @@ TEST_F(Neighbours, PodsOfWhichNothingIsKnownAreInNobodysWay) {
   EXPECT_EQ(wants("w", 1, like), "reserved w/1 0:a1[0]");
 }
 
-}  // namespace
+}  // namespace neighbours_cases_test
 }  // namespace qm::placement::testing

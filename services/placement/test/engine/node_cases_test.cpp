@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace node_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -323,5 +323,5 @@ TEST(Devices, TheGpuOfAStrangersInstanceIsNotGivenAsAWhole) {
   )");
 }
 
-}  // namespace
+}  // namespace node_cases_test
 }  // namespace qm::placement::testing

@@ -9,7 +9,7 @@
 #include <random>
 
 namespace qm::placement {
-namespace {
+namespace numa_test {
 
 using testing::node_facts;
 using testing::pod_set;
@@ -183,5 +183,5 @@ TEST(NumaLaws, AsManyAsTheZonesTakeOneByOne) {
   EXPECT_GT(some, 1000);
 }
 
-}  // namespace
+}  // namespace numa_test
 }  // namespace qm::placement

@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace obstacles_rules_test {
 
 using rules::PodTemplate;
 using rules::Requirement;
@@ -351,5 +351,5 @@ TEST(ObstaclesRulesLaws, EachWayThatIsNamedMakesRoom) {
   EXPECT_GT(named, 50);
 }
 
-}  // namespace
+}  // namespace obstacles_rules_test
 }  // namespace qm::placement::testing

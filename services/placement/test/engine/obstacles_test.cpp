@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::placement {
-namespace {
+namespace obstacles_test {
 
 using testing::node_facts;
 using testing::pod_set;
@@ -222,5 +222,5 @@ TEST(ObstaclesLaws, SomethingIsInTheWayIfAndOnlyIfNothingFitsAndEachWayHelps) {
   EXPECT_GT(tried, 200);
 }
 
-}  // namespace
+}  // namespace obstacles_test
 }  // namespace qm::placement

@@ -11,7 +11,7 @@
 #include <set>
 
 namespace qm::placement {
-namespace {
+namespace one_by_one_prop_test {
 
 using Random = std::mt19937_64;
 int between(Random& random, int low, int high) { return std::uniform_int_distribution(low, high)(random); }
@@ -317,5 +317,5 @@ TEST(OneByOne, ChoosesWhatALookAtAllNodesChooses) {
   EXPECT_GT(alone, 300);
 }
 
-}  // namespace
+}  // namespace one_by_one_prop_test
 }  // namespace qm::placement

@@ -8,7 +8,7 @@
 #include <numeric>
 
 namespace qm::placement {
-namespace {
+namespace outline_test {
 
 std::int64_t milli_of(const Outline::Machine& machine) {
   return std::accumulate(machine.free_milli.begin(), machine.free_milli.end(), std::int64_t{0});
@@ -71,5 +71,5 @@ TEST(Outline, ANodeThatTakesNothingNewCountsWithWhatWeHoldThere) {
   EXPECT_LT(sums.nodes, 3);
 }
 
-}  // namespace
+}  // namespace outline_test
 }  // namespace qm::placement

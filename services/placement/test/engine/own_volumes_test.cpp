@@ -5,7 +5,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace own_volumes_test {
 
 using rules::OwnClaim;
 using rules::PodTemplate;
@@ -543,5 +543,5 @@ TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
   EXPECT_GT(full, 500);
 }
 
-}  // namespace
+}  // namespace own_volumes_test
 }  // namespace qm::placement::testing

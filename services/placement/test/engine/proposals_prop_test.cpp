@@ -8,7 +8,7 @@
 #include <memory>
 
 namespace qm::placement::testing {
-namespace {
+namespace proposals_prop_test {
 
 constexpr int kNodes = 4;
 
@@ -223,5 +223,5 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
   EXPECT_GT(moved, 0) << "nobody moved";
 }
 
-}  // namespace
+}  // namespace proposals_prop_test
 }  // namespace qm::placement::testing

@@ -2,7 +2,7 @@
 #include "test/engine/proposing.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace proposals_test {
 
 TEST_F(Proposals, TheCheaperPairOfTwoNodesIsNamedAndTheRoomIsItsOwn) {
   two_nodes();
@@ -230,5 +230,5 @@ TEST_F(RackProposals, AGangGetsItsRack) {
   EXPECT_EQ(named("ring"), "c1/1 d1/1") << "two GPUs that lose their work, and not eight";
 }
 
-}  // namespace
+}  // namespace proposals_test
 }  // namespace qm::placement::testing

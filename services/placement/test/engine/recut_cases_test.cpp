@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace recut_cases_test {
 
 Options cutting() {
   Options options;
@@ -338,5 +338,5 @@ TEST(Recut, ARestartInTheMiddleIsALookLikeAnyOther) {
             "");
 }
 
-}  // namespace
+}  // namespace recut_cases_test
 }  // namespace qm::placement::testing

@@ -10,7 +10,7 @@
 #include <random>
 
 namespace qm::placement::testing {
-namespace {
+namespace recut_prop_test {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -246,5 +246,5 @@ TEST(RecutLaws, RowsAloneDecide) {
   }));
 }
 
-}  // namespace
+}  // namespace recut_prop_test
 }  // namespace qm::placement::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace returning_test {
 
 constexpr const char* kRack = "cloud.provider.com/topology-rack";
 
@@ -214,5 +214,5 @@ TEST_F(NotReturning, ThenNothingIsKept) {
   EXPECT_FALSE(kept("w"));
 }
 
-}  // namespace
+}  // namespace returning_test
 }  // namespace qm::placement::testing

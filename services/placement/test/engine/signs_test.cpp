@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace signs_test {
 
 const NodeName kNode("a");
 
@@ -48,5 +48,5 @@ TEST(Signs, OfANodeThatIsNotKnownYetWaitForIt) {
   EXPECT_EQ(script.engine().tables().signs.find(NodeName("b")), nullptr);
 }
 
-}  // namespace
+}  // namespace signs_test
 }  // namespace qm::placement::testing

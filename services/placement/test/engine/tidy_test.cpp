@@ -9,7 +9,7 @@
 #include <optional>
 
 namespace qm::placement::testing {
-namespace {
+namespace tidy_test {
 
 class Tidying : public ::testing::Test {
  protected:
@@ -103,5 +103,5 @@ TEST_F(Tidying, NobodyMovesWhoMayNot) {
   EXPECT_EQ(told(tidy()), "") << "each has chosen its node";
 }
 
-}  // namespace
+}  // namespace tidy_test
 }  // namespace qm::placement::testing

@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::placement {
-namespace {
+namespace together_test {
 
 using testing::node_facts;
 using testing::pod_set;
@@ -258,5 +258,5 @@ phase q/1 cancelled
             "");
 }
 
-}  // namespace
+}  // namespace together_test
 }  // namespace qm::placement

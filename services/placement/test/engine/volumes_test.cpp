@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace volumes_test {
 
 using rules::PodTemplate;
 using rules::Requirement;
@@ -194,5 +194,5 @@ TEST_F(Volumes, ANodeRunsAsManyPodsAsItMay) {
   EXPECT_EQ(said(script.step({PodGone{"d"}})), "reserved v/1 0:a1[0]");
 }
 
-}  // namespace
+}  // namespace volumes_test
 }  // namespace qm::placement::testing

@@ -2,7 +2,7 @@
 #include "test/gang/gangs.hpp"
 
 namespace qm::placement::gang::testing {
-namespace {
+namespace gang_prop_test {
 
 TEST(GangLaws, WhatIsPlacedKeepsThem) {
   int placed = 0, not_placed = 0, cut = 0;
@@ -170,5 +170,5 @@ TEST(GangLaws, ElasticSetsGetTheMostThatFit) {
   EXPECT_GT(smaller, 100);
 }
 
-}  // namespace
+}  // namespace gang_prop_test
 }  // namespace qm::placement::gang::testing

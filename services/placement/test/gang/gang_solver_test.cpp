@@ -4,7 +4,7 @@
 #include <iostream>
 
 namespace qm::placement::gang::testing {
-namespace {
+namespace gang_solver_test {
 
 #ifdef QM_HAS_GLPK
 
@@ -87,5 +87,5 @@ TEST(GangSolver, AThousandGangsAreAsCheapAsCanBe) { GTEST_SKIP() << "GLPK is not
 
 #endif
 
-}  // namespace
+}  // namespace gang_solver_test
 }  // namespace qm::placement::gang::testing

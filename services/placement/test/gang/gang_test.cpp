@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 namespace qm::placement::gang::testing {
-namespace {
+namespace gang_test {
 
 constexpr Level kBlock = 1, kRack = 2, kNode = 3;
 
@@ -234,5 +234,5 @@ TEST_F(Gangs, AFleetWithoutATopology) {
   EXPECT_EQ(answer->members.back().node, 2U);
 }
 
-}  // namespace
+}  // namespace gang_test
 }  // namespace qm::placement::gang::testing

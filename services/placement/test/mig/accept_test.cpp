@@ -10,7 +10,7 @@
 #include <random>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace accept_test {
 
 struct Trial {
   Mix mix;
@@ -124,5 +124,5 @@ TEST(MigAcceptance, OfMixesDrawnByChance) {
   EXPECT_GT(least, -1);
 }
 
-}  // namespace
+}  // namespace accept_test
 }  // namespace qm::placement::mig::testing

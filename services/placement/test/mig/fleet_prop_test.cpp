@@ -7,7 +7,7 @@
 #include <rapidcheck.h>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace fleet_prop_test {
 
 std::optional<Choice> choose_plainly(const Fleet& fleet, ProfileId profile, const Policy& policy) {
   std::optional<Choice> best;
@@ -77,5 +77,5 @@ TEST(MigFleetLaws, AChoiceIsTheLeastLossOfAll) {
   }));
 }
 
-}  // namespace
+}  // namespace fleet_prop_test
 }  // namespace qm::placement::mig::testing

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace geometry_test {
 
 const Model& model(std::string_view product) {
   const Model* found = model_of(product);
@@ -50,5 +50,5 @@ TEST(MigReference, ThreeAndFourShareAnA100) {
   EXPECT_FALSE(table.fits(one, *four));
 }
 
-}  // namespace
+}  // namespace geometry_test
 }  // namespace qm::placement::mig::testing

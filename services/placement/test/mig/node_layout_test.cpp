@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::mig {
-namespace {
+namespace node_layout_test {
 
 using ::testing::HasSubstr;
 
@@ -93,5 +93,5 @@ TEST(NodeLayout, AnEighthInstanceIsNotThereWhateverIsAdvertised) {  // S-119
   EXPECT_EQ(capacity_of(*eight), (Capacity{{"nvidia.com/mig-1g.10gb", 7}}));
 }
 
-}  // namespace
+}  // namespace node_layout_test
 }  // namespace qm::placement::mig

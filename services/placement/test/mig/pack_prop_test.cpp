@@ -13,7 +13,7 @@
 #include <random>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace pack_prop_test {
 
 /// The exact optimum: which numbers of requests the first GPUs can take, as a table over all such numbers.
 std::int64_t optimum(const StateTable& table, const std::vector<StateId>& gpus, const std::vector<Waiting>& waiting) {
@@ -214,5 +214,5 @@ TEST(MigPackLaws, OneByOneComesNearAllAtOnce) {
   }
 }
 
-}  // namespace
+}  // namespace pack_prop_test
 }  // namespace qm::placement::mig::testing

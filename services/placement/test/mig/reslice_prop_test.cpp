@@ -7,7 +7,7 @@
 #include <rapidcheck.h>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace reslice_prop_test {
 
 std::optional<std::int64_t> least_cost(const StateTable& table, const Sliced& gpu, ProfileId wanted,
                                        const StepCosts& costs) {
@@ -112,5 +112,5 @@ TEST(ResliceLaws, APlanIsLegalAndNoneIsCheaper) {
   }));
 }
 
-}  // namespace
+}  // namespace reslice_prop_test
 }  // namespace qm::placement::mig::testing

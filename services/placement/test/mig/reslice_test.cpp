@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace reslice_test {
 
 const StateTable& table() { return StateTable::of(Family::kSeven); }
 const Geometry& geometry() { return table().geometry(); }
@@ -129,5 +129,5 @@ TEST(Reslice, WhatMigPartedMakesOfCounts) {
   }
 }
 
-}  // namespace
+}  // namespace reslice_test
 }  // namespace qm::placement::mig::testing

@@ -6,7 +6,7 @@
 #include <rapidcheck.h>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace table_prop_test {
 
 TEST(MigTableLaws, AHistoryEndsWhereItsInstancesSay) {
   ASSERT_TRUE(rc::check("place and free", [] {
@@ -36,5 +36,5 @@ TEST(MigTableLaws, AHistoryEndsWhereItsInstancesSay) {
   }));
 }
 
-}  // namespace
+}  // namespace table_prop_test
 }  // namespace qm::placement::mig::testing

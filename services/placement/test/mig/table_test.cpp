@@ -8,7 +8,7 @@
 #include <map>
 
 namespace qm::placement::mig::testing {
-namespace {
+namespace table_test {
 
 /// All legal layouts, each spot taken or not, as sorted lists of spots.
 std::set<std::vector<Spot>> enumerate(const Geometry& geometry) {
@@ -174,5 +174,5 @@ TEST(MigTable, NoSliceBelongsToTwo) {
   }
 }
 
-}  // namespace
+}  // namespace table_test
 }  // namespace qm::placement::mig::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::openb {
-namespace {
+namespace go_random_test {
 
 struct Drawn {
   std::int64_t seed;
@@ -16,10 +16,27 @@ struct Drawn {
 };
 
 TEST(GoRandom, DrawsWhatGoDraws) {
-  for (const auto& want : std::initializer_list<Drawn>{
-           {42, 12663951391086054483U, 987, 644, {6, 5, 3, 7, 4, 2, 0, 1}, {3, 7, 4, 6, 0, 2, 5, 1}, 9366152304055688340U},
-           {-7, 9970479060831305739U, 928, 82, {1, 7, 4, 6, 3, 5, 2, 0}, {3, 7, 6, 2, 1, 0, 5, 4}, 11654483357305773515U},
-           {0, 8717895732742165505U, 514, 1017, {5, 4, 3, 6, 7, 1, 2, 0}, {5, 1, 7, 6, 2, 3, 0, 4}, 16016968400806440908U}}) {
+  for (const auto& want : std::initializer_list<Drawn>{{42,
+                                                        12663951391086054483U,
+                                                        987,
+                                                        644,
+                                                        {6, 5, 3, 7, 4, 2, 0, 1},
+                                                        {3, 7, 4, 6, 0, 2, 5, 1},
+                                                        9366152304055688340U},
+                                                       {-7,
+                                                        9970479060831305739U,
+                                                        928,
+                                                        82,
+                                                        {1, 7, 4, 6, 3, 5, 2, 0},
+                                                        {3, 7, 6, 2, 1, 0, 5, 4},
+                                                        11654483357305773515U},
+                                                       {0,
+                                                        8717895732742165505U,
+                                                        514,
+                                                        1017,
+                                                        {5, 4, 3, 6, 7, 1, 2, 0},
+                                                        {5, 1, 7, 6, 2, 3, 0, 4},
+                                                        16016968400806440908U}}) {
     GoRandom draw(want.seed);
     EXPECT_EQ(draw.next(), want.first) << want.seed;
     EXPECT_EQ(draw.below(1000), want.below_1000) << want.seed;
@@ -33,5 +50,5 @@ TEST(GoRandom, DrawsWhatGoDraws) {
   }
 }
 
-}  // namespace
+}  // namespace go_random_test
 }  // namespace qm::placement::openb

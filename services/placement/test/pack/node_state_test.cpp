@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::pack {
-namespace {
+namespace node_state_test {
 
 NodeState node(std::vector<std::uint16_t> free, std::int64_t cpu = 96'000) {
   NodeState out;
@@ -104,5 +104,5 @@ TEST(Policies, AreKnownByName) {
   EXPECT_EQ(make_policy("best", outlook), nullptr);
 }
 
-}  // namespace
+}  // namespace node_state_test
 }  // namespace qm::placement::pack

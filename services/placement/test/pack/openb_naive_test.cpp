@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace qm::placement::openb {
-namespace {
+namespace openb_naive_test {
 
 struct Node {
   std::int64_t cpu = 0, memory = 0;
@@ -167,5 +167,5 @@ TEST(OpenbReplay, SimplePoliciesAllocateWhatASecondImplementationAllocates) {
   }
 }
 
-}  // namespace
+}  // namespace openb_naive_test
 }  // namespace qm::placement::openb

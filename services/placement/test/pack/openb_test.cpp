@@ -11,7 +11,7 @@
 #include <sstream>
 
 namespace qm::placement::openb {
-namespace {
+namespace openb_test {
 
 constexpr const char* kNodes = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,1024,2,T4\nn1,8000,1024,2,G2\n";
 constexpr const char* kPods =
@@ -256,5 +256,5 @@ TEST(OpenbReplay, OursIsNowhereWorseThanTheBestPublished) {
   }
 }
 
-}  // namespace
+}  // namespace openb_test
 }  // namespace qm::placement::openb

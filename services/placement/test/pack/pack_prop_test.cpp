@@ -8,7 +8,7 @@
 #include <random>
 
 namespace qm::placement::pack {
-namespace {
+namespace pack_prop_test {
 
 class Random {
  public:
@@ -172,5 +172,5 @@ TEST(InventoryLaws, ManyClassesAndLongRunsKeepTheirBounds) {
   EXPECT_LE(fleet.distinct_states(), 200U);
 }
 
-}  // namespace
+}  // namespace pack_prop_test
 }  // namespace qm::placement::pack

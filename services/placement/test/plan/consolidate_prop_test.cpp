@@ -3,7 +3,7 @@
 #include "test/plan/fleets.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace consolidate_prop_test {
 
 std::int64_t free_nodes(const Scene& scene) {
   std::int64_t count = 0;
@@ -171,5 +171,5 @@ TEST(Consolidate, WinsMoreForEachGpuHourThanJobByJob) {
   }
 }
 
-}  // namespace
+}  // namespace consolidate_prop_test
 }  // namespace qm::placement::plan::testing

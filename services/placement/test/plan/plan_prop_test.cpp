@@ -2,7 +2,7 @@
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace plan_prop_test {
 
 void keeps_the_laws(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms) {
   const auto gone = plan.displaced();
@@ -169,5 +169,5 @@ TEST(PlanLaws, FirstGuessesAreGood) {
   EXPECT_LE(one.sum / one.compared, 1.1);
 }
 
-}  // namespace
+}  // namespace plan_prop_test
 }  // namespace qm::placement::plan::testing

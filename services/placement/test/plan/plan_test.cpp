@@ -2,7 +2,7 @@
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace plan_test {
 
 /// Two racks of two nodes of four GPUs.
 Scene two_racks() {
@@ -255,5 +255,5 @@ TEST_F(Moved, CarriedOutTheWishRuns) {
   EXPECT_EQ(scene.state(0).idle(), 0);
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace qm::placement::plan::testing

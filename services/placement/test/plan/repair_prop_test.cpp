@@ -5,7 +5,7 @@
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace repair_prop_test {
 
 struct Part {
   Level required;
@@ -112,5 +112,5 @@ TEST(RepairLaws, GangsKeepTheirRulesAndTheirOtherPods) {
   EXPECT_GT(displaced, 10);
 }
 
-}  // namespace
+}  // namespace repair_prop_test
 }  // namespace qm::placement::plan::testing

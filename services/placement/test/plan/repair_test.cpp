@@ -4,7 +4,7 @@
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace repair_test {
 
 /// Racks of three nodes of four GPUs.
 Scene racks(int count) {
@@ -122,5 +122,5 @@ TEST(Repair, SpreadHoldsAndIsNotForced) {
   EXPECT_EQ(repair(scene, gang, 0, usual_terms(), {true, {}}).error().code, Code::kExhausted);
 }
 
-}  // namespace
+}  // namespace repair_test
 }  // namespace qm::placement::plan::testing

@@ -4,7 +4,7 @@
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace slices_test {
 
 using mig::kNoState;
 using mig::StateTable;
@@ -245,5 +245,5 @@ TEST(PlanSlices, RandomWishesOneAfterTheOther) {
   EXPECT_GT(wholes, 10);
 }
 
-}  // namespace
+}  // namespace slices_test
 }  // namespace qm::placement::plan::testing

@@ -5,7 +5,7 @@
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
-namespace {
+namespace stream_prop_test {
 
 class Stream {
  public:
@@ -145,5 +145,5 @@ TEST(PlanStreams, BooksHoldAfterEveryEvent) {
   EXPECT_GT(tidied, 50);
 }
 
-}  // namespace
+}  // namespace stream_prop_test
 }  // namespace qm::placement::plan::testing

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 namespace qm::placement::relayout {
-namespace {
+namespace relayout_prop_test {
 
 const Capacity kWhole = {{"nvidia.com/gpu", 8}}, kCut = {{"nvidia.com/mig-3g.40gb", 16}};
 constexpr Duration kTick = std::chrono::seconds(30);
@@ -113,5 +113,5 @@ RC_GTEST_PROP(Relayout, LawsHoldAndEveryOrderEnds, ()) {
   RC_CLASSIFY(row.phase == Phase::kStuck, "stuck");
 }
 
-}  // namespace
+}  // namespace relayout_prop_test
 }  // namespace qm::placement::relayout

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::relayout {
-namespace {
+namespace relayout_test {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -246,5 +246,5 @@ TEST_F(RelayoutTest, PhasesHaveNames) {
   EXPECT_EQ(name_of(static_cast<Phase>(99)), "unknown");
 }
 
-}  // namespace
+}  // namespace relayout_test
 }  // namespace qm::placement::relayout

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::relayout {
-namespace {
+namespace weekly_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -42,5 +42,5 @@ TEST(Weekly, WhatIsNoWindowIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace weekly_test
 }  // namespace qm::placement::relayout

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::rules {
-namespace {
+namespace node_rules_test {
 
 using Op = Requirement::Op;
 
@@ -226,5 +226,5 @@ TEST(NodeRules, SayWhatTheirAnswerDependsOn) {
   EXPECT_EQ(differ(), "selector volumes ");
 }
 
-}  // namespace
+}  // namespace node_rules_test
 }  // namespace qm::placement::rules

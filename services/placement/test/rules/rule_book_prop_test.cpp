@@ -9,7 +9,7 @@
 #include <random>
 
 namespace qm::placement::rules::testing {
-namespace {
+namespace rule_book_prop_test {
 
 class Dice {
  public:
@@ -279,5 +279,5 @@ TEST(RulesText, ComesBackAsItWas) {
   EXPECT_FALSE(template_of("2" + text_of({}).substr(1))) << "another format";
 }
 
-}  // namespace
+}  // namespace rule_book_prop_test
 }  // namespace qm::placement::rules::testing

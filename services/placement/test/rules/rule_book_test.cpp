@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement::rules {
-namespace {
+namespace rule_book_test {
 
 using Op = LabelRequirement::Op;
 
@@ -423,5 +423,5 @@ TEST_F(RuleBookCases, SpreadThatMayBeBrokenPrefersEmptyDomains) {
   EXPECT_EQ(worth(web), "a1=300 a2=300 b1=366 c1=500 x1=300") << "a node without the label is worth nothing";
 }
 
-}  // namespace
+}  // namespace rule_book_test
 }  // namespace qm::placement::rules

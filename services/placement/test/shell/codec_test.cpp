@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace codec_test {
 
 namespace pb = quartermaster::v1;
 using namespace testing;
@@ -562,5 +562,5 @@ TEST(Api, ListNodesWithTheirDevices) {
   EXPECT_EQ(list_nodes(engine, request).error().field, "state");
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace qm::placement

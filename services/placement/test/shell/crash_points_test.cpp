@@ -8,7 +8,7 @@
 #include <set>
 
 namespace qm::placement {
-namespace {
+namespace crash_points_test {
 
 using testing::make_pod;
 using testing::pod_path;
@@ -52,5 +52,5 @@ TEST(CrashPoints, EachOfThePlacementIsSurvived) {
   }
 }
 
-}  // namespace
+}  // namespace crash_points_test
 }  // namespace qm::placement

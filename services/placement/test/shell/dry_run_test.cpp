@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace dry_run_test {
 
 namespace pb = quartermaster::v1;
 using namespace testing;
@@ -43,5 +43,5 @@ TEST(DryRun, KnowsWhoAsks) {
   EXPECT_TRUE(dry_run(engine, request)->fits());
 }
 
-}  // namespace
+}  // namespace dry_run_test
 }  // namespace qm::placement

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace executor_test {
 
 using testing::make_node;
 using testing::make_pod;
@@ -263,5 +263,5 @@ TEST(Executor, AnUnknownKindFailsForGoodAndSaysSoToTheEngine) {
   EXPECT_EQ(ended.error->code, Code::kNotFound);
 }
 
-}  // namespace
+}  // namespace executor_test
 }  // namespace qm::placement

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace gap_test {
 
 constexpr std::int64_t kGi = std::int64_t{1} << 30;
 
@@ -94,5 +94,5 @@ TEST(Gap, TimeIsAskedForEachOfTheTwo) {
   EXPECT_GE(gap.bound, 7 * 810 + 1'000);
 }
 
-}  // namespace
+}  // namespace gap_test
 }  // namespace qm::placement

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace layouts_test {
 
 namespace pb = quartermaster::v1;
 using service::Input;
@@ -372,5 +372,5 @@ TEST(LayoutManifests, ALayoutForSomeDeviceIdsIsLeftOutAndSaidSo) {
   EXPECT_THAT(read->warnings[0], HasSubstr("layout x is for some device ids alone"));
 }
 
-}  // namespace
+}  // namespace layouts_test
 }  // namespace qm::placement

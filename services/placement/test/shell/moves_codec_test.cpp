@@ -3,7 +3,7 @@
 #include "qm/placement/api.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace moves_codec_test {
 
 /// Half of each of two nodes is in use by work that may be anywhere, and a look is due.
 Stepped half_empty(std::shared_ptr<Meters> meters = nullptr) {
@@ -96,5 +96,5 @@ TEST(Encode, AMoveAndWhatItWins) {
   }
 }
 
-}  // namespace
+}  // namespace moves_codec_test
 }  // namespace qm::placement::testing

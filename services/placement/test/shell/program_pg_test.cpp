@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace program_pg_test {
 
 namespace pb = quartermaster::v1;
 using qm::testing::wait_until;
@@ -125,5 +125,5 @@ TEST(PlacementProgram, RefusesASettingItDoesNotKnow) {
   }
 }
 
-}  // namespace
+}  // namespace program_pg_test
 }  // namespace qm::placement

@@ -2,7 +2,7 @@
 #include "messages.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace proposals_codec_test {
 
 /// Two nodes of eight GPUs; one runs on each, and one of eight waits that may displace them.
 Stepped with_a_proposal(std::shared_ptr<Meters> meters = nullptr, int gpus = 5) {
@@ -104,5 +104,5 @@ TEST(Encode, AProposalAndItsEnd) {
   }
 }
 
-}  // namespace
+}  // namespace proposals_codec_test
 }  // namespace qm::placement::testing

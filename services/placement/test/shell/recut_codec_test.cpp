@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 namespace qm::placement::testing {
-namespace {
+namespace recut_codec_test {
 
 using ::testing::HasSubstr;
 
@@ -123,5 +123,5 @@ TEST(Encode, WhoShallSaveAndGo) {
   EXPECT_EQ(fresh.digest(), stepped.shell.digest());
 }
 
-}  // namespace
+}  // namespace recut_codec_test
 }  // namespace qm::placement::testing

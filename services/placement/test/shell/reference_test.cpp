@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace reference_test {
 
 namespace pb = quartermaster::v1;
 
@@ -286,5 +286,5 @@ TEST_P(ReferencePods, TaintsMatchByKeyOrByValue) {
 
 QM_FOR_EACH_MANIFESTS(ReferencePods);
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace qm::placement

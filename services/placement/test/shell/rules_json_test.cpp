@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace rules_json_test {
 
 using namespace rules;
 
@@ -343,5 +343,5 @@ TEST(RulesOfATemplate, WhatIsNotUnderstoodIsNotHeeded) {
   EXPECT_EQ(rules_text(Namespace("team"), R"({"spec":{"topologySpreadConstraints":[{"maxSkew":0}]}})"), "");
 }
 
-}  // namespace
+}  // namespace rules_json_test
 }  // namespace qm::placement

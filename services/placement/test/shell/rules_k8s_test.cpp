@@ -3,7 +3,7 @@
 #include "test/shell/rules_cluster.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace rules_k8s_test {
 
 // What runs stays until the next cluster: the scheduler might hear later of a pod that goes than of the next that comes.
 constexpr int kClusters = 200, kProbes = 6;
@@ -107,5 +107,5 @@ TEST_F(RealScheduler, PlacesPodsWhereTheRulesSayAndNowhereElse) {
   for (const auto rule : rules::rule_names()) EXPECT_GT(reasons[rule], 0) << rule << " has refused no node";
 }
 
-}  // namespace
+}  // namespace rules_k8s_test
 }  // namespace qm::placement::testing

@@ -3,7 +3,7 @@
 #include "test/shell/rules_cluster.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace rules_score_k8s_test {
 
 constexpr int kClusters = 40, kProbes = 8;
 /// The scheduler's scores come from fractions, ours from whole numbers: a point of each of the two that are divided, twice.
@@ -102,5 +102,5 @@ TEST_F(RealScheduler, ChoosesWhatThePreferencesPutFirst) {
   EXPECT_GT(decisive, kClusters * kProbes / 2);
 }
 
-}  // namespace
+}  // namespace rules_score_k8s_test
 }  // namespace qm::placement::testing

@@ -11,7 +11,7 @@
 #include <atomic>
 
 namespace qm::placement {
-namespace {
+namespace service_test {
 
 namespace pb = quartermaster::v1;
 using qm::testing::wait_until;
@@ -345,5 +345,5 @@ TEST(Service, AFullMailboxLosesNothingThatWasWatched) {
   }));
 }
 
-}  // namespace
+}  // namespace service_test
 }  // namespace qm::placement

@@ -8,7 +8,7 @@
 #include <sstream>
 
 namespace qm::placement {
-namespace {
+namespace settings_test {
 
 using std::chrono::seconds;
 using ::testing::HasSubstr;
@@ -68,14 +68,16 @@ TEST(PlacementSettings, EachReachesItsPlace) {
   EXPECT_EQ(engine.recutting.most_orders, 17U);
   EXPECT_TRUE(engine.tidying.on);
   EXPECT_EQ(engine.tidying.every, seconds(18));
-  EXPECT_EQ(std::tie(engine.tidying.hourly, engine.tidying.least_gpus, engine.tidying.most_lost), std::tuple(19, 20, 21));
+  EXPECT_EQ(std::tie(engine.tidying.hourly, engine.tidying.least_gpus, engine.tidying.most_lost),
+            std::tuple(19, 20, 21));
   EXPECT_EQ(all.gap_period, seconds(12));
   EXPECT_EQ(all.quota, "kueue");
   EXPECT_EQ(all.binding, "auto");
 }
 
 TEST(PlacementSettings, WordsThatTurnThingsOff) {
-  const auto off = taken({{"apart", "none"}, {"gpu-pools", "none"}, {"propose", "off"}, {"recut", "off"}, {"tidy", "off"}});
+  const auto off =
+      taken({{"apart", "none"}, {"gpu-pools", "none"}, {"propose", "off"}, {"recut", "off"}, {"tidy", "off"}});
   EXPECT_TRUE(off.engine.apart.empty() && off.engine.pools.empty());
   EXPECT_FALSE(off.engine.proposing.on || off.engine.recutting.on || off.engine.tidying.on);
   const auto on = taken({{"propose", "on"}, {"recut", "on"}});
@@ -110,5 +112,5 @@ TEST(PlacementSettings, EachStandsOnTheServicesPage) {
   for (const auto name : setting_names()) EXPECT_THAT(page.str(), HasSubstr(fmt::format("`{}`", name)));
 }
 
-}  // namespace
+}  // namespace settings_test
 }  // namespace qm::placement

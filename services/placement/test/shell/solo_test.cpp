@@ -8,7 +8,7 @@
 #include <atomic>
 
 namespace qm::placement {
-namespace {
+namespace solo_test {
 
 using qm::testing::wait_until;
 using testing::make_node;
@@ -280,5 +280,5 @@ TEST(Solo, WhatAnotherSchedulerDidIsTaken) {
   EXPECT_TRUE(wait_until([&] { return service.node_of("q") == (theirs ? "a" : "b"); }));
 }
 
-}  // namespace
+}  // namespace solo_test
 }  // namespace qm::placement

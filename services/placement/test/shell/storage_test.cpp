@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::placement {
-namespace {
+namespace storage_test {
 
 using namespace testing;
 
@@ -75,5 +75,5 @@ TEST(RowsOfStorage, ComeBack) {
   }
 }
 
-}  // namespace
+}  // namespace storage_test
 }  // namespace qm::placement

@@ -3,7 +3,7 @@
 #include "qm/placement/api.hpp"
 
 namespace qm::placement::testing {
-namespace {
+namespace tidy_test {
 
 TEST(TidyApi, ThePlanInNames) {
   Stepped stepped;
@@ -49,5 +49,5 @@ TEST(TidyApi, TheBudgetIsWhatIsSaid) {
   EXPECT_EQ(tidy_budget(request).error().code, Code::kInvalid);
 }
 
-}  // namespace
+}  // namespace tidy_test
 }  // namespace qm::placement::testing

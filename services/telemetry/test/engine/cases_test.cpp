@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
@@ -274,5 +274,5 @@ TEST(EngineDeathTest, TimeDoesNotGoBack) {
   EXPECT_DEATH((void)engine.step({}, from_micros(1)), "time went back");
 }
 
-}  // namespace
+}  // namespace cases_test
 }  // namespace qm::telemetry::testing

@@ -9,7 +9,7 @@
 #include <optional>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace joins_prop_test {
 
 TEST(Joins, EveryOrderOfReportsAndOrdersEndsInOneState) {
   std::vector<std::string> facts{"xid a 79 gpu=3",           "xid a 63 gpu=3",         "devices a x/p=0,1 x/q=2",
@@ -34,5 +34,5 @@ TEST(Joins, EveryOrderOfReportsAndOrdersEndsInOneState) {
   EXPECT_EQ(orders, 720);
 }
 
-}  // namespace
+}  // namespace joins_prop_test
 }  // namespace qm::telemetry::testing

@@ -6,7 +6,7 @@
 #include <rapidcheck.h>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace laws_prop_test {
 
 struct Choice {
   int what = 0, a = 0, b = 0;
@@ -152,5 +152,5 @@ TEST(Laws, ARestartChangesNothing) {
   }));
 }
 
-}  // namespace
+}  // namespace laws_prop_test
 }  // namespace qm::telemetry::testing

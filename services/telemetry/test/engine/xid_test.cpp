@@ -8,7 +8,7 @@
 #include <sstream>
 
 namespace qm::telemetry {
-namespace {
+namespace xid_test {
 
 TEST(Xid, IsFoundByItsCode) {
   ASSERT_NE(find_xid(79), nullptr);
@@ -86,5 +86,5 @@ TEST(Xid, CatalogueEqualsTheReferenceTable) {
   for (const auto& folder : qm::testing::data_folders("tables")) expect_catalogue(folder + "/xid.csv");
 }
 
-}  // namespace
+}  // namespace xid_test
 }  // namespace qm::telemetry

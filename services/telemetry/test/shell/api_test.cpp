@@ -8,7 +8,7 @@
 #include <fstream>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace api_test {
 
 using qm::testing::wait_until;
 
@@ -370,5 +370,5 @@ TEST(Snapshot, GivesTheNewestOfEachKey) {
   EXPECT_EQ(service.stub->Snapshot(&call, request, &page).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-}  // namespace
+}  // namespace api_test
 }  // namespace qm::telemetry::testing

@@ -7,7 +7,7 @@
 #include <rapidcheck.h>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace codec_test {
 
 service::Input bus_input(const std::string& topic, const std::string& key, const std::string& bytes,
                          bool tombstone = false) {
@@ -212,9 +212,9 @@ TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
   usage.set_samples(3);
   usage.set_energy_mj(4);
   (void)kept.step({order_input("o", micros(kept.now) + 1)});
-  const auto out = kept.step({fact_input(xid_fact("a/1", "a", 48, 3)), fact_input(devices_fact("a")),
-                              fact_input(signs_fact("a")),
-                              fact_input(notice_fact("a")), fact_input(ack_fact("o", "b")), usage_input(usage)});
+  const auto out =
+      kept.step({fact_input(xid_fact("a/1", "a", 48, 3)), fact_input(devices_fact("a")), fact_input(signs_fact("a")),
+                 fact_input(notice_fact("a")), fact_input(ack_fact("o", "b")), usage_input(usage)});
   std::map<std::string, std::string> events;
   for (const auto& e : out.events) {
     EXPECT_FALSE(e.tombstone);
@@ -327,5 +327,5 @@ TEST(Codec, DebugStateSaysWhoHasNotAnswered) {
   EXPECT_EQ(state["health"]["a"].string(), "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace qm::telemetry::testing

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::telemetry {
-namespace {
+namespace hub_test {
 
 pb::AgentOrder order(const std::string& id) {
   pb::AgentOrder o;
@@ -92,5 +92,5 @@ TEST(AgentHub, ExecutesOrdersAsIntents) {
   EXPECT_NE(hub.failed(intent, broken.error()).bytes.find("order/p/a"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace hub_test
 }  // namespace qm::telemetry

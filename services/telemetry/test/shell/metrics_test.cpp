@@ -8,7 +8,7 @@
 #include <sstream>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace metrics_test {
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
@@ -134,5 +134,5 @@ TEST(Metrics, SeriesGoWithTheirPodAndTheirNode) {
   check_form(text);
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace qm::telemetry::testing

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace mirror_redis_test {
 
 using namespace std::chrono_literals;
 using qm::testing::wait_until;
@@ -270,5 +270,5 @@ TEST(NoRedis, NothingIsMirroredWithoutAnAddressOrWithABadOne) {
   }
 }
 
-}  // namespace
+}  // namespace mirror_redis_test
 }  // namespace qm::telemetry::testing

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace observer_test {
 
 using qm::testing::wait_until;
 
@@ -307,5 +307,5 @@ TEST(Observer, ReadsOnWhereItWasAfterAFailureOfTheBus) {
   EXPECT_EQ(lines.all(), (std::vector<std::string>{"one", "two"}));
 }
 
-}  // namespace
+}  // namespace observer_test
 }  // namespace qm::telemetry::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace qm::telemetry::testing {
-namespace {
+namespace samples_test {
 
 using namespace std::chrono_literals;
 
@@ -226,5 +226,5 @@ TEST_F(SamplesTest, AFastClockGivesAHeldUpAgentItsSeconds) {
   EXPECT_EQ(living(), 0U);
 }
 
-}  // namespace
+}  // namespace samples_test
 }  // namespace qm::telemetry::testing
