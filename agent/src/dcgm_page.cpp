@@ -301,15 +301,15 @@ DcgmPage parse_dcgm_page(std::string_view text) {
     if (!line.empty() && line[0] != '#') rows.take(line);
   }
 
-  struct Device {
+  struct DeviceRows {
     std::string_view uuid, model;
     Parts parts;
     std::set<std::pair<std::string_view, DeviceReading::Holder>> holders;  // with the instance
   };
-  std::map<std::int32_t, Device> devices;
+  std::map<std::int32_t, DeviceRows> devices;
   for (const Row& row : rows.all()) {
     if (row.gpu < 0 || !row.sampled) continue;
-    Device& device = devices[row.gpu];
+    DeviceRows& device = devices[row.gpu];
     if (device.uuid.empty()) device.uuid = row.uuid;
     if (device.model.empty()) device.model = row.model;
     device.parts[row.instance].take(row);

@@ -13,7 +13,7 @@
 namespace qm::agent {
 namespace {
 
-constexpr const char* kVersion = "v1beta1";
+constexpr const char* kPluginApiVersion = "v1beta1";
 constexpr auto kLookForEnd = std::chrono::milliseconds(200);  // of a stream that the kubelet left
 constexpr auto kCall = std::chrono::seconds(5);
 
@@ -350,7 +350,7 @@ bool DevicePlugin::tell_kubelet(const std::string& resource, const std::string& 
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCall);
   v1beta1::RegisterRequest request;
-  request.set_version(kVersion);
+  request.set_version(kPluginApiVersion);
   request.set_endpoint(endpoint);
   request.set_resource_name(resource);
   request.mutable_options()->set_get_preferred_allocation_available(true);

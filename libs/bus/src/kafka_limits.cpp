@@ -19,12 +19,12 @@ constexpr const char* kName = "max.message.bytes";
 constexpr auto kTimeout = std::chrono::seconds(20);
 
 /// What a topic is set to; or why that cannot be told.
-struct Settings {
+struct TopicSettings {
   std::int64_t limit = 0;
   std::map<std::string, std::string> own;  ///< given to this topic, not the broker's defaults
   std::string refused;
 };
-using ByTopic = std::map<std::string, Settings>;
+using ByTopic = std::map<std::string, TopicSettings>;
 
 /// The resources of a request, freed with it.
 class Resources {

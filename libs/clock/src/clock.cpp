@@ -1,5 +1,6 @@
 #include "qm/clock/clock.hpp"
 
+#include "longest_wait.hpp"
 #include "qm/base/assert.hpp"
 
 #include <atomic>
@@ -7,13 +8,10 @@
 namespace qm {
 namespace {
 
-/// No clock asks its caller to wait longer than this, so that adding the answer to a steady instant cannot overflow.
-constexpr SteadyDuration kLongest = std::chrono::hours(24);
-
 SteadyDuration bounded(Duration remaining) {
   if (remaining <= Duration::zero()) return SteadyDuration::zero();
   // Compared in microseconds: far instants do not fit nanoseconds.
-  if (remaining >= std::chrono::duration_cast<Duration>(kLongest)) return kLongest;
+  if (remaining >= std::chrono::duration_cast<Duration>(kLongestWait)) return kLongestWait;
   return remaining;
 }
 
@@ -39,7 +37,7 @@ Instant ManualClock::now() const {
 
 SteadyDuration ManualClock::until(Instant t) const {
   // Nobody knows when it will be moved: not soon, so the caller looks again after its slice.
-  return t <= now() ? SteadyDuration::zero() : kLongest;
+  return t <= now() ? SteadyDuration::zero() : kLongestWait;
 }
 
 void ManualClock::set(Instant t) {

@@ -7,6 +7,7 @@
 // takes steady time between two looks at the sequence. A reading that saw the old segment therefore lies before the
 // start of the new one, and domain time is continuous for every process. Ordering hangs on acquire and release of the
 // words themselves; fences would say the same but are invisible to the thread sanitizer.
+#include "longest_wait.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/clock/clock.hpp"
 
@@ -30,7 +31,6 @@ static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
 constexpr std::int64_t kMagic = 0x716d636c6f636b31;  // "qmclock1"
 constexpr std::int64_t kSegments = 1024;
 constexpr double kMaxFactor = 1e6;
-constexpr SteadyDuration kLongest = std::chrono::hours(24);
 
 struct Segment {
   std::int64_t steady_ns = 0;
@@ -162,9 +162,9 @@ SteadyDuration ScaledClock::until(Instant t) const {
   const Reading reading = read(*mapping_->file);
   const std::int64_t remaining = micros(t) - reading.domain_us();
   if (remaining <= 0) return SteadyDuration::zero();
-  if (reading.segment.factor_ppm == 0) return kLongest;
+  if (reading.segment.factor_ppm == 0) return kLongestWait;
   const Wide ns = (Wide(remaining) * 1'000'000'000 + reading.segment.factor_ppm - 1) / reading.segment.factor_ppm;
-  const auto longest = std::chrono::nanoseconds(kLongest).count();
+  const auto longest = std::chrono::nanoseconds(kLongestWait).count();
   return std::chrono::nanoseconds(ns > longest ? longest : static_cast<std::int64_t>(ns));
 }
 

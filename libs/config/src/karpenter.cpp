@@ -7,8 +7,6 @@
 namespace qm::config {
 namespace {
 
-using T = NodePool;
-
 const Table<NodePoolRequirement>& requirement_table() {
   using R = NodePoolRequirement;
   static const Table<R> table{
@@ -22,7 +20,7 @@ bool whole_number(const std::string& text) {
   return !text.empty() && text.size() < 18 && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-void read_requirements(const Cursor& at, T& out) {
+void read_requirements(const Cursor& at, NodePool& out) {
   each_item(at, [&](const Cursor& item) {
     NodePoolRequirement requirement;
     read_object(item, requirement_table(), requirement);
@@ -52,7 +50,7 @@ void read_nodes(const Cursor& at, DisruptionBudget& out) {
   out.nodes = nodes;
 }
 
-void read_budgets(const Cursor& at, T& out) {
+void read_budgets(const Cursor& at, NodePool& out) {
   using B = DisruptionBudget;
   static const Table<B> table{required(custom<B>("nodes", read_nodes)), text("schedule", &B::schedule),
                               duration("duration", &B::duration), texts("reasons", &B::reasons)};
@@ -66,8 +64,8 @@ void read_budgets(const Cursor& at, T& out) {
   });
 }
 
-Field<T> policy(bool beta) {
-  return custom<T>("consolidationPolicy", [beta](const Cursor& at, T& out) {
+Field<NodePool> policy(bool beta) {
+  return custom<NodePool>("consolidationPolicy", [beta](const Cursor& at, NodePool& out) {
     std::string value;
     if (!read_text(at, value)) return;
     if (value == "WhenEmpty" || (value == "Balanced" && !beta)) {
@@ -82,29 +80,30 @@ Field<T> policy(bool beta) {
   });
 }
 
-Table<T> node_pool_table(bool beta) {
-  Table<T> node{required(custom<T>("requirements", read_requirements)),
-                list("taints", &T::taints, taint_table()),
-                kept<T>("startupTaints"),
-                kept<T>("kubelet"),
-                kept<T>("terminationGracePeriod"),
-                group<T>("nodeClassRef", {required(text("name", &T::node_class)), kept<T>("group"), kept<T>("kind"),
-                                          kept<T>("apiVersion")})};
-  Table<T> disruption{policy(beta), duration("consolidateAfter", &T::consolidate_after, true),
-                      custom<T>("budgets", read_budgets)};
-  (beta ? disruption : node).push_back(duration("expireAfter", &T::expire_after, true));
-  if (!beta) disruption.push_back(renamed<T>("expireAfter", "spec.template.spec.expireAfter"));
-  return with_identity<T>({required(group<T>(
-      "spec",
-      {required(group<T>("template", {group<T>("metadata", {labels("labels", &T::labels), kept<T>("annotations")}),
-                                      required(group<T>("spec", std::move(node)))})),
-       quantities("limits", &T::limits), integer("weight", &T::weight, 1, 100),
-       group<T>("disruption", std::move(disruption)), kept<T>("replicas")}))});
+Table<NodePool> node_pool_table(bool beta) {
+  Table<NodePool> node{
+      required(custom<NodePool>("requirements", read_requirements)),
+      list("taints", &NodePool::taints, taint_table()),
+      kept<NodePool>("startupTaints"),
+      kept<NodePool>("kubelet"),
+      kept<NodePool>("terminationGracePeriod"),
+      group<NodePool>("nodeClassRef", {required(text("name", &NodePool::node_class)), kept<NodePool>("group"),
+                                       kept<NodePool>("kind"), kept<NodePool>("apiVersion")})};
+  Table<NodePool> disruption{policy(beta), duration("consolidateAfter", &NodePool::consolidate_after, true),
+                             custom<NodePool>("budgets", read_budgets)};
+  (beta ? disruption : node).push_back(duration("expireAfter", &NodePool::expire_after, true));
+  if (!beta) disruption.push_back(renamed<NodePool>("expireAfter", "spec.template.spec.expireAfter"));
+  return with_identity<NodePool>({required(group<NodePool>(
+      "spec", {required(group<NodePool>("template", {group<NodePool>("metadata", {labels("labels", &NodePool::labels),
+                                                                                  kept<NodePool>("annotations")}),
+                                                     required(group<NodePool>("spec", std::move(node)))})),
+               quantities("limits", &NodePool::limits), integer("weight", &NodePool::weight, 1, 100),
+               group<NodePool>("disruption", std::move(disruption)), kept<NodePool>("replicas")}))});
 }
 
 Typed read_node_pool(const Cursor& root, std::string_view version) {
-  static const Table<T> v1 = node_pool_table(false);
-  static const Table<T> v1beta1 = node_pool_table(true);
+  static const Table<NodePool> v1 = node_pool_table(false);
+  static const Table<NodePool> v1beta1 = node_pool_table(true);
   NodePool pool;
   pool.api_version = std::string(version);
   read_object(root, version == "v1" ? v1 : v1beta1, pool);

@@ -84,12 +84,12 @@ Result<Origin> Origin::parse(std::string_view text) {
 namespace {
 
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
-using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+using TrustedCertificate = std::unique_ptr<X509, decltype(&X509_free)>;
 
 Bio bytes_of(const std::string& pem) { return {BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free}; }
 
-Result<Certificate> parse_certificate(const std::string& pem, std::string_view what) {
-  Certificate made(PEM_read_bio_X509(bytes_of(pem).get(), nullptr, nullptr, nullptr), &X509_free);
+Result<TrustedCertificate> parse_certificate(const std::string& pem, std::string_view what) {
+  TrustedCertificate made(PEM_read_bio_X509(bytes_of(pem).get(), nullptr, nullptr, nullptr), &X509_free);
   if (!made) return fail(Code::kInvalid, "{}: {}", what, tls_error());
   return made;
 }

@@ -16,7 +16,7 @@ constexpr int kDecimals = 9;
 constexpr std::int64_t kNanoPerDollar = 1'000'000'000;
 constexpr std::int64_t kMicrosPerHour = 3'600'000'000;
 
-Error refusal(std::string_view text, std::string_view why) {
+Error not_an_amount(std::string_view text, std::string_view why) {
   const bool cut = text.size() > 40;
   return Error{Code::kInvalid,
                fmt::format("\"{}{}\" is no amount in dollars: {}", text.substr(0, 40), cut ? "..." : "", why),
@@ -33,7 +33,7 @@ Result<Money> Money::parse_usd(std::string_view decimal) {
   const auto point = rest.find('.');
   const std::string_view whole = rest.substr(0, point);
   const std::string_view part = point == std::string_view::npos ? std::string_view() : rest.substr(point + 1);
-  if (whole.empty() && part.empty()) return fail(refusal(decimal, "it has no digits"));
+  if (whole.empty() && part.empty()) return fail(not_an_amount(decimal, "it has no digits"));
 
   // Down from zero, because the range reaches one further on the negative side.
   std::int64_t nano = 0;
@@ -47,17 +47,18 @@ Result<Money> Money::parse_usd(std::string_view decimal) {
     if (i < kDecimals) {
       digits.push_back(c);
     } else if (c >= '1' && c <= '9') {
-      return fail(refusal(decimal, "it is finer than a nano-dollar"));
+      return fail(not_an_amount(decimal, "it is finer than a nano-dollar"));
     } else if (c != '0') {
       digits.push_back(c);  // refused below
     }
   }
   for (const char c : digits) {
-    if (c < '0' || c > '9') return fail(refusal(decimal, "it holds something other than digits"));
-    if (!take(c)) return fail(refusal(decimal, "it is beyond nine billion"));
+    if (c < '0' || c > '9') return fail(not_an_amount(decimal, "it holds something other than digits"));
+    if (!take(c)) return fail(not_an_amount(decimal, "it is beyond nine billion"));
   }
   if (minus) return Money(nano);
-  if (nano == std::numeric_limits<std::int64_t>::min()) return fail(refusal(decimal, "it is beyond nine billion"));
+  if (nano == std::numeric_limits<std::int64_t>::min())
+    return fail(not_an_amount(decimal, "it is beyond nine billion"));
   return Money(-nano);
 }
 

@@ -116,7 +116,7 @@ std::string digits_of(Wide magnitude) {
   return text;
 }
 
-Error refusal(std::string_view text, std::string_view why) {
+Error not_a_quantity(std::string_view text, std::string_view why) {
   const bool cut = text.size() > 40;
   return Error{Code::kInvalid,
                fmt::format("\"{}{}\" is no quantity: {}", text.substr(0, 40), cut ? "..." : "", why),
@@ -142,8 +142,8 @@ std::string suffix_text(int base, int exponent) {
 }  // namespace
 
 Result<Quantity> Quantity::parse(std::string_view text) {
-  if (text.empty()) return fail(refusal(text, "it is empty"));
-  if (text.size() > kLongestText) return fail(refusal(text, "it is too long"));
+  if (text.empty()) return fail(not_a_quantity(text, "it is empty"));
+  if (text.size() > kLongestText) return fail(not_a_quantity(text, "it is too long"));
   std::string_view rest = text;
   const bool minus = rest[0] == '-';
   if (minus || rest[0] == '+') rest.remove_prefix(1);
@@ -156,9 +156,9 @@ Result<Quantity> Quantity::parse(std::string_view text) {
     ++at;
     while (at < rest.size() && is_digit(rest[at])) digits.push_back(rest[at++]);
   }
-  if (digits.empty()) return fail(refusal(text, "it has no digits"));
+  if (digits.empty()) return fail(not_a_quantity(text, "it has no digits"));
   const auto scale = parse_suffix(rest.substr(at));
-  if (!scale) return fail(refusal(text, fmt::format("\"{}\" is no suffix", rest.substr(at, 20))));
+  if (!scale) return fail(not_a_quantity(text, fmt::format("\"{}\" is no suffix", rest.substr(at, 20))));
 
   if (scale->base == 10) point += scale->exponent;
   auto nano = to_nano(std::move(digits), point, scale->base == 2 ? static_cast<int>(scale->exponent) : 0);
@@ -169,7 +169,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
     // A fraction of one has no binary form.
     if (*nano > 0 && *nano < kNano) out.format_ = Format::kDecimalSi;
   }
-  if (!nano) return fail(refusal(text, "it is larger than 1.7e29"));
+  if (!nano) return fail(not_a_quantity(text, "it is larger than 1.7e29"));
   out.nano_ = minus ? -*nano : *nano;
   return out;
 }

@@ -1,13 +1,14 @@
 // Both sides in the same manner: round, join what has become equal, and round more coarsely until there is little enough.
 #include "alike.hpp"
 
+#include "units.hpp"
+
 #include <algorithm>
 #include <map>
 
 namespace qm::placement::bound {
 namespace {
 
-constexpr std::int64_t kMebi = 1 << 20;
 constexpr int kSteps = 40;  // 2^40 of anything is more than a node has
 
 std::int64_t down(std::int64_t value, std::int64_t unit) { return value / unit * unit; }

@@ -1,5 +1,7 @@
 #include "pattern.hpp"
 
+#include "units.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -11,8 +13,6 @@ __extension__ typedef __int128 Wide;
 constexpr std::int64_t kCpuSteps = 64;
 constexpr std::int64_t kFewCpuSteps = 16;  // where shares of a device go in many steps
 constexpr std::int64_t kManyShareSteps = 250;
-constexpr std::int64_t kMebi = 1 << 20;
-
 /// A table of what is earned, and by which last decision, over CPU steps.
 struct Row {
   std::vector<std::int64_t> parts;

@@ -8,7 +8,6 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
 constexpr const char* kLimits = "limits/";
 const std::string kNoRules, kNoClass;
 

@@ -12,7 +12,6 @@ namespace qm::placement {
 namespace {
 
 /// Requests and the number of pods are the room's business.
-constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
 
 rules::NodeView view_of(const NodeName& name, const NodeFacts& facts) {
   return {name, facts.labels, facts.taints, false, {{"pods", kAnyNumber}}};

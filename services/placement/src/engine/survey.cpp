@@ -12,7 +12,6 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMostConditions = 24;  // what is seen behind these counts as the last of them
 constexpr std::size_t kMostDomains = 2000;   // behind these a bound by domain is not counted
 

@@ -14,8 +14,7 @@ namespace {
 
 /// Nodes on which less fits than the library counts, for resources that it does not know, are left out so often.
 constexpr int kMostRounds = 32;
-constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kAll = std::int64_t{1} << 40;
+constexpr std::int64_t kWholeNode = std::int64_t{1} << 40;
 
 std::vector<PodSet> without_topology(std::vector<PodSet> pod_sets) {
   for (PodSet& set : pod_sets) set.topology = {};
@@ -95,8 +94,8 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
       const NodeName& name = question.name(node);
       Room& room = used.try_emplace(name, rooms.at(name)).first->second;
       const auto most = beside == nullptr ? kAnyNumber : beside->most(position, name);
-      if (most < kAnyNumber) part[node] += kAll / std::max<std::int64_t>(most, 1);
-      if (most < 1 || part[node] > kAll || pods_that_fit(room, pod_sets[position].shape) == 0) {
+      if (most < kAnyNumber) part[node] += kWholeNode / std::max<std::int64_t>(most, 1);
+      if (most < 1 || part[node] > kWholeNode || pods_that_fit(room, pod_sets[position].shape) == 0) {
         full = node;
         break;
       }

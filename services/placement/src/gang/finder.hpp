@@ -7,8 +7,6 @@
 
 namespace qm::placement::gang {
 
-inline std::size_t at(Level level) { return static_cast<std::size_t>(level); }
-
 /// What a search over domains asks about a gang, of one set or of several. The inner cost of a domain is that of its parts in use, not
 /// its own weight.
 class Finder {

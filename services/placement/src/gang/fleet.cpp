@@ -1,6 +1,7 @@
 #include "qm/placement/gang/fleet.hpp"
 
 #include "qm/base/assert.hpp"
+#include "shape.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +10,6 @@ namespace qm::placement::gang {
 namespace {
 
 constexpr std::size_t kLittle = 1024;  // below which the journal is not cut
-
-std::size_t at(Level level) { return static_cast<std::size_t>(level); }
 
 std::uint64_t bit_of(std::int32_t takes) {
   return takes == 0 ? 0 : std::uint64_t{1} << std::min(takes, Room::kLastBit);

@@ -5,6 +5,8 @@
 
 namespace qm::placement::gang {
 
+inline std::size_t at(Level level) { return static_cast<std::size_t>(level); }
+
 /// A request with its groups in one list, each before its children.
 struct Shape {
   struct Set {

@@ -36,9 +36,9 @@ struct Node {
   friend auto operator<=>(const Node&, const Node&) = default;
 };
 
-class Search {
+class ResliceSearch {
  public:
-  Search(const StateTable& table, const Sliced& gpu, std::span<const ProfileId> wanted, const StepCosts& costs)
+  ResliceSearch(const StateTable& table, const Sliced& gpu, std::span<const ProfileId> wanted, const StepCosts& costs)
       : table_(table), gpu_(gpu), costs_(costs), wanted_(table.geometry().profiles.size()) {
     for (const ProfileId profile : wanted) ++wanted_[profile];
   }
@@ -168,7 +168,7 @@ std::optional<Reslice> reslice(const StateTable& table, std::span<const Sliced> 
     QM_ASSERT(gpu.mig || gpu.layout == StateTable::empty(), "GPU {} has instances with the mode off", i);
     QM_ASSERT(!gpu.whole || !gpu.mig, "GPU {} is used as a whole in MIG mode", i);
     if (gpu.whole) continue;  // the mode may be switched on an idle GPU only
-    for (Node end : Search(table, gpu, wanted, costs).run()) {
+    for (Node end : ResliceSearch(table, gpu, wanted, costs).run()) {
       if (!gpu.mig) end.cost += costs.enable;
       const SpotMask kept = used & table.mask(end.layout);
       const std::int64_t loss = policy.loss(table.find(used), table.find(kept | end.serve));

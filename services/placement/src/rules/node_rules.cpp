@@ -49,7 +49,7 @@ class Unschedulable final : public NodeRule {
   }
 };
 
-class Selector final : public NodeRule {
+class SelectorRule final : public NodeRule {
  public:
   [[nodiscard]] std::string_view name() const override { return "selector"; }
   [[nodiscard]] bool admits(const PodRules& pod, const NodeView& node) const override {
@@ -206,7 +206,7 @@ std::string words_of(const Requirement& r) {
 
 std::span<const NodeRule* const> node_rules() {
   static const Unschedulable unschedulable;
-  static const Selector selector;
+  static const SelectorRule selector;
   static const Affinity affinity;
   static const Taints taints;
   static const Volumes volumes;

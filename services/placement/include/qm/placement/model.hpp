@@ -8,6 +8,7 @@
 #include "qm/placement/relayout.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +17,9 @@
 #include <vector>
 
 namespace qm::placement {
+
+/// The count of pods where nothing bounds it.
+inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
 
 /// The rows of the placement engine: what it was told (facts), and what it decided. Plain values, no behaviour.
 ///
