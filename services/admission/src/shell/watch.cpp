@@ -5,7 +5,9 @@
 #include "qm/admission/translate.hpp"
 #include "qm/base/log.hpp"
 
+#include <algorithm>
 #include <thread>
+#include <vector>
 
 namespace qm::admission {
 
@@ -120,7 +122,7 @@ void JobWatch::offer(const Json& job) {
   if (!is_ours(slim)) return;
   slim.set("metadata").erase("managedFields");
   if (options_.checkpoints != nullptr) options_.checkpoints->mark_job(slim);
-  const bool wait = options_.binding != nullptr && !options_.binding->known();
+  const bool wait = !listed_ || (options_.binding != nullptr && !options_.binding->known());
   const auto ours = [&] { return options_.quota == nullptr || options_.quota->acts(ns, "job " + kube::name_of(job)); };
   if (!known_.contains(uid) && (wait || (!ours() && !taken(uid)))) {
     left_.insert_or_assign(uid, std::move(slim));
@@ -140,14 +142,24 @@ void JobWatch::offer(const Json& job) {
   mailbox_.send("job", slim.dump(), uid, trace_of(job));
 }
 
+// The oldest first: what is offered is decided on at once, and a list is in the order of names.
+void JobWatch::offer_left() {
+  const auto again = std::exchange(left_, {});
+  std::vector<const Json*> jobs;
+  for (const auto& [uid, job] : again) jobs.push_back(&job);
+  std::ranges::stable_sort(jobs, {}, [](const Json* job) { return job->path("metadata.creationTimestamp").string(); });
+  for (const Json* job : jobs) offer(*job);
+}
+
 void JobWatch::owners_changed() {
   const std::lock_guard lock(mutex_);
-  const auto again = std::exchange(left_, {});
-  for (const auto& [uid, job] : again) offer(job);
+  offer_left();
 }
 
 void JobWatch::synced_list() {
   const std::lock_guard lock(mutex_);
+  listed_ = true;
+  offer_left();
   Json uids = Json::array();
   for (const auto& [uid, print] : known_) uids.push_back(uid);
   for (const auto& [uid, job] : left_) uids.push_back(uid);

@@ -71,6 +71,26 @@ TEST_F(WatchTest, WhatVanishedWhileNobodyLookedIsGone) {
   EXPECT_EQ(phase("uid-b"), Phase::kPending);
 }
 
+TEST_F(WatchTest, OfTheFirstListTheOldestIsDecidedFirst) {
+  for (const auto& object : testing::queue_objects()) {
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = "object";
+    input.bytes = object;
+    ASSERT_TRUE(host_->submit(std::move(input)));
+  }
+  // A list is in the order of names; the mailbox is small, so that the first are decided on before the last are in it.
+  for (int i = 0; i < 20; ++i) {
+    Json job = testing::make_job("team", fmt::format("j{:02}", i), "q", 8);
+    job.set("metadata").set("creationTimestamp", fmt::format("2026-01-01T00:00:{:02}Z", 59 - i));
+    jobs_.put(job);
+  }
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-j00").has_value() && phase("uid-j19").has_value(); }));
+  EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-j19") == Phase::kQuotaReserved; }));
+  EXPECT_EQ(phase("uid-j00"), Phase::kPending);
+}
+
 TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
   Json bad = testing::make_job("team", "bad", "q", 1);
   bad.set("spec")

@@ -45,6 +45,7 @@ class Mailbox {
 
 /// Brings objects of one kind that is suspended as a whole (Job, JobSet, PyTorchJob, ...) to the host as inputs: those that
 /// name a queue or our scheduler in a namespace whose quota is ours, and of their changes those that the engine could act on.
+/// The first list is sent when it is complete, the oldest job first, so that no job gets quota before an older one is known.
 /// After each complete list it says which exist, so that deletions missed while down are noticed. A job that was taken is
 /// followed to its end, whoever owns the namespace then. A kind that is not served yet is looked for now and then.
 ///
@@ -62,6 +63,7 @@ class JobWatch {
  private:
   void changed(const Json& job, bool deleted);
   void offer(const Json& job);
+  void offer_left();
   void synced_list();
   [[nodiscard]] bool taken(const std::string& uid);
 
@@ -71,6 +73,7 @@ class JobWatch {
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
   std::map<std::string, Json> left_;  ///< uid -> a job of a namespace that is not ours, or whose pods would be refused
+  bool listed_ = false;               ///< the first list has ended; until then jobs are left
   kube::Informer informer_;
 };
 
