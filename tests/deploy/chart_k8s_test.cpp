@@ -1,7 +1,7 @@
 // The chart on a real API server: what it renders is valid, private and restricted; what it installs comes up, changes,
 // goes back and goes, and leaves what is not its own alone.
+#include "installation.hpp"
 #include "qm/admission/webhook/registration.hpp"
-#include "support.hpp"
 
 #include <fmt/format.h>
 
@@ -72,6 +72,7 @@ class Chart : public ::testing::Test {
   }
   [[nodiscard]] const std::string& file() const { return file_; }
   void installs(std::vector<std::string> args) {
+    Installation::end();
     args.insert(args.end(), {"-n", ns_, "--wait", "--timeout", "110s"});
     installed_ = true;
     const Ran ran = helm(std::move(args));

@@ -19,6 +19,8 @@ class Installation {
  public:
   /// Null with the reason where the machine cannot have it.
   static Installation* shared(std::string* why_not);
+  /// Uninstalls the shared one, where there is one: a release owns objects of the whole cluster. The next shared() installs again.
+  static void end();
   ~Installation();
 
   kube::Client& api() { return *client_; }
@@ -70,6 +72,7 @@ class Installation {
 
  private:
   Installation() = default;
+  static std::unique_ptr<Installation> one;
   Status make();
   void note(const std::string& line);
   Status database();

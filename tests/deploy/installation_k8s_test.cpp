@@ -80,11 +80,13 @@ metadata: {name: gpus}
 spec: {clusterQueue: research}
 )";
 
+std::unique_ptr<Installation> Installation::one;
+
+void Installation::end() { one.reset(); }
+
 Installation* Installation::shared(std::string* why_not) {
   static std::string why;
-  static std::unique_ptr<Installation> one;
-  static bool asked = false;
-  if (std::exchange(asked, true)) {
+  if (one != nullptr || !why.empty()) {
     *why_not = why;
     return one.get();
   }
@@ -112,16 +114,18 @@ Installation* Installation::shared(std::string* why_not) {
   }();
   // Before what the installation stands on goes: statics end in an order of their own.
   struct End final : ::testing::Environment {
-    void TearDown() override { one.reset(); }
+    void TearDown() override { end(); }
   };
-  ::testing::AddGlobalTestEnvironment(new End);
+  static const auto* environment = ::testing::AddGlobalTestEnvironment(new End);
+  (void)environment;
   *why_not = why;
   return one.get();
 }
 
 Installation::~Installation() {
   if (client_ == nullptr) return;
-  (void)helm({"uninstall", "qm", "-n", ns_, "--wait", "--timeout", "60s"});
+  const Ran gone = helm({"uninstall", "qm", "-n", ns_, "--wait", "--timeout", "60s"});
+  EXPECT_EQ(gone.code, 0) << gone.output << "\nOther releases cannot own the objects that are left.";
   kubelet_.reset();
   for (const char* kind : {"clusterqueues research burst", "resourceflavors h100 burst",
                            "workloadpriorityclasses urgent", "nodeclaims --all"}) {

@@ -1,5 +1,6 @@
 // The rights that the chart gives are enough: processes come up against a real API server as their own service accounts,
 // and nothing is forbidden to them.
+#include "installation.hpp"
 #include "support.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@ class Rights : public ::testing::Test {
     std::string why;
     postgres_ = testing::Postgres::shared(&why);
     if (postgres_ == nullptr) GTEST_SKIP() << why;
+    Installation::end();
     client_ = std::make_unique<kube::Client>(real_kube());
     ns_ = fmt::format("rights-{}-{}", ::getpid(), counter_++);
     make_namespace(*client_, ns_);
