@@ -52,9 +52,9 @@ endfunction()
 
 set(QM_TEST_NEEDS pg redis kafka kube k8s moto e2e)
 
-# The sanitizer run takes libraries and engines. What links gRPC stays out: Debian's gRPC is not instrumented, and its
-# units would double the build. The fleet and the house rules are tools of ours, neither library nor engine.
-set(QM_NOT_UNDER_ASAN rpc_test replica_test admission_test placement_test autoscaler_test telemetry_test cost_test agent_test
+# Core tests are those of libraries and engines; they also run under sanitizers. What links gRPC stays out: Debian's gRPC is not
+# instrumented, and its units would double the build. The fleet and the house rules are tools of ours, neither library nor engine.
+set(QM_NOT_CORE rpc_test replica_test admission_test placement_test autoscaler_test telemetry_test cost_test agent_test
     cli_test golden_test sim_test cloud_contract_test contract_cloud_test contract_kube_test fleet_test tidy_test budgets_test
     proposals_test elastic_test)
 
@@ -82,8 +82,6 @@ function(qm_tests name)
   endif()
 endfunction()
 
-# Checks of undefined behaviour are woven into what is tested, not into the tests: that is a third of their compile time.
-#
 # What nearly every test includes, compiled once: a fifth of their compile time. A binary whose flags differ from it does not
 # build (-Winvalid-pch), so all link what brings flags of its own. ccache wants -fpch-preprocess; and with a precompiled
 # header GCC 12 tells of overflows that it takes the standard library for.
@@ -91,9 +89,6 @@ set(QM_TEST_LIBRARIES GTest::gtest GTest::gmock GTest::gtest_main rapidcheck fmt
 set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> -pthread
   $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
-if(QM_SANITIZE)
-  list(APPEND QM_TEST_OPTIONS -fno-sanitize=undefined)
-endif()
 set(QM_TEST_DEFINITIONS GTEST_HAS_PTHREAD=1 QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 function(qm_test_prelude)
   if(TARGET qm_test_prelude)
@@ -115,9 +110,9 @@ function(qm_test_binary target label sources deps)
   add_executable(${target} ${sources})
   set_property(GLOBAL APPEND PROPERTY QM_TESTS ${target})
   set(labels ${label})
-  if(label STREQUAL "unit" AND NOT target IN_LIST QM_NOT_UNDER_ASAN)
-    set_property(GLOBAL APPEND PROPERTY QM_UNIT_TESTS ${target})
-    list(APPEND labels asan)   # what ./qm test --group asan builds and runs
+  if(label STREQUAL "unit" AND NOT target IN_LIST QM_NOT_CORE)
+    set_property(GLOBAL APPEND PROPERTY QM_CORE_TESTS ${target})
+    list(APPEND labels core)
   endif()
   if(label STREQUAL "k8s")
     set_property(GLOBAL APPEND PROPERTY QM_PEER_TESTS ${target})
@@ -178,13 +173,13 @@ function(qm_program target)
   target_link_libraries(${target} PRIVATE ${arg_DEPS})
 endfunction()
 
-# Programs that ship, replay programs, test binaries, benches; sanitizer runs take libraries and engines (label unit).
+# Programs that ship, replay programs, test binaries, benches, core tests, and these under sanitizers.
 function(qm_collect_targets)
   qm_together()
   get_property(programs GLOBAL PROPERTY QM_PROGRAMS)
   get_property(replays GLOBAL PROPERTY QM_REPLAYS)
   get_property(tests GLOBAL PROPERTY QM_TESTS)
-  get_property(unit_tests GLOBAL PROPERTY QM_UNIT_TESTS)
+  get_property(core_tests GLOBAL PROPERTY QM_CORE_TESTS)
   get_property(waiting_tests GLOBAL PROPERTY QM_WAITING_TESTS)
   get_property(peer_tests GLOBAL PROPERTY QM_PEER_TESTS)
   get_property(benches GLOBAL PROPERTY QM_BENCHES)
@@ -194,6 +189,13 @@ function(qm_collect_targets)
   add_custom_target(tests DEPENDS ${programs} ${replays} ${tests})
   add_custom_target(waiting_tests DEPENDS ${waiting_tests})
   add_custom_target(peer_tests DEPENDS ${peer_tests})
-  add_custom_target(asan_tests DEPENDS ${unit_tests})
+  add_custom_target(core_tests DEPENDS ${core_tests})
   add_custom_target(benches DEPENDS ${benches})
+  if(NOT QM_SANITIZE)
+    foreach(test ${core_tests})
+      qm_asan_test(${test})
+    endforeach()
+    list(TRANSFORM core_tests APPEND _asan)
+    add_custom_target(asan_tests DEPENDS ${core_tests})
+  endif()
 endfunction()

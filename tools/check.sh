@@ -7,6 +7,7 @@
 #   tidy       clang-tidy over the tree: findings by check
 #   fuzz       [ROUNDS] every property test with new seeds, plainly and under the address sanitizer
 #   counts     tests by what they need, and lines of code by folder
+#   minutes    a build without the compiler cache, by target; expensive headers; the slowest tests of the last run; peers
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 mkdir -p build docs/results
@@ -35,12 +36,12 @@ gtest_totals() {  # folder of result files: "N passed, N failed, N skipped"
 }
 
 tsan() {
-  QM_PRESET=tsan ./qm build --preset tsan asan_tests
+  QM_PRESET=tsan ./qm build --preset tsan core_tests
   rm -rf build/tsan/results && mkdir -p build/tsan/results
   local rc=0
   # Wrong uses go on to the next, so that one run shows them all.
   TSAN_OPTIONS="halt_on_error=0 second_deadlock_stack=1 exitcode=66" RC_PARAMS=seed=20261121 \
-    ctest --test-dir build/tsan -L '^asan$' -j "$(nproc)" --timeout 1500 --output-on-failure >build/check-tsan.log 2>&1 || rc=$?
+    ctest --test-dir build/tsan -L '^core$' -j "$(nproc)" --timeout 1500 --output-on-failure >build/check-tsan.log 2>&1 || rc=$?
   {
     printf '%s binaries, %s; data races and lock inversions reported: %s.\n' "$(ls build/tsan/results | wc -l)" \
       "$(gtest_totals build/tsan/results)" "$(grep -c 'WARNING: ThreadSanitizer' build/check-tsan.log || true)"
@@ -52,10 +53,10 @@ tsan() {
 
 coverage() {
   command -v gcovr >/dev/null || die "gcovr is missing: apt-get install -y gcovr"
-  QM_PRESET=coverage ./qm build --preset coverage asan_tests
+  QM_PRESET=coverage ./qm build --preset coverage core_tests
   find build/coverage -name '*.gcda' -delete
   rm -rf build/coverage/results && mkdir -p build/coverage/results
-  ctest --test-dir build/coverage -L '^asan$' -j "$(nproc)" --timeout 1500 >build/check-coverage.log 2>&1 || true
+  ctest --test-dir build/coverage -L '^core$' -j "$(nproc)" --timeout 1500 >build/check-coverage.log 2>&1 || true
   gcovr -j "$(nproc)" --root . --object-directory build/coverage --filter 'libs/|services/|fleet/|demo/' \
     --exclude '.*/test/' --exclude 'build/' --csv build/coverage.csv >>build/check-coverage.log 2>&1
   {
@@ -76,12 +77,11 @@ tidy() {
 }
 
 fuzz() {
-  local rounds=${1:-50} preset rc=0
-  for preset in release asan; do
-    ./qm build --preset "$preset" asan_tests
-    tools/fuzz.sh "$rounds" --preset "$preset" | tee "build/check-fuzz-$preset.log" || rc=1
-  done
-  for preset in release asan; do printf -- '- %s: %s\n' "$preset" "$(tail -1 "build/check-fuzz-$preset.log")"; done |
+  local rounds=${1:-50} rc=0
+  ./qm build core_tests asan_tests
+  tools/fuzz.sh "$rounds" | tee build/check-fuzz.log || rc=1
+  tools/fuzz.sh "$rounds" --asan | tee build/check-fuzz-asan.log || rc=1
+  printf -- '- as they ship: %s\n- under sanitizers: %s\n' "$(tail -1 build/check-fuzz.log)" "$(tail -1 build/check-fuzz-asan.log)" |
     record fuzz "Property tests with new seeds" "\`./qm check fuzz $rounds\`"
   return $rc
 }
@@ -108,8 +108,35 @@ counts() {
   } | record counts "Counts" "\`./qm check counts\`: test cases, and lines that are neither empty nor comment"
 }
 
+# Builds in a folder of its own with an empty compiler cache; the tests are those of the last ./qm test.
+minutes() {
+  local build=build/minutes what
+  rm -rf "$build"
+  cmake --preset release -B "$build" >build/configure-minutes.log
+  TIMEFORMAT='%R %U %S'
+  {
+    printf '| what | wall | processor |\n| --- | ---: | ---: |\n'
+    for what in product tests; do
+      { time CCACHE_DISABLE=1 nice ninja -C "$build" "$what" >"build/minutes-$what.log"; } 2>build/minutes-time.log ||
+        die "the build failed: see build/minutes-$what.log"
+      awk -v what="$what" '{ printf "| `%s`%s | %.1f min | %.1f min |\n", what, (what == "tests" ? ", after it" : ""), $1 / 60, ($2 + $3) / 60 }' \
+        build/minutes-time.log
+    done
+    printf '\n## By target\n\n'
+    tools/minutes.py targets "$build"
+    printf '## Headers\n\n'
+    tools/minutes.py headers "$build"
+    printf '## Slowest tests\n\n'
+    tools/minutes.py tests build/release
+    printf '## Peers\n\nWhat `tools/peers` printed when it last built or started them:\n\n'
+    grep -hE ' (built|serving|started) ' build/peer-*.log 2>/dev/null | sed 's/^/- /' || true
+    printf '\n## Pauses\n\n'
+    tools/minutes.py waits
+  } | record minutes "Minutes of build and tests" "\`./qm check minutes\`"
+}
+
 case ${1:-} in
-  tsan | coverage | tidy | counts) "$1" ;;
+  tsan | coverage | tidy | counts | minutes) "$1" ;;
   fuzz) shift; fuzz "$@" ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every property test with new seeds, round after round. Called by ./qm fuzz [ROUNDS] [--preset asan].
+# Every property test with new seeds, round after round. Called by ./qm fuzz [ROUNDS] [--asan].
 # A failing seed is printed as the line that repeats it.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
-rounds=20 preset=release
+rounds=20 ending=_test
 while [ $# -gt 0 ]; do
   case $1 in
-    --preset) preset=$2; shift 2 ;;
+    --asan) ending=_test_asan; shift ;;
     *[!0-9]*) echo "qm fuzz: \"$1\" is no number of rounds" >&2; exit 2 ;;
     *) rounds=$1; shift ;;
   esac
@@ -15,10 +15,10 @@ sources=$(grep -rlE --include='*.cpp' 'RC_GTEST(_FIXTURE)?_PROP' libs services a
 # shellcheck disable=SC2086
 filter=$(grep -hoE 'RC_GTEST(_FIXTURE)?_PROP\(\w+' $sources | sed -E 's/.*\((.*)/\1.*/' | sort -u | paste -sd:)
 binaries=()
-for binary in build/"$preset"/bin/*_test; do
+for binary in build/release/bin/*$ending; do
   "$binary" --gtest_filter="$filter" --gtest_list_tests 2>/dev/null | grep -q '^  ' && binaries+=("$binary")
 done
-[ ${#binaries[@]} -gt 0 ] || { echo "qm fuzz: build/$preset has no tests: ./qm build --preset $preset tests" >&2; exit 1; }
+[ ${#binaries[@]} -gt 0 ] || { echo "qm fuzz: there are no tests: ./qm build core_tests asan_tests" >&2; exit 1; }
 bad=0
 for ((round = 1; round <= rounds; round++)); do
   for binary in "${binaries[@]}"; do

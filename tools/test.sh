@@ -1,31 +1,48 @@
 #!/usr/bin/env bash
-# Runs the test groups of tests/budget.csv in order, prints planned and used minutes of each, and counts at the end.
-# Called by ./qm test. Options: --group NAME, --filter REGEX (ctest -R), --peers (the groups that need the heavy peers, which
-# are built first), --ci (all of it; the heavy peers, and then what the asan group runs, are built beside the groups that mostly wait).
+# Runs the test groups of tests/budget.csv, prints planned and used minutes of each, and counts at the end. Called by ./qm test.
+#
+#   (nothing)        every group but the heavy peers and the sanitizers
+#   --all            every group: what .ci/run calls
+#   --peers          the groups that need a real Kubernetes or containers, after building those
+#   --group NAME     this group only; may be repeated
+#   --filter REGEX   only the binaries that ctest -R selects
+#
+# Groups run in three lanes, one after the other in each. Suites that are started, killed and timed are in front; contracts with
+# one server, which mostly wait, run at the same time at the side; what computes, in the background at the lowest priority: programs
+# in Go, the unit tests' build and run, the sanitizers. Each group leaves its result in build/groups/NAME.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
-# Property tests draw the same cases in every run, so that a red run can be had again; ./qm fuzz draws new ones.
+# Property tests draw the same cases in every run, so that a failure can be repeated; ./qm fuzz draws new ones.
 export RC_PARAMS=${RC_PARAMS:-seed=20261121}
-GROUPS_WANTED=() FILTER= HEAVY=
+B=build/release
+RESULTS=build/groups
+WANTED=() FILTER='' MODE=default
 while [ $# -gt 0 ]; do
   case $1 in
-    --ci) HEAVY=beside; shift ;;
-    --peers) HEAVY=first; GROUPS_WANTED+=(kubernetes k8s containers); shift ;;
-    --group) GROUPS_WANTED+=("$2"); shift 2 ;;
+    --all) MODE=all; shift ;;
+    --peers) MODE=peers; shift ;;
+    --group) MODE=groups; WANTED+=("$2"); shift 2 ;;
     --filter) FILTER=$2; shift 2 ;;
-    *) echo "qm test: unknown option $1" >&2; exit 2 ;;
+    *) echo "qm test: unknown option $1: --all, --peers, --group NAME or --filter REGEX" >&2; exit 2 ;;
   esac
 done
-B=build/release
-mkdir -p build
-passed=0 failed=0 skipped=0 broken=() unsteady=() report=()
-: >build/failures.log
 
-want() { [ ${#GROUPS_WANTED[@]} -eq 0 ] || printf '%s\n' "${GROUPS_WANTED[@]}" | grep -qx "$1"; }
+FRONT=(product waiting peers pg e2e) SIDE=(redis kube moto kafka) BACK=(programs tests unit)
+case $MODE in
+  all) FRONT+=(kubernetes k8s); BACK+=(asan) ;;
+  peers) FRONT=(product programs kubernetes k8s containers); SIDE=() BACK=() ;;
+  groups) FRONT=("${WANTED[@]}"); SIDE=() BACK=() ;;
+esac
+
+# ---- results of a group --------------------------------------------------------------------------------------------
+
+of_group() { echo "$RESULTS/$1"; }
+plan_of() { awk -F, -v g="$1" '$1 == g { print $2 }' tests/budget.csv; }
+text_of() { awk -F, -v g="$1" '$1 == g { print $3 }' tests/budget.csv; }
 
 failures() { sed -n 's/.*<testcase name="\([^"]*\)".*status="\(fail\|notrun\)".*/\1/p' "$1"; }
 
-# What a failed binary said, kept for the end of the run, where people look first: each failure with the lines after it.
+# What a failed binary printed: each failure with the lines after it.
 why() {  # test, ctest log
   echo "-- $1, of $2"
   awk -v name="$1" '$0 ~ "Test +#[0-9]+: " name " .*Failed" { on = 1; next } / Test +#[0-9]+: / { on = 0 } on' "$2" |
@@ -33,167 +50,234 @@ why() {  # test, ctest log
     grep -vE '^(--|\[ +(OK|RUN) .*|)$' | cut -c1-300 | head -40
 }
 
-# Adds up the gtest result files of a build folder; a binary that ctest calls failed without a file counts once.
-count() {  # folder, ctest junit file, ctest log
-  local line ok bad left
-  line=$(cat "$1"/results/*.xml 2>/dev/null | awk '
+# Adds up the gtest result files of the binaries that ran; a binary that failed without a file counts once.
+count() {  # group, folder, ctest junit file, ctest log
+  local dir name files=() ok bad left
+  dir=$(of_group "$1")
+  for name in $(sed -n 's/.*<testcase name="\([^"]*\)".*/\1/p' "$3"); do
+    [ -s "$2/results/$name.xml" ] && files+=("$2/results/$name.xml")
+  done
+  read -r ok bad left < <(cat "${files[@]}" /dev/null | awk '
     /<testsuite / { match($0,/tests="[0-9]+"/);    t+=substr($0,RSTART+7,RLENGTH-8)
                     match($0,/failures="[0-9]+"/); f+=substr($0,RSTART+10,RLENGTH-11)
                     if (match($0,/disabled="[0-9]+"/)) d+=substr($0,RSTART+10,RLENGTH-11)
                     if (match($0,/skipped="[0-9]+"/))  s+=substr($0,RSTART+9,RLENGTH-10) }
     END { print t-f-s-d+0, f+0, s+d+0 }')
-  read -r ok bad left <<<"$line"
-  passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
-  local name
-  for name in $(failures "$2"); do
-    broken+=("$name")
-    why "$name" "$3" >>build/failures.log
-    [ -s "$1/results/$name.xml" ] || failed=$((failed + 1))
+  for name in $(failures "$3"); do
+    echo "$name" >>"$dir/broken"
+    why "$name" "$4" >>"$dir/failures"
+    [ -s "$2/results/$name.xml" ] || bad=$((bad + 1))
   done
-  cat "$1"/results/*.xml 2>/dev/null | grep -oE '<skipped message="[^"]*"' |
+  echo "$ok $bad $left" >"$dir/counts"
+  cat "${files[@]}" /dev/null | grep -oE '<skipped message="[^"]*"' |
     sed -E 's/<skipped message="//; s/"$//; s/^[^ ]*:[0-9]+&#x0A;//; s/&#x0A;/ /g; s/^/skipped: /' | cut -c1-160 | sort | uniq -c | sort -rn
 }
 
 # Runs the failed tests of a failed binary once more. What passes then counts as passed and is named at the end as unsteady,
-# with what it said at first among the failures; what fails again, or ends the binary, has failed.
-again() {  # folder, test, ctest log
-  local xml=$1/results/$2.xml first=$1/results/$2.first.xml names
+# with its first failure; what fails again, or ends the binary, has failed.
+again() {  # group, folder, test, ctest log
+  local xml=$2/results/$3.xml first=$2/results/$3.first.xml names
   [ -s "$xml" ] || return 1
   names=$(awk '/<testcase / { match($0, / name="[^"]*"/); name = substr($0, RSTART + 7, RLENGTH - 8)
                               match($0, /classname="[^"]*"/); name = substr($0, RSTART + 11, RLENGTH - 12) "." name }
                /<failure / && name != last { printf "%s%s", (last == "" ? "" : ":"), name; last = name }' "$xml")
   [ -n "$names" ] && [[ $names != *Replay.* ]] || return 1
   mv "$xml" "$first"
-  if GTEST_FILTER=$names ctest --test-dir "$1" -R "^$2\$" --timeout 1500 --output-on-failure >>"$3" 2>&1 &&
+  if GTEST_FILTER=$names ctest --test-dir "$2" -R "^$3\$" --timeout 1500 --output-on-failure >>"$4" 2>&1 &&
     ! grep -q '<skipped ' "$xml"; then
     awk '/<testsuite / { match($0, / tests="[0-9]+"/); t = substr($0, RSTART + 8, RLENGTH - 9)
                          match($0, /failures="[0-9]+"/); f = substr($0, RSTART + 10, RLENGTH - 11)
                          sub(/ tests="[0-9]+"/, " tests=\"" t - f "\""); sub(/failures="[0-9]+"/, "failures=\"0\"") } 1' \
-      "$first" >"$first.new" && mv "$first.new" "$first"
-    why "$2" "$3" >>build/failures.log
-    unsteady+=("${names//:/ }")
+      "$first" >"$xml"
+    why "$3" "$4" >>"$(of_group "$1")/failures"
+    echo "${names//:/ }" >>"$(of_group "$1")/unsteady"
+    rm -f "$first"
   else
     mv "$first" "$xml"
     return 1
   fi
 }
 
-tests() {  # label, folder, parallel
-  rm -rf "$2/results"; mkdir -p "$2/results"
-  local args=(--test-dir "$2" -L "^$1\$" -j "$3" --output-junit "$PWD/$2/ctest.xml" --timeout 1500)
+tests() {  # group and label, folder, parallel
+  local log=build/ctest-$1.log junit=$PWD/build/ctest-$1.xml name
+  mkdir -p "$2/results"
+  for name in $(ctest --test-dir "$2" -N -L "^$1\$" | sed -n 's/^ *Test *#[0-9]*: //p'); do rm -f "$2/results/$name.xml"; done
+  local args=(--test-dir "$2" -L "^$1\$" -j "$3" --output-junit "$junit" --timeout 1500)
   [ -n "$FILTER" ] && args+=(-R "$FILTER")
   # JUnit escapes hide what a person wants to read: failing output is shown as it is.
-  ctest "${args[@]}" --output-on-failure >"build/ctest-$1.log" 2>&1
-  grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "build/ctest-$1.log" | head -60
-  # On a real cluster, and where whole suites are stopped and killed, much is at work that is not ours: there, one more try, except
+  ctest "${args[@]}" --output-on-failure >"$log" 2>&1
+  grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "$log" | head -60
+  # On a real cluster, and where whole suites are stopped and killed, much runs that is not ours: there, one more try, except
   # where the laws are judged.
   if [ "$1" = k8s ] || [ "$1" = e2e ]; then
-    local name
-    for name in $(failures "$2/ctest.xml" | grep -v '^cluster_'); do
-      again "$2" "$name" "build/ctest-$1.log" && sed -i "/<testcase name=\"$name\"/s/\"fail\"/\"run\"/" "$2/ctest.xml"
+    for name in $(failures "$junit" | grep -v '^cluster_'); do
+      again "$1" "$2" "$name" "$log" && sed -i "/<testcase name=\"$name\"/s/\"fail\"/\"run\"/" "$junit"
     done
   fi
-  count "$2" "$2/ctest.xml" "build/ctest-$1.log"
+  count "$1" "$2" "$junit" "$log"
   return 0   # what failed is counted; grep finding no skip is no failure
 }
 
-step() {
-  case $1 in
-    product) ./qm build product ;;
-    tests) ./qm build tests benches ;;  # benches that nobody builds do not build for long
-    unit) tests unit "$B" "$(nproc)" ;;
-    pg|redis|e2e|kube|moto|kafka) tests "$1" "$B" 1 ;;
-    peers) # The light peers, where their toolchains are there; without them their tests say so and are skipped.
-      local p
-      mkdir -p build/peers
-      for p in pyclient grafana opa promtool; do
-        tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh env >"build/peers/$p.env" || rm -f "build/peers/$p.env"
-      done
-      for p in kafka moto; do
-        tools/peers/$p.sh get >"build/peer-$p.log" 2>&1 && tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 &&
-          tools/peers/$p.sh env >"build/peers/$p.env" 2>/dev/null || { echo "no $p:"; tail -2 "build/peer-$p.log"; rm -f "build/peers/$p.env"; }
-      done ;;
-    kubernetes) # A cluster of the tests' own, beside one that a person has started.
-      # A build that was begun beside other groups is waited for here.
-      if [ -n "$HEAVY" ] || tools/peers/kubernetes.sh have; then
-        tools/peers/kubernetes.sh get && tools/peers/helm.sh get && tools/peers/helm.sh env >build/peers/helm.env
-        cat build/peer-kubernetes.log 2>/dev/null
-        kubernetes start && kubernetes env >build/peers/kubernetes.env && return 0
-        rm -f build/peers/kubernetes.env
-        [ "$HEAVY" != first ]
-      else
-        echo "no Kubernetes: ./qm peers kubernetes builds it"
-      fi ;;
-    k8s) ./qm build peer_tests && tests k8s "$B" 1; local rc=$?; stop_kubernetes; return $rc ;;
-    containers)
-      tools/peers/containers.sh get && tools/peers/containers.sh env >build/peers/containers.env && ./qm build product images_e2e_test &&
-        { set -a; . build/peers/containers.env; set +a; tests containers "$B" 1; } ;;
-    asan) stop_beside; QM_PRESET=asan ./qm build --preset asan asan_tests && tests asan build/asan "$(nproc)" ;;
-    *) echo "unknown group $1"; return 1 ;;
-  esac
-}
+# ---- groups --------------------------------------------------------------------------------------------------------
 
-# With an audit log: a test holds the chart's rights against what was used.
+# With an audit log: a test compares the chart's rights with what was used. Its run folder and port are the tests' own.
 kubernetes() { QM_KUBE_AUDIT=1 QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
 stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
 
-# What is needed later is built beside the groups that mostly wait: Kubernetes and Helm, then the binaries for sanitizers.
-beside_pid=
-build_beside() {
-  : >build/peer-kubernetes.log
-  mkdir -p build/peers
-  # Where the kernel shares time out by session, the session's own weight has to step back too.
-  setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null
-    { tools/peers/kubernetes.sh get && tools/peers/helm.sh get; } >build/peer-kubernetes.log 2>&1
-    QM_PRESET=asan ./qm build --preset asan asan_tests >build/asan-beside.log 2>&1' >/dev/null 2>&1 </dev/null &
-  beside_pid=$!
+get() {  # peer: gets it and leaves its environment, or says why it is missing; tests of it are skipped then
+  local log=build/peer-$1.log
+  if tools/peers/"$1".sh get >"$log" 2>&1; then
+    return 0
+  fi
+  echo "no $1:"; tail -2 "$log"
+  rm -f "build/peers/$1.env"
+  return 1
 }
-# Whatever it is at, the group that needs it goes on from there with the whole machine.
-stop_beside() {
-  [ -n "$beside_pid" ] || return 0
-  kill -TERM -- "-$beside_pid" 2>/dev/null
-  wait "$beside_pid" 2>/dev/null
-  beside_pid=
+environment_of() { tools/peers/"$1".sh env >"build/peers/$1.env" 2>/dev/null || rm -f "build/peers/$1.env"; }
+
+heavy() { [ "$MODE" = all ] || [ "$MODE" = peers ]; }
+
+step() {
+  local p
+  case $1 in
+    product) ./qm build product ;;
+    waiting) # Benches that are not built do not compile for long.
+      if heavy; then ./qm build waiting_tests peer_tests; else ./qm build waiting_tests; fi ;;
+    tests) ./qm build tests benches ;;
+    unit) tests unit "$B" "$(nproc)" ;;
+    pg|redis|e2e|kube|moto|kafka) tests "$1" "$B" 1 ;;
+    peers)
+      for p in pyclient grafana promtool; do get $p && environment_of $p; done
+      for p in kafka moto; do
+        get $p && { tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 || { echo "$p did not start:"; tail -2 "build/peer-$p.log"; }; } && environment_of $p
+      done ;;
+    programs) # What is built with Go.
+      if heavy || tools/peers/kubernetes.sh have; then get kubernetes && get helm && environment_of helm; fi
+      get opa && environment_of opa
+      return 0 ;;
+    kubernetes) # One cluster for all groups that need it, separate from one that a person has started.
+      await programs
+      if heavy || tools/peers/kubernetes.sh have; then
+        kubernetes start && kubernetes env >build/peers/kubernetes.env && return 0
+        rm -f build/peers/kubernetes.env
+        return 1
+      fi
+      echo "no Kubernetes: ./qm peers kubernetes builds it" ;;
+    k8s) # In a whole run they are built by then, and the background may be building others.
+      [ "$MODE" = all ] || ./qm build product peer_tests || return 1
+      tests k8s "$B" 1; stop_kubernetes ;;
+    containers)
+      tools/peers/containers.sh get && tools/peers/containers.sh env >build/peers/containers.env && ./qm build product images_e2e_test &&
+        { set -a; . build/peers/containers.env; set +a; tests containers "$B" 1; } ;;
+    asan) ./qm build asan_tests && tests asan "$B" "$(nproc)" ;;
+    *) echo "unknown group $1: tests/budget.csv lists them"; return 1 ;;
+  esac
 }
 
-stop_peers() {
+# Runs one group with the environment of the peers that are there, and leaves its result.
+group() {
+  local dir begin=$SECONDS env
+  dir=$(of_group "$1")
+  for env in build/peers/*.env; do [ -f "$env" ] && { set -a; . "$env"; set +a; }; done
+  step "$1" || { echo "$1" >>"$dir/broken"; read -r p f s < <(cat "$dir/counts" 2>/dev/null || echo 0 0 0); echo "$p $((f + 1)) $s" >"$dir/counts"; }
+  echo $((SECONDS - begin)) >"$dir/seconds"
+}
+
+lanes=()  # process groups, each a session of its own
+
+# Waits until a group of another lane has ended, or that lane has.
+await() {
+  [[ " ${FRONT[*]} ${SIDE[*]} ${BACK[*]} " == *" $1 "* ]] || return 0
+  until [ -f "$(of_group "$1")/seconds" ] || { [ ${#lanes[@]} -gt 0 ] && ! kill -0 "${lanes[@]}" 2>/dev/null; }; do sleep 0.2; done
+}
+
+# Runs groups one after the other and prints what each printed at its end.
+run_lane() {  # where; groups
+  local where=$1 g
+  shift
+  # Where the kernel shares time out by session, the session's own weight has to step back too.
+  [ "$where" = background ] && { echo 19 >/proc/self/autogroup; } 2>/dev/null
+  for g in "$@"; do
+    case $g in
+      programs) ;;
+      tests) await waiting ;;  # two ninjas in one folder would overwrite each other's logs
+      *) await peers ;;
+    esac
+    printf '== %s: %s (planned %s min, %s)\n' "$g" "$(text_of "$g")" "$(plan_of "$g")" "$where"
+    group "$g" >"$(of_group "$g")/out" 2>&1
+    { printf '== %s ended after %s\n' "$g" "$(minutes "$(of_group "$g")")"; cat "$(of_group "$g")/out"; }
+  done
+}
+
+start_lane() {  # where, nice; groups
+  local where=$1 step_back=$2
+  shift 2
+  [ $# -gt 0 ] || return 0
+  # A session of its own, so that all of it can be ended and steps back as a whole.
+  setsid nice -n "$step_back" bash -c "$(declare -f)
+    $(declare -p FRONT SIDE BACK MODE FILTER B RESULTS); lanes=()
+    run_lane '$where' $*" </dev/null &
+  lanes+=($!)
+}
+
+minutes() { awk '{ printf "%.1f min", $1 / 60 }' "$1/seconds"; }
+
+# ---- the run -------------------------------------------------------------------------------------------------------
+
+rm -rf "$RESULTS" && mkdir -p build/peers
+rm -f build/peers/kubernetes.env
+for g in "${FRONT[@]}" "${SIDE[@]}" "${BACK[@]}"; do mkdir -p "$(of_group "$g")"; done
+
+cleanup() {
   local p
-  stop_beside
+  for p in "${lanes[@]}"; do kill -TERM -- "-$p" 2>/dev/null; wait "$p" 2>/dev/null; done
   stop_kubernetes >/dev/null 2>&1
-  # Nobody shall look for what is gone.
   for p in kafka moto; do
     [ -f "build/peers/$p.env" ] && { tools/peers/$p.sh stop >/dev/null 2>&1; rm -f "build/peers/$p.env"; }
   done
 }
-trap stop_peers EXIT
-rm -f build/peers/kubernetes.env build/peer-kubernetes.log
+trap cleanup EXIT
+trap 'exit 130' INT TERM
 
-# Who names groups of test binaries gets them built; in a whole run the group "tests" does it.
-case " ${GROUPS_WANTED[*]-} " in
-  *" tests "*) ;;
-  *" unit "* | *" pg "* | *" redis "* | *" e2e "* | *" kube "* | *" moto "* | *" kafka "*) ./qm build tests || exit 1 ;;
-esac
+# Groups of test binaries that are named get them built; in a whole run the groups waiting and tests do it.
+if [ $MODE = groups ]; then
+  case " ${WANTED[*]} " in
+    *" tests "*) ;;
+    *" unit "* | *" pg "* | *" redis "* | *" e2e "* | *" kube "* | *" moto "* | *" kafka "*) ./qm build tests || exit 1 ;;
+  esac
+fi
 
-while IFS=, read -r group planned what; do
-  [ "$group" = group ] && continue
-  want "$group" || continue
-  printf '== %s: %s (planned %s min)\n' "$group" "$what" "$planned"
-  begin=$SECONDS
-  for env in build/peers/*.env; do [ -f "$env" ] && { set -a; . "$env"; set +a; }; done
-  if ! step "$group"; then
-    failed=$((failed + 1)); broken+=("$group")
+for g in "${FRONT[@]}"; do
+  printf '== %s: %s (planned %s min)\n' "$g" "$(text_of "$g")" "$(plan_of "$g")"
+  group "$g"
+  if [ "$g" = product ]; then
+    start_lane background 19 "${BACK[@]}"
+    start_lane 'at the side' 0 "${SIDE[@]}"
   fi
-  if [ "$group$HEAVY" = testsbeside ]; then build_beside; fi
-  used=$(awk -v s=$((SECONDS - begin)) 'BEGIN { printf "%.1f", s / 60 }')
-  report+=("$(printf '%-10s planned %4s min, used %5s min' "$group" "$planned" "$used")")
-done < <(cat tests/budget.csv; [ ${#GROUPS_WANTED[@]} -eq 0 ] || echo "containers,15,images and the compose file on podman; only when asked for")
+done
+for p in "${lanes[@]}"; do wait "$p"; done
+lanes=()
+
+# ---- what came out -------------------------------------------------------------------------------------------------
 
 echo
-printf '%s\n' "${report[@]}"
+passed=0 failed=0 skipped=0 over=()
+for g in "${FRONT[@]}" "${SIDE[@]}" "${BACK[@]}"; do
+  dir=$(of_group "$g")
+  seconds=$(cat "$dir/seconds" 2>/dev/null || echo 0)
+  read -r ok bad left < <(cat "$dir/counts" 2>/dev/null || echo 0 0 0)
+  if [ ! -f "$dir/seconds" ]; then bad=$((bad + 1)); echo "$g" >>"$dir/broken"; fi  # ended before its end
+  passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
+  printf '%-10s planned %4s min, used %5s: %4d passed, %d failed, %d skipped\n' "$g" "$(plan_of "$g")" \
+    "$(awk -v s="$seconds" 'BEGIN { printf "%.1f", s / 60 }')" "$ok" "$bad" "$left"
+  awk -v s="$seconds" -v m="$(plan_of "$g")" 'BEGIN { exit !(s > 90 * m) }' && over+=("$g")
+done
 awk -F, 'NR > 1 && match($0, /,(works|partial|open|interoperates),/) { n[substr($0, RSTART + 1, RLENGTH - 2)]++ }
   END { printf "coverage of the 498 requirements: works %d, partial %d, open %d, interoperates %d\n", n["works"], n["partial"], n["open"], n["interoperates"] }' docs/coverage.csv
-[ ! -s build/failures.log ] || cat build/failures.log
-[ ${#unsteady[@]} -gt 0 ] && printf 'unsteady, passed when run again: %s\n' "${unsteady[@]}"
-[ ${#broken[@]} -gt 0 ] && printf 'broken: %s\n' "${broken[@]}"
+cat "$RESULTS"/*/failures 2>/dev/null
+sed 's/^/unsteady, passed when run again: /' "$RESULTS"/*/unsteady 2>/dev/null
+sed 's/^/broken: /' "$RESULTS"/*/broken 2>/dev/null
+[ ${#over[@]} -eq 0 ] || echo "over their plan by more than half: ${over[*]} (tests/budget.csv)"
+printf 'all of it: %d min %d s\n' $((SECONDS / 60)) $((SECONDS % 60))
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

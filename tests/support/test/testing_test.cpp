@@ -1,15 +1,18 @@
 #include "qm/testing/testing.hpp"
 
+#include "qm/base/digest.hpp"
 #include "qm/testing/text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <signal.h>
 #include <unistd.h>
+#include <vector>
 
 namespace qm::testing {
 namespace testing_test {
@@ -69,15 +72,32 @@ TEST(WaitUntil, EndsWithTheConditionOrTheTimeout) {
   EXPECT_FALSE(wait_until([] { return false; }, 5ms));
 }
 
-TEST(FreePort, IsBelowThoseOfOutgoingConnections) {
+TEST(FreePort, IsBelowThoseOfOutgoingConnectionsAndGivenOnce) {
   std::set<int> seen;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 200; ++i) {
     const int port = free_port();
     EXPECT_GE(port, 10'240);
     EXPECT_LT(port, 32'768);
-    seen.insert(port);
+    EXPECT_TRUE(seen.insert(port).second) << port;
   }
-  EXPECT_GT(seen.size(), 90U) << "two who ask at the same time should not be told the same";
+}
+
+TEST(FreePort, IsReservedUntilItsProcessEnds) {
+  // By a name that a second process cannot bind.
+  const int ours = free_port();
+  std::ifstream sockets("/proc/net/unix");
+  const std::string all{std::istreambuf_iterator<char>(sockets), {}};
+  EXPECT_NE(all.find("@quartermaster-test-port-" + std::to_string(ours) + "\n"), std::string::npos);
+}
+
+TEST(AddressSanitizer, IsInTheBinaryThatIsNamedForIt) {
+  EXPECT_EQ(address_sanitizer(), std::filesystem::read_symlink("/proc/self/exe").string().ends_with("_asan"));
+}
+
+TEST(AddressSanitizer, EndsAReadPastTheEndInALibrary) {
+  if (!address_sanitizer()) GTEST_SKIP() << "the libraries of this binary are not instrumented";
+  const std::vector<char> bytes(16);
+  EXPECT_DEATH((void)stable_hash({bytes.data(), bytes.size() + 1}), "heap-buffer-overflow");
 }
 
 TEST(Process, GivesStatusOutputAndEnvironment) {

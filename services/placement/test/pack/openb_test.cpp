@@ -170,12 +170,9 @@ constexpr std::initializer_list<Twin> kTwins{
 
 /// Of the 17 published workloads 13 are given; with memory watched, which takes ten times as long, three are enough.
 std::vector<std::string> given_workloads() {
-#ifdef __SANITIZE_ADDRESS__
-  return {"default", "gpuspec33", "multigpu50"};
-#else
+  if (testing::address_sanitizer()) return {"default", "gpuspec33", "multigpu50"};
   return {"cpu050",    "cpu200",    "cpu250",    "default",    "gpushare40", "gpushare80", "gpushare100",
           "gpuspec10", "gpuspec25", "gpuspec33", "multigpu20", "multigpu40", "multigpu50"};
-#endif
 }
 
 TEST(OpenbReplay, SixPoliciesAllocateWhatWasPublished) {
