@@ -65,8 +65,7 @@ TEST_F(LeadershipTest, TheSecondWaitsAndTakesOverWhenTheFirstEnds) {
       return {};
     }));
   });
-  EXPECT_TRUE(testing::wait_until([&] { return second->served(); }));
-  EXPECT_TRUE(stands_by);
+  EXPECT_TRUE(testing::wait_until([&] { return second->served() && stands_by; }));
   EXPECT_EQ(second->view().address, "127.0.0.1:7101");
   EXPECT_FALSE(second->leads());
   EXPECT_FALSE(second->may_answer());
