@@ -103,8 +103,9 @@ def waits():
         if not source.endswith((".cpp", ".hpp", ".sh")):
             continue
         for number, line in enumerate(pathlib.Path(source).read_text().splitlines(), 1):
-            if re.search(r"sleep_for\(|^\s*sleep [0-9.]+|; sleep [0-9.]+", line):
-                rows.append((f"{source}:{number}", f"`{line.strip()[:90].replace('|', chr(92) + '|')}`"))
+            pause = re.search(r"sleep_for\(.*?\);|(?:^\s*|; )sleep [0-9.]+", line)
+            if pause:
+                rows.append((f"{source}:{number}", f"`{pause[0].strip(' ;')}`"))
     table(("place", "pause"), rows)
 
 
