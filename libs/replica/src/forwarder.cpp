@@ -87,6 +87,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
     StartRead(&from_client_);
     up_.StartCall();
   }
+  /// Keeps it until its cancel(). With the owner's mutex: of a call that is still among the owner's, no last half is over.
   void hold() { ++halves_; }
   void cancel() {
     stopped_ = true;
@@ -94,9 +95,9 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
     release();
   }
   void release() {
-    if (--halves_ != 0) return;
     {
       const std::lock_guard lock(owner_->mutex);
+      if (--halves_ != 0) return;
       owner_->calls.erase(this);
       owner_->ended.notify_all();
     }
@@ -148,7 +149,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
   std::mutex mutex_;
   bool said_all_ = false;
   std::atomic<bool> stopped_ = false;
-  std::atomic<int> halves_ = 2;  ///< that are not over: down and up; and who else holds it
+  int halves_ = 2;  ///< that are not over: down and up, and one for stop() while it cancels; with the owner's mutex
   grpc::ByteBuffer from_client_, from_leader_;
   Up up_;
 };

@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <thread>
+#include <vector>
 
 namespace qm::replica {
 namespace forwarder_test {
@@ -165,6 +167,52 @@ TEST_F(Forwarding, WhoGivesUpIsGivenUpAtTheLeaderToo) {
   context.TryCancel();
   caller.join();
   EXPECT_TRUE(testing::wait_until([&] { return api_.cancelled == 1; }));
+}
+
+// A replica ends its standby when it takes the lead. Callers repeat what was UNAVAILABLE, so it must look like that to all of
+// them, also to those whose call comes in the middle.
+TEST_F(Forwarding, ACallThatMeetsTheEndOfTheStandbyIsToBeSentAgain) {
+  for (int round = 0; round < 20; ++round) {
+    Forwarder forwarder("admission", [this] { return leads_; });
+    rpc::ServerOptions options;
+    options.generic = &forwarder;
+    rpc::Server standby(options, {});
+    ASSERT_TRUE(standby.start());
+    std::atomic<bool> ended = false;
+    std::atomic<int> answered = 0;
+    std::mutex mutex;
+    std::map<std::string, int> other;
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 2; ++i) {
+      callers.emplace_back([&] {
+        grpc::ChannelArguments args;
+        args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                    1);  // who was connected for some seconds connects again at once
+        args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1);
+        args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+        const auto stub = v1::Admission::NewStub(grpc::CreateCustomChannel(
+            "127.0.0.1:" + std::to_string(standby.port()), grpc::InsecureChannelCredentials(), args));
+        for (int after = 0; after < 3; after += ended ? 1 : 0) {
+          grpc::ClientContext context;
+          context.set_deadline(std::chrono::system_clock::now() + 30s);
+          v1::SubmitResponse response;
+          const auto status = stub->Submit(&context, {}, &response);
+          if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+            ++answered;  // what the leader answers
+          } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+            const std::lock_guard lock(mutex);
+            ++other[std::to_string(status.error_code()) + " " + status.error_message()];
+          }
+        }
+      });
+    }
+    EXPECT_TRUE(testing::wait_until([&] { return answered > 20; }));
+    forwarder.stop();
+    standby.stop();
+    ended = true;
+    callers.clear();
+    EXPECT_EQ(other, (std::map<std::string, int>{})) << "round " << round;
+  }
 }
 
 TEST_F(Forwarding, WithoutALeaderACallIsToBeSentAgain) {

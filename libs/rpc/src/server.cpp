@@ -25,6 +25,7 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 constexpr int kMinPingMs = 5'000;
 /// Until clients that were sent away have closed their connections.
 constexpr std::chrono::seconds kLeaving{1};
+constexpr std::chrono::milliseconds kLook{20};  ///< between two looks for calls and connections
 
 /// Brings the way to find out who calls to the handlers.
 struct CallContext final : grpc::CallbackServerContext {
@@ -57,7 +58,7 @@ class RunningCalls final : public grpc::ContextAllocator {
   }
   void pause(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    none_.wait_for(lock, stop, std::chrono::milliseconds(20), [] { return false; });
+    none_.wait_for(lock, stop, kLook, [] { return false; });
   }
 
  private:
@@ -163,20 +164,16 @@ void Server::stop() {
   if (!impl_->server) return;
   set_serving(false);
   // A call that reaches a server after the order to shut down comes back as CANCELLED, which callers do not repeat. So calls
-  // are served on until a moment without any, or the end of the drain; then nobody new gets in and those who are connected
-  // are sent away, what is on its way as UNAVAILABLE; and once the last one has left comes the order.
-  if (impl_->calls != nullptr) {
-    (void)impl_->calls->none_within(impl_->options.drain);
-    stop_listening(impl_->port);
-    const auto patience = std::chrono::steady_clock::now() + kLeaving;
-    do {
-      // Again and again: a connection may have been under way when the others were told.
-      grpc_server_cancel_all_calls(impl_->server->c_server());
-      impl_->calls->pause({});
-    } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
-  } else {
+  // are served on until a moment without any, or the end of the drain; then new connections are refused and those there are
+  // closed, what is on its way as UNAVAILABLE; and once the last one is closed comes the order.
+  if (impl_->calls != nullptr) (void)impl_->calls->none_within(impl_->options.drain);
+  stop_listening(impl_->port);
+  const auto patience = std::chrono::steady_clock::now() + kLeaving;
+  do {
+    // Again and again: a connection may have been accepted since the last time.
     grpc_server_cancel_all_calls(impl_->server->c_server());
-  }
+    std::this_thread::sleep_for(kLook);
+  } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
   {
     // Shutdown waits until every client has closed its connection, and one that never said a word does not. Once no call
     // runs there is nobody to wait for.
