@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
+#include <cstring>
+
 namespace qm {
 namespace {
 constexpr std::uint64_t kPrime = 0x100000001b3ULL;
@@ -16,14 +19,15 @@ std::uint64_t mix(std::uint64_t x) {
 }
 }  // namespace
 
+// Eight bytes at a time; the last ones are filled up with zeros, and the size tells them from real zeros.
 Digest& Digest::add(std::string_view bytes) {
-  for (const unsigned char c : bytes) hash_ = (hash_ ^ c) * kPrime;
-  return add(static_cast<std::int64_t>(bytes.size()));
-}
-
-Digest& Digest::add(std::int64_t value) {
-  hash_ = mix(hash_ ^ static_cast<std::uint64_t>(value)) * kPrime;
-  return *this;
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), sizeof(std::int64_t)))) {
+    std::int64_t word = 0;
+    std::memcpy(&word, bytes.data(), std::min(bytes.size(), sizeof word));
+    add(word);
+  }
+  return add(size);
 }
 
 std::string Digest::hex() const { return fmt::format("{:016x}", hash_); }

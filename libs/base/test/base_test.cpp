@@ -93,6 +93,8 @@ TEST(Digest, DependsOnOrderAndBoundaries) {
   EXPECT_EQ(Digest().add("ab").add("c").value(), Digest().add("ab").add("c").value());
   EXPECT_NE(Digest().add("ab").add("c").value(), Digest().add("a").add("bc").value());
   EXPECT_NE(Digest().add("a").add("b").value(), Digest().add("b").add("a").value());
+  EXPECT_NE(Digest().add("12345678a").value(), Digest().add("12345678b").value());
+  EXPECT_NE(Digest().add(std::string_view("a\0", 2)).value(), Digest().add("a").value());
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(stable_hash("workload-1"), stable_hash("workload-1"));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <set>
 
 namespace qm::placement {
@@ -35,9 +36,19 @@ bool far(const std::map<Key, std::int64_t>& now, const std::map<Key, std::int64_
   return differ * 4 > all;
 }
 
+/// The policy for no pods and no nodes. An index begins with it each time that it is built, so it is made once for each name.
+std::shared_ptr<const pack::Policy> of_nothing(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const pack::Policy>> made;
+  const std::lock_guard lock(mutex);
+  auto& policy = made[name];
+  if (policy == nullptr) policy = pack::make_policy(name, {});
+  return policy;
+}
+
 }  // namespace
 
-Preference::Preference(std::string policy) : name_(std::move(policy)) { weigh({}); }
+Preference::Preference(std::string policy) : name_(std::move(policy)), policy_(of_nothing(name_)), epoch_(1) {}
 
 void Preference::count(const std::vector<PodSet>& pod_sets, int sign) {
   for (const PodSet& set : pod_sets) {

@@ -9,7 +9,11 @@ namespace qm {
 class Digest {
  public:
   Digest& add(std::string_view bytes);
-  Digest& add(std::int64_t value);
+  Digest& add(std::int64_t value) {  // one multiplication: of a large state this is the innermost loop
+    hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0xff51afd7ed558ccdULL;
+    hash_ ^= hash_ >> 32;
+    return *this;
+  }
   [[nodiscard]] std::uint64_t value() const { return hash_; }
   [[nodiscard]] std::string hex() const;
 
