@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t kMaxIdle = 8;
 /// Below the servers' usual idle timeout, so that we let go first.
 constexpr std::chrono::seconds kMaxIdleTime{30};
-constexpr std::uint32_t kMaxHeader = 64 << 10;
+constexpr std::uint32_t kMaxAnswerHeader = 64 << 10;
 
 bool idempotent(const std::string& method) {
   return method == "GET" || method == "HEAD" || method == "PUT" || method == "DELETE" || method == "OPTIONS";
@@ -107,7 +107,7 @@ class Reader {
     parser_.emplace();
     // Not eager: Beast 1.74 forgets the body limit's error then, and takes "no limit" for a limit of zero.
     parser_->skip(head_only_);
-    parser_->header_limit(kMaxHeader);
+    parser_->header_limit(kMaxAnswerHeader);
     parser_->body_limit(max_body_ ? *max_body_ : std::numeric_limits<std::uint64_t>::max());
     starved_ = false;
   }

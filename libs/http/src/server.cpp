@@ -44,7 +44,7 @@ namespace beast = boost::beast;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::uint32_t kMaxHeader = 32 << 10;
+constexpr std::uint32_t kMaxRequestHeader = 32 << 10;
 constexpr std::chrono::seconds kLinger{2};
 constexpr std::size_t kMaxLingerBytes = 16 << 20;
 
@@ -145,7 +145,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void read_request() {
     set_busy(true);
     parser_.emplace();
-    parser_->header_limit(kMaxHeader);
+    parser_->header_limit(kMaxRequestHeader);
     parser_->body_limit(shared_.options.max_body);
     tcp_layer().expires_after(shared_.options.read_timeout);
     beast::http::async_read_header(stream_, buffer_, *parser_, [self = self()](error_code ec, std::size_t) {
@@ -177,7 +177,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (ec == error::body_limit) {
       write_last(text(413, fmt::format("the body is larger than {} bytes\n", shared_.options.max_body)));
     } else if (ec == error::header_limit || ec == error::buffer_overflow) {
-      write_last(text(431, fmt::format("the header is larger than {} bytes\n", kMaxHeader)));
+      write_last(text(431, fmt::format("the header is larger than {} bytes\n", kMaxRequestHeader)));
     } else if (ec.category() == beast::http::make_error_code(error::bad_method).category()) {
       write_last(text(400, "not an HTTP/1.1 request: " + ec.message() + "\n"));
     }  // else the connection is gone or was too slow: nobody to tell

@@ -81,8 +81,8 @@ Requests topology_requests(ResourceNames& names, const Json& quantities) {
   return out;
 }
 
-Node topology_node(ResourceNames& names, const Json& node) {
-  Node out;
+topology::Node topology_node(ResourceNames& names, const Json& node) {
+  topology::Node out;
   out.name = node.path("metadata.name").string();
   out.labels = labels_of(node.path("metadata.labels"));
   for (const auto& t : node.path("spec.taints").items()) {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::admission::webhook {
 namespace {
@@ -16,13 +15,6 @@ using Findings = std::vector<Finding>;
 
 void say(Findings& out, std::string what, std::string field, std::string remedy) {
   out.push_back({"lint", std::move(what), std::move(field), std::move(remedy)});
-}
-
-std::optional<std::int64_t> number(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return out;
 }
 
 /// All words of a container's command line.
@@ -63,7 +55,7 @@ void mpi_slots(const Json& object, Findings& out) {
     const auto words = words_of(container);
     std::optional<std::int64_t> ranks;
     for (const auto* name : {"-np", "-n", "--np"}) {
-      if (!ranks) ranks = number(flag(words, name));
+      if (!ranks) ranks = whole_number(flag(words, name));
     }
     if (!ranks || *ranks == slots * workers) continue;
     say(out, fmt::format("MPI_SLOTS: {} ranks are started on {} workers of {} slots", *ranks, workers, slots),
@@ -159,7 +151,7 @@ void master_name(const Json& object, const LintContext& context, Findings& out) 
         if (host.empty() && variable["name"].string() == "MASTER_ADDR") host = variable["value"].string();
       }
       if (host.empty() || host == "localhost" || host.starts_with('$') || host.starts_with("127.")) continue;
-      if (number(host.substr(0, host.find('.')))) continue;  // an address
+      if (whole_number(host.substr(0, host.find('.')))) continue;  // an address
       // "pod.service" or "service"; what follows is the namespace's.
       const auto dot = host.find('.');
       const auto rest = dot == std::string::npos ? std::string() : host.substr(dot + 1);
@@ -199,7 +191,7 @@ void tekton_tolerations(const Json& object, Findings& out) {
 void tensor_parallel(const Json& object, Findings& out) {
   each_pod(object, [&](const Json& spec) {
     for (const auto& container : spec["containers"].items()) {
-      const auto asked = number(flag(words_of(container), "--tensor-parallel-size"));
+      const auto asked = whole_number(flag(words_of(container), "--tensor-parallel-size"));
       const auto gpus = gpus_of(container);
       if (!asked || *asked == gpus) continue;
       say(out, fmt::format("TENSOR_PARALLEL: tensors are split over {} GPUs, and the container has {}", *asked, gpus),

@@ -25,7 +25,7 @@ struct Examined {
 };
 
 template <class Do>
-void each_container(const Json& spec, const Do& act) {
+void each_container_at(const Json& spec, const Do& act) {
   for (const char* list : {"initContainers", "containers", "ephemeralContainers"}) {
     const auto& items = spec[list].items();
     for (std::size_t i = 0; i < items.size(); ++i) act(items[i], fmt::format("spec.{}[{}]", list, i));
@@ -36,8 +36,8 @@ void each_container(const Json& spec, const Do& act) {
 template <class Do>
 void each_context(const Json& spec, const Do& act) {
   act(spec["securityContext"], "spec.securityContext");
-  each_container(spec,
-                 [&](const Json& c, const std::string& at) { act(c["securityContext"], at + ".securityContext"); });
+  each_container_at(spec,
+                    [&](const Json& c, const std::string& at) { act(c["securityContext"], at + ".securityContext"); });
 }
 
 template <std::size_t N>
@@ -68,7 +68,7 @@ void capabilities(const Examined& pod) {
       "AUDIT_WRITE",      "CHOWN",   "DAC_OVERRIDE", "FOWNER",  "FSETID", "KILL",      "MKNOD",
       "NET_BIND_SERVICE", "SETFCAP", "SETGID",       "SETPCAP", "SETUID", "SYS_CHROOT"};
   const bool restricted = pod.level == PodSecurity::kRestricted;
-  each_container(pod.spec, [&](const Json& container, const std::string& at) {
+  each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     const auto& caps = container["securityContext"]["capabilities"];
     for (const auto& one : caps["add"].items()) {
       const auto& name = one.string();
@@ -98,7 +98,7 @@ void volumes(const Examined& pod) {
 }
 
 void host_ports(const Examined& pod) {
-  each_container(pod.spec, [&](const Json& container, const std::string& at) {
+  each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     for (const auto& port : container["ports"].items()) {
       if (port["hostPort"].integer() != 0)
         pod.refuse(at + ".ports.hostPort", fmt::format("it takes port {} of the host", port["hostPort"].integer()),
@@ -130,7 +130,7 @@ void selinux(const Examined& pod) {
 }
 
 void proc_mount(const Examined& pod) {
-  each_container(pod.spec, [&](const Json& container, const std::string& at) {
+  each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     const auto& mount = container["securityContext"]["procMount"].string();
     if (!mount.empty() && mount != "Default")
       pod.refuse(at + ".securityContext.procMount", fmt::format("/proc is {}", mount), "remove it");
@@ -168,7 +168,7 @@ void seccomp(const Examined& pod) {
       pod.refuse(at + ".seccompProfile.type", "seccomp is off", "use RuntimeDefault or Localhost");
   });
   if (pod.level != PodSecurity::kRestricted || confined(pod.spec["securityContext"])) return;
-  each_container(pod.spec, [&](const Json& container, const std::string& at) {
+  each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     const auto& context = container["securityContext"];
     if (!names(context, "seccompProfile"))
       pod.refuse(at + ".securityContext.seccompProfile", "it has no seccomp profile",
@@ -179,7 +179,7 @@ void seccomp(const Examined& pod) {
 // ---- restricted ----------------------------------------------------------------------------------------------------
 
 void escalation(const Examined& pod) {
-  each_container(pod.spec, [&](const Json& container, const std::string& at) {
+  each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     const auto& allowed = container["securityContext"]["allowPrivilegeEscalation"];
     if (allowed.is_null() || allowed.boolean())
       pod.refuse(at + ".securityContext.allowPrivilegeEscalation", "it may gain privileges", "set it to false");
@@ -191,7 +191,7 @@ void non_root(const Examined& pod) {
   const bool by_pod = whole.boolean();
   if (names(pod.spec["securityContext"], "runAsNonRoot") && !by_pod)
     pod.refuse("spec.securityContext.runAsNonRoot", "it may run as root", "set it to true");
-  each_container(pod.spec, [&](const Json& container, const std::string& at) {
+  each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     const auto& own = container["securityContext"]["runAsNonRoot"];
     if (own.is_null() ? by_pod || !whole.is_null() : own.boolean()) return;
     pod.refuse(at + ".securityContext.runAsNonRoot", "it may run as root",

@@ -12,7 +12,7 @@
 namespace qm::admission::webhook {
 namespace {
 
-constexpr const char* kVersion = "policy.quartermaster.dev/v1alpha1";
+constexpr const char* kPolicyVersion = "policy.quartermaster.dev/v1alpha1";
 constexpr const char* kKind = "WebhookPolicy";
 
 /// One value of the document, with its path; what is wrong with it is collected by all.
@@ -249,9 +249,9 @@ Status read_policy(const std::string& text, const std::string& file, Settings& s
       return refused(diagnostic.to_string(), "see docs/policies.md");
   }
   if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != kKind ||
-      loaded.objects[0].document.api_version != kVersion) {
+      loaded.objects[0].document.api_version != kPolicyVersion) {
     return refused(fmt::format("{} is no {}", file, kKind),
-                   fmt::format("write one document of {}, kind {}, as docs/policies.md shows", kVersion, kKind));
+                   fmt::format("write one document of {}, kind {}, as docs/policies.md shows", kPolicyVersion, kKind));
   }
   const auto& document = loaded.objects[0].document;
   std::vector<std::string> wrong;

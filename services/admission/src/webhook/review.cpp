@@ -7,7 +7,7 @@
 namespace qm::admission::webhook {
 namespace {
 
-constexpr const char* kVersion = "admission.k8s.io/v1";
+constexpr const char* kReviewVersion = "admission.k8s.io/v1";
 /// What one review may hold. The API server takes objects of 1.5 MiB at most, of which each value is written with a comma,
 /// a brace or a bracket; a body with more of these than any object has would only be a tree of many times its size.
 constexpr std::ptrdiff_t kMostValues = 300'000;
@@ -97,7 +97,7 @@ void drop_managed_fields(Json& review, const char* which) {
 
 std::string written(const Review& review, Json response) {
   response.set("uid", review.uid());
-  return Json::object({{"apiVersion", kVersion}, {"kind", "AdmissionReview"}, {"response", std::move(response)}})
+  return Json::object({{"apiVersion", kReviewVersion}, {"kind", "AdmissionReview"}, {"response", std::move(response)}})
       .dump();
 }
 
@@ -146,9 +146,9 @@ Result<Review> Review::read(std::string_view body) {
   if (out.review_["kind"].string() != "AdmissionReview") {
     return fail({Code::kInvalid, "the body is no AdmissionReview", "kind", "send an AdmissionReview"});
   }
-  if (version != kVersion) {
+  if (version != kReviewVersion) {
     return fail({Code::kInvalid, fmt::format("an AdmissionReview of {} is not taken", version), "apiVersion",
-                 fmt::format("register with admissionReviewVersions: [v1]; {} is taken", kVersion)});
+                 fmt::format("register with admissionReviewVersions: [v1]; {} is taken", kReviewVersion)});
   }
   const auto* widest = values > static_cast<std::ptrdiff_t>(kMostMembers) ? widest_of(out.review_) : nullptr;
   if (widest != nullptr && widest->size() > kMostMembers) {

@@ -7,8 +7,8 @@
 
 namespace qm::placement {
 
-/// Empty where the node has no such label.
-[[nodiscard]] std::string label_of(const NodeFacts& facts, std::string_view key);
+/// The value of the node's label, as long as the facts are there; empty where it has no such label.
+[[nodiscard]] std::string_view label_of(const NodeFacts& facts, std::string_view key);
 /// MIG instances count as GPUs there (nvidia.com/mig.strategy=single), once it is cut.
 [[nodiscard]] bool is_single(const NodeFacts& facts);
 /// They do now.

@@ -16,7 +16,7 @@ constexpr std::int64_t kMostReplicas = 1024, kMostGpus = 1024;  ///< more is no 
 constexpr Duration kLastGrace = std::chrono::seconds(30);       ///< to go, where the time to save is over
 constexpr std::string_view kMigMark = "-MIG-";  ///< before the profile in the product, where instances count as GPUs
 
-std::int64_t number_in(const std::string& text, std::int64_t least, std::int64_t most) {
+std::int64_t number_in(std::string_view text, std::int64_t least, std::int64_t most) {
   std::int64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return std::clamp(number, least, most);
@@ -25,7 +25,7 @@ std::int64_t number_in(const std::string& text, std::int64_t least, std::int64_t
 /// Instances that count as GPUs of one GPU; 0 = nobody says.
 std::int64_t instances_each(const NodeFacts& facts, const mig::Definitions& layouts) {
   const auto mark = facts.model.find(kMigMark);
-  const auto layout = mig::layout_named(label_of(facts, kMigConfig), layouts, facts.model, 1);
+  const auto layout = mig::layout_named(std::string(label_of(facts, kMigConfig)), layouts, facts.model, 1);
   if (layout && layout->gpus[0] != mig::kNoState) {
     const auto capacity = mig::capacity_of(*layout, true);
     if (const auto gpus = capacity.find(std::string(words::kGpuResource)); gpus != capacity.end()) return gpus->second;
@@ -50,9 +50,11 @@ std::string words_of(const mig::Capacity& capacity) {
 
 }  // namespace
 
-std::string label_of(const NodeFacts& facts, std::string_view key) {
-  const auto at = facts.labels.find(std::string(key));
-  return at == facts.labels.end() ? std::string() : at->second;
+std::string_view label_of(const NodeFacts& facts, std::string_view key) {
+  thread_local std::string text;  // asked of every node
+  text.assign(key);
+  const auto found = facts.labels.find(text);
+  return found == facts.labels.end() ? std::string_view() : found->second;
 }
 
 bool is_single(const NodeFacts& facts) { return label_of(facts, "nvidia.com/mig.strategy") == "single"; }
@@ -100,7 +102,7 @@ std::optional<mig::NodeLayout> Engine::layout_of(const NodeName& name) const {
   if (std::ranges::none_of(shown, [](const auto& item) { return item.first.starts_with(words::kMigPrefix); })) {
     return std::nullopt;
   }
-  if (const std::string label = label_of(facts, kMigConfig); !label.empty()) {
+  if (const std::string label(label_of(facts, kMigConfig)); !label.empty()) {
     const auto named =
         mig::layout_named(label, tables_.layouts.rows(), facts.model, installed(facts, tables_.layouts.rows()));
     if (named && mig::capacity_of(*named) == shown) return *named;
@@ -110,7 +112,7 @@ std::optional<mig::NodeLayout> Engine::layout_of(const NodeName& name) const {
 
 std::optional<Engine::Planned> Engine::planned_of(const NodeName& name) const {
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
-  const std::string label = label_of(facts, kMigConfig);
+  const std::string label(label_of(facts, kMigConfig));
   if (label.empty()) return std::nullopt;
   if (installed(facts, tables_.layouts.rows()) == 0) return Planned{{}, "how many GPUs it has is not known"};
   const auto layout =
@@ -236,7 +238,7 @@ std::optional<Row> Engine::default_order(const NodeName& name, const DefaultLayo
                                          const mig::Definitions& definitions, std::string* why_not) const {
   const Node& node = *tables_.nodes.find(name);
   const Cut* cut = tables_.cuts.find(name);
-  const std::string label = label_of(node.facts, kMigConfig);
+  const std::string label(label_of(node.facts, kMigConfig));
   // Where an order has ended it stays so, but for a default in place of another one.
   const bool ordered = cut != nullptr && cut->order &&
                        !(cut->by_default && cut->order->over() && cut->order->order.layout != fallback.layout);
@@ -417,7 +419,7 @@ std::vector<relayout::Action> Engine::go_on(const NodeName& name, Cut& next) con
 
 void Engine::compare_capacity(const NodeName& name, Cut& next) const {
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
-  const std::string state = label_of(facts, kMigState);
+  const std::string state(label_of(facts, kMigState));
   const bool settled = (state.empty() || state == "success") && (!next.order || moves_nobody(*next.order));
   const auto planned = settled ? planned_of(name) : std::nullopt;
   if (!planned || !planned->unknown.empty() || !facts.ready || planned->capacity == advertised(facts)) {

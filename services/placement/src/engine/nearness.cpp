@@ -1,6 +1,8 @@
 // What nodes tell of their links, as seats of the model; and the layouts of a gang beside one another.
 #include "qm/placement/nearness.hpp"
 
+#include "engine/cuts.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,13 +14,6 @@ namespace {
 
 constexpr std::string_view kNvlinkLabel = "gpu.nvidia.com/nvlink-enabled";
 constexpr std::size_t kMostOthers = 3;
-
-std::string_view label_of(const NodeFacts& facts, std::string_view key) {
-  thread_local std::string text;  // asked of every node
-  text.assign(key);
-  const auto found = facts.labels.find(text);
-  return found == facts.labels.end() ? std::string_view() : found->second;
-}
 
 /// Models on a board where switches join all GPUs.
 bool on_a_switch_board(std::string_view model) {

@@ -28,7 +28,8 @@ std::string Engine::stays_cut(const NodeName& name, const Lifted& lifted) const 
   const Cut* cut = tables_.cuts.find(name);
   if (mig::model_of(facts.model) == nullptr || label_of(facts, "nvidia.com/mig.capable") == "false")
     return "cannot be cut by MIG";
-  if (!rules.pools.empty() && !rules.pools.contains(label_of(facts, words::kNodePool))) return "of other pools";
+  if (!rules.pools.empty() && !rules.pools.contains(std::string(label_of(facts, words::kNodePool))))
+    return "of other pools";
   if (cut != nullptr && cut->order) {
     if (!cut->order->over()) return "being cut";
     if (cut->order->since + rules.pause > last_now_) return "cut not long ago";
