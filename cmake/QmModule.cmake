@@ -22,13 +22,42 @@ function(qm_add_directories)
 endfunction()
 
 # A file spends most of its compile time on headers and on functions of templates that its neighbors need too: several files
-# compiled as one take less than half the time. A batch is small enough that a rebuild after one change takes some ten seconds.
+# compiled as one take less than half the time. A batch is small enough that it is compiled in some ten seconds after one change.
 # For this the names in unnamed namespaces differ within a library, and each test file has a namespace of its own, its name.
-option(QM_TOGETHER "Compile the files of libraries and tests in batches" OFF)
+option(QM_TOGETHER "Compile the files of libraries and tests in batches, with common headers precompiled" OFF)
 function(qm_in_batches target size)
   if(QM_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes a batch for one source and its files for headers
+  endif()
+endfunction()
+
+# What nearly every source includes, compiled once for all targets with the same options. GCC refuses a precompiled header that
+# was compiled with others (-Winvalid-pch). ccache wants -fpch-preprocess; and with a precompiled header GCC 12 reports overflows
+# in code of the standard library that it takes for ours.
+set(QM_PRELUDE_HEADERS <fmt/format.h> <algorithm> <chrono> <functional> <map> <memory> <optional> <set> <string> <thread> <variant>
+  <vector>)
+set(QM_PRELUDE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+function(qm_prelude name)
+  cmake_parse_arguments(arg "" "" "HEADERS;OPTIONS;DEFINITIONS;LIBRARIES" ${ARGN})
+  if(TARGET ${name})
+    return()
+  endif()
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${name}.cpp CONTENT "// Only its headers count.\n")
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/${name}.cpp)
+  target_compile_options(${name} PRIVATE ${arg_OPTIONS} ${QM_PRELUDE_OPTIONS})
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+  target_precompile_headers(${name} PRIVATE ${arg_HEADERS} ${QM_PRELUDE_HEADERS})
+endfunction()
+
+# For libraries only where they are compiled in batches: in the other presets each source has to include what it uses.
+function(qm_precompiled target)
+  if(QM_TOGETHER)
+    qm_prelude(qm_library_prelude OPTIONS ${QM_WARNINGS} LIBRARIES fmt::fmt)
+    target_compile_options(${target} PRIVATE ${QM_PRELUDE_OPTIONS})
+    target_precompile_headers(${target} REUSE_FROM qm_library_prelude)
   endif()
 endfunction()
 
@@ -41,11 +70,13 @@ set(QM_SHELLS qm_admission_codec qm_admission qm_admission_webhook qm_admission_
   qm_cost qm_sim qm_kueue_vectors qm_openb qm_testing qm-demo)
 function(qm_together)
   foreach(target ${QM_ENGINES})
-    qm_in_batches(${target} 4)
+    qm_in_batches(${target} 3)
+    qm_precompiled(${target})
   endforeach()
   foreach(target ${QM_SHELLS})
     if(TARGET ${target})
       qm_in_batches(${target} 5)
+      qm_precompiled(${target})
     endif()
   endforeach()
 endfunction()
@@ -82,25 +113,30 @@ function(qm_tests name)
   endif()
 endfunction()
 
-# What nearly every test includes, compiled once: a fifth of their compile time. A binary whose flags differ from it does not
-# build (-Winvalid-pch), so all link what brings flags of its own. ccache wants -fpch-preprocess; and with a precompiled
-# header GCC 12 tells of overflows that it takes the standard library for.
+# A binary whose flags differ from those of the precompiled header does not build, so all link what brings flags of its own.
 set(QM_TEST_LIBRARIES GTest::gtest GTest::gmock GTest::gtest_main rapidcheck fmt::fmt Threads::Threads)
-set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> -pthread
-  $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> -pthread)
 set(QM_TEST_DEFINITIONS GTEST_HAS_PTHREAD=1 QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-function(qm_test_prelude)
-  if(TARGET qm_test_prelude)
-    return()
+
+# Run in four processes, each with a quarter of the tests, and first: one process would be the last of its group for long.
+set(QM_IN_QUARTERS placement_engine_test placement_engine_test_asan)
+function(qm_add_test binary labels)
+  set(names ${binary})
+  if(binary IN_LIST QM_IN_QUARTERS)
+    set(names ${binary}_0 ${binary}_1 ${binary}_2 ${binary}_3)
   endif()
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_prelude.cpp CONTENT "// Only its headers count.\n")
-  add_library(qm_test_prelude OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/test_prelude.cpp)
-  target_compile_options(qm_test_prelude PRIVATE ${QM_TEST_OPTIONS})
-  target_compile_definitions(qm_test_prelude PRIVATE ${QM_TEST_DEFINITIONS})
-  target_link_libraries(qm_test_prelude PRIVATE ${QM_TEST_LIBRARIES})
-  target_precompile_headers(qm_test_prelude PRIVATE <gtest/gtest.h> <fmt/format.h> <algorithm> <chrono> <functional> <map>
-    <memory> <optional> <set> <string> <thread> <variant> <vector>)
+  foreach(name ${names})
+    add_test(NAME ${name} COMMAND ${binary})
+    set(environment "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${name}.xml")
+    if(name MATCHES "_([0-3])$")
+      list(APPEND environment GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=${CMAKE_MATCH_1})
+      set_tests_properties(${name} PROPERTIES COST 300)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600 ENVIRONMENT "${environment}")
+    if(NOT "unit" IN_LIST labels AND NOT "asan" IN_LIST labels)
+      set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+    endif()
+  endforeach()
 endfunction()
 
 function(qm_test_binary target label sources deps)
@@ -120,19 +156,15 @@ function(qm_test_binary target label sources deps)
     set_property(GLOBAL APPEND PROPERTY QM_WAITING_TESTS ${target})
   endif()
   # What is tested is compiled as it ships; the tests themselves only have to be compiled soon.
-  target_compile_options(${target} PRIVATE ${QM_TEST_OPTIONS})
+  target_compile_options(${target} PRIVATE ${QM_TEST_OPTIONS} ${QM_PRELUDE_OPTIONS})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(${target} PRIVATE ${QM_TEST_DEFINITIONS})
   target_link_libraries(${target} PRIVATE ${deps} ${QM_TEST_LIBRARIES})
-  qm_test_prelude()
+  qm_prelude(qm_test_prelude HEADERS <gtest/gtest.h> OPTIONS ${QM_TEST_OPTIONS} DEFINITIONS ${QM_TEST_DEFINITIONS}
+    LIBRARIES ${QM_TEST_LIBRARIES})
   target_precompile_headers(${target} REUSE_FROM qm_test_prelude)
   qm_in_batches(${target} 6)
-  add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES LABELS "${labels}" TIMEOUT 600
-    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${target}.xml")
-  if(NOT label STREQUAL "unit")
-    set_tests_properties(${target} PROPERTIES RUN_SERIAL TRUE)
-  endif()
+  qm_add_test(${target} "${labels}")
 endfunction()
 
 function(qm_library name)
@@ -145,6 +177,7 @@ function(qm_library name)
     target_include_directories(qm_${name} PUBLIC include PRIVATE src)
     target_link_libraries(qm_${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
     qm_in_batches(qm_${name} 5)
+    qm_precompiled(qm_${name})
   else()
     add_library(qm_${name} INTERFACE)
     target_include_directories(qm_${name} INTERFACE include)

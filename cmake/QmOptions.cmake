@@ -5,6 +5,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+# Some libraries ask for these. All targets get them, for a precompiled header serves only targets with the same options.
+add_compile_options(-pthread)
+add_compile_definitions(_FILE_OFFSET_BITS=64)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 set(QM_SANITIZE "" CACHE STRING "Comma separated -fsanitize list, empty for none")

@@ -5,7 +5,7 @@
 # instrumented objects come first on the linker's line, so that of an inline function or a template in both the instrumented
 # copy is kept.
 
-# Not instrumented: what replays recorded data for the tests, and generated code with the gRPC of Debian, which is not
+# Not instrumented: what replays recorded data for the tests, and generated code, as the protobuf and gRPC of Debian are not.
 set(QM_NOT_INSTRUMENTED qm_testing qm_proto qm_golden qm_kueue_vectors qm_openb qm_philly qm_forecast_trace)
 
 # Left out are checks of pointers whose use the address sanitizer checks as well, and of alignment, for nothing here casts to a
@@ -35,6 +35,13 @@ function(qm_asan_library library)
     endif()
   endforeach()
   target_compile_options(${library}_asan PRIVATE ${QM_ASAN_OPTIONS})
+  if(QM_TOGETHER)
+    # Larger batches than those that a developer waits for.
+    set_target_properties(${library}_asan PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
+    qm_prelude(qm_asan_prelude OPTIONS ${QM_WARNINGS} ${QM_ASAN_OPTIONS} LIBRARIES fmt::fmt)
+    target_compile_options(${library}_asan PRIVATE ${QM_PRELUDE_OPTIONS})
+    target_precompile_headers(${library}_asan REUSE_FROM qm_asan_prelude)
+  endif()
 endfunction()
 
 # What these link, directly or not: libraries of ours with sources, and everything else.
@@ -97,10 +104,5 @@ function(qm_asan_test test)
   endforeach()
   target_link_libraries(${test}_asan PRIVATE ${others})
   target_link_options(${test}_asan PRIVATE -fsanitize=address,undefined)
-  add_test(NAME ${test}_asan COMMAND ${test}_asan)
-  set_tests_properties(${test}_asan PROPERTIES LABELS asan TIMEOUT 600
-    ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/results/${test}_asan.xml")
-  if(test STREQUAL "placement_engine_test")
-    set_tests_properties(${test}_asan PROPERTIES COST 300)  # half of the group's time: it has to begin first
-  endif()
+  qm_add_test(${test}_asan asan)
 endfunction()
