@@ -14,7 +14,7 @@ mkdir -p build docs/results
 
 die() { echo "qm check: $*" >&2; exit 1; }
 
-# Writes the page from its input. What is not committed would be a result of nobody's.
+# Writes the page from its input, with the commit that it is of.
 record() {  # name, title, what was run
   local commit
   commit=$(git rev-parse --short HEAD)
@@ -108,20 +108,25 @@ counts() {
   } | record counts "Counts" "\`./qm check counts\`: test cases, and lines that are neither empty nor comment"
 }
 
-# Builds in a folder of its own with an empty compiler cache; the tests are those of the last ./qm test.
+# Builds in a folder of its own with an empty compiler cache and runs the tests under the sanitizers; the other tests are those
+# of the last ./qm test.
 minutes() {
-  local build=build/minutes what
+  local build=build/minutes
+  timed() {  # row; command
+    local row=$1
+    shift
+    { time CCACHE_DISABLE=1 nice "$@" >build/minutes.log 2>&1; } 2>build/minutes-time.log || die "$* failed: see build/minutes.log"
+    awk -v row="$row" '{ printf "| %s | %.1f min | %.1f min |\n", row, $1 / 60, ($2 + $3) / 60 }' build/minutes-time.log
+  }
   rm -rf "$build"
   cmake --preset release -B "$build" >build/configure-minutes.log
   TIMEFORMAT='%R %U %S'
   {
     printf '| what | wall | processor |\n| --- | ---: | ---: |\n'
-    for what in product tests; do
-      { time CCACHE_DISABLE=1 nice ninja -C "$build" "$what" >"build/minutes-$what.log"; } 2>build/minutes-time.log ||
-        die "the build failed: see build/minutes-$what.log"
-      awk -v what="$what" '{ printf "| `%s`%s | %.1f min | %.1f min |\n", what, (what == "tests" ? ", after it" : ""), $1 / 60, ($2 + $3) / 60 }' \
-        build/minutes-time.log
-    done
+    timed 'build of `product`' ninja -C "$build" product
+    timed 'build of `tests`, after it' ninja -C "$build" tests
+    timed 'build of `asan_tests`, after both' ninja -C "$build" asan_tests
+    timed 'run of the group asan' ctest --test-dir "$build" -L '^asan$' -j "$(nproc)"
     printf '\n## By target\n\n'
     tools/minutes.py targets "$build"
     printf '## Headers\n\n'

@@ -115,9 +115,9 @@ def main():
         targets(rest[0])
     elif verb == "headers" and len(rest) == 1:
         headers(rest[0])
-    elif verb == "tests" and rest:
+    elif verb == "tests" and len(rest) == 1:
         tests(rest[0])
-    elif verb == "waits":
+    elif verb == "waits" and not rest:
         waits()
     else:
         sys.exit(__doc__)
