@@ -25,7 +25,9 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 constexpr int kMinPingMs = 5'000;
 /// Until clients that were sent away have closed their connections.
 constexpr std::chrono::seconds kLeaving{1};
-constexpr std::chrono::milliseconds kLook{20};  ///< between two looks for calls and connections
+constexpr std::chrono::milliseconds kLook{20};  ///< between two looks for running calls
+constexpr std::chrono::milliseconds kClosing{
+    1};  ///< and for connections: clients are refused until another server listens
 
 /// Brings the way to find out who calls to the handlers.
 struct CallContext final : grpc::CallbackServerContext {
@@ -172,7 +174,7 @@ void Server::stop() {
   do {
     // Again and again: a connection may have been accepted since the last time.
     grpc_server_cancel_all_calls(impl_->server->c_server());
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kClosing);
   } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
   {
     // Shutdown waits until every client has closed its connection, and one that never said a word does not. Once no call

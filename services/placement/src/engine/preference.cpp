@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <set>
 
 namespace qm::placement {
@@ -36,14 +35,16 @@ bool far(const std::map<Key, std::int64_t>& now, const std::map<Key, std::int64_
   return differ * 4 > all;
 }
 
-/// The policy for no pods and no nodes. An index begins with it each time that it is built, so it is made once for each name.
+/// The policy for no pods and no nodes, null where there is none of the name. An index begins with it each time that it is
+/// built, so all are made once.
 std::shared_ptr<const pack::Policy> of_nothing(const std::string& name) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const pack::Policy>> made;
-  const std::lock_guard lock(mutex);
-  auto& policy = made[name];
-  if (policy == nullptr) policy = pack::make_policy(name, {});
-  return policy;
+  static const auto made = [] {
+    std::map<std::string_view, std::shared_ptr<const pack::Policy>> out;
+    for (const auto policy : pack::policy_names()) out.emplace(policy, pack::make_policy(policy, {}));
+    return out;
+  }();
+  const auto found = made.find(name);
+  return found == made.end() ? nullptr : found->second;
 }
 
 }  // namespace
