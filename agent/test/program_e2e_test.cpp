@@ -75,6 +75,11 @@ class ProgramTest : public ::testing::Test {
     const auto made = kube->create(kube::resources::kPods, "default", pod);
     ASSERT_TRUE(made) << made.error().to_string();
     ASSERT_TRUE(kube->bind("default", "r0", kube::uid_of(*made), node));
+    // It holds its devices before its container runs, and only then answers an order.
+    ASSERT_TRUE(wait_until([&] {
+      const auto now = kube->get(kube::resources::kPods, "default", "r0");
+      return now && now->path("status.phase").string() == "Running";
+    }));
   }
   bool told(const std::function<bool(const pb::AgentFact&)>& fits) {
     return wait_until([&] {
