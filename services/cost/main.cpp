@@ -77,12 +77,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
       settings.http, registry, [&] { return host.alive(); },
       [&] { return host.ready() && (!observer || observer->synced()); }, [&] { return host.debug_state(); });
   replica->end_standby();
-  QM_TRY(admin.start());
 
   const auto api = cost::make_api(host, *clock);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "cost", &registry, &host));
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
+  QM_TRY(admin.start());  // ready, once calls are answered
   replica->serving_at(server.port());
   log::info("cost is up", {{"grpc", server.port()}, {"http", admin.port()}, {"plans", plans.size()}});
 

@@ -37,12 +37,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
       settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
       [&] { return host.debug_state(); });
   replica->end_standby();
-  QM_TRY(admin.start());
   const auto api = telemetry::make_api({host, samples, hub, redis, observer, *clock});
   QM_ASSIGN(auto server_options, rpc::server_options(settings, "telemetry", &registry, &host));
   server_options.drain = std::chrono::seconds(1);  // agents' streams never end by themselves
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
+  QM_TRY(admin.start());  // ready, once calls are answered
   replica->serving_at(server.port());
   log::info("telemetry is up", {{"grpc", server.port()}, {"http", admin.port()}, {"redis", settings.redis}});
 

@@ -110,7 +110,10 @@ void Host::stop() {
   }
 }
 
-bool Host::ready() const { return impl_->loaded && !impl_->lost && !impl_->failing && !impl_->store_away; }
+bool Host::ready() const {
+  const auto& may_answer = impl_->options.may_answer;
+  return impl_->loaded && !impl_->lost && !impl_->failing && !impl_->store_away && (!may_answer || may_answer());
+}
 
 bool Host::alive() const {
   const auto now =
