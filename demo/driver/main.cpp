@@ -80,7 +80,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   FaultPlan faults(stack, o, start, length);
   submitter.start(start);
   Outcome outcome;
-  while (stack.clock().now() < start + length || !submitter.done()) {
+  while (stack.clock().now() < start + length || !submitter.done() || !faults.done()) {
     for (const auto& text : faults.advance(stack.clock().now())) {
       progress.line(to_rfc3339(stack.clock().now()).substr(11, 8) + " " + text);
     }

@@ -68,13 +68,17 @@ qm::Status run(const qm::rpc::Settings& settings) {
   autoscaler::export_metrics(registry, host);
   rpc::AdminServer admin(
       settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && cluster.synced(); },
-      [&] { return host.debug_state(); });
+      [&] {
+        Json state = host.debug_state();
+        state.set("cloud_looks", static_cast<std::int64_t>(watch.looks()));
+        return state;
+      });
   replica->end_standby();
-  QM_TRY(admin.start());
   const auto api = autoscaler::make_api(host, *clock);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "autoscaler", &registry, &host));
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
+  QM_TRY(admin.start());  // ready, once calls are answered
   replica->serving_at(server.port());
   log::info("autoscaler is up", {{"grpc", server.port()}, {"http", admin.port()}, {"pools", pools.size()}});
 

@@ -83,6 +83,7 @@ Result<SuiteView> ask_suite(Stack& stack, Instant as_of) {
 Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
   std::string busy;
   int quiet = 0;
+  std::int64_t looks = -1;  // of the autoscaler at its machines, before the first round
   const bool done = testing::wait_until(
       [&] {
         busy.clear();
@@ -91,6 +92,12 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
           if (!state) {
             busy = service + " does not answer";
             break;
+          }
+          // What was launched or stopped last is known after a whole look: one that is under way does not count.
+          if (service == "autoscaler") {
+            const auto now = (*state)["cloud_looks"].integer();
+            if (looks < 0) looks = now;
+            if (now < looks + 2) busy = "the autoscaler has not looked at its machines again";
           }
           const Json& host = (*state)["host"];
           for (const char* counter : {"outbox_backlog", "mailbox", "bus_lag", "open_intents"}) {

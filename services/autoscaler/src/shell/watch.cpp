@@ -2,6 +2,7 @@
 #include "qm/base/log.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -22,6 +23,7 @@ struct CloudWatch::Impl {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::string last_instances, last_prices;
+  std::atomic<std::uint64_t> looks = 0;
   std::map<std::string, Instant> seen_stopped;  // first seen so, where the cloud does not say since when
   std::jthread thread;
 
@@ -78,9 +80,11 @@ struct CloudWatch::Impl {
     }
     // A look that shows nothing new is no input: the journal keeps changes, not polls.
     std::string bytes = list.dump();
-    if (bytes == last_instances) return;
-    last_instances = bytes;
-    tell("instances", std::move(bytes), stop);
+    if (bytes != last_instances) {
+      last_instances = bytes;
+      tell("instances", std::move(bytes), stop);
+    }
+    ++looks;
   }
 
   /// False where nothing could be asked yet, or nobody answered: then the next look asks again.
@@ -169,5 +173,6 @@ void CloudWatch::start() {
   impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
 }
 void CloudWatch::stop() { impl_->thread = {}; }
+std::uint64_t CloudWatch::looks() const { return impl_->looks; }
 
 }  // namespace qm::autoscaler

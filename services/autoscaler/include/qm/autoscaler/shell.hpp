@@ -96,6 +96,8 @@ class CloudWatch {
   void poke();  ///< the next look comes at once
   void start();
   void stop();
+  /// Looks at instances that were answered, and whose changes the host has. Any thread.
+  [[nodiscard]] std::uint64_t looks() const;
 
  private:
   struct Impl;
