@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <ostream>
 
 namespace qm::cli {
@@ -89,6 +90,7 @@ struct Client::Impl {
                         const Request& request) {
     QM_ASSIGN(const auto open, channel(service));
     const auto stub = Service::NewStub(open);
+    std::optional<Error> refusal;  // the last; a try that the deadline ends says less
     for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
       grpc::ClientContext context;
       QM_TRY(rpc::add_token(context, security));
@@ -102,13 +104,15 @@ struct Client::Impl {
       if (status.ok()) return response;
       if (options.stop.stop_requested()) return fail(stopped(name));
       auto error = rpc::from_grpc(status, name);
-      if (error.code == Code::kDeadlineExceeded) return fail(away(std::move(error), service));
+      if (error.code == Code::kDeadlineExceeded)
+        return fail(away(refusal ? *std::move(refusal) : std::move(error), service));
       if (error.code != Code::kUnavailable) return fail(std::move(error));
       note(service, "is away; trying again until --timeout");
       if (!pause(wait, deadline)) {
         if (options.stop.stop_requested()) return fail(stopped(name));
         return fail(away(std::move(error), service));
       }
+      refusal = std::move(error);
       // While no call runs nobody sees to the connection, and a half made one is given up after a second.
       (void)open->WaitForConnected(wall(std::min(deadline, Clock::now() + kLongestPause)));
     }
