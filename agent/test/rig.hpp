@@ -116,6 +116,11 @@ class FakeKube {
 
  private:
   using Watcher = std::pair<std::string, std::shared_ptr<http::Stream>>;
+  struct Event {
+    std::string plural;
+    int version;
+    std::string line;
+  };
   void change(const std::string& plural, const std::string& type, Json object) {
     const std::lock_guard lock(mutex_);
     object.set("metadata").set("resourceVersion", std::to_string(++version_));
@@ -126,6 +131,7 @@ class FakeKube {
       objects_[plural].erase(name);
     }
     const std::string line = Json::object({{"type", type}, {"object", std::move(object)}}).dump() + "\n";
+    told_.push_back({plural, version_, line});
     for (auto& [kind, stream] : watchers_) {
       if (kind == plural) stream->write(line);
     }
@@ -134,8 +140,12 @@ class FakeKube {
     const std::string path = request.path(), plural = path.substr(path.rfind('/') + 1);
     http::Response head = http::json(200, "");
     if (request.query().contains("watch")) {
-      return {head, [this, plural](std::shared_ptr<http::Stream> stream) {
+      const int from = std::atoi(request.query()["resourceVersion"].c_str());
+      return {head, [this, plural, from](std::shared_ptr<http::Stream> stream) {
                 const std::lock_guard lock(mutex_);
+                for (const auto& event : told_) {
+                  if (event.plural == plural && event.version > from) stream->write(event.line);
+                }
                 watchers_.emplace_back(plural, std::move(stream));
               }};
     }
@@ -152,6 +162,7 @@ class FakeKube {
   std::mutex mutex_;
   int version_ = 1;
   std::map<std::string, std::map<std::string, Json>> objects_;
+  std::vector<Event> told_;  ///< for watches that begin at an older version
   std::vector<Watcher> watchers_;
   http::Server server_;
   bool started_ = false;

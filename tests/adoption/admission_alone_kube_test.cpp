@@ -33,6 +33,15 @@ class AdmissionAlone : public Adoption {
     return service("admission", more);
   }
   bool has_node(const std::string& pod) { return !get(kPods, pod).path("spec.nodeName").string().empty(); }
+  static Json spec(Json changes) { return Json::object({{"spec", std::move(changes)}}); }
+  /// A patch without a version, for admission writes the status of the same object.
+  Status set_quota(const std::string& gpus) {
+    Json groups = get(cluster_queues_, own("cq")).path("spec.resourceGroups");
+    groups.items_mut()[0].set("flavors").items_mut()[0].set("resources").items_mut()[0].set("nominalQuota", gpus);
+    QM_TRY(client().merge_patch(cluster_queues_, "", own("cq"),
+                                spec(Json::object({{"resourceGroups", std::move(groups)}}))));
+    return {};
+  }
   bool gated(const std::string& pod) { return get(kPods, pod)["spec"]["schedulingGates"].size() > 0; }
 };
 
@@ -90,9 +99,8 @@ TEST_F(AdmissionAlone, AJobThatCanDoWithFewerPodsStartsWithAsManyAsThereIsQuotaF
   })) << get(cluster_queues_, own("cq")).pretty();
 
   // The queue is emptied: the Job asks for all of its pods again.
-  auto drained = get(cluster_queues_, own("cq"));
-  drained.set("spec").set("stopPolicy", "HoldAndDrain");
-  ASSERT_TRUE(client().update(cluster_queues_, "", own("cq"), drained));
+  ASSERT_TRUE(
+      client().merge_patch(cluster_queues_, "", own("cq"), spec(Json::object({{"stopPolicy", "HoldAndDrain"}}))));
   ASSERT_TRUE(comes([&] { return suspended(get(kJobs, "elastic")); })) << admission->log();
   EXPECT_EQ(get(kJobs, "elastic").path("spec.parallelism").integer(), 5);
   EXPECT_EQ(kube::annotation(get(kJobs, "elastic"), "quartermaster.dev/parallelism"), "");
@@ -105,16 +113,7 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
   ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "runs")); })) << admission->log();
 
   // A quota that is no quantity: the queue goes on as it was, and its owner is told.
-  auto broken = get(cluster_queues_, own("cq"));
-  broken.set("spec")
-      .set("resourceGroups")
-      .items_mut()[0]
-      .set("flavors")
-      .items_mut()[0]
-      .set("resources")
-      .items_mut()[0]
-      .set("nominalQuota", "many");
-  ASSERT_TRUE(client().update(cluster_queues_, "", own("cq"), broken));
+  ASSERT_TRUE(set_quota("many"));
   const kube::Resource events = kube::resources::kEvents;
   EXPECT_TRUE(comes([&] {
     const auto list = client().list_all(events, "default");
@@ -129,16 +128,7 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
   EXPECT_NE(taken()["message"].string().find("nominalQuota"), std::string::npos) << taken().pretty();
   EXPECT_EQ(condition(get(cluster_queues_, own("cq")), "Active")["status"].string(), "True");
   // Mended, it is no longer said.
-  auto mended = get(cluster_queues_, own("cq"));
-  mended.set("spec")
-      .set("resourceGroups")
-      .items_mut()[0]
-      .set("flavors")
-      .items_mut()[0]
-      .set("resources")
-      .items_mut()[0]
-      .set("nominalQuota", "4");
-  ASSERT_TRUE(client().update(cluster_queues_, "", own("cq"), mended));
+  ASSERT_TRUE(set_quota("4"));
   EXPECT_TRUE(comes([&] { return taken().is_null(); })) << get(cluster_queues_, own("cq")).pretty();
 
   ASSERT_TRUE(client().remove(cluster_queues_, "", own("cq"), {}));

@@ -48,7 +48,8 @@ bool gone(int pid) {
   return bracket == std::string::npos || text[bracket + 2] == 'Z' || text[bracket + 2] == 'X';
 }
 
-/// One blocking call. The channel is made for it: after a restart no old connection is in the way.
+/// One blocking call, sent again while it is UNAVAILABLE, until the timeout. The channel is made for it: after a restart no old
+/// connection is in the way.
 template <class Stub, class Request, class Response>
 Result<Response> call(const std::string& address,
                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -56,11 +57,18 @@ Result<Response> call(const std::string& address,
                       const Request& request, std::chrono::milliseconds timeout = kCall,
                       const std::string& trace_parent = {}) {
   const auto stub = make(rpc::channel_to(address));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + timeout);
-  if (!trace_parent.empty()) context.AddMetadata("traceparent", trace_parent);
+  const auto until = std::chrono::system_clock::now() + timeout;
   Response response;
-  const auto status = (stub.get()->*method)(&context, request, &response);
+  grpc::Status status;
+  (void)testing::wait_until(
+      [&] {
+        grpc::ClientContext context;
+        context.set_deadline(until);
+        if (!trace_parent.empty()) context.AddMetadata("traceparent", trace_parent);
+        status = (stub.get()->*method)(&context, request, &response);
+        return status.error_code() != grpc::StatusCode::UNAVAILABLE;
+      },
+      timeout);
   if (!status.ok()) return fail(Error{static_cast<Code>(status.error_code()), status.error_message(), {}, {}});
   return response;
 }

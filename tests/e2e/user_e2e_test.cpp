@@ -286,7 +286,7 @@ TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
   const auto consumer = (*bus)->consumer(std::move(options));
   ASSERT_TRUE(consumer) << consumer.error().to_string();
   std::map<std::string, std::map<std::string, int>> carried;  // workload -> topic and trace -> events
-  bool over = false;
+  bool finished = false;
   EXPECT_TRUE(testing::wait_until(
       [&] {
         const auto messages = (*consumer)->poll(100, 200ms);
@@ -298,12 +298,12 @@ TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
           if (!envelope.ParseFromString(message.value)) continue;
           if (envelope.topic() == "qm.workload" && workload.ParseFromString(envelope.payload())) {
             ++carried[workload.spec().name()]["qm.workload " + envelope.trace_parent()];
-            over |= workload.spec().name() == "traced" && workload.phase() == pb::FINISHED;
+            finished |= workload.spec().name() == "traced" && workload.phase() == pb::FINISHED;
           } else if (placement.ParseFromString(envelope.payload()) && placement.has_assignment()) {
             ++carried[placement.assignment().workload()]["qm.placement " + envelope.trace_parent()];
           }
         }
-        return over;
+        return finished && carried["traced"]["qm.placement " + trace] > 0;
       },
       60s))
       << "it does not end";

@@ -263,7 +263,7 @@ TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
   EXPECT_TRUE(held && (*held)["spec"]["suspend"].boolean()) << "and the API server hears it";
   EXPECT_TRUE(postgres->restart());
   std::ranges::sort(took);
-  EXPECT_LT(took[490], 50ms) << "nothing waits for a database; the figure is the bench's";
+  EXPECT_LT(took[took.size() / 2], 50ms) << "nothing waits for a database; the figure is the bench's";
 }
 
 }  // namespace program_k8s_test

@@ -157,6 +157,18 @@ class RealWebhook : public ::testing::Test {
     return answer ? *answer : http::Response{};
   }
 
+  /// Until it asks us about changes of this job too: what validates is registered after what mutates.
+  void asked_about_changes(const std::string& ns, const std::string& name) {
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          const int before = asked("/validate");
+          const auto patch = fmt::format(R"({{"metadata":{{"labels":{{"probe":"{}"}}}}}})", ++made_);
+          (void)by_alice(kJobs, ns, name, patch.c_str());
+          return asked("/validate") > before;
+        },
+        60s));
+  }
+
   std::string name_, home_;
   std::vector<std::string> spaces_;
   std::unique_ptr<kube::Client> client_;
@@ -220,6 +232,8 @@ TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
   serve();
   asked_about(ns);
   asked_about(strict);
+  ASSERT_TRUE(client_->create(kJobs, strict, job("changed")));
+  asked_about_changes(strict, "changed");
   const auto good = clean_pod("good");
   const int before = asked("/validate");
   ASSERT_TRUE(client_->create(kPods, ns, good));
@@ -312,6 +326,7 @@ TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {
   serve();
   asked_about(ns);
   ASSERT_TRUE(client_->create(kJobs, ns, job("train")));
+  asked_about_changes(ns, "train");
   const auto* go = R"({"spec":{"suspend":false}})";
   const auto refused = by_alice(kJobs, ns, "train", go);
   EXPECT_EQ(refused.status, 403) << refused.body;

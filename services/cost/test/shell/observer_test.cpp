@@ -49,6 +49,7 @@ class Server {
  private:
   void tell(const std::string& plural, const char* type, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
+    told_.push_back({plural, version_, line});
     for (auto& [watched, stream] : streams_) {
       if (watched == plural) stream->write(line);
     }
@@ -57,11 +58,11 @@ class Server {
     const std::scoped_lock lock(mutex_);
     const std::string plural = request.path().substr(std::string("/api/v1/").size());
     if (request.query().contains("watch")) {
-      const bool late = request.query()["resourceVersion"] != std::to_string(version_);
-      return {http::json(200, ""), [this, plural, late](std::shared_ptr<http::Stream> stream) {
+      const int from = std::atoi(request.query()["resourceVersion"].c_str());
+      return {http::json(200, ""), [this, plural, from](std::shared_ptr<http::Stream> stream) {
                 const std::scoped_lock inner(mutex_);
-                for (const auto& [name, object] : objects_[plural]) {
-                  if (late) stream->write(Json::object({{"type", "MODIFIED"}, {"object", object}}).dump() + "\n");
+                for (const auto& event : told_) {
+                  if (event.plural == plural && event.version > from) stream->write(event.line);
                 }
                 streams_.emplace_back(plural, std::move(stream));
               }};
@@ -77,6 +78,12 @@ class Server {
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Json>> objects_;
   std::vector<std::pair<std::string, std::shared_ptr<http::Stream>>> streams_;
+  struct Event {
+    std::string plural;
+    int version;
+    std::string line;
+  };
+  std::vector<Event> told_;  ///< for watches that begin at an older version
   int version_ = 1;
   http::Server server_;
 };
