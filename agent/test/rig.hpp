@@ -131,7 +131,7 @@ class FakeKube {
       objects_[plural].erase(name);
     }
     const std::string line = Json::object({{"type", type}, {"object", std::move(object)}}).dump() + "\n";
-    told_.push_back({plural, version_, line});
+    events_.push_back({plural, version_, line});
     for (auto& [kind, stream] : watchers_) {
       if (kind == plural) stream->write(line);
     }
@@ -143,7 +143,7 @@ class FakeKube {
       const int from = std::atoi(request.query()["resourceVersion"].c_str());
       return {head, [this, plural, from](std::shared_ptr<http::Stream> stream) {
                 const std::lock_guard lock(mutex_);
-                for (const auto& event : told_) {
+                for (const auto& event : events_) {
                   if (event.plural == plural && event.version > from) stream->write(event.line);
                 }
                 watchers_.emplace_back(plural, std::move(stream));
@@ -162,7 +162,7 @@ class FakeKube {
   std::mutex mutex_;
   int version_ = 1;
   std::map<std::string, std::map<std::string, Json>> objects_;
-  std::vector<Event> told_;  ///< for watches that begin at an older version
+  std::vector<Event> events_;  ///< for watches that begin at an older version
   std::vector<Watcher> watchers_;
   http::Server server_;
   bool started_ = false;

@@ -49,7 +49,7 @@ class Server {
  private:
   void tell(const std::string& plural, const char* type, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
-    told_.push_back({plural, version_, line});
+    events_.push_back({plural, version_, line});
     for (auto& [watched, stream] : streams_) {
       if (watched == plural) stream->write(line);
     }
@@ -61,7 +61,7 @@ class Server {
       const int from = std::atoi(request.query()["resourceVersion"].c_str());
       return {http::json(200, ""), [this, plural, from](std::shared_ptr<http::Stream> stream) {
                 const std::scoped_lock inner(mutex_);
-                for (const auto& event : told_) {
+                for (const auto& event : events_) {
                   if (event.plural == plural && event.version > from) stream->write(event.line);
                 }
                 streams_.emplace_back(plural, std::move(stream));
@@ -83,7 +83,7 @@ class Server {
     int version;
     std::string line;
   };
-  std::vector<Event> told_;  ///< for watches that begin at an older version
+  std::vector<Event> events_;  ///< for watches that begin at an older version
   int version_ = 1;
   http::Server server_;
 };

@@ -88,7 +88,7 @@ class Replicas : public Test {
   }
   One* leader() { return in_role("leader"); }
   One* standby() { return in_role("standby"); }
-  /// Once both say so: an answer may be late, or a standby look for the leader again. Null and null where they never do.
+  /// Once both say so: an answer may be late, or a standby between two leaders. Null and null where they never do.
   std::pair<One*, One*> leader_and_standby() {
     std::pair<One*, One*> out;
     const bool both = testing::wait_until([&] {

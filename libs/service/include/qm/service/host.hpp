@@ -86,7 +86,7 @@ class Host {
   void start();
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
-  [[nodiscard]] bool ready() const;  ///< loaded and committing, or able to
+  [[nodiscard]] bool ready() const;  ///< loaded, committing or able to, and allowed to answer
   [[nodiscard]] bool alive() const;  ///< the loop turned within 10 s
 
   using ReplyFn = std::function<void(Result<std::string>)>;
