@@ -186,8 +186,8 @@ TEST_F(Forwarding, ACallThatMeetsTheEndOfTheStandbyIsToBeSentAgain) {
     for (int i = 0; i < 2; ++i) {
       callers.emplace_back([&] {
         grpc::ChannelArguments args;
-        args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                    1);  // who was connected for some seconds connects again at once
+        // A client that was connected for seconds connects again at once.
+        args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 1);
         args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1);
         args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
         const auto stub = v1::Admission::NewStub(grpc::CreateCustomChannel(

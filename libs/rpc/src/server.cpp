@@ -25,9 +25,10 @@ constexpr int kKeepAliveTimeoutMs = 10'000;
 constexpr int kMinPingMs = 5'000;
 /// Until clients that were sent away have closed their connections.
 constexpr std::chrono::seconds kLeaving{1};
-constexpr std::chrono::milliseconds kLook{20};  ///< between two looks for running calls
-constexpr std::chrono::milliseconds kClosing{
-    1};  ///< and for connections: clients are refused until another server listens
+/// Between two looks for running calls.
+constexpr std::chrono::milliseconds kLook{20};
+/// And for connections: clients are refused until another server listens.
+constexpr std::chrono::milliseconds kClosing{1};
 
 /// Brings the way to find out who calls to the handlers.
 struct CallContext final : grpc::CallbackServerContext {

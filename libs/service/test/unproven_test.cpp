@@ -49,7 +49,9 @@ TEST(Host, AnIntentThatWasTakenWaitsToo) {
 
 TEST(Host, RequestsAndReadsAreRefusedWhereAnotherMayLead) {
   Unproven u;
+  EXPECT_TRUE(u.w.host->ready());
   u.answers = false;
+  EXPECT_FALSE(u.w.host->ready()) << "who is ready is sent calls";
   const auto refused = u.w.add("a=1", "r1");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kUnavailable);

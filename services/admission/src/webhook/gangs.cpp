@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace qm::admission::webhook {
 namespace {
@@ -18,6 +19,13 @@ constexpr std::array<std::string_view, 3> kTopologyAsked{"kueue.x-k8s.io/podset-
 constexpr std::array<std::string_view, 4> kGangLabels{
     "scheduling.k8s.io/group-name", "pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group",
     "pod-group.scheduling.sigs.k8s.io/name"};
+
+/// The number that the text begins with, of "2:4" (PET_NNODES of an elastic job) the least; 0 where it begins with none.
+std::int64_t first_number(std::string_view text) {
+  std::int64_t out = 0;
+  std::from_chars(text.data(), text.data() + text.size(), out);
+  return out;
+}
 
 const Json* named(const Json& list, std::string_view name) {
   for (const auto& item : list.items()) {
@@ -75,13 +83,13 @@ std::int64_t gang_of(const Json& pod) {
   const auto& labels = metadata["labels"];
   const auto& annotations = metadata["annotations"];
   for (const auto* key : {"kueue.x-k8s.io/pod-group-total-count", "leaderworkerset.sigs.k8s.io/size"}) {
-    if (const auto size = whole_number(annotations[key].string()).value_or(0); size > 0) return size;
+    if (const auto size = first_number(annotations[key].string()); size > 0) return size;
   }
   std::int64_t most = 1;
   for (const auto& container : pod["spec"]["containers"].items()) {
     for (const auto* key : {"PET_NNODES", "WORLD_SIZE"}) {  // of PyTorch's operator, which counts pods
       if (const auto* variable = named(container["env"], key))
-        most = std::max(most, whole_number((*variable)["value"].string()).value_or(0));
+        most = std::max(most, first_number((*variable)["value"].string()));
     }
   }
   if (most > 1) return most;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::admission::webhook {
 bool is_gpu(std::string_view resource) {
@@ -18,13 +17,6 @@ std::optional<Quantity> quantity(const Json& value) {
   const auto read = Quantity::parse(text);
   if (!read) return std::nullopt;
   return *read;
-}
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return out;
 }
 
 std::optional<Quantity> asked(const Json& container, std::string_view resource) {

@@ -20,9 +20,6 @@ namespace qm::admission::webhook {
 /// A quantity that may stand as text or as a number; none where it is absent or unreadable.
 [[nodiscard]] std::optional<Quantity> quantity(const Json& value);
 
-/// The number that the text is; none where it is anything else.
-[[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
-
 /// What a container asks of a resource: its request, else its limit.
 [[nodiscard]] std::optional<Quantity> asked(const Json& container, std::string_view resource);
 

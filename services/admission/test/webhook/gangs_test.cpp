@@ -132,6 +132,8 @@ TEST(Gangs, AreKnownByWhatTheirPodsSay) {
   EXPECT_TRUE(size(R"("labels":{"training.kubeflow.org/operator-name":"mpi-operator"})"));
   EXPECT_TRUE(size(R"("annotations":{"scheduling.k8s.io/group-name":"g"})"));
   EXPECT_TRUE(size("", R"([{"name":"PET_NNODES","value":"2"}])"));
+  EXPECT_TRUE(size("", R"([{"name":"PET_NNODES","value":"2:4"}])"));
+  EXPECT_FALSE(size("", R"([{"name":"PET_NNODES","value":"some"}])"));
   EXPECT_FALSE(size("", R"([{"name":"WORLD_SIZE","value":"1"}])"));
 }
 

@@ -182,6 +182,7 @@ TEST(CloudWatch, TellsChangesAndNotPolls) {
             described(instance_xml("i-3", "") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
   watch.look();
   EXPECT_EQ(s.host.counters().inputs, inputs);
+  EXPECT_EQ(watch.looks(), 2U) << "a look that shows nothing new counts";
   const auto tables = s.tables();
   EXPECT_EQ(tables.claims.find(ClaimName("p-00009"))->pool, "p");
   EXPECT_EQ(tables.claims.find(ClaimName("i-2"))->pool, "");  // another cluster's machine is only reported
@@ -202,6 +203,7 @@ TEST(CloudWatch, TellsChangesAndNotPolls) {
   s.ec2.errors["DescribeInstances"] = "Unavailable";
   watch.look();
   EXPECT_EQ(s.host.counters().inputs, inputs + 1);
+  EXPECT_EQ(watch.looks(), 4U);
 }
 
 TEST(CloudWatch, AsksForThePricesOfWhatPoolsAllow) {
