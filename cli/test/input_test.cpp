@@ -212,15 +212,16 @@ TEST(Report, AStatementThatDoesNotAddUpIsPrintedAndRefused) {
 TEST(Describe, SaysWhatPlacementCouldNotTell) {
   FakeSuite suite, other;
   populate(suite.state);
-  other.stop();
+  other.state.fails = fail(Code::kPermissionDenied, "ada is not let in");
   const auto elsewhere = Json::parse(testing::read_file(other.endpoints()));
   auto json = Json::parse(testing::read_file(suite.endpoints()));
   json->set("placement", (*elsewhere)["placement"]);
   const auto file = suite.file("half.json", json->dump());
-  const auto ran = qmctl({"--endpoints", file, "describe", "nlp/pretrain", "--timeout", "300ms"});
+  const auto ran = qmctl({"--endpoints", file, "describe", "nlp/pretrain"});
   EXPECT_EQ(ran.code, kDone);
   EXPECT_NE(ran.out.find("nlp/pretrain"), std::string::npos);
   EXPECT_NE(ran.err.find("no placement shown"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("ada is not let in"), std::string::npos) << ran.err;
 }
 
 TEST(Why, SaysWhatPlacementFindsInTheWay) {

@@ -8,6 +8,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <map>
+#include <mutex>
 #include <set>
 
 namespace qm::adoption {
@@ -24,12 +25,14 @@ class PlacementLayouts : public Adoption {
  protected:
   void TearDown() override {
     placement_.reset();
+    nodes_.reset();
     for (const auto& machine : machines_) end_machine(machine);
     Adoption::TearDown();
   }
 
   /// A node with one H100.
   std::string one_gpu(const std::string& stem) {
+    watch_states();
     const std::string name = own(stem);
     if (!cluster().machines) {
       const auto room = Json::object({{"cpu", "128"}, {"memory", "1Ti"}, {"pods", "110"}, {"nvidia.com/gpu", "1"}});
@@ -78,6 +81,23 @@ class PlacementLayouts : public Adoption {
     }
     return out;
   }
+  /// Between two looks a state may come and go: a watch has them all.
+  void watch_states() {
+    if (nodes_) return;
+    const auto on_change = [this](const Json& object, bool) {
+      const std::scoped_lock lock(mutex_);
+      states_[kube::name_of(object)].insert(kube::label(object, kState));
+    };
+    nodes_ = std::make_unique<kube::Informer>(client(), kNodes, "", kube::Informer::Callbacks{on_change, [] {}});
+    nodes_->start();
+    EXPECT_TRUE(testing::wait_until([&] { return nodes_->synced(); }));
+  }
+  bool was_pending(const std::string& name) {
+    return comes([&] {
+      const std::scoped_lock lock(mutex_);
+      return states_[name].contains("pending");
+    });
+  }
   void relabel(const std::string& name, const std::string& layout) {
     const auto done = client().merge_patch(
         kNodes, {}, name, Json::object({{"metadata", Json::object({{"labels", Json::object({{kConfig, layout}})}})}}));
@@ -89,7 +109,6 @@ class PlacementLayouts : public Adoption {
     for (const auto& machine : machines_) {
       const Json object = cluster().machines ? Json() : node(machine.node);
       const std::string layout = kube::label(object, kConfig);
-      states_[machine.node].insert(label(machine.node, kState));
       if (object.is_null() || layout.empty() || applied_[machine.node] == layout) continue;
       const bool begun = kube::label(object, kState) == "pending" && working_[machine.node] == layout;
       working_[machine.node] = layout;
@@ -163,7 +182,9 @@ class PlacementLayouts : public Adoption {
   std::unique_ptr<Service> placement_;
   std::unique_ptr<pb::Placement::Stub> stub_;
   std::vector<Machine> machines_;
-  std::map<std::string, std::set<std::string>> states_;  ///< that were seen, by node
+  std::mutex mutex_;
+  std::map<std::string, std::set<std::string>> states_;  ///< every one that a node's label had, by node
+  std::unique_ptr<kube::Informer> nodes_;
   std::map<std::string, std::string> working_, applied_;
 };
 
@@ -191,7 +212,7 @@ TEST_F(PlacementLayouts, ALabelLeadsToInstancesAndBackToWholeGpus) {
     relabel(first, kube::label(loaded.objects[0].document.content, kConfig));
     relabel(second, kube::label(loaded.objects[1].document.content, kConfig));
     ASSERT_TRUE(comes([&] { return label(first, kState) == "success" && label(second, kState) == "success"; }));
-    EXPECT_TRUE(states_[first].contains("pending"));
+    EXPECT_TRUE(was_pending(first));
     EXPECT_EQ(devices(node(first).path("status.allocatable")), expected);
     EXPECT_EQ(devices(node(second).path("status.allocatable")),
               (std::map<std::string, std::string>{{"nvidia.com/gpu", "1"}}));
@@ -229,7 +250,7 @@ TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
   EXPECT_EQ(answer.orders(0).capacity().at("nvidia.com/mig-1g.10gb"), 7);
   ASSERT_TRUE(comes([&] { return layout(name).order().phase() == "done"; }))
       << layout(name).ShortDebugString() << placement_->log();
-  EXPECT_TRUE(states_[name].contains("pending"));
+  EXPECT_TRUE(was_pending(name));
   ASSERT_TRUE(comes([&] { return !node(name).path("spec.unschedulable").boolean(); }));
   EXPECT_EQ(label(name, kConfig), "all-1g.10gb");
   EXPECT_EQ(order(name, "all-9g.90gb", answer).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -252,7 +273,7 @@ TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
   EXPECT_EQ(seen.order().phase(), "done");
   EXPECT_EQ(seen.order().wish_uid(), get(kPods, "waits").path("metadata.uid").string());
   EXPECT_EQ(label(idle, kConfig), "all-1g.10gb");
-  EXPECT_TRUE(states_[idle].contains("pending"));
+  EXPECT_TRUE(was_pending(idle));
   ASSERT_TRUE(comes([&] { return !node(idle).path("spec.unschedulable").boolean(); }));
   EXPECT_EQ(devices(node(idle).path("status.allocatable")),
             (std::map<std::string, std::string>{{"nvidia.com/mig-1g.10gb", "7"}}));

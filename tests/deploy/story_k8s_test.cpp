@@ -43,7 +43,7 @@ TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
   ASSERT_EQ(queues.code, 0) << queues.output;
 
   // The webhooks that the chart registers suspend a Job before it is stored.
-  const Ran first = suite().kubectl_apply(Installation::job("first", 8, 20));
+  const Ran first = suite().kubectl_apply(Installation::job("first", 8, 3600));
   ASSERT_EQ(first.code, 0) << first.output;
   const Json held = suite().get_job("first");
   EXPECT_EQ(held["spec"]["template"]["spec"]["schedulerName"].string(), "quartermaster") << held.dump();
@@ -66,6 +66,7 @@ TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
   EXPECT_NE(by_hand.code, 0) << by_hand.output;
   EXPECT_NE(by_hand.output.find("denied the request"), std::string::npos) << by_hand.output;
 
+  suite().complete("first");
   EXPECT_TRUE(eventually([&] { return suite().finished("first"); }));
   EXPECT_TRUE(eventually([&] { return suite().finished("second"); }));
   std::string report;

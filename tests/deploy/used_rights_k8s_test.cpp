@@ -74,13 +74,14 @@ class UsedRights : public ::testing::Test {
   void jobs_that_are_preempted_submitted_and_cancelled() {
     apply(Installation::job("low", 8, 600));
     EXPECT_TRUE(eventually([&] { return suite().bound("low").size() == 1; }));
-    apply(Installation::job("urgent", 8, 8, "urgent"));
+    apply(Installation::job("urgent", 8, 600, "urgent"));
     EXPECT_TRUE(eventually([&] { return suite().bound("urgent").size() == 1; }));
     // A suspended Job keeps its start on servers before 1.35, and is told that it has not started before it goes on.
     const Ran started =
         suite().kubectl({"patch", "job", "low", "-n", suite().tenant(), "--subresource=status", "--type", "merge", "-p",
                          R"({"status":{"startTime":"2026-01-01T00:00:00Z"}})"});
     EXPECT_EQ(started.code, 0) << started.output;
+    suite().complete("urgent");
     EXPECT_TRUE(eventually([&] { return suite().finished("urgent"); }));
     EXPECT_TRUE(eventually([&] { return suite().bound("low").size() == 1; }));
     qmctl({"cancel", path("low")});

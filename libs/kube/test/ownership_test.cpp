@@ -40,7 +40,9 @@ class Server {
     metadata.set("annotations", annotations);
     const auto object = Json::object({{"kind", "Namespace"}, {"metadata", metadata}});
     namespaces_.push_back(object);
-    for (auto& stream : streams_) stream->write(Json::object({{"type", "MODIFIED"}, {"object", object}}).dump() + "\n");
+    events_of_namespaces_.emplace_back(version_,
+                                       Json::object({{"type", "MODIFIED"}, {"object", object}}).dump() + "\n");
+    for (auto& stream : streams_) stream->write(events_of_namespaces_.back().second);
   }
   void group(const std::string& name) {
     const std::scoped_lock lock(mutex_);
@@ -92,8 +94,12 @@ class Server {
       return http::json(201, request.body);
     }
     if (path == "/api/v1/namespaces" && query.contains("watch")) {
-      return {http::json(200, ""), [this](std::shared_ptr<http::Stream> stream) {
+      return {http::json(200, ""),
+              [this, from = std::stoi(query["resourceVersion"])](std::shared_ptr<http::Stream> stream) {
                 const std::scoped_lock inner(mutex_);
+                for (const auto& [version, line] : events_of_namespaces_) {
+                  if (version > from) stream->write(line);
+                }
                 streams_.push_back(std::move(stream));
               }};
     }
@@ -106,6 +112,7 @@ class Server {
 
   std::mutex mutex_;
   std::vector<Json> namespaces_, events_;
+  std::vector<std::pair<int, std::string>> events_of_namespaces_;  ///< by version; a watch starts after its list
   std::vector<std::string> groups_;
   std::map<std::string, Json> leases_, deployments_;
   std::vector<std::shared_ptr<http::Stream>> streams_;

@@ -80,7 +80,13 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.remove_silently("team/b");
   Program second;
   second.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
-  EXPECT_EQ(second.phase("uid-a"), pb::QUOTA_RESERVED);
+  // Ready before it leads, it has no answer while nobody does; its first one is what was decided.
+  auto remembered = pb::WORKLOAD_PHASE_UNSPECIFIED;
+  EXPECT_TRUE(qm::testing::wait_until([&] {
+    remembered = second.phase("uid-a");
+    return remembered != pb::WORKLOAD_PHASE_UNSPECIFIED;
+  })) << qm::testing::read_file(dir.path() + "/second.log");
+  EXPECT_EQ(remembered, pb::QUOTA_RESERVED);
   EXPECT_TRUE(qm::testing::wait_until([&] { return second.phase("uid-b") == pb::CANCELLED; }));
   http::Client client(fmt::format("http://127.0.0.1:{}", second.http));
   http::Request explain;

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <mutex>
 
 namespace qm::autoscaler {
@@ -124,10 +125,11 @@ struct Service {
     host.start();
   }
   ~Service() { host.stop(); }
+  /// Returns once the input, and with it every earlier one, is committed.
   void submit(const service::Input& in) {
-    const auto before = host.counters().inputs;
-    EXPECT_TRUE(host.submit(in));
-    EXPECT_TRUE(wait_until([&] { return host.counters().inputs > before; }));
+    std::promise<void> committed;
+    ASSERT_TRUE(host.submit(in, [&](const Result<std::string>&) { committed.set_value(); }));
+    committed.get_future().wait();
   }
   Tables tables() {
     Tables out;

@@ -105,7 +105,13 @@ TEST(PlacementProgram, HoldsItsDevicesAcrossAKill) {
   Program second;
   second.start(database, kube.origin(), dir.path() + "/second.log");
   ASSERT_TRUE(second.answers("/readyz")) << qm::testing::read_file(dir.path() + "/second.log");
-  EXPECT_EQ(second.state("w").state(), pb::BOUND);
+  // Ready before it leads, it has no answer while nobody does; its first one is what was decided.
+  auto remembered = pb::ASSIGNMENT_STATE_UNSPECIFIED;
+  EXPECT_TRUE(wait_until([&] {
+    remembered = second.state("w").state();
+    return remembered != pb::ASSIGNMENT_STATE_UNSPECIFIED;
+  })) << qm::testing::read_file(dir.path() + "/second.log");
+  EXPECT_EQ(remembered, pb::BOUND);
   say(*bus, "v", pb::QUOTA_RESERVED);
   EXPECT_TRUE(wait_until([&] { return second.state("v").state() == pb::SHORT; }));
   EXPECT_TRUE(second.answers("/metrics"));
