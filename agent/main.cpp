@@ -5,28 +5,12 @@
 #include "qm/base/log.hpp"
 #include "qm/rpc/process.hpp"
 
-#include <condition_variable>
-#include <cstdlib>
-#include <mutex>
-#include <thread>
+#include <chrono>
 
 namespace {
 
-/// An agent has nothing to save, so it never makes its node wait: after two seconds it ends as it is.
-class EndInTime {
- public:
-  EndInTime()
-      : thread_([this](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          wake_.wait_for(lock, stop, std::chrono::milliseconds(1900), [] { return false; });
-          if (!stop.stop_requested()) std::_Exit(0);
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;
-};
+/// An agent has nothing to save, so it never makes its node wait.
+constexpr auto kLongestEnd = std::chrono::milliseconds(1900);
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
@@ -35,12 +19,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   agent::Agent agent(std::move(options), *clock, registry);
   rpc::AdminServer admin(
-      settings.http, registry, [] { return true; }, [&] { return agent.ready(); }, [&] { return agent.state(); });
+      settings.http, registry, [] { return true; },
+      [&] { return service::Readiness().unless(agent.ready(), "telemetry is not reached"); },
+      [&] { return agent.state(); });
   QM_TRY(admin.start());
   agent.start();
   log::info("agent is up", {{"http", admin.port()}});
   rpc::wait_for_signal();
-  const EndInTime watchdog;
   admin.stop();
   agent.stop();
   return {};
@@ -50,6 +35,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
+  qm::rpc::end_within(kLongestEnd, 0);
   const auto settings = qm::rpc::parse_settings(
       argc, argv, "agent", "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
   if (const auto done = run(settings); !done) {

@@ -64,7 +64,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
   qm::rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && cluster.synced(); },
+      settings.http, registry, [&] { return host.alive(); },
+      [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
       [&] { return host.debug_state(); });
   admin.route("GET", "/debug/explain", [&](const qm::http::Request& request, const auto&) -> qm::http::Answer {
     const auto answer = qm::admission::explain_json(host, *clock, request.query()["uid"]);

@@ -67,7 +67,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::export_host(registry, host, "autoscaler");
   autoscaler::export_metrics(registry, host);
   rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready() && cluster.synced(); },
+      settings.http, registry, [&] { return host.alive(); },
+      [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
       [&] {
         Json state = host.debug_state();
         state.set("cloud_looks", static_cast<std::int64_t>(watch.looks()));

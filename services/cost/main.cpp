@@ -75,7 +75,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
   cost::export_metrics(registry, host, *clock);
   rpc::AdminServer admin(
       settings.http, registry, [&] { return host.alive(); },
-      [&] { return host.ready() && (!observer || observer->synced()); }, [&] { return host.debug_state(); });
+      [&] {
+        return host.readiness().unless(!observer || observer->synced(),
+                                       "the first list of the cluster is not complete");
+      },
+      [&] { return host.debug_state(); });
   replica->end_standby();
 
   const auto api = cost::make_api(host, *clock);

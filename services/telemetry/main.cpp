@@ -34,7 +34,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   rpc::export_host(registry, host, "telemetry");
   telemetry::export_metrics(registry, host, samples, hub, redis);
   rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.ready(); },
+      settings.http, registry, [&] { return host.alive(); }, [&] { return host.readiness(); },
       [&] { return host.debug_state(); });
   replica->end_standby();
   const auto api = telemetry::make_api({host, samples, hub, redis, observer, *clock});

@@ -430,6 +430,8 @@ const std::vector<Arrows>& arrows() {
         "admission", "placement", "autoscaler", "telemetry", "cost"}},
       {"tests/tidy/", {"base", "testing", "telemetry"}},
       {"tests/deploy/", {"base", "config", "http", "kube", "model", "pg", "testing", "admission"}},
+      {"tests/hostile/",
+       {"base", "clock", "proto", "service", "store", "admission", "placement", "autoscaler", "telemetry", "cost"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
       {"tests/images/", {"base", "testing"}},
       {"bench/",

@@ -79,8 +79,10 @@ Code code_of(std::string_view state) {
   if (state == "57014") return Code::kDeadlineExceeded;
   if (state == "23505") return Code::kAlreadyExists;
   if (state == "42501" || cls == "28") return Code::kPermissionDenied;
-  if (cls == "53" || cls == "54") return Code::kExhausted;
-  if (cls == "22" || cls == "23") return Code::kInvalid;
+  if (cls == "53") return Code::kExhausted;
+  // 54: beyond a limit of the server, such as an index entry that is too long: it will be so at the next try too.
+  if (cls == "22" || cls == "54") return Code::kInvalid;
+  if (cls == "23") return Code::kFailedPrecondition;
   return Code::kInternal;
 }
 

@@ -72,11 +72,12 @@ TEST_F(ConnectionTest, EmptyArraysAreArrays) {
 TEST_F(ConnectionTest, RefusalsHaveCodes) {
   ASSERT_TRUE(session_->exec("create table t (a int primary key check (a > 0)); insert into t values (1)"));
   EXPECT_EQ(refusal("insert into t values (1)"), Code::kAlreadyExists);
-  EXPECT_EQ(refusal("insert into t values (-1)"), Code::kInvalid);
+  EXPECT_EQ(refusal("insert into t values (-1)"), Code::kFailedPrecondition);
   EXPECT_EQ(refusal("select 1 / 0"), Code::kInvalid);
   EXPECT_EQ(refusal("selct 1"), Code::kInternal);
   EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '40001'; end $$"), Code::kAborted);
   EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '53100'; end $$"), Code::kExhausted);
+  EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '54000'; end $$"), Code::kInvalid);
   EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '42501'; end $$"), Code::kPermissionDenied);
   EXPECT_EQ(refusal("set statement_timeout = 20; select pg_sleep(60)"), Code::kDeadlineExceeded);
   EXPECT_FALSE(session_->broken());

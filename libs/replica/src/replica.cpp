@@ -18,6 +18,8 @@ namespace qm::replica {
 namespace {
 
 constexpr auto kLookForDatabase = std::chrono::milliseconds(200);
+/// From a signal to the end of the process. What is not done by then, the next leader does: all that counts is committed.
+constexpr auto kLongestEnd = std::chrono::seconds(9);
 
 std::string host_name() {
   char name[256] = "";
@@ -91,7 +93,8 @@ struct Replica::Impl {
         registry.gauge("qm_replica_term", "How often the shard has changed its leader.", {{"service", service}});
     registry.on_scrape([this, term]() mutable { term.set(static_cast<double>(leadership->view().terms)); });
     admin = std::make_unique<rpc::AdminServer>(
-        settings.http, registry, [] { return true; }, [this] { return leadership->served(); },
+        settings.http, registry, [] { return true; },
+        [this] { return service::Readiness().unless(leadership->served(), "no leader serves to pass calls to"); },
         [this] {
           const auto view = leadership->view();
           return Json::object({{"role", "standby"},
@@ -168,6 +171,7 @@ void Replica::serving_at(int grpc_port) {
 
 void Replica::wait_for_end() {
   rpc::wait_for_signal([this] { return impl_->leadership->lost(); });
+  rpc::end_begins();
 }
 
 Status Replica::end() {
@@ -181,6 +185,7 @@ Status Replica::end() {
 int main(int argc, char** argv, const std::string& process, const std::string& description,
          const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations) {
   rpc::block_signals();
+  rpc::end_within(kLongestEnd);
   const auto settings = rpc::parse_settings(argc, argv, process, description);
   const auto done = settings.migrate_only ? migrate(settings, process, migrations) : run(settings);
   if (done || done.error().code == Code::kCancelled) return 0;

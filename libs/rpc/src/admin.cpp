@@ -64,7 +64,8 @@ void find_mentions(const Json& at, const std::string& path, const std::string& i
 struct AdminServer::Impl {
   std::string address;
   metrics::Registry& registry;
-  std::function<bool()> alive, ready;
+  std::function<bool()> alive;
+  std::function<service::Readiness()> ready;
   std::function<Json()> state;
   http::Router router;
   std::unique_ptr<http::Server> server;
@@ -82,7 +83,8 @@ struct AdminServer::Impl {
       return alive() ? http::text(200, "ok\n") : http::text(503, "the loop stands still\n");
     });
     router.add("GET", "/readyz", [this](const Request&, const Params&) -> Answer {
-      return ready() ? http::text(200, "ok\n") : http::text(503, "not ready\n");
+      const auto now = ready();
+      return http::text(now.ready ? 200 : 503, now.text + "\n");
     });
     router.add("GET", "/debug/state",
                [this](const Request&, const Params&) -> Answer { return http::json(200, state().pretty() + "\n"); });
@@ -111,7 +113,7 @@ struct AdminServer::Impl {
 };
 
 AdminServer::AdminServer(std::string address, metrics::Registry& registry, std::function<bool()> alive,
-                         std::function<bool()> ready, std::function<Json()> state)
+                         std::function<service::Readiness()> ready, std::function<Json()> state)
     : impl_(new Impl{std::move(address), registry, std::move(alive), std::move(ready), std::move(state), {}, nullptr}) {
 }
 

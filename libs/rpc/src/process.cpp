@@ -2,8 +2,11 @@
 
 #include "qm/base/assert.hpp"
 
+#include <chrono>
+#include <cstdlib>
 #include <pthread.h>
 #include <signal.h>
+#include <thread>
 #include <utility>
 
 namespace qm::rpc {
@@ -80,6 +83,8 @@ sigset_t ending_signals() {
   return set;
 }
 
+std::atomic<bool> ending{false};
+
 }  // namespace
 
 void block_signals() {
@@ -105,9 +110,23 @@ void wait_for_signal(const std::function<bool()>& also) {
     if (also && also()) return;
     number = sigtimedwait(&set, nullptr, &slice);
   }
+  end_begins();
   log::info("signal received, draining", {{"signal", number}});
   // The next one finds this thread unblocked and the default action: the end.
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void end_begins() { ending = true; }
+
+void end_within(SteadyDuration most, int code) {
+  std::thread([most, code] {
+    constexpr auto kLook = std::chrono::milliseconds(50);
+    while (!ending && !signal_pending()) std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(most);
+    log::error("the process did not end in time and is ended as it is",
+               {{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(most).count()}});
+    std::_Exit(code);
+  }).detach();
 }
 
 }  // namespace qm::rpc

@@ -70,10 +70,27 @@ TEST(SettingsDeathTest, ATakenAddressEndsItBeforeAnythingIsDone) {
   EXPECT_EQ(parse({"--grpc", address}).grpc, address);
 }
 
+TEST(EndDeathTest, WhoeverDoesNotEndInTimeIsEnded) {
+  const auto hang = [](const std::function<void()>& begin) {
+    block_signals();
+    end_within(std::chrono::milliseconds(100), 3);
+    begin();
+    while (true) ::pause();
+  };
+  EXPECT_EXIT(hang([] { ::kill(::getpid(), SIGTERM); }), ::testing::ExitedWithCode(3), "did not end in time");
+  EXPECT_EXIT(hang([] { end_begins(); }), ::testing::ExitedWithCode(3), "did not end in time");
+  EXPECT_EXIT(hang([] {
+                std::thread([] { ::kill(::getpid(), SIGTERM); }).detach();
+                wait_for_signal();
+              }),
+              ::testing::ExitedWithCode(3), "did not end in time");
+}
+
 struct Admin {
   Admin()
       : server(
-            "127.0.0.1:0", registry, [this] { return alive; }, [this] { return ready; },
+            "127.0.0.1:0", registry, [this] { return alive; },
+            [this] { return service::Readiness().unless(ready, "it rests"); },
             [] {
               return *Json::parse(
                   R"({"workloads":{"u1":{"queue":"a"},"u2":{"queue":"b"}},
@@ -107,6 +124,7 @@ TEST(AdminServer, HealthAndMetrics) {
   admin.registry.counter("qm_x_total", "X.").add();
   EXPECT_EQ(admin.ask("/healthz").status, 200);
   EXPECT_EQ(admin.ask("/readyz").status, 503);
+  EXPECT_EQ(admin.ask("/readyz").body, "not ready: it rests\n");
   admin.ready = true;
   admin.alive = false;
   EXPECT_EQ(admin.ask("/readyz").status, 200);

@@ -2,7 +2,8 @@
 //
 //   collect  takes inputs, drops bus duplicates, answers repeated requests from the stored replies
 //   decide   one step of the engine at a `now` that never goes back; what it says is put into rows by say (events.cpp)
-//   narrow   where an event is too long: finds the input that leads to it (events.cpp)
+//   narrow   where something cannot be written, such as an event that is too long: finds the input that leads to it
+//            (events.cpp)
 //   write    one transaction: state, journal, outbox, intents, cursors; the store checks the epoch last
 //   committed / take_back / reload   what the outcome of the transaction asks for
 //
@@ -116,7 +117,7 @@ bool Host::Impl::pump() {
   Batch batch;
   if (!collect(batch)) return read;
   decide(batch);
-  if (batch.too_large) {
+  if (batch.unwritable) {
     narrow(batch);
   } else {
     write(batch);
@@ -146,7 +147,7 @@ bool Host::Impl::collect(Batch& batch) {
     if (p.at) {
       batch.cursors[*p.at] = p.offset + 1;
     }
-    if (p.foreign || p.denied) continue;
+    if (p.foreign || p.denied || p.dropped) continue;
     if (p.refused) {
       if (p.input.source == Source::kBus) batch.seen[{p.input.name, p.input.key}] = p.input.version;
       batch.withhold = p.settled;
@@ -210,7 +211,7 @@ void Host::Impl::decide(Batch& batch) {
 
   batch.decision_id = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
   say(batch);
-  if (batch.too_large) return;
+  if (batch.unwritable) return;
 
   c.intents = std::move(batch.effects.intents);
   for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
@@ -273,11 +274,18 @@ void Host::Impl::write(Batch& batch) {
     counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (!outcome) {
-    // An error means not committed: with the database away we try again, but a batch that can never be written must
-    // not be repeated for ever while everything behind it waits.
-    QM_ASSERT(outcome.error().retryable(), "batch {} can never be written: {}", batch.commit.journal_sequence,
-              outcome.error().to_string());
-    take_back(batch, outcome.error().to_string());
+    // An error means not committed. A value that the database does not take comes from an input, and that one is refused.
+    // A row that breaks a rule of its table is a law that broke: the process ends. Anything else says that the database is
+    // away, full or closed to us: the batch is repeated, and /readyz says since when and why.
+    const Error& error = outcome.error();
+    QM_ASSERT(error.code != Code::kFailedPrecondition && error.code != Code::kAlreadyExists, "batch {}: {}",
+              batch.commit.journal_sequence, error.to_string());
+    if (error.code == Code::kInvalid) {
+      batch.unwritable = error;
+      narrow(batch);
+    } else {
+      take_back(batch, error.to_string());
+    }
     return;
   }
   switch (*outcome) {
@@ -319,7 +327,6 @@ void Host::Impl::step_down() {
 void Host::Impl::committed(Batch& batch) {
   shell->commit();
   say_decided(batch);
-  failing = false;
   prove_lead = false;
   retries = 0;
   last_now = batch.now;
@@ -342,6 +349,7 @@ void Host::Impl::committed(Batch& batch) {
   }
   {
     std::lock_guard lock(mutex);
+    failing_since.reset();
     for (const auto& [at, next] : batch.cursors) cursors[at] = next;
     ++counters.batches;
     counters.inputs += batch.inputs.size();
@@ -394,12 +402,13 @@ void Host::Impl::say_decided(const Batch& batch) {
 
 void Host::Impl::take_back(Batch& batch, const std::string& why) {
   shell->undo();
-  failing = true;
   if (retries++ % 16 == 0)
     log::warn("batch taken back, will be tried again", {{"why", why}, {"inputs", batch.pending.size()}});
   retry.push_front(std::move(batch.pending));
   retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
   std::lock_guard lock(mutex);
+  if (!failing_since) failing_since = std::chrono::steady_clock::now();
+  failing_why = why;
   ++counters.undone;
 }
 

@@ -1,14 +1,16 @@
-// What a batch says: outbox rows and dead letters; and what is done where an event is longer than the bus takes.
+// What a batch says: outbox rows and dead letters; and what is done where an event is longer than the bus takes, or a value
+// is one that the database does not take.
 //
-// Nobody knows which input of a batch led to an event. So the step is taken back and the batch cut in halves, until one
-// input is left. That one is refused: its caller is told, or it goes to the dead letters, and the others are applied. An
+// Nobody knows which input of a batch led to it. So the step is taken back and the batch cut in halves, until one input is
+// left. That one is refused: its caller gets the error, or it goes to the dead letters, and the others are applied. An
 // event that the engine says without any input (at a time that has come) is withheld instead: a letter goes to its topic's
 // dead letters, its key keeps its last state for the others, and the next event of the key makes up for it. All of it ends:
-// a batch has fewer inputs each time, and one input is stepped twice at most.
+// a batch has fewer inputs each time, and one input is stepped four times at most.
 #include "host_impl.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/text.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 #include "quartermaster/v1/journal.pb.h"
 #include "trace.hpp"
@@ -24,12 +26,10 @@ constexpr std::size_t kMaxReason = 4 << 10;
 constexpr std::size_t kMaxSaid = 256 << 20;  // by one batch: a transaction holds it all
 
 Status check_event(const std::string& topic, const std::string& key, std::size_t size) {
-  if (key.size() > bus::kMaxKey) {
-    return fail(Error{Code::kInvalid,
-                      fmt::format("the event for topic {} would have a key of {} bytes, {} are taken at most: {}...",
-                                  topic, key.size(), bus::kMaxKey, key.substr(0, 64)),
-                      {},
-                      "give what it is about a shorter name"});
+  if (const auto good = check_key("the key of the event for topic " + topic, key); !good) {
+    auto error = good.error();
+    error.remedy = "give what it is about another name";
+    return fail(std::move(error));
   }
   if (size > bus::kMaxValue) {
     return fail(Error{Code::kInvalid,
@@ -50,7 +50,7 @@ Error too_much(std::size_t said) {
 
 /// A key that cannot stand anywhere, by another name.
 std::string fitting(const std::string& key) {
-  return key.size() <= bus::kMaxKey ? key : fmt::format("too-long/{:016x}", stable_hash(key));
+  return check_key("it", key) ? key : fmt::format("unfit/{:016x}", stable_hash(key));
 }
 
 std::string letter_of(pb::Envelope message, const std::string& consumer, const Error& error) {
@@ -122,7 +122,7 @@ void Host::Impl::say(Batch& batch) {
     if (added && said > kMaxSaid && !batch.withhold) added = fail(too_much(said));
     if (added) continue;
     if (!batch.withhold) {
-      batch.too_large = added.error();
+      batch.unwritable = added.error();
       return;
     }
     ++batch.oversized;
@@ -149,7 +149,7 @@ void Host::Impl::say(Batch& batch) {
   for (const auto& p : batch.pending) {
     if (!p.refused) continue;
     ++batch.oversized;
-    log::error("an input is refused: what it leads to is longer than the bus takes",
+    log::error("an input is refused: what it leads to cannot be written",
                {{"input", p.input.name},
                 {"key", p.input.key},
                 {"id", p.input.id},
@@ -160,22 +160,32 @@ void Host::Impl::say(Batch& batch) {
 }
 
 void Host::Impl::narrow(Batch& batch) {
-  shell->undo();
   auto& all = batch.pending;
-  QM_ASSERT(!all.empty(), "an event without inputs is withheld, not refused: {}", batch.too_large->to_string());
+  // Not an input's doing: the engine's own work cannot be written.
+  if (all.empty()) return take_back(batch, batch.unwritable->to_string());
+  shell->undo();
   if (all.size() > 1) {
     const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
     std::vector<Pending> later(std::make_move_iterator(half), std::make_move_iterator(all.end()));
     all.erase(half, all.end());
     retry.push_front(std::move(later));
   } else if (!all.front().refused) {
-    all.front().refused = batch.too_large;
-  } else {
+    all.front().refused = batch.unwritable;
+  } else if (!all.front().settled) {
     // Without it the engine says as much: work of its own was due. That goes first, and then the input is tried again.
     all.front().refused.reset();
     all.front().settled = true;
     retry.push_front(std::move(all));
     all.clear();
+  } else {
+    // Not even its refusal can be written.
+    auto& p = all.front();
+    log::error("an input is dropped: its refusal cannot be written",
+               {{"input", p.input.name}, {"error", batch.unwritable->to_string()}});
+    if (p.done) p.done(fail(*p.refused));
+    p.done = {};
+    p.refused.reset();
+    p.dropped = true;
   }
   retry.push_front(std::move(all));
 }

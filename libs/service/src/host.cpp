@@ -2,6 +2,7 @@
 
 #include "host_impl.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/text.hpp"
 
 #include <fmt/ranges.h>
 
@@ -110,9 +111,32 @@ void Host::stop() {
   }
 }
 
-bool Host::ready() const {
-  const auto& may_answer = impl_->options.may_answer;
-  return impl_->loaded && !impl_->lost && !impl_->failing && !impl_->store_away && (!may_answer || may_answer());
+bool Host::ready() const { return readiness().ready; }
+
+namespace {
+std::int64_t seconds_since(SteadyInstant since) {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - since).count();
+}
+}  // namespace
+
+Readiness Host::readiness() const {
+  const auto& m = *impl_;
+  const auto not_ready = [](const std::string& why) { return Readiness{false, "not ready: " + why}; };
+  if (m.lost) return not_ready("another leader took the shard");
+  {
+    const std::lock_guard lock(m.mutex);
+    if (m.failing_since) {
+      return not_ready(
+          fmt::format("no batch could be written for {} s: {}", seconds_since(*m.failing_since), m.failing_why));
+    }
+  }
+  if (!m.loaded) return not_ready("the state is not loaded");
+  if (m.store_away) return not_ready("the database is away");
+  if (m.options.may_answer && !m.options.may_answer()) return not_ready("the lead is not proven, another may lead");
+  const auto repeated = m.pool.repeated();
+  if (!repeated) return {};
+  return {true, fmt::format("ok; keys whose intents fail and are repeated: {}, the first for {} s: {}", repeated->keys,
+                            seconds_since(repeated->since), repeated->error)};
 }
 
 bool Host::alive() const {
@@ -123,12 +147,22 @@ bool Host::alive() const {
 }
 
 namespace {
+/// A request id without the name of its caller (rpc::input_of).
+std::string_view own_part(const Input& input) {
+  std::string_view id = input.id;
+  if (!input.caller.empty() && id.starts_with(input.caller + "/")) id.remove_prefix(input.caller.size() + 1);
+  return id;
+}
+
 Status unproven() { return fail(Error{Code::kUnavailable, "another replica may lead", {}, "send the call again"}); }
 }  // namespace
 
 Status Host::submit(Input input, ReplyFn done) {
   auto& m = *impl_;
-  if (input.source == Source::kRequest && m.options.may_answer && !m.options.may_answer()) return unproven();
+  if (input.source == Source::kRequest) {
+    QM_TRY(check_request_id(own_part(input)));
+    if (m.options.may_answer && !m.options.may_answer()) return unproven();
+  }
   {
     std::lock_guard lock(m.mutex);
     if (m.stopping) return fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"});

@@ -20,9 +20,10 @@ struct Pending {
   std::optional<bus::TopicPartition> at;  // of a bus message
   std::int64_t offset = 0;
   bool foreign = false;  // of another shard on the same bus: only its offset counts
-  // What it leads to does not fit into an event (events.cpp): it is answered so, or goes to the dead letters.
+  // What it leads to cannot be written (events.cpp): it is answered so, or goes to the dead letters.
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due beside it is done
+  bool dropped = false;              // not even that can be written: only its offset counts
   std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
 };
 
@@ -54,12 +55,14 @@ struct Host::Impl {
   IntentPool pool;
 
   // ---- the mailbox: any thread ----
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::condition_variable_any arrived, drained;
   std::deque<Pending> mailbox;
   std::deque<std::function<void(const Shell&)>> reads;
   std::map<bus::TopicPartition, std::int64_t> cursors;  // committed
   Counters counters;
+  std::optional<SteadyInstant> failing_since;  // the first failure since the last commit
+  std::string failing_why;
 
   // ---- the engine thread's own ----
   std::uint64_t epoch = 0, journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
@@ -95,7 +98,7 @@ struct Host::Impl {
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
   SteadyInstant next_lag{};                              // when the lag is looked up again
 
-  std::atomic<bool> loaded{false}, lost{false}, failing{false}, store_away{false};
+  std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
   std::atomic<std::int64_t> turned{0};  // steady milliseconds of the last turn of the loop
   std::jthread engine_thread, relay_thread, consumer_thread;
@@ -165,7 +168,7 @@ struct Host::Impl::Batch {
   // What is done where an event is longer than the bus takes: the step is taken back, to find the input that leads to
   // it; or, where it is no input's doing, the event is withheld.
   bool withhold = false;
-  std::optional<Error> too_large;
+  std::optional<Error> unwritable;
   std::uint64_t oversized = 0;  // inputs refused and events withheld
 };
 

@@ -46,6 +46,18 @@ std::size_t IntentPool::open() const {
   return open_;
 }
 
+std::optional<IntentPool::Repeated> IntentPool::repeated() const {
+  std::lock_guard lock(mutex_);
+  std::optional<Repeated> out;
+  for (const auto& [key, queue] : queues_) {
+    if (queue.failures == 0) continue;
+    if (!out || queue.since < out->since)
+      out = Repeated{out ? out->keys : 0, queue.since, queue.intents.front().id + ": " + queue.error};
+    ++out->keys;
+  }
+  return out;
+}
+
 bool IntentPool::take(store::IntentRow& out) {
   const auto first = waiting_.begin();
   if (first == waiting_.end() || first->first.first > std::chrono::steady_clock::now()) return false;
@@ -90,6 +102,8 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
     auto& queue = queues_[intent.key];
     if (again) {
       const auto backoff = std::chrono::milliseconds(50LL << std::min(queue.failures, 7));
+      if (queue.failures == 0) queue.since = std::chrono::steady_clock::now();
+      queue.error = result.error().to_string();
       if (++queue.failures % 8 == 1) {
         log::warn("intent failed and is tried again",
                   {{"id", intent.id}, {"kind", intent.kind}, {"error", result.error().to_string()}});

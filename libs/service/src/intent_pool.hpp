@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -32,12 +33,21 @@ class IntentPool {
   /// Takes one intent that may run now, executes it, reports. False where there is none.
   bool once();
   [[nodiscard]] std::size_t open() const;
+  /// The keys whose first intent has failed and is tried again: how many, the first failure, and what it was.
+  struct Repeated {
+    std::size_t keys = 0;
+    SteadyInstant since{};
+    std::string error;
+  };
+  [[nodiscard]] std::optional<Repeated> repeated() const;
   void clear();
 
  private:
   struct Queue {
     std::deque<store::IntentRow> intents;
     int failures = 0;
+    SteadyInstant since{};  ///< of the first of these failures
+    std::string error;      ///< the last
   };
   /// When a key may be looked at, and the order among equals.
   using Turn = std::pair<SteadyInstant, std::uint64_t>;

@@ -2,6 +2,7 @@
 #include "host_impl.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/text.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
 namespace qm::service {
@@ -107,7 +108,7 @@ Pending Host::Impl::pending_of(bus::Message message) const {
   p.input.source = Source::kBus;
   p.input.name = message.at.topic;  // and not what the envelope says: dead letters go to a topic that is there
   quartermaster::v1::Envelope e;
-  if (!e.ParseFromString(message.value) || e.key().size() > bus::kMaxKey) {
+  if (!e.ParseFromString(message.value) || !check_key("the key", e.key())) {
     // Not even an envelope, or none of ours. The codec refuses its bytes and it goes to the dead-letter topic under a key
     // of its own, so that the key it came with goes on.
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
@@ -136,7 +137,7 @@ void Host::Impl::add_snapshot(const std::string& topic, std::vector<Pending>& ou
   }
   for (auto& bytes : *entries) {
     quartermaster::v1::Envelope e;
-    if (!e.ParseFromString(bytes)) continue;
+    if (!e.ParseFromString(bytes) || !check_key("the key", e.key())) continue;
     Pending p;
     p.input.source = Source::kBus;
     p.input.name = topic;

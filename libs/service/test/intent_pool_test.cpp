@@ -58,6 +58,22 @@ TEST(IntentPool, WhoFailsWaitsAndHoldsNobodyElseUp) {
   EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "3", "1", "1", "2"}));
 }
 
+TEST(IntentPool, WhatIsRepeatedIsNamed) {
+  Pool p;
+  EXPECT_FALSE(p.pool.repeated());
+  p.recorder.failing = "1";
+  p.recorder.failures = 1;
+  p.pool.add({intent("1", "a"), intent("2", "b")});
+  EXPECT_TRUE(p.pool.once());
+  const auto repeated = p.pool.repeated();
+  ASSERT_TRUE(repeated);
+  EXPECT_EQ(repeated->keys, 1U);
+  EXPECT_NE(repeated->error.find("1: "), std::string::npos) << repeated->error;
+  EXPECT_NE(repeated->error.find("not now"), std::string::npos) << repeated->error;
+  p.settle();
+  EXPECT_FALSE(p.pool.repeated());
+}
+
 TEST(IntentPool, NothingIsBegunThatMayNotBeAndNothingIsForgotten) {
   bool may = false;
   Recorder recorder;

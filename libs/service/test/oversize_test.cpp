@@ -121,10 +121,9 @@ TEST(Oversize, AKeyThatIsTooLongIsRefusedToo) {
   World w("too_long_key");
   w.boot();
   std::string reply;
-  ASSERT_TRUE(
-      w.add(std::string(bus::kMaxKey + 1, 'k') + "=1", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
+  ASSERT_TRUE(w.add(std::string(kMaxKey + 1, 'k') + "=1", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
   w.settle();
-  EXPECT_NE(reply.find("key of 1025 bytes"), std::string::npos) << reply;
+  EXPECT_NE(reply.find("has 1025 bytes"), std::string::npos) << reply;
   EXPECT_EQ(w.host->counters().outbox_backlog, 0U);
 }
 

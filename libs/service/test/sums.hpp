@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <map>
 
 namespace qm::service {
@@ -29,6 +30,7 @@ class Sums final : public Shell {
       const Input& in = batch[i];
       if (in.source == Source::kTimer) {
         ++timers;
+        if (!own_key.empty()) table_.edit(own_key) += 1;
         if (timer_pad > 0)
           out.events.push_back({"qm.test", "clock", fmt::format("{}{}", ++table_.edit("clock"), padding(timer_pad))});
         continue;
@@ -39,7 +41,9 @@ class Sums final : public Shell {
         continue;
       }
       const auto eq = in.bytes.find('=');
-      if (eq == std::string::npos) {
+      std::int64_t amount = 0;
+      const char* end = in.bytes.data() + in.bytes.size();
+      if (eq == std::string::npos || std::from_chars(in.bytes.data() + eq + 1, end, amount).ec != std::errc()) {
         const Error error{Code::kInvalid, "no key=n in \"" + in.bytes + "\"", "bytes", "write key=n"};
         if (in.source == Source::kRequest) {
           out.answers.push_back({i, tl::unexpected<Error>(error)});
@@ -49,7 +53,7 @@ class Sums final : public Shell {
         continue;
       }
       const std::string key = in.bytes.substr(0, eq);
-      const auto sum = table_.edit(key) += std::stoll(in.bytes.substr(eq + 1));
+      const auto sum = table_.edit(key) += amount;
       out.events.push_back(
           {"qm.test", key, std::to_string(sum) + padding(pad_of(in.bytes)), sum == 0});  // a sum of zero ends its key
       if (in.source == Source::kRequest) {
@@ -83,6 +87,7 @@ class Sums final : public Shell {
 
   std::vector<Instant> nows;
   std::size_t timer_pad = 0;
+  std::string own_key;  ///< counts the timers, where it is set
   std::optional<Instant> wake_at;
   int timers = 0;
 

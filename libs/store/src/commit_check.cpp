@@ -1,13 +1,22 @@
 #include "commit_check.hpp"
 
+#include "qm/base/text.hpp"
+
 #include <string_view>
 
 namespace qm::store {
 namespace {
 
 Status text(std::string_view what, std::string_view value) {
-  if (value.find('\0') == std::string_view::npos) return {};
+  if (is_text(value)) return {};
   return fail(Code::kInvalid, "{} contains a NUL byte, which a text column cannot hold", what);
+}
+
+/// Of an indexed column.
+Status key(std::string_view what, std::string_view value) {
+  QM_TRY(text(what, value));
+  if (value.size() <= kMaxKey) return {};
+  return fail(Code::kInvalid, "{} has {} bytes, {} are taken at most", what, value.size(), kMaxKey);
 }
 
 }  // namespace
@@ -19,25 +28,25 @@ Status CommitCheck::check(const Commit& batch) const {
   for (const auto& row : batch.outbox) {
     if (row.sequence != ++next)
       return fail(Code::kFailedPrecondition, "outbox sequence {} does not follow {}", row.sequence, next - 1);
-    QM_TRY(text("an outbox topic", row.topic));
-    QM_TRY(text("an outbox key", row.key));
+    QM_TRY(key("an outbox topic", row.topic));
+    QM_TRY(key("an outbox key", row.key));
   }
   next = intent_;
   for (const auto& row : batch.intents) {
     if (row.sequence != ++next)
       return fail(Code::kFailedPrecondition, "intent sequence {} does not follow {}", row.sequence, next - 1);
-    QM_TRY(text("an intent id", row.id));
-    QM_TRY(text("an intent kind", row.kind));
-    QM_TRY(text("an intent key", row.key));
+    QM_TRY(key("an intent id", row.id));
+    QM_TRY(key("an intent kind", row.kind));
+    QM_TRY(key("an intent key", row.key));
   }
   for (const auto& row : batch.state) {
-    QM_TRY(text("a state kind", row.kind));
-    QM_TRY(text("a state key", row.key));
+    QM_TRY(key("a state kind", row.kind));
+    QM_TRY(key("a state key", row.key));
   }
   for (const auto* list : {&batch.forget_seen, &batch.forget_published})
-    for (const auto& row : *list) QM_TRY(text("a forgotten key", row.key));
-  for (const auto& row : batch.seen) QM_TRY(text("a seen key", row.key));
-  for (const auto& row : batch.requests) QM_TRY(text("a request id", row.id));
+    for (const auto& row : *list) QM_TRY(key("a forgotten key", row.key));
+  for (const auto& row : batch.seen) QM_TRY(key("a seen key", row.key));
+  for (const auto& row : batch.requests) QM_TRY(key("a request id", row.id));
   for (const auto& row : batch.appends) {
     if (row.names.size() != row.columns.size())
       return fail(Code::kInvalid, "a row for table {} has {} names and {} columns", row.table, row.names.size(),

@@ -1,5 +1,6 @@
 #pragma once
 // The cases of StoreContract. Included by one file per carrier, which then instantiates them.
+#include "qm/base/text.hpp"
 #include "store_contract.hpp"
 
 #include <fmt/format.h>
@@ -84,6 +85,8 @@ TEST_P(StoreContract, ARefusedBatchLeavesNothing) {
   refused(batch, Code::kFailedPrecondition);
   batch.intents.clear();
   batch.requests = {{std::string("r\0", 2), "", {}}};
+  refused(batch, Code::kInvalid);
+  batch.requests = {{std::string(kMaxKey + 1, 'r'), "", {}}};
   refused(batch, Code::kInvalid);
   batch.requests.clear();
   batch.appends = {{"ledger", {"one", "two"}, {"1"}}};

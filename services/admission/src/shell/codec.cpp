@@ -7,6 +7,7 @@
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/wire/model.hpp"
+#include "qm/wire/parse.hpp"
 #include "rows.hpp"
 
 namespace qm::admission {
@@ -17,11 +18,7 @@ namespace state = quartermaster::admission;
 
 template <class Message>
 Result<Message> parse(const service::Input& input) {
-  Message message;
-  if (!message.ParseFromString(input.bytes)) {
-    return fail(Code::kInvalid, "{} of {} bytes is no {}", input.name, input.bytes.size(), message.GetTypeName());
-  }
-  return message;
+  return wire::parse<Message>(input.bytes, input.name);
 }
 
 Result<std::vector<Command>> from_placement(const service::Input& input) {

@@ -1,13 +1,19 @@
 // The program as a process over a private PostgreSQL: what was decided is there after a SIGKILL.
 #include "job_server.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/bus/bus.hpp"
 #include "qm/http/http.hpp"
+#include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
+#include "quartermaster/v1/envelope.pb.h"
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
+#include <thread>
 
 namespace qm::admission {
 namespace program_pg_test {
@@ -102,6 +108,97 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   ASSERT_TRUE(status) << qm::testing::read_file(dir.path() + "/second.log");
   EXPECT_EQ(*status, 0) << qm::testing::read_file(dir.path() + "/second.log");
   jobs.close_watches();
+}
+
+class Attacked : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    auto* postgres = qm::testing::Postgres::shared(&why);
+    if (postgres == nullptr) GTEST_SKIP() << why;
+    database_ = postgres->fresh_database();
+    std::ofstream(dir_.path() + "/queues.yaml") << testing::kQueues;
+    program_.start(database_, jobs_.client().server, dir_.path() + "/queues.yaml", log());
+  }
+  void TearDown() override { jobs_.close_watches(); }
+  [[nodiscard]] std::string log() const { return dir_.path() + "/log"; }
+  ::grpc::Status apply(const std::string& id, std::chrono::seconds patience = std::chrono::seconds(20)) {
+    ::grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+    pb::ApplyRequest request;
+    request.set_request_id(id);
+    request.set_manifest(testing::kQueues);
+    pb::ApplyResponse response;
+    return program_.stub->Apply(&context, request, &response);
+  }
+  http::Response page(const std::string& target) {
+    http::Client client(fmt::format("http://127.0.0.1:{}", program_.http));
+    http::Request request;
+    request.target = target;
+    auto answer = client.send(request);
+    EXPECT_TRUE(answer);
+    return answer ? *answer : http::Response{};
+  }
+  std::uint64_t poison() {
+    const auto state = Json::parse(page("/debug/state").body);
+    return state ? static_cast<std::uint64_t>((*state)["host"]["poison"].integer()) : 0;
+  }
+
+  qm::testing::TempDir dir_;
+  testing::JobServer jobs_;
+  std::string database_;
+  Program program_;
+};
+
+TEST_F(Attacked, NoRequestIdEndsOrStallsIt) {
+  ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
+  std::string random(12'000, ' ');
+  for (std::size_t i = 0; i < random.size(); ++i)
+    random[i] = static_cast<char>('a' + stable_hash(std::to_string(i)) % 26);
+  for (const auto& id : {std::string("a\0b", 3), random, std::string("line\n"), std::string("\xc3\xa9")}) {
+    const auto status = apply(id);
+    EXPECT_EQ(status.error_code(), ::grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_NE(status.error_message().find("request id"), std::string::npos) << status.error_message();
+    EXPECT_TRUE(apply("").ok());
+  }
+  EXPECT_EQ(page("/readyz").status, 200);
+}
+
+TEST_F(Attacked, AMessageWithANulInItsKeyIsADeadLetterAndTheNextIsRead) {
+  auto bus = *bus::make_bus("postgres:" + database_);
+  auto producer = *bus->producer("attacker");
+  std::vector<bus::Record> records;
+  for (const auto& key : {std::string("a\0b", 3), std::string("next")}) {
+    pb::Envelope envelope;
+    envelope.set_topic("qm.placement");
+    envelope.set_key(key);
+    envelope.set_key_version(1);
+    pb::PlacementEvent event;
+    event.mutable_assignment()->set_uid(key);
+    envelope.set_payload(event.SerializeAsString());
+    records.push_back({"qm.placement", "one", envelope.SerializeAsString()});
+  }
+  // The second says nothing that admission knows of; a third cannot be read, and so is seen to have been reached.
+  records.push_back({"qm.placement", "one", "\xff\xff"});
+  ASSERT_TRUE(producer->publish(records, std::chrono::seconds(10)));
+  EXPECT_TRUE(qm::testing::wait_until([&] { return poison() == 2; })) << qm::testing::read_file(log());
+  EXPECT_EQ(page("/readyz").status, 200);
+}
+
+// The database neither answers nor refuses: its processes for our sessions stand still.
+TEST_F(Attacked, ASignalEndsItWhileTheDatabaseHangs) {
+  ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
+  std::vector<int> hung;
+  auto session = *pg::Connection::open(database_, {"test"});
+  const auto rows = *session->query(
+      "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()");
+  for (std::size_t i = 0; i < rows.size(); ++i) hung.push_back(static_cast<int>(rows.int8(i, 0)));
+  ASSERT_GE(hung.size(), 2U);
+  for (const int pid : hung) ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  std::jthread caller([&] { EXPECT_FALSE(apply("second").ok()); });
+  program_.process->signal(15);
+  EXPECT_TRUE(program_.process->wait(std::chrono::seconds(15))) << qm::testing::read_file(log());
+  for (const int pid : hung) ::kill(pid, SIGCONT);
 }
 
 }  // namespace program_pg_test

@@ -1,5 +1,6 @@
 #include "qm/autoscaler/shell.hpp"
 #include "qm/wire/model.hpp"
+#include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "rows.hpp"
 
@@ -14,10 +15,7 @@ std::optional<Instant> some_instant(std::int64_t us) { return us == 0 ? std::nul
 
 template <class Message>
 Result<Message> read(const service::Input& in) {
-  Message m;
-  if (!m.ParseFromString(in.bytes))
-    return fail(Code::kInvalid, "the payload of {} is no message of its topic", in.name);
-  return m;
+  return wire::parse<Message>(in.bytes, "the payload of " + in.name);
 }
 
 /// "aws:///us-east-1a/i-0abc" -> i-0abc

@@ -1,5 +1,6 @@
 #include "qm/cost/observer.hpp"
 #include "qm/cost/shell.hpp"
+#include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
 
 #include <string_view>
@@ -112,8 +113,7 @@ Result<std::vector<Engine::Command>> from_prices(const std::string& bytes) {
 
 template <class Message, class Fn>
 Result<std::vector<Engine::Command>> parsed(const service::Input& input, Fn fn) {
-  Message message;
-  if (!message.ParseFromString(input.bytes)) return bad(input.name + " " + input.key, "payload", "cannot be read");
+  QM_ASSIGN(const auto message, wire::parse<Message>(input.bytes, input.name + " " + input.key));
   return fn(message);
 }
 

@@ -1,6 +1,7 @@
 // Inputs to commands, output to rows, events and intents.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
+#include "qm/wire/parse.hpp"
 #include "shell/layouts_yaml.hpp"
 #include "shell/objects.hpp"
 #include "shell/rules_json.hpp"
@@ -16,9 +17,7 @@ using Commands = std::vector<Command>;
 
 template <class Message>
 Result<Message> parse_message(const Input& input) {
-  Message message;
-  if (message.ParseFromString(input.bytes)) return message;
-  return fail(Code::kInvalid, "message of {} with key {} cannot be read", input.name, input.key);
+  return wire::parse<Message>(input.bytes, fmt::format("message of {} with key {}", input.name, input.key));
 }
 
 Result<Commands> decode_workload(const Input& input) {

@@ -1,6 +1,7 @@
 #include "qm/base/log.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "qm/wire/model.hpp"
+#include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "state/telemetry_state.pb.h"
 #include "wire.hpp"
@@ -12,9 +13,7 @@ namespace {
 
 template <class Message>
 Result<Message> read(const std::string& bytes, const std::string& what) {
-  Message m;
-  if (!m.ParseFromString(bytes)) return fail(Code::kInvalid, "the bytes of {} are no message of its kind", what);
-  return m;
+  return wire::parse<Message>(bytes, what);
 }
 
 Result<std::vector<Command>> fact(const service::Input& in) {

@@ -117,7 +117,5 @@ inline constexpr auto kRetention = std::chrono::hours(24 * 7);
 /// The longest value that every carrier takes, and the most that any lets through. A topic on Kafka that is set to less, and
 /// may not be changed from here, takes less.
 inline constexpr std::size_t kMaxValue = 16 << 20;
-/// The longest key that the services use; what PostgreSQL can index bounds it.
-inline constexpr std::size_t kMaxKey = 1 << 10;
 
 }  // namespace qm::bus

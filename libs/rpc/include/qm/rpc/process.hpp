@@ -53,7 +53,7 @@ Status check_free(const std::string& address);
 class AdminServer {
  public:
   AdminServer(std::string address, metrics::Registry& registry, std::function<bool()> alive,
-              std::function<bool()> ready, std::function<Json()> state);
+              std::function<service::Readiness()> ready, std::function<Json()> state);
   ~AdminServer();
   void route(std::string method, std::string pattern, http::Router::Route route);  ///< before start
   Status start();
@@ -84,5 +84,10 @@ void block_signals();
 void wait_for_signal(const std::function<bool()>& also = {});
 /// True once a signal has come that wait_for_signal() would take: who still waits to start then gives up.
 [[nodiscard]] bool signal_pending();
+/// From the first signal on, or from end_begins(), the process has so long to end by itself; then it exits with `code` as it
+/// is, whatever its threads wait for. Call once, after block_signals().
+void end_within(SteadyDuration most, int code = 1);
+/// The process ends without a signal: the time of end_within() begins.
+void end_begins();
 
 }  // namespace qm::rpc

@@ -57,7 +57,7 @@ class EngineShell final : public Shell {
     std::vector<typename E::Command> commands;
     std::vector<std::size_t> origin;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      auto decoded = codec_.decode(batch[i]);
+      auto decoded = decode(batch[i]);
       if (!decoded) {
         if (batch[i].source == Source::kRequest) {
           out.answers.push_back({i, tl::unexpected<Error>(decoded.error())});
@@ -82,6 +82,11 @@ class EngineShell final : public Shell {
   [[nodiscard]] const E& engine() const { return *engine_; }
 
  private:
+  Result<std::vector<typename E::Command>> decode(const Input& input) {
+    QM_TRY(check_text(input));
+    return codec_.decode(input);
+  }
+
   std::unique_ptr<E> engine_;
   C codec_;
 };

@@ -39,6 +39,9 @@ struct Input {
   std::string object = {};  ///< what it is about, as the request names it
 };
 
+/// kInvalid where the bytes are a JSON document with U+0000 in a string, which no column of text takes.
+Status check_text(const Input& input);
+
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.
 struct Publish {
   std::string topic;

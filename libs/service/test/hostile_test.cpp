@@ -1,0 +1,145 @@
+// Hostile inputs: whatever an identifier or a payload holds, the host neither ends nor stalls, and the next input commits.
+#include "qm/base/text.hpp"
+#include "qm/testing/testing.hpp"
+#include "sums.hpp"
+
+#include <algorithm>
+#include <random>
+
+namespace qm::service {
+namespace hostile_test {
+
+using namespace std::string_literals;
+
+/// Text as nobody who means well sends it, the same in every run; without the "=" that this service reads.
+class Hostile {
+ public:
+  std::string text() {
+    std::string out = any();
+    std::ranges::replace(out, '=', '-');
+    return out;
+  }
+  std::size_t pick(std::size_t below) { return std::uniform_int_distribution<std::size_t>(0, below - 1)(random_); }
+
+ private:
+  std::string any() {
+    switch (pick(9)) {
+      case 0:
+        return letters(pick(20)) + "\0"s + letters(pick(20));
+      case 1:
+        return std::string(pick(30) == 0 ? 1 << 20 : 1 << 12, 'm');
+      case 2:
+        return letters(kMaxKey + 1 + pick(3000));
+      case 3:
+        return letters(pick(20)) + std::string(1, static_cast<char>(0x80 + pick(0x80)));
+      case 4:
+        return letters(pick(20)) + std::string(1, static_cast<char>(1 + pick(31))) + "\x1b[2J";
+      case 5:
+        return "\xed\xa0\x80\xc0\xaf"s;
+      case 6:
+        return "'; drop table admission.state; --"s + letters(pick(100));
+      case 7:
+        return std::string(1 + pick(200), '\0');
+      default:
+        return bytes(pick(300));
+    }
+  }
+  std::string letters(std::size_t n) {
+    std::string out(n, ' ');
+    for (auto& c : out) c = static_cast<char>('a' + pick(26));
+    return out;
+  }
+  std::string bytes(std::size_t n) {
+    std::string out(n, ' ');
+    for (auto& c : out) c = static_cast<char>(pick(256));
+    return out;
+  }
+  std::mt19937_64 random_{20261126};
+};
+
+constexpr int kRounds = 5000;
+
+TEST(Hostile, ARequestWithAnyIdAndAnyNameLeavesTheNextOneAlone) {
+  World w("hostile_requests");
+  w.boot();
+  Hostile hostile;
+  int refused = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    const auto id = hostile.pick(2) == 0 ? hostile.text() : fmt::format("id{}", i);
+    std::string answer = "none";
+    const auto taken =
+        w.add(hostile.text() + "=1", id, [&](const Result<std::string>& r) { answer = r ? "" : r.error().message; });
+    std::string good;
+    ASSERT_TRUE(w.add("good=1", fmt::format("good{}", i), [&](Result<std::string> r) { good = reply_of(r); }));
+    int turns = 0;
+    while (w.host->pump()) ASSERT_LT(++turns, 20);
+    ASSERT_EQ(good, std::to_string(i + 1)) << i;
+    if (!taken) {
+      ASSERT_EQ(taken.error().code, Code::kInvalid);
+    } else {
+      ASSERT_NE(answer, "none") << "everybody who is let in gets an answer";
+    }
+    refused += !taken || !answer.empty() ? 1 : 0;
+    ASSERT_TRUE(w.host->readiness().ready) << w.host->readiness().text;
+  }
+  EXPECT_GT(refused, kRounds / 2);
+}
+
+TEST(Hostile, AMessageWithAnyKeyAndAnyPayloadLeavesTheNextOneAlone) {
+  World w("hostile_messages");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  Hostile hostile;
+  for (int i = 0; i < kRounds; ++i) {
+    const auto key = hostile.text();
+    const auto payload = hostile.text() + (hostile.pick(2) == 0 ? "=1" : "");
+    // An envelope of any key; or no envelope.
+    const auto value = hostile.pick(4) == 0 ? hostile.text() : envelope(key, i + 1, payload);
+    ASSERT_TRUE(producer->publish(
+        std::vector<bus::Record>{{"qm.in", key.substr(0, 100), value},
+                                 {"qm.in", "good", envelope("good", static_cast<std::uint64_t>(i + 1), "good=1")}},
+        std::chrono::seconds(1)));
+    for (int turns = 0; w.sums->sum("good") <= i; ++turns) {
+      ASSERT_LT(turns, 20) << i;
+      w.host->consume_once();
+      while (w.host->pump()) ASSERT_LT(++turns, 20) << i;
+    }
+    ASSERT_EQ(w.sums->sum("good"), i + 1);
+  }
+  w.settle();
+  EXPECT_GT(w.host->counters().poison + w.host->counters().too_large, kRounds / 2U) << "as dead letters";
+  EXPECT_TRUE(w.host->readiness().ready);
+}
+
+TEST(Hostile, AJsonDocumentWithANulIsADeadLetter) {
+  Input watch{Source::kWatch, "pod", R"({"metadata":{"annotations":{"a":"x\u0000"}}})"};
+  const auto checked = check_text(watch);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::kInvalid);
+  watch.bytes = R"({"metadata":{"annotations":{"a":"x\\u0000"}}})";
+  EXPECT_TRUE(check_text(watch)) << "a backslash, and the text u0000";
+}
+
+// What nobody asked for cannot be refused: it is repeated, and /readyz says so, until the database takes it.
+TEST(Hostile, WorkOfItsOwnThatCannotBeWrittenIsReported) {
+  World w("hostile_own");
+  w.boot();
+  w.settle();
+  w.sums->wake_at = w.clock.now() + std::chrono::seconds(1);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  w.sums->wake_at.reset();
+  w.sums->own_key = "a\0b"s;
+  w.clock.advance(std::chrono::seconds(1));
+  EXPECT_TRUE(w.host->pump());
+  const auto said = w.host->readiness();
+  EXPECT_FALSE(said.ready);
+  EXPECT_NE(said.text.find("NUL"), std::string::npos) << said.text;
+  EXPECT_NE(said.text.find("no batch could be written for 0 s"), std::string::npos) << said.text;
+  w.sums->own_key = "clock";
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->pump() && w.host->readiness().ready; }));
+  EXPECT_EQ(w.sums->sum("clock"), 1);
+}
+
+}  // namespace hostile_test
+}  // namespace qm::service
