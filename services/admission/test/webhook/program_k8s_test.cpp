@@ -1,9 +1,8 @@
 // The program with its webhook, over PostgreSQL and a real API server: what it knows of queues and quota reaches the
 // door, and what slipped past while it was away is caught.
 #include "qm/admission/webhook/review.hpp"
-#include "qm/http/http.hpp"
-#include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
+#include "real_server.hpp"
 #include "reviews.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <unistd.h>
@@ -22,15 +20,6 @@ namespace program_k8s_test {
 
 using namespace std::chrono_literals;
 using kube::resources::kJobs;
-const kube::Resource kNamespaces{"", "v1", "namespaces", false};
-const kube::Resource kMutating{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", false};
-const kube::Resource kValidating{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
-
-std::string env(const char* name) {
-  const auto* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 class RealProgram : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,11 +33,7 @@ class RealProgram : public ::testing::Test {
     static int number = 0;
     team_ = fmt::format("qm-door-{}-{}", ::getpid(), ++number);
     home_ = team_ + "-home";
-    kube::ClientOptions options;
-    options.server = env("QM_KUBE_URL");
-    options.token = env("QM_KUBE_TOKEN");
-    options.ca_file = env("QM_KUBE_CA");
-    client_ = std::make_unique<kube::Client>(options);
+    client_ = std::make_unique<kube::Client>(real());
     for (const auto& ns : {team_, home_}) {
       auto metadata = Json::object({{"name", ns}, {"labels", Json::object({{"door", ns}})}});
       ASSERT_TRUE(client_->create(kNamespaces, "", Json::object({{"metadata", std::move(metadata)}})));
@@ -113,31 +98,20 @@ spec: {{clusterQueue: door}}
   }
 
   /// One cpu a pod.
-  Result<Json> submit(const std::string& name, int pods, bool names_queue = false) {
-    auto job = parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"parallelism":{},"completions":{},"template":
+  static Json job(const std::string& name, int pods) {
+    return parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"parallelism":{},"completions":{},"template":
         {{"spec":{{"restartPolicy":"Never","containers":[{{"name":"main","image":"x","resources":{{"requests":
         {{"cpu":"1"}}}}}}]}}}}}}}})",
-                                  name, pods, pods));
-    if (names_queue) job.set("metadata").set("labels").set(words::kQueueLabel, "default");
-    return client_->create(kJobs, team_, job);
+                              name, pods, pods));
+  }
+  Result<Json> submit(const std::string& name, int pods, bool names_queue = false) {
+    auto one = job(name, pods);
+    if (names_queue) one.set("metadata").set("labels").set(words::kQueueLabel, "default");
+    return client_->create(kJobs, team_, one);
   }
   bool suspended(const std::string& name) {
     const auto job = client_->get(kJobs, team_, name);
     return job && (*job)["spec"]["suspend"].boolean();
-  }
-  http::Response by_alice(const std::string& name, const char* patch) {
-    http::ClientOptions options;
-    options.ca_file = env("QM_KUBE_CA");
-    http::Request request;
-    request.method = "PATCH";
-    request.target = kJobs.path(team_, name);
-    request.headers.set("Authorization", "Bearer " + env("QM_KUBE_TOKEN"));
-    request.headers.set("Impersonate-User", "alice");
-    request.headers.set("Impersonate-Group", "system:masters");
-    request.headers.set("Content-Type", "application/merge-patch+json");
-    request.body = patch;
-    const auto answer = http::Client(env("QM_KUBE_URL"), options).send(request);
-    return answer ? *answer : http::Response{};
   }
   /// A client of one door, which knows its authority by what it was registered with.
   std::unique_ptr<http::Client> at(const std::string& door) {
@@ -171,22 +145,21 @@ spec: {{clusterQueue: door}}
 
 TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
   start();
-  int probes = 0;
   ASSERT_TRUE(qm::testing::wait_until(
       [&] {
-        const auto probe = submit(fmt::format("probe-{}", ++probes), 9);
-        return probe && kube::label(*probe, words::kQueueLabel) == "default" && (*probe)["spec"]["suspend"].boolean();
+        const auto probe = dry_run(kJobs, team_, job("probe", 9));
+        return kube::label(probe, words::kQueueLabel) == "default" && probe["spec"]["suspend"].boolean();
       },
       60s))
       << log();
   ASSERT_TRUE(submit("fits", 2));
   ASSERT_TRUE(qm::testing::wait_until([&] { return !suspended("fits"); }, 60s)) << log();
-  const auto grown = by_alice("fits", R"({"spec":{"parallelism":1}})");
+  const auto grown = by_alice(kJobs, team_, "fits", R"({"spec":{"parallelism":1}})");
   EXPECT_EQ(grown.status, 403) << grown.body;
   EXPECT_NE(grown.body.find("holds quota that was counted from spec.parallelism"), std::string::npos) << grown.body;
 
   ASSERT_TRUE(submit("waits", 1));
-  EXPECT_EQ(by_alice("waits", R"({"spec":{"suspend":false}})").status, 403);
+  EXPECT_EQ(by_alice(kJobs, team_, "waits", R"({"spec":{"suspend":false}})").status, 403);
   EXPECT_TRUE(suspended("waits"));
 
   // While nobody answers a Job runs at once; admission's watch stops it when it is back, as there is no quota for it.
@@ -197,8 +170,8 @@ TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
   EXPECT_FALSE((*past)["spec"]["suspend"].boolean());
   start();
   EXPECT_TRUE(qm::testing::wait_until([&] { return suspended("past"); }, 60s)) << log();
-  EXPECT_TRUE(
-      qm::testing::wait_until([&] { return by_alice("past", R"({"spec":{"suspend":false}})").status == 403; }, 60s))
+  EXPECT_TRUE(qm::testing::wait_until(
+      [&] { return by_alice(kJobs, team_, "past", R"({"spec":{"suspend":false}})").status == 403; }, 60s))
       << log();
   process_->signal(15);
   const auto status = process_->wait(30s);

@@ -5,6 +5,7 @@
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/server.hpp"
 #include "qm/testing/testing.hpp"
+#include "real_server.hpp"
 #include "reviews.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,6 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
@@ -25,21 +25,6 @@ namespace real_k8s_test {
 using namespace std::chrono_literals;
 using kube::resources::kJobs;
 using kube::resources::kPods;
-const kube::Resource kNamespaces{"", "v1", "namespaces", false};
-const kube::Resource kMutating{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", false};
-const kube::Resource kValidating{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
-
-std::string env(const char* name) {
-  const auto* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-kube::ClientOptions real() {
-  kube::ClientOptions out;
-  out.server = env("QM_KUBE_URL");
-  out.token = env("QM_KUBE_TOKEN");
-  out.ca_file = env("QM_KUBE_CA");
-  return out;
-}
 WallTime now() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
 
 /// Our service in this process, registered by URL for the namespaces of one test.
@@ -97,12 +82,8 @@ class RealWebhook : public ::testing::Test {
   }
   /// Until the API server asks us about this namespace.
   void asked_about(const std::string& ns) {
-    ASSERT_TRUE(qm::testing::wait_until(
-        [&] {
-          const auto made = client_->create(kJobs, ns, job(fmt::format("probe-{}", ++made_)));
-          return made && (*made)["spec"]["suspend"].boolean();
-        },
-        60s));
+    ASSERT_TRUE(
+        qm::testing::wait_until([&] { return dry_run(kJobs, ns, job("probe"))["spec"]["suspend"].boolean(); }, 60s));
   }
 
   static Json pod(const std::string& name) {
@@ -139,31 +120,13 @@ class RealWebhook : public ::testing::Test {
     return at == std::string::npos ? 0 : std::atoi(text.c_str() + text.find("} ", at) + 2);
   }
 
-  /// A merge patch by somebody who may do everything and is not one of us.
-  http::Response by_alice(const kube::Resource& resource, const std::string& ns, const std::string& name,
-                          const char* patch) {
-    http::ClientOptions options;
-    options.ca_file = real().ca_file;
-    http::Request request;
-    request.method = "PATCH";
-    request.target = resource.path(ns, name);
-    request.headers.set("Authorization", "Bearer " + real().token);
-    request.headers.set("Impersonate-User", "alice");
-    request.headers.set("Impersonate-Group", "system:masters");
-    request.headers.set("Content-Type", "application/merge-patch+json");
-    request.body = patch;
-    auto answer = http::Client(real().server, options).send(request);
-    EXPECT_TRUE(answer) << answer.error().to_string();
-    return answer ? *answer : http::Response{};
-  }
-
   /// Until it asks us about changes of this job too: what validates is registered after what mutates.
   void asked_about_changes(const std::string& ns, const std::string& name) {
     ASSERT_TRUE(qm::testing::wait_until(
         [&] {
           const int before = asked("/validate");
           const auto patch = fmt::format(R"({{"metadata":{{"labels":{{"probe":"{}"}}}}}})", ++made_);
-          (void)by_alice(kJobs, ns, name, patch.c_str());
+          (void)by_alice(kJobs, ns, name, patch);
           return asked("/validate") > before;
         },
         60s));
