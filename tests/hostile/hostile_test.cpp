@@ -223,6 +223,25 @@ TEST_P(HostileInputs, NoneEndsOrStallsTheService) {
   EXPECT_LT(dead, 2U * kRounds - kRounds / 20U) << "and some are taken";
 }
 
+// What a tenant writes into an annotation must not hide the object.
+TEST(Nul, InAJsonDocumentIsReplacedAndTheDocumentTaken) {
+  ManualClock clock{from_micros(1'800'000'000'000'000)};
+  service::HostOptions options;
+  options.service = "cost";
+  service::Host host(options, std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}),
+                     store::open_memory(store::make_memory_disk()), nullptr, clock, nullptr);
+  ASSERT_TRUE(host.open());
+  service::Input in;
+  in.source = Source::kWatch;
+  in.name = "prices";
+  in.bytes = R"({"name":"a\u0000b","entries":[{"nanoUsdHour":1,"instanceType":"p5.48xlarge"}]})";
+  ASSERT_TRUE(host.submit(in));
+  while (host.pump()) {
+  }
+  EXPECT_EQ(host.counters().poison, 0U);
+  EXPECT_EQ(host.debug_state()["engine"]["pricePlans"].integer(), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Services, HostileInputs,
     ::testing::Values(

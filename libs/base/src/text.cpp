@@ -37,16 +37,19 @@ Status check_key(std::string_view what, std::string_view key) {
   return {};
 }
 
-bool json_has_nul(std::string_view document) {
+std::optional<std::string> without_nul(std::string_view document) {
   constexpr std::string_view kEscape = "u0000";
+  std::optional<std::string> out;
   for (auto at = document.find(kEscape); at != std::string_view::npos; at = document.find(kEscape, at + 1)) {
     // An odd number of backslashes in front: the last of them is not itself escaped.
     const auto before = document.substr(0, at);
     const auto last = before.find_last_not_of('\\');
     const auto slashes = last == std::string_view::npos ? before.size() : before.size() - last - 1;
-    if (slashes % 2 == 1) return true;
+    if (slashes % 2 == 0) continue;
+    if (!out) out = std::string(document);
+    out->replace(at, kEscape.size(), "ufffd");
   }
-  return document.find('\0') != std::string_view::npos;
+  return out;
 }
 
 }  // namespace qm

@@ -36,13 +36,14 @@ TEST(Key, IsShortTextWithoutControlCharacters) {
   }
 }
 
-TEST(JsonText, ANulIsFoundHoweverItIsWritten) {
-  for (const auto& bad : {R"({"a":"\u0000"})"s, R"({"a":"\\\u0000"})"s, R"(["x\u0000y"])"s, R"({"\u0000":1})"s,
-                          R"({"a":"u0000 \u0000"})"s, "{\"a\":\"\0\"}"s})
-    EXPECT_TRUE(json_has_nul(bad)) << bad;
+TEST(JsonText, ANulBecomesTheReplacementCharacterAndNothingElseChanges) {
+  EXPECT_EQ(without_nul(R"({"a":"\u0000"})"), R"({"a":"\ufffd"})");
+  EXPECT_EQ(without_nul(R"({"a":"\\\u0000"})"), R"({"a":"\\\ufffd"})");
+  EXPECT_EQ(without_nul(R"(["x\u0000y\u0000"])"), R"(["x\ufffdy\ufffd"])");
+  EXPECT_EQ(without_nul(R"({"\u0000":"u0000 \\u0000"})"), R"({"\ufffd":"u0000 \\u0000"})");
   for (const auto& good :
        {R"({"a":"u0000"})"s, R"({"a":"\\u0000"})"s, R"({"a":"\\\\u0000"})"s, R"({"a":"\u0001"})"s, ""s})
-    EXPECT_FALSE(json_has_nul(good)) << good;
+    EXPECT_FALSE(without_nul(good)) << good;
 }
 
 }  // namespace text_test

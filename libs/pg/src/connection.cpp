@@ -79,9 +79,8 @@ Code code_of(std::string_view state) {
   if (state == "57014") return Code::kDeadlineExceeded;
   if (state == "23505") return Code::kAlreadyExists;
   if (state == "42501" || cls == "28") return Code::kPermissionDenied;
-  if (cls == "53") return Code::kExhausted;
-  // 54: beyond a limit of the server, such as an index entry that is too long: it will be so at the next try too.
-  if (cls == "22" || cls == "54") return Code::kInvalid;
+  if (cls == "53" || cls == "54") return Code::kExhausted;
+  if (cls == "22") return Code::kInvalid;
   if (cls == "23") return Code::kFailedPrecondition;
   return Code::kInternal;
 }
@@ -101,7 +100,10 @@ Error current_error(bool open) {
   } catch (const pqxx::insufficient_privilege& e) {  // comes without its SQLSTATE
     return {Code::kPermissionDenied, "PostgreSQL refuses: " + first_line(e.what()), "", ""};
   } catch (const pqxx::sql_error& e) {
-    const auto code = open ? code_of(e.sqlstate()) : Code::kUnavailable;
+    auto code = open ? code_of(e.sqlstate()) : Code::kUnavailable;
+    // Of what is beyond a limit (class 54) only this is the value's fault, whatever the state of the server.
+    if (open && e.sqlstate() == "54000" && std::string_view(e.what()).find("index row") != std::string_view::npos)
+      code = Code::kInvalid;
     return {code, fmt::format("PostgreSQL refuses: {} (SQLSTATE {})", first_line(e.what()), e.sqlstate()), "", ""};
   } catch (const pqxx::failure& e) {
     return {open ? Code::kInternal : Code::kUnavailable, "PostgreSQL: " + first_line(e.what()), "", ""};

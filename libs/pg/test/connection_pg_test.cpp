@@ -77,7 +77,10 @@ TEST_F(ConnectionTest, RefusalsHaveCodes) {
   EXPECT_EQ(refusal("selct 1"), Code::kInternal);
   EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '40001'; end $$"), Code::kAborted);
   EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '53100'; end $$"), Code::kExhausted);
-  EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '54000'; end $$"), Code::kInvalid);
+  EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '54000'; end $$"), Code::kExhausted);
+  ASSERT_TRUE(session_->exec("create table u (a text primary key)"));
+  EXPECT_EQ(refusal("insert into u select string_agg(md5(i::text), '') from generate_series(1, 200) i"),
+            Code::kInvalid);
   EXPECT_EQ(refusal("do $$ begin raise exception 'x' using errcode = '42501'; end $$"), Code::kPermissionDenied);
   EXPECT_EQ(refusal("set statement_timeout = 20; select pg_sleep(60)"), Code::kDeadlineExceeded);
   EXPECT_FALSE(session_->broken());

@@ -191,6 +191,7 @@ int main(int argc, char** argv, const std::string& process, const std::string& d
   if (done || done.error().code == Code::kCancelled) return 0;
   log::error(process + " ends", {{"error", done.error().to_string()}});
   if (done.error().code != Code::kAborted) return 1;
+  if (rpc::signalled()) return 0;  // it was about to end anyway
   // As a new process, but for its number: whatever this one held of its lead is gone. Sockets would stay with it.
   log::info("begins again, to stand by");
   (void)::close_range(3, ~0U, 0);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 namespace qm::rpc {
@@ -83,7 +84,7 @@ sigset_t ending_signals() {
   return set;
 }
 
-std::atomic<bool> ending{false};
+std::atomic<bool> ending{false}, taken{false};
 
 }  // namespace
 
@@ -102,6 +103,8 @@ bool signal_pending() {
   return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
+bool signalled() { return taken || signal_pending(); }
+
 void wait_for_signal(const std::function<bool()>& also) {
   const auto set = ending_signals();
   const timespec slice{0, 100'000'000};
@@ -110,6 +113,7 @@ void wait_for_signal(const std::function<bool()>& also) {
     if (also && also()) return;
     number = sigtimedwait(&set, nullptr, &slice);
   }
+  taken = true;
   end_begins();
   log::info("signal received, draining", {{"signal", number}});
   // The next one finds this thread unblocked and the default action: the end.
@@ -123,6 +127,7 @@ void end_within(SteadyDuration most, int code) {
     constexpr auto kLook = std::chrono::milliseconds(50);
     while (!ending && !signal_pending()) std::this_thread::sleep_for(kLook);
     std::this_thread::sleep_for(most);
+    ::alarm(1);  // whatever the log waits for
     log::error("the process did not end in time and is ended as it is",
                {{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(most).count()}});
     std::_Exit(code);

@@ -3,6 +3,7 @@
 #include <google/rpc/error_details.pb.h>
 #include <google/rpc/status.pb.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace qm::rpc {
@@ -85,6 +86,8 @@ std::string trace_parent(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find("traceparent");
   if (found == metadata.end() || found->second.size() != kLength) return {};
+  const auto part = [](char c) { return c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (!std::all_of(found->second.begin(), found->second.end(), part)) return {};
   return {found->second.data(), found->second.size()};
 }
 

@@ -206,6 +206,7 @@ TEST(SignalsDeathTest, TheFirstIsWaitedForTheSecondEnds) {
         if (!signal_pending()) std::_Exit(2);
         wait_for_signal();
         if (signal_pending()) std::_Exit(3);
+        if (!signalled()) std::_Exit(4);
         std::_Exit(7);
       },
       ::testing::ExitedWithCode(7), "");

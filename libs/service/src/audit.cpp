@@ -36,7 +36,7 @@ void Host::Impl::audit(Batch& batch) const {
   }
   for (const auto& p : batch.pending) {
     const auto& refusal = p.denied ? p.denied : p.refused;
-    if (!refusal || p.input.source != Source::kRequest || p.input.caller.empty()) continue;
+    if (!refusal || p.dropped || p.input.source != Source::kRequest || p.input.caller.empty()) continue;
     rows.push_back(audit_row(p.input, &*refusal, batch.decision_id));
   }
 }

@@ -25,7 +25,8 @@ namespace qm::service {
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kForgetAtOnce = 256;  // ended keys that one batch forgets, beside what it has to do
+constexpr std::size_t kMaxBatchBytes = 32 << 20;  // of inputs: they stand in the journal as one value
+constexpr std::size_t kForgetAtOnce = 256;        // ended keys that one batch forgets, beside what it has to do
 
 /// What is told to whom the engine has no answer for: a watch or an outcome is confirmed once it is durable, dropped or not.
 Result<std::string> confirmation(const Pending& p) {
@@ -44,6 +45,7 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
     }
     log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
     std::unique_lock lock(mutex);
+    note_failure(state.error().to_string());
     arrived.wait_for(lock, std::chrono::milliseconds(500));
   }
 }
@@ -82,6 +84,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   std::ranges::stable_sort(by_age, {}, [](const auto& item) { return item.first; });
   {
     std::lock_guard lock(mutex);
+    failing_since.reset();
     cursors.clear();
     for (const auto& row : state.cursors) cursors[{row.topic, row.partition}] = row.next_offset;
     counters.epoch = epoch;
@@ -134,7 +137,9 @@ bool Host::Impl::collect(Batch& batch) {
     retry.pop_front();
   } else {
     std::lock_guard lock(mutex);
-    const std::size_t n = std::min(mailbox.size(), options.max_batch);
+    std::size_t n = 0, bytes = 0;
+    while (n < std::min(mailbox.size(), options.max_batch) && (n == 0 || bytes < kMaxBatchBytes))
+      bytes += mailbox[n++].input.bytes.size();
     std::move(mailbox.begin(), mailbox.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(batch.pending));
     mailbox.erase(mailbox.begin(), mailbox.begin() + static_cast<std::ptrdiff_t>(n));
     counters.mailbox = mailbox.size();
@@ -406,10 +411,15 @@ void Host::Impl::take_back(Batch& batch, const std::string& why) {
     log::warn("batch taken back, will be tried again", {{"why", why}, {"inputs", batch.pending.size()}});
   retry.push_front(std::move(batch.pending));
   retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
+  for (auto& p : retry.front()) p.settled = false;
   std::lock_guard lock(mutex);
+  note_failure(why);
+  ++counters.undone;
+}
+
+void Host::Impl::note_failure(const std::string& why) {
   if (!failing_since) failing_since = std::chrono::steady_clock::now();
   failing_why = why;
-  ++counters.undone;
 }
 
 void Host::Impl::reload(Batch& batch) {

@@ -162,7 +162,7 @@ void Host::Impl::say(Batch& batch) {
 void Host::Impl::narrow(Batch& batch) {
   auto& all = batch.pending;
   // Not an input's doing: the engine's own work cannot be written.
-  if (all.empty()) return take_back(batch, batch.unwritable->to_string());
+  if (all.empty() || all.front().dropped) return take_back(batch, batch.unwritable->to_string());
   shell->undo();
   if (all.size() > 1) {
     const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);

@@ -74,7 +74,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
     if (!pump()) wait_for_work();
   }
   // What was accepted before the stop is still decided; a store that is away ends the attempt.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   for (;;) {
     {
       std::lock_guard lock(mutex);
@@ -106,6 +106,8 @@ void Host::stop() {
     std::lock_guard lock(m.mutex);
     left.swap(m.mailbox);
   }
+  for (auto& batch : m.retry) std::move(batch.begin(), batch.end(), std::back_inserter(left));
+  m.retry.clear();
   for (auto& p : left) {
     if (p.done) p.done(fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"}));
   }
@@ -126,17 +128,21 @@ Readiness Host::readiness() const {
   {
     const std::lock_guard lock(m.mutex);
     if (m.failing_since) {
-      return not_ready(
-          fmt::format("no batch could be written for {} s: {}", seconds_since(*m.failing_since), m.failing_why));
+      return not_ready(fmt::format("nothing could be saved to PostgreSQL for {} s: {}", seconds_since(*m.failing_since),
+                                   m.failing_why));
     }
   }
   if (!m.loaded) return not_ready("the state is not loaded");
   if (m.store_away) return not_ready("the database is away");
-  if (m.options.may_answer && !m.options.may_answer()) return not_ready("the lead is not proven, another may lead");
+  if (m.options.may_answer && !m.options.may_answer())
+    return not_ready("this replica could not renew its lease, another may lead");
   const auto repeated = m.pool.repeated();
   if (!repeated) return {};
-  return {true, fmt::format("ok; keys whose intents fail and are repeated: {}, the first for {} s: {}", repeated->keys,
-                            seconds_since(repeated->since), repeated->error)};
+  return {
+      true,
+      fmt::format(
+          "ok; calls to Kubernetes or the cloud that fail and are repeated, for {} objects; the oldest for {} s: {}",
+          repeated->keys, seconds_since(repeated->since), repeated->error)};
 }
 
 bool Host::alive() const {

@@ -117,6 +117,7 @@ struct Host::Impl {
   void note_ended(const store::Commit& commit);
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
+  void note_failure(const std::string& why);  // with `mutex` held
   void reload(Batch& batch);
   void step_down();  // another decides: nothing is let in any more, and who waits is told so
   bool answer_reads();

@@ -9,6 +9,12 @@ namespace qm::service {
 
 namespace {
 constexpr std::size_t kPollBatch = 512;
+constexpr std::size_t kLongestTrace = 128;
+
+/// A trace goes on with whatever follows, so no longer one is carried than W3C writes.
+std::string trace_of(const quartermaster::v1::Envelope& e) {
+  return e.trace_parent().size() <= kLongestTrace && is_text(e.trace_parent()) ? e.trace_parent() : std::string();
+}
 }  // namespace
 
 Status Host::Impl::make_topics() {
@@ -121,7 +127,7 @@ Pending Host::Impl::pending_of(bus::Message message) const {
     p.input.key = e.key();
     p.input.version = e.key_version();
     p.input.tombstone = e.tombstone();
-    p.input.trace_parent = e.trace_parent();
+    p.input.trace_parent = trace_of(e);
     p.input.bytes = std::move(*e.mutable_payload());
   }
   return p;
@@ -144,7 +150,7 @@ void Host::Impl::add_snapshot(const std::string& topic, std::vector<Pending>& ou
     p.input.key = e.key();
     p.input.version = e.key_version();
     p.input.tombstone = e.tombstone();
-    p.input.trace_parent = e.trace_parent();
+    p.input.trace_parent = trace_of(e);
     p.input.bytes = std::move(*e.mutable_payload());
     out.push_back(std::move(p));
   }

@@ -4,14 +4,14 @@
 
 namespace qm::service {
 
-Status check_text(const Input& input) {
+std::optional<Input> without_nul(const Input& input) {
   // No message of protobuf begins so: these would be groups, of field 15 or 11.
-  const bool json = input.bytes.starts_with('{') || input.bytes.starts_with('[');
-  if (!json || !json_has_nul(input.bytes)) return {};
-  return fail(Error{Code::kInvalid,
-                    fmt::format("{} {} has the character U+0000 in a string", input.name, input.key),
-                    {},
-                    "remove it"});
+  if (!input.bytes.starts_with('{') && !input.bytes.starts_with('[')) return std::nullopt;
+  auto bytes = qm::without_nul(input.bytes);
+  if (!bytes) return std::nullopt;
+  Input out = input;
+  out.bytes = *std::move(bytes);
+  return out;
 }
 
 }  // namespace qm::service

@@ -15,8 +15,8 @@ Status text(std::string_view what, std::string_view value) {
 /// Of an indexed column.
 Status key(std::string_view what, std::string_view value) {
   QM_TRY(text(what, value));
-  if (value.size() <= kMaxKey) return {};
-  return fail(Code::kInvalid, "{} has {} bytes, {} are taken at most", what, value.size(), kMaxKey);
+  if (value.size() <= kMaxRowKey) return {};
+  return fail(Code::kInvalid, "{} has {} bytes, {} are taken at most", what, value.size(), kMaxRowKey);
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST_P(StoreContract, ARefusedBatchLeavesNothing) {
   batch.intents.clear();
   batch.requests = {{std::string("r\0", 2), "", {}}};
   refused(batch, Code::kInvalid);
-  batch.requests = {{std::string(kMaxKey + 1, 'r'), "", {}}};
+  batch.requests = {{std::string(kMaxRowKey + 1, 'r'), "", {}}};
   refused(batch, Code::kInvalid);
   batch.requests.clear();
   batch.appends = {{"ledger", {"one", "two"}, {"1"}}};

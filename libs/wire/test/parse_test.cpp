@@ -21,19 +21,30 @@ TEST(Parse, TakesWhatIsText) {
 }
 
 // However deep it lies, and in fields that may come several times and in maps too.
-TEST(Parse, RefusesANulInAnyStringAndNamesTheField) {
-  const auto refused = [](const pb::WorkloadEvent& event) {
-    const auto parsed = parse<pb::WorkloadEvent>(event.SerializeAsString(), "qm.workload");
-    EXPECT_FALSE(parsed);
-    return parsed ? "" : parsed.error().to_string();
-  };
-  pb::WorkloadEvent uid, deep, mapped;
-  uid.mutable_spec()->set_uid("a\0b"s);
-  EXPECT_NE(refused(uid).find("WorkloadSpec.uid"), std::string::npos) << refused(uid);
-  deep.mutable_spec()->add_pod_sets()->mutable_shape()->add_tolerations()->set_key("\0"s);
-  EXPECT_NE(refused(deep).find("Toleration.key"), std::string::npos) << refused(deep);
-  (*mapped.mutable_spec()->add_pod_sets()->mutable_shape()->mutable_node_selector())["zone"] = "a\0"s;
-  EXPECT_NE(refused(mapped).find("NodeSelectorEntry.value"), std::string::npos) << refused(mapped);
+TEST(Parse, PutsTheReplacementCharacterForANul) {
+  pb::WorkloadEvent event;
+  event.mutable_spec()->set_uid("a\0b"s);
+  auto* shape = event.mutable_spec()->add_pod_sets()->mutable_shape();
+  shape->add_tolerations()->set_key("\0"s);
+  (*shape->mutable_node_selector())["zone"] = "a\0"s;
+  const auto parsed = parse<pb::WorkloadEvent>(event.SerializeAsString(), "qm.workload");
+  ASSERT_TRUE(parsed) << parsed.error().to_string();
+  EXPECT_EQ(parsed->spec().uid(),
+            "a\xef\xbf\xbd"
+            "b");
+  EXPECT_EQ(parsed->spec().pod_sets(0).shape().tolerations(0).key(), "\xef\xbf\xbd");
+  EXPECT_EQ(parsed->spec().pod_sets(0).shape().node_selector().at("zone"), "a\xef\xbf\xbd");
+}
+
+TEST(Parse, RefusesANameThatIsTooLongForKeysAndTakesLongText) {
+  pb::WorkloadEvent event;
+  event.mutable_spec()->add_pod_sets()->set_rules(std::string(10'000, 'x'));
+  EXPECT_TRUE(parse<pb::WorkloadEvent>(event.SerializeAsString(), "qm.workload"));
+  event.mutable_spec()->set_namespace_(std::string(257, 'n'));
+  const auto parsed = parse<pb::WorkloadEvent>(event.SerializeAsString(), "qm.workload");
+  ASSERT_FALSE(parsed);
+  EXPECT_NE(parsed.error().message.find("WorkloadSpec.namespace has 257 bytes"), std::string::npos)
+      << parsed.error().message;
 }
 
 TEST(Parse, RefusesWhatIsNoMessageOfItsKind) {

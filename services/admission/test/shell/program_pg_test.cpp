@@ -194,11 +194,14 @@ TEST_F(Attacked, ASignalEndsItWhileTheDatabaseHangs) {
       "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()");
   for (std::size_t i = 0; i < rows.size(); ++i) hung.push_back(static_cast<int>(rows.int8(i, 0)));
   ASSERT_GE(hung.size(), 2U);
-  for (const int pid : hung) ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  const auto stopped = std::shared_ptr<void>(nullptr, [&](void*) {
+    for (const int pid : hung) ::kill(pid, SIGCONT);
+  });
+  for (const int pid : hung) EXPECT_EQ(::kill(pid, SIGSTOP), 0);
   std::jthread caller([&] { EXPECT_FALSE(apply("second").ok()); });
   program_.process->signal(15);
-  EXPECT_TRUE(program_.process->wait(std::chrono::seconds(15))) << qm::testing::read_file(log());
-  for (const int pid : hung) ::kill(pid, SIGCONT);
+  EXPECT_EQ(program_.process->wait(std::chrono::seconds(15)), 1) << qm::testing::read_file(log());
+  EXPECT_NE(qm::testing::read_file(log()).find("did not end in time"), std::string::npos);
 }
 
 }  // namespace program_pg_test

@@ -33,8 +33,7 @@ inline http::Response send_to_real(http::Request request) {
   options.ca_file = real().ca_file;
   request.headers.set("Authorization", "Bearer " + real().token);
   auto answer = http::Client(real().server, options).send(request);
-  EXPECT_TRUE(answer) << answer.error().to_string();
-  return answer ? *answer : http::Response{};
+  return answer ? *answer : http::Response{};  // status 0
 }
 
 /// A merge patch by somebody who may do everything and is not one of us.

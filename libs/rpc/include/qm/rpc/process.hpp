@@ -84,6 +84,8 @@ void block_signals();
 void wait_for_signal(const std::function<bool()>& also = {});
 /// True once a signal has come that wait_for_signal() would take: who still waits to start then gives up.
 [[nodiscard]] bool signal_pending();
+/// True once a signal has come, taken or not.
+[[nodiscard]] bool signalled();
 /// From the first signal on, or from end_begins(), the process has so long to end by itself; then it exits with `code` as it
 /// is, whatever its threads wait for. Call once, after block_signals().
 void end_within(SteadyDuration most, int code = 1);

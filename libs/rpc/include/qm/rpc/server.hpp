@@ -25,7 +25,7 @@ struct ServerOptions {
   std::string address = "127.0.0.1:0";
   int max_receive_bytes = 4 << 20;
   int max_metadata_bytes = 8 << 10;
-  std::chrono::seconds drain{5};
+  std::chrono::seconds drain{2};
   TlsFiles tls;                    ///< none = plain text
   bool insecure = false;           ///< plain text, or calls of anyone, on other addresses than loopback's too
   std::shared_ptr<Access> access;  ///< asked before each call; null = every call goes on

@@ -83,8 +83,8 @@ class EngineShell final : public Shell {
 
  private:
   Result<std::vector<typename E::Command>> decode(const Input& input) {
-    QM_TRY(check_text(input));
-    return codec_.decode(input);
+    const auto cleaned = without_nul(input);
+    return codec_.decode(cleaned ? *cleaned : input);
   }
 
   std::unique_ptr<E> engine_;

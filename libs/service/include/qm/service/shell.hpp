@@ -39,8 +39,9 @@ struct Input {
   std::string object = {};  ///< what it is about, as the request names it
 };
 
-/// kInvalid where the bytes are a JSON document with U+0000 in a string, which no column of text takes.
-Status check_text(const Input& input);
+/// The input with U+FFFD for each U+0000 in its JSON document; null where it has none. What a tenant writes into an
+/// annotation must neither stop a batch nor hide the object.
+std::optional<Input> without_nul(const Input& input);
 
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.
 struct Publish {

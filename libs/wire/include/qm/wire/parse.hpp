@@ -8,24 +8,23 @@
 
 namespace qm::wire {
 
-/// kInvalid where a string field of the message, or of one inside it, holds a NUL: no column of text takes it.
+/// Makes a message from outside one that can be kept: puts U+FFFD for each NUL in a string, which no column of text takes.
+/// kInvalid where a name or a uid (a field of these names, at any depth) is longer than kMaxName: it becomes part of keys.
 /// Cost: a pass over the fields.
-Status check_text(const google::protobuf::Message& message);
+Status clean(google::protobuf::Message& message);
 
-/// A message from outside. kInvalid where the bytes are none of its kind, hold a string that is not UTF-8, or fail
-/// check_text(). `what` begins the error.
+/// A message from outside. kInvalid where the bytes are none of its kind, hold a string that is not UTF-8, or fail clean().
+/// `what` begins the error.
 template <class Message>
 Result<Message> parse(const std::string& bytes, std::string_view what) {
   Message message;
-  if (!message.ParseFromString(bytes))
+  if (!message.ParseFromString(bytes)) {
     return fail(Error{Code::kInvalid,
                       fmt::format("{}: {} bytes are no {}", what, bytes.size(), message.GetTypeName()),
                       "payload",
                       {}});
-  // Most messages hold no zero byte at all.
-  if (bytes.find('\0') != std::string::npos) {
-    if (auto good = check_text(message); !good) return fail(good.error().with_context(std::string(what)));
   }
+  if (auto good = clean(message); !good) return fail(good.error().with_context(std::string(what)));
   return message;
 }
 
