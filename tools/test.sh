@@ -120,6 +120,11 @@ tests() {  # group and label, folder, parallel
 
 # ---- groups --------------------------------------------------------------------------------------------------------
 
+# Tests call tools/peers/kafka.sh too, with the same settings.
+contract_kafka() {
+  export QM_KAFKA_RUN=$PWD/build/peers/kafka/contract QM_KAFKA_PORT=19192
+  tools/peers/kafka.sh "$@"
+}
 # With an audit log: a test compares the chart's rights with what was used. Its run folder and port are the tests' own.
 kubernetes() { QM_KUBE_AUDIT=1 QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
 stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
@@ -145,7 +150,12 @@ step() {
       if heavy; then ./qm build waiting_tests peer_tests; else ./qm build waiting_tests; fi ;;
     tests) ./qm build tests benches ;;
     unit) tests unit "$B" "$(nproc)" ;;
-    pg|redis|e2e|kube|moto|kafka) tests "$1" "$B" 1 ;;
+    pg|redis|e2e|kube|moto) tests "$1" "$B" 1 ;;
+    kafka) # A broker of its own, which is killed and frozen while the suites in front use the other.
+      if [ -f build/peers/kafka.env ]; then
+        contract_kafka start && { set -a; eval "$(contract_kafka env)"; set +a; } || return 1
+      fi
+      tests kafka "$B" 1; contract_kafka clean ;;
     peers)
       for p in pyclient grafana promtool; do get $p && environment_of $p; done
       for p in kafka moto; do
@@ -232,6 +242,7 @@ cleanup() {
   local p
   for p in "${lanes[@]}"; do kill -TERM -- "-$p" 2>/dev/null; wait "$p" 2>/dev/null; done
   stop_kubernetes >/dev/null 2>&1
+  (contract_kafka clean) >/dev/null 2>&1
   for p in kafka moto; do
     [ -f "build/peers/$p.env" ] && { tools/peers/$p.sh stop >/dev/null 2>&1; rm -f "build/peers/$p.env"; }
   done

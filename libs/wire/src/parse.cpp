@@ -17,9 +17,10 @@ using google::protobuf::Message;
 
 bool names_something(const FieldDescriptor* field) {
   static const std::vector<std::string_view> names{
-      "id",    "uid",      "name",           "namespace", "node",   "pod",     "instance_id",   "instance_type",
-      "zone",  "pool",     "claim",          "gpu_uuid",  "team",   "key",     "cluster_queue", "queue",
-      "owner", "workload", "reservation_id", "tenant",    "cohort", "resource"};
+      "id",          "uid",           "name",  "namespace", "node",     "nodes",          "pod",
+      "instance_id", "instance_type", "zone",  "pool",      "claim",    "gpu_uuid",       "team",
+      "key",         "cluster_queue", "queue", "owner",     "workload", "reservation_id", "tenant",
+      "cohort",      "resource"};
   return std::ranges::find(names, field->name()) != names.end();
 }
 

@@ -1,5 +1,6 @@
 #include "qm/wire/parse.hpp"
 
+#include "qm/base/text.hpp"
 #include "quartermaster/v1/events.pb.h"
 
 #include <gtest/gtest.h>
@@ -40,10 +41,10 @@ TEST(Parse, RefusesANameThatIsTooLongForKeysAndTakesLongText) {
   pb::WorkloadEvent event;
   event.mutable_spec()->add_pod_sets()->set_rules(std::string(10'000, 'x'));
   EXPECT_TRUE(parse<pb::WorkloadEvent>(event.SerializeAsString(), "qm.workload"));
-  event.mutable_spec()->set_namespace_(std::string(257, 'n'));
+  event.mutable_spec()->set_namespace_(std::string(kMaxName + 1, 'n'));
   const auto parsed = parse<pb::WorkloadEvent>(event.SerializeAsString(), "qm.workload");
   ASSERT_FALSE(parsed);
-  EXPECT_NE(parsed.error().message.find("WorkloadSpec.namespace has 257 bytes"), std::string::npos)
+  EXPECT_NE(parsed.error().message.find("WorkloadSpec.namespace has 513 bytes"), std::string::npos)
       << parsed.error().message;
 }
 

@@ -16,6 +16,14 @@ Result<Message> read(const std::string& bytes, const std::string& what) {
   return wire::parse<Message>(bytes, what);
 }
 
+/// A row of our own, as it was written.
+template <class Message>
+Result<Message> stored(const std::string& bytes, const std::string& kind) {
+  Message m;
+  if (!m.ParseFromString(bytes)) return fail(Code::kInternal, "a stored {} cannot be read", kind);
+  return m;
+}
+
 Result<std::vector<Command>> fact(const service::Input& in) {
   QM_ASSIGN(const auto f, read<pb::AgentFact>(in.bytes, "fact " + in.id));
   switch (f.fact_case()) {
@@ -218,25 +226,25 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   for (const auto& row : rows) {
     const std::string& value = *row.value;
     if (row.kind == "order") {
-      QM_ASSIGN(const auto m, read<st::Order>(value, row.kind));
+      QM_ASSIGN(const auto m, stored<st::Order>(value, row.kind));
       OpenOrder o{{WorkloadUid(m.uid()), m.attempt()}, {}, m.reason(), from_micros(m.deadline_us())};
       for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
       t.orders.restore(row.key, std::move(o));
     } else if (row.kind == "health") {
-      QM_ASSIGN(const auto m, read<pb::HealthVerdict>(value, row.kind));
+      QM_ASSIGN(const auto m, stored<pb::HealthVerdict>(value, row.kind));
       t.health.restore(NodeName(row.key), from_pb(m));
     } else if (row.kind == "notice") {
-      QM_ASSIGN(const auto m, read<pb::SpotNotice>(value, row.kind));
+      QM_ASSIGN(const auto m, stored<pb::SpotNotice>(value, row.kind));
       t.notices.restore(NodeName(row.key), from_pb(m));
     } else if (row.kind == "acked") {
-      QM_ASSIGN(const auto m, read<st::Acked>(value, row.kind));
+      QM_ASSIGN(const auto m, stored<st::Acked>(value, row.kind));
       const auto bar = row.key.rfind('|');
       t.acked.restore({row.key.substr(0, bar), NodeName(row.key.substr(bar + 1))}, m.step());
     } else if (row.kind == "devices") {
-      QM_ASSIGN(const auto m, read<pb::DeviceObservation>(value, row.kind));
+      QM_ASSIGN(const auto m, stored<pb::DeviceObservation>(value, row.kind));
       t.devices.restore(NodeName(row.key), from_pb(m).pods);
     } else if (row.kind == "signs") {
-      QM_ASSIGN(const auto m, read<pb::NodeSigns>(value, row.kind));
+      QM_ASSIGN(const auto m, stored<pb::NodeSigns>(value, row.kind));
       t.signs.restore(NodeName(row.key), wire::from_pb(m));
     } else {
       return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);

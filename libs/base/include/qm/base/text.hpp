@@ -11,7 +11,8 @@ namespace qm {
 /// Bounds of identifiers that come from outside, in bytes. Whatever passes fits into a column of text and into an index of
 /// PostgreSQL, alone or composed with others, and into a line of the log. Each is checked once, where it enters.
 inline constexpr std::size_t kMaxRequestId = 128;
-inline constexpr std::size_t kMaxName = 256;        ///< of a name or a uid in a message; Kubernetes has 253 at most
+inline constexpr std::size_t kMaxName =
+    512;  ///< of a name or a uid in a message; a label key of Kubernetes has 317 at most
 inline constexpr std::size_t kMaxKey = 1 << 10;     ///< of a key on the bus
 inline constexpr std::size_t kMaxRowKey = 2 << 10;  ///< of an indexed column, composed of several of the above
 
