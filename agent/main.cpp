@@ -9,8 +9,8 @@
 
 namespace {
 
-/// An agent has nothing to save, so it never makes its node wait.
-constexpr auto kLongestEnd = std::chrono::milliseconds(1900);
+/// An agent has no state to save, so its node does not wait for it.
+constexpr auto kShutdownTimeout = std::chrono::milliseconds(1900);
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
@@ -20,7 +20,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   agent::Agent agent(std::move(options), *clock, registry);
   rpc::AdminServer admin(
       settings.http, registry, [] { return true; },
-      [&] { return service::Readiness().unless(agent.ready(), "telemetry is not reached"); },
+      [&] { return service::Readiness().unless(agent.ready(), "telemetry cannot be reached"); },
       [&] { return agent.state(); });
   QM_TRY(admin.start());
   agent.start();
@@ -35,7 +35,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
-  qm::rpc::end_within(kLongestEnd, 0);
+  qm::rpc::limit_shutdown(kShutdownTimeout, 0);
   const auto settings = qm::rpc::parse_settings(
       argc, argv, "agent", "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
   if (const auto done = run(settings); !done) {

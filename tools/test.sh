@@ -120,7 +120,7 @@ tests() {  # group and label, folder, parallel
 
 # ---- groups --------------------------------------------------------------------------------------------------------
 
-# Tests call tools/peers/kafka.sh too, with the same settings.
+# Exported, because the tests call tools/peers/kafka.sh too.
 contract_kafka() {
   export QM_KAFKA_RUN=$PWD/build/peers/kafka/contract QM_KAFKA_PORT=19192
   tools/peers/kafka.sh "$@"
@@ -151,7 +151,7 @@ step() {
     tests) ./qm build tests benches ;;
     unit) tests unit "$B" "$(nproc)" ;;
     pg|redis|e2e|kube|moto) tests "$1" "$B" 1 ;;
-    kafka) # A broker of its own, which is killed and frozen while the suites in front use the other.
+    kafka) # On a separate broker: these tests kill and freeze it while the front lane uses the shared one.
       if [ -f build/peers/kafka.env ]; then
         contract_kafka start && { set -a; eval "$(contract_kafka env)"; set +a; } || return 1
       fi

@@ -53,7 +53,7 @@ struct Client::Impl {
     QM_ASSIGN(const auto address, options.endpoints.address(service));
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    // The time for a connection: TCP, TLS and HTTP/2 are several round trips, and a busy machine is slow to answer.
+    // The timeout of one connection attempt: TCP, TLS and HTTP/2 take several round trips.
     args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // ours are the only ones: they keep to --timeout

@@ -51,7 +51,7 @@ TEST(Events, AStreamThatNeverLastsIsUnreachable) {
   FakeSuite suite;
   suite.state.break_streams = 1'000'000;
   EXPECT_EQ(qmctl(suite, {"events", "--follow", "--timeout", "300ms"}).code, kUnreachable);
-  // Until then it is opened again and again.
+  // Until then the stream is reopened.
   const int before = suite.state.streams;
   Stream stream(suite, {"events", "--follow", "--timeout", "1h"});
   ASSERT_TRUE(wait_until([&] { return suite.state.streams >= before + 2; }));

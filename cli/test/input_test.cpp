@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
 #include <fstream>
+#include <netinet/in.h>
 #include <sstream>
+#include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 namespace qm::cli {
 namespace input_test {
@@ -207,6 +211,27 @@ TEST(Report, AStatementThatDoesNotAddUpIsPrintedAndRefused) {
       EXPECT_NE(ran.err.find("does not add up"), std::string::npos) << ran.err;
     }
   }
+}
+
+// A server that accepts the connection and is slow to answer its handshake is waited for.
+TEST(Connection, IsNotGivenUpWhileItsHandshakeIsSlow) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 16), 0);
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  FakeSuite suite;
+  auto json = Json::parse(testing::read_file(suite.endpoints()));
+  json->set("admission", fmt::format("127.0.0.1:{}", ntohs(address.sin_port)));
+  const auto file = suite.file("slow.json", json->dump());
+  EXPECT_EQ(qmctl({"--endpoints", file, "list", "--timeout", "500ms"}).code, kUnreachable);
+  int connections = 0;
+  for (int fd = 0; (fd = ::accept(listener, nullptr, nullptr)) >= 0; ++connections) ::close(fd);
+  ::close(listener);
+  EXPECT_EQ(connections, 1);
 }
 
 TEST(Describe, SaysWhatPlacementCouldNotTell) {

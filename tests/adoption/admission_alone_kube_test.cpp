@@ -224,7 +224,7 @@ TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
   for (const char* name : {"ring-b", "ring-c"}) {
     EXPECT_EQ(kube::annotation(get(kPods, name), "quartermaster.dev/workload"), workload);
   }
-  // They end when all of this was seen.
+  // The pods finish only after the checks above.
   const auto succeeded = Json::object({{"status", Json::object({{"phase", "Succeeded"}})}});
   for (const char* name : {"ring-a", "ring-b", "ring-c"}) {
     ASSERT_TRUE(comes([&] { return get(kPods, name).path("status.phase").string() == "Running"; })) << name;
@@ -309,7 +309,7 @@ TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
     const auto status = get(kBudgets, "one")["status"];
     return !cluster().scheduler || status["currentHealthy"].integer() == 1;
   }));
-  // The deadline may be near when we look: the order of the deletions is what counts.
+  // The deadline may pass before a check is made, so the order of the deletions is compared.
   std::mutex mutex;
   std::vector<std::string> gone;
   const auto on_change = [&](const Json& object, bool deleted) {

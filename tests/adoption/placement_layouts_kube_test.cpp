@@ -81,7 +81,7 @@ class PlacementLayouts : public Adoption {
     }
     return out;
   }
-  /// Between two looks a state may come and go: a watch has them all.
+  /// Records every state from a watch: polling can miss one.
   void watch_states() {
     if (nodes_) return;
     const auto on_change = [this](const Json& object, bool) {
@@ -183,7 +183,7 @@ class PlacementLayouts : public Adoption {
   std::unique_ptr<pb::Placement::Stub> stub_;
   std::vector<Machine> machines_;
   std::mutex mutex_;
-  std::map<std::string, std::set<std::string>> states_;  ///< every one that a node's label had, by node
+  std::map<std::string, std::set<std::string>> states_;  ///< all values of a node's state label, by node
   std::unique_ptr<kube::Informer> nodes_;
   std::map<std::string, std::string> working_, applied_;
 };

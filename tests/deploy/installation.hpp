@@ -57,7 +57,7 @@ class Installation {
                                        const std::string& priority = {}, const std::string& queue = "gpus");
   Json get_job(const std::string& name);
   bool finished(const std::string& name);
-  /// Lets the pods of a Job succeed now, whatever time they were to run.
+  /// Ends the pods of a Job successfully now, before their run time is over.
   void complete(const std::string& job);
   /// Names of the pods of a Job that have a node.
   std::vector<std::string> bound(const std::string& job);

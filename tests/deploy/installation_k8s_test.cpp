@@ -248,7 +248,7 @@ void Installation::complete(const std::string& job) {
   ask.label_selector = "job-name=" + job;
   const auto found = client_->list(kube::resources::kPods, tenant_, ask);
   ASSERT_TRUE(found) << found.error().to_string();
-  // The kubelet of the node reads how long a pod runs again at each change of it.
+  // kwok reads the run time of a pod again at each change of the pod.
   const Json run = Json::object({{"fleet.quartermaster.dev/run-seconds", "0"}});
   const Json patch = Json::object({{"metadata", Json::object({{"annotations", run}})}});
   for (const Json& pod : found->items) {

@@ -1,5 +1,4 @@
-// Whatever comes over the bus, from the agents, from a watch or as a request: no service ends or stalls, and the next input
-// commits.
+// Random and malicious inputs from the bus, agents, watches and requests: no service crashes or stalls, and the next input commits.
 #include "qm/admission/codec.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/text.hpp"
@@ -24,7 +23,7 @@ using google::protobuf::Message;
 using service::Source;
 using namespace std::string_literals;
 
-/// Messages of any kind with fields at random: names that are known here and there, and what no field is made for.
+/// Generates messages of any type with random fields: some known names, and values outside the range of every field.
 class Attacker {
  public:
   explicit Attacker(std::uint64_t seed) : random_(seed) {}
@@ -103,7 +102,7 @@ class Attacker {
         return object(depth);
     }
   }
-  /// With the members that objects of the API have, and values of any kind in them.
+  /// An object with member names of the Kubernetes API and values of random types.
   Json object(int depth = 0) {
     static const std::vector<std::string> names{
         "metadata",    "spec",        "status",   "name",       "namespace",  "uid",       "labels", "kind",
@@ -155,7 +154,7 @@ class Attacker {
   std::mt19937_64 random_;
 };
 
-/// An input of a service: where it comes from, its name, and the type of its message; empty = a JSON document.
+/// An input of a service: its source, name and message type; empty type = a JSON document.
 struct Entrance {
   Source source;
   std::string name, type;
@@ -200,7 +199,7 @@ TEST_P(HostileInputs, NoneEndsOrStallsTheService) {
     });
     refused += taken ? 0 : 1;
     ASSERT_TRUE(taken || taken.error().code == Code::kInvalid) << taken.error().to_string();
-    // Then one that is nothing but heard.
+    // Followed by one without effect.
     service::Input next;
     next.source = Source::kBus;
     next.name = c.entrances.front().name;
@@ -213,17 +212,17 @@ TEST_P(HostileInputs, NoneEndsOrStallsTheService) {
       host.pump();
       ASSERT_LT(++turns, 50) << i << " " << at.name << ": " << host.readiness().text;
     }
-    ASSERT_TRUE(!taken || answer.empty()) << "whatever is let in is answered";
+    ASSERT_TRUE(!taken || answer.empty()) << "every accepted input is answered";
     ASSERT_TRUE(host.readiness().ready) << host.readiness().text;
     clock.advance(std::chrono::milliseconds(attacker.pick(3) == 0 ? 60'000 : 10));
   }
   const auto counters = host.counters();
   const auto dead = counters.poison + counters.too_large + static_cast<std::uint64_t>(refused);
-  EXPECT_GT(dead, kRounds / 20U) << "hostile they are";
-  EXPECT_LT(dead, 2U * kRounds - kRounds / 20U) << "and some are taken";
+  EXPECT_GT(dead, kRounds / 20U) << "most are malicious";
+  EXPECT_LT(dead, 2U * kRounds - kRounds / 20U) << "some are accepted";
 }
 
-// What a tenant writes into an annotation must not hide the object.
+// An annotation of a tenant must not hide its object.
 TEST(Nul, InAJsonDocumentIsReplacedAndTheDocumentTaken) {
   ManualClock clock{from_micros(1'800'000'000'000'000)};
   service::HostOptions options;

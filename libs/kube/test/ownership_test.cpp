@@ -112,7 +112,8 @@ class Server {
 
   std::mutex mutex_;
   std::vector<Json> namespaces_, events_;
-  std::vector<std::pair<int, std::string>> events_of_namespaces_;  ///< by version; a watch starts after its list
+  std::vector<std::pair<int, std::string>>
+      events_of_namespaces_;  ///< by version; a watch starts at the version of its list
   std::vector<std::string> groups_;
   std::map<std::string, Json> leases_, deployments_;
   std::vector<std::shared_ptr<http::Stream>> streams_;

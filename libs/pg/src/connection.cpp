@@ -101,7 +101,7 @@ Error current_error(bool open) {
     return {Code::kPermissionDenied, "PostgreSQL refuses: " + first_line(e.what()), "", ""};
   } catch (const pqxx::sql_error& e) {
     auto code = open ? code_of(e.sqlstate()) : Code::kUnavailable;
-    // Of what is beyond a limit (class 54) only this is the value's fault, whatever the state of the server.
+    // Of the program limits (class 54) only this one is caused by the value; the others may be a state of the server.
     if (open && e.sqlstate() == "54000" && std::string_view(e.what()).find("index row") != std::string_view::npos)
       code = Code::kInvalid;
     return {code, fmt::format("PostgreSQL refuses: {} (SQLSTATE {})", first_line(e.what()), e.sqlstate()), "", ""};

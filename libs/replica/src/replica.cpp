@@ -18,8 +18,8 @@ namespace qm::replica {
 namespace {
 
 constexpr auto kLookForDatabase = std::chrono::milliseconds(200);
-/// From a signal to the end of the process. What is not done by then, the next leader does: all that counts is committed.
-constexpr auto kLongestEnd = std::chrono::seconds(9);
+/// Between a signal and the exit of the process. Committed intents that are not executed by then are left to the next leader.
+constexpr auto kShutdownTimeout = std::chrono::seconds(9);
 
 std::string host_name() {
   char name[256] = "";
@@ -94,7 +94,7 @@ struct Replica::Impl {
     registry.on_scrape([this, term]() mutable { term.set(static_cast<double>(leadership->view().terms)); });
     admin = std::make_unique<rpc::AdminServer>(
         settings.http, registry, [] { return true; },
-        [this] { return service::Readiness().unless(leadership->served(), "no leader serves to pass calls to"); },
+        [this] { return service::Readiness().unless(leadership->served(), "no leader is known to forward calls to"); },
         [this] {
           const auto view = leadership->view();
           return Json::object({{"role", "standby"},
@@ -171,7 +171,7 @@ void Replica::serving_at(int grpc_port) {
 
 void Replica::wait_for_end() {
   rpc::wait_for_signal([this] { return impl_->leadership->lost(); });
-  rpc::end_begins();
+  rpc::shutdown_started();
 }
 
 Status Replica::end() {
@@ -185,13 +185,13 @@ Status Replica::end() {
 int main(int argc, char** argv, const std::string& process, const std::string& description,
          const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations) {
   rpc::block_signals();
-  rpc::end_within(kLongestEnd);
+  rpc::limit_shutdown(kShutdownTimeout);
   const auto settings = rpc::parse_settings(argc, argv, process, description);
   const auto done = settings.migrate_only ? migrate(settings, process, migrations) : run(settings);
   if (done || done.error().code == Code::kCancelled) return 0;
   log::error(process + " ends", {{"error", done.error().to_string()}});
   if (done.error().code != Code::kAborted) return 1;
-  if (rpc::signalled()) return 0;  // it was about to end anyway
+  if (rpc::signal_received()) return 0;  // shutting down, so it does not stand by again
   // As a new process, but for its number: whatever this one held of its lead is gone. Sockets would stay with it.
   log::info("begins again, to stand by");
   (void)::close_range(3, ~0U, 0);

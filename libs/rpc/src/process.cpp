@@ -84,7 +84,7 @@ sigset_t ending_signals() {
   return set;
 }
 
-std::atomic<bool> ending{false}, taken{false};
+std::atomic<bool> shutting_down{false}, signal_taken{false};
 
 }  // namespace
 
@@ -103,7 +103,7 @@ bool signal_pending() {
   return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
-bool signalled() { return taken || signal_pending(); }
+bool signal_received() { return signal_taken || signal_pending(); }
 
 void wait_for_signal(const std::function<bool()>& also) {
   const auto set = ending_signals();
@@ -113,23 +113,23 @@ void wait_for_signal(const std::function<bool()>& also) {
     if (also && also()) return;
     number = sigtimedwait(&set, nullptr, &slice);
   }
-  taken = true;
-  end_begins();
+  signal_taken = true;
+  shutdown_started();
   log::info("signal received, draining", {{"signal", number}});
   // The next one finds this thread unblocked and the default action: the end.
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-void end_begins() { ending = true; }
+void shutdown_started() { shutting_down = true; }
 
-void end_within(SteadyDuration most, int code) {
-  std::thread([most, code] {
+void limit_shutdown(SteadyDuration timeout, int code) {
+  std::thread([timeout, code] {
     constexpr auto kLook = std::chrono::milliseconds(50);
-    while (!ending && !signal_pending()) std::this_thread::sleep_for(kLook);
-    std::this_thread::sleep_for(most);
-    ::alarm(1);  // whatever the log waits for
-    log::error("the process did not end in time and is ended as it is",
-               {{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(most).count()}});
+    while (!shutting_down && !signal_pending()) std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(timeout);
+    ::alarm(1);  // where the log itself blocks
+    log::error("shutdown exceeded its timeout, the process exits",
+               {{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()}});
     std::_Exit(code);
   }).detach();
 }

@@ -70,20 +70,20 @@ TEST(SettingsDeathTest, ATakenAddressEndsItBeforeAnythingIsDone) {
   EXPECT_EQ(parse({"--grpc", address}).grpc, address);
 }
 
-TEST(EndDeathTest, WhoeverDoesNotEndInTimeIsEnded) {
+TEST(ShutdownDeathTest, ExitsAfterTheTimeout) {
   const auto hang = [](const std::function<void()>& begin) {
     block_signals();
-    end_within(std::chrono::milliseconds(100), 3);
+    limit_shutdown(std::chrono::milliseconds(100), 3);
     begin();
     while (true) ::pause();
   };
-  EXPECT_EXIT(hang([] { ::kill(::getpid(), SIGTERM); }), ::testing::ExitedWithCode(3), "did not end in time");
-  EXPECT_EXIT(hang([] { end_begins(); }), ::testing::ExitedWithCode(3), "did not end in time");
+  EXPECT_EXIT(hang([] { ::kill(::getpid(), SIGTERM); }), ::testing::ExitedWithCode(3), "shutdown exceeded its timeout");
+  EXPECT_EXIT(hang([] { shutdown_started(); }), ::testing::ExitedWithCode(3), "shutdown exceeded its timeout");
   EXPECT_EXIT(hang([] {
                 std::thread([] { ::kill(::getpid(), SIGTERM); }).detach();
                 wait_for_signal();
               }),
-              ::testing::ExitedWithCode(3), "did not end in time");
+              ::testing::ExitedWithCode(3), "shutdown exceeded its timeout");
 }
 
 struct Admin {
@@ -206,7 +206,7 @@ TEST(SignalsDeathTest, TheFirstIsWaitedForTheSecondEnds) {
         if (!signal_pending()) std::_Exit(2);
         wait_for_signal();
         if (signal_pending()) std::_Exit(3);
-        if (!signalled()) std::_Exit(4);
+        if (!signal_received()) std::_Exit(4);
         std::_Exit(7);
       },
       ::testing::ExitedWithCode(7), "");

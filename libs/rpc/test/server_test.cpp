@@ -99,6 +99,19 @@ TEST(RpcServer, ErrorDetailsCrossTheWire) {
   EXPECT_EQ(running.service.seen_trace, trace);
 }
 
+TEST(RpcServer, ATraceParentThatIsNotHexadecimalIsDropped) {
+  for (const auto& trace : {std::string(55, 'x'), std::string(54, 'a'), std::string(55, 'A')}) {
+    Running running;
+    running.service.seen_trace = "unset";
+    grpc::ClientContext context;
+    deadline(context);
+    context.AddMetadata("traceparent", trace);
+    v1::SubmitResponse response;
+    (void)running.stub->Submit(&context, {}, &response);
+    EXPECT_EQ(running.service.seen_trace, "") << trace;
+  }
+}
+
 TEST(RpcServer, EvenTheLongestErrorArrives) {
   Running running;
   running.service.error = {Code::kInvalid, std::string(100000, 'm'), std::string(100000, 'f'),

@@ -2,8 +2,7 @@
 //
 //   collect  takes inputs, drops bus duplicates, answers repeated requests from the stored replies
 //   decide   one step of the engine at a `now` that never goes back; what it says is put into rows by say (events.cpp)
-//   narrow   where something cannot be written, such as an event that is too long: finds the input that leads to it
-//            (events.cpp)
+//   narrow   bisects a batch that cannot be written, to find the input that causes it (events.cpp)
 //   write    one transaction: state, journal, outbox, intents, cursors; the store checks the epoch last
 //   committed / take_back / reload   what the outcome of the transaction asks for
 //
@@ -25,8 +24,8 @@ namespace qm::service {
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kMaxBatchBytes = 32 << 20;  // of inputs: they stand in the journal as one value
-constexpr std::size_t kForgetAtOnce = 256;        // ended keys that one batch forgets, beside what it has to do
+constexpr std::size_t kMaxBatchBytes = 32 << 20;  // of inputs: the journal has them in one value
+constexpr std::size_t kForgetAtOnce = 256;        // ended keys that one batch forgets in addition to its inputs
 
 /// What is told to whom the engine has no answer for: a watch or an outcome is confirmed once it is durable, dropped or not.
 Result<std::string> confirmation(const Pending& p) {
@@ -45,7 +44,7 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
     }
     log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
     std::unique_lock lock(mutex);
-    note_failure(state.error().to_string());
+    record_failure(state.error().to_string());
     arrived.wait_for(lock, std::chrono::milliseconds(500));
   }
 }
@@ -279,9 +278,9 @@ void Host::Impl::write(Batch& batch) {
     counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (!outcome) {
-    // An error means not committed. A value that the database does not take comes from an input, and that one is refused.
-    // A row that breaks a rule of its table is a law that broke: the process ends. Anything else says that the database is
-    // away, full or closed to us: the batch is repeated, and /readyz says since when and why.
+    // An error means not committed. kInvalid: a value that the database rejects comes from an input, which is refused. A
+    // violated constraint of a table is a broken law: the process ends. Any other error is a database that is unavailable,
+    // full or denies access: the batch is retried, and /readyz reports the duration and the error.
     const Error& error = outcome.error();
     QM_ASSERT(error.code != Code::kFailedPrecondition && error.code != Code::kAlreadyExists, "batch {}: {}",
               batch.commit.journal_sequence, error.to_string());
@@ -413,11 +412,11 @@ void Host::Impl::take_back(Batch& batch, const std::string& why) {
   retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
   for (auto& p : retry.front()) p.settled = false;
   std::lock_guard lock(mutex);
-  note_failure(why);
+  record_failure(why);
   ++counters.undone;
 }
 
-void Host::Impl::note_failure(const std::string& why) {
+void Host::Impl::record_failure(const std::string& why) {
   if (!failing_since) failing_since = std::chrono::steady_clock::now();
   failing_why = why;
 }

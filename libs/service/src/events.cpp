@@ -1,11 +1,11 @@
-// What a batch says: outbox rows and dead letters; and what is done where an event is longer than the bus takes, or a value
-// is one that the database does not take.
+// Outbox rows and dead letters of a batch; and the search for the input of a batch that cannot be written, because an event is
+// longer than the bus accepts or the database rejects a value.
 //
-// Nobody knows which input of a batch led to it. So the step is taken back and the batch cut in halves, until one input is
-// left. That one is refused: its caller gets the error, or it goes to the dead letters, and the others are applied. An
-// event that the engine says without any input (at a time that has come) is withheld instead: a letter goes to its topic's
-// dead letters, its key keeps its last state for the others, and the next event of the key makes up for it. All of it ends:
-// a batch has fewer inputs each time, and one input is stepped four times at most.
+// The batch does not show which input is the cause. So the step is rolled back and the batch bisected until one input is left.
+// That input is refused: its caller gets the error, or it becomes a dead letter, and the other inputs are applied. An event
+// that the engine publishes without an input (on a timer) is withheld instead: its topic gets a dead letter, its key keeps the
+// last state that was published, and the next event of the key replaces it. The search ends: each batch has fewer inputs than
+// the one before it, and one input is stepped four times at most.
 #include "host_impl.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
@@ -28,7 +28,7 @@ constexpr std::size_t kMaxSaid = 256 << 20;  // by one batch: a transaction hold
 Status check_event(const std::string& topic, const std::string& key, std::size_t size) {
   if (const auto good = check_key("the key of the event for topic " + topic, key); !good) {
     auto error = good.error();
-    error.remedy = "give what it is about another name";
+    error.remedy = "give the object another name";
     return fail(std::move(error));
   }
   if (size > bus::kMaxValue) {
@@ -161,7 +161,7 @@ void Host::Impl::say(Batch& batch) {
 
 void Host::Impl::narrow(Batch& batch) {
   auto& all = batch.pending;
-  // Not an input's doing: the engine's own work cannot be written.
+  // No input is the cause: the engine's own work cannot be written.
   if (all.empty() || all.front().dropped) return take_back(batch, batch.unwritable->to_string());
   shell->undo();
   if (all.size() > 1) {
@@ -178,7 +178,7 @@ void Host::Impl::narrow(Batch& batch) {
     retry.push_front(std::move(all));
     all.clear();
   } else {
-    // Not even its refusal can be written.
+    // Its refusal cannot be written either.
     auto& p = all.front();
     log::error("an input is dropped: its refusal cannot be written",
                {{"input", p.input.name}, {"error", batch.unwritable->to_string()}});

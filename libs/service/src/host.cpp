@@ -113,36 +113,36 @@ void Host::stop() {
   }
 }
 
-bool Host::ready() const { return readiness().ready; }
-
 namespace {
 std::int64_t seconds_since(SteadyInstant since) {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - since).count();
 }
 }  // namespace
 
-Readiness Host::readiness() const {
-  const auto& m = *impl_;
-  const auto not_ready = [](const std::string& why) { return Readiness{false, "not ready: " + why}; };
-  if (m.lost) return not_ready("another leader took the shard");
+/// Empty if ready.
+std::string Host::Impl::not_ready() const {
+  if (lost) return "another leader took the shard";
   {
-    const std::lock_guard lock(m.mutex);
-    if (m.failing_since) {
-      return not_ready(fmt::format("nothing could be saved to PostgreSQL for {} s: {}", seconds_since(*m.failing_since),
-                                   m.failing_why));
+    const std::lock_guard lock(mutex);
+    if (failing_since) {
+      return fmt::format("nothing could be saved to PostgreSQL for {} s: {}", seconds_since(*failing_since),
+                         failing_why);
     }
   }
-  if (!m.loaded) return not_ready("the state is not loaded");
-  if (m.store_away) return not_ready("the database is away");
-  if (m.options.may_answer && !m.options.may_answer())
-    return not_ready("this replica could not renew its lease, another may lead");
-  const auto repeated = m.pool.repeated();
-  if (!repeated) return {};
-  return {
-      true,
-      fmt::format(
-          "ok; calls to Kubernetes or the cloud that fail and are repeated, for {} objects; the oldest for {} s: {}",
-          repeated->keys, seconds_since(repeated->since), repeated->error)};
+  if (!loaded) return "the state is not loaded";
+  if (store_away) return "the database is unavailable";
+  if (options.may_answer && !options.may_answer()) return "this replica could not renew its lease, another may lead";
+  return {};
+}
+
+bool Host::ready() const { return impl_->not_ready().empty(); }
+
+Readiness Host::readiness() const {
+  if (const auto why = impl_->not_ready(); !why.empty()) return Readiness().unless(false, why);
+  const auto retrying = impl_->pool.retrying();
+  if (!retrying) return {};
+  return {true, fmt::format("ok; retrying calls to Kubernetes or the cloud for {} objects, the oldest for {} s: {}",
+                            retrying->keys, seconds_since(retrying->since), retrying->error)};
 }
 
 bool Host::alive() const {

@@ -20,10 +20,10 @@ struct Pending {
   std::optional<bus::TopicPartition> at;  // of a bus message
   std::int64_t offset = 0;
   bool foreign = false;  // of another shard on the same bus: only its offset counts
-  // What it leads to cannot be written (events.cpp): it is answered so, or goes to the dead letters.
+  // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due beside it is done
-  bool dropped = false;              // not even that can be written: only its offset counts
+  bool dropped = false;              // its refusal cannot be written either: only its offset is committed
   std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
 };
 
@@ -117,7 +117,8 @@ struct Host::Impl {
   void note_ended(const store::Commit& commit);
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
-  void note_failure(const std::string& why);  // with `mutex` held
+  [[nodiscard]] std::string not_ready() const;
+  void record_failure(const std::string& why);  // with `mutex` held
   void reload(Batch& batch);
   void step_down();  // another decides: nothing is let in any more, and who waits is told so
   bool answer_reads();

@@ -46,13 +46,13 @@ std::size_t IntentPool::open() const {
   return open_;
 }
 
-std::optional<IntentPool::Repeated> IntentPool::repeated() const {
+std::optional<IntentPool::Retrying> IntentPool::retrying() const {
   std::lock_guard lock(mutex_);
-  std::optional<Repeated> out;
+  std::optional<Retrying> out;
   for (const auto& [key, queue] : queues_) {
     if (queue.failures == 0) continue;
     if (!out || queue.since < out->since)
-      out = Repeated{out ? out->keys : 0, queue.since, queue.intents.front().id + ": " + queue.error};
+      out = Retrying{out ? out->keys : 0, queue.since, queue.intents.front().id + ": " + queue.error};
     ++out->keys;
   }
   return out;

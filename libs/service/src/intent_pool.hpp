@@ -33,13 +33,13 @@ class IntentPool {
   /// Takes one intent that may run now, executes it, reports. False where there is none.
   bool once();
   [[nodiscard]] std::size_t open() const;
-  /// The keys whose first intent has failed and is tried again: how many, the first failure, and what it was.
-  struct Repeated {
+  /// Keys whose first intent failed and is retried: their number, the earliest failure among them, and its error.
+  struct Retrying {
     std::size_t keys = 0;
     SteadyInstant since{};
     std::string error;
   };
-  [[nodiscard]] std::optional<Repeated> repeated() const;
+  [[nodiscard]] std::optional<Retrying> retrying() const;
   void clear();
 
  private:

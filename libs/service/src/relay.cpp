@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kPollBatch = 512;
 constexpr std::size_t kLongestTrace = 128;
 
-/// A trace goes on with whatever follows, so no longer one is carried than W3C writes.
+/// Events and dead letters that follow carry the trace on, so a longer one than W3C defines is dropped.
 std::string trace_of(const quartermaster::v1::Envelope& e) {
   return e.trace_parent().size() <= kLongestTrace && is_text(e.trace_parent()) ? e.trace_parent() : std::string();
 }

@@ -1,4 +1,4 @@
-// Hostile inputs: whatever an identifier or a payload holds, the host neither ends nor stalls, and the next input commits.
+// Malicious identifiers and payloads: the host neither crashes nor stalls, and the next input commits.
 #include "qm/base/text.hpp"
 #include "qm/testing/testing.hpp"
 #include "sums.hpp"
@@ -11,7 +11,7 @@ namespace hostile_test {
 
 using namespace std::string_literals;
 
-/// Text as nobody who means well sends it, the same in every run; without the "=" that this service reads.
+/// Malicious text from a fixed seed, without the "=" that this service parses.
 class Hostile {
  public:
   std::string text() {
@@ -77,7 +77,7 @@ TEST(Hostile, ARequestWithAnyIdAndAnyNameLeavesTheNextOneAlone) {
     if (!taken) {
       ASSERT_EQ(taken.error().code, Code::kInvalid);
     } else {
-      ASSERT_NE(answer, "none") << "everybody who is let in gets an answer";
+      ASSERT_NE(answer, "none") << "every accepted request is answered";
     }
     refused += !taken || !answer.empty() ? 1 : 0;
     ASSERT_TRUE(w.host->readiness().ready) << w.host->readiness().text;
@@ -93,7 +93,7 @@ TEST(Hostile, AMessageWithAnyKeyAndAnyPayloadLeavesTheNextOneAlone) {
   for (int i = 0; i < kRounds; ++i) {
     const auto key = hostile.text();
     const auto payload = hostile.text() + (hostile.pick(2) == 0 ? "=1" : "");
-    // An envelope of any key; or no envelope.
+    // An envelope with a malicious key, or bytes that are no envelope.
     const auto value = hostile.pick(4) == 0 ? hostile.text() : envelope(key, i + 1, payload);
     ASSERT_TRUE(producer->publish(
         std::vector<bus::Record>{{"qm.in", key.substr(0, 100), value},
@@ -107,11 +107,11 @@ TEST(Hostile, AMessageWithAnyKeyAndAnyPayloadLeavesTheNextOneAlone) {
     ASSERT_EQ(w.sums->sum("good"), i + 1);
   }
   w.settle();
-  EXPECT_GT(w.host->counters().poison + w.host->counters().too_large, kRounds / 2U) << "as dead letters";
+  EXPECT_GT(w.host->counters().poison + w.host->counters().too_large, kRounds / 2U) << "they become dead letters";
   EXPECT_TRUE(w.host->readiness().ready);
 }
 
-// What nobody asked for cannot be refused: it is repeated, and /readyz says so, until the database takes it.
+// Work without an input cannot be refused: it is retried and reported at /readyz until the database accepts it.
 TEST(Hostile, WorkOfItsOwnThatCannotBeWrittenIsReported) {
   World w("hostile_own");
   w.boot();
@@ -130,6 +130,84 @@ TEST(Hostile, WorkOfItsOwnThatCannotBeWrittenIsReported) {
   w.sums->own_key = "clock";
   EXPECT_TRUE(testing::wait_until([&] { return w.host->pump() && w.host->readiness().ready; }));
   EXPECT_EQ(w.sums->sum("clock"), 1);
+}
+
+// Own work that fails again between the two attempts at an input: the input is dropped with an error, and the loop backs off.
+TEST(Hostile, AnInputWhoseRefusalCannotBeWrittenIsDroppedAndReported) {
+  World w("hostile_dropped");
+  w.boot();
+  w.settle();
+  const auto due = [&](const std::string& key) {
+    w.sums->own_key = key;
+    w.sums->wake_at = w.clock.now();
+  };
+  w.sums->wake_at = w.clock.now();  // from now on own work is due in every batch
+  ASSERT_TRUE(w.add("first=1", "r0"));
+  EXPECT_TRUE(w.host->pump());
+  due("a\0b"s);
+  std::string answer;
+  ASSERT_TRUE(w.add("a=1", "r1", [&](Result<std::string> r) { answer = reply_of(r); }));
+  EXPECT_TRUE(w.host->pump());  // fails with the input
+  EXPECT_TRUE(w.host->pump());  // fails with its refusal: own work goes first
+  due("clock");
+  EXPECT_TRUE(w.host->pump());  // own work alone is committed
+  due("a\0b"s);
+  EXPECT_TRUE(w.host->pump());  // fails with the input again
+  EXPECT_TRUE(w.host->pump());  // and with its refusal
+  EXPECT_NE(answer.find("NUL"), std::string::npos) << answer;
+  EXPECT_TRUE(w.host->pump());
+  EXPECT_FALSE(w.host->ready()) << "a batch with the dropped input alone backs off";
+  w.sums->wake_at.reset();
+  w.sums->own_key.clear();
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->pump() && w.host->ready(); }));
+  EXPECT_EQ(w.sums->sum("a"), 0);
+}
+
+TEST(Hostile, ABatchIsBoundedInBytes) {
+  World w("hostile_bytes");
+  w.boot();
+  w.settle();
+  const auto before = w.host->counters().batches;
+  int answered = 0;
+  for (int i = 0; i < 5; ++i) {
+    Input in;
+    in.source = Source::kWatch;
+    in.name = "watched";
+    in.bytes = "a=1" + std::string(10 << 20, ' ');
+    ASSERT_TRUE(w.host->submit(std::move(in), [&](const auto&) { ++answered; }));
+  }
+  EXPECT_TRUE(w.host->pump());
+  EXPECT_EQ(answered, 4) << "40 MiB, the first sum of 32 MiB or more";
+  EXPECT_TRUE(w.host->pump());
+  EXPECT_EQ(answered, 5);
+  EXPECT_EQ(w.host->counters().batches, before + 2);
+}
+
+TEST(Hostile, ATraceThatIsTooLongIsDropped) {
+  World w("hostile_trace");
+  w.boot({.consumes = {"qm.in"}});
+  quartermaster::v1::Envelope e;
+  e.set_topic("qm.in");
+  e.set_key("a");
+  e.set_key_version(1);
+  e.set_payload("no sum");
+  e.set_trace_parent(std::string(bus::kMaxValue - 200, 't'));
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(
+      producer->publish(std::vector<bus::Record>{{"qm.in", "a", e.SerializeAsString()}}, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.host->counters().poison, 1U) << "its dead letter fits without the trace";
+}
+
+TEST(Hostile, AStopAnswersTheInputsThatWereRetried) {
+  World w("hostile_stop");
+  w.boot();
+  store::plant_outcome(*w.disk, store::CommitOutcome::kNotCommitted);
+  std::string answer;
+  ASSERT_TRUE(w.add("a=1", "r1", [&](Result<std::string> r) { answer = reply_of(r); }));
+  EXPECT_TRUE(w.host->pump());
+  w.host->stop();
+  EXPECT_NE(answer.find("the service is stopping"), std::string::npos) << answer;
 }
 
 }  // namespace hostile_test

@@ -58,20 +58,20 @@ TEST(IntentPool, WhoFailsWaitsAndHoldsNobodyElseUp) {
   EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "3", "1", "1", "2"}));
 }
 
-TEST(IntentPool, WhatIsRepeatedIsNamed) {
+TEST(IntentPool, RetriesAreReportedWithTheirError) {
   Pool p;
-  EXPECT_FALSE(p.pool.repeated());
+  EXPECT_FALSE(p.pool.retrying());
   p.recorder.failing = "1";
   p.recorder.failures = 1;
   p.pool.add({intent("1", "a"), intent("2", "b")});
   EXPECT_TRUE(p.pool.once());
-  const auto repeated = p.pool.repeated();
-  ASSERT_TRUE(repeated);
-  EXPECT_EQ(repeated->keys, 1U);
-  EXPECT_NE(repeated->error.find("1: "), std::string::npos) << repeated->error;
-  EXPECT_NE(repeated->error.find("not now"), std::string::npos) << repeated->error;
+  const auto retrying = p.pool.retrying();
+  ASSERT_TRUE(retrying);
+  EXPECT_EQ(retrying->keys, 1U);
+  EXPECT_NE(retrying->error.find("1: "), std::string::npos) << retrying->error;
+  EXPECT_NE(retrying->error.find("not now"), std::string::npos) << retrying->error;
   p.settle();
-  EXPECT_FALSE(p.pool.repeated());
+  EXPECT_FALSE(p.pool.retrying());
 }
 
 TEST(IntentPool, NothingIsBegunThatMayNotBeAndNothingIsForgotten) {

@@ -21,7 +21,7 @@ TEST(Parse, TakesWhatIsText) {
   EXPECT_EQ(again->SerializeAsString(), event.SerializeAsString());
 }
 
-// However deep it lies, and in fields that may come several times and in maps too.
+// At any depth, in repeated fields and in maps.
 TEST(Parse, PutsTheReplacementCharacterForANul) {
   pb::WorkloadEvent event;
   event.mutable_spec()->set_uid("a\0b"s);

@@ -86,7 +86,7 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.remove_silently("team/b");
   Program second;
   second.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
-  // Ready before it leads, it has no answer while nobody does; its first one is what was decided.
+  // A standby is ready too, and without a leader it has no answer. The first answer must be the committed state.
   auto remembered = pb::WORKLOAD_PHASE_UNSPECIFIED;
   EXPECT_TRUE(qm::testing::wait_until([&] {
     remembered = second.phase("uid-a");
@@ -178,14 +178,14 @@ TEST_F(Attacked, AMessageWithANulInItsKeyIsADeadLetterAndTheNextIsRead) {
     envelope.set_payload(event.SerializeAsString());
     records.push_back({"qm.placement", "one", envelope.SerializeAsString()});
   }
-  // The second says nothing that admission knows of; a third cannot be read, and so is seen to have been reached.
+  // The second has no effect; the third cannot be parsed, so its dead letter shows that the second was consumed.
   records.push_back({"qm.placement", "one", "\xff\xff"});
   ASSERT_TRUE(producer->publish(records, std::chrono::seconds(10)));
   EXPECT_TRUE(qm::testing::wait_until([&] { return poison() == 2; })) << qm::testing::read_file(log());
   EXPECT_EQ(page("/readyz").status, 200);
 }
 
-// The database neither answers nor refuses: its processes for our sessions stand still.
+// The database neither answers nor fails: its backends of our sessions are stopped.
 TEST_F(Attacked, ASignalEndsItWhileTheDatabaseHangs) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
   std::vector<int> hung;
@@ -201,7 +201,7 @@ TEST_F(Attacked, ASignalEndsItWhileTheDatabaseHangs) {
   std::jthread caller([&] { EXPECT_FALSE(apply("second").ok()); });
   program_.process->signal(15);
   EXPECT_EQ(program_.process->wait(std::chrono::seconds(15)), 1) << qm::testing::read_file(log());
-  EXPECT_NE(qm::testing::read_file(log()).find("did not end in time"), std::string::npos);
+  EXPECT_NE(qm::testing::read_file(log()).find("shutdown exceeded its timeout"), std::string::npos);
 }
 
 }  // namespace program_pg_test

@@ -89,7 +89,7 @@ class Secure : public ::testing::Test {
     const auto answer = client.send({"GET", target});
     return answer ? answer->body : std::string();
   }
-  /// As clients do: sent again with its id while nobody leads, for a replica is ready before it does.
+  /// Retries with the same request id while no replica leads, as clients do: a standby is ready too.
   Error apply(const std::string& token, const std::string& id) {
     Error last;
     wait_until([&] {

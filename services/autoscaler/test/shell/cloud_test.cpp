@@ -125,7 +125,7 @@ struct Service {
     host.start();
   }
   ~Service() { host.stop(); }
-  /// Returns once the input, and with it every earlier one, is committed.
+  /// Returns when this input and all earlier ones are committed.
   void submit(const service::Input& in) {
     std::promise<void> committed;
     ASSERT_TRUE(host.submit(in, [&](const Result<std::string>&) { committed.set_value(); }));

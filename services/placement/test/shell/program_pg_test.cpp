@@ -105,7 +105,7 @@ TEST(PlacementProgram, HoldsItsDevicesAcrossAKill) {
   Program second;
   second.start(database, kube.origin(), dir.path() + "/second.log");
   ASSERT_TRUE(second.answers("/readyz")) << qm::testing::read_file(dir.path() + "/second.log");
-  // Ready before it leads, it has no answer while nobody does; its first one is what was decided.
+  // A standby is ready too, and without a leader it has no answer. The first answer must be the committed state.
   auto remembered = pb::ASSIGNMENT_STATE_UNSPECIFIED;
   EXPECT_TRUE(wait_until([&] {
     remembered = second.state("w").state();

@@ -16,7 +16,7 @@ Result<Message> read(const std::string& bytes, const std::string& what) {
   return wire::parse<Message>(bytes, what);
 }
 
-/// A row of our own, as it was written.
+/// A stored row, as it was written.
 template <class Message>
 Result<Message> stored(const std::string& bytes, const std::string& kind) {
   Message m;

@@ -8,25 +8,25 @@
 
 namespace qm {
 
-/// Bounds of identifiers that come from outside, in bytes. Whatever passes fits into a column of text and into an index of
-/// PostgreSQL, alone or composed with others, and into a line of the log. Each is checked once, where it enters.
+/// Bounds of external identifiers, in bytes. A value within them fits a text column, an index of PostgreSQL (also composed with
+/// others) and a log line. Each is checked once, where it enters the process.
 inline constexpr std::size_t kMaxRequestId = 128;
 inline constexpr std::size_t kMaxName =
     512;  ///< of a name or a uid in a message; a label key of Kubernetes has 317 at most
 inline constexpr std::size_t kMaxKey = 1 << 10;     ///< of a key on the bus
 inline constexpr std::size_t kMaxRowKey = 2 << 10;  ///< of an indexed column, composed of several of the above
 
-/// kInvalid unless it is 0 to 128 printable ASCII characters: what a client chose to find its answer again.
+/// kInvalid unless the id, which a client chose for its retries, is 0 to 128 printable ASCII characters.
 Status check_request_id(std::string_view id);
 
 /// kInvalid unless it is UTF-8 of at most kMaxKey bytes without control characters. `what` begins the message.
 Status check_key(std::string_view what, std::string_view key);
 
-/// False where no column of text takes it: it holds a NUL.
+/// False for a value with a NUL byte, which no text column can hold.
 [[nodiscard]] inline bool is_text(std::string_view value) { return value.find('\0') == std::string_view::npos; }
 
-/// A JSON document with U+FFFD in the place of each U+0000 in its strings, which no column of text takes. Null where there is
-/// none. Linear; the document is not parsed.
+/// The JSON document with each U+0000 in its strings replaced by U+FFFD; nullopt if it has none. Linear; the document is not
+/// parsed.
 [[nodiscard]] std::optional<std::string> without_nul(std::string_view document);
 
 }  // namespace qm

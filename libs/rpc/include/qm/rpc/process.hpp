@@ -84,12 +84,12 @@ void block_signals();
 void wait_for_signal(const std::function<bool()>& also = {});
 /// True once a signal has come that wait_for_signal() would take: who still waits to start then gives up.
 [[nodiscard]] bool signal_pending();
-/// True once a signal has come, taken or not.
-[[nodiscard]] bool signalled();
-/// From the first signal on, or from end_begins(), the process has so long to end by itself; then it exits with `code` as it
-/// is, whatever its threads wait for. Call once, after block_signals().
-void end_within(SteadyDuration most, int code = 1);
-/// The process ends without a signal: the time of end_within() begins.
-void end_begins();
+/// True once an ending signal has arrived, also after wait_for_signal() has taken it.
+[[nodiscard]] bool signal_received();
+/// Limits the time between the first ending signal, or shutdown_started(), and the end of the process: after `timeout` it exits
+/// with `code`, whatever its threads wait for. Call once, after block_signals().
+void limit_shutdown(SteadyDuration timeout, int code = 1);
+/// Starts the timeout of limit_shutdown() without a signal.
+void shutdown_started();
 
 }  // namespace qm::rpc

@@ -57,8 +57,8 @@ struct FeedEvent {
 /// What /readyz says.
 struct Readiness {
   bool ready = true;
-  std::string text = "ok";  ///< why not; or, where it is ready, what is being repeated without success
-  /// Not ready, for this reason, where it was ready and `condition` does not hold.
+  std::string text = "ok";  ///< the reason if not ready; if ready, also what is retried without success
+  /// Not ready for reason `why` if it was ready and `condition` is false.
   [[nodiscard]] Readiness unless(bool condition, const std::string& why) const {
     return ready && !condition ? Readiness{false, "not ready: " + why} : *this;
   }
@@ -74,8 +74,8 @@ struct Readiness {
 /// Size     besides the engine's own: a number for each key that lives on a topic heard or produced, and for those that
 ///          ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
 ///          on disk.
-/// Hostile  an input whose effects the database does not take (kInvalid: a NUL, a key that is too long) is refused like one
-///          that leads to a longer event, see Limits; the others of its batch are applied.
+/// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like one that
+///          leads to a longer event, see Limits; the other inputs of its batch are applied.
 /// Poison   an input that the codec cannot read goes to the dead-letter topic of its topic, or, where it did not come
 ///          from the bus, to that of the service's inputs (input_topic), in the transaction that steps over it.
 /// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before anything
@@ -99,7 +99,8 @@ class Host {
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
   [[nodiscard]] bool ready() const;  ///< loaded, committing or able to, and allowed to answer
-  /// The same with the reason. Names what is repeated without success, a batch or an intent, since when, and the error.
+  /// ready() with its reason, and with the intents that are retried, their number, duration and error. Cost: a pass over the
+  /// keys with open intents.
   [[nodiscard]] Readiness readiness() const;
   [[nodiscard]] bool alive() const;  ///< the loop turned within 10 s
 

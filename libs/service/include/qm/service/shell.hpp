@@ -39,8 +39,8 @@ struct Input {
   std::string object = {};  ///< what it is about, as the request names it
 };
 
-/// The input with U+FFFD for each U+0000 in its JSON document; null where it has none. What a tenant writes into an
-/// annotation must neither stop a batch nor hide the object.
+/// The input with each U+0000 in its JSON document replaced by U+FFFD; nullopt if it has none. An annotation of a tenant must
+/// neither block a batch nor hide its object.
 std::optional<Input> without_nul(const Input& input);
 
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.

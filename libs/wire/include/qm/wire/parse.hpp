@@ -8,12 +8,11 @@
 
 namespace qm::wire {
 
-/// Makes a message from outside one that can be kept: puts U+FFFD for each NUL in a string, which no column of text takes.
-/// kInvalid where a name or a uid (a field of these names, at any depth) is longer than kMaxName: it becomes part of keys.
-/// Cost: a pass over the fields.
+/// Makes an external message storable: replaces each NUL in its strings by U+FFFD. kInvalid if a name or uid at any depth, which
+/// may become part of a key, is longer than kMaxName. Cost: a pass over the fields.
 Status clean(google::protobuf::Message& message);
 
-/// A message from outside. kInvalid where the bytes are none of its kind, hold a string that is not UTF-8, or fail clean().
+/// Parses an external message. kInvalid if the bytes are not of its type, hold a string that is not UTF-8, or fail clean().
 /// `what` begins the error.
 template <class Message>
 Result<Message> parse(const std::string& bytes, std::string_view what) {
