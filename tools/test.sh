@@ -73,31 +73,6 @@ count() {  # group, folder, ctest junit file, ctest log
     sed -E 's/<skipped message="//; s/"$//; s/^[^ ]*:[0-9]+&#x0A;//; s/&#x0A;/ /g; s/^/skipped: /' | cut -c1-160 | sort | uniq -c | sort -rn
 }
 
-# Runs the failed tests of a failed binary once more. What passes then counts as passed and is named at the end as unsteady,
-# with its first failure; what fails again, or ends the binary, has failed.
-again() {  # group, folder, test, ctest log
-  local xml=$2/results/$3.xml first=$2/results/$3.first.xml names
-  [ -s "$xml" ] || return 1
-  names=$(awk '/<testcase / { match($0, / name="[^"]*"/); name = substr($0, RSTART + 7, RLENGTH - 8)
-                              match($0, /classname="[^"]*"/); name = substr($0, RSTART + 11, RLENGTH - 12) "." name }
-               /<failure / && name != last { printf "%s%s", (last == "" ? "" : ":"), name; last = name }' "$xml")
-  [ -n "$names" ] && [[ $names != *Replay.* ]] || return 1
-  mv "$xml" "$first"
-  if GTEST_FILTER=$names ctest --test-dir "$2" -R "^$3\$" --timeout 1500 --output-on-failure >>"$4" 2>&1 &&
-    ! grep -q '<skipped ' "$xml"; then
-    awk '/<testsuite / { match($0, / tests="[0-9]+"/); t = substr($0, RSTART + 8, RLENGTH - 9)
-                         match($0, /failures="[0-9]+"/); f = substr($0, RSTART + 10, RLENGTH - 11)
-                         sub(/ tests="[0-9]+"/, " tests=\"" t - f "\""); sub(/failures="[0-9]+"/, "failures=\"0\"") } 1' \
-      "$first" >"$xml"
-    why "$3" "$4" >>"$(of_group "$1")/failures"
-    echo "${names//:/ }" >>"$(of_group "$1")/unsteady"
-    rm -f "$first"
-  else
-    mv "$first" "$xml"
-    return 1
-  fi
-}
-
 tests() {  # group and label, folder, parallel
   local log=build/ctest-$1.log junit=$PWD/build/ctest-$1.xml name
   mkdir -p "$2/results"
@@ -107,13 +82,6 @@ tests() {  # group and label, folder, parallel
   # JUnit escapes hide what a person wants to read: failing output is shown as it is.
   ctest "${args[@]}" --output-on-failure >"$log" 2>&1
   grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "$log" | head -60
-  # On a real cluster, and where whole suites are stopped and killed, much runs that is not ours: there, one more try, except
-  # where the laws are judged.
-  if [ "$1" = k8s ] || [ "$1" = e2e ]; then
-    for name in $(failures "$junit" | grep -v '^cluster_'); do
-      again "$1" "$2" "$name" "$log" && sed -i "/<testcase name=\"$name\"/s/\"fail\"/\"run\"/" "$junit"
-    done
-  fi
   count "$1" "$2" "$junit" "$log"
   return 0   # what failed is counted; grep finding no skip is no failure
 }
@@ -286,7 +254,6 @@ done
 awk -F, 'NR > 1 && match($0, /,(works|partial|open|interoperates),/) { n[substr($0, RSTART + 1, RLENGTH - 2)]++ }
   END { printf "coverage of the 498 requirements: works %d, partial %d, open %d, interoperates %d\n", n["works"], n["partial"], n["open"], n["interoperates"] }' docs/coverage.csv
 cat "$RESULTS"/*/failures 2>/dev/null
-sed 's/^/unsteady, passed when run again: /' "$RESULTS"/*/unsteady 2>/dev/null
 sed 's/^/broken: /' "$RESULTS"/*/broken 2>/dev/null
 [ ${#over[@]} -eq 0 ] || echo "over their plan by more than half: ${over[*]} (tests/budget.csv)"
 printf 'all of it: %d min %d s\n' $((SECONDS / 60)) $((SECONDS % 60))
