@@ -396,8 +396,10 @@ void Agent::probe(const std::string& node) {
     if (!nodes) missing(nodes.error());
     const auto kubelet = options_.kubelet_config.empty() ? KubeletSettings() : settings(options_.kubelet_config);
     if (!kubelet) missing(kubelet.error());
-    if (nodes && kubelet && devices && !options_.kubelet_config.empty())
-      signs.annotations["quartermaster.dev/numa"] = numa_annotation(*nodes, *kubelet, *devices);
+    if (nodes && kubelet && devices && !options_.kubelet_config.empty()) {
+      if (auto zones = numa_annotation(*nodes, *kubelet, *devices); !zones.empty())
+        signs.annotations["quartermaster.dev/numa"] = std::move(zones);
+    }
     if (nodes && devices && !options_.nccl_topology.empty()) {
       // By another name first: whoever mounts it never reads half of it.
       const std::string text = nccl_topology(*nodes, *devices, options_.sysfs), next = options_.nccl_topology + ".next";

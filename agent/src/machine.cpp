@@ -182,8 +182,14 @@ Result<std::map<int, NumaNode>> numa_nodes(const std::string& sysfs) {
   return out;
 }
 
+int node_of(const Device& device, const std::map<int, NumaNode>& nodes) {
+  return device.numa < 0 && nodes.size() == 1 ? nodes.begin()->first : device.numa;
+}
+
 std::string numa_annotation(const std::map<int, NumaNode>& nodes, const KubeletSettings& kubelet,
                             const std::vector<Device>& devices) {
+  const auto unknown = [&](const Device& device) { return node_of(device, nodes) < 0; };
+  if (std::ranges::any_of(devices, unknown)) return {};
   Json zones = Json::array();
   for (const auto& [number, node] : nodes) {
     Json zone = Json::object();
@@ -198,7 +204,7 @@ std::string numa_annotation(const std::map<int, NumaNode>& nodes, const KubeletS
     }
     Json gpus = Json::array();
     for (const Device& device : devices) {
-      if (device.numa == number) gpus.push_back(device.index);
+      if (node_of(device, nodes) == number) gpus.push_back(device.index);
     }
     zone.set("gpus", std::move(gpus));
     zones.push_back(std::move(zone));
@@ -212,7 +218,7 @@ std::string nccl_topology(const std::map<int, NumaNode>& nodes, const std::vecto
   for (const auto& [number, node] : nodes) {
     out += fmt::format("  <cpu numaid=\"{}\" affinity=\"{}\">\n", number, mask_of(node.cpus));
     for (const Device& device : devices) {
-      if (device.numa != number || device.pci.empty()) continue;
+      if (node_of(device, nodes) != number || device.pci.empty()) continue;
       const fs::path bus = fs::path(sysfs) / "bus/pci/devices" / device.pci;
       const auto said = [&](const char* file, const char* attribute) {
         const auto text = trimmed(text_of_file(bus / file));

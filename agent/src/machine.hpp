@@ -35,8 +35,12 @@ struct NumaNode {
 /// By number, from /sys/devices/system/node. kUnavailable: there is none.
 [[nodiscard]] Result<std::map<int, NumaNode>> numa_nodes(const std::string& sysfs);
 
+/// The NUMA node of a GPU. The kernel reports -1 for devices of most virtual machines; where the machine has one node, it is that
+/// node. -1 = unknown.
+[[nodiscard]] int node_of(const Device& device, const std::map<int, NumaNode>& nodes);
+
 /// What placement reads on the node: "quartermaster.dev/numa". CPUs are told where the kubelet gives whole ones (policy static), without
-/// those that it keeps; memory where it gives that by NUMA node.
+/// those that it keeps; memory where it gives that by NUMA node. Empty where the NUMA node of a GPU is unknown: the kubelet asks no GPU there.
 [[nodiscard]] std::string numa_annotation(const std::map<int, NumaNode>& nodes, const KubeletSettings& kubelet,
                                           const std::vector<Device>& devices);
 

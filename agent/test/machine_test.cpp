@@ -212,6 +212,15 @@ std::vector<std::string> tags_of(const std::string& xml) {
   return open.empty() ? out : std::vector<std::string>();
 }
 
+TEST(Machine, AGpuWithoutANumaNodeIsOnTheOnlyOne) {
+  const Device gpu{0, "GPU-0", -1, false, {}, 81'559, "0000:00:06.0"};
+  const std::map<int, NumaNode> one{{0, {{0, 1}, 1 << 30}}}, two{{0, {{0}, 1 << 30}}, {1, {{1}, 1 << 30}}};
+  EXPECT_EQ(numa_annotation(one, {}, {gpu}), R"({"policy":"none","zones":[{"gpus":[0]}]})");
+  EXPECT_THAT(nccl_topology(one, {gpu}, "/nowhere"), ::testing::HasSubstr(R"(<pci busid="0000:00:06.0">)"));
+  EXPECT_EQ(numa_annotation(two, {}, {gpu}), "") << "unknown: the kubelet gets no hint for it, and placement none";
+  EXPECT_THAT(nccl_topology(two, {gpu}, "/nowhere"), ::testing::Not(::testing::HasSubstr("busid")));
+}
+
 // S-266: GPUs under their sockets, alike for machines that are alike, and XML.
 TEST(Machine, TheTopologyFileForNccl) {
   const Sockets machine;
