@@ -263,7 +263,8 @@ namespace {
 /// Writes the rows as the service would have, with the newest event of each workload.
 void fill(store::Store& store, const std::vector<store::StateRow>& rows) {
   constexpr std::size_t kBatch = 2000;
-  std::uint64_t sequence = must(store.acquire("fill")).outbox_sequence;
+  const auto loaded = must(store.acquire("fill"));
+  std::uint64_t sequence = loaded.outbox_sequence;
   for (std::size_t i = 0; i < rows.size();) {
     store::Commit commit;
     for (; i < rows.size() && commit.state.size() < kBatch; ++i) {
@@ -273,7 +274,7 @@ void fill(store::Store& store, const std::vector<store::StateRow>& rows) {
     }
     const bool written = must(store.commit(commit)) == store::CommitOutcome::kCommitted;
     if (!written) must(Status(fail(Code::kInternal, "the rows were not written")));
-    must(store.published(sequence));
+    must(store.published(sequence, loaded.epoch));
   }
 }
 

@@ -119,7 +119,7 @@ void store(const std::string& conninfo, int batch) {
       if (must(place->commit(commit)) != qm::store::CommitOutcome::kCommitted) std::exit(1);
       times.push_back(since(begin) * 1000);
     }
-    must(place->published(outbox));
+    must(place->published(outbox, loaded.epoch));
     if (repeat < 0) continue;
     report.add("inputs_per_s", static_cast<double>(times.size()) * batch / since(start));
     report.add("p50_ms", at_share(times, 0.5));

@@ -25,11 +25,11 @@ class FaultyStore final : public store::Store {
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     return inner_->read_outbox(after, max);
   }
-  Status published(std::uint64_t sequence) override { return inner_->published(sequence); }
+  Status published(std::uint64_t sequence, std::uint64_t epoch) override { return inner_->published(sequence, epoch); }
   void wait_outbox(SteadyDuration timeout) override { inner_->wait_outbox(timeout); }
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after, std::size_t max,
-                                                 const std::string& only_key) override {
-    return inner_->snapshot(topic, after, max, only_key);
+                                                 const std::string& only_key, bool ended) override {
+    return inner_->snapshot(topic, after, max, only_key, ended);
   }
   Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) override {
     return inner_->read_journal(after, max);

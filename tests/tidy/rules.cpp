@@ -432,6 +432,7 @@ const std::vector<Arrows>& arrows() {
       {"tests/deploy/", {"base", "config", "http", "kube", "model", "pg", "testing", "admission"}},
       {"tests/hostile/",
        {"base", "clock", "proto", "service", "store", "admission", "placement", "autoscaler", "telemetry", "cost"}},
+      {"tests/leaders/", {"base", "pg", "replica", "service", "store", "testing"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
       {"tests/images/", {"base", "testing"}},
       {"bench/",

@@ -312,7 +312,7 @@ class KafkaConsumer final : public Consumer {
     const auto until = steady_clock::now() + timeout;
     if (steady_clock::now() >= next_report_) flush_reports();
     std::vector<Message> out;
-    while (out.size() < max) {
+    for (std::size_t bytes = 0; out.size() < max && bytes < kPollBytes;) {
       const auto wait = out.empty() ? until - steady_clock::now() : SteadyDuration(0);
       const Handle<rd_kafka_message_t, &rd_kafka_message_destroy> message(
           rd_kafka_consumer_poll(client_.get(), ms(wait)));
@@ -324,6 +324,7 @@ class KafkaConsumer final : public Consumer {
         QM_TRY(judge(*message));
         continue;
       }
+      bytes += message->len;
       take(*message, out);
     }
     QM_CRASH_POINT("bus.after_poll");

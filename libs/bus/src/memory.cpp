@@ -169,6 +169,7 @@ class MemoryConsumer final : public Consumer {
 
   /// Every read starts at another partition, so that a busy one cannot starve the rest.
   bool read(std::size_t max, std::vector<Message>& out) {
+    std::size_t bytes = 0;
     auto it = positions_.begin();
     if (!positions_.empty()) std::advance(it, turn_++ % positions_.size());
     for (std::size_t i = 0; i < positions_.size(); ++i, ++it) {
@@ -176,8 +177,9 @@ class MemoryConsumer final : public Consumer {
       auto& [at, next] = *it;
       const auto& entries = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)];
       if (next < 0 || next > static_cast<std::int64_t>(entries.size())) next = 0;
-      for (; next < static_cast<std::int64_t>(entries.size()) && out.size() < max; ++next) {
+      for (; next < static_cast<std::int64_t>(entries.size()) && out.size() < max && bytes < kPollBytes; ++next) {
         const auto& entry = entries[static_cast<std::size_t>(next)];
+        bytes += entry.value.size();
         out.push_back({at, next, entry.key, entry.value});
       }
     }

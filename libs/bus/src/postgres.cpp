@@ -346,6 +346,7 @@ class PgConsumer final : public Consumer {
     QM_ASSIGN(const auto rows, session_->query(R"sql(
       select g.generation, f.number, f."offset", f.key, f.value
       from bus.reader_group g left join lateral (
+        select *, sum(octet_length(value)) over (order by number, "offset") - octet_length(value) as before from (
         select p.number, m."offset", m.key, m.value
         from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as p(topic, partition, next, number)
         cross join lateral (
@@ -354,8 +355,8 @@ class PgConsumer final : public Consumer {
           order by "offset" limit $5::bigint) m
         where g.generation = $7::bigint
           and not exists (select from bus.member where reader_group = $6::text and generation < $7::bigint)
-        limit $5::bigint) f on true
-      where g.name = $6::text)sql",
+        limit $5::bigint) n) f on f.before < $8::bigint
+      where g.name = $6::text order by f.number, f."offset")sql",
                                                pg::Params()
                                                    .int8s(topics)
                                                    .int8s(partitions)
@@ -363,7 +364,8 @@ class PgConsumer final : public Consumer {
                                                    .int8s(numbers)
                                                    .int8(static_cast<std::int64_t>(max))
                                                    .text(options_.group)
-                                                   .int8(adopted_)));
+                                                   .int8(adopted_)
+                                                   .int8(static_cast<std::int64_t>(kPollBytes))));
     std::vector<Message> out;
     out.reserve(rows.size());
     seen_ = rows.empty() ? -1 : rows.int8(0, 0);

@@ -37,9 +37,10 @@ Status Leadership::wait(const std::function<bool()>& give_up, const std::functio
 }
 
 bool Leadership::look_again(bool at_once) {
-  const auto now = boot_now();
   const auto view = lease_->look();
-  const bool free = view && (judge_.free(*view, now) || at_once);
+  const auto now = boot_now();
+  const bool gone = view && judge_.free(*view, now);
+  const bool free = gone || (view && at_once);
   {
     const std::lock_guard lock(mutex_);
     if (!view) {
@@ -64,15 +65,14 @@ bool Leadership::look_again(bool at_once) {
   const auto before = boot_now();
   const auto won = lease_->claim(view->beat, holder_);
   if (!won || !*won) return false;
-  log::info("this replica leads now", {{"after", view->holder},
-                                       {"released", view->released},
-                                       {"session", view->session},
-                                       {"silent_ms", view->age.count()},
-                                       {"term", view->terms + 1}});
+  log::info(
+      "this replica leads now",
+      {{"after", view->holder}, {"released", view->released}, {"session", view->session}, {"term", view->terms + 1}});
   const std::lock_guard lock(mutex_);
   ++view_.terms;
   view_.holder = holder_;
   proven_ = before;
+  if (!gone) acts_from_ = boot_now() + timing_.proof;
   waiting_ = false;
   return true;
 }
@@ -129,14 +129,15 @@ void Leadership::release() {
 
 bool Leadership::leads() const {
   const std::lock_guard lock(mutex_);
-  return proven_ && !lost_ && boot_now() - *proven_ < timing_.lease * 2 / 3;
+  const auto now = boot_now();
+  return proven_ && !lost_ && now - *proven_ < timing_.proof && now >= acts_from_;
 }
 
 bool Leadership::may_answer() const {
   const std::lock_guard lock(mutex_);
   if (!proven_ || lost_) return false;
   const auto now = boot_now();
-  return now - *proven_ < timing_.lease * 2 / 3 || (away_ && now - *away_ < timing_.lease * kAwayLeases);
+  return now - *proven_ < timing_.proof || (away_ && now - *away_ < timing_.lease * kAwayLeases);
 }
 
 bool Leadership::lost() const {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -69,6 +70,7 @@ struct Replica::Impl {
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::AdminServer> admin;
   std::unique_ptr<KubeLease> kube_lease;
+  std::atomic<bool> host_lost{false};
 
   /// The lease names one process, by its Pod's address; its certificate carries the name by which the others call the
   /// service. Replicas that are named one by one have each its own.
@@ -132,6 +134,7 @@ Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, c
     return fail({Code::kInvalid, "no database is named", "--postgres", "give a conninfo, or set QM_POSTGRES"});
   store::PgOptions pg{
       .conninfo = settings.postgres, .service = service, .shard = settings.shard, .migrations = std::move(migrations)};
+  pg.fenced = true;
   if (settings.check_only) pg.migrate = store::PgOptions::Migrate::kCheck;
   std::unique_ptr<Replica> out(new Replica(std::make_unique<Impl>()));
   auto& m = *out->impl_;
@@ -151,6 +154,8 @@ std::unique_ptr<store::Store> Replica::take_store() { return std::move(impl_->st
 void Replica::guard(service::HostOptions& options) const {
   options.may_act = [&l = *impl_->leadership] { return l.leads(); };
   options.may_answer = [&l = *impl_->leadership] { return l.may_answer(); };
+  options.holder = impl_->leadership->holder();
+  options.on_lost = [&lost = impl_->host_lost] { lost = true; };
 }
 
 void Replica::end_standby() {
@@ -170,7 +175,7 @@ void Replica::serving_at(int grpc_port) {
 }
 
 void Replica::wait_for_end() {
-  rpc::wait_for_signal([this] { return impl_->leadership->lost(); });
+  rpc::wait_for_signal([this] { return impl_->leadership->lost() || impl_->host_lost; });
   rpc::shutdown_started();
 }
 
@@ -178,6 +183,7 @@ Status Replica::end() {
   if (impl_->leadership->lost()) return fail(Code::kAborted, "another replica has taken the lead");
   impl_->kube_lease.reset();
   impl_->leadership->release();
+  if (impl_->host_lost) return fail(Code::kAborted, "another process took the shard, and the lease is released");
   log::info("the lead is given back", {{"service", impl_->service}});
   return {};
 }

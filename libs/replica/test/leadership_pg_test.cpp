@@ -119,8 +119,9 @@ TEST_F(LeadershipTest, WhoIsOvertakenDoesNothingMore) {
   const auto first = replica("first"), second = replica("second");
   ASSERT_TRUE(first->wait(never));
   ASSERT_TRUE(second->wait(never, {}, true));
-  EXPECT_TRUE(second->leads());
+  EXPECT_FALSE(second->leads()) << "the first may act until its proof has ended";
   EXPECT_TRUE(testing::wait_until([&] { return first->lost(); }));
+  EXPECT_TRUE(testing::wait_until([&] { return second->leads(); }));
   EXPECT_FALSE(first->leads());
   EXPECT_FALSE(first->may_answer());
   first->release();

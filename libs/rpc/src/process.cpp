@@ -34,6 +34,8 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   total("qm_host_poison_total", "Inputs sent to the dead-letter topic.", &Counters::poison);
   total("qm_host_undone_total", "Batches undone because they were not committed.", &Counters::undone);
   total("qm_host_reloads_total", "Reloads of the engine from its rows.", &Counters::reloads);
+  total("qm_host_rollbacks_total", "Times that the database was found behind commits that it had acknowledged.",
+        &Counters::rollbacks);
   total("qm_host_published_total", "Outbox rows sent to the bus.", &Counters::published);
   total("qm_host_send_failures_total", "Sends to the bus that failed or whose answer was lost; the rows stay.",
         &Counters::send_failures);
@@ -53,6 +55,8 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
     levels->push_back({registry.gauge(name, help, labels), field});
   };
   gauge("qm_host_mailbox", "Inputs waiting in the mailbox.", &Counters::mailbox);
+  gauge("qm_host_paused_topics", "Topics that are not read: messages are missing and the snapshot cannot be had.",
+        &Counters::paused_topics);
   gauge("qm_host_outbox_backlog", "Outbox rows not yet on the bus.", &Counters::outbox_backlog);
   gauge("qm_host_open_intents", "Intents without an outcome.", &Counters::open_intents);
   gauge("qm_host_epoch", "The leader's epoch.", &Counters::epoch);

@@ -51,7 +51,7 @@ class Peers {
   Peers(std::map<std::string, std::string> addresses, ClientSecurity security)
       : addresses_(std::move(addresses)), security_(std::move(security)) {}
 
-  Result<std::vector<std::string>> fetch(const std::string& topic, const std::string& only_key) {
+  Result<std::vector<std::string>> fetch(const std::string& topic) {
     const auto* owner = std::ranges::find(kOwners, topic, &Owner::topic);
     if (owner == std::end(kOwners)) {
       return fail(Code::kInvalid, "no service owns the topic '{}'", topic);
@@ -60,7 +60,7 @@ class Peers {
     std::vector<std::string> out;
     v1::SnapshotRequest request;
     request.set_topic(topic);
-    request.set_key(only_key);
+    request.set_ended(true);
     request.set_page_size(kPageSize);
     for (;;) {
       grpc::ClientContext context;
@@ -104,7 +104,7 @@ class Peers {
 
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security) {
   auto shared = std::make_shared<Peers>(std::move(peers), std::move(security));
-  return [shared](const std::string& topic, const std::string& only_key) { return shared->fetch(topic, only_key); };
+  return [shared](const std::string& topic) { return shared->fetch(topic); };
 }
 
 }  // namespace qm::rpc

@@ -15,7 +15,8 @@ Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::in
 qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
                          quartermaster::v1::SnapshotResponse& response) {
   QM_ASSIGN(const auto size, page_size(request.page_size(), 500, 5000));
-  QM_ASSIGN(const auto rows, host.snapshot(request.topic(), request.page_token(), size, request.key()));
+  QM_ASSIGN(const auto rows,
+            host.snapshot(request.topic(), request.page_token(), size, request.key(), request.ended()));
   for (const auto& row : rows) {
     if (!response.add_entries()->ParseFromString(row.value)) {
       return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic, row.key);

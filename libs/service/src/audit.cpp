@@ -45,10 +45,10 @@ void Host::note_denied(Input input, const Error& error) {
   auto& m = *impl_;
   {
     std::lock_guard lock(m.mutex);
-    if (m.stopping || m.lost || m.mailbox.size() >= m.options.mailbox) return;
+    if (m.stopping || m.lost || m.mailbox.full()) return;
     Pending denied{std::move(input), {}, std::nullopt, 0};
     denied.denied = error;
-    m.mailbox.push_back(std::move(denied));
+    m.mailbox.push(std::move(denied));
     m.counters.mailbox = m.mailbox.size();
   }
   m.arrived.notify_one();

@@ -36,8 +36,12 @@ Result<std::string> confirmation(const Pending& p) {
 
 Status Host::Impl::open(const std::function<bool()>& patient) {
   for (;;) {
-    auto state = store->acquire(fmt::format("{}/{}/{}", options.service, options.shard, ::getpid()));
+    auto state = store->acquire(
+        options.holder.empty() ? fmt::format("{}/{}/{}", options.service, options.shard, ::getpid()) : options.holder);
     if (state) return adopt(*state);
+    if (state.error().code == Code::kFailedPrecondition) {
+      return fail(Error{Code::kAborted, state.error().message, options.shard, "stand by until its lease is free"});
+    }
     if (!patient || !state.error().retryable() || !patient()) {
       return fail(
           state.error().with_context(fmt::format("{} cannot take its shard {}", options.service, options.shard)));
@@ -94,7 +98,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   pool.add(state.open_intents);
   loaded = true;
   log::info("shard taken", {{"shard", options.shard},
-                            {"epoch", epoch},
+                            {"epoch", state.epoch},
                             {"rows", state.state.size()},
                             {"open_intents", state.open_intents.size()},
                             {"journal", journal_sequence}});
@@ -136,11 +140,7 @@ bool Host::Impl::collect(Batch& batch) {
     retry.pop_front();
   } else {
     std::lock_guard lock(mutex);
-    std::size_t n = 0, bytes = 0;
-    while (n < std::min(mailbox.size(), options.max_batch) && (n == 0 || bytes < kMaxBatchBytes))
-      bytes += mailbox[n++].input.bytes.size();
-    std::move(mailbox.begin(), mailbox.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(batch.pending));
-    mailbox.erase(mailbox.begin(), mailbox.begin() + static_cast<std::ptrdiff_t>(n));
+    batch.pending = mailbox.take(options.max_batch, kMaxBatchBytes);
     counters.mailbox = mailbox.size();
   }
   drained.notify_all();
@@ -306,19 +306,21 @@ void Host::Impl::write(Batch& batch) {
       retry.push_back(std::move(batch.pending));
       step_down();
       break;
+    case store::CommitOutcome::kRolledBack:
+      reload(batch, true);
+      break;
     case store::CommitOutcome::kInDoubt:
       reload(batch);
       break;
   }
 }
 
-// Who still waits is told now: a server ends only after its last call has, and nobody is going to decide any of these.
+// Pending calls are answered now: a server ends only after its last call has, and nobody is going to decide any of these.
 void Host::Impl::step_down() {
   {
     const std::lock_guard lock(mutex);
     lost = true;  // from here on nothing more is let in
-    retry.emplace_back(std::make_move_iterator(mailbox.begin()), std::make_move_iterator(mailbox.end()));
-    mailbox.clear();
+    retry.push_back(mailbox.take_all());
     counters.mailbox = 0;
   }
   for (auto& pending : std::exchange(retry, {})) {
@@ -326,6 +328,7 @@ void Host::Impl::step_down() {
       if (p.done) p.done(fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"}));
     }
   }
+  if (options.on_lost) options.on_lost();
 }
 
 void Host::Impl::committed(Batch& batch) {
@@ -421,12 +424,19 @@ void Host::Impl::record_failure(const std::string& why) {
   failing_why = why;
 }
 
-void Host::Impl::reload(Batch& batch) {
+void Host::Impl::reload(Batch& batch, bool rolled_back) {
   const std::uint64_t attempted = batch.commit.journal_sequence;
-  log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
+  if (rolled_back) {
+    log::error(
+        "the database is behind commits that it acknowledged, as after a restore; this service goes on from what is there",
+        {{"shard", options.shard}, {"journal", journal_sequence}, {"epoch", epoch.load()}});
+  } else {
+    log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
+  }
   {
     std::lock_guard lock(mutex);
     ++counters.reloads;
+    if (rolled_back) ++counters.rollbacks;
   }
   shell->undo();
   loaded = false;

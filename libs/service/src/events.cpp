@@ -225,7 +225,7 @@ Status Host::Impl::park(const store::OutboxRow& row, const Error& error) {
        {"bytes", row.value.size()},
        {"error", error.to_string()}});
   relayed = row.sequence;
-  if (store->published(relayed)) cleared = relayed;
+  if (store->published(relayed, relay_epoch)) cleared = relayed;
   set_backlog();
   const std::lock_guard lock(mutex);
   ++counters.parked;

@@ -101,10 +101,10 @@ void Host::stop() {
     while (m.relay_once()) {
     }
   }
-  std::deque<Pending> left;
+  std::vector<Pending> left;
   {
     std::lock_guard lock(m.mutex);
-    left.swap(m.mailbox);
+    left = m.mailbox.take_all();
   }
   for (auto& batch : m.retry) std::move(batch.begin(), batch.end(), std::back_inserter(left));
   m.retry.clear();
@@ -139,10 +139,17 @@ bool Host::ready() const { return impl_->not_ready().empty(); }
 
 Readiness Host::readiness() const {
   if (const auto why = impl_->not_ready(); !why.empty()) return Readiness().unless(false, why);
-  const auto retrying = impl_->pool.retrying();
-  if (!retrying) return {};
-  return {true, fmt::format("ok; retrying calls to Kubernetes or the cloud for {} objects, the oldest for {} s: {}",
-                            retrying->keys, seconds_since(retrying->since), retrying->error)};
+  std::string text = "ok";
+  if (const auto retrying = impl_->pool.retrying()) {
+    text += fmt::format("; retrying calls to Kubernetes or the cloud for {} objects, the oldest for {} s: {}",
+                        retrying->keys, seconds_since(retrying->since), retrying->error);
+  }
+  const std::lock_guard lock(impl_->mutex);
+  for (const auto& [topic, paused] : impl_->paused) {
+    text += fmt::format("; {} is not read for {} s, because messages are missing and its snapshot cannot be had: {}",
+                        topic, seconds_since(paused.since), paused.why);
+  }
+  return {true, text};
 }
 
 bool Host::alive() const {
@@ -173,14 +180,15 @@ Status Host::submit(Input input, ReplyFn done) {
     std::lock_guard lock(m.mutex);
     if (m.stopping) return fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"});
     if (m.lost) return fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"});
-    if (m.mailbox.size() >= m.options.mailbox) {
+    if (m.mailbox.full()) {
       ++m.counters.refused;
-      return fail(Error{Code::kExhausted,
-                        fmt::format("{} has {} inputs waiting", m.options.service, m.mailbox.size()),
-                        {},
-                        "try again in a second"});
+      return fail(Error{
+          Code::kExhausted,
+          fmt::format("{} has {} inputs waiting, {} bytes", m.options.service, m.mailbox.size(), m.mailbox.bytes()),
+          {},
+          "try again in a second"});
     }
-    m.mailbox.push_back({std::move(input), std::move(done), std::nullopt, 0});
+    m.mailbox.push({std::move(input), std::move(done), std::nullopt, 0});
     m.counters.mailbox = m.mailbox.size();
   }
   m.arrived.notify_one();
@@ -230,14 +238,14 @@ void Host::unfollow(std::uint64_t handle) { impl_->feed.unfollow(handle); }
 std::uint64_t Host::feed_position() const { return impl_->feed.position(); }
 
 Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, const std::string& after_key,
-                                                     std::size_t max, const std::string& only_key) {
+                                                     std::size_t max, const std::string& only_key, bool ended) {
   // An empty answer would read as "nothing lives", where the wrong service was asked.
   const auto& own = impl_->options.produces;
   if (std::find(own.begin(), own.end(), topic) == own.end()) {
     return fail(Error{Code::kInvalid, fmt::format("topic \"{}\" is not one of {}", topic, impl_->options.service),
                       "topic", fmt::format("ask for {}", fmt::join(own, " or "))});
   }
-  return impl_->store->snapshot(topic, after_key, max, only_key);
+  return impl_->store->snapshot(topic, after_key, max, only_key, ended);
 }
 
 bool Host::consume_once() { return impl_->consume_once(); }
@@ -272,12 +280,14 @@ Json Host::debug_state() {
                             {"poison", c.poison},
                             {"undone", c.undone},
                             {"reloads", c.reloads},
+                            {"rollbacks", c.rollbacks},
                             {"too_large", c.too_large},
                             {"parked", c.parked},
                             {"published", c.published},
                             {"send_failures", c.send_failures},
                             {"outbox_backlog", c.outbox_backlog},
                             {"mailbox", c.mailbox},
+                            {"paused_topics", c.paused_topics},
                             {"refused", c.refused},
                             {"bus_lag", c.bus_lag}});
   Json engine;

@@ -1,6 +1,7 @@
 #pragma once
 #include "feed.hpp"
 #include "intent_pool.hpp"
+#include "mailbox.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
@@ -9,23 +10,10 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace qm::service {
-
-/// One input that waits, with what belongs to it beside the bytes.
-struct Pending {
-  Input input;
-  Host::ReplyFn done;
-  std::optional<bus::TopicPartition> at;  // of a bus message
-  std::int64_t offset = 0;
-  bool foreign = false;  // of another shard on the same bus: only its offset counts
-  // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
-  std::optional<Error> refused = {};
-  bool settled = false;              // the engine's own work that was due beside it is done
-  bool dropped = false;              // its refusal cannot be written either: only its offset is committed
-  std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
-};
 
 /// Outbox rows in one send.
 inline constexpr std::size_t kRelayBatch = 1000;
@@ -57,15 +45,21 @@ struct Host::Impl {
   // ---- the mailbox: any thread ----
   mutable std::mutex mutex;
   std::condition_variable_any arrived, drained;
-  std::deque<Pending> mailbox;
+  Mailbox mailbox{options.mailbox, options.mailbox_bytes};
   std::deque<std::function<void(const Shell&)>> reads;
   std::map<bus::TopicPartition, std::int64_t> cursors;  // committed
   Counters counters;
+  /// A topic is not read on while messages of it are missing and its snapshot cannot be had.
+  struct Paused {
+    SteadyInstant since, again;
+    std::string why;
+  };
+  std::map<std::string, Paused> paused;
   std::optional<SteadyInstant> failing_since;  // the first failure since the last commit
   std::string failing_why;
 
   // ---- the engine thread's own ----
-  std::uint64_t epoch = 0, journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
+  std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
   Instant last_now{};
   std::map<TopicKey, std::uint64_t> seen;       // newest applied version of consumed keys
   std::map<TopicKey, std::uint64_t> versions;   // newest version of our own keys
@@ -89,14 +83,18 @@ struct Host::Impl {
   // ---- relay and consumer threads' own ----
   std::mutex topics_mutex;
   std::vector<std::string> topics;  // not known to be there
+  std::uint64_t relay_epoch = 0;    // that `relayed` and `cleared` are of
   std::uint64_t relayed = 0;
-  std::size_t relay_most = kRelayBatch;   // rows in one send; fewer while the bus refuses one of them as too long
-  std::uint64_t cleared = 0;              // outbox rows up to here are deleted
+  std::size_t relay_most = kRelayBatch;  // rows in one send; fewer while the bus refuses one of them as too long
+  std::uint64_t cleared = 0;             // outbox rows up to here are deleted
+  std::atomic<std::uint64_t> epoch{0};
   std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
-  SteadyInstant next_lag{};                              // when the lag is looked up again
+  std::deque<Pending> arrived_inputs;                    // read, and not in the mailbox yet
+  std::set<std::string> healing, healed;  // topics whose first messages of the next, of this consumer follow a snapshot
+  SteadyInstant next_lag{};               // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
@@ -119,7 +117,7 @@ struct Host::Impl {
   void take_back(Batch& batch, const std::string& why);
   [[nodiscard]] std::string not_ready() const;
   void record_failure(const std::string& why);  // with `mutex` held
-  void reload(Batch& batch);
+  void reload(Batch& batch, bool rolled_back = false);
   void step_down();  // another decides: nothing is let in any more, and who waits is told so
   bool answer_reads();
 
@@ -142,7 +140,13 @@ struct Host::Impl {
   void set_backlog();
   bool consume_once();
   [[nodiscard]] Pending pending_of(bus::Message message) const;
-  void add_snapshot(const std::string& topic, std::vector<Pending>& out);
+  [[nodiscard]] Pending pending_of(const std::string& topic, quartermaster::v1::Envelope& envelope) const;
+  bool open_consumer();
+  bool close_gap(const std::string& topic);  // by a snapshot; false: the topic is paused
+  bool close_gaps();                         // those whose time has come
+  bool hand_over();                          // what was read, as far as the mailbox has room
+  void take_message(bus::Message message);
+  void look_at_lag(bool any);
   void report_outcome(const store::IntentRow& intent, Outcome outcome);
   void put(std::vector<Pending> pending);  // past the bound: for what may not be refused
 

@@ -13,7 +13,7 @@ void IntentPool::add(std::vector<store::IntentRow> intents) {
     const auto now = std::chrono::steady_clock::now();
     for (auto& intent : intents) {
       Queue& queue = queues_[intent.key];
-      if (queue.intents.empty()) line_up(intent.key, now);
+      if (queue.intents.empty() && !running_.contains(intent.key)) line_up(intent.key, now);
       queue.intents.push_back(std::move(intent));
     }
   }
@@ -64,6 +64,7 @@ bool IntentPool::take(store::IntentRow& out) {
   Queue& queue = queues_.at(first->second);
   waiting_.erase(first);
   out = queue.intents.front();
+  running_.insert(out.key);
   return true;
 }
 
@@ -90,15 +91,19 @@ bool IntentPool::once() {
 
 void IntentPool::give_back(const store::IntentRow& intent, std::uint64_t generation) {
   std::lock_guard lock(mutex_);
-  if (generation != generation_) return;
-  line_up(intent.key, std::chrono::steady_clock::now());
+  running_.erase(intent.key);
+  if (generation == generation_ || queues_.contains(intent.key)) line_up(intent.key, std::chrono::steady_clock::now());
 }
 
 void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result) {
   const bool again = !result && result.error().retryable();
   {
     std::lock_guard lock(mutex_);
-    if (generation != generation_) return;  // the engine was reloaded meanwhile and has its own list
+    running_.erase(intent.key);
+    if (generation != generation_) {  // the engine was reloaded meanwhile and has its own list, which has this intent
+      if (queues_.contains(intent.key)) line_up(intent.key, std::chrono::steady_clock::now());
+      return;
+    }
     auto& queue = queues_[intent.key];
     if (again) {
       const auto backoff = std::chrono::milliseconds(50LL << std::min(queue.failures, 7));

@@ -40,6 +40,7 @@ class IntentPool {
     std::string error;
   };
   [[nodiscard]] std::optional<Retrying> retrying() const;
+  /// Forgets all intents. Calls under way are not waited for: what is added of their keys afterwards waits for their end.
   void clear();
 
  private:
@@ -63,7 +64,8 @@ class IntentPool {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Queue> queues_;
-  std::map<Turn, std::string> waiting_;  ///< each key that has intents and none of them under way
+  std::map<Turn, std::string> waiting_;  ///< each key that has intents and no call under way
+  std::set<std::string> running_;        ///< keys with a call under way, of this generation or an earlier one
   std::uint64_t next_turn_ = 0;
   std::size_t open_ = 0;
   std::uint64_t generation_ = 0;

@@ -10,6 +10,7 @@ namespace qm::service {
 namespace {
 constexpr std::size_t kPollBatch = 512;
 constexpr std::size_t kLongestTrace = 128;
+constexpr auto kSnapshotAgain = std::chrono::seconds(1);
 
 /// Events and dead letters that follow carry the trace on, so a longer one than W3C defines is dropped.
 std::string trace_of(const quartermaster::v1::Envelope& e) {
@@ -29,6 +30,11 @@ Status Host::Impl::make_topics() {
 
 bool Host::Impl::relay_once() {
   if (lost) return false;  // what is left in the outbox is the new leader's to send
+  // After a reload the rows of before are read again: a database that was rolled back numbers others alike.
+  if (const std::uint64_t now = epoch; relay_epoch != now) {
+    relay_epoch = now;
+    relayed = cleared = 0;
+  }
   const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, relay_most);
   // Who has nothing to commit learns here, ten times a second, that he could not.
@@ -37,7 +43,7 @@ bool Host::Impl::relay_once() {
   if (rows->empty()) {
     // What was written before we looked and is not there has been published, perhaps before this process began.
     relayed = std::max(relayed, upto);
-    if (cleared < relayed && store->published(relayed)) cleared = relayed;
+    if (cleared < relayed && store->published(relayed, relay_epoch)) cleared = relayed;
     set_backlog();
     return false;
   }
@@ -69,7 +75,7 @@ bool Host::Impl::relay_once() {
   QM_CRASH_POINT("service.after_publish");
   relayed = rows->back().sequence;
   relay_most = std::min(kRelayBatch, 2 * relay_most);
-  if (auto ok = store->published(relayed); ok) {
+  if (auto ok = store->published(relayed, relay_epoch); ok) {
     cleared = relayed;
   } else {
     log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
@@ -89,7 +95,7 @@ void Host::Impl::set_backlog() {
 void Host::Impl::put(std::vector<Pending> pending) {
   {
     std::lock_guard lock(mutex);
-    std::move(pending.begin(), pending.end(), std::back_inserter(mailbox));
+    for (auto& p : pending) mailbox.push(std::move(p));
     counters.mailbox = mailbox.size();
   }
   arrived.notify_one();
@@ -107,53 +113,149 @@ void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome)
   put(std::move(one));
 }
 
+Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Envelope& e) const {
+  Pending p;
+  p.input.source = Source::kBus;
+  p.input.name = topic;  // and not what the envelope says: dead letters go to a topic that is there
+  // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
+  p.foreign = !e.shard().empty() && e.shard() != options.shard;
+  p.input.key = e.key();
+  p.input.version = e.key_version();
+  p.input.tombstone = e.tombstone();
+  p.input.trace_parent = trace_of(e);
+  p.input.bytes = std::move(*e.mutable_payload());
+  return p;
+}
+
 Pending Host::Impl::pending_of(bus::Message message) const {
   Pending p;
-  p.at = message.at;
-  p.offset = message.offset;
-  p.input.source = Source::kBus;
-  p.input.name = message.at.topic;  // and not what the envelope says: dead letters go to a topic that is there
   quartermaster::v1::Envelope e;
-  if (!e.ParseFromString(message.value) || !check_key("the key", e.key())) {
+  if (e.ParseFromString(message.value) && check_key("the key", e.key())) {
+    p = pending_of(message.at.topic, e);
+  } else {
     // Not even an envelope, or none of ours. The codec refuses its bytes and it goes to the dead-letter topic under a key
     // of its own, so that the key it came with goes on.
+    p.input.source = Source::kBus;
+    p.input.name = message.at.topic;
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
     p.input.bytes = std::move(message.value);
     p.input.version = 1;
     p.input.tombstone = true;  // nothing more is said of that key
-  } else {
-    // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
-    p.foreign = !e.shard().empty() && e.shard() != options.shard;
-    p.input.key = e.key();
-    p.input.version = e.key_version();
-    p.input.tombstone = e.tombstone();
-    p.input.trace_parent = trace_of(e);
-    p.input.bytes = std::move(*e.mutable_payload());
   }
+  p.at = message.at;
+  p.offset = message.offset;
   return p;
 }
 
-void Host::Impl::add_snapshot(const std::string& topic, std::vector<Pending>& out) {
-  if (!options.snapshot) return;
-  auto entries = options.snapshot(topic, {});
-  if (!entries) {
-    log::warn("no snapshot of the topic, reading what the bus still keeps",
-              {{"topic", topic}, {"error", entries.error().to_string()}});
-    return;
+bool Host::Impl::close_gap(const std::string& topic) {
+  if (!options.snapshot) return true;
+  auto entries = options.snapshot(topic);
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(mutex);
+    const auto known = paused.find(topic);
+    if (!entries) {
+      const auto why = entries.error().to_string();
+      if (known == paused.end()) {
+        log::error("the topic is not read on until its snapshot can be had", {{"topic", topic}, {"error", why}});
+        paused[topic] = {now, now + kSnapshotAgain, why};
+      } else {
+        known->second.again = now + kSnapshotAgain;
+        known->second.why = why;
+      }
+    } else if (known != paused.end()) {
+      paused.erase(known);
+    }
+    counters.paused_topics = paused.size();
   }
+  if (!entries) return false;
+  log::info("snapshot taken", {{"topic", topic}, {"keys", entries->size()}});
   for (auto& bytes : *entries) {
     quartermaster::v1::Envelope e;
-    if (!e.ParseFromString(bytes) || !check_key("the key", e.key())) continue;
-    Pending p;
-    p.input.source = Source::kBus;
-    p.input.name = topic;
-    p.input.key = e.key();
-    p.input.version = e.key_version();
-    p.input.tombstone = e.tombstone();
-    p.input.trace_parent = trace_of(e);
-    p.input.bytes = std::move(*e.mutable_payload());
-    out.push_back(std::move(p));
+    if (e.ParseFromString(bytes) && check_key("the key", e.key())) arrived_inputs.push_back(pending_of(topic, e));
+    bytes = {};
   }
+  return true;
+}
+
+bool Host::Impl::close_gaps() {
+  std::vector<std::string> due;
+  {
+    const std::lock_guard lock(mutex);
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& [topic, state] : paused)
+      if (state.again <= now) due.push_back(topic);
+  }
+  bool any = false;
+  for (const auto& topic : due) {
+    if (stopping || !close_gap(topic)) continue;
+    // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
+    healing.insert(topic);
+    consumer.reset();
+    any = true;
+  }
+  return any;
+}
+
+bool Host::Impl::hand_over() {
+  if (arrived_inputs.empty()) return false;
+  {
+    std::unique_lock lock(mutex);
+    if (mailbox.full()) drained.wait_for(lock, std::chrono::milliseconds(100));
+    if (mailbox.full()) return false;
+    for (; !arrived_inputs.empty() && !mailbox.full(); arrived_inputs.pop_front())
+      mailbox.push(std::move(arrived_inputs.front()));
+    counters.mailbox = mailbox.size();
+  }
+  arrived.notify_one();
+  return true;
+}
+
+bool Host::Impl::open_consumer() {
+  if (auto there = make_topics(); !there) {
+    log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
+    return false;
+  }
+  bus::ConsumerOptions c;
+  c.group = options.service + "/" + options.shard;
+  c.instance = c.group;  // one place for whoever leads: a new leader does not wait for the old one's session
+  c.topics = options.consumes;
+  c.cursor = [this](const bus::TopicPartition& at) {
+    std::lock_guard lock(mutex);
+    auto it = cursors.find(at);
+    return it == cursors.end() ? std::int64_t{-1} : it->second;
+  };
+  auto made = bus->consumer(std::move(c));
+  if (!made) {
+    log::warn("no consumer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
+    return false;
+  }
+  consumer = std::move(*made);
+  expected.clear();
+  healed = std::exchange(healing, {});
+  return true;
+}
+
+void Host::Impl::take_message(bus::Message message) {
+  const auto at = message.at;
+  auto [next, first] = expected.try_emplace(at, -1);
+  {
+    const std::lock_guard lock(mutex);
+    if (paused.contains(at.topic)) return;
+    if (first) {
+      const auto cursor = cursors.find(at);
+      next->second = cursor == cursors.end() ? 0 : cursor->second;
+    }
+  }
+  // Messages are missing: retention; or the log is not the one that was read before: a restore, a topic made anew.
+  if (message.offset != next->second && !(first && healed.contains(at.topic))) {
+    log::warn(
+        "messages are missing on the bus, taking a snapshot",
+        {{"topic", at.topic}, {"partition", at.partition}, {"expected", next->second}, {"found", message.offset}});
+    if (!close_gap(at.topic)) return;
+  }
+  next->second = message.offset + 1;
+  arrived_inputs.push_back(pending_of(std::move(message)));
 }
 
 bool Host::Impl::consume_once() {
@@ -161,34 +263,15 @@ bool Host::Impl::consume_once() {
   if (lost) consumer.reset();
   // Who was driven out of his place reads again only after a commit has shown that he leads.
   if (lost || prove_lead) return false;
+  if (!arrived_inputs.empty()) return hand_over();
+  if (close_gaps()) return true;
   if (!consumer) {
-    if (auto there = make_topics(); !there) {
-      log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
-      return false;
-    }
-    bus::ConsumerOptions c;
-    c.group = options.service + "/" + options.shard;
-    c.instance = c.group;  // one place for whoever leads: a new leader does not wait for the old one's session
-    c.topics = options.consumes;
-    c.cursor = [this](const bus::TopicPartition& at) {
-      std::lock_guard lock(mutex);
-      auto it = cursors.find(at);
-      return it == cursors.end() ? std::int64_t{-1} : it->second;
-    };
-    auto made = bus->consumer(std::move(c));
-    if (!made) {
-      log::warn("no consumer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
-      return false;
-    }
-    consumer = std::move(*made);
-    expected.clear();
+    if (!open_consumer()) return false;
   }
   {
     std::unique_lock lock(mutex);
-    if (mailbox.size() >= options.mailbox) {
-      drained.wait_for(lock, std::chrono::milliseconds(100));
-      if (mailbox.size() >= options.mailbox) return false;
-    }
+    if (mailbox.full()) drained.wait_for(lock, std::chrono::milliseconds(100));
+    if (mailbox.full()) return false;
   }
   auto messages = consumer->poll(kPollBatch, stopping ? std::chrono::milliseconds(0) : std::chrono::milliseconds(100));
   if (!messages) {
@@ -202,27 +285,14 @@ bool Host::Impl::consume_once() {
     }
     return false;
   }
-  std::vector<Pending> arrivals;
-  arrivals.reserve(messages->size());
-  for (auto& m : *messages) {
-    const auto at = m.at;
-    auto [next, first] = expected.try_emplace(at, -1);
-    if (first) {
-      std::lock_guard lock(mutex);
-      auto it = cursors.find(at);
-      if (it != cursors.end()) next->second = it->second;
-    }
-    // Messages are missing between what we applied and what the bus keeps: retention, or a restore from backup.
-    if ((next->second >= 0 && m.offset > next->second) || (next->second < 0 && m.offset > 0)) {
-      log::warn("messages are gone from the bus; taking a snapshot",
-                {{"topic", at.topic}, {"partition", at.partition}, {"from", next->second}, {"to", m.offset}});
-      add_snapshot(at.topic, arrivals);
-    }
-    next->second = m.offset + 1;
-    arrivals.push_back(pending_of(std::move(m)));
-  }
-  const bool any = !arrivals.empty();
-  if (any) put(std::move(arrivals));
+  for (auto& m : *messages) take_message(std::move(m));
+  const bool any = !arrived_inputs.empty();
+  if (any) (void)hand_over();
+  look_at_lag(any);
+  return any;
+}
+
+void Host::Impl::look_at_lag(bool any) {
   // Asking for the lag costs a look at the carrier: between messages that come thick it may be half a second old.
   const auto now = std::chrono::steady_clock::now();
   const bool look = !any || now >= next_lag;
@@ -237,7 +307,6 @@ bool Host::Impl::consume_once() {
   if (look) {
     for (const auto& [at, next] : done) consumer->report(at, next);
   }
-  return any;
 }
 
 }  // namespace qm::service

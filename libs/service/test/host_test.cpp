@@ -251,71 +251,16 @@ TEST(Host, PassesOverWhatOtherShardsSayOnTheSameBus) {
   EXPECT_FALSE(w.host->consume_once()) << "the cursor is past them";
 }
 
-/// A bus that no longer keeps the messages before an offset.
-class Trimmed final : public bus::Bus {
- public:
-  Trimmed(std::shared_ptr<bus::Bus> all, std::int64_t first) : all_(std::move(all)), first_(first) {}
-  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
-    return all_->ensure_topics(topics, partitions);
-  }
-  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
-  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
-    struct Late final : bus::Consumer {
-      std::unique_ptr<bus::Consumer> all;
-      std::int64_t first = 0;
-      Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration timeout) override {
-        auto got = all->poll(max, timeout);
-        if (got) std::erase_if(*got, [&](const bus::Message& m) { return m.offset < first; });
-        return got;
-      }
-      void report(const bus::TopicPartition& at, std::int64_t next) override { all->report(at, next); }
-      [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return all->assignment(); }
-      [[nodiscard]] std::int64_t lag() const override { return all->lag(); }
-    };
-    auto late = std::make_unique<Late>();
-    QM_ASSIGN(late->all, all_->consumer(std::move(options)));
-    late->first = first_;
-    return std::unique_ptr<bus::Consumer>(std::move(late));
-  }
-  [[nodiscard]] std::string name() const override { return "trimmed"; }
-
- private:
-  std::shared_ptr<bus::Bus> all_;
-  std::int64_t first_;
-};
-
-TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
-  World w("retention");
-  int asked = 0;
-  HostOptions options;
-  options.consumes = {"qm.in"};
-  options.snapshot = [&](const std::string& topic, const std::string&) -> Result<std::vector<std::string>> {
-    ++asked;
-    EXPECT_EQ(topic, "qm.in");
-    return std::vector<std::string>{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")};
-  };
-  w.bus = std::make_shared<Trimmed>(w.bus, 2);  // the two oldest messages are gone
-  w.boot(options);
-  auto producer = *w.bus->producer("p");
-  std::vector<bus::Record> many;
-  for (int i = 1; i <= 3; ++i) many.push_back({"qm.in", "a", envelope("a", static_cast<std::uint64_t>(i), "a=1")});
-  ASSERT_TRUE(producer->publish(many, std::chrono::seconds(1)));
-  w.settle();
-  EXPECT_EQ(asked, 1);
-  EXPECT_EQ(w.sums->sum("old"), 70);
-  EXPECT_EQ(w.sums->sum("a"), 3) << "version 3 came with the snapshot, the message is a duplicate of it";
-}
-
 /// A database that never comes.
 class NoStore final : public store::Store {
  public:
   Result<store::Loaded> acquire(const std::string&) override { return gone(); }
   Result<store::CommitOutcome> commit(const store::Commit&) override { return gone(); }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t, std::size_t) override { return gone(); }
-  Status published(std::uint64_t) override { return gone(); }
+  Status published(std::uint64_t, std::uint64_t) override { return gone(); }
   void wait_outbox(SteadyDuration) override {}
   Result<std::vector<store::OutboxRow>> snapshot(const std::string&, const std::string&, std::size_t,
-                                                 const std::string&) override {
+                                                 const std::string&, bool) override {
     return gone();
   }
   Result<std::vector<JournalRow>> read_journal(std::uint64_t, std::size_t) override { return gone(); }

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <mutex>
+#include <thread>
+
 namespace qm::service {
 namespace intent_pool_test {
 
@@ -88,6 +92,49 @@ TEST(IntentPool, NothingIsBegunThatMayNotBeAndNothingIsForgotten) {
   pool.add({intent("2", "a")});
   pool.clear();
   EXPECT_FALSE(pool.once()) << "what was cleared has no turn";
+}
+
+/// Ends a call when the test says so.
+class Slow final : public Executor {
+ public:
+  Result<Outcome> execute(const store::IntentRow& intent) override {
+    {
+      const std::lock_guard lock(mutex);
+      begun.push_back(intent.id);
+    }
+    if (intent.id == "1") end.get_future().wait();
+    return Outcome{};
+  }
+  Outcome failed(const store::IntentRow& /*intent*/, const Error& /*error*/) override { return {}; }
+  [[nodiscard]] std::vector<std::string> calls() const {
+    const std::lock_guard lock(mutex);
+    return begun;
+  }
+  std::promise<void> end;
+
+ private:
+  mutable std::mutex mutex;
+  std::vector<std::string> begun;
+};
+
+TEST(IntentPool, AfterAReloadAKeyWaitsForTheCallThatIsStillUnderWay) {
+  Slow slow;
+  std::vector<std::string> reported;
+  IntentPool pool(&slow, [&](const auto& row, const auto&) { reported.push_back(row.id); });
+  pool.add({intent("1", "a"), intent("2", "a")});
+  std::thread caller([&] { EXPECT_TRUE(pool.once()); });
+  ASSERT_TRUE(testing::wait_until([&] { return slow.calls().size() == 1; }));
+  pool.clear();
+  pool.add({intent("3", "a"), intent("4", "b")});
+  EXPECT_TRUE(pool.once()) << "another key";
+  EXPECT_FALSE(pool.once()) << "two calls of one key at a time";
+  EXPECT_EQ(slow.calls(), (std::vector<std::string>{"1", "4"}));
+  slow.end.set_value();
+  caller.join();
+  EXPECT_TRUE(pool.once());
+  EXPECT_FALSE(pool.once()) << "what was cleared does not come back";
+  EXPECT_EQ(slow.calls(), (std::vector<std::string>{"1", "4", "3"}));
+  EXPECT_EQ(reported, (std::vector<std::string>{"4", "3"})) << "the reloaded engine has intent 1 open still";
 }
 
 }  // namespace intent_pool_test

@@ -1,4 +1,5 @@
 // Events that are longer than the bus takes: whoever leads to one is told, and nothing else waits.
+#include "qm/base/text.hpp"
 #include "quartermaster/v1/journal.pb.h"
 #include "sums.hpp"
 

@@ -22,13 +22,8 @@ class PgLease final : public Lease {
   Result<LeaseView> look() override {
     QM_ASSIGN(const auto rows, ask(look_, pg::Params().text(application_)));
     if (rows.size() != 1) return fail(Code::kInternal, "table {} has {} rows, not one", table_, rows.size());
-    return LeaseView{rows.str(0, 0),
-                     rows.str(0, 1),
-                     rows.uint8(0, 2),
-                     rows.uint8(0, 3),
-                     rows.boolean(0, 4),
-                     rows.boolean(0, 5),
-                     std::chrono::milliseconds(rows.int8(0, 6))};
+    return LeaseView{rows.str(0, 0),   rows.str(0, 1),     rows.uint8(0, 2),
+                     rows.uint8(0, 3), rows.boolean(0, 4), rows.boolean(0, 5)};
   }
 
   Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) override {
@@ -82,8 +77,7 @@ class PgLease final : public Lease {
   std::string schema_, table_, application_;
   std::string look_ =
       "select holder, address, beat, terms, released, exists (select from pg_stat_activity a where a.pid = l.pid and "
-      "a.application_name = $1::text), (extract(epoch from clock_timestamp() - greatest(at, "
-      "pg_postmaster_start_time())) * 1000)::bigint from " +
+      "a.application_name = $1::text) from " +
       table_ + " l";
   // A claim is waited for on disk, or a crash of the server would give the lead back to the one before.
   std::string claim_ = "with durable as (select set_config('synchronous_commit', 'on', true) as v) update " + table_ +

@@ -1,16 +1,21 @@
+#include "qm/base/assert.hpp"
 #include "qm/store/lease.hpp"
 
 #include <ctime>
 
 namespace qm::store {
 
+LeaseJudge::LeaseJudge(LeaseTiming timing) : timing_(timing) {
+  QM_ASSERT(timing.exclusive(), "a standby could claim while a proof of the holder is valid");
+}
+
 bool LeaseJudge::free(const LeaseView& view, SteadyInstant now) {
   // Who could not look for a while, because it or the database stood still, has not seen silence.
   if (beat_ != view.beat || now - looked_ > timing_.without_session) since_ = now;
   beat_ = view.beat;
   looked_ = now;
-  const bool gone = view.holder.empty() || view.released || (!view.session && view.age >= timing_.without_session) ||
-                    now - since_ >= timing_.lease;
+  const bool gone =
+      view.holder.empty() || view.released || now - since_ >= (view.session ? timing_.lease : timing_.without_session);
   served_ = !gone && view.session && !view.address.empty();
   return gone;
 }

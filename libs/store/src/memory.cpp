@@ -11,19 +11,11 @@
 
 namespace qm::store {
 
-struct MemoryDisk {
+/// What PostgreSQL would hold.
+struct MemoryData {
   using Key = std::pair<std::string, std::string>;
-  struct Planted {
-    CommitOutcome outcome;
-    bool really_committed;
-  };
-
-  std::mutex mutex;
-  std::condition_variable grown;
-  std::uint64_t outbox_commits = 0;
-  std::deque<Planted> planted;
-
   std::uint64_t epoch = 0;
+  std::uint64_t commits = 0;
   CommitCheck numbers;
   Instant last_now{};
   std::map<Key, std::string> state;
@@ -73,11 +65,28 @@ struct MemoryDisk {
     std::erase_if(requests, [&](const auto& item) { return item.second.at < batch.now - kRequestLife; });
     appends.insert(appends.end(), batch.appends.begin(), batch.appends.end());
     last_now = std::max(last_now, batch.now);
+    ++commits;
     numbers.advance(batch);
-    if (!batch.outbox.empty()) {
-      ++outbox_commits;
-      grown.notify_all();
-    }
+  }
+};
+
+struct MemoryDisk : MemoryData {
+  struct Planted {
+    CommitOutcome outcome;
+    bool really_committed;
+  };
+
+  std::mutex mutex;
+  std::condition_variable grown;
+  std::uint64_t outbox_commits = 0;
+  std::deque<Planted> planted;
+  std::vector<MemoryData> copies;
+
+  void apply(const Commit& batch) {
+    MemoryData::apply(batch);
+    if (batch.outbox.empty()) return;
+    ++outbox_commits;
+    grown.notify_all();
   }
 };
 
@@ -91,6 +100,7 @@ class MemoryStore final : public Store {
     const std::lock_guard lock(disk_->mutex);
     Loaded out;
     out.epoch = epoch_ = ++disk_->epoch;
+    commits_ = disk_->commits;
     for (const auto& [key, value] : disk_->state) out.state.push_back({key.first, key.second, value});
     out.journal_sequence = disk_->numbers.journal();
     out.outbox_sequence = disk_->numbers.outbox();
@@ -112,6 +122,7 @@ class MemoryStore final : public Store {
     QM_CRASH_POINT("store.before_commit");
     const std::lock_guard lock(disk_->mutex);
     if (epoch_ == 0 || epoch_ != disk_->epoch) return lose(CommitOutcome::kEpochLost);
+    if (commits_ != disk_->commits) return lose(CommitOutcome::kRolledBack);
     QM_TRY(disk_->numbers.check(batch));
     if (!disk_->planted.empty()) {
       const auto planted = disk_->planted.front();
@@ -124,6 +135,8 @@ class MemoryStore final : public Store {
         case CommitOutcome::kEpochLost:
           ++disk_->epoch;
           return lose(CommitOutcome::kEpochLost);
+        case CommitOutcome::kRolledBack:
+          return lose(CommitOutcome::kRolledBack);
         case CommitOutcome::kInDoubt:
           if (planted.really_committed) disk_->apply(batch);
           return lose(CommitOutcome::kInDoubt);
@@ -131,6 +144,7 @@ class MemoryStore final : public Store {
     }
     QM_CRASH_POINT("store.in_commit");
     disk_->apply(batch);
+    ++commits_;
     QM_CRASH_POINT("store.after_commit");
     return CommitOutcome::kCommitted;
   }
@@ -143,8 +157,9 @@ class MemoryStore final : public Store {
     return out;
   }
 
-  Status published(std::uint64_t sequence) override {
+  Status published(std::uint64_t sequence, std::uint64_t epoch) override {
     const std::lock_guard lock(disk_->mutex);
+    if (epoch != disk_->epoch) return {};
     disk_->outbox.erase(disk_->outbox.begin(), disk_->outbox.upper_bound(sequence));
     return {};
   }
@@ -156,7 +171,7 @@ class MemoryStore final : public Store {
   }
 
   Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
-                                          const std::string& only_key) override {
+                                          const std::string& only_key, bool ended) override {
     const std::lock_guard lock(disk_->mutex);
     std::vector<OutboxRow> out;
     if (!only_key.empty()) {
@@ -166,7 +181,7 @@ class MemoryStore final : public Store {
     }
     for (auto it = disk_->published.upper_bound({topic, after_key});
          it != disk_->published.end() && it->first.first == topic && out.size() < max; ++it)
-      if (!it->second.tombstone) out.push_back(it->second);
+      if (ended || !it->second.tombstone) out.push_back(it->second);
     return out;
   }
 
@@ -185,7 +200,8 @@ class MemoryStore final : public Store {
   }
 
   std::shared_ptr<MemoryDisk> disk_;
-  std::uint64_t epoch_ = 0;  ///< 0 = not the leader
+  std::uint64_t epoch_ = 0;    ///< 0 = not the leader
+  std::uint64_t commits_ = 0;  ///< on the disk, as far as we know
   std::uint64_t waited_ = 0;
 };
 
@@ -200,6 +216,17 @@ std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk) {
 void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed) {
   const std::lock_guard lock(disk.mutex);
   disk.planted.push_back({outcome, really_committed});
+}
+
+std::size_t copy_disk(MemoryDisk& disk) {
+  const std::lock_guard lock(disk.mutex);
+  disk.copies.push_back(disk);
+  return disk.copies.size() - 1;
+}
+
+void restore_disk(MemoryDisk& disk, std::size_t copy) {
+  const std::lock_guard lock(disk.mutex);
+  static_cast<MemoryData&>(disk) = disk.copies.at(copy);
 }
 
 std::vector<AppendRow> appended(MemoryDisk& disk) {

@@ -7,7 +7,6 @@
 #include "batch_params.hpp"
 #include "commit_check.hpp"
 #include "names.hpp"
-#include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/log.hpp"
@@ -173,7 +172,9 @@ class PgStore final : public Store {
     return out;
   }
 
-  Status published(std::uint64_t sequence) override {
+  Status published(std::uint64_t sequence, std::uint64_t epoch) override {
+    if (epoch != sent_epoch_) sent_ = deleted_ = swept_session_ = 0;
+    sent_epoch_ = epoch;
     sent_ = std::max(sent_, sequence);
     QM_TRY(sweep());
     recent_.drop(sequence);
@@ -189,16 +190,18 @@ class PgStore final : public Store {
   }
 
   Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
-                                          const std::string& only_key) override {
+                                          const std::string& only_key, bool ended) override {
     const std::lock_guard lock(reader_mutex_);
     const auto from = "select sequence, topic, key, key_version, tombstone, value from " + name_ + ".published ";
-    auto rows = only_key.empty() ? ask(reader_, "reader",
-                                       from +
-                                           "where topic = $1::text and key > $2::text and not tombstone order by key "
-                                           "limit $3::bigint",
-                                       pg::Params().text(topic).text(after_key).int8(static_cast<std::int64_t>(max)))
-                                 : ask(reader_, "reader", from + "where topic = $1::text and key = $2::text",
-                                       pg::Params().text(topic).text(only_key));
+    auto rows =
+        only_key.empty()
+            ? ask(reader_, "reader",
+                  from +
+                      "where topic = $1::text and key > $2::text and (not tombstone or "
+                      "$4::bigint = 1) order by key limit $3::bigint",
+                  pg::Params().text(topic).text(after_key).int8(static_cast<std::int64_t>(max)).int8(ended ? 1 : 0))
+            : ask(reader_, "reader", from + "where topic = $1::text and key = $2::text",
+                  pg::Params().text(topic).text(only_key));
     if (!rows) return fail(rows.error());
     std::vector<OutboxRow> out;
     for (std::size_t i = 0; i < rows->size(); ++i) out.push_back(outbox_row(*rows, i));
@@ -238,8 +241,13 @@ class PgStore final : public Store {
       const auto session = relay_sessions_;
       const auto from = session == swept_session_ ? deleted_ : 0;
       QM_TRY(ask(relay_, "relay",
-                 "delete from " + name_ + ".outbox where sequence > $1::bigint and sequence <= $2::bigint",
-                 pg::Params().int8(static_cast<std::int64_t>(from)).int8(static_cast<std::int64_t>(sent_))));
+                 "delete from " + name_ +
+                     ".outbox where sequence > $1::bigint and sequence <= $2::bigint and exists (select from " + name_ +
+                     ".leader where epoch = $3::bigint)",
+                 pg::Params()
+                     .int8(static_cast<std::int64_t>(from))
+                     .int8(static_cast<std::int64_t>(sent_))
+                     .int8(static_cast<std::int64_t>(sent_epoch_))));
       if (from != 0 && session != relay_sessions_) continue;
       swept_session_ = relay_sessions_;
       deleted_ = sent_;
@@ -270,8 +278,18 @@ class PgStore final : public Store {
     return {};
   }
 
+  /// kFailedPrecondition: another holds the lease. With " for share" none can claim it before the end of the transaction.
+  Status holds_lease(const std::string& holder, const std::string& lock) {
+    if (!options_.fenced) return {};
+    QM_ASSIGN(const auto lease, engine_->query("select holder, released from " + name_ + ".lease" + lock));
+    if (lease.size() == 1 && lease.str(0, 0) == holder && !lease.boolean(0, 1)) return {};
+    return fail(Code::kFailedPrecondition, "{} does not hold the lease of {}, \"{}\" does", holder, schema_,
+                lease.size() == 1 ? lease.str(0, 0) : std::string());
+  }
+
   Result<Loaded> take_over(const std::string& holder) {
     QM_ASSIGN(engine_, connect("engine"));
+    QM_TRY(holds_lease(holder, ""));
     QM_TRY(end_engines(*engine_, 0));
     QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
     QM_ASSIGN(const auto leader,
@@ -293,6 +311,7 @@ class PgStore final : public Store {
     out.last_now = from_micros(leader.int8(0, 5));
     QM_TRY(load(out));
     QM_CRASH_POINT("store.in_acquire");
+    QM_TRY(holds_lease(holder, " for share"));
     QM_TRY(transaction.commit());
     commits_ = leader.uint8(0, 1);
     return out;
@@ -333,6 +352,11 @@ class PgStore final : public Store {
                 });
   }
 
+  struct Position {
+    std::uint64_t epoch;
+    std::uint64_t commits;
+  };
+
   /// One try. An error means that nothing was written.
   Result<CommitOutcome> try_commit(const Commit& batch) {
     if (!engine_ || engine_->broken()) {
@@ -345,10 +369,10 @@ class PgStore final : public Store {
       if (worth_repeating(leading.error())) return fail(leading.error());
       { const auto rolled_back = std::move(transaction); }
       QM_ASSIGN(const auto position, leader_position(""));
-      if (position.epoch != epoch_) return CommitOutcome::kEpochLost;
+      if (const auto left = left_by(position)) return *left;
       return fail(leading.error());
     }
-    if (!*leading) return CommitOutcome::kEpochLost;
+    if (const auto left = left_by(*leading)) return *left;
     QM_CRASH_POINT("store.in_commit");
     auto done = transaction.commit();
     if (done) return CommitOutcome::kCommitted;
@@ -356,11 +380,12 @@ class PgStore final : public Store {
     return look_up(done.error());
   }
 
-  Result<bool> write(const Commit& batch) {
+  /// Where the shard stood before the batch; the epoch is 0 if it is not ours.
+  Result<Position> write(const Commit& batch) {
     QM_TRY(append(batch));
     QM_TRY(forget(batch));
     QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, epoch_)));
-    return rows.boolean(0, 0);
+    return Position{rows.boolean(0, 0) ? epoch_ : 0, rows.uint8(0, 1)};
   }
 
   /// Rows of one table and the same columns go as one JSON array: the server casts the texts to the columns' types.
@@ -409,10 +434,14 @@ class PgStore final : public Store {
     return {};
   }
 
-  struct Position {
-    std::uint64_t epoch;
-    std::uint64_t commits;
-  };
+  /// What a batch fails with where the shard is not at the position of the last commit of this store.
+  [[nodiscard]] std::optional<CommitOutcome> left_by(const Position& position) const {
+    if (position.epoch != epoch_) return CommitOutcome::kEpochLost;
+    if (position.commits == commits_) return std::nullopt;
+    log::error("the database lost commits that it acknowledged",
+               {{"schema", schema_}, {"epoch", epoch_}, {"commits", commits_}, {"found", position.commits}});
+    return CommitOutcome::kRolledBack;
+  }
   Result<Position> leader_position(const std::string& lock) {
     QM_ASSIGN(const auto rows, engine_->query("select epoch, commits from " + name_ + ".leader" + lock));
     return Position{rows.uint8(0, 0), rows.uint8(0, 1)};
@@ -432,10 +461,8 @@ class PgStore final : public Store {
       const auto position = leader_position(" for share");
       if (!position) continue;
       log::warn("the lost commit is looked up", {{"schema", schema_}, {"commits", position->commits}});
-      if (position->epoch != epoch_) return CommitOutcome::kEpochLost;
-      if (position->commits == commits_ + 1) return CommitOutcome::kCommitted;
-      QM_ASSERT(position->commits == commits_, "{} commits in {}, expected {} or one more", position->commits, schema_,
-                commits_);
+      if (position->epoch == epoch_ && position->commits == commits_ + 1) return CommitOutcome::kCommitted;
+      if (const auto left = left_by(*position)) return *left;
       return fail(Error{Code::kUnavailable, "the commit did not happen: " + lost.message, "", ""});
     }
     return CommitOutcome::kInDoubt;
@@ -469,17 +496,21 @@ class PgStore final : public Store {
   PgOptions options_;
   std::string schema_;
   std::string name_;  ///< quoted
+  /// The second column is read before the function runs: a statement sees the rows as they were when it began.
   std::string write_batch_ = "select " + name_ +
                              ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
-                             "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34)";
+                             "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34), "
+                             "(select commits from " +
+                             name_ + ".leader)";
   Session engine_;
   Session relay_;
   Session reader_;
   std::mutex reader_mutex_;
   std::chrono::steady_clock::time_point next_trim_{};
   std::chrono::steady_clock::time_point next_look_{};
-  std::uint64_t sent_ = 0;     ///< the bus has the outbox rows up to here
-  std::uint64_t deleted_ = 0;  ///< and those up to here were deleted on the session of this number
+  std::uint64_t sent_epoch_ = 0;  ///< that the next two are of
+  std::uint64_t sent_ = 0;        ///< the bus has the outbox rows up to here
+  std::uint64_t deleted_ = 0;     ///< and those up to here were deleted on the session of this number
   std::uint64_t swept_session_ = 0;
   mutable std::uint64_t relay_sessions_ = 0;
   Recent recent_;

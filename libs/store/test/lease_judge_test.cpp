@@ -23,8 +23,7 @@ class Judged : public ::testing::Test {
   LeaseTiming timing_;
   LeaseJudge judge_{timing_};
   SteadyInstant now_{1000s};
-  LeaseView view_{
-      .holder = "a", .address = "a:1", .beat = 7, .terms = 1, .released = false, .session = true, .age = 0ms};
+  LeaseView view_{.holder = "a", .address = "a:1", .beat = 7, .terms = 1, .released = false, .session = true};
 };
 
 TEST_F(Judged, NobodyEverLed) {
@@ -50,14 +49,37 @@ TEST_F(Judged, ReleasedIsFreeAtOnce) {
   EXPECT_FALSE(judge_.served());
 }
 
-TEST_F(Judged, ALeaderWithoutASessionHasASecondToComeBack) {
+TEST_F(Judged, ALeaderWithoutASessionHasTimeToConnectAgain) {
   EXPECT_FALSE(look());
   view_.session = false;
-  view_.age = 900ms;
-  EXPECT_FALSE(look());
+  EXPECT_FALSE(within(1600ms));
   EXPECT_FALSE(judge_.served());
-  view_.age = 1000ms;
-  EXPECT_TRUE(look());
+  EXPECT_TRUE(within(400ms));
+}
+
+// A standby that starts, or that sees the first look fail, knows nothing of the age of the beat.
+TEST_F(Judged, TheFirstLookClaimsNothingFromAHolderWithoutASession) {
+  view_.session = false;
+  EXPECT_FALSE(look());
+  EXPECT_FALSE(within(1600ms));
+}
+
+/// A proof ends before any standby may claim, wherever the beat falls between the looks.
+TEST_F(Judged, NoClaimWhileAProofIsValid) {
+  for (auto beat = 0ms; beat < 400ms; beat += 20ms) {
+    for (const bool session : {false, true}) {
+      LeaseJudge judge(timing_);
+      LeaseView view = view_;
+      SteadyInstant proven{}, now{1000s};
+      for (auto at = 0ms;; at += 1ms, now += 1ms) {
+        if (at == beat) proven = now, ++view.beat, view.session = session;
+        if (at % 200 != 0ms) continue;
+        if (!judge.free(view, now)) continue;
+        EXPECT_GE(now - proven, timing_.proof) << beat.count() << " " << session;
+        break;
+      }
+    }
+  }
 }
 
 TEST_F(Judged, WhoCouldNotLookHasNotSeenSilence) {

@@ -1,11 +1,15 @@
-#include "cutting_proxy.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/pg/connection.hpp"
+#include "qm/store/lease.hpp"
+#include "qm/testing/fault_proxy.hpp"
 #include "qm/testing/testing.hpp"
 #include "store_contract_body.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <sstream>
 #include <sys/wait.h>
 #include <thread>
 
@@ -13,6 +17,7 @@ namespace qm::store {
 namespace postgres_store_pg_test {
 
 using namespace std::chrono_literals;
+using testing::FaultProxy;
 
 std::unique_ptr<Store> open_at(const std::string& conninfo, std::vector<Migration> migrations = {}) {
   auto store = open_postgres({.conninfo = conninfo, .service = "admission", .migrations = std::move(migrations)});
@@ -27,6 +32,9 @@ Open postgres_place(std::string* why_not) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Postgres, StoreContract, ::testing::Values(Place{"postgres", &postgres_place}));
+
+/// Of a fresh database.
+constexpr std::uint64_t kFirstEpoch = 1;
 
 class PgStoreTest : public ::testing::Test {
  protected:
@@ -149,7 +157,7 @@ TEST_F(PgStoreTest, OldJournalRowsAreDeletedAndTheNumbersGoOn) {
     ASSERT_TRUE(store.has_value());
     const auto loaded = (*store)->acquire("test").value();
     ASSERT_EQ((*store)->commit(batch(loaded.journal_sequence + 1)), CommitOutcome::kCommitted);
-    ASSERT_TRUE((*store)->published(loaded.outbox_sequence + 1));
+    ASSERT_TRUE((*store)->published(loaded.outbox_sequence + 1, loaded.epoch));
     EXPECT_EQ((*store)->read_journal(0, 10).value().size(), keep.count() == 0 ? 0U : 1U);
   }
   auto store = open_at(conninfo_);
@@ -218,15 +226,122 @@ TEST_F(PgStoreTest, ALostSessionBeforeCommitIsReplaced) {
                 "'qm engine admission'"),
             "1");
   EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
-  ASSERT_TRUE(store->published(0));
+  ASSERT_TRUE(store->published(0, kFirstEpoch));
   EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
                 "'qm relay admission'"),
             "1");
-  EXPECT_TRUE(store->published(1));
+  EXPECT_TRUE(store->published(1, kFirstEpoch));
   EXPECT_EQ(ask("select count(*) from admission.outbox"), "1");
 }
 
 // ---- takeover
+
+/// A leader that lost its lease while it could not reach the database must not raise the epoch of its successor.
+TEST_F(PgStoreTest, OnlyTheHolderOfTheLeaseAcquires) {
+  PgOptions options{.conninfo = conninfo_, .service = "admission"};
+  ASSERT_TRUE(open_postgres(options));
+  options.fenced = true;
+  const auto store = open_postgres(options).value(), other = open_postgres(options).value();
+  const auto refused = store->acquire("a");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition) << refused.error().to_string();
+  EXPECT_EQ(ask("select epoch from admission.leader"), "0") << "nothing is changed";
+
+  const auto lease = open_lease(options).value();
+  ASSERT_EQ(lease->claim(0, "a"), true);
+  EXPECT_EQ(store->acquire("a").value().epoch, 1U);
+  EXPECT_EQ(store->acquire("a").value().epoch, 2U) << "the holder reloads as often as it must";
+  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
+
+  ASSERT_EQ(lease->claim(1, "b"), true);
+  const auto deposed = store->acquire("a");
+  ASSERT_FALSE(deposed);
+  EXPECT_THAT(deposed.error().message, ::testing::HasSubstr("a does not hold the lease of admission, \"b\" does"));
+  EXPECT_EQ(other->acquire("b").value().epoch, 3U);
+  ASSERT_TRUE(lease->release("b"));
+  EXPECT_FALSE(other->acquire("b")) << "released";
+  EXPECT_EQ(ask("select epoch from admission.leader"), "3");
+}
+
+/// The lease changes while the state is read, which may take minutes.
+TEST_F(PgStoreTest, ALeaseThatIsLostWhileTheStateIsReadIsNoticed) {
+  PgOptions options{.conninfo = conninfo_, .service = "admission", .fenced = true};
+  const auto store = open_postgres(options).value();
+  static std::unique_ptr<Lease> lease;
+  lease = open_lease(options).value();
+  ASSERT_EQ(lease->claim(0, "a"), true);
+  arm_crash_point("store.in_acquire", 1, [](std::string_view) { ASSERT_EQ(lease->claim(1, "b"), true); });
+  const auto late = store->acquire("a");
+  disarm_crash_points();
+  lease.reset();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kFailedPrecondition) << late.error().to_string();
+  EXPECT_EQ(ask("select epoch from admission.leader"), "0") << "rolled back";
+}
+
+// ---- a database that lost commits
+
+/// The store's tables as they are now in another schema, and back: what a restore of an older copy does to a running service.
+class RolledBack : public PgStoreTest {
+ protected:
+  static constexpr const char* kTables = "leader, state, journal, outbox, published, intent, cursor, seen, request";
+  void copy() const {
+    ASSERT_TRUE(raw()->exec("drop schema if exists copy cascade; create schema copy"));
+    for_each_table("create table copy.{0} as table admission.{0}");
+  }
+  void restore() const {
+    for_each_table("begin; truncate admission.{0}; insert into admission.{0} table copy.{0}; commit");
+  }
+
+ private:
+  void for_each_table(const std::string& sql) const {
+    std::istringstream tables(kTables);
+    for (std::string table; std::getline(tables >> std::ws, table, ',');) {
+      const auto done = raw()->exec(fmt::format(fmt::runtime(sql), table));
+      ASSERT_TRUE(done) << done.error().to_string();
+    }
+  }
+};
+
+TEST_F(RolledBack, TheNextCommitIsNotWritten) {
+  const auto store = open_at(conninfo_);
+  const auto epoch = store->acquire("test").value().epoch;
+  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
+  copy();
+  for (std::uint64_t i = 2; i <= 6; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
+  ASSERT_TRUE(store->published(6, epoch));
+  restore();
+  EXPECT_EQ(store->commit(batch(7)), CommitOutcome::kRolledBack);
+  EXPECT_EQ(store->commit(batch(7)), CommitOutcome::kEpochLost) << "until it acquires";
+  EXPECT_EQ(ask("select string_agg(sequence::text, ',' order by sequence) from admission.journal"), "1");
+
+  const auto found = store->acquire("test").value();
+  EXPECT_EQ(found.journal_sequence, 1U);
+  EXPECT_EQ(found.outbox_sequence, 1U);
+  ASSERT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
+  ASSERT_TRUE(store->published(6, epoch)) << "of rows that are gone";
+  EXPECT_EQ(store->read_outbox(0, 10).value().size(), 2U) << "the new row 2 was not sent yet";
+  ASSERT_TRUE(store->published(2, found.epoch));
+  EXPECT_TRUE(store->read_outbox(0, 10).value().empty());
+}
+
+TEST_F(RolledBack, ACommitWhoseAnswerIsLostIsLookedUpInTheOlderDatabase) {
+  const auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("test"));
+  copy();
+  for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
+  // Between the writing and the commit the session is lost and the copy restored.
+  static std::function<void()> roll_back;
+  roll_back = [this] {
+    EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
+                  "'qm engine admission'"),
+              "1");
+    restore();
+  };
+  arm_crash_point("store.in_commit", 1, [](std::string_view) { roll_back(); });
+  EXPECT_EQ(store->commit(batch(6)), CommitOutcome::kRolledBack);
+  disarm_crash_points();
+}
 
 TEST_F(PgStoreTest, TakeoverEndsAnOldSessionInTheMiddleOfATransaction) {
   auto store = open_at(conninfo_);
@@ -256,7 +371,7 @@ class LostAnswer : public PgStoreTest {
   void SetUp() override {
     PgStoreTest::SetUp();
     if (IsSkipped()) return;
-    proxy_ = std::make_unique<CuttingProxy>(std::stoi(ask("show port")));
+    proxy_ = std::make_unique<FaultProxy>(std::stoi(ask("show port")));
     // The last word on a setting counts.
     const auto through = conninfo_ + " host=127.0.0.1 port=" + std::to_string(proxy_->port());
     auto store = open_postgres({.conninfo = through, .service = "admission", .in_doubt_lookup = 300ms});
@@ -267,43 +382,43 @@ class LostAnswer : public PgStoreTest {
   }
   void TearDown() override { store_.reset(); }
 
-  std::unique_ptr<CuttingProxy> proxy_;
+  std::unique_ptr<FaultProxy> proxy_;
   std::unique_ptr<Store> store_;
 };
 
 TEST_F(LostAnswer, ACommitThatHappenedIsFound) {
-  proxy_->arm(CuttingProxy::Cut::kBeforeAnswer, kCommit);
+  proxy_->arm({FaultProxy::Side::kBeforeAnswer, FaultProxy::Effect::kCutOne, kCommit});
   EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
-  EXPECT_TRUE(proxy_->has_cut());
+  EXPECT_TRUE(proxy_->has_struck());
   EXPECT_EQ(ask("select commits from admission.leader"), "2");
   EXPECT_EQ(store_->commit(batch(3)), CommitOutcome::kCommitted);
   EXPECT_EQ(store_->read_outbox(0, 10).value().size(), 3U);
 }
 
 TEST_F(LostAnswer, ACommitThatDidNotHappenIsRepeated) {
-  proxy_->arm(CuttingProxy::Cut::kBeforeRequest, kCommit);
+  proxy_->arm({FaultProxy::Side::kBeforeRequest, FaultProxy::Effect::kCutOne, kCommit});
   EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
-  EXPECT_TRUE(proxy_->has_cut());
+  EXPECT_TRUE(proxy_->has_struck());
   EXPECT_EQ(ask("select commits from admission.leader"), "2");
   EXPECT_EQ(ask("select count(*) from admission.journal"), "2");
 }
 
 TEST_F(LostAnswer, WithoutAServerItStaysInDoubt) {
-  for (const auto cut : {CuttingProxy::Cut::kBeforeAnswer, CuttingProxy::Cut::kBeforeRequest}) {
+  for (const auto side : {FaultProxy::Side::kBeforeAnswer, FaultProxy::Side::kBeforeRequest}) {
     const auto next = std::stoull(ask("select commits + 1 from admission.leader"));
-    proxy_->arm(cut, kCommit, true);
+    proxy_->arm({side, FaultProxy::Effect::kCut, kCommit});
     EXPECT_EQ(store_->commit(batch(next)), CommitOutcome::kInDoubt);
     EXPECT_EQ(store_->commit(batch(next)), CommitOutcome::kEpochLost);
-    proxy_->come_back();
+    proxy_->heal();
     const auto found = store_->acquire("test");
     ASSERT_TRUE(found.has_value()) << found.error().to_string();
-    EXPECT_EQ(found->journal_sequence, cut == CuttingProxy::Cut::kBeforeAnswer ? next : next - 1);
+    EXPECT_EQ(found->journal_sequence, side == FaultProxy::Side::kBeforeAnswer ? next : next - 1);
     EXPECT_EQ(store_->commit(batch(found->journal_sequence + 1)), CommitOutcome::kCommitted);
   }
 }
 
 TEST_F(LostAnswer, ANewLeaderInTheMeantimeIsSeen) {
-  proxy_->arm(CuttingProxy::Cut::kBeforeRequest, kCommit);
+  proxy_->arm({FaultProxy::Side::kBeforeRequest, FaultProxy::Effect::kCutOne, kCommit});
   // Takes the lead at the moment between the writing and the commit.
   static std::string conninfo;
   conninfo = conninfo_;
@@ -323,7 +438,7 @@ TEST_F(PgStoreTest, TheServerMayDieAndComeBack) {
   const auto away = store->commit(batch(2));
   ASSERT_FALSE(away.has_value());
   EXPECT_EQ(away.error().code, Code::kUnavailable) << away.error().to_string();
-  EXPECT_EQ(store->published(1).error().code, Code::kUnavailable);
+  EXPECT_EQ(store->published(1, kFirstEpoch).error().code, Code::kUnavailable);
   EXPECT_TRUE(testing::wait_until([&] {
     const auto newer = store->read_outbox(1, 10);
     return !newer && newer.error().code == Code::kUnavailable;
@@ -395,7 +510,7 @@ TEST_F(PgStoreTest, TheOutboxTableDoesNotGrowWithWhatPassedThrough) {
         commit.outbox.push_back({sequence, "qm.test", "k" + std::to_string(n), sequence, false, std::string(200, 'v')});
       }
       ASSERT_EQ(store->commit(commit), CommitOutcome::kCommitted);
-      ASSERT_TRUE(store->published(sequence));
+      ASSERT_TRUE(store->published(sequence, kFirstEpoch));
     }
     EXPECT_EQ(ask("select count(*) from admission.outbox"), "0");
     ASSERT_TRUE(raw()->exec("vacuum admission.outbox"));

@@ -192,6 +192,27 @@ TEST_P(BusContract, APollGivesNoMoreThanAskedFor) {
   }));
 }
 
+TEST_P(BusContract, APollGivesNoMoreBytesThanItsBoundButOneMessageAtLeast) {
+  constexpr std::size_t kLong = kPollBytes / 4;
+  constexpr std::int64_t kMessages = 9;
+  for (std::int64_t i = 0; i < kMessages; ++i)
+    publish({{topic_, "a", std::string(i == 0 ? kMaxValue : kLong, static_cast<char>('a' + i))}});
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  std::size_t most = 0;
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto before = reader.log().size();
+    reader.turn();
+    std::size_t bytes = 0;
+    for (auto i = before; i < reader.log().size(); ++i) bytes += reader.log()[i].value.size();
+    most = std::max(most, bytes);
+    return reader.log().size() == kMessages;
+  }));
+  EXPECT_LT(most, kPollBytes + kLong + 1);
+  for (std::int64_t i = 0; i < kMessages; ++i)
+    EXPECT_EQ(reader.log()[static_cast<std::size_t>(i)].value[0], static_cast<char>('a' + i));
+}
+
 TEST_P(BusContract, LagCountsWhatIsNotRead) {
   std::vector<Record> batch;
   for (std::int64_t i = 1; i <= 50; ++i) batch.push_back(record("a", i));

@@ -59,7 +59,8 @@ class Producer {
 class Consumer {
  public:
   virtual ~Consumer() = default;
-  /// Up to `max` messages; waits at most `timeout` for the first. Empty is not an error.
+  /// Up to `max` messages and about kPollBytes of values, one at least; waits at most `timeout` for the first. Empty is not an
+  /// error.
   virtual Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) = 0;
   /// Reports how far the owner has committed, for lag tools only.
   virtual void report(const TopicPartition& at, std::int64_t next_offset) = 0;
@@ -114,6 +115,8 @@ inline constexpr int kDefaultPartitions = 4;
 /// How long a message can be had: what PostgreSQL trims by, and what new topics on Kafka are set to (there a closed segment
 /// goes as a whole, up to a day later). Who keeps versions to know repeats by needs them for longer than this.
 inline constexpr auto kRetention = std::chrono::hours(24 * 7);
+/// A poll ends with the message that reaches this many bytes of values.
+inline constexpr std::size_t kPollBytes = 16 << 20;
 /// The longest value that every carrier takes, and the most that any lets through. A topic on Kafka that is set to less, and
 /// may not be changed from here, takes less.
 inline constexpr std::size_t kMaxValue = 16 << 20;

@@ -14,7 +14,7 @@ namespace qm::replica {
 
 /// Waits until this process may lead its shard, and then keeps the lead as long as it can prove that it lives.
 ///
-/// Laws     a proof is an answered renewal; it counts from the moment before it was sent, for two thirds of the lease, in
+/// Laws     a proof is an answered renewal; it counts from the moment before it was sent, for LeaseTiming::proof, in
 ///          steady time that goes on while the machine sleeps. So a process that was stopped for longer than that knows,
 ///          at the first look at the clock after it wakes, that it must prove itself again.
 /// Threads  any, but for wait().
@@ -26,8 +26,8 @@ class Leadership {
   Leadership& operator=(const Leadership&) = delete;
 
   /// Returns once this process leads, or with kCancelled once `give_up` says so; `stand_by` is called once where it has to
-  /// wait. With `at_once` it does not wait for a holder that lives. A database that is away is waited for; a schema that this program cannot read keeps it from
-  /// claiming, and it says so in the log.
+  /// wait. With `at_once` it claims from a holder that may live, and leads() once the last proof of that one has ended. A database that is
+  /// away is waited for; a schema that this program cannot read keeps it from claiming, and it says so in the log.
   Status wait(const std::function<bool()>& give_up, const std::function<Status()>& stand_by = {}, bool at_once = false);
   /// Where this process serves, for the other replicas; told with the next renewal.
   void serves_at(std::string address);
@@ -58,6 +58,7 @@ class Leadership {
   store::LeaseView view_;
   std::string address_;
   std::optional<SteadyInstant> looked_, proven_, away_;
+  SteadyInstant acts_from_{};  ///< after a claim from a holder that may live: when its last proof has ended
   bool served_ = false, waiting_ = false, lost_ = false, released_ = false, unfit_ = false, poke_ = false;
   std::jthread thread_;
 };

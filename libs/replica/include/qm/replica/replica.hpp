@@ -31,12 +31,13 @@ class Replica {
   ~Replica();
 
   std::unique_ptr<store::Store> take_store();
-  /// The host acts outside, and answers, only while the lead is proven.
+  /// The host acts outside, and answers, only while the lead is proven; it takes its shard only while this process holds the
+  /// lease, and the process ends its lead when the host lost the shard.
   void guard(service::HostOptions& options) const;
   void end_standby();
   void serving_at(int grpc_port);
   void wait_for_end();
-  /// kAborted where the lead was lost.
+  /// kAborted where the lead or the shard was lost; a lease that is still held is released.
   Status end();
 
   struct Impl;

@@ -12,10 +12,9 @@
 
 namespace qm::service {
 
-/// Fetches the newest state of keys from the service that owns a topic (its Snapshot call). Returns serialized
-/// Envelopes. Used at first start, after a version gap, and after retention or restore.
-using SnapshotFetch =
-    std::function<Result<std::vector<std::string>>(const std::string& topic, const std::string& only_key)>;
+/// Fetches the newest state of all keys of a topic from the service that owns it (its Snapshot call), those that ended
+/// included as long as they are kept. Returns serialized Envelopes. Used where messages of the topic are missing.
+using SnapshotFetch = std::function<Result<std::vector<std::string>>(const std::string& topic)>;
 
 struct HostOptions {
   std::string service;                ///< "admission"
@@ -23,15 +22,21 @@ struct HostOptions {
   std::vector<std::string> consumes;  ///< topics
   std::vector<std::string> produces;
   std::size_t mailbox = 16384;  ///< inputs; a full mailbox answers kExhausted
+  std::size_t mailbox_bytes = 64 << 20;
   std::size_t max_batch = 512;
   int executor_threads = 4;
   std::size_t feed = 65536;  ///< recent events kept for watches
-  SnapshotFetch snapshot;    ///< may be empty in tests: gaps then park the key
+  SnapshotFetch snapshot;    ///< may be empty in tests: what is missing is then passed over
   /// Versions of keys that ended are forgotten so long after their end, by steady time. By then the bus has let every
   /// message of the key go, so none can come again; it is twice the bus's retention, because Kafka may keep a message for
   /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
   SteadyDuration forget_after = 2 * bus::kRetention;
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
+  /// As the holder of the shard's lease; it is shown in the leader row. Empty = "<service>/<shard>/<pid>".
+  std::string holder;
+  /// Called once, from the engine thread, when another leader took the shard or the state cannot be read back: this host
+  /// decides nothing more.
+  std::function<void()> on_lost;
   /// Whether the lead is proven at this moment: asked before each intent is executed, which waits otherwise. Empty = yes.
   std::function<bool()> may_act;
   /// Whether requests and reads may be answered from what this process holds; they are refused as kUnavailable otherwise.
@@ -70,10 +75,16 @@ struct Readiness {
 /// clock with bus and store in memory: the same code, no second wiring.
 ///
 /// Laws     `now` given to the engine never goes back, across failover too. Inputs leave the mailbox only with a
-///          commit. A known-not-committed batch is undone and repeated; an in-doubt or epoch-lost one reloads the engine.
+///          commit. A known-not-committed batch is undone and repeated; after an in-doubt one the engine is reloaded, if this
+///          process still holds the lease; after an epoch-lost one it decides nothing more.
+/// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was promoted)
+///          is not written: an alert is logged and counted, and the engine and the relay start from what is there.
 /// Size     besides the engine's own: a number for each key that lives on a topic heard or produced, and for those that
 ///          ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
 ///          on disk.
+/// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first start on a
+///          log that does not begin at 0: the owner's snapshot is applied before the topic is read on. While it cannot be
+///          had, nothing of the topic is read and its cursor stays; it is asked for again every second, and /readyz says so.
 /// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like one that
 ///          leads to a longer event, see Limits; the other inputs of its batch are applied.
 /// Poison   an input that the codec cannot read goes to the dead-letter topic of its topic, or, where it did not come
@@ -99,8 +110,8 @@ class Host {
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
   [[nodiscard]] bool ready() const;  ///< loaded, committing or able to, and allowed to answer
-  /// ready() with its reason, and with the intents that are retried, their number, duration and error. Cost: a pass over the
-  /// keys with open intents.
+  /// ready() with its reason, and with the intents that are retried and the topics that are paused, their number, duration and
+  /// error. Cost: a pass over the keys with open intents.
   [[nodiscard]] Readiness readiness() const;
   [[nodiscard]] bool alive() const;  ///< the loop turned within 10 s
 
@@ -123,8 +134,9 @@ class Host {
   [[nodiscard]] std::uint64_t feed_position() const;
 
   /// Newest envelope per live key of an own topic, for the Snapshot call.
+  /// With `ended` also those that ended, as long as they are kept.
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
-                                                 std::size_t max, const std::string& only_key);
+                                                 std::size_t max, const std::string& only_key, bool ended = false);
 
   // Single-stepped use. Each returns whether it did anything.
   bool consume_once();
@@ -135,10 +147,10 @@ class Host {
   [[nodiscard]] Json debug_state();  ///< host counters, engine state, digest
   struct Counters {
     std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0,
-                  reloads = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
+                  reloads = 0, rollbacks = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
     std::uint64_t too_large = 0;  ///< inputs refused and events withheld, see Limits
     std::uint64_t parked = 0;     ///< events that the bus refused as too long
-    std::uint64_t mailbox = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
+    std::uint64_t mailbox = 0, paused_topics = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
     std::int64_t bus_lag = 0;
     double commit_seconds_sum = 0;
   };

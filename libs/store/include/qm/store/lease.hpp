@@ -13,17 +13,16 @@ namespace qm::store {
 
 /// Who leads a shard, as the database tells it.
 struct LeaseView {
-  std::string holder;                ///< empty: nobody ever led
-  std::string address;               ///< where the holder serves gRPC; empty while it does not
-  std::uint64_t beat = 0;            ///< grows with every claim and renewal
-  std::uint64_t terms = 0;           ///< claims so far
-  bool released = false;             ///< the holder has ended by itself
-  bool session = false;              ///< the holder's session with the database lives
-  std::chrono::milliseconds age{0};  ///< of the beat, by the server's clock, and since the server began
+  std::string holder;       ///< empty: nobody ever led
+  std::string address;      ///< where the holder serves gRPC; empty while it does not
+  std::uint64_t beat = 0;   ///< grows with every claim and renewal
+  std::uint64_t terms = 0;  ///< claims so far
+  bool released = false;    ///< the holder has ended by itself
+  bool session = false;     ///< the holder's session with the database lives
 };
 
-/// One row by which the replicas of a shard agree who of them leads. It only spares them to take the shard from each
-/// other: what makes a second leader harmless is the epoch, which Store::acquire raises and every commit checks.
+/// One row by which the replicas of a shard agree who of them leads. A second leader can write nothing: every commit checks the
+/// epoch, which only the holder of the lease can raise (PgOptions::fenced).
 ///
 /// Threads  one at a time. Connects by itself, and again after a loss; a renewal is not waited for on disk.
 /// Fails    kUnavailable, kDeadlineExceeded: the database is away or slow. kFailedPrecondition of ready(): the schema is
@@ -49,18 +48,26 @@ Result<std::unique_ptr<Lease>> open_lease(PgOptions options);
 
 struct LeaseTiming {
   SteadyDuration lease = std::chrono::seconds(3);         ///< a holder that is silent so long is gone
-  SteadyDuration renew = std::chrono::milliseconds(500);  ///< between two beats
-  SteadyDuration look = std::chrono::milliseconds(200);   ///< between two looks of who waits
+  SteadyDuration renew = std::chrono::milliseconds(250);  ///< between two beats
+  SteadyDuration look = std::chrono::milliseconds(200);   ///< between two looks of a standby
+  /// An answered renewal proves the lead for so long, from the moment before it was sent.
+  SteadyDuration proof = std::chrono::milliseconds(1500);
   /// A holder whose session has ended is gone after so long: time to connect again if it was the session alone.
-  std::chrono::milliseconds without_session{1000};
+  SteadyDuration without_session = std::chrono::milliseconds(1750);
+
+  /// No standby may claim while a proof of the holder can be valid. A proof begins before the beat that it is of reaches the
+  /// database, and a standby counts from the moment after it saw this beat.
+  [[nodiscard]] constexpr bool exclusive() const { return proof < without_session && without_session <= lease; }
 };
+static_assert(LeaseTiming{}.exclusive());
 
 /// Judges from looks whether the holder is gone. Instants of different machines are never compared: a beat is old when it
-/// was seen unchanged for the length of a lease by the looker's own steady time, or when the server says so.
+/// was seen unchanged for so long by the steady time of the standby.
 class LeaseJudge {
  public:
-  explicit LeaseJudge(LeaseTiming timing) : timing_(timing) {}
-  /// To be called at every look. True: the lead may be claimed.
+  /// Asserts that the timing is exclusive().
+  explicit LeaseJudge(LeaseTiming timing);
+  /// To be called at every look, with the moment after it. True: the lead may be claimed.
   bool free(const LeaseView& view, SteadyInstant now);
   /// After the last look: somebody leads and serves.
   [[nodiscard]] bool served() const { return served_; }

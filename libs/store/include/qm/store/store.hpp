@@ -125,6 +125,7 @@ enum class CommitOutcome {
   kCommitted,
   kNotCommitted,  ///< known not to have happened: undo and try again
   kEpochLost,     ///< another leader took over: stop writing, reload
+  kRolledBack,    ///< the database is behind what it acknowledged, as after a restore: alert, reload
   kInDoubt,       ///< could not be looked up in time: reload
 };
 
@@ -140,26 +141,30 @@ enum class CommitOutcome {
 class Store {
  public:
   virtual ~Store() = default;
-  /// Becomes the leader: raises the epoch, ends the old holder's backends, reads everything.
+  /// Becomes the leader: raises the epoch, ends the old holder's backends, reads everything. kFailedPrecondition where the store
+  /// is fenced (PgOptions::fenced) and `holder` does not hold the lease of the shard: nothing is changed.
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
-  /// Writes one batch; checks the epoch last. Serialization failures are retried inside, with a bound; an in-doubt
+  /// Writes one batch; checks the epoch and the number of commits last. Serialization failures are retried inside, with a bound; an in-doubt
   /// COMMIT is looked up before an answer is given. An error is kNotCommitted with its reason: retryable() where the
-  /// database is away, anything else means that this batch can never be written. After kEpochLost or kInDoubt every
-  /// commit answers kEpochLost until acquire() is called again.
+  /// database is away, anything else means that this batch can never be written. After kEpochLost, kRolledBack or kInDoubt
+  /// every commit answers kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
 
   /// Outbox rows after `sequence`, in order; fewer than `max` where they are long, but one at least.
   virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
-  /// Deletes outbox rows up to and including `sequence`: they are durable on the bus. A crash of the server may take the
-  /// deletion back, and they are sent again.
-  virtual Status published(std::uint64_t sequence) = 0;
+  /// Deletes outbox rows up to and including `sequence`, which were read while this store led with `epoch`: they are durable on
+  /// the bus. With another epoch nothing is deleted, because after a rollback the same number is another row. A crash of the
+  /// server may revert the deletion, and they are sent again.
+  virtual Status published(std::uint64_t sequence, std::uint64_t epoch) = 0;
   /// Blocks until a commit may have added outbox rows, or the timeout.
   virtual void wait_outbox(SteadyDuration timeout) = 0;
 
   /// One page of the newest Envelope per live key of our own topic, in key order (bytes) after `after_key`; or that of
-  /// `only_key`, which is given even if it is a tombstone, so that a reader with a gap learns of the end.
+  /// `only_key`, which is given even if it is a tombstone. With `ended` the tombstones of keys that are not forgotten are in the
+  /// pages too, so that a reader with a gap learns what ended in it. Fewer than `max` only at the end.
   virtual Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
-                                                  std::size_t max, const std::string& only_key = {}) = 0;
+                                                  std::size_t max, const std::string& only_key = {},
+                                                  bool ended = false) = 0;
   /// Journal rows after `sequence`, for replay: (sequence, now, bytes, digest).
   struct JournalRow {
     std::uint64_t sequence = 0;
@@ -184,6 +189,9 @@ struct PgOptions {
     kCheck,  ///< changes nothing: a schema that is older or newer than the program is refused
   };
   Migrate migrate = Migrate::kApply;
+  /// Only the holder of the shard's lease (lease.hpp) can acquire: a leader that lost its lease while it could not reach the
+  /// database does not take the shard back from its successor.
+  bool fenced = false;
 };
 /// Connects, applies the migrations (or looks whether they are), and returns the store. kUnavailable: the database is
 /// away; kFailedPrecondition: the schema is not the one that this program knows.
@@ -195,6 +203,9 @@ std::shared_ptr<MemoryDisk> make_memory_disk();
 std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk);
 /// The next commit on this disk answers so; kInDoubt is decided by `really_committed`.
 void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed = false);
+/// Takes a copy of the disk and returns its number; restore_disk puts it in the place of what was written since.
+std::size_t copy_disk(MemoryDisk& disk);
+void restore_disk(MemoryDisk& disk, std::size_t copy);
 /// The rows appended to the service's own tables so far, in order.
 std::vector<AppendRow> appended(MemoryDisk& disk);
 

@@ -1,0 +1,58 @@
+#pragma once
+#include "qm/service/host.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace qm::service {
+
+/// One pending input, with what belongs to it besides the bytes.
+struct Pending {
+  Input input;
+  Host::ReplyFn done;
+  std::optional<bus::TopicPartition> at;  // of a bus message
+  std::int64_t offset = 0;
+  bool foreign = false;  // of another shard on the same bus: only its offset counts
+  // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
+  std::optional<Error> refused = {};
+  bool settled = false;              // the engine's own work that was due with it is done
+  bool dropped = false;              // its refusal cannot be written either: only its offset is committed
+  std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
+};
+
+/// The pending inputs in their order, bounded by number and by bytes. The owner's mutex guards it.
+class Mailbox {
+ public:
+  Mailbox(std::size_t most, std::size_t most_bytes) : most_(most), most_bytes_(most_bytes) {}
+  [[nodiscard]] bool full() const { return inputs_.size() >= most_ || bytes_ >= most_bytes_; }
+  [[nodiscard]] bool empty() const { return inputs_.empty(); }
+  [[nodiscard]] std::size_t size() const { return inputs_.size(); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Past the bound if the owner did not ask full().
+  void push(Pending input) {
+    bytes_ += input.input.bytes.size();
+    inputs_.push_back(std::move(input));
+  }
+  /// The first ones, at most so many and so many bytes, one at least.
+  std::vector<Pending> take(std::size_t most, std::size_t most_bytes) {
+    std::vector<Pending> out;
+    for (std::size_t bytes = 0; !inputs_.empty() && out.size() < most && (out.empty() || bytes < most_bytes);) {
+      bytes += inputs_.front().input.bytes.size();
+      out.push_back(std::move(inputs_.front()));
+      inputs_.pop_front();
+      bytes_ -= out.back().input.bytes.size();
+    }
+    return out;
+  }
+  std::vector<Pending> take_all() { return take(inputs_.size(), most_bytes_ + bytes_); }
+
+ private:
+  std::size_t most_, most_bytes_, bytes_ = 0;
+  std::deque<Pending> inputs_;
+};
+
+}  // namespace qm::service

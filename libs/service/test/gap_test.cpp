@@ -1,0 +1,189 @@
+// Messages that are missing on the bus, and the bounds of what is read.
+#include "qm/testing/testing.hpp"
+#include "sums.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::service {
+namespace gap_test {
+
+/// A bus that no longer keeps the messages before an offset.
+class Trimmed final : public bus::Bus {
+ public:
+  Trimmed(std::shared_ptr<bus::Bus> all, std::int64_t first) : all_(std::move(all)), first_(first) {}
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return all_->ensure_topics(topics, partitions);
+  }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    struct Late final : bus::Consumer {
+      std::unique_ptr<bus::Consumer> all;
+      std::int64_t first = 0;
+      Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration timeout) override {
+        auto got = all->poll(max, timeout);
+        if (got) std::erase_if(*got, [&](const bus::Message& m) { return m.offset < first; });
+        return got;
+      }
+      void report(const bus::TopicPartition& at, std::int64_t next) override { all->report(at, next); }
+      [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return all->assignment(); }
+      [[nodiscard]] std::int64_t lag() const override { return all->lag(); }
+    };
+    auto late = std::make_unique<Late>();
+    QM_ASSIGN(late->all, all_->consumer(std::move(options)));
+    late->first = first_;
+    return std::unique_ptr<bus::Consumer>(std::move(late));
+  }
+  [[nodiscard]] std::string name() const override { return "trimmed"; }
+
+ private:
+  std::shared_ptr<bus::Bus> all_;
+  std::int64_t first_;
+};
+
+TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
+  World w("retention");
+  int asked = 0;
+  HostOptions options;
+  options.consumes = {"qm.in"};
+  options.snapshot = [&](const std::string& topic) -> Result<std::vector<std::string>> {
+    ++asked;
+    EXPECT_EQ(topic, "qm.in");
+    return std::vector<std::string>{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")};
+  };
+  w.bus = std::make_shared<Trimmed>(w.bus, 2);  // the two oldest messages are gone
+  w.boot(options);
+  auto producer = *w.bus->producer("p");
+  std::vector<bus::Record> many;
+  for (int i = 1; i <= 3; ++i) many.push_back({"qm.in", "a", envelope("a", static_cast<std::uint64_t>(i), "a=1")});
+  ASSERT_TRUE(producer->publish(many, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(w.sums->sum("old"), 70);
+  EXPECT_EQ(w.sums->sum("a"), 3) << "version 3 came with the snapshot, the message is a duplicate of it";
+}
+
+TEST(Host, ATopicWithAGapIsPausedUntilItsSnapshotIsThere) {
+  World w("paused");
+  bool owner = false;
+  HostOptions options;
+  options.consumes = {"qm.in", "qm.other"};
+  options.snapshot = [&](const std::string& topic) -> Result<std::vector<std::string>> {
+    EXPECT_EQ(topic, "qm.in");
+    if (!owner) return fail(Code::kUnavailable, "its owner is away");
+    return std::vector<std::string>{envelope("old", 7, "old=70")};
+  };
+  const auto all = w.bus;
+  w.bus = std::make_shared<Trimmed>(all, 2);
+  w.boot(options);
+  const auto producer = *all->producer("p");
+  std::vector<bus::Record> in;
+  for (std::uint64_t i = 1; i <= 4; ++i) in.push_back({"qm.in", "a", envelope("a", i, "a=1")});
+  ASSERT_TRUE(producer->publish(in, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 0) << "what follows the gap is not applied without what is missing";
+  EXPECT_NE(w.host->readiness().text.find("qm.in is not read for"), std::string::npos) << w.host->readiness().text;
+  EXPECT_TRUE(w.host->ready()) << "it decides on what it knows";
+  EXPECT_EQ(w.host->counters().paused_topics, 1U);
+  w.host->stop();
+  w.boot(options);
+  w.settle();
+  EXPECT_EQ(w.host->counters().paused_topics, 1U) << "the cursor did not pass the gap";
+  owner = true;
+  EXPECT_TRUE(testing::wait_until([&] {
+    w.settle();
+    return w.host->counters().paused_topics == 0 && w.sums->sum("a") > 0;
+  }));
+  EXPECT_EQ(w.sums->sum("old"), 70);
+  EXPECT_EQ(w.sums->sum("a"), 2) << "messages 3 and 4, read again after the snapshot";
+  EXPECT_EQ(w.host->readiness().text, "ok");
+}
+
+TEST(Host, OtherTopicsAreReadWhileOneIsPaused) {
+  World w("paused2");
+  HostOptions options;
+  options.consumes = {"qm.in", "qm.other"};
+  options.snapshot = [&](const std::string&) -> Result<std::vector<std::string>> {
+    return fail(Code::kUnavailable, "its owner is away");
+  };
+  const auto producer = *w.bus->producer("p");
+  w.boot(options);
+  const std::vector<bus::Record> in{{"qm.in", "a", envelope("a", 1, "a=1")}, {"qm.in", "a", envelope("a", 2, "a=1")}};
+  ASSERT_TRUE(producer->publish(in, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 2);
+  // The log of one topic is lost: what it says now is not what followed.
+  World after("paused3");
+  after.disk = w.disk;
+  const auto lost = *after.bus->producer("p");
+  after.boot(options);
+  const std::vector<bus::Record> both{{"qm.in", "a", envelope("a", 3, "a=1")},
+                                      {"qm.other", "b", envelope("b", 1, "b=1")}};
+  ASSERT_TRUE(lost->publish(both, std::chrono::seconds(1)));
+  after.settle();
+  EXPECT_EQ(after.sums->sum("a"), 2) << "offset 0 of a log of which two were read";
+  EXPECT_EQ(after.sums->sum("b"), 1);
+  EXPECT_EQ(after.host->counters().paused_topics, 1U);
+}
+
+TEST(Host, ATopicThatIsMadeAnewIsAGapAndEndsWhatEndedInIt) {
+  World w("anew");
+  HostOptions options;
+  options.consumes = {"qm.in"};
+  int asked = 0;
+  options.snapshot = [&](const std::string&) -> Result<std::vector<std::string>> {
+    ++asked;
+    quartermaster::v1::Envelope end;
+    EXPECT_TRUE(end.ParseFromString(envelope("gone", 2, "gone=-5")));
+    end.set_tombstone(true);
+    return std::vector<std::string>{end.SerializeAsString(), envelope("a", 9, "a=90")};
+  };
+  w.boot(options);
+  const auto producer = *w.bus->producer("p");
+  std::vector<bus::Record> in{{"qm.in", "gone", envelope("gone", 1, "gone=5")}};
+  for (std::uint64_t i = 1; i <= 3; ++i) in.push_back({"qm.in", "a", envelope("a", i, "a=1")});
+  ASSERT_TRUE(producer->publish(in, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(w.sums->sum("gone"), 5);
+
+  World anew("anew2");
+  anew.disk = w.disk;
+  anew.boot(options);
+  const std::vector<bus::Record> one{{"qm.in", "a", envelope("a", 10, "a=1")}};
+  ASSERT_TRUE((*anew.bus->producer("p"))->publish(one, std::chrono::seconds(1)));
+  anew.settle();
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(anew.sums->sum("a"), 3 + 90 + 1);
+  EXPECT_EQ(anew.sums->sum("gone"), 0) << "its tombstone was lost with the log";
+}
+
+TEST(Host, TheMailboxIsBoundedInBytes) {
+  World w("bytes");
+  HostOptions options;
+  options.consumes = {"qm.in"};
+  options.mailbox_bytes = 1000;
+  w.boot(options);
+  const std::string pad(400, ' ');
+  ASSERT_TRUE(w.add("a=1" + pad, "r1"));
+  ASSERT_TRUE(w.add("a=1" + pad, "r2"));
+  ASSERT_TRUE(w.add("a=1" + pad, "r3"));
+  const auto refused = w.add("a=1", "r4");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kExhausted);
+  EXPECT_EQ(refused.error().message, "test has 3 inputs waiting, 1209 bytes");
+  // What the bus has waits until there is room, however much one poll gives.
+  std::vector<bus::Record> in;
+  for (std::uint64_t i = 1; i <= 20; ++i) in.push_back({"qm.in", "b", envelope("b", i, "b=1" + pad)});
+  ASSERT_TRUE((*w.bus->producer("p"))->publish(in, std::chrono::seconds(1)));
+  std::uint64_t most = 0;
+  for (int i = 0; i < 40; ++i) {
+    w.host->consume_once();
+    most = std::max(most, w.host->counters().mailbox);
+    w.host->pump();
+  }
+  EXPECT_LE(most, 3U);
+  EXPECT_EQ(w.sums->sum("b"), 20);
+}
+
+}  // namespace gap_test
+}  // namespace qm::service

@@ -1,0 +1,95 @@
+// A lead that is lost while a commit is in doubt, and a database that lost commits.
+#include "sums.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace qm::service {
+namespace lead_test {
+
+TEST(Host, ADatabaseThatLostCommitsIsReloadedAndTheRelayStartsAgain) {
+  World w("rollback");
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  for (const char* id : {"r2", "r3", "r4", "r5", "r6"}) ASSERT_TRUE(w.add("b=1", id));
+  w.settle();
+  EXPECT_EQ(w.host->counters().published, 6U);
+  store::restore_disk(*w.disk, copy);
+  std::string reply;
+  ASSERT_TRUE(w.add("c=7", "r7", [&](Result<std::string> r) { reply = reply_of(r); }));
+  w.settle();
+  EXPECT_EQ(reply, "7") << "decided again on what is there";
+  EXPECT_EQ(w.sums->sum("a"), 1);
+  EXPECT_EQ(w.sums->sum("b"), 0) << "the database has lost it";
+  EXPECT_EQ(w.host->counters().rollbacks, 1U);
+  EXPECT_TRUE(w.host->ready());
+  EXPECT_EQ(w.host->counters().published, 7U) << "its outbox sequence is 2, and rows up to 6 were sent before";
+  EXPECT_TRUE(store::open_memory(w.disk)->read_outbox(0, 10).value().empty());
+}
+
+/// A store whose lease another has taken while a commit was in doubt.
+class Deposed final : public store::Store {
+ public:
+  explicit Deposed(std::unique_ptr<store::Store> inner) : inner_(std::move(inner)) {}
+  Result<store::Loaded> acquire(const std::string& holder) override {
+    if (acquired_++ > 0) return fail(Code::kFailedPrecondition, "{} does not hold the lease", holder);
+    return inner_->acquire(holder);
+  }
+  Result<store::CommitOutcome> commit(const store::Commit& batch) override { return inner_->commit(batch); }
+  Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
+    return inner_->read_outbox(after, max);
+  }
+  Status published(std::uint64_t sequence, std::uint64_t epoch) override { return inner_->published(sequence, epoch); }
+  void wait_outbox(SteadyDuration) override {}
+  Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after, std::size_t max,
+                                                 const std::string& key, bool ended) override {
+    return inner_->snapshot(topic, after, max, key, ended);
+  }
+  Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) override {
+    return inner_->read_journal(after, max);
+  }
+
+ private:
+  std::unique_ptr<store::Store> inner_;
+  int acquired_ = 0;
+};
+
+TEST(Host, WithoutTheLeaseACommitInDoubtIsNotReloaded) {
+  World w("deposed");
+  int lost = 0;
+  HostOptions options;
+  options.service = "test";
+  options.holder = "a";
+  options.on_lost = [&] { ++lost; };
+  Host host(options, std::make_unique<Sums>(), std::make_unique<Deposed>(store::open_memory(w.disk)), nullptr, w.clock,
+            nullptr);
+  ASSERT_TRUE(host.open());
+  store::plant_outcome(*w.disk, store::CommitOutcome::kInDoubt, true);
+  Input in;
+  in.source = Source::kRequest;
+  in.id = "r1";
+  in.bytes = "a=1";
+  std::optional<Code> code;
+  ASSERT_TRUE(host.submit(in, [&](Result<std::string> r) {
+    if (!r) code = r.error().code;
+  }));
+  while (host.pump()) {
+  }
+  EXPECT_EQ(code, Code::kUnknown);
+  EXPECT_EQ(lost, 1) << "the process releases what it holds and stands by";
+  EXPECT_FALSE(host.alive());
+  EXPECT_FALSE(host.submit(in));
+  // A process that claims the lease and loses it before it has read its state stands by as well.
+  Host late(options, std::make_unique<Sums>(), std::make_unique<Deposed>(store::open_memory(w.disk)), nullptr, w.clock,
+            nullptr);
+  ASSERT_TRUE(late.open());
+  const auto again = late.open();
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::kAborted);
+}
+
+}  // namespace lead_test
+}  // namespace qm::service

@@ -1,0 +1,73 @@
+#pragma once
+#include "qm/base/time.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace qm::testing {
+
+/// A TCP relay to a server on loopback with one fault at a chosen message of a client: at the first one that contains a mark, or
+/// at the n-th of all connections.
+///
+/// Threads  one acceptor and one for each connection; the functions: any.
+class FaultProxy {
+ public:
+  enum class Side {
+    kBeforeRequest,
+    kBeforeAnswer
+  };  ///< the server has not got the message, or the client not its answer
+  enum class Effect {
+    kCutOne,    ///< ends this connection
+    kCut,       ///< ends all connections and refuses new ones, until heal()
+    kStall,     ///< neither side of any connection gets anything until heal(); then all of it
+    kStallCut,  ///< the same, but heal() ends the connections
+  };
+  struct Fault {
+    Side side = Side::kBeforeRequest;
+    Effect effect = Effect::kCutOne;
+    std::string mark;      ///< empty = any message
+    std::size_t skip = 0;  ///< messages that fit and pass before
+  };
+
+  explicit FaultProxy(int server_port);
+  ~FaultProxy();
+  FaultProxy(const FaultProxy&) = delete;
+  FaultProxy& operator=(const FaultProxy&) = delete;
+
+  [[nodiscard]] int port() const { return port_; }
+  void arm(Fault fault);
+  void heal();                                               ///< also disarms
+  [[nodiscard]] bool has_struck() const { return struck_; }  ///< since it was armed
+
+ private:
+  enum class State { kOpen, kCut, kStalled };
+  void accept_all();
+  void relay(int client);
+  void copy(int client, int server);
+  /// Whether the fault strikes at this message.
+  bool strikes(std::string_view message, Fault& out);
+  void strike(const Fault& fault);
+  /// Waits while the connections are stalled; false: this connection ends.
+  bool pass(std::size_t born);
+
+  const int server_port_;
+  const int listener_;
+  int port_ = 0;
+  std::atomic<bool> stop_{false}, struck_{false};
+  std::atomic<State> state_{State::kOpen};
+  std::atomic<std::size_t> cuts_{0};  ///< connections that were open before are ended
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool armed_ = false, cut_at_heal_ = false;
+  Fault fault_;
+  std::thread acceptor_;
+  std::vector<std::thread> relays_;
+};
+
+}  // namespace qm::testing
