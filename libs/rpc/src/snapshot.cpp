@@ -19,7 +19,7 @@ namespace {
 
 namespace v1 = quartermaster::v1;
 
-constexpr std::chrono::seconds kPageDeadline{10};
+constexpr std::chrono::seconds kPageDeadline{3};
 constexpr int kPageSize = 200;
 constexpr int kMaxPageBytes = 64 << 20;
 
@@ -51,7 +51,7 @@ class Peers {
   Peers(std::map<std::string, std::string> addresses, ClientSecurity security)
       : addresses_(std::move(addresses)), security_(std::move(security)) {}
 
-  Result<std::vector<std::string>> fetch(const std::string& topic) {
+  Result<std::vector<std::string>> fetch(const std::string& topic, const std::function<bool()>& give_up) {
     const auto* owner = std::ranges::find(kOwners, topic, &Owner::topic);
     if (owner == std::end(kOwners)) {
       return fail(Code::kInvalid, "no service owns the topic '{}'", topic);
@@ -63,6 +63,7 @@ class Peers {
     request.set_ended(true);
     request.set_page_size(kPageSize);
     for (;;) {
+      if (give_up()) return fail(Code::kCancelled, "the snapshot of {} is no longer wanted", topic);
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + kPageDeadline);
       v1::SnapshotResponse response;
@@ -104,7 +105,9 @@ class Peers {
 
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security) {
   auto shared = std::make_shared<Peers>(std::move(peers), std::move(security));
-  return [shared](const std::string& topic) { return shared->fetch(topic); };
+  return [shared](const std::string& topic, const std::function<bool()>& give_up) {
+    return shared->fetch(topic, give_up);
+  };
 }
 
 }  // namespace qm::rpc

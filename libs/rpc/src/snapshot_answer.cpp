@@ -17,12 +17,15 @@ qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotR
   QM_ASSIGN(const auto size, page_size(request.page_size(), 500, 5000));
   QM_ASSIGN(const auto rows,
             host.snapshot(request.topic(), request.page_token(), size, request.key(), request.ended()));
+  std::size_t bytes = 0;
   for (const auto& row : rows) {
+    bytes += row.value.size();
     if (!response.add_entries()->ParseFromString(row.value)) {
       return fail(Code::kInternal, "the stored envelope of {} {} cannot be read", row.topic, row.key);
     }
   }
-  if (request.key().empty() && rows.size() == size) response.set_next_page_token(rows.back().key);
+  if (request.key().empty() && (rows.size() == size || bytes >= store::kReadBytes))
+    response.set_next_page_token(rows.back().key);
   return {};
 }
 

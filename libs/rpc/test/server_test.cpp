@@ -404,10 +404,12 @@ TEST(RpcHost, CountersAreExported) {
   EXPECT_NE(registry.text().find("qm_host_ready{service=\"tiny\"} 1\n"), std::string::npos);
 }
 
+bool wanted() { return false; }
+
 TEST(RpcSnapshot, PagesThroughTheOwner) {
   Running running;
   const auto fetch = snapshot_over_grpc({{"admission", "127.0.0.1:" + std::to_string(running.server.port())}});
-  const auto all = fetch("qm.workload", "");
+  const auto all = fetch("qm.workload", wanted);
   ASSERT_TRUE(all) << all.error().to_string();
   std::vector<std::string> keys;
   for (const auto& bytes : *all) {
@@ -415,14 +417,15 @@ TEST(RpcSnapshot, PagesThroughTheOwner) {
     ASSERT_TRUE(envelope.ParseFromString(bytes));
     keys.push_back(envelope.key());
   }
-  EXPECT_EQ(keys, (std::vector<std::string>{"k", "k1", "k2"}));
-  EXPECT_EQ(running.service.pages, 3);
-  const auto one = fetch("qm.workload", "only");
-  ASSERT_TRUE(one);
-  EXPECT_EQ(one->size(), 1U);
-  const auto stuck = fetch("qm.workload", "stuck");
+  EXPECT_EQ(keys, (std::vector<std::string>{"k", "k1", "k2", "ended"}));
+  EXPECT_EQ(running.service.pages, 4);
+  running.service.stuck = true;
+  const auto stuck = fetch("qm.workload", wanted);
   ASSERT_FALSE(stuck);
   EXPECT_EQ(stuck.error().code, Code::kInternal);
+  const int before = running.service.pages;
+  EXPECT_EQ(fetch("qm.workload", [] { return true; }).error().code, Code::kCancelled);
+  EXPECT_EQ(running.service.pages, before);
 }
 
 TEST(RpcPages, SizeIsAskedDefaultOrRefused) {
@@ -473,12 +476,12 @@ TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
 
 TEST(RpcSnapshot, SaysWhoIsMissing) {
   const auto fetch = snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(qm::testing::free_port())}});
-  const auto unknown = fetch("qm.node", "");
+  const auto unknown = fetch("qm.node", wanted);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, Code::kFailedPrecondition);
   EXPECT_NE(unknown.error().remedy.find("--peer placement="), std::string::npos);
-  EXPECT_EQ(fetch("qm.cost", "").error().code, Code::kUnavailable);
-  EXPECT_EQ(fetch("other", "").error().code, Code::kInvalid);
+  EXPECT_EQ(fetch("qm.cost", wanted).error().code, Code::kUnavailable);
+  EXPECT_EQ(fetch("other", wanted).error().code, Code::kInvalid);
 }
 
 }  // namespace server_test

@@ -75,6 +75,7 @@ class TinyService final : public v1::Admission::CallbackService {
   Error error{Code::kExhausted, "the queue is full", "spec.queue", "wait, or use another queue"};
   std::atomic<int> hanging = 0, cancelled = 0;
   std::atomic<int> pages = 0;
+  std::atomic<bool> stuck = false;  ///< Snapshot gives the same page again and again
   std::string seen_trace;
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const v1::SubmitRequest*,
@@ -109,18 +110,19 @@ class TinyService final : public v1::Admission::CallbackService {
     waiting_.push_back(reactor);
     return reactor;
   }
-  /// Three pages of one key each; the key is the page's token.
+  /// Three pages of one key each, the key from the page's token, and one more where what ended is asked for too.
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const v1::SnapshotRequest* request,
                                      v1::SnapshotResponse* response) override {
     ++pages;
     auto* reactor = context->DefaultReactor();
     auto* entry = response->add_entries();
     entry->set_topic(request->topic());
-    entry->set_key(request->key().empty() ? "k" + request->page_token() : request->key());
-    const bool last = request->page_token() == "2" || !request->key().empty();
-    if (!last) response->set_next_page_token(request->page_token().empty() ? "1" : "2");
-    if (request->topic() == "qm.workload" && request->key() == "stuck") {
-      response->set_next_page_token("again");
+    const int page = request->page_token().empty() ? 0 : std::stoi(request->page_token());
+    entry->set_key(page == 3 ? "ended" : fmt::format("k{}", request->page_token()));
+    if (stuck) {
+      response->set_next_page_token("1");
+    } else if (page < (request->ended() ? 3 : 2)) {
+      response->set_next_page_token(std::to_string(page + 1));
     }
     reactor->Finish(grpc::Status::OK);
     return reactor;

@@ -57,7 +57,6 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   if (auto ok = shell->load(state.state); !ok) {
     return fail(ok.error().with_context(fmt::format("{} cannot read its own state", options.service)));
   }
-  epoch = state.epoch;
   journal_sequence = state.journal_sequence;
   written = outbox_sequence = state.outbox_sequence;
   intent_sequence = state.intent_sequence;
@@ -90,12 +89,13 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     failing_since.reset();
     cursors.clear();
     for (const auto& row : state.cursors) cursors[{row.topic, row.partition}] = row.next_offset;
-    counters.epoch = epoch;
+    counters.epoch = state.epoch;
   }
   wake_at = last_now;  // the engine says at its first step when it wants to be woken
   feed.start_at(outbox_sequence);
   pool.clear();
   pool.add(state.open_intents);
+  epoch = state.epoch;  // last: relay and consumer begin anew with what is set above
   loaded = true;
   log::info("shard taken", {{"shard", options.shard},
                             {"epoch", state.epoch},
@@ -148,6 +148,7 @@ bool Host::Impl::collect(Batch& batch) {
   batch.withhold = true;
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
+    if (p.at && p.epoch != epoch) continue;  // read before a reload: it is read again from the cursors of now
     if (p.at) {
       batch.cursors[*p.at] = p.offset + 1;
     }
@@ -424,19 +425,24 @@ void Host::Impl::record_failure(const std::string& why) {
   failing_why = why;
 }
 
+void Host::Impl::note_rollback() {
+  log::error(
+      "the database is behind commits that it acknowledged, as after a restore; this service goes on from what is there",
+      {{"shard", options.shard}});
+  const std::lock_guard lock(mutex);
+  ++counters.rollbacks;
+}
+
 void Host::Impl::reload(Batch& batch, bool rolled_back) {
-  const std::uint64_t attempted = batch.commit.journal_sequence;
+  const std::uint64_t attempted = batch.commit.journal_sequence, acknowledged = journal_sequence;
   if (rolled_back) {
-    log::error(
-        "the database is behind commits that it acknowledged, as after a restore; this service goes on from what is there",
-        {{"shard", options.shard}, {"journal", journal_sequence}, {"epoch", epoch.load()}});
+    note_rollback();
   } else {
     log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
   }
   {
     std::lock_guard lock(mutex);
     ++counters.reloads;
-    if (rolled_back) ++counters.rollbacks;
   }
   shell->undo();
   loaded = false;
@@ -452,6 +458,7 @@ void Host::Impl::reload(Batch& batch, bool rolled_back) {
     step_down();
     return;
   }
+  if (!rolled_back && journal_sequence < acknowledged) note_rollback();
   if (journal_sequence < attempted) {
     retry.push_front(std::move(batch.pending));
     return;

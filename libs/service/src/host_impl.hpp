@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 
 namespace qm::service {
@@ -91,10 +90,12 @@ struct Host::Impl {
   std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
-  std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see
+  std::uint64_t consumer_epoch = 0;                      // whose cursors the consumer began at
+  std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see; kAny after a snapshot
   std::deque<Pending> arrived_inputs;                    // read, and not in the mailbox yet
-  std::set<std::string> healing, healed;  // topics whose first messages of the next, of this consumer follow a snapshot
-  SteadyInstant next_lag{};               // when the lag is looked up again
+  std::map<std::string, SteadyInstant> healing, healed;  // when the snapshots of topics were taken that the next, this
+                                                         // consumer begins after
+  SteadyInstant next_lag{};                              // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
@@ -118,6 +119,7 @@ struct Host::Impl {
   [[nodiscard]] std::string not_ready() const;
   void record_failure(const std::string& why);  // with `mutex` held
   void reload(Batch& batch, bool rolled_back = false);
+  void note_rollback();
   void step_down();  // another decides: nothing is let in any more, and who waits is told so
   bool answer_reads();
 

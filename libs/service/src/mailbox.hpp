@@ -16,7 +16,8 @@ struct Pending {
   Host::ReplyFn done;
   std::optional<bus::TopicPartition> at;  // of a bus message
   std::int64_t offset = 0;
-  bool foreign = false;  // of another shard on the same bus: only its offset counts
+  std::uint64_t epoch = 0;  // in which the reading began that the bus message is of
+  bool foreign = false;     // of another shard on the same bus: only its offset counts
   // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due with it is done

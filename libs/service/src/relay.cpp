@@ -11,6 +11,9 @@ namespace {
 constexpr std::size_t kPollBatch = 512;
 constexpr std::size_t kLongestTrace = 128;
 constexpr auto kSnapshotAgain = std::chrono::seconds(1);
+/// Any offset is the next one, for so long after the snapshot.
+constexpr std::int64_t kAny = -1;
+constexpr auto kFresh = std::chrono::seconds(10);
 
 /// Events and dead letters that follow carry the trace on, so a longer one than W3C defines is dropped.
 std::string trace_of(const quartermaster::v1::Envelope& e) {
@@ -144,13 +147,16 @@ Pending Host::Impl::pending_of(bus::Message message) const {
   }
   p.at = message.at;
   p.offset = message.offset;
+  p.epoch = consumer_epoch;
   return p;
 }
 
 bool Host::Impl::close_gap(const std::string& topic) {
   if (!options.snapshot) return true;
-  auto entries = options.snapshot(topic);
+  const auto begin = std::chrono::steady_clock::now();
+  auto entries = options.snapshot(topic, [this] { return stopping.load(); });
   const auto now = std::chrono::steady_clock::now();
+  const auto again = now + kSnapshotAgain + 3 * (now - begin);  // the other topics are read meanwhile
   {
     const std::lock_guard lock(mutex);
     const auto known = paused.find(topic);
@@ -158,9 +164,9 @@ bool Host::Impl::close_gap(const std::string& topic) {
       const auto why = entries.error().to_string();
       if (known == paused.end()) {
         log::error("the topic is not read on until its snapshot can be had", {{"topic", topic}, {"error", why}});
-        paused[topic] = {now, now + kSnapshotAgain, why};
+        paused[topic] = {now, again, why};
       } else {
-        known->second.again = now + kSnapshotAgain;
+        known->second.again = again;
         known->second.why = why;
       }
     } else if (known != paused.end()) {
@@ -190,7 +196,7 @@ bool Host::Impl::close_gaps() {
   for (const auto& topic : due) {
     if (stopping || !close_gap(topic)) continue;
     // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
-    healing.insert(topic);
+    healing[topic] = std::chrono::steady_clock::now();
     consumer.reset();
     any = true;
   }
@@ -223,32 +229,34 @@ bool Host::Impl::open_consumer() {
   c.cursor = [this](const bus::TopicPartition& at) {
     std::lock_guard lock(mutex);
     auto it = cursors.find(at);
+    // Whenever the carrier begins anew at the cursor, the next message is the one that it names.
+    expected[at] = healed.contains(at.topic) ? kAny : it == cursors.end() ? 0 : it->second;
     return it == cursors.end() ? std::int64_t{-1} : it->second;
   };
+  consumer_epoch = epoch;
+  expected.clear();
+  healed = healing;
   auto made = bus->consumer(std::move(c));
   if (!made) {
     log::warn("no consumer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
     return false;
   }
   consumer = std::move(*made);
-  expected.clear();
-  healed = std::exchange(healing, {});
+  healing.clear();
   return true;
 }
 
 void Host::Impl::take_message(bus::Message message) {
   const auto at = message.at;
-  auto [next, first] = expected.try_emplace(at, -1);
+  const auto next = expected.try_emplace(at, 0).first;
   {
     const std::lock_guard lock(mutex);
     if (paused.contains(at.topic)) return;
-    if (first) {
-      const auto cursor = cursors.find(at);
-      next->second = cursor == cursors.end() ? 0 : cursor->second;
-    }
   }
+  if (next->second == kAny && std::chrono::steady_clock::now() - healed[at.topic] < kFresh)
+    next->second = message.offset;
   // Messages are missing: retention; or the log is not the one that was read before: a restore, a topic made anew.
-  if (message.offset != next->second && !(first && healed.contains(at.topic))) {
+  if (message.offset != next->second) {
     log::warn(
         "messages are missing on the bus, taking a snapshot",
         {{"topic", at.topic}, {"partition", at.partition}, {"expected", next->second}, {"found", message.offset}});
@@ -263,6 +271,11 @@ bool Host::Impl::consume_once() {
   if (lost) consumer.reset();
   // Who was driven out of his place reads again only after a commit has shown that he leads.
   if (lost || prove_lead) return false;
+  if (consumer && consumer_epoch != epoch) {
+    consumer.reset();
+    arrived_inputs.clear();
+    healing.clear();
+  }
   if (!arrived_inputs.empty()) return hand_over();
   if (close_gaps()) return true;
   if (!consumer) {

@@ -45,7 +45,7 @@ TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
   int asked = 0;
   HostOptions options;
   options.consumes = {"qm.in"};
-  options.snapshot = [&](const std::string& topic) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string& topic, const auto&) -> Result<std::vector<std::string>> {
     ++asked;
     EXPECT_EQ(topic, "qm.in");
     return std::vector<std::string>{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")};
@@ -67,7 +67,7 @@ TEST(Host, ATopicWithAGapIsPausedUntilItsSnapshotIsThere) {
   bool owner = false;
   HostOptions options;
   options.consumes = {"qm.in", "qm.other"};
-  options.snapshot = [&](const std::string& topic) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string& topic, const auto&) -> Result<std::vector<std::string>> {
     EXPECT_EQ(topic, "qm.in");
     if (!owner) return fail(Code::kUnavailable, "its owner is away");
     return std::vector<std::string>{envelope("old", 7, "old=70")};
@@ -102,7 +102,7 @@ TEST(Host, OtherTopicsAreReadWhileOneIsPaused) {
   World w("paused2");
   HostOptions options;
   options.consumes = {"qm.in", "qm.other"};
-  options.snapshot = [&](const std::string&) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string&, const auto&) -> Result<std::vector<std::string>> {
     return fail(Code::kUnavailable, "its owner is away");
   };
   const auto producer = *w.bus->producer("p");
@@ -130,7 +130,7 @@ TEST(Host, ATopicThatIsMadeAnewIsAGapAndEndsWhatEndedInIt) {
   HostOptions options;
   options.consumes = {"qm.in"};
   int asked = 0;
-  options.snapshot = [&](const std::string&) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string&, const auto&) -> Result<std::vector<std::string>> {
     ++asked;
     quartermaster::v1::Envelope end;
     EXPECT_TRUE(end.ParseFromString(envelope("gone", 2, "gone=-5")));

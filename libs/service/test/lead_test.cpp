@@ -30,6 +30,52 @@ TEST(Host, ADatabaseThatLostCommitsIsReloadedAndTheRelayStartsAgain) {
   EXPECT_TRUE(store::open_memory(w.disk)->read_outbox(0, 10).value().empty());
 }
 
+TEST(Host, AfterARollbackTheBusIsReadAgainFromTheOlderCursor) {
+  World w("rollback2");
+  HostOptions options;
+  options.consumes = {"qm.in"};
+  w.boot(options);
+  const auto producer = *w.bus->producer("p");
+  std::uint64_t version = 0;
+  const auto publish = [&] {
+    ++version;
+    const std::vector<bus::Record> one{{"qm.in", "a", envelope("a", version, "a=1")}};
+    ASSERT_TRUE(producer->publish(one, std::chrono::seconds(1)));
+  };
+  publish();
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  for (int i = 0; i < 3; ++i) publish();
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 4);
+  publish();
+  EXPECT_TRUE(w.host->consume_once()) << "read, and not applied before the restore";
+  store::restore_disk(*w.disk, copy);
+  w.settle();
+  EXPECT_EQ(w.host->counters().rollbacks, 1U);
+  EXPECT_EQ(w.sums->sum("a"), 5) << "what was applied in the lost commits, and what was read then, comes again";
+  w.boot(options);
+  publish();
+  w.settle();
+  EXPECT_EQ(w.sums->sum("a"), 6);
+}
+
+TEST(Host, ARollbackThatACommitInDoubtFindsIsCountedToo) {
+  World w("rollback3");
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  ASSERT_TRUE(w.add("a=1", "r3"));
+  store::plant_outcome(*w.disk, store::CommitOutcome::kInDoubt, false);
+  store::plant_rollback(*w.disk, copy);
+  w.settle();
+  EXPECT_EQ(w.host->counters().rollbacks, 1U);
+  EXPECT_EQ(w.sums->sum("a"), 2) << "r1 and r3";
+}
+
 /// A store whose lease another has taken while a commit was in doubt.
 class Deposed final : public store::Store {
  public:

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace qm::store {
@@ -81,6 +82,7 @@ struct MemoryDisk : MemoryData {
   std::uint64_t outbox_commits = 0;
   std::deque<Planted> planted;
   std::vector<MemoryData> copies;
+  std::optional<std::size_t> rollback;  ///< to this copy, at the next acquire
 
   void apply(const Commit& batch) {
     MemoryData::apply(batch);
@@ -98,6 +100,8 @@ class MemoryStore final : public Store {
 
   Result<Loaded> acquire(const std::string&) override {
     const std::lock_guard lock(disk_->mutex);
+    if (disk_->rollback) static_cast<MemoryData&>(*disk_) = disk_->copies.at(*disk_->rollback);
+    disk_->rollback.reset();
     Loaded out;
     out.epoch = epoch_ = ++disk_->epoch;
     commits_ = disk_->commits;
@@ -121,8 +125,8 @@ class MemoryStore final : public Store {
   Result<CommitOutcome> commit(const Commit& batch) override {
     QM_CRASH_POINT("store.before_commit");
     const std::lock_guard lock(disk_->mutex);
-    if (epoch_ == 0 || epoch_ != disk_->epoch) return lose(CommitOutcome::kEpochLost);
-    if (commits_ != disk_->commits) return lose(CommitOutcome::kRolledBack);
+    if (epoch_ == 0 || epoch_ < disk_->epoch) return lose(CommitOutcome::kEpochLost);
+    if (epoch_ > disk_->epoch || commits_ != disk_->commits) return lose(CommitOutcome::kRolledBack);
     QM_TRY(disk_->numbers.check(batch));
     if (!disk_->planted.empty()) {
       const auto planted = disk_->planted.front();
@@ -179,9 +183,13 @@ class MemoryStore final : public Store {
       if (it != disk_->published.end()) out.push_back(it->second);
       return out;
     }
+    std::size_t bytes = 0;
     for (auto it = disk_->published.upper_bound({topic, after_key});
-         it != disk_->published.end() && it->first.first == topic && out.size() < max; ++it)
-      if (ended || !it->second.tombstone) out.push_back(it->second);
+         it != disk_->published.end() && it->first.first == topic && out.size() < max && bytes < kReadBytes; ++it) {
+      if (!ended && it->second.tombstone) continue;
+      bytes += it->second.value.size();
+      out.push_back(it->second);
+    }
     return out;
   }
 
@@ -227,6 +235,11 @@ std::size_t copy_disk(MemoryDisk& disk) {
 void restore_disk(MemoryDisk& disk, std::size_t copy) {
   const std::lock_guard lock(disk.mutex);
   static_cast<MemoryData&>(disk) = disk.copies.at(copy);
+}
+
+void plant_rollback(MemoryDisk& disk, std::size_t copy) {
+  const std::lock_guard lock(disk.mutex);
+  disk.rollback = copy;
 }
 
 std::vector<AppendRow> appended(MemoryDisk& disk) {

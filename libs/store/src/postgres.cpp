@@ -14,6 +14,7 @@
 #include "schema.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -28,8 +29,6 @@ constexpr int kTries = 5;
 constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
 constexpr std::size_t kRecentBytes = 32 << 20;
-/// What one read of the outbox gives at most, but for a single longer row: a send of the relay is that long.
-constexpr std::size_t kReadBytes = 16 << 20;
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 bool worth_repeating(const Error& error) {
@@ -175,6 +174,7 @@ class PgStore final : public Store {
   Status published(std::uint64_t sequence, std::uint64_t epoch) override {
     if (epoch != sent_epoch_) sent_ = deleted_ = swept_session_ = 0;
     sent_epoch_ = epoch;
+    sent_commits_ = commits_;
     sent_ = std::max(sent_, sequence);
     QM_TRY(sweep());
     recent_.drop(sequence);
@@ -192,15 +192,22 @@ class PgStore final : public Store {
   Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
                                           const std::string& only_key, bool ended) override {
     const std::lock_guard lock(reader_mutex_);
-    const auto from = "select sequence, topic, key, key_version, tombstone, value from " + name_ + ".published ";
+    const std::string columns = "select sequence, topic, key, key_version, tombstone, value from ";
     auto rows =
         only_key.empty()
             ? ask(reader_, "reader",
-                  from +
-                      "where topic = $1::text and key > $2::text and (not tombstone or "
-                      "$4::bigint = 1) order by key limit $3::bigint",
-                  pg::Params().text(topic).text(after_key).int8(static_cast<std::int64_t>(max)).int8(ended ? 1 : 0))
-            : ask(reader_, "reader", from + "where topic = $1::text and key = $2::text",
+                  columns +
+                      "(select *, sum(octet_length(value)) over (order by key) - octet_length(value) as before from " +
+                      name_ +
+                      ".published where topic = $1::text and key > $2::text and (not tombstone or $4::bigint = 1) "
+                      "order by key limit $3::bigint) p where before < $5::bigint order by key",
+                  pg::Params()
+                      .text(topic)
+                      .text(after_key)
+                      .int8(static_cast<std::int64_t>(max))
+                      .int8(ended ? 1 : 0)
+                      .int8(static_cast<std::int64_t>(kReadBytes)))
+            : ask(reader_, "reader", columns + name_ + ".published where topic = $1::text and key = $2::text",
                   pg::Params().text(topic).text(only_key));
     if (!rows) return fail(rows.error());
     std::vector<OutboxRow> out;
@@ -243,11 +250,12 @@ class PgStore final : public Store {
       QM_TRY(ask(relay_, "relay",
                  "delete from " + name_ +
                      ".outbox where sequence > $1::bigint and sequence <= $2::bigint and exists (select from " + name_ +
-                     ".leader where epoch = $3::bigint)",
+                     ".leader where epoch = $3::bigint and commits >= $4::bigint)",
                  pg::Params()
                      .int8(static_cast<std::int64_t>(from))
                      .int8(static_cast<std::int64_t>(sent_))
-                     .int8(static_cast<std::int64_t>(sent_epoch_))));
+                     .int8(static_cast<std::int64_t>(sent_epoch_))
+                     .int8(static_cast<std::int64_t>(sent_commits_))));
       if (from != 0 && session != relay_sessions_) continue;
       swept_session_ = relay_sessions_;
       deleted_ = sent_;
@@ -311,6 +319,8 @@ class PgStore final : public Store {
     out.last_now = from_micros(leader.int8(0, 5));
     QM_TRY(load(out));
     QM_CRASH_POINT("store.in_acquire");
+    // Until the commit nobody can claim. Should it never come, the server ends this session soon.
+    QM_TRY(engine_->exec("set local idle_in_transaction_session_timeout = '1s'"));
     QM_TRY(holds_lease(holder, " for share"));
     QM_TRY(transaction.commit());
     commits_ = leader.uint8(0, 1);
@@ -372,7 +382,8 @@ class PgStore final : public Store {
       if (const auto left = left_by(position)) return *left;
       return fail(leading.error());
     }
-    if (const auto left = left_by(*leading)) return *left;
+    if (const auto left = left_by(leading->before)) return *left;
+    if (!leading->written) return CommitOutcome::kEpochLost;  // another acquired while the batch was written
     QM_CRASH_POINT("store.in_commit");
     auto done = transaction.commit();
     if (done) return CommitOutcome::kCommitted;
@@ -380,12 +391,15 @@ class PgStore final : public Store {
     return look_up(done.error());
   }
 
-  /// Where the shard stood before the batch; the epoch is 0 if it is not ours.
-  Result<Position> write(const Commit& batch) {
+  struct Written {
+    bool written;
+    Position before;
+  };
+  Result<Written> write(const Commit& batch) {
     QM_TRY(append(batch));
     QM_TRY(forget(batch));
     QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, epoch_)));
-    return Position{rows.boolean(0, 0) ? epoch_ : 0, rows.uint8(0, 1)};
+    return Written{rows.boolean(0, 0), {rows.uint8(0, 2), rows.uint8(0, 1)}};
   }
 
   /// Rows of one table and the same columns go as one JSON array: the server casts the texts to the columns' types.
@@ -436,10 +450,13 @@ class PgStore final : public Store {
 
   /// What a batch fails with where the shard is not at the position of the last commit of this store.
   [[nodiscard]] std::optional<CommitOutcome> left_by(const Position& position) const {
-    if (position.epoch != epoch_) return CommitOutcome::kEpochLost;
-    if (position.commits == commits_) return std::nullopt;
-    log::error("the database lost commits that it acknowledged",
-               {{"schema", schema_}, {"epoch", epoch_}, {"commits", commits_}, {"found", position.commits}});
+    if (position.epoch > epoch_) return CommitOutcome::kEpochLost;
+    if (position.epoch == epoch_ && position.commits == commits_) return std::nullopt;
+    log::error("the database lost commits that it acknowledged", {{"schema", schema_},
+                                                                  {"epoch", epoch_},
+                                                                  {"commits", commits_.load()},
+                                                                  {"found_epoch", position.epoch},
+                                                                  {"found_commits", position.commits}});
     return CommitOutcome::kRolledBack;
   }
   Result<Position> leader_position(const std::string& lock) {
@@ -496,26 +513,27 @@ class PgStore final : public Store {
   PgOptions options_;
   std::string schema_;
   std::string name_;  ///< quoted
-  /// The second column is read before the function runs: a statement sees the rows as they were when it began.
+  /// The other columns are as before the function: a statement sees the rows as they were when it began.
   std::string write_batch_ = "select " + name_ +
                              ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
                              "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34), "
                              "(select commits from " +
-                             name_ + ".leader)";
+                             name_ + ".leader), (select epoch from " + name_ + ".leader)";
   Session engine_;
   Session relay_;
   Session reader_;
   std::mutex reader_mutex_;
   std::chrono::steady_clock::time_point next_trim_{};
   std::chrono::steady_clock::time_point next_look_{};
-  std::uint64_t sent_epoch_ = 0;  ///< that the next two are of
-  std::uint64_t sent_ = 0;        ///< the bus has the outbox rows up to here
-  std::uint64_t deleted_ = 0;     ///< and those up to here were deleted on the session of this number
+  std::uint64_t sent_epoch_ = 0;    ///< that the next ones are of
+  std::uint64_t sent_commits_ = 0;  ///< at least: a database that is behind has other rows under these numbers
+  std::uint64_t sent_ = 0;          ///< the bus has the outbox rows up to here
+  std::uint64_t deleted_ = 0;       ///< and those up to here were deleted on the session of this number
   std::uint64_t swept_session_ = 0;
   mutable std::uint64_t relay_sessions_ = 0;
   Recent recent_;
-  std::uint64_t epoch_ = 0;    ///< 0 = not the leader
-  std::uint64_t commits_ = 0;  ///< in the leader row, as far as we know
+  std::uint64_t epoch_ = 0;                ///< 0 = not the leader
+  std::atomic<std::uint64_t> commits_{0};  ///< in the leader row, as far as we know
   CommitCheck numbers_;
   std::mutex grown_mutex_;
   std::condition_variable grown_;

@@ -325,6 +325,33 @@ TEST_F(RolledBack, TheNextCommitIsNotWritten) {
   EXPECT_TRUE(store->read_outbox(0, 10).value().empty());
 }
 
+/// Before anything else is written the relay may come by on a new session and delete what it knows to be sent.
+TEST_F(RolledBack, RowsThatWereNotSentInTheOlderDatabaseStay) {
+  const auto store = open_at(conninfo_);
+  const auto epoch = store->acquire("test").value().epoch;
+  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
+  copy();
+  for (std::uint64_t i = 4; i <= 6; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
+  ASSERT_TRUE(store->published(6, epoch));
+  restore();
+  EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
+                "'qm relay admission'"),
+            "1");
+  EXPECT_TRUE(store->read_outbox(6, 10).value().empty());
+  EXPECT_EQ(ask("select count(*) from admission.outbox"), "3") << "the bus may have been restored with it";
+}
+
+TEST_F(RolledBack, ACopyOfAnEarlierEpochIsBehindToo) {
+  const auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("before"));
+  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
+  copy();
+  ASSERT_TRUE(store->acquire("test"));
+  ASSERT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
+  restore();
+  EXPECT_EQ(store->commit(batch(3)), CommitOutcome::kRolledBack);
+}
+
 TEST_F(RolledBack, ACommitWhoseAnswerIsLostIsLookedUpInTheOlderDatabase) {
   const auto store = open_at(conninfo_);
   ASSERT_TRUE(store->acquire("test"));

@@ -216,6 +216,19 @@ TEST_P(StoreContract, SnapshotsGoByPagesInTheOrderOfBytes) {
   EXPECT_TRUE(store_->snapshot("qm.test", "", 1, "never").value().empty());
 }
 
+TEST_P(StoreContract, APageOfASnapshotEndsAtItsBound) {
+  constexpr std::size_t kLong = kReadBytes / 2 + 1;
+  Commit batch;
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    batch.outbox.push_back({i, "qm.test", fmt::format("k{}", i), 1, false, std::string(kLong, 'v')});
+  ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
+  const auto first = store_->snapshot("qm.test", "", 10).value();
+  ASSERT_EQ(first.size(), 2U) << "it ends with the row that reaches the bound";
+  const auto second = store_->snapshot("qm.test", first.back().key, 10).value();
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(second[0].key, "k3");
+}
+
 TEST_P(StoreContract, IntentsStayUntilTheyAreDone) {
   Commit batch;
   batch.intents = {{"z", "k", "a", 1, "first"}, {"b", "k", "a", 2, ""}, {"c", "k", "a", 3, ""}};

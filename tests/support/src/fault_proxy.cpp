@@ -38,7 +38,7 @@ FaultProxy::~FaultProxy() {
   }
   changed_.notify_all();
   acceptor_.join();
-  for (auto& relay : relays_) relay.join();
+  for (auto& relay : relays_) relay.thread.join();
   ::close(listener_);
 }
 
@@ -52,6 +52,7 @@ void FaultProxy::arm(Fault fault) {
 void FaultProxy::heal() {
   const std::lock_guard lock(mutex_);
   armed_ = false;
+  ++heals_;
   if (cut_at_heal_) ++cuts_;
   cut_at_heal_ = false;
   state_ = State::kOpen;
@@ -68,7 +69,15 @@ void FaultProxy::accept_all() {
       ::close(client);
       continue;
     }
-    relays_.emplace_back([this, client] { relay(client); });
+    relays_.remove_if([](Relay& relay) {
+      if (relay.over) relay.thread.join();
+      return relay.over.load();
+    });
+    auto& added = relays_.emplace_back();
+    added.thread = std::thread([this, client, &added] {
+      relay(client);
+      added.over = true;
+    });
   }
 }
 
@@ -91,6 +100,7 @@ bool FaultProxy::pass(std::size_t born) {
 void FaultProxy::copy(int client, int server) {
   const std::size_t born = cuts_;
   Fault at_answer;
+  std::size_t armed = 0;
   bool waits_for_answer = false;
   std::array<char, 1 << 16> buffer;
   while (pass(born)) {
@@ -100,12 +110,12 @@ void FaultProxy::copy(int client, int server) {
     if (ready[0].revents != 0) {
       const auto got = ::read(client, buffer.data(), buffer.size());
       if (got <= 0) return;
-      if (Fault fault; strikes({buffer.data(), static_cast<std::size_t>(got)}, fault)) {
+      if (Fault fault; strikes({buffer.data(), static_cast<std::size_t>(got)}, fault, armed)) {
         if (fault.side == Side::kBeforeAnswer) {
           at_answer = fault;
           waits_for_answer = true;
         } else {
-          strike(fault);
+          strike(fault, armed);
           if (fault.effect == Effect::kCutOne || !pass(born)) return;
         }
       }
@@ -116,7 +126,7 @@ void FaultProxy::copy(int client, int server) {
       if (got <= 0) return;
       if (waits_for_answer) {
         waits_for_answer = false;
-        strike(at_answer);
+        strike(at_answer, armed);
         if (at_answer.effect == Effect::kCutOne || !pass(born)) return;
       }
       if (::send(client, buffer.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) != got) return;
@@ -124,7 +134,7 @@ void FaultProxy::copy(int client, int server) {
   }
 }
 
-bool FaultProxy::strikes(std::string_view message, Fault& out) {
+bool FaultProxy::strikes(std::string_view message, Fault& out, std::size_t& armed) {
   const std::lock_guard lock(mutex_);
   if (!armed_ || message.find(fault_.mark) == std::string_view::npos) return false;
   if (fault_.skip > 0) {
@@ -133,11 +143,13 @@ bool FaultProxy::strikes(std::string_view message, Fault& out) {
   }
   armed_ = false;
   out = fault_;
+  armed = heals_;
   return true;
 }
 
-void FaultProxy::strike(const Fault& fault) {
+void FaultProxy::strike(const Fault& fault, std::size_t armed) {
   const std::lock_guard lock(mutex_);
+  if (armed != heals_) return;
   switch (fault.effect) {
     case Effect::kCutOne:
       break;

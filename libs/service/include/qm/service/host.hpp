@@ -14,7 +14,9 @@ namespace qm::service {
 
 /// Fetches the newest state of all keys of a topic from the service that owns it (its Snapshot call), those that ended
 /// included as long as they are kept. Returns serialized Envelopes. Used where messages of the topic are missing.
-using SnapshotFetch = std::function<Result<std::vector<std::string>>(const std::string& topic)>;
+/// kCancelled soon after `give_up` says so.
+using SnapshotFetch =
+    std::function<Result<std::vector<std::string>>(const std::string& topic, const std::function<bool()>& give_up)>;
 
 struct HostOptions {
   std::string service;                ///< "admission"
@@ -78,7 +80,7 @@ struct Readiness {
 ///          commit. A known-not-committed batch is undone and repeated; after an in-doubt one the engine is reloaded, if this
 ///          process still holds the lease; after an epoch-lost one it decides nothing more.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was promoted)
-///          is not written: an alert is logged and counted, and the engine and the relay start from what is there.
+///          is not written: an alert is logged and counted, and engine, relay and consumer start from what is there.
 /// Size     besides the engine's own: a number for each key that lives on a topic heard or produced, and for those that
 ///          ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
 ///          on disk.

@@ -129,6 +129,9 @@ enum class CommitOutcome {
   kInDoubt,       ///< could not be looked up in time: reload
 };
 
+/// What one read of the outbox, or one page of a snapshot, gives of values: it ends with the row that reaches this.
+inline constexpr std::size_t kReadBytes = 16 << 20;
+
 /// A service's durable state in one shard. Carriers: PostgreSQL and memory, one contract suite.
 ///
 /// Threads  acquire/commit by the engine thread; read_outbox/published by the relay; snapshot by any. A PostgreSQL
@@ -161,7 +164,7 @@ class Store {
 
   /// One page of the newest Envelope per live key of our own topic, in key order (bytes) after `after_key`; or that of
   /// `only_key`, which is given even if it is a tombstone. With `ended` the tombstones of keys that are not forgotten are in the
-  /// pages too, so that a reader with a gap learns what ended in it. Fewer than `max` only at the end.
+  /// pages too, so that a reader with a gap learns what ended in it. Fewer than `max` at the end, or where the page reaches kReadBytes.
   virtual Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                   std::size_t max, const std::string& only_key = {},
                                                   bool ended = false) = 0;
@@ -206,6 +209,8 @@ void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committe
 /// Takes a copy of the disk and returns its number; restore_disk puts it in the place of what was written since.
 std::size_t copy_disk(MemoryDisk& disk);
 void restore_disk(MemoryDisk& disk, std::size_t copy);
+/// Does so at the next acquire.
+void plant_rollback(MemoryDisk& disk, std::size_t copy);
 /// The rows appended to the service's own tables so far, in order.
 std::vector<AppendRow> appended(MemoryDisk& disk);
 

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <list>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 namespace qm::testing {
 
@@ -51,8 +51,8 @@ class FaultProxy {
   void relay(int client);
   void copy(int client, int server);
   /// Whether the fault strikes at this message.
-  bool strikes(std::string_view message, Fault& out);
-  void strike(const Fault& fault);
+  bool strikes(std::string_view message, Fault& out, std::size_t& armed);
+  void strike(const Fault& fault, std::size_t armed);
   /// Waits while the connections are stalled; false: this connection ends.
   bool pass(std::size_t born);
 
@@ -65,9 +65,14 @@ class FaultProxy {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool armed_ = false, cut_at_heal_ = false;
+  std::size_t heals_ = 0;  ///< a fault that was armed before the last one strikes no more
   Fault fault_;
   std::thread acceptor_;
-  std::vector<std::thread> relays_;
+  struct Relay {
+    std::atomic<bool> over{false};
+    std::thread thread;
+  };
+  std::list<Relay> relays_;  ///< the acceptor's own
 };
 
 }  // namespace qm::testing
