@@ -70,6 +70,18 @@ std::string replay_wishes(const Json& record) {
   return found == recorded ? std::string() : fmt::format("{} where {} was recorded", join(found), join(recorded));
 }
 
+/// Whether it borrows, or at which level.
+std::string replay_borrowing(const Json& record) {
+  const auto& input = record["input"];
+  Assignment assignment;
+  assignment.borrowing =
+      static_cast<int>((input["assignment"].is_object() ? input["assignment"] : input)["borrowing"].integer());
+  const auto& want = record["expected"]["want"];
+  const bool same =
+      want.is_bool() ? assignment.requires_borrowing() == want.boolean() : assignment.borrowing == want.integer();
+  return same ? std::string() : fmt::format("level {} where {} was recorded", assignment.borrowing, want.dump());
+}
+
 /// The nodes are those that the assignments name.
 std::string replay_net_usage(const Json& record) {
   const auto& input = record["input"];

@@ -240,6 +240,7 @@ std::string replay_flavors(const Json& record) {
   if (test.starts_with("TestWorkloadsTopologyRequests")) return replay_wishes(record);
   if (test == "TestAssignment_ComputeTASNetUsage") return replay_net_usage(record);
   if (test == "TestAssignment_TotalRequestsFor") return replay_total(record);
+  if (test == "TestAssignment_RequiresBorrowing" || test == "TestAssignment_Borrows") return replay_borrowing(record);
   if (record["observed"]["assignment"].is_object()) return assignment(record);
   return "no such test is known: " + test;
 }

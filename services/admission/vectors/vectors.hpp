@@ -23,6 +23,7 @@ std::string replay_quota(const Json& record);          ///< the quota tree
 std::string replay_flavors(const Json& record);        ///< the choice of flavors
 std::string replay_wishes(const Json& record);         ///< of these: what of an assignment is to be placed
 std::string replay_total(const Json& record);          ///< and what all of it asks for
+std::string replay_borrowing(const Json& record);      ///< and whether it borrows
 std::string replay_preemption(const Json& record);     ///< the search for victims
 std::string replay_cycle(const Json& record);          ///< cycles on given objects
 std::string replay_order(const Json& record);          ///< the order of nominees

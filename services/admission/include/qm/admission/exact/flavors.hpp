@@ -81,6 +81,7 @@ struct Assignment {
   std::vector<Placed> placed;  ///< the pod sets that have nodes
   LeafUses on_nodes;           ///< the same, as it is taken
 
+  [[nodiscard]] bool requires_borrowing() const { return borrowing > 0; }
   /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
   [[nodiscard]] Mode mode() const;
   [[nodiscard]] std::optional<Flavor> flavor_of(std::size_t set, Resource resource) const;

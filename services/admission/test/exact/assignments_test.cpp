@@ -1,0 +1,101 @@
+// What is assigned to the pod sets of one workload: whether it borrows, what it requests in all, and the reasons where it fits
+// nothing.
+#include "qm/admission/exact/flavors.hpp"
+#include "qm/admission/exact/objects.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <list>
+
+namespace qm::admission::exact {
+namespace assignments_test {
+
+Json parsed(const std::string& text) { return *Json::parse(text); }
+
+struct NoCandidates final : Oracle {
+  Fitting simulate(const Work& /*work*/, Cell /*cell*/, std::int64_t /*amount*/) override {
+    return {Mode::kNoCandidates, 0};
+  }
+};
+
+/// One queue, "batch", and workloads of it that wait.
+class Assignments : public ::testing::Test {
+ protected:
+  void flavor(const std::string& name, const std::string& spec = "{}") {
+    objects_.add_flavor(parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{}}})", name, spec)));
+  }
+  /// Racks of hosts with 4 cpus each, for flavors with "topologyName":"racks".
+  void topology(int hosts) {
+    objects_.topologies = std::make_shared<Topologies>();
+    objects_.add_topology(parsed(R"({"metadata":{"name":"racks"},"spec":{"levels":[{"nodeLabel":"rack"},
+        {"nodeLabel":"kubernetes.io/hostname"}]}})"));
+    for (int i = 1; i <= hosts; ++i) {
+      objects_.add_node(parsed(fmt::format(R"({{"metadata":{{"name":"n{0}","labels":{{"rack":"r1",
+          "kubernetes.io/hostname":"n{0}"}}}},"status":{{"allocatable":{{"cpu":"4","memory":"8","pods":"20"}},
+          "conditions":[{{"type":"Ready","status":"True"}}]}}}})",
+                                           i)));
+    }
+  }
+  static std::string offer(const std::string& flavor, const std::string& resource, int nominal) {
+    return fmt::format(R"({{"name":"{}","resources":[{{"name":"{}","nominalQuota":{}}}]}})", flavor, resource, nominal);
+  }
+  static std::string group(const std::string& resource, const std::vector<std::string>& offers) {
+    return fmt::format(R"({{"coveredResources":["{}"],"flavors":[{}]}})", resource, fmt::join(offers, ","));
+  }
+  void queue(const std::string& name, const std::vector<std::string>& groups, const std::string& cohort = "") {
+    auto object = parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"resourceGroups":[{}]}}}})", name,
+                                     fmt::join(groups, ",")));
+    if (!cohort.empty()) object.set("spec").set("cohortName", cohort);
+    objects_.add_queue(object);
+  }
+  static std::string pods(const std::string& name, int count, const std::string& requests,
+                          const std::string& topology_request = "{}") {
+    return fmt::format(R"({{"name":"{}","count":{},"topologyRequest":{},"template":{{"spec":{{"containers":[
+        {{"resources":{{"requests":{}}}}}]}}}}}})",
+                       name, count, topology_request, requests);
+  }
+  Work& work(const std::vector<std::string>& pod_sets) {
+    if (planted_.fields.empty()) planted_ = objects_.plant();
+    auto& out = works_.emplace_back(
+        objects_.work(parsed(fmt::format(R"({{"spec":{{"podSets":[{}]}}}})", fmt::join(pod_sets, ",")))));
+    out.queue = planted_.queues.at("batch").second;
+    return out;
+  }
+  FlavorAssigner assigner() {
+    auto& field = planted_.fields.at(planted_.queues.at("batch").first);
+    const auto& rules = field.rules.at(static_cast<std::size_t>(planted_.queues.at("batch").second));
+    return {field.tree, rules, oracle_, false, objects_.resources.find("pods"), field.topologies.get()};
+  }
+  Assignment assign(const std::vector<std::string>& pod_sets) {
+    const auto& made = work(pod_sets);
+    return assigner().explain(made);
+  }
+  std::string reasons(const std::vector<Why>& whys) const {
+    std::vector<std::string> out;
+    for (const auto& why : whys) out.push_back(objects_.to_string(why));
+    return fmt::format("{}", fmt::join(out, "; "));
+  }
+  const Attempt& attempt(const Assignment::Set& set, const std::string& flavor) const {
+    return *std::ranges::find(set.attempts, *objects_.flavors.find(flavor), &Attempt::flavor);
+  }
+
+  Objects objects_;
+  Forest::Planted planted_;
+  std::list<Work> works_;
+  NoCandidates oracle_;
+};
+
+TEST_F(Assignments, WhatIsBeyondTheQueuesOwnQuotaRequiresBorrowing) {
+  flavor("small");
+  queue("batch", {group("cpu", {offer("small", "cpu", 2)})}, "co");
+  queue("lender", {group("cpu", {offer("small", "cpu", 4)})}, "co");
+  const auto own = assign({pods("main", 2, R"({"cpu":"1"})")});
+  EXPECT_FALSE(own.requires_borrowing());
+  const auto more = assign({pods("main", 3, R"({"cpu":"1"})")});
+  EXPECT_TRUE(more.requires_borrowing());
+  EXPECT_EQ(more.borrowing, 1) << "from the cohort right above";
+}
+
+}  // namespace assignments_test
+}  // namespace qm::admission::exact
