@@ -50,8 +50,10 @@ std::string_view word_of(Mode mode) {
 }
 
 Json shown(const World& world, const Attempt& attempt) {
+  std::set<std::string> texts;
+  for (const auto& why : attempt.whys) texts.insert(world.objects.to_string(why));
   Json reasons = Json::array();
-  for (const auto& why : attempt.whys) reasons.push_back(world.objects.to_string(why));
+  for (const auto& text : texts) reasons.push_back(text);
   Json out = Json::object({{"mode", word_of(attempt.value.mode)},
                            {"borrow", attempt.value.level},
                            {"noFitReason", name_of(attempt.no_fit)}});
@@ -88,7 +90,7 @@ std::string compare_set(const World& world, const Assignment::Set& set, const Js
   std::set<std::string> whys, reasons;
   std::string fault;
   for (const auto& why : set.whys) {
-    if (why.kind >= Why::Kind::kNoTopology) {
+    if (why.kind >= Why::Kind::kNoTopology) {  // of the assigner's errors
       fault = world.objects.to_string(why);
     } else {
       whys.insert(world.objects.to_string(why));

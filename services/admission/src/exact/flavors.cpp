@@ -59,8 +59,11 @@ std::string_view name_of(NoFit reason) {
 }
 
 NoFit Assignment::no_fit() const {
-  const auto found = std::ranges::find_if(sets, &Set::fits_nothing);
-  return found == sets.end() ? NoFit::kNone : found->no_fit;
+  NoFit out = NoFit::kNone;
+  for (const auto& set : sets) {
+    if (set.fits_nothing) out = std::max(out, set.no_fit);
+  }
+  return out;
 }
 
 std::optional<Flavor> Assignment::flavor_of(std::size_t set, Resource resource) const {
@@ -89,6 +92,30 @@ struct FlavorAssigner::Requests {
 namespace {
 
 constexpr auto first = [](const std::pair<Resource, std::int64_t>& request) { return request.first; };
+
+/// A flavor that several resource groups have counts as the worst that it was.
+void merge(std::vector<Attempt>& to, const std::vector<Attempt>& more) {
+  for (const auto& attempt : more) {
+    const auto same = std::ranges::find(to, attempt.flavor, &Attempt::flavor);
+    if (same == to.end()) {
+      to.push_back(attempt);
+      continue;
+    }
+    same->value.mode = std::min(same->value.mode, attempt.value.mode);
+    same->value.level = std::max(same->value.level, attempt.value.level);
+    same->no_fit = std::max(same->no_fit, attempt.no_fit);
+    same->whys.insert(same->whys.end(), attempt.whys.begin(), attempt.whys.end());
+  }
+}
+
+void block(Assignment::Set& set, Flavor flavor, NoFit reason) {
+  const auto same = std::ranges::find(set.blocked, flavor, [](const auto& b) { return b.first; });
+  if (same == set.blocked.end()) {
+    set.blocked.emplace_back(flavor, reason);
+  } else {
+    same->second = std::max(same->second, reason);
+  }
+}
 
 }  // namespace
 
@@ -137,23 +164,31 @@ std::optional<Refusal::Why> FlavorAssigner::against_topology(const PodSet& set, 
 /// The first thing that is in the way of any of the pod sets.
 std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets, Flavor flavor,
                                                Resource resource) const {
-  const Refusal* own = nullptr;
+  using Kind = Refusal::Why;
+  const auto own = [&](std::size_t set) {
+    return std::ranges::equal_range(work.pod_sets[set].refused, flavor, {}, &Refusal::flavor);
+  };
   for (const auto set : sets) {
-    const auto& refused = work.pod_sets[set].refused;
-    const auto found = std::ranges::lower_bound(refused, flavor, {}, &Refusal::flavor);
-    if (own == nullptr && found != refused.end() && found->flavor == flavor) own = &*found;
-  }
-  const bool never = own != nullptr && own->why != Refusal::Why::kTaint && own->why != Refusal::Why::kAffinity;
-  if (topologies_ != nullptr && !never) {
-    for (const auto set : sets) {
-      if (const auto why = against_topology(work.pod_sets[set], flavor)) return Refusal{flavor, *why, {}};
+    for (const auto& one : own(set)) {
+      if (one.why == Kind::kNotAllowed || one.why == Kind::kNotFound) return one;
     }
   }
-  if (own != nullptr) return *own;
+  for (const auto set : sets) {
+    const auto& pod_set = work.pod_sets[set];
+    for (const auto& one : own(set)) {
+      if (one.why == Kind::kUnknownTopology || one.why == Kind::kNoTopology) return one;
+    }
+    if (topologies_ != nullptr) {
+      if (const auto why = against_topology(pod_set, flavor)) return Refusal{flavor, *why, {}};
+    }
+    for (const auto& one : own(set)) {
+      if (one.why == Kind::kTaint || one.why == Kind::kAffinity) return one;
+    }
+  }
   for (const auto set : sets) {
     for (const auto& before : work.pod_sets[set].before) {
       if (before.resource != resource || before.flavor == flavor) continue;
-      return Refusal{flavor, Refusal::Why::kFlavorOfOtherSlice, {}, before.flavor};
+      return Refusal{flavor, Kind::kFlavorOfOtherSlice, {}, before.flavor};
     }
   }
   return std::nullopt;
@@ -165,18 +200,22 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   const auto* group = rules_.group_of(resource);
   std::vector<Attempt> attempts;
   std::vector<Why> whys;
-  NoFit no_fit = NoFit::kNoMatchingFlavor;
+  bool tried = false;
+  std::vector<std::pair<Flavor, NoFit>> blocked;
   const auto nothing = [&] {
     for (const auto set : sets) {
-      out.sets[set].no_fit = no_fit;
+      auto& made = out.sets[set];
+      made.tried = made.tried || tried;
+      for (const auto& [flavor, reason] : blocked) block(made, flavor, reason);
       if (!explain) continue;
-      out.sets[set].attempts = attempts;
-      out.sets[set].whys = whys;
+      merge(made.attempts, attempts);
+      made.whys = whys;
     }
     return Mode::kNoFit;
   };
   if (group == nullptr) {
     if (explain) whys.push_back({.kind = Why::Kind::kNotCovered, .resource = resource});
+    for (const auto set : sets) out.sets[set].no_fit = NoFit::kNoMatchingFlavor;
     return nothing();
   }
   std::vector<FlavorChoice> best;
@@ -190,15 +229,21 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   for (int i = work.scan && same_as == nullptr ? work.scan->next(sets.front(), resource) : 0; i <= last; ++i) {
     looked_at = i;
     const auto& option = group->options[static_cast<std::size_t>(i)];
-    if (const auto no = refusal(work, sets, option.flavor, resource)) {
-      if (!explain) continue;
-      whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = *no});
-      if (no->why == Refusal::Why::kNotAllowed) continue;
-      attempts.push_back({option.flavor, {Mode::kNoFit, 0}, NoFit::kNoMatchingFlavor, {whys.back()}});
-      continue;
-    }
     if (pinned && *pinned != option.flavor) {
       if (explain) whys.push_back({.kind = Why::Kind::kNotAsBefore, .flavor = option.flavor, .resource = resource});
+      continue;
+    }
+    if (const auto no = refusal(work, sets, option.flavor, resource)) {
+      const bool allowed = no->why != Refusal::Why::kNotAllowed;
+      if (allowed) {
+        tried = true;
+        blocked.emplace_back(option.flavor, NoFit::kNoMatchingFlavor);
+      }
+      if (!explain) continue;
+      whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = *no});
+      if (allowed) {
+        attempts.push_back({option.flavor, {Mode::kNoFit, 0}, NoFit::kNoMatchingFlavor, {whys.back()}});
+      }
       continue;
     }
     std::vector<FlavorChoice> choices;
@@ -214,18 +259,18 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       // What one resource has no room for is settled; of the others it counts only whether there can ever be room.
       if (worst.mode == Mode::kNoFit && !never && !explain) continue;
       const auto part = fitting(work, cell, plus(amount, earlier));
-      if (part.mode == Mode::kNoFit && here != NoFit::kExceedsMaxQuota) {
-        here = never ? NoFit::kExceedsMaxQuota : NoFit::kWaitingForQuota;
-      }
+      if (part.mode == Mode::kNoFit) here = std::max(here, never ? NoFit::kExceedsMaxQuota : NoFit::kWaitingForQuota);
       if (explain) tell(work, cell, wanted, earlier, amount, part, attempt);
+      attempt.value.level = std::max(attempt.value.level, part.level);
       // Of the cells the one counts that would be liked least. Where preemption is liked better than borrowing, that may be
       // one that fits by borrowing while another needs victims.
       if (preferred(worst, part, rules_.prefers_borrowing)) worst = part;
       if (worst.mode != Mode::kNoFit) choices.push_back({wanted, option.flavor, cell, part.mode, part.level, -1});
     }
-    no_fit = std::max(no_fit, here);
+    tried = true;
+    if (worst.mode == Mode::kNoFit) blocked.emplace_back(option.flavor, here);
     if (explain) {
-      attempt.value = worst;
+      attempt.value.mode = worst.mode;
       attempt.no_fit = here;
       whys.insert(whys.end(), attempt.whys.begin(), attempt.whys.end());
       attempts.push_back(std::move(attempt));
@@ -243,7 +288,11 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   for (auto& choice : best) choice.tried = looked_at == last ? -1 : looked_at;
   for (const auto set : sets) {
     auto& made = out.sets[set];
-    if (explain) made.attempts.insert(made.attempts.end(), attempts.begin(), attempts.end());
+    made.tried = true;
+    // It may still fit nothing for another group, or for its nodes.
+    const bool may_fail = rules_.groups.size() > 1 || work.pod_sets[set].nodes != nullptr;
+    for (std::size_t b = 0; may_fail && b < blocked.size(); ++b) block(made, blocked[b].first, blocked[b].second);
+    if (explain) merge(made.attempts, attempts);
     if (explain && best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
     for (const auto& choice : best) {
       if (sets.size() > 1 && !asks(work.pod_sets[set], choice.resource)) continue;
@@ -377,6 +426,7 @@ Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t
     if (!assign_group(work, sets, counts, same_as, explain, out)) break;
   }
   if (topologies_ != nullptr) place(work, out);
+  resolve_reasons(out);
   return out;
 }
 
@@ -428,24 +478,55 @@ std::optional<std::pair<std::size_t, Why>> FlavorAssigner::unplaceable(const Wor
   return std::nullopt;
 }
 
+/// Flavors of one resource group stand for each other, groups do not.
+void FlavorAssigner::resolve_reasons(Assignment& out) const {
+  for (auto& set : out.sets) {
+    if (!set.fits_nothing) continue;
+    if (!set.tried) set.no_fit = NoFit::kNoMatchingFlavor;
+    for (const auto& group : rules_.groups) {
+      std::optional<NoFit> mildest;
+      for (const auto& [flavor, reason] : set.blocked) {
+        if (std::ranges::find(group.options, flavor, &QueueRules::Option::flavor) == group.options.end()) continue;
+        mildest = mildest ? std::min(*mildest, reason) : reason;
+      }
+      if (mildest) set.no_fit = std::max(set.no_fit, *mildest);
+    }
+  }
+}
+
+/// `empty`: it would not fit if nothing else were placed.
+void FlavorAssigner::fail_placement(const Placing& placing, std::span<const Wish> wanted, bool empty,
+                                    Assignment& out) const {
+  auto& set = out.sets[*placing.failed];
+  const auto flavor = std::ranges::find(wanted, *placing.failed, &Wish::set)->flavor;
+  // What is in the way today is reported; what would be on empty nodes where nothing else is.
+  if (!empty || set.taken_to_fit) {
+    const Refusal no{flavor, Refusal::Why::kNoLevel, placing.reason};
+    set.whys.push_back({.kind = Why::Kind::kNoNodes, .flavor = flavor, .refusal = no});
+  }
+  set.taken_to_fit = false;
+  for (auto& choice : set.flavors) choice.mode = empty ? Mode::kNoFit : Mode::kPreempt;
+  if (!empty) return;
+  set.fits_nothing = true;
+  block(set, flavor, NoFit::kNoNodes);
+  for (auto& [one, reason] : set.blocked) {
+    if (one == flavor) reason = NoFit::kNoNodes;  // in the place of what it was for quota
+  }
+  const auto attempt = std::ranges::find(set.attempts, flavor, &Attempt::flavor);
+  if (attempt == set.attempts.end()) return;
+  attempt->value.mode = Mode::kNoFit;
+  attempt->no_fit = NoFit::kNoNodes;
+}
+
 void FlavorAssigner::place(const Work& work, Assignment& out) const {
   if (out.mode() == Mode::kNoFit) return;
   const auto wanted = wishes(work, out);
-  if (const auto fault = unplaceable(work, out, wanted)) {
+  if (auto fault = unplaceable(work, out, wanted)) {
     out.sets[fault->first].fits_nothing = true;
-    out.sets[fault->first].whys.push_back(fault->second);
+    out.sets[fault->first].whys.push_back(std::move(fault->second));
     return;
   }
   if (wanted.empty()) return;
-  const auto fail = [&](const Placing& placing, Mode mode) {
-    auto& set = out.sets[*placing.failed];
-    set.whys.push_back({.kind = Why::Kind::kNoNodes,
-                        .flavor = wanted.front().flavor,
-                        .refusal = {wanted.front().flavor, Refusal::Why::kNoLevel, placing.reason}});
-    if (mode != Mode::kNoFit) return;
-    set.fits_nothing = true;
-    set.no_fit = NoFit::kNoNodes;
-  };
   if (out.mode() == Mode::kFit) {
     auto placing = topologies_->place(wanted, {});
     if (!placing.failed) {
@@ -453,14 +534,17 @@ void FlavorAssigner::place(const Work& work, Assignment& out) const {
       out.on_nodes = topologies_->uses_of(out.placed);
       return;
     }
-    fail(placing, Mode::kPreempt);
+    fail_placement(placing, wanted, false, out);
   }
   const auto empty = topologies_->place(wanted, {.empty = true});
-  if (empty.failed) fail(empty, Mode::kNoFit);
+  if (empty.failed) {
+    fail_placement(empty, wanted, true, out);
+    return;
+  }
   for (const auto& wish : wanted) {
     auto& set = out.sets[wish.set];
     set.taken_to_fit = false;
-    for (auto& choice : set.flavors) choice.mode = empty.failed ? Mode::kNoFit : Mode::kPreempt;
+    for (auto& choice : set.flavors) choice.mode = Mode::kPreempt;
   }
 }
 

@@ -97,5 +97,86 @@ TEST_F(Assignments, WhatIsBeyondTheQueuesOwnQuotaRequiresBorrowing) {
   EXPECT_EQ(more.borrowing, 1) << "from the cohort right above";
 }
 
+constexpr const char* kOneHost = R"({"required":"kubernetes.io/hostname"})";
+
+TEST_F(Assignments, WhatNoNodeCanHoldIsAFailedPlacementWhateverElseDoesNotMatch) {
+  topology(2);
+  flavor("plain");
+  flavor("racked", R"({"topologyName":"racks"})");
+  queue("batch", {group("cpu", {offer("plain", "cpu", 9), offer("racked", "cpu", 9)})});
+  const auto made = assign({pods("main", 1, R"({"cpu":"5"})", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(name_of(made.no_fit()), "TopologyPlacementFailed");
+  const auto& set = made.sets.at(0);
+  EXPECT_EQ(attempt(set, "plain").no_fit, NoFit::kNoMatchingFlavor);
+  EXPECT_EQ(attempt(set, "racked").no_fit, NoFit::kNoNodes);
+  EXPECT_EQ(attempt(set, "racked").value.mode, Mode::kNoFit);
+}
+
+TEST_F(Assignments, OnlyThePodSetWithoutNodesFitsNothing) {
+  topology(1);
+  flavor("racked", R"({"topologyName":"racks"})");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 99)})});
+  const auto made = assign({pods("fits", 1, R"({"cpu":"1"})", kOneHost), pods("huge", 1, R"({"cpu":"5"})", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(made.sets.at(0).flavors.at(0).mode, Mode::kFit);
+  EXPECT_EQ(made.sets.at(1).flavors.at(0).mode, Mode::kNoFit);
+  EXPECT_EQ(name_of(made.no_fit()), "TopologyPlacementFailed");
+}
+
+TEST_F(Assignments, QuotaThatIsInUseIsReportedAndNodesThatWouldBeTooSmallAreTheReason) {
+  topology(1);
+  flavor("racked", R"({"topologyName":"racks"})");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 9)})});
+  const auto& held = work({pods("main", 1, R"({"cpu":"8"})")});
+  auto& field = planted_.fields.at(0);
+  field.tree.add(held.queue, 0, 8000);
+  const auto made = assign({pods("main", 1, R"({"cpu":"5"})", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(name_of(made.no_fit()), "TopologyPlacementFailed");
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "insufficient unused quota for cpu in flavor racked, 4 more needed");
+}
+
+TEST_F(Assignments, OfOneGroupTheMildestReasonCountsAndOfSeveralTheMostSevere) {
+  flavor("tainted", R"({"nodeTaints":[{"key":"only","value":"them","effect":"NoSchedule"}]})");
+  flavor("open");
+  flavor("narrow");
+  queue("batch", {group("memory", {offer("tainted", "memory", 8), offer("open", "memory", 8)}),
+                  group("cpu", {offer("narrow", "cpu", 2)})});
+  // Of memory one flavor does not match and another has room; of cpu there never is enough.
+  const auto both = assign({pods("main", 1, R"({"cpu":"3","memory":"1"})")});
+  EXPECT_EQ(name_of(both.no_fit()), "NoMatchingFlavor");
+  EXPECT_EQ(attempt(both.sets.at(0), "narrow").no_fit, NoFit::kExceedsMaxQuota);
+  EXPECT_EQ(attempt(both.sets.at(0), "tainted").no_fit, NoFit::kNoMatchingFlavor) << "known of the group before";
+  const auto one = assign({pods("main", 1, R"({"memory":"9"})")});
+  EXPECT_EQ(name_of(one.no_fit()), "ExceedsMaxQuota") << "milder than the taint of the other flavor";
+}
+
+TEST_F(Assignments, AFlavorOfSeveralGroupsCountsInEach) {
+  flavor("shared", R"({"nodeTaints":[{"key":"only","value":"them","effect":"NoSchedule"}]})");
+  flavor("narrow");
+  queue("batch", {group("memory", {offer("narrow", "memory", 2), offer("shared", "memory", 8)}),
+                  group("cpu", {offer("shared", "cpu", 8)})});
+  const auto made = assign({pods("main", 1, R"({"cpu":"1","memory":"3"})")});
+  EXPECT_EQ(attempt(made.sets.at(0), "narrow").no_fit, NoFit::kExceedsMaxQuota);
+  EXPECT_EQ(name_of(made.no_fit()), "NoMatchingFlavor") << "cpu has the tainted flavor alone";
+}
+
+TEST_F(Assignments, ALeaderWithoutAGroupAndWithoutRequestsMatchesNoFlavor) {
+  topology(2);
+  flavor("racked", R"({"topologyName":"racks"})");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 9)})});
+  const auto made = assign({pods("leader", 1, "{}", kOneHost), pods("worker", 2, R"({"cpu":"1"})", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(name_of(made.no_fit()), "NoMatchingFlavor");
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "no TAS flavor assigned");
+  EXPECT_TRUE(made.sets.at(0).flavors.empty());
+  EXPECT_EQ(made.sets.at(1).flavors.size(), 1U) << "what the others have stays";
+
+  const auto* together = R"({"required":"kubernetes.io/hostname","podSetGroupName":"gang"})";
+  const auto gang = assign({pods("leader", 1, "{}", together), pods("worker", 2, R"({"cpu":"1"})", together)});
+  EXPECT_EQ(gang.mode(), Mode::kFit) << "in a group it goes where its workers go";
+}
+
 }  // namespace assignments_test
 }  // namespace qm::admission::exact

@@ -31,8 +31,8 @@ struct FlavorChoice {
   int tried = -1;  ///< the last option that was looked at; -1 where that was the last of the group
 };
 
-/// Why a flavor is none, as Kueue names it.
-enum class NoFit : std::uint8_t { kNone, kNoMatchingFlavor, kExceedsMaxQuota, kWaitingForQuota, kNoNodes };
+/// Why a flavor is none, as Kueue names it; the later the more severe.
+enum class NoFit : std::uint8_t { kNone, kNoNodes, kWaitingForQuota, kExceedsMaxQuota, kNoMatchingFlavor };
 [[nodiscard]] std::string_view name_of(NoFit reason);
 
 /// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
@@ -68,8 +68,12 @@ struct Assignment {
     std::int32_t count = 0;
     std::vector<FlavorChoice> flavors;
     bool fits_nothing = false;
-    NoFit no_fit = NoFit::kNone;    ///< where it fits nothing: the best that a flavor of the group was
-    std::vector<Attempt> attempts;  ///< these two where they were asked for
+    /// Where it fits nothing: the most severe of its resource groups, of each the mildest of its flavors; without a flavor that
+    /// was tried, kNoMatchingFlavor.
+    NoFit no_fit = NoFit::kNone;
+    bool tried = false;                             ///< some flavor was
+    std::vector<std::pair<Flavor, NoFit>> blocked;  ///< flavors that are none, where that may still count
+    std::vector<Attempt> attempts;                  ///< by flavor; these two where they were asked for
     std::vector<Why> whys;
     bool taken_to_fit =
         false;  ///< by the part that was liked least in each group; others may need victims all the same
@@ -85,7 +89,7 @@ struct Assignment {
   /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
   [[nodiscard]] Mode mode() const;
   [[nodiscard]] std::optional<Flavor> flavor_of(std::size_t set, Resource resource) const;
-  /// Of the pod set that fits nothing, if there is one.
+  /// The most severe of the pod sets that fit nothing; kNone where there is none.
   [[nodiscard]] NoFit no_fit() const;
   /// The cells in which somebody has to give way.
   [[nodiscard]] std::vector<Cell> contested() const;
@@ -149,6 +153,8 @@ class FlavorAssigner {
   [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
   [[nodiscard]] bool to_be_placed(const PodSet& set, const Assignment::Set& made) const;
   void place(const Work& work, Assignment& out) const;
+  void resolve_reasons(Assignment& out) const;
+  void fail_placement(const Placing& placing, std::span<const Wish> wanted, bool empty, Assignment& out) const;
   [[nodiscard]] Fitting fitting(const Work& work, Cell cell, std::int64_t amount) const;
   [[nodiscard]] bool stops(Fitting value) const;
 
