@@ -54,11 +54,15 @@ std::string replay_wishes(const Json& record) {
   const Tree tree({{.name = "cq", .is_queue = true}}, {});
   QueueRules rules;
   rules.topology_only = input["cq"]["tasOnly"].boolean();
+  auto& group = rules.groups.emplace_back();
+  for (Flavor flavor = 0; flavor < objects.flavors.size(); ++flavor) group.options.push_back({flavor, {}});
   Nobody nobody;
   const FlavorAssigner assigner(tree, rules, nobody, false, {}, objects.topologies.get());
   const auto wishes = assigner.wishes(work, assignment);
-  const auto fault = assigner.unplaceable(work, assignment, wishes);
-  const auto error = fault ? objects.to_string(fault->second) : std::string();
+  std::string error;  // the first pod set's, as a message has it
+  for (std::size_t i = 0; i < assignment.sets.size() && error.empty(); ++i) {
+    if (const auto fault = assigner.placement_fault(work, assignment, i)) error = objects.to_string(*fault);
+  }
   const auto& expected = record["expected"];
   if (error != expected["wantErr"]["$error"].string()) {
     return fmt::format("\"{}\" where \"{}\" was recorded", error, expected["wantErr"]["$error"].string());

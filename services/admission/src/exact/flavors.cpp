@@ -425,7 +425,7 @@ Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t
     }
     if (!assign_group(work, sets, counts, same_as, explain, out)) break;
   }
-  if (topologies_ != nullptr) place(work, out);
+  place(work, out);
   resolve_reasons(out);
   return out;
 }
@@ -443,7 +443,7 @@ std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& ass
     if (!to_be_placed(set, made)) continue;
     const auto choice =
         std::ranges::find_if(made.flavors, [&](const FlavorChoice& c) { return topologies_->has(c.flavor); });
-    if (choice == made.flavors.end()) continue;
+    if (choice == made.flavors.end() || placement_fault(work, assignment, i)) continue;
     if (std::ranges::find(rules_.delayed, choice->flavor) != rules_.delayed.end()) continue;
     out.push_back({i, choice->flavor, *set.nodes});
     out.back().request.count = made.count;
@@ -452,30 +452,31 @@ std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& ass
   return out;
 }
 
-std::optional<std::pair<std::size_t, Why>> FlavorAssigner::unplaceable(const Work& work, const Assignment& assignment,
-                                                                       std::span<const Wish> wishes) const {
-  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
-    const auto& flavors = assignment.sets[i].flavors;
-    if (!to_be_placed(work.pod_sets[i], assignment.sets[i])) continue;
-    if (std::ranges::any_of(flavors, [&](const FlavorChoice& c) { return topologies_->has(c.flavor); })) continue;
-    return std::pair(i, Why{.kind = Why::Kind::kNoTopology});
-  }
-  for (const auto& wish : wishes) {
-    Why why{.kind = Why::Kind::kTwoTopologies, .flavor = wish.flavor};
-    const auto& flavors = assignment.sets[wish.set].flavors;
-    const auto other = std::ranges::find_if(
-        flavors, [&](const FlavorChoice& c) { return c.flavor != wish.flavor && topologies_->has(c.flavor); });
-    if (other != flavors.end()) {
-      why.refusal.other = other->flavor;
-      return std::pair(wish.set, std::move(why));
-    }
-    const auto& asked = wish.request.topology;
-    if (!work.elastic || !topologies_->gates().elastic || !asked || (!asked->required && !asked->preferred)) continue;
+std::optional<Why> FlavorAssigner::placement_fault(const Work& work, const Assignment& assignment,
+                                                   std::size_t set) const {
+  const auto& made = assignment.sets[set];
+  if (!to_be_placed(work.pod_sets[set], made)) return std::nullopt;
+  const auto has_nodes = [&](const auto& one) { return topologies_ != nullptr && topologies_->has(one.flavor); };
+  Why why;
+  const auto& asked = work.pod_sets[set].nodes->topology;
+  if (work.elastic && topologies_ != nullptr && topologies_->gates().elastic && asked &&
+      (asked->required || asked->preferred)) {
     why.kind = Why::Kind::kElastic;
     why.refusal.detail = asked->required ? "required" : "preferred";
-    return std::pair(wish.set, std::move(why));
+    return why;
   }
-  return std::nullopt;
+  const auto any = [&](const QueueRules::Group& group) { return std::ranges::any_of(group.options, has_nodes); };
+  if (std::ranges::none_of(rules_.groups, any)) {
+    why.kind = Why::Kind::kNoTopologies;
+    return why;
+  }
+  for (const auto& choice : made.flavors) {
+    const bool known = std::ranges::find(why.flavors, choice.flavor) != why.flavors.end();
+    if (!known && has_nodes(choice)) why.flavors.push_back(choice.flavor);
+  }
+  if (why.flavors.size() == 1) return std::nullopt;
+  why.kind = why.flavors.empty() ? Why::Kind::kNoTopology : Why::Kind::kSeveralTopologies;
+  return why;
 }
 
 /// Flavors of one resource group stand for each other, groups do not.
@@ -520,12 +521,15 @@ void FlavorAssigner::fail_placement(const Placing& placing, std::span<const Wish
 
 void FlavorAssigner::place(const Work& work, Assignment& out) const {
   if (out.mode() == Mode::kNoFit) return;
-  const auto wanted = wishes(work, out);
-  if (auto fault = unplaceable(work, out, wanted)) {
-    out.sets[fault->first].fits_nothing = true;
-    out.sets[fault->first].whys.push_back(std::move(fault->second));
-    return;
+  bool faults = false;
+  for (std::size_t i = 0; i < out.sets.size(); ++i) {
+    if (auto fault = placement_fault(work, out, i)) {
+      faults = out.sets[i].fits_nothing = true;
+      out.sets[i].whys.push_back(std::move(*fault));
+    }
   }
+  if (faults || topologies_ == nullptr) return;
+  const auto wanted = wishes(work, out);
   if (wanted.empty()) return;
   if (out.mode() == Mode::kFit) {
     auto placing = topologies_->place(wanted, {});

@@ -303,9 +303,12 @@ std::string Objects::to_string(const Why& why) const {
       return "no TAS flavor assigned";
     case Why::Kind::kElastic:
       return fmt::format("{} topology is not supported with ElasticJobsViaWorkloadSlices", why.refusal.detail);
-    case Why::Kind::kTwoTopologies: {
-      const auto [first, second] = std::minmax(flavor, flavors[why.refusal.other]);
-      return fmt::format("more than one TAS flavor assigned: {}, {}", first, second);
+    case Why::Kind::kNoTopologies:
+      return "workload requires Topology, but there is no TAS cache information";
+    case Why::Kind::kSeveralTopologies: {
+      std::set<std::string> names;
+      for (const Flavor one : why.flavors) names.insert(flavors[one]);
+      return fmt::format("more than one TAS flavor assigned: {}", fmt::join(names, ", "));
     }
     case Why::Kind::kNoNodes:
       return why.refusal.detail;

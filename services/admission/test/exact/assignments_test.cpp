@@ -178,5 +178,42 @@ TEST_F(Assignments, ALeaderWithoutAGroupAndWithoutRequestsMatchesNoFlavor) {
   EXPECT_EQ(gang.mode(), Mode::kFit) << "in a group it goes where its workers go";
 }
 
+TEST_F(Assignments, PodsForNodesOfAQueueWithoutAnyAreAnErrorOfEachPodSet) {
+  topology(1);
+  flavor("plain");
+  flavor("racked", R"({"topologyName":"racks"})");
+  queue("batch", {group("cpu", {offer("plain", "cpu", 9)})});
+  queue("other", {group("cpu", {offer("racked", "cpu", 9)})});
+  const auto made = assign({pods("a", 1, "{}", kOneHost), pods("b", 1, "{}", kOneHost), pods("c", 1, "{}")});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  for (const int i : {0, 1}) {
+    EXPECT_EQ(reasons(made.sets.at(static_cast<std::size_t>(i)).whys),
+              "workload requires Topology, but there is no TAS cache information");
+  }
+  EXPECT_TRUE(made.sets.at(2).whys.empty()) << "it does not ask for nodes";
+  EXPECT_EQ(name_of(made.no_fit()), "NoMatchingFlavor");
+}
+
+TEST_F(Assignments, WithoutAnyTopologyAtAllItIsTheSameError) {
+  objects_.topologies = std::make_shared<Topologies>();
+  flavor("plain");
+  queue("batch", {group("cpu", {offer("plain", "cpu", 9)})});
+  const auto made = assign({pods("main", 1, "{}", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "workload requires Topology, but there is no TAS cache information");
+}
+
+TEST_F(Assignments, NodesOfSeveralFlavorsAreAnErrorOfEachPodSetOfTheGroup) {
+  topology(1);
+  for (const auto* name : {"zinc", "iron", "lead"}) flavor(name, R"({"topologyName":"racks"})");
+  queue("batch", {group("cpu", {offer("zinc", "cpu", 9)}), group("memory", {offer("iron", "memory", 9)}),
+                  group("pods", {offer("lead", "pods", 9)})});
+  const auto* gang = R"({"required":"rack","podSetGroupName":"gang"})";
+  const auto made = assign({pods("a", 1, R"({"cpu":"1","memory":"1"})", gang), pods("b", 1, R"({"cpu":"1"})", gang)});
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "more than one TAS flavor assigned: iron, lead, zinc") << "by name";
+  EXPECT_EQ(reasons(made.sets.at(1).whys), "more than one TAS flavor assigned: lead, zinc");
+  EXPECT_EQ(name_of(made.no_fit()), "") << "every flavor has room";
+}
+
 }  // namespace assignments_test
 }  // namespace qm::admission::exact

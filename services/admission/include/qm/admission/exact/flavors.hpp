@@ -38,21 +38,23 @@ enum class NoFit : std::uint8_t { kNone, kNoNodes, kWaitingForQuota, kExceedsMax
 /// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
 struct Why {
   enum class Kind : std::uint8_t {
-    kRefused,        ///< `refusal`
-    kNotAsBefore,    ///< another flavor was nominated
-    kNotCovered,     ///< the queue has no quota for the resource
-    kExceedsMax,     ///< earlier + asked > most
-    kInsufficient,   ///< `asked` more are needed
-    kNoNodes,        ///< `refusal.detail` says why the pods cannot be placed
-    kNoTopology,     ///< it has to be placed, and no flavor that it was given has nodes
-    kTwoTopologies,  ///< nodes of two flavors, `flavor` and `refusal.other`, cannot be had at once
-    kElastic,        ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
+    kRefused,            ///< `refusal`
+    kNotAsBefore,        ///< another flavor was nominated
+    kNotCovered,         ///< the queue has no quota for the resource
+    kExceedsMax,         ///< earlier + asked > most
+    kInsufficient,       ///< `asked` more are needed
+    kNoNodes,            ///< `refusal.detail` says why the pods cannot be placed
+    kNoTopology,         ///< it has to be placed, and no flavor that it was given has nodes
+    kNoTopologies,       ///< it has to be placed, and no flavor of the queue has nodes
+    kSeveralTopologies,  ///< nodes of several flavors, `flavors`, cannot be had at once
+    kElastic,            ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
   };
   Kind kind = Kind::kRefused;
   Flavor flavor = 0;
   Resource resource = 0;
   std::int64_t earlier = 0, asked = 0, most = 0;
   Refusal refusal{};
+  std::vector<Flavor> flavors{};
 };
 
 /// How a flavor fared that was looked at.
@@ -128,9 +130,9 @@ class FlavorAssigner {
   /// What is to be placed on nodes, with the flavors that were chosen.
   [[nodiscard]] std::vector<Wish> wishes(const Work& work, const Assignment& assignment) const;
 
-  /// The first of them that can never be placed, and why.
-  [[nodiscard]] std::optional<std::pair<std::size_t, Why>> unplaceable(const Work& work, const Assignment& assignment,
-                                                                       std::span<const Wish> wishes) const;
+  /// Why a pod set that is to be placed cannot be, whichever nodes are free; nothing for others.
+  [[nodiscard]] std::optional<Why> placement_fault(const Work& work, const Assignment& assignment,
+                                                   std::size_t set) const;
 
   /// Whether option a is taken rather than b.
   [[nodiscard]] static bool preferred(Fitting a, Fitting b, bool prefers_borrowing);

@@ -85,7 +85,7 @@ struct Refusal {
   Flavor flavor = 0;
   Why why = Why::kNotFound;
   std::string detail;  ///< the taint
-  Flavor other = 0;    ///< that of the other slice, or the other one with nodes
+  Flavor other = 0;    ///< that of the other slice
 };
 
 struct PodSet {
