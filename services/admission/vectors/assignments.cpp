@@ -202,11 +202,12 @@ std::string replay_total(const Json& record) {
   World world(made);
   auto& work = world.read(input["args"]["wl"]["obj"], "cq");
   if (work.pod_sets.size() != counts.size()) return "another number of pod sets";
-  world.add_before(work, fields["replaceWorkloadSlice"]);
   Nobody nobody;
   const auto& field = world.field_of("cq");
-  const FlavorAssigner assigner(field.tree, field.rules.at(0), nobody, false);
-  const auto found = assigner.assign(work, counts).usage;
+  const FlavorAssigner assigner(field.tree, field.rules.at(0), nobody, false, world.objects.resources.find("pods"));
+  const auto assignment = assigner.assign(work, counts);
+  world.add_before(work, fields["replaceWorkloadSlice"]);
+  const auto found = assigner.total_requests(work, assignment);
   const auto recorded = world.amounts("cq", record["expected"]["want"]);
   return found == recorded ? std::string() : "another total than was recorded";
 }

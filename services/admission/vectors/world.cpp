@@ -155,9 +155,14 @@ void World::use_nodes(const Json& by_flavor) {
 
 /// Of a slice as the scheduler knows it, or of the workload itself.
 void World::add_before(Work& work, const Json& slice) {
+  for (const auto& before : slice["spec"]["podSets"].items()) {
+    const auto set = std::ranges::find(work.pod_sets, before["name"].string(), &PodSet::name);
+    if (set != work.pod_sets.end()) set->pods_before = static_cast<std::int32_t>(before["count"].integer(1));
+  }
   for (const auto& before : slice["status"]["admission"]["podSetAssignments"].items()) {
     const auto set = std::ranges::find(work.pod_sets, before["name"].string(), &PodSet::name);
     if (set == work.pod_sets.end()) continue;
+    set->pods_before = static_cast<std::int32_t>(before["count"].integer(1));
     for (const auto& [resource, flavor] : before["flavors"].members()) {
       set->before.push_back({objects.resources.of(resource), objects.flavors.of(flavor.string()),
                              canonical(resource, before["resourceUsage"][resource])});
@@ -166,6 +171,7 @@ void World::add_before(Work& work, const Json& slice) {
   for (const auto& before : slice["totalRequests"].items()) {
     const auto set = std::ranges::find(work.pod_sets, before["name"].string(), &PodSet::name);
     if (set == work.pod_sets.end()) continue;
+    set->pods_before = static_cast<std::int32_t>(before["count"].integer(1));
     for (const auto& [resource, flavor] : before["flavors"].members()) {
       set->before.push_back({objects.resources.of(resource), objects.flavors.of(flavor.string()),
                              before["requests"][resource].integer()});

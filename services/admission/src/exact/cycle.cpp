@@ -194,7 +194,10 @@ void Cycle::nominate(Entry& entry, std::int64_t cycle) {
     if (old != works_.end() && old->second.queue == work.queue && !old->second.usage.empty()) {
       entry.replaces = &old->second;
     } else {
-      for (auto& set : work.pod_sets) set.before.clear();
+      for (auto& set : work.pod_sets) {
+        set.before.clear();
+        set.pods_before = 0;
+      }
     }
   }
   search(entry, nullptr, cycle);
@@ -471,6 +474,7 @@ void Cycle::add_before(Work& work, const Assignment& assignment) {
       }
     }
     work.pod_sets[i].before.clear();
+    work.pod_sets[i].pods_before = 0;
   }
 }
 

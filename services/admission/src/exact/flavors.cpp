@@ -85,6 +85,7 @@ std::vector<Cell> Assignment::contested() const {
   return out;
 }
 
+/// Of several pod sets together, without regard to what a slice has that they replace.
 struct FlavorAssigner::Requests {
   std::vector<std::pair<Resource, std::int64_t>> of;
 };
@@ -92,6 +93,11 @@ struct FlavorAssigner::Requests {
 namespace {
 
 constexpr auto first = [](const std::pair<Resource, std::int64_t>& request) { return request.first; };
+
+const PodSet::Before* before_of(const PodSet& set, Resource resource) {
+  const auto found = std::ranges::find(set.before, resource, &PodSet::Before::resource);
+  return found == set.before.end() ? nullptr : &*found;
+}
 
 /// A flavor that several resource groups have counts as the worst that it was.
 void merge(std::vector<Attempt>& to, const std::vector<Attempt>& more) {
@@ -118,6 +124,21 @@ void block(Assignment::Set& set, Flavor flavor, NoFit reason) {
 }
 
 }  // namespace
+
+Amounts FlavorAssigner::total_requests(const Work& work, const Assignment& assignment) const {
+  const bool replaces = std::ranges::any_of(work.pod_sets, &PodSet::replaces);
+  Amounts out;
+  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
+    const auto& set = work.pod_sets[i];
+    const std::int64_t pods = replaces ? set.count - set.pods_before : assignment.sets[i].count;
+    for (const auto& choice : assignment.sets[i].flavors) {
+      const auto each = std::ranges::find(set.each, choice.resource, first);
+      const std::int64_t of_pod = each != set.each.end() ? each->second : static_cast<int>(choice.resource == pods_);
+      if (of_pod * pods != 0) add_to(out, choice.cell, of_pod * pods);
+    }
+  }
+  return out;
+}
 
 /// Whether a pod set of several asks for it; all of them ask for pods.
 bool FlavorAssigner::asks(const PodSet& set, Resource resource) const {
@@ -162,8 +183,8 @@ std::optional<Refusal::Why> FlavorAssigner::against_topology(const PodSet& set, 
 }
 
 /// The first thing that is in the way of any of the pod sets.
-std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets, Flavor flavor,
-                                               Resource resource) const {
+std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets,
+                                               Flavor flavor) const {
   using Kind = Refusal::Why;
   const auto own = [&](std::size_t set) {
     return std::ranges::equal_range(work.pod_sets[set].refused, flavor, {}, &Refusal::flavor);
@@ -183,12 +204,6 @@ std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const
     }
     for (const auto& one : own(set)) {
       if (one.why == Kind::kTaint || one.why == Kind::kAffinity) return one;
-    }
-  }
-  for (const auto set : sets) {
-    for (const auto& before : work.pod_sets[set].before) {
-      if (before.resource != resource || before.flavor == flavor) continue;
-      return Refusal{flavor, Kind::kFlavorOfOtherSlice, {}, before.flavor};
     }
   }
   return std::nullopt;
@@ -222,6 +237,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   Fitting best_value{Mode::kNoFit, 0};
   int looked_at = -1;
   const int last = static_cast<int>(group->options.size()) - 1;
+  const bool replaces = std::ranges::any_of(work.pod_sets, &PodSet::replaces);
   std::optional<Flavor> pinned;
   for (std::size_t i = 0; same_as != nullptr && !pinned && i < sets.size(); ++i) {
     pinned = same_as->flavor_of(sets[i], resource);
@@ -233,7 +249,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       if (explain) whys.push_back({.kind = Why::Kind::kNotAsBefore, .flavor = option.flavor, .resource = resource});
       continue;
     }
-    if (const auto no = refusal(work, sets, option.flavor, resource)) {
+    if (const auto no = refusal(work, sets, option.flavor)) {
       const bool allowed = no->why != Refusal::Why::kNotAllowed;
       if (allowed) {
         tried = true;
@@ -250,10 +266,26 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
     Attempt attempt{option.flavor, {}, NoFit::kNone, {}};
     Fitting worst;
     NoFit here = NoFit::kNone;
-    for (const auto& [wanted, amount] : requests.of) {
+    for (const auto& [wanted, all] : requests.of) {
       const auto index = group->index_of(wanted);
       if (!index) continue;
       const Cell cell = option.cells[*index];
+      auto amount = all;
+      // A slice grows with the flavors that it has; without any of the resource it cannot grow by it.
+      for (std::size_t k = 0; replaces && k < sets.size(); ++k) {
+        const auto* before = before_of(work.pod_sets[sets[k]], wanted);
+        if (before != nullptr && before->flavor == option.flavor) {
+          amount = minus(amount, before->amount);
+          continue;
+        }
+        worst = {Mode::kNoFit, 0};
+        here = NoFit::kNoMatchingFlavor;
+        const Refusal no{option.flavor, Refusal::Why::kFlavorOfOtherSlice, {}, before == nullptr ? -1 : before->flavor};
+        if (explain) {
+          attempt.whys.push_back({.kind = Why::Kind::kRefused, .flavor = option.flavor, .refusal = no});
+        }
+        break;
+      }
       const auto earlier = amount_at(out.usage, cell);
       const bool never = plus(amount, earlier) > tree_.potential(work.queue, cell);
       // What one resource has no room for is settled; of the others it counts only whether there can ever be room.
@@ -369,12 +401,6 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
     }
   }
   if (pods_ && rules_.group_of(*pods_) != nullptr) requests.of.emplace_back(*pods_, pods);
-  for (const auto set : sets) {
-    for (const auto& before : work.pod_sets[set].before) {
-      const auto found = std::ranges::find(requests.of, before.resource, first);
-      if (found != requests.of.end()) found->second = minus(found->second, before.amount);
-    }
-  }
   bool fits = true;
   for (const auto& [resource, amount] : requests.of) {
     const auto chosen = [&, wanted = resource](std::size_t set) {
@@ -397,7 +423,13 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
       out.borrowing = std::max(out.borrowing, choice.level);
       const auto asking = [&](std::size_t other) { return asks(work.pod_sets[other], choice.resource); };
       const bool one_for_all = sets.size() == 1 || *std::ranges::find_if(sets, asking) == set;
-      if (one_for_all) add_to(out.usage, choice.cell, std::ranges::find(requests.of, choice.resource, first)->second);
+      if (!one_for_all) continue;
+      auto amount = std::ranges::find(requests.of, choice.resource, first)->second;
+      for (const auto other : sets) {
+        const auto* before = before_of(work.pod_sets[other], choice.resource);
+        if (before != nullptr && asking(other)) amount = minus(amount, before->amount);
+      }
+      add_to(out.usage, choice.cell, amount);
     }
   }
   return fits;

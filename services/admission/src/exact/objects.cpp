@@ -294,7 +294,7 @@ std::string Objects::to_string(const Why& why) const {
           return fmt::format("Flavor \"{}\" supports only TopologyAwareScheduling", flavor);
         case Refusal::Why::kFlavorOfOtherSlice:
           return fmt::format("could not assign {} flavor since the original workload is assigned: {}", flavor,
-                             flavors[why.refusal.other]);
+                             why.refusal.other < 0 ? std::string() : flavors[why.refusal.other]);
         case Refusal::Why::kNotAllowed:
           return fmt::format("skipping flavor {} due to WorkloadAllowedResourceFlavorAnnotation annotation", flavor);
       }

@@ -27,8 +27,8 @@ Nomination nominate(Field& field, const Work& work, const Assignment* same_as) {
   const auto attempt = [&](std::span<const std::int32_t> counts) {
     Nomination made{assigner.assign(work, counts, same_as), {}};
     if (made.assignment.mode() == Mode::kPreempt) {
-      made.targets = victims.find(
-          {work, made.assignment.contested(), made.assignment.usage, assigner.wishes(work, made.assignment)});
+      made.targets = victims.find({work, made.assignment.contested(), assigner.total_requests(work, made.assignment),
+                                   assigner.wishes(work, made.assignment)});
     }
     return made;
   };

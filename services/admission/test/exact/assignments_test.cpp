@@ -215,5 +215,43 @@ TEST_F(Assignments, NodesOfSeveralFlavorsAreAnErrorOfEachPodSetOfTheGroup) {
   EXPECT_EQ(name_of(made.no_fit()), "") << "every flavor has room";
 }
 
+TEST_F(Assignments, AWorkloadThatReplacesASliceRequestsThePodsThatTheSliceLacks) {
+  flavor("small");
+  queue("batch", {group("cpu", {offer("small", "cpu", 20)}), group("memory", {offer("small", "memory", 90)})});
+  auto& grown = work({pods("grows", 5, R"({"cpu":"2","memory":"3"})"), pods("shrinks", 1, R"({"cpu":"1"})")});
+  const auto small = *objects_.flavors.find("small");
+  const auto cpu = *objects_.resources.find("cpu"), memory = *objects_.resources.find("memory");
+  grown.pod_sets[0].pods_before = 2;
+  grown.pod_sets[0].before = {{cpu, small, 4000}, {memory, small, 6}};
+  grown.pod_sets[1].pods_before = 3;
+  grown.pod_sets[1].before = {{cpu, small, 3000}};
+  const auto made = assigner().explain(grown);
+  EXPECT_EQ(made.mode(), Mode::kFit);
+  const auto& cells = planted_.cells.at(0);
+  const auto total = assigner().total_requests(grown, made);
+  EXPECT_EQ(amount_at(total, cells.at({small, cpu})), 3 * 2000 - 2 * 1000);
+  EXPECT_EQ(amount_at(total, cells.at({small, memory})), 9);
+
+  // The count that was assigned is that of all pods; what the slice lacks does not follow from it.
+  auto counted = made;
+  counted.sets[0].count = 50;
+  EXPECT_EQ(assigner().total_requests(grown, counted), total);
+  for (auto& set : grown.pod_sets) set.before.clear(), set.pods_before = 0;
+  EXPECT_EQ(amount_at(assigner().total_requests(grown, counted), cells.at({small, cpu})), 50 * 2000 + 1000)
+      << "without a slice the assigned count is what is requested";
+}
+
+TEST_F(Assignments, ASliceGrowsByNothingThatItDoesNotHave) {
+  flavor("small");
+  queue("batch", {group("cpu", {offer("small", "cpu", 20)}), group("memory", {offer("small", "memory", 90)})});
+  auto& grown = work({pods("main", 5, R"({"cpu":"2","memory":"3"})")});
+  grown.pod_sets[0].pods_before = 2;
+  grown.pod_sets[0].before = {{*objects_.resources.find("cpu"), *objects_.flavors.find("small"), 4000}};
+  const auto made = assigner().explain(grown);
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(name_of(made.no_fit()), "NoMatchingFlavor");
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "could not assign small flavor since the original workload is assigned: ");
+}
+
 }  // namespace assignments_test
 }  // namespace qm::admission::exact

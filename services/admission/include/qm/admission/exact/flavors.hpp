@@ -127,6 +127,11 @@ class FlavorAssigner {
   /// The same with attempts and what was in the way.
   [[nodiscard]] Assignment explain(const Work& work, const Assignment* same_as = nullptr) const;
 
+  /// What a workload requests in all with an assignment, which preemption has to make available. Of one that replaces a slice
+  /// these are the pods that the slice lacks, whatever count was assigned.
+  /// Source   Kueue, pkg/scheduler/flavorassigner/assignment.go TotalRequestsFor.
+  [[nodiscard]] Amounts total_requests(const Work& work, const Assignment& assignment) const;
+
   /// What is to be placed on nodes, with the flavors that were chosen.
   [[nodiscard]] std::vector<Wish> wishes(const Work& work, const Assignment& assignment) const;
 
@@ -149,8 +154,8 @@ class FlavorAssigner {
                                   std::span<const std::int32_t> counts, const Assignment* same_as, bool explain,
                                   Assignment& out) const;
   [[nodiscard]] bool asks(const PodSet& set, Resource resource) const;
-  [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets, Flavor flavor,
-                                               Resource resource) const;
+  [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets,
+                                               Flavor flavor) const;
   void follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const;
   [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
   [[nodiscard]] bool to_be_placed(const PodSet& set, const Assignment::Set& made) const;

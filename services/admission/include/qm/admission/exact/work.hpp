@@ -85,7 +85,7 @@ struct Refusal {
   Flavor flavor = 0;
   Why why = Why::kNotFound;
   std::string detail;  ///< the taint
-  Flavor other = 0;    ///< that of the other slice
+  Flavor other = 0;    ///< that of the other slice; negative where it has none
 };
 
 struct PodSet {
@@ -103,6 +103,8 @@ struct PodSet {
     std::int64_t amount = 0;
   };
   std::vector<Before> before;
+  std::int32_t pods_before = 0;  ///< how many these are
+  [[nodiscard]] bool replaces() const { return pods_before > 0 || !before.empty(); }
   /// How its pods are placed on nodes of a flavor with a topology; count and `implied` are filled in by who places. Null
   /// where no flavor has one.
   std::shared_ptr<const topology::PodSetRequest> nodes;
