@@ -182,9 +182,10 @@ std::optional<Refusal::Why> FlavorAssigner::against_topology(const PodSet& set, 
   return std::nullopt;
 }
 
-/// The first thing that is in the way of any of the pod sets.
+/// The first thing that is in the way of any of the pod sets. A flavor without a topology may give a pod set that asks for one
+/// what is counted of quota alone: where its group has nothing that a pod requests of its node.
 std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets,
-                                               Flavor flavor) const {
+                                               const QueueRules::Group& group, Flavor flavor) const {
   using Kind = Refusal::Why;
   const auto own = [&](std::size_t set) {
     return std::ranges::equal_range(work.pod_sets[set].refused, flavor, {}, &Refusal::flavor);
@@ -196,8 +197,10 @@ std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const
   }
   for (const auto set : sets) {
     const auto& pod_set = work.pod_sets[set];
+    const auto of_group = [&](Resource r) { return group.index_of(r).has_value(); };
     for (const auto& one : own(set)) {
-      if (one.why == Kind::kUnknownTopology || one.why == Kind::kNoTopology) return one;
+      if (one.why == Kind::kUnknownTopology) return one;
+      if (one.why == Kind::kNoTopology && std::ranges::any_of(pod_set.node_resources, of_group)) return one;
     }
     if (topologies_ != nullptr) {
       if (const auto why = against_topology(pod_set, flavor)) return Refusal{flavor, *why, {}};
@@ -249,7 +252,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       if (explain) whys.push_back({.kind = Why::Kind::kNotAsBefore, .flavor = option.flavor, .resource = resource});
       continue;
     }
-    if (const auto no = refusal(work, sets, option.flavor)) {
+    if (const auto no = refusal(work, sets, *group, option.flavor)) {
       const bool allowed = no->why != Refusal::Why::kNotAllowed;
       if (allowed) {
         tried = true;

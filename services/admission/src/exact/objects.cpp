@@ -467,11 +467,13 @@ Work Objects::work(const Json& workload) {
     for (Flavor flavor = 0; flavor < flavors.size(); ++flavor) {
       if (only_allowed && std::ranges::find(allowed, flavors[flavor]) == allowed.end()) {
         made.refused.push_back({flavor, Refusal::Why::kNotAllowed, {}});
-      } else if (auto refusal = lacks_topology(flavor, made)) {
-        made.refused.push_back(std::move(*refusal));
-      } else if ((refusal = refuses(flavor, pod_spec))) {
-        made.refused.push_back(std::move(*refusal));
+        continue;
       }
+      if (auto refusal = lacks_topology(flavor, made)) made.refused.push_back(std::move(*refusal));
+      if (auto refusal = refuses(flavor, pod_spec)) made.refused.push_back(std::move(*refusal));
+    }
+    for (const auto& [resource, amount] : of_pod) {
+      if (made.asks_topology()) made.node_resources.push_back(resources.of(resource));
     }
     shape += set.dump() + std::to_string(made.count);
     out.pod_sets.push_back(std::move(made));

@@ -253,5 +253,36 @@ TEST_F(Assignments, ASliceGrowsByNothingThatItDoesNotHave) {
   EXPECT_EQ(reasons(made.sets.at(0).whys), "could not assign small flavor since the original workload is assigned: ");
 }
 
+TEST_F(Assignments, WhatIsCountedOfQuotaAloneMayComeFromAFlavorWithoutNodes) {
+  topology(1);
+  objects_.transformations = Transformations(parsed(
+      R"([{"input":"cpu","strategy":"Retain","outputs":{"tokens":"2"}},{"input":"memory","strategy":"Replace",
+          "outputs":{"tokens":"1"}}])"));
+  flavor("racked", R"({"topologyName":"racks"})");
+  flavor("bank");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 9)}), group("tokens", {offer("bank", "tokens", 9)})});
+  const auto made = assign({pods("main", 2, R"({"cpu":"1","memory":"1"})", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kFit);
+  ASSERT_EQ(made.placed.size(), 1U);
+  EXPECT_EQ(made.placed[0].each.size(), 2U) << "nodes hold what pods request, not what is counted of it";
+  const auto bank = *objects_.flavors.find("bank");
+  EXPECT_EQ(amount_at(made.usage, planted_.cells.at(0).at({bank, *objects_.resources.find("tokens")})), 6);
+}
+
+TEST_F(Assignments, AFlavorWithoutNodesWhoseGroupHasWhatPodsRequestIsNone) {
+  topology(1);
+  objects_.transformations =
+      Transformations(parsed(R"([{"input":"cpu","strategy":"Replace","outputs":{"tokens":"2"}}])"));
+  flavor("racked", R"({"topologyName":"racks"})");
+  flavor("bank");
+  // The pods' cpu is counted as tokens alone; their group has cpu all the same.
+  queue("batch", {R"({"coveredResources":["cpu","tokens"],"flavors":[{"name":"bank","resources":[
+      {"name":"cpu","nominalQuota":9},{"name":"tokens","nominalQuota":9}]}]})",
+                  group("memory", {offer("racked", "memory", 9)})});
+  const auto made = assign({pods("main", 1, R"({"cpu":"1","memory":"1"})", kOneHost)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(reasons(attempt(made.sets.at(0), "bank").whys), "Flavor \"bank\" does not support TopologyAwareScheduling");
+}
+
 }  // namespace assignments_test
 }  // namespace qm::admission::exact

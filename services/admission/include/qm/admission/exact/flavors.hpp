@@ -155,7 +155,7 @@ class FlavorAssigner {
                                   Assignment& out) const;
   [[nodiscard]] bool asks(const PodSet& set, Resource resource) const;
   [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets,
-                                               Flavor flavor) const;
+                                               const QueueRules::Group& group, Flavor flavor) const;
   void follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const;
   [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
   [[nodiscard]] bool to_be_placed(const PodSet& set, const Assignment::Set& made) const;

@@ -105,6 +105,8 @@ struct PodSet {
   std::vector<Before> before;
   std::int32_t pods_before = 0;  ///< how many these are
   [[nodiscard]] bool replaces() const { return pods_before > 0 || !before.empty(); }
+  /// What one pod requests of its node, which quota may count as other resources; filled in where it asks for a topology.
+  std::vector<Resource> node_resources;
   /// How its pods are placed on nodes of a flavor with a topology; count and `implied` are filled in by who places. Null
   /// where no flavor has one.
   std::shared_ptr<const topology::PodSetRequest> nodes;
