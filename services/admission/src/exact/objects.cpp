@@ -107,6 +107,17 @@ std::vector<std::string> names_in(const std::string& text) {
   return out;
 }
 
+/// Whether one of these nodes has pods of the assignment.
+bool on_failed_node(const Json& assignment, const Json& failed) {
+  if (assignment.is_null()) return false;
+  const auto read = topology_assignment(assignment);
+  return std::ranges::any_of(read.domains, [&](const topology::AssignedDomain& domain) {
+    return std::ranges::any_of(failed.items(), [&](const Json& node) {
+      return !domain.values.empty() && node["name"].string() == domain.values.back();
+    });
+  });
+}
+
 /// A gate that has no state yet is closed.
 bool gate_closed(const Json& workload) {
   const auto open = [&](const Json& gate) {
@@ -543,8 +554,8 @@ std::vector<Wish> Objects::wishes(const Json& workload, bool failed) {
     const auto& set = read.pod_sets[i];
     const auto own = std::ranges::find_if(assigned, [&](const Json& a) { return a["name"].string() == set.name; });
     if (own == assigned.end() || (*own)["count"].integer(1) == 0) continue;
-    const bool due =
-        failed ? !(*own)["topologyAssignment"].is_null() : (*own)["delayedTopologyRequest"].string() == "Pending";
+    const bool due = failed ? on_failed_node((*own)["topologyAssignment"], workload["status"]["unhealthyNodes"])
+                            : (*own)["delayedTopologyRequest"].string() == "Pending";
     if (!due) continue;
     for (const auto& [resource, name] : (*own)["flavors"].members()) {
       const auto flavor = flavors.find(name.string());

@@ -237,6 +237,48 @@ TEST_F(ExactTopology, NodesThatAreMadeForItComeLaterAndAFailedOneIsReplaced) {
   EXPECT_EQ(run(), "~1@h1:1") << "what it left is free";
 }
 
+TEST_F(ExactTopology, OnlyPodSetsOnTheFailedNodeAreReplaced) {
+  nodes(3);
+  flavor("f");
+  queue("q", {"f"});
+  start();
+  const auto assigned = [](const std::string& name, const std::string& host) {
+    return fmt::format(R"({{"name":"{}","count":1,"flavors":{{"cpu":"f"}},"resourceUsage":{{"cpu":"3"}},
+        "topologyAssignment":{{"levels":["kubernetes.io/hostname"],"slices":[{{"domainCount":1,
+        "podCounts":{{"universal":1}},"valuesPerLevel":[{{"universal":"{}"}}]}}]}}}})",
+                       name, host);
+  };
+  auto json = workload(3, 1, 0, R"({"required":"kubernetes.io/hostname"})");
+  auto& sets = json.set("spec").set("podSets").items_mut();
+  sets.push_back(sets.front());
+  sets.back().set("name", "side");
+  const auto on = [&](const std::string& main, const std::string& side) {
+    json.set("status", parsed(fmt::format(R"({{"unhealthyNodes":[{{"name":"h1"}}],"admission":{{"clusterQueue":"q",
+        "podSetAssignments":[{},{}]}}}})",
+                                          assigned("main", main), assigned("side", side))));
+  };
+  on("h1", "h2");
+  Work work = objects_.work(json);
+  work.id = next_++;
+  work.queue = planted_.queues.at("q").second;
+  work.usage = objects_.usage(json, planted_.cells.at(0));
+  work.on_nodes = objects_.on_nodes(json);
+  cycle_->hold(std::move(work));
+  const auto wishes = objects_.wishes(json, true);
+  ASSERT_EQ(wishes.size(), 1U);
+  EXPECT_EQ(wishes[0].set, 0U);
+  cycle_->place_again(1, wishes, replacement_of(json, true));
+  EXPECT_EQ(run(), "~1@h3:1") << "the pod set on h2 stays there";
+
+  on("h2", "h1");
+  ASSERT_EQ(objects_.wishes(json, true).size(), 1U);
+  EXPECT_EQ(objects_.wishes(json, true)[0].set, 1U);
+  on("h1", "h1");
+  EXPECT_EQ(objects_.wishes(json, true).size(), 2U);
+  on("h2", "h3");
+  EXPECT_TRUE(objects_.wishes(json, true).empty());
+}
+
 TEST_F(ExactTopology, ChecksSayWhereItsNodesAre) {
   nodes(2);
   flavor("f");

@@ -48,8 +48,8 @@ class Objects {
   [[nodiscard]] Work work(const Json& workload);
   /// What the pod sets of an admitted workload have of the nodes.
   [[nodiscard]] LeafUses on_nodes(const Json& workload) const;
-  /// What is to be placed of a workload that holds quota: with `failed`, pod sets that have nodes, else those whose nodes
-  /// were not there yet.
+  /// What is to be placed of a workload that holds quota: with `failed`, pod sets with pods on a node that has failed, else
+  /// those whose nodes were not there yet.
   [[nodiscard]] std::vector<Wish> wishes(const Json& workload, bool failed);
   [[nodiscard]] std::string to_string(const Why& why) const;
   /// Annotation kueue.x-k8s.io/priority-boost counts (gate PriorityBoost).
