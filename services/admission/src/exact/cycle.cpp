@@ -262,20 +262,20 @@ bool Cycle::passed_over(Entry& entry) const {
   return true;
 }
 
-/// Where others have taken the nodes that it was to have, or displace whom it would; false where it has to wait for the next
-/// cycle.
+/// Where others have taken the nodes that it was to have, it is nominated again as the cycle stands, with the same flavors.
+void Cycle::recompute_placement(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
+  if (!field_.places_again || entry.assignment.on_nodes.empty() || room_for(entry, claimed) != Room::kNoNodes) return;
+  const Assignment nominated = entry.assignment;
+  search(entry, &nominated, cycle);
+}
+
+/// Where others have claimed its victims; false where it has to wait for the next cycle.
 bool Cycle::look_again(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
-  const auto skip = [&] {
+  if (!overlaps(entry, claimed)) return true;
+  if (!field_.looks_again) {
     entry.fate = Fate::kSkipped;
     return false;
-  };
-  if (field_.places_again && field_.topologies != nullptr && room_for(entry, claimed) == Room::kNoNodes) {
-    const Assignment nominated = entry.assignment;
-    search(entry, &nominated, cycle);
-    if (entry.assignment.mode() != Mode::kFit && entry.targets.empty()) return skip();
   }
-  if (!overlaps(entry, claimed)) return true;
-  if (!field_.looks_again) return skip();
   for (const auto* gone : claimed) field_.release(*gone);
   const Assignment nominated = entry.assignment;
   search(entry, &nominated, cycle);
@@ -300,6 +300,7 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
     taken_.push_back({work.queue, amounts, entry.assignment.on_nodes});
   };
   if (passed_over(entry)) return;
+  recompute_placement(entry, cycle, claimed);
   if (entry.assignment.mode() == Mode::kNoFit) {
     entry.requeue = Requeue::kNoFit;
     return;

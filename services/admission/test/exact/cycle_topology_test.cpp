@@ -173,6 +173,36 @@ TEST_F(ExactTopology, WhoWaitsWithoutVictimsKeepsTheNodesThatItWillWant) {
   EXPECT_EQ(run(), "+2@f/h1:1,h2:1");
 }
 
+TEST_F(ExactTopology, AHeadWhoseNodesAPreemptorTookInTheCycleIsInadmissible) {
+  nodes(1);
+  flavor("f");
+  for (const auto* name : {"a", "b"}) queue(name, {"f"});
+  start();
+  add("a", 1);
+  EXPECT_EQ(run(), "+1@f/h1:1");
+  const int preemptor = add("a", 4, 1, 9), late = add("b", 3);
+  const auto outcome = cycle_->run(2, 2);
+  ASSERT_EQ(outcome.preempted.size(), 1U);
+  EXPECT_EQ(outcome.preempted[0].by, preemptor);
+  EXPECT_TRUE(cycle_->active(preemptor)) << "it waits for its victim";
+  // It was nominated for the rest of h1. Nominated again, it would need victims and has none: not before something changes.
+  EXPECT_TRUE(cycle_->waits(late));
+  EXPECT_FALSE(cycle_->active(late));
+}
+
+TEST_F(ExactTopology, AHeadWhoseNodesAreTakenInTheCycleKeepsTheNodesThatItWillWant) {
+  nodes(2);
+  flavor("f");
+  for (const auto* name : {"a", "b", "c"}) queue(name, {"f"});
+  start();
+  // Both are nominated for both nodes; the second then has none, and what it waits for is kept from the third.
+  add("a", 3, 2, 9, R"({"preferred":"rack"})"), add("b", 4, 2, 5, R"({"preferred":"rack"})"), add("c", 1);
+  EXPECT_EQ(run(), "+1@f/h1:1,h2:1");
+  EXPECT_EQ(waits_[2], "WaitingForQuota");
+  EXPECT_EQ(waits_[3], "WaitingForQuota");
+  EXPECT_FALSE(cycle_->active(2));
+}
+
 TEST_F(ExactTopology, AHostOfTwoFlavorsIsOneHost) {
   nodes(1);
   flavor("one");

@@ -104,6 +104,7 @@ class Cycle {
   [[nodiscard]] std::size_t next(const std::vector<Entry*>& entries);
   void process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& claimed);
   [[nodiscard]] bool passed_over(Entry& entry) const;
+  void recompute_placement(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed);
   [[nodiscard]] bool look_again(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed);
   void settle(Entry& entry, Outcome& out);
   [[nodiscard]] bool overlaps(const Entry& entry, const std::vector<const Work*>& claimed) const;
