@@ -54,10 +54,6 @@ class Case {
       const auto& stop = local["spec"]["stopPolicy"].string_or("None");
       if (stop == "None") locals_[World::key_of(local)] = local["spec"]["clusterQueue"].string();
     }
-    for (const auto& [name, place] : world_.planted.queues) {
-      auto& rules = world_.planted.fields[place.first].rules[static_cast<std::size_t>(place.second)];
-      rules.inactive = rules.inactive || inactive(*queues_.at(name));
-    }
     const auto usage = usage_shares();
     for (auto& field : world_.planted.fields) cycles_.emplace_back(std::move(field), usage);
     // Who holds quota first: a slice knows the one whose place it is to take.
@@ -190,19 +186,6 @@ class Case {
       out.set_consumed(id, std::move(consumed));
     }
     return out;
-  }
-
-  bool inactive(const Json& queue) const {
-    const auto& stop = queue["spec"]["stopPolicy"].string();
-    if (!stop.empty() && stop != "None") return true;
-    for (const auto& group : queue["spec"]["resourceGroups"].items()) {
-      for (const auto& flavor : group["flavors"].items()) {
-        const auto& name = flavor["name"].string();
-        const auto known = [&](const Json& f) { return f["metadata"]["name"].string() == name; };
-        if (std::ranges::none_of(input_["resourceFlavors"].items(), known)) return true;
-      }
-    }
-    return false;
   }
 
   void add(const Json& workload) {

@@ -94,6 +94,8 @@ void add_updates(const Json& checks, topology::PodSetRequest& request) {
   }
 }
 
+constexpr const char* kProvisioning = "kueue.x-k8s.io/provisioning-request";
+constexpr const char* kMultiKueue = "kueue.x-k8s.io/multikueue";
 constexpr const char* kAllowedFlavors = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 
 /// Of a list with commas.
@@ -235,6 +237,10 @@ void Objects::add_queue(const Json& object) {
     for (const auto& flavor : check["onFlavors"].items()) checks.back().flavors.insert(flavor.string());
   }
   rules.checked = !checks.empty();
+  const auto& stop = spec["stopPolicy"].string();
+  rules.inactive = !stop.empty() && stop != "None";
+  if (variants && spec["concurrentAdmissionPolicy"].is_object())
+    concurrent_.insert(object["metadata"]["name"].string());
   const auto& last = spec["concurrentAdmissionPolicy"]["migration"]["constraints"]["lastAcceptableFlavorName"];
   if (variants && last.is_string()) rules.last_acceptable = flavors.of(last.string());
   forest.queues[object["metadata"]["name"].string()] = std::move(out);
@@ -351,9 +357,10 @@ void Objects::add_node(const Json& object) {
 }
 
 void Objects::add_check(const Json& object) {
-  if (object["spec"]["controllerName"].string() == "kueue.x-k8s.io/provisioning-request") {
-    provisioning_.insert(object["metadata"]["name"].string());
-  }
+  const auto& conditions = object["status"]["conditions"].items();
+  const bool active = std::ranges::any_of(
+      conditions, [](const Json& c) { return c["type"].string() == "Active" && c["status"].string() == "True"; });
+  known_checks_[object["metadata"]["name"].string()] = {object["spec"]["controllerName"].string(), active};
 }
 
 /// Pods that have ended, or that were placed by topology, are not counted.
@@ -368,28 +375,54 @@ void Objects::add_pod(const Json& object) {
   topologies->take_outside(object["spec"]["nodeName"].string(), asked);
 }
 
+/// A queue that is stopped, or whose flavors, topologies or checks are not there or do not go together, admits nothing.
+bool Objects::inactive(const std::string& name, const QueueRules& rules) const {
+  std::set<std::string> all;
+  bool placed_elsewhere = false, provisions = false;
+  for (const auto& group : rules.groups) {
+    for (const auto& option : group.options) {
+      if (!specs_.contains(option.flavor)) return true;
+      all.insert(flavors[option.flavor]);
+    }
+  }
+  for (const auto& check : checks_.at(name)) {
+    const auto known = known_checks_.find(check.name);
+    if (known == known_checks_.end() || !known->second.active) return true;
+    provisions = provisions || known->second.controller == kProvisioning;
+    if (known->second.controller != kMultiKueue) continue;
+    const bool every_flavor = check.flavors.empty() || check.flavors == all;
+    if (placed_elsewhere || !every_flavor) return true;
+    placed_elsewhere = true;
+  }
+  if (placed_elsewhere) return provisions || concurrent_.contains(name);
+  const auto lacks_nodes = [&](const QueueRules::Option& option) {
+    return topologies != nullptr && !specs_.at(option.flavor).topology.empty() && !topologies->has(option.flavor);
+  };
+  return std::ranges::any_of(
+      rules.groups, [&](const QueueRules::Group& group) { return std::ranges::any_of(group.options, lacks_nodes); });
+}
+
 Forest::Planted Objects::plant() {
   auto out = forest.plant();
-  if (topologies == nullptr) return out;
   for (const auto& [flavor, spec] : specs_) {
     const auto levels = levels_.find(spec.topology);
-    if (spec.topology.empty() || levels == levels_.end() || levels->second.empty()) continue;
+    if (topologies == nullptr || levels == levels_.end() || levels->second.empty()) continue;
     topologies->add(flavor, {spec.topology, levels->second, spec.labels, spec.tolerations}, nodes_);
   }
-  if (!topologies->empty()) {
+  if (topologies != nullptr && !topologies->empty()) {
     for (auto& field : out.fields) field.topologies = topologies;
   }
   for (const auto& [name, place] : out.queues) {
     auto& rules = out.fields[place.first].rules[static_cast<std::size_t>(place.second)];
+    rules.inactive = rules.inactive || inactive(name, rules);
+    if (topologies == nullptr) continue;
     rules.topology_only = !rules.groups.empty();
     for (const auto& group : rules.groups) {
       for (const auto& option : group.options) {
         rules.topology_only = rules.topology_only && topologies->has(option.flavor);
-        const auto spec = specs_.find(option.flavor);
-        const bool waits = spec != specs_.end() && !spec->second.topology.empty() && !topologies->has(option.flavor);
-        rules.inactive = rules.inactive || waits;
         const auto delays = [&](const Check& check) {
-          return provisioning_.contains(check.name) &&
+          const auto known = known_checks_.find(check.name);
+          return known != known_checks_.end() && known->second.controller == kProvisioning &&
                  (check.flavors.empty() || check.flavors.contains(flavors[option.flavor]));
         };
         if (std::ranges::any_of(checks_.at(name), delays)) rules.delayed.push_back(option.flavor);

@@ -19,7 +19,8 @@ class ExactTopology : public ::testing::Test {
     objects_.add_topology(parsed(R"({"metadata":{"name":"t"},"spec":{"levels":[{"nodeLabel":"rack"},
         {"nodeLabel":"kubernetes.io/hostname"}]}})"));
     objects_.add_check(parsed(R"({"metadata":{"name":"machines"},"spec":{
-        "controllerName":"kueue.x-k8s.io/provisioning-request"}})"));
+        "controllerName":"kueue.x-k8s.io/provisioning-request"},
+        "status":{"conditions":[{"type":"Active","status":"True"}]}})"));
   }
   void nodes(int n) {
     for (int i = 1; i <= n; ++i) {

@@ -84,6 +84,7 @@ class Objects {
     std::string topology;
   };
   void take(const Json& groups, std::vector<Forest::Offer>& offers, std::vector<QueueRules::Group>* rules);
+  [[nodiscard]] bool inactive(const std::string& name, const QueueRules& rules) const;
   [[nodiscard]] std::optional<Refusal> refuses(Flavor flavor, const Json& pod_spec) const;
   [[nodiscard]] std::shared_ptr<const Ties> ties_of(const Json& workload);
 
@@ -93,7 +94,12 @@ class Objects {
   std::map<Flavor, FlavorSpec> specs_;
   std::map<std::string, std::vector<std::string>> levels_;  ///< by topology
   std::vector<topology::Node> nodes_;
-  std::set<std::string> provisioning_;  ///< admission checks that make nodes
+  struct KnownCheck {
+    std::string controller;
+    bool active = false;
+  };
+  std::map<std::string, KnownCheck> known_checks_;
+  std::set<std::string> concurrent_;  ///< queues with a concurrentAdmissionPolicy
   struct Check {
     std::string name;
     std::set<std::string> flavors;  ///< none: all
