@@ -136,7 +136,7 @@ void Cycle::search(Entry& entry, const Assignment* same_as, std::int64_t cycle) 
 void Cycle::set_quota(Node queue, Cell cell, const Quota& quota) {
   field_.tree.set_quota(queue, cell, quota);
   if (field_.displacements != nullptr) field_.displacements->clear();
-  ++queues_[static_cast<std::size_t>(queue)].generation;
+  for (auto& one : queues_) ++one.generation;  // what the tree can lend is another for all
 }
 
 void Cycle::place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement) {
@@ -182,6 +182,7 @@ void Cycle::keep_placed(const std::vector<PlacedAgain>& placed) {
     field_.topologies->give_back(work.on_nodes);
     work.on_nodes = field_.topologies->uses_of(placing.placed);
     field_.topologies->take(work.on_nodes);
+    ++queue_of(work).generation;
   }
 }
 
@@ -438,6 +439,7 @@ void Cycle::settle(Entry& entry, Outcome& out) {
   if (entry.fate == Fate::kAssumed) {
     auto& queue = queue_of(work);
     if (queue.preemptor == work.id) queue.preemptor = -1;
+    ++queue.generation;  // as by Kueue's cache, which replaces a workload once its admission is confirmed
     const bool counts = entry_counts(rules_of(work), work);
     work.usage = entry.assignment.usage;
     if (entry.replaces != nullptr) add_before(work, entry.assignment);

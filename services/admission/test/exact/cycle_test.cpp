@@ -139,5 +139,49 @@ TEST(ExactObjects, FlavorsRefuseByTaintsAndByTheKeysTheySpeakOf) {
       "spot owned ");
 }
 
+TEST_F(ExactCycle, AnAdmissionStartsTheScanOfThoseAnewThatWereNotLookedAtInTheCycleBefore) {
+  const auto alone = R"({"queueingStrategy":"StrictFIFO","preemption":{"withinClusterQueue":"Never",
+      "reclaimWithinCohort":"Never"}})";
+  queue("strict", "co", "[" + flavor("first", 3) + "," + flavor("second", 4) + "]", alone);
+  queue("borrower", "co", "[" + flavor("second", 0) + "]");
+  start();
+  const int borrowed = add("borrower", 1);
+  EXPECT_EQ(run(), "+1@secondx1");
+  // Its second pod set has to wait for what was borrowed, so the next search goes on after the flavor of the first.
+  const auto two_sets = [](Work& work) {
+    work.pod_sets.push_back(work.pod_sets.front());
+    work.pod_sets[0].each[0].second = 1000;
+  };
+  const int head = add("strict", 4, 0, 1, 0, two_sets);
+  EXPECT_EQ(run(), "");
+  EXPECT_TRUE(cycle_->work(head).scan->unfinished());
+  cycle_->finish(borrowed);
+  cycle_->requeue();
+  add("strict", 1, 9);
+  EXPECT_EQ(run(), "+3@firstx1") << "of higher priority";
+  EXPECT_EQ(run(), "+2@firstx1")
+      << "what its queue holds is not what it was, so the search begins with the first flavor";
+}
+
+TEST_F(ExactCycle, ChangedQuotaStartsTheScansOfTheWholeTreeAnew) {
+  const auto strict = R"({"queueingStrategy":"StrictFIFO","preemption":{"withinClusterQueue":"Never",
+      "reclaimWithinCohort":"Never"}})";
+  queue("strict", "co", "[" + flavor("first", 3) + "," + flavor("second", 4) + "]", strict);
+  queue("lender", "co", "[" + flavor("second", 1) + "]");
+  start();
+  Scan scan;
+  scan.tried = {{{*objects_.resources.find("cpu"), 0}}};
+  scan.cycle = 1;
+  const int head = add("strict", 2, 0, 1, 0, [&](Work& work) {
+    scan.shape = work.shape;
+    work.scan = scan;
+  });
+  k_ = 5;
+  const auto [field, node] = planted_.queues.at("lender");
+  const Cell second = planted_.cells.at(field).at({*objects_.flavors.find("second"), *objects_.resources.find("cpu")});
+  cycle_->set_quota(node, second, {.nominal = 2000});
+  EXPECT_EQ(run(), fmt::format("+{}@firstx1", head));
+}
+
 }  // namespace cycle_test
 }  // namespace qm::admission::exact
