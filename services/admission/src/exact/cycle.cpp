@@ -263,7 +263,7 @@ bool Cycle::passed_over(Entry& entry) const {
   return true;
 }
 
-/// Where others have taken the nodes that it was to have, it is nominated again as the cycle stands, with the same flavors.
+/// Where others have taken the nodes that it was to have, it is nominated again in the state of the cycle, with the same flavors.
 void Cycle::recompute_placement(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
   if (!field_.places_again || entry.assignment.on_nodes.empty() || room_for(entry, claimed) != Room::kNoNodes) return;
   const Assignment nominated = entry.assignment;

@@ -143,7 +143,7 @@ TEST_F(Assignments, OfOneGroupTheMildestReasonCountsAndOfSeveralTheMostSevere) {
   flavor("narrow");
   queue("batch", {group("memory", {offer("tainted", "memory", 8), offer("open", "memory", 8)}),
                   group("cpu", {offer("narrow", "cpu", 2)})});
-  // Of memory one flavor does not match and another has room; of cpu there never is enough.
+  // Of memory one flavor does not match and another fits; of cpu there never is enough.
   const auto both = assign({pods("main", 1, R"({"cpu":"3","memory":"1"})")});
   EXPECT_EQ(name_of(both.no_fit()), "NoMatchingFlavor");
   EXPECT_EQ(attempt(both.sets.at(0), "narrow").no_fit, NoFit::kExceedsMaxQuota);
@@ -212,7 +212,7 @@ TEST_F(Assignments, NodesOfSeveralFlavorsAreAnErrorOfEachPodSetOfTheGroup) {
   const auto made = assign({pods("a", 1, R"({"cpu":"1","memory":"1"})", gang), pods("b", 1, R"({"cpu":"1"})", gang)});
   EXPECT_EQ(reasons(made.sets.at(0).whys), "more than one TAS flavor assigned: iron, lead, zinc") << "by name";
   EXPECT_EQ(reasons(made.sets.at(1).whys), "more than one TAS flavor assigned: lead, zinc");
-  EXPECT_EQ(name_of(made.no_fit()), "") << "every flavor has room";
+  EXPECT_EQ(name_of(made.no_fit()), "") << "every flavor fits by quota";
 }
 
 TEST_F(Assignments, AWorkloadThatReplacesASliceRequestsThePodsThatTheSliceLacks) {

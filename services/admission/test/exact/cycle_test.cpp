@@ -139,7 +139,7 @@ TEST(ExactObjects, FlavorsRefuseByTaintsAndByTheKeysTheySpeakOf) {
       "spot owned ");
 }
 
-TEST_F(ExactCycle, AnAdmissionStartsTheScanOfThoseAnewThatWereNotLookedAtInTheCycleBefore) {
+TEST_F(ExactCycle, AnAdmissionRestartsTheScanOfAWorkloadThatWasNoHeadInTheCycleBefore) {
   const auto alone = R"({"queueingStrategy":"StrictFIFO","preemption":{"withinClusterQueue":"Never",
       "reclaimWithinCohort":"Never"}})";
   queue("strict", "co", "[" + flavor("first", 3) + "," + flavor("second", 4) + "]", alone);
@@ -163,7 +163,7 @@ TEST_F(ExactCycle, AnAdmissionStartsTheScanOfThoseAnewThatWereNotLookedAtInTheCy
       << "what its queue holds is not what it was, so the search begins with the first flavor";
 }
 
-TEST_F(ExactCycle, ChangedQuotaStartsTheScansOfTheWholeTreeAnew) {
+TEST_F(ExactCycle, ChangedQuotaRestartsTheScansOfTheWholeTree) {
   const auto strict = R"({"queueingStrategy":"StrictFIFO","preemption":{"withinClusterQueue":"Never",
       "reclaimWithinCohort":"Never"}})";
   queue("strict", "co", "[" + flavor("first", 3) + "," + flavor("second", 4) + "]", strict);
