@@ -84,7 +84,7 @@ class Node {
       : name_(std::move(name)), options_(std::move(options)), record_(record), proxy_(server_port) {
     options_.conninfo += " host=127.0.0.1 port=" + std::to_string(proxy_.port());
     options_.fenced = true;
-    options_.in_doubt_lookup = 1s;
+    options_.in_doubt_lookup = 100ms;  // so that commits stay in doubt and the state is read back
     thread_ = std::jthread([this](const std::stop_token& stop) {
       // As a process that begins again takes its time.
       while (!testing::wait_until([&] { return stop.stop_requested(); }, 20ms)) live(stop);
