@@ -1,9 +1,8 @@
 #include "qm/clock/clock.hpp"
 
+#include "forward_clock.hpp"
 #include "longest_wait.hpp"
 #include "qm/base/assert.hpp"
-
-#include <atomic>
 
 namespace qm {
 namespace {
@@ -19,13 +18,10 @@ SteadyDuration bounded(Duration remaining) {
 
 Instant SystemClock::now() const {
   // The machine's clock may be stepped back (NTP, an operator); the domain's may not.
-  static std::atomic<std::int64_t> newest{INT64_MIN};
+  static ForwardClock forward;
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  const std::int64_t us = std::chrono::duration_cast<Duration>(since_epoch).count();
-  std::int64_t seen = newest.load(std::memory_order_relaxed);
-  while (seen < us && !newest.compare_exchange_weak(seen, us, std::memory_order_relaxed)) {
-  }
-  return from_micros(seen < us ? us : seen);
+  return from_micros(forward.now(std::chrono::duration_cast<Duration>(since_epoch).count(),
+                                 [] { return std::chrono::steady_clock::now(); }));
 }
 
 SteadyDuration SystemClock::until(Instant t) const { return bounded(t - now()); }

@@ -24,7 +24,7 @@ class DomainClock {
   static constexpr SteadyDuration max_slice = std::chrono::milliseconds(20);
 };
 
-/// The machine's UTC time.
+/// The machine's UTC time. Where that is set back, this one goes on at half the pace until it is reached.
 class SystemClock final : public DomainClock {
  public:
   [[nodiscard]] Instant now() const override;

@@ -1,0 +1,40 @@
+#pragma once
+#include "qm/base/time.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace qm {
+
+/// UTC that does not go back where the machine's clock is set back: it goes on at half the pace until the machine's has caught
+/// up. So what is paced by it goes on, and instants still differ.
+///
+/// Threads  any. `steady` is asked under a lock, only while the machine's clock is behind.
+class ForwardClock {
+ public:
+  template <class Steady>
+  std::int64_t now(std::int64_t system_us, Steady&& steady) {
+    std::int64_t seen = newest_.load(std::memory_order_relaxed);
+    while (seen <= system_us) {
+      if (newest_.compare_exchange_weak(seen, system_us, std::memory_order_relaxed)) return system_us;
+    }
+    const std::lock_guard lock(mutex_);
+    const SteadyInstant at = steady();
+    seen = newest_.load(std::memory_order_relaxed);
+    // Not the lag that was: time went on at full pace since.
+    if (seen != told_) from_ = seen, since_ = at;
+    told_ = from_ + std::chrono::duration_cast<Duration>(at - since_).count() / 2;
+    while (seen < told_ && !newest_.compare_exchange_weak(seen, told_, std::memory_order_relaxed)) {
+    }
+    return seen < told_ ? told_ : seen;
+  }
+
+ private:
+  std::atomic<std::int64_t> newest_{INT64_MIN};
+  std::mutex mutex_;
+  std::int64_t told_ = INT64_MIN, from_ = 0;
+  SteadyInstant since_{};
+};
+
+}  // namespace qm
