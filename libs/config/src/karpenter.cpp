@@ -94,11 +94,12 @@ Table<NodePool> node_pool_table(bool beta) {
   (beta ? disruption : node).push_back(duration("expireAfter", &NodePool::expire_after, true));
   if (!beta) disruption.push_back(renamed<NodePool>("expireAfter", "spec.template.spec.expireAfter"));
   return with_identity<NodePool>({required(group<NodePool>(
-      "spec", {required(group<NodePool>("template", {group<NodePool>("metadata", {labels("labels", &NodePool::labels),
-                                                                                  kept<NodePool>("annotations")}),
-                                                     required(group<NodePool>("spec", std::move(node)))})),
-               quantities("limits", &NodePool::limits), integer("weight", &NodePool::weight, 1, 100),
-               group<NodePool>("disruption", std::move(disruption)), kept<NodePool>("replicas")}))});
+      "spec",
+      {required(group<NodePool>("template", {group<NodePool>("metadata", {labels("labels", &NodePool::labels),
+                                                                          kept<NodePool>("annotations")}),
+                                             required(group<NodePool>("spec", std::move(node)))})),
+       quantities("limits", &NodePool::limits), integer("weight", &NodePool::weight, 1, 100),
+       group<NodePool>("disruption", std::move(disruption)), integer("replicas", &NodePool::replicas, 0, 100'000)}))});
 }
 
 Typed read_node_pool(const Cursor& root, std::string_view version) {

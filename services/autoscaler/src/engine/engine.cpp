@@ -38,12 +38,15 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   now_ = now;
   out_ = {};
   said_.clear();
+  more_replicas_ = false;
   for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
   join_nodes();
   time_out();
   answer_notices();
   answer_saves();
   settle_orders();
+  end_drained();
+  keep_replicas();
   cover_demand();
   retire_empty();
   size_groups();
@@ -362,6 +365,7 @@ std::optional<Instant> Engine::next_timer() const {
   }
   for (const auto& [id, save] : tables_.saves) consider(save.until);
   for (const auto& [offering, until] : tables_.blocked) consider(until);
+  if (more_replicas_) consider(now_ + std::chrono::seconds(1));
   return next;
 }
 
@@ -403,6 +407,8 @@ class Folder {
     digest_.add(static_cast<std::int64_t>(list.size()));
     for (const auto& item : list) add(item);
   }
+  void add(const std::optional<std::int64_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
+  void add(const LabelRule& r) { all(r.key, r.listed, r.values, r.at_least, r.at_most, r.required, r.absent); }
   void add(const Taint& t) { all(t.key, t.value, t.effect); }
   void add(const Labels& labels) {
     digest_.add(static_cast<std::int64_t>(labels.size()));
@@ -410,11 +416,12 @@ class Folder {
   }
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
-        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class);
+        p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
+        p.limit_nodes, p.replicas);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
-        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group);
+        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_asked,

@@ -5,7 +5,7 @@
 //     machines that come, its own or others', have room for it -> share them
 //     else the cheapest offering that holds it whole, or what its own machines lack, within limits and with capacity
 //          -> launch all at once
-#include "qm/autoscaler/engine.hpp"
+#include "offer.hpp"
 #include "qm/base/assert.hpp"
 
 #include <fmt/ranges.h>
@@ -26,8 +26,8 @@ bool contains(const std::vector<T>& list, const T& value) {
 }
 
 // Whether a node that the pool makes of this offering would take the pod.
-bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type, const std::string& zone,
-             Market market) {
+bool accepts(const PodShape& shape, const Pool& pool, const Labels& labels, const InstanceType& type,
+             const std::string& zone, Market market) {
   if (shape.gpu.mig_count > 0) return false;  // a fresh machine has whole devices
   if (untolerated(pool.taints, shape.tolerations) != nullptr) return false;
   if (!shape.gpu.models.empty() && !contains(shape.gpu.models, type.gpu_product)) return false;
@@ -43,8 +43,10 @@ bool accepts(const PodShape& shape, const Pool& pool, const InstanceType& type, 
     } else if (key == words::kCapacityType) {
       if (value != name_of(market)) return false;
     } else {
-      auto it = pool.labels.find(key);
-      if (it == pool.labels.end() || it->second != value) return false;
+      const auto own = labels.find(key), of_pool = pool.labels.find(key);
+      const bool here =
+          own != labels.end() ? own->second == value : of_pool != pool.labels.end() && of_pool->second == value;
+      if (!here) return false;
     }
   }
   return true;
@@ -74,32 +76,6 @@ struct Engine::Room {
   }
 };
 
-/// What a pool's machines take of its limits.
-struct Engine::Usage {
-  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0;
-
-  void add(const InstanceType& t, std::int64_t nodes) {
-    gpus += nodes * t.gpus;
-    cpu_milli += nodes * t.cpu_milli;
-    memory_bytes += nodes * t.memory_bytes;
-  }
-  /// The resource that passes its limit; empty = all are within.
-  [[nodiscard]] std::string_view beyond(const Pool& p) const {
-    if (p.limit_gpus >= 0 && gpus > p.limit_gpus) return words::kGpuResource;
-    if (p.limit_cpu_milli >= 0 && cpu_milli > p.limit_cpu_milli) return "cpu";
-    if (p.limit_memory_bytes >= 0 && memory_bytes > p.limit_memory_bytes) return "memory";
-    return {};
-  }
-};
-
-struct Engine::Offer {
-  const Pool* pool = nullptr;
-  const InstanceType* type = nullptr;
-  Offering offering;
-  std::int64_t nodes = 0;
-  Money per_hour;
-};
-
 /// A gang laid onto machines: those that it uses, what is then left on them, and what did not fit.
 struct Engine::Fit {
   std::vector<PodSet> rest;  ///< every set, with the pods that did not fit
@@ -114,7 +90,7 @@ struct Engine::Fit {
       for (auto& [name, room] : rooms) {
         if (pods == 0) break;
         const Claim& c = *tables.claims.find(name);
-        if (!accepts(set.shape, *tables.pools.find(c.pool), catalog.at(c.type), c.zone, c.market)) continue;
+        if (!accepts(set.shape, *tables.pools.find(c.pool), c.labels, catalog.at(c.type), c.zone, c.market)) continue;
         const auto n = static_cast<std::int32_t>(room.take(set.shape, pods));
         if (n > 0) places.push_back({name, static_cast<std::int32_t>(rest.size()) - 1, n});
         pods -= n;
@@ -144,12 +120,12 @@ std::map<std::string, Engine::Usage> Engine::usage() const {
 }
 
 // What the gang's machines would be, opened one by one; 0 = not to be had of this offering.
-std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const InstanceType& t,
-                               const std::string& zone, Market market) const {
+std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
+                               const InstanceType& t, const std::string& zone, Market market) const {
   std::vector<Room> open;
   for (const PodSet& set : sets) {
     if (set.count == 0) continue;
-    if (!accepts(set.shape, pool, t, zone, market)) return 0;
+    if (!accepts(set.shape, pool, labels, t, zone, market)) return 0;
     std::int64_t pods = set.count;
     for (Room& room : open) pods -= room.take(set.shape, pods);
     while (pods > 0) {
@@ -186,11 +162,31 @@ std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
           if (!contains(zones, it->first.second)) zones.push_back(it->first.second);
         }
       }
-      zones.emplace_back();
+      if (pool.not_zones.empty()) {
+        zones.emplace_back();
+      } else {
+        // The cloud would choose among all: only zones that are known can be asked for.
+        known_zones(t, zones);
+        std::erase_if(zones, [&](const auto& zone) { return contains(pool.not_zones, zone); });
+      }
     }
     for (auto& zone : zones) out.push_back({t.name, std::move(zone), market, pool.group});
   }
   return out;
+}
+
+// The zones that a price, a machine or another pool names; behind those that are there, in order of name.
+void Engine::known_zones(const InstanceType& t, std::vector<std::string>& zones) const {
+  std::set<std::string> names;
+  const auto& rows = tables_.spot_prices.rows();
+  for (auto it = rows.lower_bound({t.name, ""}); it != rows.end() && it->first.first == t.name; ++it)
+    names.insert(it->first.second);
+  for (const auto& [name, claim] : tables_.claims) names.insert(claim.zone);
+  for (const auto& [name, pool] : tables_.pools) names.insert(pool.zones.begin(), pool.zones.end());
+  names.erase("");
+  for (const auto& zone : names) {
+    if (!contains(zones, zone)) zones.push_back(zone);
+  }
 }
 
 std::optional<HourlyRate> Engine::price(const InstanceType& t, const Offering& o, const Pool& pool) const {
@@ -204,19 +200,26 @@ std::optional<HourlyRate> Engine::price(const InstanceType& t, const Offering& o
 std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const {
   std::vector<const Pool*> pools;
-  for (const auto& [name, pool] : tables_.pools) pools.push_back(&pool);
+  // A static pool has its machines whatever the demand is, and no others.
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!pool.is_static()) pools.push_back(&pool);
+  }
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
-  bool fits = false, large = false, blocked = false;
+  bool fits = false, large = false, blocked = false, zoneless = false;
   std::set<std::string> limited;
   for (const Pool* pool : pools) {
     std::optional<Offer> best;
     const auto in_use = usage.find(pool->name);
+    const auto labels = chosen_labels(*pool, sets);
+    if (!labels) continue;
     for (const auto& type_name : pool->instance_types) {
       const InstanceType* t = type(type_name);
       if (t == nullptr) continue;
-      for (auto& offering : offerings(*pool, *t, sets)) {
+      auto offered = offerings(*pool, *t, sets);
+      zoneless |= offered.empty() && !pool->markets.empty();
+      for (auto& offering : offered) {
         const auto rate = price(*t, offering, *pool);
-        const std::int64_t nodes = rate ? nodes_for(sets, *pool, *t, offering.zone, offering.market) : 0;
+        const std::int64_t nodes = rate ? nodes_for(sets, *pool, *labels, *t, offering.zone, offering.market) : 0;
         if (nodes == 0) continue;
         fits = true;
         Usage after = in_use == usage.end() ? Usage{} : in_use->second;
@@ -229,17 +232,19 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
         } else if (until != nullptr && *until > now_) {
           blocked = true;
         } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
-          best = Offer{pool, t, std::move(offering), nodes, cost};
+          best = Offer{pool, t, std::move(offering), nodes, cost, *labels};
         }
       }
     }
     if (best) return best;
   }
   if (why != nullptr) {
-    *why = pools.empty()      ? "no NodePool is configured"
-           : !fits            ? "no NodePool allows an instance type that holds one of its pods"
-           : blocked          ? "the cloud has no capacity of the allowed types now, or refuses them"
-           : !limited.empty() ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
+    *why = pools.empty()       ? (tables_.pools.size() == 0 ? "no NodePool is configured"
+                                                            : "each NodePool has a fixed number of replicas")
+           : !fits && zoneless ? "no zone is known besides those that the NodePools exclude"
+           : !fits             ? "no NodePool allows an instance type that holds one of its pods"
+           : blocked           ? "the cloud has no capacity of the allowed types now, or refuses them"
+           : !limited.empty()  ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
            : large ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
                    : "";
   }
@@ -325,6 +330,12 @@ Engine::Rooms Engine::coming_rooms() const {
   return rooms;
 }
 
+void Engine::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
+  tables_.claims.insert(name, c);
+  if (c.group.empty()) out_.launches.push_back({name, c, pool});  // else the group grows by it
+  say(name);
+}
+
 // Finds or launches the gang's machines; false = nothing can be done now.
 bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
                      std::int64_t& launches) {
@@ -381,10 +392,9 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
     c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", item.id.to_string(), offer->nodes,
                            offer->type->name, name_of(c.market), offer->per_hour.to_usd(2));
     c.group = offer->pool->group;
-    tables_.claims.insert(name, c);
-    if (c.group.empty()) out_.launches.push_back({name, c, *offer->pool});  // else the group grows by it
+    c.labels = offer->labels;
+    launch(name, c, *offer->pool);
     fresh.emplace(name, *offer->type);
-    say(name);
   }
   // What it leaves on its machines may hold another gang.
   const Fit laid(tables_, catalog_, fit.rest, std::move(fresh));
@@ -450,6 +460,7 @@ std::vector<std::string> Engine::explain(Instant now) const {
     }
     lines.push_back(fmt::format("{} waits {:.0f} s: {}", item.id.to_string(), seconds(now - item.since), what));
   }
+  explain_replicas(lines);
   return lines;
 }
 

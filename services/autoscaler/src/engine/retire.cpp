@@ -139,13 +139,8 @@ void Engine::keep(const ClaimName& name, const std::string& reason) {
   enter(name, ClaimState::kReady, reason);
 }
 
-void Engine::retire_empty() {
-  // What waits for the rest of its gang is empty and yet needed.
-  std::set<ClaimName> wanted;
-  for (const auto& [uid, plan] : tables_.plans) {
-    if (plan.promised_attempt > 0 && tables_.demand.contains(uid))
-      wanted.insert(plan.claims.begin(), plan.claims.end());
-  }
+// What was asked to drain ends once that is confirmed, or serves on where work landed first.
+void Engine::end_drained() {
   std::vector<ClaimName> candidates;
   for (const auto& [name, c] : tables_.claims) {
     if (!c.pool.empty() && (c.state == ClaimState::kReady || c.state == ClaimState::kDraining))
@@ -159,19 +154,34 @@ void Engine::retire_empty() {
     const bool confirmed = node.drain_confirmed || (!node.ready && draining && c.changed + options_.settle <= now_);
     if (node.drain_asked && confirmed && node.pods == 0) {
       terminate(name, node.taken_at ? "spot capacity is taken and its work is gone" : node.drain_reason);
-      continue;
-    }
-    if (node.taken_at) continue;
-    if (draining && node.pods > 0 && !node.broken) {
+    } else if (!node.taken_at && draining && node.pods > 0 && !node.broken) {
       // Work landed between our question and the cordon: it stays.
       keep(name, "work landed before it was cordoned");
-      continue;
     }
-    if (draining) continue;
+  }
+}
+
+void Engine::retire_empty() {
+  // What waits for the rest of its gang is empty and yet needed.
+  std::set<ClaimName> wanted;
+  for (const auto& [uid, plan] : tables_.plans) {
+    if (plan.promised_attempt > 0 && tables_.demand.contains(uid))
+      wanted.insert(plan.claims.begin(), plan.claims.end());
+  }
+  std::vector<ClaimName> candidates;
+  for (const auto& [name, c] : tables_.claims) {
+    if (!c.pool.empty() && c.state == ClaimState::kReady) candidates.push_back(name);
+  }
+  const auto surplus = surplus_replicas(candidates);
+  for (const auto& name : candidates) {
+    const Claim& c = *tables_.claims.find(name);
+    const NodeRow& node = *node_of(c);  // join_nodes ended those without
+    if (node.taken_at) continue;
     const Pool* pool = tables_.pools.find(c.pool);
-    const bool idle = node.pods == 0 && scales_somewhere() && !wanted.contains(name) &&
-                      (pool == nullptr || (pool->consolidate_empty && node.empty_since &&
-                                           *node.empty_since + pool->consolidate_after <= now_));
+    const bool over = pool == nullptr || (pool->is_static() ? surplus.contains(name)
+                                                            : pool->consolidate_empty && node.empty_since &&
+                                                                  *node.empty_since + pool->consolidate_after <= now_);
+    const bool idle = node.pods == 0 && scales_somewhere() && !wanted.contains(name) && over;
     if (!idle && !node.broken) continue;
     const std::string reason = node.broken ? "Unhealthy" : "Empty";
     drain(c.node, reason, std::nullopt);

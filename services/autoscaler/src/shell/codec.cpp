@@ -286,6 +286,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     for (const auto& t : l.pool.taints)
       taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
     for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
+    for (const auto& [k, v] : l.row.labels) labels.set(k, v);
     const Json payload = Json::object({{"claim", l.claim.value()},
                                        {"pool", l.row.pool},
                                        {"type", l.row.type},
@@ -336,7 +337,10 @@ Json Codec::debug_state(const Engine& engine) const {
                                            {"group", c.group},
                                            {"reason", c.reason}}));
   }
-  Json why = Json::array(), owners = Json::object();
+  Json why = Json::array(), owners = Json::object(), replicas = Json::object();
+  for (const auto& [name, count] : engine.replicas()) {
+    replicas.set(name, Json::object({{"have", count}, {"want", t.pools.find(name)->replicas}}));
+  }
   for (auto& line : engine.explain(engine.now())) why.push_back(std::move(line));
   for (const auto& [ns, row] : t.owners) owners.set(ns.empty() ? "*" : ns, row.owner);
   for (const auto& [uid, item] : t.demand)
@@ -351,6 +355,7 @@ Json Codec::debug_state(const Engine& engine) const {
                        {"attempts", std::int64_t(t.attempts.size())},
                        {"claims", std::move(claims)},
                        {"groups", std::move(groups)},
+                       {"replicas", std::move(replicas)},
                        {"demand", std::move(demand)},
                        {"explain", std::move(why)},
                        {"owners", std::move(owners)},

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <set>
 
 namespace qm::autoscaler {
 namespace {
@@ -40,6 +41,7 @@ std::optional<std::string> label_of(const catalog::Type& t, std::string_view key
     const bool arm = (after != family.end() && *after == 'g') || family.find("-gb") != std::string_view::npos;
     return arm ? "arm64" : "amd64";
   }
+  if (key == words::kGpuProduct) return t.gpus == 0 ? std::nullopt : std::optional(std::string(t.gpu_product));
   constexpr std::string_view prefix = "karpenter.k8s.aws/instance-";
   if (!key.starts_with(prefix)) return std::nullopt;
   key.remove_prefix(prefix.size());
@@ -57,8 +59,13 @@ std::optional<std::string> label_of(const catalog::Type& t, std::string_view key
 }
 
 bool about_types(std::string_view key) {
-  return key == words::kInstanceType || key == "kubernetes.io/os" || key == "kubernetes.io/arch" ||
-         key.starts_with("karpenter.k8s.aws/instance-");
+  return key == words::kInstanceType || key == words::kGpuProduct || key == "kubernetes.io/os" ||
+         key == "kubernetes.io/arch" || key.starts_with("karpenter.k8s.aws/instance-");
+}
+
+bool number(const std::string& text, std::int64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 bool allows(const config::NodePoolRequirement& r, const std::optional<std::string>& value) {
@@ -68,11 +75,66 @@ bool allows(const config::NodePoolRequirement& r, const std::optional<std::strin
   if (r.op == "Exists") return value.has_value();
   if (r.op == "DoesNotExist") return !value;
   std::int64_t have = 0, bound = 0;
-  const auto number = [](const std::string& text, std::int64_t& out) {
-    return std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc();
-  };
   if (!value || r.values.empty() || !number(*value, have) || !number(r.values.front(), bound)) return false;
-  return r.op == "Gt" ? have > bound : r.op == "Lt" && have < bound;
+  if (r.op == "Gt") return have > bound;
+  if (r.op == "Gte") return have >= bound;
+  if (r.op == "Lt") return have < bound;
+  return r.op == "Lte" && have <= bound;
+}
+
+/// Whether the label is the user's to choose: not one that Kubernetes, a cloud or Karpenter gives to nodes.
+bool is_custom(std::string_view key) {
+  if (about_types(key) || key == words::kZone || key == words::kCapacityType) return false;
+  const std::string_view domain = key.substr(0, key.find('/') == std::string_view::npos ? 0 : key.find('/'));
+  for (const std::string_view theirs : {"kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"}) {
+    if (domain == "node-restriction.kubernetes.io") return true;
+    if (domain == theirs || (domain.ends_with(theirs) && domain[domain.size() - theirs.size() - 1] == '.'))
+      return false;
+  }
+  return true;
+}
+
+/// What the requirements on the key say together; nullopt = nothing fulfills them.
+std::optional<LabelRule> rule_of(const std::vector<config::NodePoolRequirement>& requirements, const std::string& key) {
+  LabelRule rule;
+  rule.key = key;
+  std::optional<std::set<std::string>> listed;
+  std::set<std::string> excluded;
+  for (const auto& r : requirements) {
+    if (r.key != key) continue;
+    std::int64_t bound = 0;
+    const std::set<std::string> values(r.values.begin(), r.values.end());
+    if (r.op == "In") {
+      std::set<std::string> both;
+      for (const auto& value : values) {
+        if (!listed || listed->contains(value)) both.insert(value);
+      }
+      listed = std::move(both);
+    } else if (r.op == "NotIn") {
+      excluded.insert(values.begin(), values.end());
+    } else if (r.op == "DoesNotExist") {
+      rule.absent = true;
+    } else if (r.op != "Exists") {
+      if (r.values.empty() || !number(r.values.front(), bound)) return std::nullopt;
+      if (r.op == "Gt" || r.op == "Gte")
+        rule.at_least = std::max(rule.at_least.value_or(0), bound + (r.op == "Gt" ? 1 : 0));
+      if (r.op == "Lt" || r.op == "Lte")
+        rule.at_most = std::min(rule.at_most.value_or(INT64_MAX), bound - (r.op == "Lt" ? 1 : 0));
+    }
+    rule.required = rule.required || (r.op != "NotIn" && r.op != "DoesNotExist");
+  }
+  if (rule.absent) return rule.required ? std::nullopt : std::optional(rule);
+  rule.listed = listed.has_value();
+  if (listed) {
+    rule.values.assign(listed->begin(), listed->end());
+    const LabelRule all = rule;
+    std::erase_if(rule.values, [&](const auto& value) { return excluded.contains(value) || !allows(all, value); });
+    if (rule.values.empty()) return std::nullopt;
+  } else {
+    rule.values.assign(excluded.begin(), excluded.end());
+    if (rule.required && rule.at_most && std::stoll(*lowest(rule)) > *rule.at_most) return std::nullopt;
+  }
+  return rule;
 }
 
 }  // namespace
@@ -97,7 +159,9 @@ Pool pool_from(const config::NodePool& from) {
     if (resource == words::kGpuResource) p.limit_gpus = limit.units();
     if (resource == "cpu") p.limit_cpu_milli = limit.milli();
     if (resource == "memory") p.limit_memory_bytes = limit.units();
+    if (resource == "nodes") p.limit_nodes = limit.units();
   }
+  p.replicas = from.replicas;
   for (const auto& t : catalog::types()) {
     const bool fits = std::all_of(from.requirements.begin(), from.requirements.end(),
                                   [&](const auto& r) { return !about_types(r.key) || allows(r, label_of(t, r.key)); });
@@ -109,11 +173,26 @@ Pool pool_from(const config::NodePool& from) {
     });
     if (fits) p.markets.push_back(m);
   }
+  std::set<std::string> keys;
   for (const auto& r : from.requirements) {
-    if (r.key == words::kZone && r.op == "In") p.zones = r.values;
-    const bool other_zone = r.key == words::kZone && r.op != "In";
-    if (other_zone || (!about_types(r.key) && r.key != words::kZone && r.key != words::kCapacityType)) {
+    const bool of_zone = r.key == words::kZone, custom = is_custom(r.key);
+    if (!of_zone && !custom && !about_types(r.key) && r.key != words::kCapacityType)
       log::warn("a requirement of the pool is not used", {{"pool", p.name}, {"key", r.key}, {"operator", r.op}});
+    if ((of_zone || custom) && keys.insert(r.key).second) {
+      const auto rule = rule_of(from.requirements, r.key);
+      // Of a zone nothing is a number, and no machine is without one.
+      bool possible = rule && !(of_zone && (rule->absent || rule->at_least || rule->at_most));
+      if (possible && of_zone) {
+        (rule->listed ? p.zones : p.not_zones) = rule->values;
+      } else if (const auto own = p.labels.find(r.key); possible && own != p.labels.end()) {
+        possible = allows(*rule, own->second);  // the template's label is the value
+      } else if (possible) {
+        p.rules.push_back(*rule);
+      }
+      if (!possible) {
+        log::warn("no machine can fulfill the pool's requirements on this label", {{"pool", p.name}, {"key", r.key}});
+        p.instance_types.clear();
+      }
     }
     if (r.key != words::kInstanceType || r.op != "In") continue;
     for (const auto& value : r.values) {
@@ -123,6 +202,7 @@ Pool pool_from(const config::NodePool& from) {
       }
     }
   }
+  std::sort(p.rules.begin(), p.rules.end());
   return p;
 }
 

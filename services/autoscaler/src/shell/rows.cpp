@@ -48,6 +48,19 @@ st::Pool message(const Pool& p) {
   row.set_consolidate_after_us(p.consolidate_after.count());
   row.set_group(p.group);
   row.set_node_class(p.node_class);
+  for (const auto& z : p.not_zones) row.add_not_zones(z);
+  for (const auto& r : p.rules) {
+    auto* rule = row.add_rules();
+    rule->set_key(r.key);
+    rule->set_listed(r.listed);
+    for (const auto& v : r.values) rule->add_values(v);
+    if (r.at_least) rule->set_at_least(*r.at_least);
+    if (r.at_most) rule->set_at_most(*r.at_most);
+    rule->set_required(r.required);
+    rule->set_absent(r.absent);
+  }
+  if (p.limit_nodes >= 0) row.set_limit_nodes(p.limit_nodes);
+  if (p.replicas >= 0) row.set_replicas(p.replicas);
   return row;
 }
 
@@ -67,6 +80,15 @@ Pool pool_of(const st::Pool& row) {
   p.consolidate_after = Duration(row.consolidate_after_us());
   p.group = row.group();
   p.node_class = row.node_class();
+  p.not_zones.assign(row.not_zones().begin(), row.not_zones().end());
+  for (const auto& r : row.rules()) {
+    LabelRule rule{r.key(), r.listed(), {r.values().begin(), r.values().end()}, {}, {}, r.required(), r.absent()};
+    if (r.has_at_least()) rule.at_least = r.at_least();
+    if (r.has_at_most()) rule.at_most = r.at_most();
+    p.rules.push_back(std::move(rule));
+  }
+  if (row.has_limit_nodes()) p.limit_nodes = row.limit_nodes();
+  if (row.has_replicas()) p.replicas = row.replicas();
   return p;
 }
 
@@ -87,6 +109,7 @@ std::string bytes(const Claim& c) {
   row.set_for_uid(c.for_uid.value());
   row.set_reason(c.reason);
   row.set_group(c.group);
+  for (const auto& [k, v] : c.labels) (*row.mutable_labels())[k] = v;
   return row.SerializeAsString();
 }
 
@@ -107,6 +130,7 @@ Claim claim_of(const st::Claim& row) {
   c.for_uid = WorkloadUid(row.for_uid());
   c.reason = row.reason();
   c.group = row.group();
+  c.labels = Labels(row.labels().begin(), row.labels().end());
   return c;
 }
 std::string bytes(const Pool& p) { return message(p).SerializeAsString(); }

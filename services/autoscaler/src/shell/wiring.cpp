@@ -57,6 +57,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
         limit(std::string(words::kGpuResource), pool.limit_gpus, 1);
         limit("cpu", pool.limit_cpu_milli, 1000);
         limit("memory", pool.limit_memory_bytes, 1);
+        limit("nodes", pool.limit_nodes, 1);
       }
       for (const auto& [name, c] : t.claims) {
         ++by_state[std::string(name_of(c.state))];
@@ -66,6 +67,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
           usage[{c.pool, std::string(words::kGpuResource)}] += static_cast<double>(type->gpus);
           usage[{c.pool, "cpu"}] += static_cast<double>(type->cpu_milli) / 1000;
           usage[{c.pool, "memory"}] += static_cast<double>(type->memory_bytes);
+          usage[{c.pool, "nodes"}] += 1;
         }
       }
       for (const auto& [state, n] : by_state)

@@ -35,6 +35,164 @@ TEST(Launch, TakesTheCheapestTypeForTheWholeGang) {
   )");
 }
 
+TEST(Launch, ExcludedZonesAreNotAskedFor) {
+  expect(R"(
+    pool p types=a8 not-zones=z1
+    -- no zone is known: the cloud could choose z1
+    want w/1 1x8
+    -- a pod's own zone, if it is not excluded
+    want v/1 1x8 select=topology.kubernetes.io/zone=z1
+    want u/1 1x8 select=topology.kubernetes.io/zone=z2
+    -- by this one a zone is known to the others
+    => launch p-00001 a8 on-demand z2
+    => launch p-00002 a8 on-demand z2
+    => promise u/1 by=240 p-00001
+    => promise w/1 by=240 p-00002
+  )");
+  expect(R"(
+    pool p types=a8 not-zones=z1,z3 markets=od,spot
+    price a8 z1 5
+    => price a8 z1 5.00
+    price a8 z2 30
+    => price a8 z2 30.00
+    price a8 z3 6
+    => price a8 z3 6.00
+    want w/1 1x8
+    => launch p-00001 a8 spot z2
+    => promise w/1 by=240 p-00001
+  )");
+  EXPECT_NE(why("pool p types=a8 not-zones=z1\nwant w/1 1x8").find("no zone is known"), std::string::npos);
+}
+
+TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
+  expect(R"(
+    pool p types=a8 rule=team=blue,red rule=tier!=slow rule=disk rule=gen>=3
+    -- the lowest of each, where one is needed
+    want w/1 1x8
+    => launch p-00001 a8 on-demand disk=0 gen=3 team=blue
+    => promise w/1 by=240 p-00001
+    want v/1 1x8 select=team=red select=tier=fast select=disk=nvme select=gen=7
+    => launch p-00002 a8 on-demand disk=nvme gen=7 team=red tier=fast
+    => promise v/1 by=240 p-00002
+    -- what is not allowed
+    want a/1 1x8 select=team=green
+    want b/1 1x8 select=tier=slow
+    want c/1 1x8 select=gen=2
+    want d/1 1x8 select=gen=many
+    want e/1 1x8 select=other=x
+  )");
+  // A machine with another value does not hold it, though it has room.
+  expect(R"(
+    pool p types=a8 rule=team=blue,red
+    want w/1 1x4 select=team=blue
+    => launch p-00001 a8 on-demand team=blue
+    => promise w/1 by=240 p-00001
+    want v/1 1x4 select=team=red
+    => launch p-00002 a8 on-demand team=red
+    => promise v/1 by=240 p-00002
+    want u/1 1x4 select=team=blue
+    => promise u/1 by=240 p-00001
+  )");
+}
+
+TEST(Launch, ALimitOfNodesIsKept) {
+  expect(R"(
+    pool p types=g1 nodes=3
+    want w/1 2x1
+    => launch p-00001 g1 on-demand
+    => launch p-00002 g1 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+    want v/1 2x1
+    want u/1 1x1
+    => launch p-00003 g1 on-demand
+    => promise u/1 by=240 p-00003
+  )");
+  EXPECT_NE(why("pool p types=g1 nodes=1\nwant w/1 2x1").find("nodes of p"), std::string::npos);
+}
+
+TEST(Static, HasItsReplicasWhateverTheDemand) {
+  expect(R"(
+    pool s types=h8,a8 replicas=2
+    => launch s-00001 a8 on-demand
+    => launch s-00002 a8 on-demand
+    -- nothing more is launched from it for a gang, but what comes is used
+    want w/1 3x8
+    want v/1 1x8
+    => promise v/1 by=240 s-00001
+    up s-00001 i-1 n1
+    up s-00002 i-2 n2
+    -- empty, and kept
+    tick 86400
+    => withdrawn v/1
+    -- one is lost and replaced
+    cloud i-1 stopped=86400
+    => claim s-00001 Gone i-1 stopped=86400
+    => launch s-00003 a8 on-demand
+  )");
+}
+
+TEST(Static, TakesWhatTheCloudHasAndKeepsItsLimit) {
+  expect(R"(
+    pool s types=h8,a8 replicas=3 nodes=2
+    => launch s-00001 a8 on-demand
+    => launch s-00002 a8 on-demand
+    ice s-00001
+    => claim s-00001 Failed
+    => launch s-00003 h8 on-demand
+  )");
+  EXPECT_NE(why("pool s types=a8 replicas=3 nodes=2\n=> launch s-00001 a8 on-demand\n=> launch s-00002 a8 on-demand")
+                .find("NodePool s has 2 of 3 replicas: its limit on nodes is reached"),
+            std::string::npos);
+}
+
+TEST(Static, MachinesBeyondItGoWhenTheyAreEmptyTheNewestFirst) {
+  expect(R"(
+    pool s types=a8 replicas=3
+    => launch s-00001 a8 on-demand
+    => launch s-00002 a8 on-demand
+    => launch s-00003 a8 on-demand
+    up s-00001 i-1 n1 | up s-00002 i-2 n2 | up s-00003 i-3 n3
+    node n3 i-3 pods=1
+    pool s types=a8 replicas=2
+    => drain n2 Empty
+    pool s types=a8 replicas=1
+    => drain n1 Empty
+    node n1 i-1 cordoned
+    => terminate s-00001 i-1
+    node n2 i-2 cordoned
+    => terminate s-00002 i-2
+    pool s types=a8 replicas=0
+    node n3 i-3
+    => drain n3 Empty
+  )");
+}
+
+TEST(Static, WithoutScalingOfOursNothingIsLaunched) {
+  expect(R"(
+    owner * karpenter
+    pool s types=a8 replicas=1
+    owner * quartermaster
+    => launch s-00001 a8 on-demand
+  )");
+}
+
+TEST(Static, LaunchesSoManyAtOnce) {
+  Options options;
+  options.max_launches = 2;
+  Script script(options);
+  EXPECT_EQ(script.run(R"(
+    pool s types=g1 replicas=5
+    => launch s-00001 g1 on-demand
+    => launch s-00002 g1 on-demand
+    tick 1
+    => launch s-00003 g1 on-demand
+    => launch s-00004 g1 on-demand
+    tick 1
+    => launch s-00005 g1 on-demand
+  )"),
+            "");
+}
+
 TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
   expect(R"(
     pool cheap types=a8

@@ -14,6 +14,7 @@ namespace laws_prop_test {
 
 constexpr int kWorkloads = 4, kAttempts = 3;
 constexpr std::int64_t kLimit = 24;
+constexpr std::int64_t kMostNodes = 4;  // of the pool with a number of machines
 
 struct Choice {
   int what = 0, a = 0, b = 0, c = 0;
@@ -73,6 +74,18 @@ Pool pool_of(int n) {
   p.zones = {"z1", "z2"};
   p.limit_gpus = kLimit;
   p.consolidate_after = std::chrono::seconds(60 * n);
+  return p;
+}
+
+/// With a number of machines, a bound on them, and what its requirements leave open.
+Pool fixed_pool(int n) {
+  Pool p = pool_of(1);
+  p.name = "s";
+  p.zones.clear();
+  p.not_zones = {"z1"};
+  p.rules = {{"team", true, {"blue", "red"}, {}, {}, true, false}};
+  p.limit_nodes = kMostNodes;
+  p.replicas = n % 6;
   return p;
 }
 
@@ -163,7 +176,11 @@ Command command_of(const Choice& c, World& world, Instant now) {
     return SpotPricesSeen{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2",
                             HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
   }
-  if (c.what < 97) return PoolsApplied{c.a % 3 == 0 ? std::vector{pool_of(0)} : std::vector{pool_of(0), pool_of(1)}};
+  if (c.what < 97) {
+    return PoolsApplied{c.a % 3 == 0   ? std::vector{pool_of(0)}
+                        : c.a % 3 == 1 ? std::vector{pool_of(0), pool_of(1)}
+                                       : std::vector{pool_of(0), pool_of(1), fixed_pool(c.b)}};
+  }
   // Heard twice: what stands for all that it has told of, as after a restart of a carrier.
   if (world.told.empty()) return Tick{};
   const Command& again =
@@ -185,16 +202,18 @@ class Observer {
         claims_[e.claim] = e.row;
       }
     }
-    std::map<std::string, std::int64_t> gpus;
+    std::map<std::string, std::int64_t> gpus, nodes;
     std::map<InstanceId, int> stands;
     for (const auto& [name, row] : claims_) {
       if (row.state == ClaimState::kGone || row.state == ClaimState::kFailed) continue;
+      ++nodes[row.pool];
       gpus[row.pool] += row.type == "g1" ? 1 : row.type == "g4" ? 4 : 8;
       if (!row.instance.empty()) RC_ASSERT(++stands[row.instance] == 1);
     }
     for (const auto& l : out.launches) {
       RC_ASSERT(launched_.insert(l.claim).second);
       RC_ASSERT(gpus[l.row.pool] <= kLimit);
+      RC_ASSERT(l.row.pool != "s" || (nodes["s"] <= kMostNodes && l.row.zone != "z1" && l.row.labels.contains("team")));
     }
     for (const auto& t : out.terminations) {
       const auto node = world.nodes.find(claims_.at(t.claim).node);
@@ -243,7 +262,7 @@ template <class AfterStep>
 void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
   Script script;
   World world;
-  std::vector<Command> batch{PoolsApplied{{pool_of(0), pool_of(1)}}};
+  std::vector<Command> batch{PoolsApplied{{pool_of(0), pool_of(1), fixed_pool(2)}}};
   for (const auto& choices : history) {
     int idle = 0;
     for (const Choice& choice : choices) {

@@ -19,6 +19,23 @@ std::pair<std::string, std::string> key_value(const std::string& word) {
   return {word.substr(0, eq), eq == std::string::npos ? std::string() : word.substr(eq + 1)};
 }
 
+/// "k=a,b", "k!=a,b", "k" (there must be one), "k>=2"
+LabelRule label_rule(const std::string& text) {
+  LabelRule rule;
+  const auto at = text.find_first_of("!>=");
+  rule.key = text.substr(0, at);
+  rule.required = at == std::string::npos || text[at] != '!';
+  rule.listed = at != std::string::npos && text[at] == '=';
+  if (at == std::string::npos) return rule;
+  const std::string values = text.substr(text.find('=') + 1);
+  if (text[at] == '>') {
+    rule.at_least = std::stol(values);
+  } else {
+    rule.values = split(values, ',');
+  }
+  return rule;
+}
+
 Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
 
 template <class List>
@@ -81,6 +98,10 @@ std::vector<Command> Script::parse(const std::string& line) {
       const auto [key, value] = key_value(words[i]);
       if (key == "types") p.instance_types = split(value, ',');
       if (key == "zones") p.zones = split(value, ',');
+      if (key == "not-zones") p.not_zones = split(value, ',');
+      if (key == "nodes") p.limit_nodes = std::stol(value);
+      if (key == "replicas") p.replicas = std::stol(value);
+      if (key == "rule") p.rules.push_back(label_rule(value));
       if (key == "weight") p.weight = std::stoi(value);
       if (key == "gpus") p.limit_gpus = std::stol(value);
       if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
@@ -256,7 +277,12 @@ std::vector<std::string> Script::render(const Output& out) const {
   }
   for (const auto& l : out.launches) {
     say(fmt::format("launch {} {} {}{}", l.claim, l.row.type, name_of(l.row.market),
-                    l.row.zone.empty() ? "" : " " + l.row.zone));
+                    l.row.zone.empty() ? "" : " " + l.row.zone) +
+        [&] {
+          std::string labels;
+          for (const auto& [label, value] : l.row.labels) labels += fmt::format(" {}={}", label, value);
+          return labels;
+        }());
   }
   for (const auto& p : out.promises) {
     say(p.withdrawn ? fmt::format("withdrawn {}", p.id.to_string())

@@ -225,6 +225,10 @@ Pool pool() {
   p.limit_cpu_milli = 1 << 30;
   p.limit_memory_bytes = 1LL << 50;
   p.consolidate_after = seconds(90);
+  p.not_zones = {"z9"};
+  p.limit_nodes = 40;
+  LabelRule rule{"disk", false, {"slow"}, 3, 9, true, false};
+  p.rules = {rule, {"team2", true, {"blue"}, {}, {}, true, false}, {"zap", false, {}, {}, {}, false, true}};
   return p;
 }
 
@@ -244,6 +248,8 @@ TEST(Rows, OfEveryTableComeBack) {
   EXPECT_EQ((*want)["zone"].string(), "z2");
   EXPECT_TRUE((*want)["spot"].boolean());
   EXPECT_EQ((*want)["labels"]["team"].string(), "x");
+  EXPECT_EQ((*want)["labels"]["disk"].string(), "3") << "that the pool's rules leave open";
+  EXPECT_EQ((*want)["labels"]["team2"].string(), "blue");
   EXPECT_EQ((*want)["taints"].items().size(), 1U);
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 
@@ -350,6 +356,19 @@ TEST(Encode, TheDumpShowsWhatStands) {
   const Json dump = Codec{}.debug_state(s.engine);
   EXPECT_EQ(dump["claims"]["gpu-00001"]["state"].string(), "Requested");
   EXPECT_EQ(dump["demand"].items().size(), 1U);
+}
+
+TEST(Encode, TheDumpShowsReplicas) {
+  Stored s;
+  Pool fixed = pool();
+  fixed.replicas = 2;
+  s.step({PoolsApplied{{fixed}}}, kNow);
+  EXPECT_EQ(s.last.intents.size(), 2U);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  EXPECT_EQ(s.engine.tables().pools.find("gpu")->replicas, 2);
+  const Json dump = Codec{}.debug_state(s.engine);
+  EXPECT_EQ(dump["replicas"]["gpu"]["have"].integer(), 2);
+  EXPECT_EQ(dump["replicas"]["gpu"]["want"].integer(), 2);
 }
 
 }  // namespace codec_test

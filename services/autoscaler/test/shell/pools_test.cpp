@@ -110,6 +110,81 @@ TEST(Pools, EveryOperatorDecides) {
   EXPECT_NE(refused.error().field.find("values"), std::string::npos) << refused.error().to_string();
 }
 
+TEST(Pools, BoundsMayIncludeTheirValue) {
+  const std::string p3 = need("karpenter.k8s.aws/instance-family", "In", "p3"),
+                    count = "karpenter.k8s.aws/instance-gpu-count";
+  EXPECT_EQ(types_of(p3 + need(count, "Gte", "\"4\"") + need(count, "Lte", "\"4\"")), (Names{"p3.8xlarge"}));
+  EXPECT_EQ(types_of(p3 + need(count, "Gte", "\"8\"")), (Names{"p3.16xlarge"}));
+  EXPECT_EQ(types_of(p3 + need(count, "Lte", "\"1\"")), (Names{"p3.2xlarge"}));
+  EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "c7g") + need(count, "Gte", "\"0\"")), Names{})
+      << "no label is not zero";
+  EXPECT_EQ(types_of(need("nvidia.com/gpu.product", "In", "Tesla-V100-SXM2-16GB") +
+                     need("karpenter.k8s.aws/instance-size", "In", "2xlarge")),
+            (Names{"p3.2xlarge"}));
+}
+
+TEST(Pools, RequirementsOnZonesHoldTogether) {
+  const std::string zone = "topology.kubernetes.io/zone", p4d = need("karpenter.k8s.aws/instance-family", "In", "p4d");
+  const auto of = [&](const std::string& more) { return pools_of(p4d + more)->at(0); };
+  EXPECT_EQ(of(need(zone, "NotIn", "z3, z1")).not_zones, (Names{"z1", "z3"}));
+  EXPECT_EQ(of(need(zone, "NotIn", "z3, z1")).zones, Names{});
+  EXPECT_EQ(of(need(zone, "In", "z1, z2, z3") + need(zone, "NotIn", "z2")).zones, (Names{"z1", "z3"}));
+  EXPECT_EQ(of(need(zone, "In", "z1, z2") + need(zone, "In", "z2, z3")).zones, (Names{"z2"}));
+  EXPECT_EQ(of(need(zone, "Exists", "")).zones, Names{});
+  EXPECT_EQ(of(need(zone, "Exists", "")).instance_types, (Names{"p4d.24xlarge"}));
+  EXPECT_EQ(of(need(zone, "In", "z1") + need(zone, "NotIn", "z1")).instance_types, Names{});
+  EXPECT_EQ(of(need(zone, "DoesNotExist", "")).instance_types, Names{});
+}
+
+TEST(Pools, RequirementsOnTheUsersLabelsBecomeRules) {
+  const std::string key = "example.com/disk", p4d = need("karpenter.k8s.aws/instance-family", "In", "p4d");
+  const auto of = [&](const std::string& more) { return pools_of(p4d + more)->at(0); };
+  const auto rule = [&](const std::string& more) {
+    const auto pool = of(more);
+    EXPECT_EQ(pool.rules.size(), 1U) << more;
+    return pool.rules.empty() ? LabelRule{} : pool.rules[0];
+  };
+  struct Row {
+    std::string requirements;
+    Names allowed, refused;
+    std::optional<std::string> lowest;
+  };
+  for (const Row& row :
+       {Row{need(key, "In", "slow, fast"), {"fast", "slow"}, {"other", ""}, "fast"},
+        Row{need(key, "NotIn", "slow"), {"fast", "0"}, {"slow"}, std::nullopt},
+        Row{need(key, "Exists", ""), {"fast"}, {}, "0"},
+        Row{need(key, "Exists", "") + need(key, "NotIn", "\"0\", \"1\""), {"2"}, {"0", "1"}, "2"},
+        Row{need(key, "DoesNotExist", ""), {}, {"fast", ""}, std::nullopt},
+        Row{need(key, "Gt", "\"4\""), {"5", "100"}, {"4", "x", "5x"}, "5"},
+        Row{need(key, "Gte", "\"4\"") + need(key, "Lte", "\"5\""), {"4", "5"}, {"3", "6"}, "4"},
+        Row{need(key, "Lt", "\"4\""), {"3", "0"}, {"4"}, "0"},
+        Row{need(key, "In", "\"10\", \"9\", \"20\"") + need(key, "Gte", "\"10\""), {"10", "20"}, {"9"}, "10"}}) {
+    const auto found = rule(row.requirements);
+    EXPECT_EQ(found.key, key);
+    for (const auto& value : row.allowed) EXPECT_TRUE(allows(found, value)) << row.requirements << value;
+    for (const auto& value : row.refused) EXPECT_FALSE(allows(found, value)) << row.requirements << value;
+    EXPECT_EQ(lowest(found), row.lowest) << row.requirements;
+  }
+  for (const auto& none :
+       {need(key, "In", "a") + need(key, "NotIn", "a"), need(key, "Exists", "") + need(key, "DoesNotExist", ""),
+        need(key, "Gt", "\"4\"") + need(key, "Lt", "\"5\""), need(key, "In", "a") + need(key, "In", "b")})
+    EXPECT_EQ(of(none).instance_types, Names{}) << none;
+  // What the cloud or Kubernetes gives to nodes is not ours to choose.
+  EXPECT_TRUE(of(need("topology.kubernetes.io/region", "In", "r1, r2")).rules.empty());
+  EXPECT_EQ(of(need("topology.kubernetes.io/region", "In", "r1, r2")).instance_types, (Names{"p4d.24xlarge"}));
+}
+
+TEST(Pools, ReplicasAndTheLimitOfNodes) {
+  const auto pools =
+      pools_of(need("karpenter.k8s.aws/instance-family", "In", "p4d"), "  replicas: 3\n  limits: {nodes: 5}\n");
+  ASSERT_TRUE(pools) << pools.error().to_string();
+  EXPECT_EQ(pools->at(0).replicas, 3);
+  EXPECT_EQ(pools->at(0).limit_nodes, 5);
+  EXPECT_TRUE(pools->at(0).is_static());
+  EXPECT_FALSE(pools_of(need("karpenter.k8s.aws/instance-family", "In", "p4d"))->at(0).is_static());
+  EXPECT_FALSE(pools_of(need("karpenter.k8s.aws/instance-family", "In", "p4d"), "  replicas: -1\n"));
+}
+
 // S-179: the GPU families of g and p, and none of c, m, r and inf.
 TEST(Pools, CategoriesKeepFamiliesTogether) {
   std::set<std::string> families;

@@ -105,7 +105,8 @@ struct NodePool {
   Duration expire_after = std::chrono::hours(720);  ///< of a node; Duration::max() = never
   std::vector<DisruptionBudget> budgets;
   std::string node_class;
-  std::string scaling_group;  ///< annotation quartermaster.dev/auto-scaling-group: who makes its machines
+  std::int64_t replicas = -1;  ///< of a static pool; -1 = it follows demand
+  std::string scaling_group;   ///< annotation quartermaster.dev/auto-scaling-group: who makes its machines
 };
 /// quartermaster.dev/v1alpha1 PricePlan: what a node costs, where the provider does not say.
 struct PricePlan {

@@ -13,6 +13,20 @@ namespace qm::autoscaler {
 enum class Market { kOnDemand, kSpot };
 [[nodiscard]] constexpr std::string_view name_of(Market m) { return m == Market::kSpot ? "spot" : "on-demand"; }
 
+/// What a pool's nodes may have as the value of one label, by its requirements on the key together.
+struct LabelRule {
+  std::string key;
+  bool listed = false;                            ///< one of `values`; else any but those
+  std::vector<std::string> values;                ///< sorted
+  std::optional<std::int64_t> at_least, at_most;  ///< then it is a whole number within
+  bool required = false;                          ///< false: a node may be without it
+  bool absent = false;                            ///< no node has it
+  friend auto operator<=>(const LabelRule&, const LabelRule&) = default;
+};
+[[nodiscard]] bool allows(const LabelRule& rule, const std::string& value);
+/// The value of a node for which nothing asks for one: the lowest that is allowed. None where it may be, or has to be, without.
+[[nodiscard]] std::optional<std::string> lowest(const LabelRule& rule);
+
 /// A Karpenter NodePool as the engine needs it: what may be launched, how much of it, and when it goes again.
 struct Pool {
   std::string name;
@@ -20,6 +34,7 @@ struct Pool {
   std::vector<std::string> instance_types;  ///< allowed, sorted; from the requirements, known types only
   std::vector<Market> markets;              ///< allowed
   std::vector<std::string> zones;           ///< allowed; empty = any
+  std::vector<std::string> not_zones;       ///< excluded where any other is allowed, sorted
   Labels labels;
   std::vector<Taint> taints;
   std::int64_t limit_gpus = -1;  ///< of all its nodes together; -1 = no limit
@@ -29,6 +44,10 @@ struct Pool {
   Duration consolidate_after{0};  ///< an empty node goes after so long
   std::string group;              ///< the Auto Scaling group that makes its machines; empty = we do
   std::string node_class;         ///< the EC2NodeClass of its NodeClaims
+  std::vector<LabelRule> rules;   ///< for labels that are nobody's but the user's, by key
+  std::int64_t limit_nodes = -1;  ///< -1 = no limit
+  std::int64_t replicas = -1;     ///< static: so many machines whatever the demand; -1 = as the demand is
+  [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
 

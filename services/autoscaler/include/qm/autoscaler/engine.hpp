@@ -22,7 +22,7 @@ struct Options {
   Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim stays readable so long
   Duration gone_memory = std::chrono::hours(1);        ///< and one that stopped, so long
   Duration missing = std::chrono::minutes(10);         ///< not described for so long = gone
-  std::int32_t max_launches = 200;                     ///< nodes asked for in one step, so also for one gang
+  std::int32_t max_launches = 200;  ///< nodes asked for in one step, so also for one gang; and as many replicas
 };
 
 // ---- what it says ----
@@ -107,6 +107,11 @@ struct Output {
 ///          left on machines that are still coming is used first. A gang is launched whole or not at all; where some
 ///          of its machines fail, only the missing part is launched again. Machines that came and that placement did
 ///          not use are not launched again at once: the pause doubles each time.
+/// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest allowed. Where
+///          zones are excluded only those that are known (by a price, a machine or a pool) are asked for.
+/// Static   a pool with replicas has so many machines whatever the demand, the cheapest that it allows, and is launched from for
+///          nothing else. One that goes is replaced at once, within the limits. Those beyond go when they are empty, the newest
+///          first; within the number none goes for being empty.
 /// Promise  dated, one per gang; renewed for its next attempt and while its machines are late, withdrawn when they do
 ///          not come. Where the demand has gone it lapses by its date, since that may mean that the gang has a place.
 /// Cloud    an instance carries its claim's name, so a launch whose answer was lost is found again. One of this
@@ -144,8 +149,11 @@ class Engine {
   [[nodiscard]] Tables& mutable_tables() { return tables_; }  ///< for the repository's restore
   [[nodiscard]] Instant now() const { return now_; }          ///< of the last step
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
-  /// One sentence per waiting gang: what is launched for it, or why nothing is.
+  /// One sentence per waiting gang: what is launched for it, or why nothing is. Then one for each static pool that does not have
+  /// its number of machines.
   [[nodiscard]] std::vector<std::string> explain(Instant now) const;
+  /// Machines that each static pool has or gets, without those that go.
+  [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
 
  private:
   // engine.cpp: facts
@@ -195,16 +203,25 @@ class Engine {
   [[nodiscard]] std::map<std::string, Usage> usage() const;
   [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const;
-  [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const InstanceType& type,
-                                       const std::string& zone, Market market) const;
+  [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
+                                       const InstanceType& type, const std::string& zone, Market market) const;
+  void known_zones(const InstanceType& type, std::vector<std::string>& zones) const;
+  void launch(const ClaimName& name, const Claim& claim, const Pool& pool);
   [[nodiscard]] std::vector<Offering> offerings(const Pool& pool, const InstanceType& type,
                                                 const std::vector<PodSet>& sets) const;
   [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering,
                                                 const Pool& pool) const;
 
+  // replicas.cpp: pools with a number of machines
+  void keep_replicas();
+  [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const;
+  [[nodiscard]] std::set<ClaimName> surplus_replicas(const std::vector<ClaimName>& candidates) const;
+  void explain_replicas(std::vector<std::string>& lines) const;
+
   // retire.cpp: machines that come up late or not at all, and those that nobody needs
   void join_nodes();
   void time_out();
+  void end_drained();
   void retire_empty();
   void keep(const ClaimName& name, const std::string& reason);
   void terminate(const ClaimName& name, const std::string& reason);
@@ -234,6 +251,7 @@ class Engine {
   Instant now_{};
   Output out_;
   std::set<ClaimName> said_;
+  bool more_replicas_ = false;  // are to be launched, a moment later
 };
 
 }  // namespace qm::autoscaler

@@ -33,6 +33,7 @@ struct Claim {
   WorkloadUid for_uid;                   ///< the gang that it was launched for
   std::string group;                     ///< the Auto Scaling group that makes and ends it; empty = we do
   std::string reason;
+  Labels labels;  ///< that its node gets by the pool's rules, besides the pool's own
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 

@@ -1,0 +1,48 @@
+// Labels that the requirements of a pool leave open.
+#include "offer.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace qm::autoscaler {
+
+bool allows(const LabelRule& rule, const std::string& value) {
+  if (rule.absent) return false;
+  if (std::binary_search(rule.values.begin(), rule.values.end(), value) != rule.listed) return false;
+  if (!rule.at_least && !rule.at_most) return true;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size()) return false;
+  return number >= rule.at_least.value_or(number) && number <= rule.at_most.value_or(number);
+}
+
+std::optional<std::string> lowest(const LabelRule& rule) {
+  if (rule.absent || !rule.required) return std::nullopt;
+  if (rule.listed) {
+    const auto first =
+        std::find_if(rule.values.begin(), rule.values.end(), [&](const auto& v) { return allows(rule, v); });
+    return first == rule.values.end() ? std::nullopt : std::optional(*first);
+  }
+  // At most one more than there are values to avoid.
+  std::int64_t number = std::max<std::int64_t>(rule.at_least.value_or(0), 0);
+  while (std::binary_search(rule.values.begin(), rule.values.end(), std::to_string(number))) ++number;
+  return std::to_string(number);
+}
+
+std::optional<Labels> chosen_labels(const Pool& pool, const std::vector<PodSet>& sets) {
+  Labels out;
+  for (const LabelRule& rule : pool.rules) {
+    std::optional<std::string> value;
+    for (const PodSet& set : sets) {
+      const auto asked = set.shape.node_selector.find(rule.key);
+      if (set.count == 0 || asked == set.shape.node_selector.end()) continue;
+      if (!allows(rule, asked->second) || (value && *value != asked->second)) return std::nullopt;
+      value = asked->second;
+    }
+    if (!value) value = lowest(rule);
+    if (value) out[rule.key] = *value;
+  }
+  return out;
+}
+
+}  // namespace qm::autoscaler

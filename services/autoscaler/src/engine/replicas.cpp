@@ -1,0 +1,127 @@
+// Static pools: as many machines as they say, whatever the demand.
+#include "offer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace qm::autoscaler {
+namespace {
+
+bool is_to_stay(const Claim& c) {
+  return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched || c.state == ClaimState::kReady;
+}
+
+}  // namespace
+
+std::map<std::string, std::int64_t> Engine::replicas() const {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (pool.is_static()) out[name] = 0;
+  }
+  if (out.empty()) return out;
+  for (const auto& [name, c] : tables_.claims) {
+    const auto pool = out.find(c.pool);
+    // One that goes is replaced at once, as far as the pool's limit on nodes lets it be.
+    if (pool != out.end() && is_to_stay(c) && !doomed(c)) ++pool->second;
+  }
+  return out;
+}
+
+std::optional<Engine::Offer> Engine::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
+  std::optional<Offer> best;
+  std::string reason = "it allows no instance type, market and zone that there is";
+  const auto labels = chosen_labels(pool, {});
+  for (const auto& type_name : pool.instance_types) {
+    const InstanceType* t = type(type_name);
+    if (t == nullptr || !labels) continue;
+    for (auto& offering : offerings(pool, *t, {})) {
+      const auto rate = price(*t, offering, pool);
+      if (!rate) continue;
+      Usage after = in_use;
+      after.add(*t, 1);
+      const Instant* until = tables_.blocked.find(offering);
+      if (const auto beyond = after.beyond(pool); !beyond.empty()) {
+        reason = fmt::format("its limit on {} is reached", beyond);
+      } else if (until != nullptr && *until > now_) {
+        reason = "the cloud has no capacity of the allowed types now, or refuses them";
+      } else if (!best || rate->per_hour < best->per_hour) {
+        best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
+      }
+    }
+  }
+  if (why != nullptr) *why = reason;
+  return best;
+}
+
+// Static pools: as many machines as they say.
+void Engine::keep_replicas() {
+  const auto have = replicas();
+  if (have.empty() || !scales_somewhere()) return;
+  auto in_use = usage();
+  // So many a step: what was launched at this instant counts, so that a step without news launches nothing.
+  std::int64_t launches = 0;
+  for (const auto& [name, c] : tables_.claims) launches += c.requested == now_ && c.for_uid.empty() ? 1 : 0;
+  for (const auto& [pool_name, count] : have) {
+    const Pool& pool = *tables_.pools.find(pool_name);
+    for (std::int64_t n = count; n < pool.replicas; ++n, ++launches) {
+      more_replicas_ = launches >= options_.max_launches;
+      if (more_replicas_) return;
+      const auto offer = cheapest_replica(pool, in_use[pool_name], nullptr);
+      if (!offer) break;
+      in_use[pool_name].add(*offer->type, 1);
+      const std::int64_t number = tables_.counters.edit("claim") += 1;
+      Claim c;
+      c.pool = pool_name;
+      c.type = offer->type->name;
+      c.market = offer->offering.market;
+      c.zone = offer->offering.zone;
+      c.requested = c.changed = now_;
+      c.reason = fmt::format("one of {} replicas of {}: {} {} is the cheapest at {} USD/h", pool.replicas, pool_name,
+                             c.type, name_of(c.market), offer->per_hour.to_usd(2));
+      c.group = pool.group;
+      c.labels = offer->labels;
+      launch(ClaimName(fmt::format("{}-{:05}", pool_name, number)), c, pool);
+    }
+  }
+}
+
+// Of static pools that have more machines than they say: empty ones, the newest first (claims are numbered).
+std::set<ClaimName> Engine::surplus_replicas(const std::vector<ClaimName>& candidates) const {
+  auto beyond = replicas();
+  for (auto& [name, count] : beyond) count -= tables_.pools.find(name)->replicas;
+  std::set<ClaimName> out;
+  for (auto name = candidates.rbegin(); name != candidates.rend(); ++name) {
+    const Claim& c = *tables_.claims.find(*name);
+    const auto pool = beyond.find(c.pool);
+    const NodeRow* node = node_of(c);
+    if (pool == beyond.end() || pool->second <= 0 || c.state != ClaimState::kReady || doomed(c)) continue;
+    if (node == nullptr || node->pods > 0) continue;
+    out.insert(*name);
+    --pool->second;
+  }
+  return out;
+}
+
+// Why a static pool has fewer or more machines than it says.
+void Engine::explain_replicas(std::vector<std::string>& lines) const {
+  const auto in_use = usage();
+  for (const auto& [name, count] : replicas()) {
+    const Pool& pool = *tables_.pools.find(name);
+    if (count == pool.replicas) continue;
+    std::string why = "more are launched in the next step";
+    if (count > pool.replicas) {
+      why = "the others go when they are empty";
+    } else if (!scales_somewhere()) {
+      why = "machines are another's to decide on";
+    } else {
+      std::string missing;
+      const auto used = in_use.find(name);
+      if (!cheapest_replica(pool, used == in_use.end() ? Usage{} : used->second, &missing)) why = missing;
+    }
+    lines.push_back(fmt::format("NodePool {} has {} of {} replicas: {}", name, count, pool.replicas, why));
+  }
+}
+
+}  // namespace qm::autoscaler
