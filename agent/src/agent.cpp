@@ -26,6 +26,12 @@ std::string boot_id() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
+std::string kernel_boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
 tl::unexpected<Error> bad(const std::string& field, std::string message, std::string remedy) {
   return fail(Error{Code::kInvalid, std::move(message), field, std::move(remedy)});
 }
@@ -234,15 +240,21 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   if (options_.nodes.empty()) {
     node_informer_ = std::make_unique<kube::Informer>(
         *kube_, kube::resources::kNodes, "",
-        kube::Informer::Callbacks{
-            [this](const Json& node, bool deleted) { node_changed(kube::name_of(node), deleted); },
-            [this] {
-              {
-                const std::lock_guard lock(mutex_);
-                nodes_listed_ = true;
-              }
-              tell_nodes();
-            }});
+        kube::Informer::Callbacks{[this](const Json& node, bool deleted) {
+                                    {
+                                      const std::lock_guard lock(mutex_);
+                                      boots_[kube::name_of(node)] = node.path("status.nodeInfo.bootID").string();
+                                      if (deleted) boots_.erase(kube::name_of(node));
+                                    }
+                                    node_changed(kube::name_of(node), deleted);
+                                  },
+                                  [this] {
+                                    {
+                                      const std::lock_guard lock(mutex_);
+                                      nodes_listed_ = true;
+                                    }
+                                    tell_nodes();
+                                  }});
   }
 }
 
@@ -250,6 +262,8 @@ Agent::~Agent() { stop(); }
 
 void Agent::start() {
   pod_informer_->start();
+  // The one node that it speaks for is the machine that it runs on.
+  if (options_.nodes.size() == 1) boots_[options_.nodes[0]] = kernel_boot_id();
   for (const auto& node : options_.nodes) add_node(node);
   if (node_informer_) {
     node_informer_->start();
@@ -279,6 +293,12 @@ void Agent::node_changed(const std::string& node, bool gone) {
   }
   gone ? remove_node(node) : add_node(node);
   if (told) tell_nodes();  // the first list is told in one piece
+}
+
+std::string Agent::boot_of(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = boots_.find(node);
+  return known == boots_.end() ? std::string() : known->second;
 }
 
 void Agent::add_node(const std::string& node) {
@@ -336,7 +356,8 @@ void Agent::scrape(View& view, const std::string& node) {
     view.devices.miss();
     return;
   }
-  const DcgmPage page = parse_dcgm_page(*text);
+  DcgmPage page = parse_dcgm_page(*text);
+  leave_out_ended(page, pods_.known(node));
   if (page.bad_lines > 0) meters_->bad_lines.add(static_cast<double>(page.bad_lines));
   if (page.devices.empty()) {
     meters_->empty.add();
@@ -346,8 +367,11 @@ void Agent::scrape(View& view, const std::string& node) {
   meters_->ok.add();
   // Before the first list nobody knows, and a page without labels is not believed.
   const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
-  link_.frame(
-      view.devices.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); }));
+  view.devices.booted(boot_of(node));
+  auto frame =
+      view.devices.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
+  frame.set_agent(facts_.boot());
+  link_.frame(std::move(frame));
   if (plugin_) plugin_->faulty(view.devices.broken());
 }
 
@@ -365,7 +389,7 @@ void Agent::ask_kubelet(View& view, const std::string& node) {
   if (plugin_) plugin_->given(ids_by_pod(*held));
   const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
   const std::lock_guard lock(view.mutex);
-  view.devices.held(holders_of(*held, *devices), *devices, at, gpu_pods,
+  view.devices.held(holders_of(*held, *devices, pods_.known(node)), *devices, at, gpu_pods,
                     [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
 }
 

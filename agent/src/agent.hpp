@@ -75,6 +75,7 @@ class Agent {
  private:
   struct Meters;
   void node_changed(const std::string& node, bool gone);
+  [[nodiscard]] std::string boot_of(const std::string& node) const;
   void add_node(const std::string& node);
   void remove_node(const std::string& node);
   void tell_nodes();
@@ -99,6 +100,7 @@ class Agent {
   Pacer pacer_;
   mutable std::mutex mutex_;
   std::set<std::string> nodes_;
+  std::map<std::string, std::string> boots_;  // node -> its kernel's boot id, where it is known
   bool nodes_listed_ = false;
   std::unique_ptr<kube::Client> kube_;
   std::unique_ptr<kube::Informer> pod_informer_, node_informer_;

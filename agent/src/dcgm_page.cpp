@@ -3,6 +3,9 @@
 // is taken apart. The second folds rows into devices.
 #include "dcgm_page.hpp"
 
+#include "qm/catalog/mig.hpp"
+#include "qm/model/resources.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -26,6 +29,7 @@ enum Field : std::uint8_t {
   kPower,
   kEnergy,
   kXid,
+  kRecoveryAction,
   kFields,
 };
 using Values = std::array<double, kFields>;
@@ -59,6 +63,8 @@ constexpr Name kNames[] = {
     {"DCGM_FI_DEV_XID_ERRORS", kXid},
     {"DCGM_FI_DEV_XID_ERROR", kXid},
     {"dcgm_xid_errors", kXid},
+    {"DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", kRecoveryAction},
+    {"DCGM_FI_DEV_GPU_RECOVERY_ACTION", kRecoveryAction},
 };
 
 std::optional<Field> field_of(std::string_view name) {
@@ -253,11 +259,7 @@ struct Part {
     for (std::size_t f = 0; f < kFields; ++f) values[f] = std::fmax(values[f], row.values[f]);
   }
   [[nodiscard]] double value(Field f) const { return std::isnan(own[f]) ? of_pods[f] : own[f]; }
-  [[nodiscard]] double slices() const {
-    const auto g = profile.find('g');
-    const auto n = g == std::string_view::npos ? -1 : index_of(profile.substr(0, g));
-    return n > 0 ? std::min(n, 7) : 1;
-  }
+  [[nodiscard]] double slices() const { return compute_slices(profile); }
 };
 using Parts = std::map<std::string_view, Part>;
 
@@ -267,16 +269,34 @@ double most(const Parts& parts, Field f) {
   return value;
 }
 
-/// The sum over the instances, each times its weight; the whole GPU's own value where it has one.
-double total(const Parts& parts, Field f, bool by_slices) {
+/// The sum over the instances, each by its part of so many compute slices, 0 = each as it is; the whole GPU's own value where
+/// it has one. None where an instance has no value: what is not known of it is not zero.
+double total(const Parts& parts, Field f, std::int32_t slices = 0) {
+  if (const auto whole = parts.find(""); whole != parts.end() && !std::isnan(whole->second.value(f)))
+    return whole->second.value(f);
   double sum = DeviceReading::kNone;
   for (const auto& [id, part] : parts) {
+    if (id.empty()) continue;
     const double value = part.value(f);
-    if (std::isnan(value)) continue;
-    if (id.empty()) return value;
-    sum = (std::isnan(sum) ? 0 : sum) + value * (by_slices ? part.slices() / 7 : 1);
+    if (std::isnan(value)) return value;
+    sum = (std::isnan(sum) ? 0 : sum) + value * (slices > 0 ? part.slices() / slices : 1);
   }
   return sum;
+}
+
+/// Thousandths of the GPU for each instance.
+std::map<std::string_view, std::int32_t> shares_of(const Parts& parts, std::int32_t slices) {
+  std::vector<std::string_view> ids;
+  std::vector<std::string> profiles;
+  for (const auto& [id, part] : parts) {
+    if (part.profile.empty()) continue;
+    ids.push_back(id);
+    profiles.emplace_back(part.profile);
+  }
+  const auto milli = mig_shares(profiles, slices);
+  std::map<std::string_view, std::int32_t> out;
+  for (std::size_t i = 0; i < ids.size(); ++i) out.emplace(ids[i], milli[i]);
+  return out;
 }
 
 double share(double value) { return std::isnan(value) ? value : std::clamp(value, 0.0, 1.0); }
@@ -285,6 +305,13 @@ double share(double value) { return std::isnan(value) ? value : std::clamp(value
 
 bool DcgmPage::labelled() const {
   return std::any_of(devices.begin(), devices.end(), [](const auto& d) { return !d.holders.empty(); });
+}
+
+std::int32_t compute_slices_of_model(std::string_view model) {
+  std::string product(model);
+  std::ranges::replace(product, ' ', '-');  // as nvidia.com/gpu.product has it
+  const auto* known = catalog::mig::model_of(product);
+  return known == nullptr ? 7 : catalog::mig::geometry_of(known->family).compute_slices;
 }
 
 DcgmPage parse_dcgm_page(std::string_view text) {
@@ -323,16 +350,22 @@ DcgmPage parse_dcgm_page(std::string_view text) {
     out.index = index;
     out.uuid = unescaped(device.uuid);
     out.model = unescaped(device.model);
+    const std::int32_t slices = compute_slices_of_model(out.model);
     const double percent = most(device.parts, kGpuUtil);
-    out.utilization = share(std::isnan(percent) ? total(device.parts, kEngineActive, true) : percent / 100);
-    out.sm_active = share(total(device.parts, kSmActive, true));
-    out.fb_used_mib = total(device.parts, kFbUsed, false);
-    out.fb_free_mib = total(device.parts, kFbFree, false);
+    out.utilization = share(std::isnan(percent) ? total(device.parts, kEngineActive, slices) : percent / 100);
+    out.sm_active = share(total(device.parts, kSmActive, slices));
+    out.fb_used_mib = total(device.parts, kFbUsed);
+    out.fb_free_mib = total(device.parts, kFbFree);
     out.temperature_c = most(device.parts, kTemperature);
     out.power_watts = most(device.parts, kPower);
     out.energy_mj = most(device.parts, kEnergy);
     out.xid = most(device.parts, kXid);
-    for (const auto& [instance, holder] : device.holders) out.holders.push_back(holder);
+    out.recovery_action = most(device.parts, kRecoveryAction);
+    const auto shares = shares_of(device.parts, slices);
+    for (const auto& [instance, holder] : device.holders) {
+      out.holders.push_back(holder);
+      if (const auto share = shares.find(instance); share != shares.end()) out.holders.back().milli = share->second;
+    }
     std::ranges::sort(out.holders);
   }
   return page;

@@ -17,6 +17,7 @@ struct DeviceReading {
     std::string uuid = {};     ///< of the instance; the kubelet knows it, a page does not
     std::int32_t shares = 0;   ///< how many equal shares the device is given in; 0 = not known
     std::int32_t number = -1;  ///< of an instance that counts as a GPU, among those of the machine
+    std::int32_t milli = 0;    ///< of the GPU, for an instance of it; 0 = not known
     friend auto operator<=>(const Holder&, const Holder&) = default;
   };
   std::int32_t index = 0;
@@ -25,8 +26,9 @@ struct DeviceReading {
   double sm_active = kNone;    ///< 0..1
   double fb_used_mib = kNone, fb_free_mib = kNone;
   double temperature_c = kNone, power_watts = kNone, energy_mj = kNone;
-  double xid = kNone;           ///< the last code, 0 = none so far
-  std::vector<Holder> holders;  ///< pods with labels on this GPU; sorted, each once for each instance that it holds
+  double xid = kNone;              ///< the last code, 0 = none so far
+  double recovery_action = kNone;  ///< that the driver asks for, DCGM's field 1523; not in the exporter's default list
+  std::vector<Holder> holders;     ///< pods with labels on this GPU; sorted, each once for each instance that it holds
 };
 
 struct DcgmPage {
@@ -36,6 +38,9 @@ struct DcgmPage {
   std::size_t bad_lines = 0;            ///< lines that are no sample and no comment
   [[nodiscard]] bool labelled() const;  ///< some GPU has a holder
 };
+
+/// Compute slices of a GPU by its model, "NVIDIA H100 80GB HBM3": seven where the model is not known.
+[[nodiscard]] std::int32_t compute_slices_of_model(std::string_view model);
 
 /// Reads a dcgm-exporter page of any of its three naming generations (1.x, 2.x to 4.5, 4.6).
 ///

@@ -1,5 +1,9 @@
 #include "node_view.hpp"
 
+#include "qm/catalog/xid.hpp"
+#include "qm/model/resources.hpp"
+#include "qm/wire/sample.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,28 +15,35 @@ namespace {
 
 constexpr double kMib = 1024.0 * 1024.0;
 
-/// XIDs after which a GPU does nothing until it is reset or its machine starts anew. What programs bring upon themselves is not
-/// among them, nor what the GPU has survived.
-constexpr std::int32_t kBreaking[] = {46, 48, 54, 62, 64, 74, 79, 95, 119, 120, 140, 143};
-
-double or_zero(double value) { return std::isnan(value) ? 0 : value; }
-
-std::int32_t mig_milli(const std::string& profile) {
-  const int slices = std::clamp(std::atoi(profile.c_str()), 1, 7);
-  return slices * 1000 / 7;
+/// Of an instance of a GPU: by its place among all of them, which come to the whole where they fill it.
+std::int32_t mig_milli(const DeviceReading::Holder& holder, const std::vector<Slice>& slices, std::int32_t of) {
+  if (holder.milli > 0) return holder.milli;
+  std::vector<std::string> profiles;
+  for (const Slice& slice : slices) profiles.push_back(slice.profile);
+  const auto at = std::ranges::find(slices, holder.uuid, &Slice::uuid);
+  if (at == slices.end()) return mig_shares({holder.mig_profile}, of).front();
+  return mig_shares(profiles, of)[static_cast<std::size_t>(at - slices.begin())];
 }
 
 void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceReading::Holder>& holders) {
   out.set_gpu_index(d.index);
   out.set_gpu_uuid(d.uuid);
   out.set_utilization(d.utilization);
-  out.set_fb_used_bytes(static_cast<std::int64_t>(or_zero(d.fb_used_mib) * kMib));
-  out.set_fb_free_bytes(static_cast<std::int64_t>(or_zero(d.fb_free_mib) * kMib));
-  out.set_temperature_c(or_zero(d.temperature_c));
-  out.set_power_watts(or_zero(d.power_watts));
-  out.set_sm_active(std::isnan(d.sm_active) ? -1 : d.sm_active);
-  out.set_energy_mj(static_cast<std::int64_t>(or_zero(d.energy_mj)));
-  out.set_xid(static_cast<std::int32_t>(or_zero(d.xid)));
+  // What the page does not give is named as missing: a zero would be a value.
+  using S = pb::GpuSample;
+  const auto known = [&](double value, int field) {
+    if (std::isnan(value)) wire::set_missing(out, field);
+    return !std::isnan(value);
+  };
+  if (known(d.fb_used_mib, S::kFbUsedBytesFieldNumber))
+    out.set_fb_used_bytes(static_cast<std::int64_t>(d.fb_used_mib * kMib));
+  if (known(d.fb_free_mib, S::kFbFreeBytesFieldNumber))
+    out.set_fb_free_bytes(static_cast<std::int64_t>(d.fb_free_mib * kMib));
+  if (known(d.temperature_c, S::kTemperatureCFieldNumber)) out.set_temperature_c(d.temperature_c);
+  if (known(d.power_watts, S::kPowerWattsFieldNumber)) out.set_power_watts(d.power_watts);
+  out.set_sm_active(known(d.sm_active, S::kSmActiveFieldNumber) ? d.sm_active : -1);
+  if (known(d.energy_mj, S::kEnergyMjFieldNumber)) out.set_energy_mj(static_cast<std::int64_t>(d.energy_mj));
+  if (known(d.xid, S::kXidFieldNumber)) out.set_xid(static_cast<std::int32_t>(d.xid));
   out.set_model(d.model);
   // The board's values are nobody's alone where several pods share it.
   if (holders.size() == 1) {
@@ -52,7 +63,11 @@ pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, 
   frame.set_sequence(++sequence_);
   for (const DeviceReading& device : page.devices) {
     Gpu& gpu = gpus_[device.index];
-    if (!device.uuid.empty()) gpu.uuid = device.uuid;
+    if (!device.uuid.empty() && device.uuid != gpu.uuid) {
+      if (!gpu.uuid.empty()) gpu.xid = 0, gpu.looked = false;  // another GPU has its index now
+      gpu.uuid = device.uuid;
+    }
+    if (!device.model.empty()) gpu.model = device.model;
     if (!labels_lost) gpu.holders = device.holders;
     if (!std::isnan(device.utilization)) fill(*frame.add_gpus(), device, gpu.holders);
     report_xid(device, gpu, at, offer);
@@ -66,7 +81,10 @@ void NodeView::held(const Holders& holders, const std::vector<Device>& devices, 
   if (holders.empty() && gpu_pods) return;
   kubelet_said_ = true;
   for (auto& [index, gpu] : gpus_) gpu.holders.clear();
-  for (const Device& device : devices) gpus_[device.index].uuid = device.uuid;
+  for (const Device& device : devices) {
+    gpus_[device.index].uuid = device.uuid;
+    gpus_[device.index].slices = device.slices;
+  }
   for (const auto& [index, pods] : holders) gpus_[index].holders = pods;
   tell_devices(at, offer);
 }
@@ -74,7 +92,7 @@ void NodeView::held(const Holders& holders, const std::vector<Device>& devices, 
 std::set<std::int32_t> NodeView::broken() const {
   std::set<std::int32_t> out;
   for (const auto& [index, gpu] : gpus_) {
-    if (std::ranges::find(kBreaking, gpu.xid) != std::end(kBreaking)) out.insert(index);
+    if (catalog::xid::breaks_gpu(gpu.xid, {{}, gpu.recovery_action})) out.insert(index);
   }
   return out;
 }
@@ -103,7 +121,7 @@ pb::DeviceObservation NodeView::observation(Instant at) const {
                                                     : holder.mig_profile.empty() ? whole
                                                                                  : 1);
       const bool all = holder.mig_profile.empty() || holder.number >= 0;
-      device.set_milli((all ? 1000 : mig_milli(holder.mig_profile)) / shares);
+      device.set_milli((all ? 1000 : mig_milli(holder, gpu.slices, compute_slices_of_model(gpu.model))) / shares);
     }
   }
   pb::DeviceObservation out;
@@ -119,21 +137,37 @@ pb::DeviceObservation NodeView::observation(Instant at) const {
 }
 
 void NodeView::report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const {
+  if (!std::isnan(device.recovery_action)) gpu.recovery_action = static_cast<std::int32_t>(device.recovery_action);
   if (std::isnan(device.xid)) return;
-  const auto xid = static_cast<std::int32_t>(device.xid);
-  if (xid == gpu.xid) return;
-  if (xid > 0) {
+  const auto xid = std::max(static_cast<std::int32_t>(device.xid), 0);
+  if (xid == gpu.xid && gpu.looked) return;
+  if (xid > 0 || gpu.looked) {
     pb::AgentFact fact;
     auto& report = *fact.mutable_xid();
     report.set_node(node_);
-    report.set_xid(xid);
+    report.set_xid(xid > 0 ? xid : gpu.xid);
+    report.set_cleared(xid == 0);
+    report.set_standing(!gpu.looked);
+    report.set_boot_id(boot_);
     report.set_gpu_index(device.index);
     report.set_gpu_uuid(device.uuid);
-    report.set_line(fmt::format("dcgm-exporter shows XID {} on GPU {}", xid, device.index));
+    report.set_line(
+        fmt::format("dcgm-exporter shows {} on GPU {}", xid > 0 ? fmt::format("XID {}", xid) : "no XID", device.index));
     report.set_at_us(micros(at));
+    if (gpu.recovery_action) report.set_recovery_action(*gpu.recovery_action);
     if (!offer(std::move(fact))) return;
   }
   gpu.xid = xid;
+  gpu.looked = true;
+}
+
+void NodeView::booted(const std::string& boot) {
+  if (boot == boot_) return;
+  boot_ = boot;
+  for (auto& [index, gpu] : gpus_) {
+    gpu.xid = 0;
+    gpu.looked = false;
+  }
 }
 
 }  // namespace qm::agent

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,7 +19,9 @@ namespace qm::agent {
 ///          whole node where the page lost all labels while Kubernetes has GPU pods there: the exporter then could not
 ///          ask the kubelet, which is not the same as idle. Once the kubelet itself has said who holds what, its word
 ///          counts and the page's labels do not.
-/// XIDs     a fact when a GPU's gauge changed to another code; the first look counts as a change from none.
+/// XIDs     a fact when a GPU's gauge changed, to another code or to none. What stands at the first look, and at the first one
+///          after the node booted, is said to: the gauge keeps the last code for ever, and the telemetry service knows whether
+///          it was reported before.
 /// Threads  one at a time.
 class NodeView {
  public:
@@ -28,26 +31,31 @@ class NodeView {
   explicit NodeView(std::string node) : node_(std::move(node)) {}
   /// `gpu_pods`: Kubernetes has running pods with GPUs on this node.
   pb::SampleFrame take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer);
+  /// The boot id of the node's kernel, where it is known; before take().
+  void booted(const std::string& boot);
   /// A look that gave no page.
   void miss() { ++sequence_; }
   using Holders = std::map<std::int32_t, std::vector<DeviceReading::Holder>>;
   /// What the kubelet says, for the devices that there are. Nobody on any of them while Kubernetes has running pods with
   /// GPUs here is not believed: a kubelet that has just started knows of none.
   void held(const Holders& holders, const std::vector<Device>& devices, Instant at, bool gpu_pods, const Offer& offer);
-  /// GPUs whose last XID says that they do not work until they are reset, by index.
+  /// GPUs whose last XID says that they do not work until they are reset, by index: as the catalog of XIDs has it.
   [[nodiscard]] std::set<std::int32_t> broken() const;
 
  private:
   struct Gpu {
-    std::string uuid;
+    std::string uuid, model;
+    std::vector<Slice> slices;
     std::vector<DeviceReading::Holder> holders;
     std::int32_t xid = 0;
+    bool looked = false;                          // at its gauge, since the node booted
+    std::optional<std::int32_t> recovery_action;  // what the driver asks for, as last on a page
   };
   [[nodiscard]] pb::DeviceObservation observation(Instant at) const;
   void report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const;
   void tell_devices(Instant at, const Offer& offer);
 
-  std::string node_;
+  std::string node_, boot_;
   std::uint64_t sequence_ = 0;
   std::map<std::int32_t, Gpu> gpus_;
   bool kubelet_said_ = false;

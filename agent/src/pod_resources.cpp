@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace qm::agent {
 namespace {
@@ -73,6 +74,25 @@ struct Place {
   std::string profile;
 };
 
+/// The one holder of each device.
+std::map<std::string, const Held*> holder_of_each(const HeldDevices& held, const KnownPods& pods) {
+  const auto rank = [&](const Held& one) {
+    const std::string name = one.ns + "/" + one.pod;
+    const auto created = pods.created.find(name);
+    const bool known = created != pods.created.end();
+    return std::tuple(known, known ? created->second : std::string(), name);
+  };
+  std::map<std::string, const Held*> out;
+  for (const Held& one : held.held) {
+    if (pods.ended.contains(one.ns + "/" + one.pod)) continue;
+    for (const std::string& id : one.ids) {
+      const auto [at, first] = out.try_emplace(id, &one);
+      if (!first && rank(*at->second) < rank(one)) at->second = &one;
+    }
+  }
+  return out;
+}
+
 /// "MIG-GPU-5f.../7/0" -> "GPU-5f..."; empty for other ids.
 std::string_view parent_of(std::string_view id) {
   if (!id.starts_with("MIG-GPU-")) return {};
@@ -86,16 +106,19 @@ std::unique_ptr<HoldingSource> pod_resources(const std::string& socket) {
 }
 
 std::map<std::int32_t, std::vector<DeviceReading::Holder>> holders_of(const HeldDevices& held,
-                                                                      const std::vector<Device>& devices) {
+                                                                      const std::vector<Device>& devices,
+                                                                      const KnownPods& pods) {
   std::map<std::string, Place, std::less<>> places;
   std::int32_t instances = 0;
   for (const Device& device : devices) {
     places[device.uuid] = {device.index, -1, {}};
     for (const Slice& slice : device.slices) places[slice.uuid] = {device.index, instances++, slice.profile};
   }
+  const auto holds = holder_of_each(held, pods);
   std::map<std::int32_t, std::vector<DeviceReading::Holder>> out;
   for (const Held& one : held.held) {
     for (const std::string& id : one.ids) {
+      if (const auto holder = holds.find(id); holder == holds.end() || holder->second != &one) continue;
       const std::string device(device_of(id));
       auto place = places.find(device);
       const bool old_name = place == places.end();
@@ -114,6 +137,13 @@ std::map<std::int32_t, std::vector<DeviceReading::Holder>> holders_of(const Held
   }
   for (auto& [gpu, holders] : out) std::ranges::sort(holders);
   return out;
+}
+
+void leave_out_ended(DcgmPage& page, const KnownPods& pods) {
+  for (DeviceReading& device : page.devices) {
+    std::erase_if(device.holders,
+                  [&](const auto& holder) { return pods.ended.contains(holder.ns + "/" + holder.pod); });
+  }
 }
 
 std::map<std::string, std::set<std::string>> ids_by_pod(const HeldDevices& held) {

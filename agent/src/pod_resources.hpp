@@ -1,6 +1,7 @@
 #pragma once
 #include "dcgm_page.hpp"
 #include "devices.hpp"
+#include "pods.hpp"
 
 #include <map>
 #include <memory>
@@ -32,13 +33,19 @@ std::unique_ptr<HoldingSource> pod_resources(const std::string& socket);
 
 /// The pods on each GPU, by its index.
 ///
-/// Whole     a GPU's id. One pod alone has it, unless the kubelet gives it twice: then both are named, each with all of it.
+/// Once      a device has one holder. A kubelet lists pods that have ended for a while, and gives their devices to others
+///           meanwhile: pods that have ended hold nothing, and of several the one that was created last does (by name where
+///           that does not tell), one that Kubernetes does not know of before all others. Nothing is given twice.
+/// Whole     a GPU's id: one pod alone has it.
 /// Shares    "<id>::<n>", by time or by MPS: each holder has an even share.
 /// MIG       the id of an instance, or the older "MIG-<GPU's id>/<instance>/<compute instance>". Where instances are asked for as
 ///           nvidia.com/gpu, each counts as a GPU by its running number on the machine.
 /// Left out  devices of other vendors, and ids that the driver does not know.
 [[nodiscard]] std::map<std::int32_t, std::vector<DeviceReading::Holder>> holders_of(const HeldDevices& held,
-                                                                                    const std::vector<Device>& devices);
+                                                                                    const std::vector<Device>& devices,
+                                                                                    const KnownPods& pods = {});
+/// Takes the labels of pods that have ended from a page: its exporter has them from the same kubelet.
+void leave_out_ended(DcgmPage& page, const KnownPods& pods);
 /// The ids of each pod, by "namespace/name".
 [[nodiscard]] std::map<std::string, std::set<std::string>> ids_by_pod(const HeldDevices& held);
 

@@ -92,6 +92,8 @@ void Pods::apply(const Json& pod, bool deleted) {
     if (pods.empty()) by_node_.erase(known->second);
     node_of_.erase(known);
   }
+  ended_.erase(rank.uid);
+  if (!deleted && !counts && !rank.node.empty()) ended_[rank.uid] = {rank.node, rank.ns + "/" + rank.name};
   ++changes_;
   wake_.notify_all();
   if (!counts) return;
@@ -137,6 +139,19 @@ bool Pods::gpu_pods(const std::string& node) const {
     if (rank.uses_gpus && rank.running) return true;
   }
   return false;
+}
+
+KnownPods Pods::known(const std::string& node) const {
+  const std::lock_guard lock(mutex_);
+  KnownPods out;
+  if (const auto pods = by_node_.find(node); pods != by_node_.end()) {
+    for (const auto& [uid, rank] : pods->second) out.created[rank.ns + "/" + rank.name] = rank.created;
+  }
+  // A pod of a StatefulSet comes again under its name.
+  for (const auto& [uid, pod] : ended_) {
+    if (pod.first == node && !out.created.contains(pod.second)) out.ended.insert(pod.second);
+  }
+  return out;
 }
 
 std::vector<Claim> Pods::claims(const std::string& node, const std::string& resource) const {

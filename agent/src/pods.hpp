@@ -27,7 +27,13 @@ struct Rank {
 /// What the agent needs of a Pod object.
 [[nodiscard]] Rank rank_of(const Json& pod);
 
-/// The bound pods that have not ended, by node. Any thread.
+/// What Kubernetes knows of the pods of a node, by "namespace/name".
+struct KnownPods {
+  std::set<std::string> ended;                 ///< succeeded or failed, and not deleted yet
+  std::map<std::string, std::string> created;  ///< of the others: RFC 3339
+};
+
+/// The bound pods that have not ended, by node; of those that have, the names alone. Any thread.
 class Pods {
  public:
   void apply(const Json& pod, bool deleted);
@@ -38,6 +44,7 @@ class Pods {
   void close();
   [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
+  [[nodiscard]] KnownPods known(const std::string& node) const;
   /// The pods of the node that do not run yet and ask for the resource.
   [[nodiscard]] std::vector<Claim> claims(const std::string& node, const std::string& resource) const;
   /// How often pods have changed; for wait_past().
@@ -51,6 +58,7 @@ class Pods {
   mutable std::condition_variable wake_;
   std::map<std::string, std::map<std::string, Rank>> by_node_;  // node -> uid
   std::map<std::string, std::string> node_of_;
+  std::map<std::string, std::pair<std::string, std::string>> ended_;  // uid -> node and "namespace/name"
   std::uint64_t changes_ = 0;
   bool synced_ = false, closed_ = false;
 };

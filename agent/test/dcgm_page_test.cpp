@@ -149,7 +149,8 @@ TEST(DcgmSamples, MigInstancesAddUp) {
   EXPECT_EQ(own.devices[4].fb_used_mib, 60100 + 20050 + 13);
   ASSERT_THAT(own.devices[4].holders, SizeIs(2)) << "the third instance is free";
   ASSERT_THAT(own.devices[5].holders, SizeIs(2)) << "one pod holds two instances";
-  EXPECT_EQ(own.devices[5].holders[0], own.devices[5].holders[1]);
+  EXPECT_EQ(own.devices[5].holders[0].pod, own.devices[5].holders[1].pod);
+  EXPECT_EQ(own.devices[5].holders[0].mig_profile, own.devices[5].holders[1].mig_profile);
 
   const auto page = reference_page("dcgm-exporter-sample.prom");
   if (!page) return;
@@ -163,6 +164,18 @@ TEST(DcgmSamples, MigInstancesAddUp) {
   EXPECT_GE(mig.utilization, 0);
   EXPECT_LE(mig.utilization, 1);
   EXPECT_FALSE(std::isnan(mig.fb_used_mib));
+}
+
+TEST(DcgmSamples, ASumThatLacksAnInstanceIsNone) {
+  const auto instance = [](const std::string& family, int id, const std::string& value) {
+    return fmt::format("{}{{gpu=\"0\",GPU_I_PROFILE=\"3g.40gb\",GPU_I_ID=\"{}\"}} {}\n", family, id, value);
+  };
+  const std::string busy = "DCGM_FI_PROF_GR_ENGINE_ACTIVE", used = "DCGM_FI_DEV_FB_USED";
+  const auto page = parse_dcgm_page(instance(busy, 1, "0.7") + instance(busy, 2, "0.7") + instance(used, 1, "100") +
+                                    instance(used, 2, "9223372036854775794"));
+  ASSERT_THAT(page.devices, SizeIs(1));
+  EXPECT_NEAR(page.devices[0].utilization, 0.6, 1e-9);
+  EXPECT_TRUE(std::isnan(page.devices[0].fb_used_mib)) << "half of it is not known";
 }
 
 TEST(DcgmSamples, ExtendedCounters) {

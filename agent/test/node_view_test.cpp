@@ -1,5 +1,7 @@
 #include "node_view.hpp"
 
+#include "qm/catalog/xid.hpp"
+#include "qm/wire/sample.hpp"
 #include "rig.hpp"
 
 #include <gmock/gmock.h>
@@ -56,6 +58,31 @@ TEST_F(NodeViewTest, FrameHasEveryGpuWithAValue) {
   EXPECT_EQ(frame.gpus(1).pod(), "");
 }
 
+TEST_F(NodeViewTest, WhatThePageDoesNotGiveIsMissingAndNoZero) {
+  using S = pb::GpuSample;
+  const std::map<int, std::string> families = {{S::kFbUsedBytesFieldNumber, "DCGM_FI_DEV_FB_USED"},
+                                               {S::kFbFreeBytesFieldNumber, "DCGM_FI_DEV_FB_FREE"},
+                                               {S::kTemperatureCFieldNumber, "DCGM_FI_DEV_GPU_TEMP"},
+                                               {S::kPowerWattsFieldNumber, "DCGM_FI_DEV_POWER_USAGE"},
+                                               {S::kSmActiveFieldNumber, "DCGM_FI_PROF_SM_ACTIVE"},
+                                               {S::kEnergyMjFieldNumber, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"},
+                                               {S::kXidFieldNumber, "DCGM_FI_DEV_XID_ERRORS"}};
+  const std::string blank = "9223372036854775794";
+  for (const auto& [left_out, name] : families) {
+    for (const bool absent : {true, false}) {
+      std::string text = line("DCGM_FI_DEV_GPU_UTIL", 0, "40");
+      for (const auto& [field, family] : families) {
+        if (field != left_out) text += line(family, 0, "0");
+      }
+      if (!absent) text += line(name, 0, blank);
+      const auto frame = look(text, false);
+      ASSERT_EQ(frame.gpus_size(), 1);
+      for (const auto& [field, family] : families)
+        EXPECT_EQ(wire::has_value(frame.gpus(0), field), field != left_out) << name << ": " << family;
+    }
+  }
+}
+
 TEST_F(NodeViewTest, SequenceShowsMissedLooks) {
   EXPECT_EQ(look(page_of("a")).sequence(), 1U);
   view.miss();
@@ -108,6 +135,30 @@ TEST_F(NodeViewTest, SharedDevices) {
   EXPECT_EQ(frame.gpus(0).pod(), "") << "the board's values are nobody's alone";
 }
 
+TEST_F(NodeViewTest, InstancesThatFillAGpuComeToAllOfIt) {
+  const auto instances = [](const std::string& model, const std::vector<std::string>& profiles) {
+    std::string out;
+    for (std::size_t i = 0; i < profiles.size(); ++i) {
+      out += fmt::format(
+          "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{gpu=\"0\",UUID=\"GPU-0\",modelName=\"{}\",GPU_I_PROFILE=\"{}\",GPU_I_ID=\"{}\","
+          "namespace=\"team\",pod=\"p{}\"}} 0.5\n",
+          model, profiles[i], i + 7, i);
+    }
+    return out;
+  };
+  const auto sum = [&](const std::string& page) {
+    look(page);
+    int milli = 0;
+    for (const auto& pod : devices.back().devices().pods()) {
+      for (const auto& device : pod.devices()) milli += device.milli();
+    }
+    return milli;
+  };
+  EXPECT_EQ(sum(instances("NVIDIA H100 80GB HBM3", std::vector<std::string>(7, "1g.10gb"))), 1000);
+  EXPECT_EQ(sum(instances("NVIDIA H100 80GB HBM3", {"3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"})), 1000);
+  EXPECT_EQ(sum(instances("NVIDIA A30", std::vector<std::string>(4, "1g.6gb"))), 1000) << "of four slices";
+}
+
 TEST_F(NodeViewTest, XidIsReportedWhenItChanges) {
   look(page_of("a", 50, 0));
   EXPECT_THAT(xids, IsEmpty());
@@ -118,15 +169,69 @@ TEST_F(NodeViewTest, XidIsReportedWhenItChanges) {
   EXPECT_EQ(xids[0].xid().xid(), 79);
   EXPECT_EQ(xids[0].xid().gpu_index(), 0);
   EXPECT_EQ(xids[0].xid().gpu_uuid(), "GPU-0");
+  EXPECT_FALSE(xids[0].xid().standing()) << "it was seen to appear";
+  EXPECT_FALSE(xids[0].xid().cleared());
   look(page_of("a", 50, 0));
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_TRUE(xids[1].xid().cleared()) << "by a reset";
+  EXPECT_EQ(xids[1].xid().xid(), 79);
   look(page_of("a", 50, 79));
-  EXPECT_THAT(xids, SizeIs(2)) << "after a reset the same code is a new one";
+  ASSERT_THAT(xids, SizeIs(3)) << "after a reset the same code is a new one";
+  EXPECT_FALSE(xids[2].xid().standing());
+}
+
+TEST_F(NodeViewTest, AfterABootTheFirstLookIsOneAgain) {
+  view.booted("b1");
+  look(page_of("a", 50, 79));
+  view.booted("b1");
+  look(page_of("a", 50, 79));
+  ASSERT_THAT(xids, SizeIs(1));
+  EXPECT_EQ(xids[0].xid().boot_id(), "b1");
+  view.booted("b2");
+  look(page_of("a", 50, 79));
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_EQ(xids[1].xid().boot_id(), "b2");
+}
+
+TEST_F(NodeViewTest, AnotherGpuAtTheIndexIsLookedAtAnew) {
+  look(page_of("a", 50, 79));
+  look("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-other\"} 79\n");
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_EQ(xids[1].xid().gpu_uuid(), "GPU-other");
 }
 
 TEST_F(NodeViewTest, XidThatStandsAtTheStartIsReported) {
   look(page_of("a", 50, 48));
   ASSERT_THAT(xids, SizeIs(1));
   EXPECT_EQ(xids[0].xid().xid(), 48);
+  EXPECT_TRUE(xids[0].xid().standing()) << "whether it is an old one is known to the telemetry service";
+}
+
+TEST_F(NodeViewTest, AGpuIsBrokenAsTheCatalogOfXidsSays) {
+  for (const int xid : {109, 136, 155, 158, 79, 48, 13, 31, 63, 94}) {
+    NodeView fresh("node-1");
+    fresh.take(parse_dcgm_page(page_of("a", 50, xid)), from_micros(1), true, [](const pb::AgentFact&) { return true; });
+    EXPECT_EQ(fresh.broken().contains(0), catalog::xid::breaks_gpu(xid, {})) << xid;
+  }
+  EXPECT_TRUE(catalog::xid::breaks_gpu(109, {}));
+}
+
+TEST_F(NodeViewTest, TheDriversRecoveryActionGoesWithTheXid) {
+  look(page_of("a", 50, 154));
+  ASSERT_THAT(xids, SizeIs(1));
+  EXPECT_FALSE(xids[0].xid().has_recovery_action()) << "most exporters do not list it";
+  EXPECT_THAT(view.broken(), ElementsAre(0));
+  const auto asks = [](const char* value) { return line("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", 0, value); };
+  look(page_of("a", 50, 154) + asks("0"));
+  EXPECT_THAT(view.broken(), IsEmpty());
+  look(page_of("a", 50, 145) + asks("1"));
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_EQ(xids[1].xid().recovery_action(), 1);
+  EXPECT_THAT(view.broken(), ElementsAre(0));
+  look(page_of("a", 50, 145) + asks("0"));
+  EXPECT_THAT(view.broken(), IsEmpty());
 }
 
 TEST_F(NodeViewTest, RefusedFactsAreOfferedAgain) {

@@ -143,6 +143,34 @@ TEST_F(PodResourcesTest, MigInstances) {
       {"team/a 1:MIG-a:428:3g.40gb", "team/b 1:MIG-GPU-1/9/0:142:1g.10gb", "team/c 0:GPU-0:1000"}));
 }
 
+TEST_F(PodResourcesTest, APodThatHasEndedHoldsNothing) {
+  start(whole_gpus(2));
+  kube.put("pods", testing::pod_of("a", "n", "job", 1));
+  kube.put("pods", testing::pod_of("b", "n", "job", 1));
+  kubelet.hold("team/a", kGpu, {"GPU-1"});
+  ASSERT_TRUE(says_within_ten_seconds({"team/a 1:GPU-1:1000"}));
+  // It has succeeded, its GPU is another's, and the kubelet lists both.
+  kube.put("pods", testing::pod_of("a", "n", "job", 1, "", "Succeeded"));
+  kubelet.hold("team/b", kGpu, {"GPU-1"});
+  EXPECT_TRUE(says_within_ten_seconds({"team/b 1:GPU-1:1000"}));
+}
+
+TEST_F(PodResourcesTest, InstancesThatFillAGpuComeToAllOfIt) {
+  auto gpus = whole_gpus(1);
+  gpus[0].mig = true;
+  for (int i = 0; i < 7; ++i) gpus[0].slices.push_back({fmt::format("MIG-{}", i), "1g.10gb"});
+  start(gpus);
+  // The share of an instance does not depend on who holds the others.
+  kubelet.hold("team/a", "nvidia.com/mig-1g.10gb", {"MIG-6"});
+  ASSERT_TRUE(says_within_ten_seconds({"team/a 0:MIG-6:143:1g.10gb"}));
+  for (int i = 0; i < 6; ++i)
+    kubelet.hold(fmt::format("team/b{}", i), "nvidia.com/mig-1g.10gb", {fmt::format("MIG-{}", i)});
+  ASSERT_TRUE(says_within_ten_seconds({"team/a 0:MIG-6:143:1g.10gb", "team/b0 0:MIG-0:142:1g.10gb",
+                                       "team/b1 0:MIG-1:143:1g.10gb", "team/b2 0:MIG-2:143:1g.10gb",
+                                       "team/b3 0:MIG-3:143:1g.10gb", "team/b4 0:MIG-4:143:1g.10gb",
+                                       "team/b5 0:MIG-5:143:1g.10gb"}));
+}
+
 TEST_F(PodResourcesTest, InstancesThatCountAsGpusAreNumbered) {
   start(cut(1));
   kubelet.hold("team/a", kGpu, {"MIG-b"});
@@ -221,8 +249,42 @@ TEST(HoldersOf, UnknownIdsAreLeftOut) {
   EXPECT_THAT(holders_of(held, whole_gpus(2)), IsEmpty());
   held.held = {{"team", "a", "main", kGpu, {"GPU-1"}}, {"team", "b", "main", kGpu, {"GPU-1"}}};
   const auto twice = holders_of(held, whole_gpus(2));
-  ASSERT_EQ(twice.at(1).size(), 2U);
-  EXPECT_EQ(twice.at(1)[0].shares, 1) << "each says that it has all of it: whoever keeps the books sees that";
+  ASSERT_EQ(twice.at(1).size(), 1U) << "a device has one holder";
+  EXPECT_EQ(twice.at(1)[0].pod, "b");
+}
+
+TEST(HoldersOf, ADeviceHasOneHolder) {
+  struct Row {
+    KnownPods pods;
+    std::string want;
+  };
+  const std::string old_day = "2026-01-01T00:00:00Z", new_day = "2026-01-02T00:00:00Z";
+  const std::vector<std::vector<std::string>> of_all_kinds = {{"GPU-0"}, {"GPU-0::1"}, {"MIG-a"}, {"MIG-GPU-1/9/0"}};
+  for (const auto& ids : of_all_kinds) {
+    HeldDevices held;
+    held.held = {{"team", "a", "main", kGpu, ids}, {"team", "b", "main", kGpu, ids}};
+    for (const Row& row : {Row{{{"team/a"}, {{"team/b", old_day}}}, "b"}, Row{{{"team/b"}, {}}, "a"},
+                           Row{{{}, {{"team/a", new_day}, {"team/b", old_day}}}, "a"},
+                           Row{{{}, {{"team/a", old_day}}}, "a"}, Row{{{"team/a", "team/b"}, {}}, ""}}) {
+      std::vector<std::string> names;
+      for (const auto& [gpu, holders] : holders_of(held, cut(2), row.pods)) {
+        for (const auto& holder : holders) names.push_back(holder.pod);
+      }
+      EXPECT_EQ(names, row.want.empty() ? std::vector<std::string>() : std::vector<std::string>{row.want}) << ids[0];
+    }
+  }
+  // Two containers of one pod, as one that starts the other.
+  HeldDevices held;
+  held.held = {{"team", "a", "first", kGpu, {"GPU-0"}}, {"team", "a", "second", kGpu, {"GPU-0"}}};
+  EXPECT_EQ(holders_of(held, whole_gpus(1)).at(0).size(), 1U);
+}
+
+TEST(HoldersOf, LabelsOfPodsThatHaveEndedAreLeftOut) {
+  auto page = parse_dcgm_page(testing::line("DCGM_FI_DEV_GPU_UTIL", 0, "5", "a") +
+                              testing::line("DCGM_FI_DEV_GPU_UTIL", 0, "5", "b"));
+  leave_out_ended(page, {{"team/a"}, {}});
+  ASSERT_EQ(page.devices.at(0).holders.size(), 1U);
+  EXPECT_EQ(page.devices[0].holders[0].pod, "b");
 }
 
 TEST(Units, OfAMachineThatIsPartlyCut) {

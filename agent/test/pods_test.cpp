@@ -53,6 +53,24 @@ TEST(PodsTest, OnlyThisNodeWorkloadAndAttempt) {
   EXPECT_THAT(pods.ranks("nowhere", "job", 2), IsEmpty());
 }
 
+TEST(PodsTest, ThoseThatHaveEndedAreKnownByName) {
+  Pods pods;
+  pods.apply(pod_of("a", "n", "job", 1, "", "Succeeded"), false);
+  pods.apply(pod_of("b", "n", "job", 1), false);
+  pods.apply(pod_of("c", "m", "job", 1, "", "Failed"), false);
+  EXPECT_THAT(pods.known("n").ended, ::testing::ElementsAre("team/a"));
+  EXPECT_THAT(pods.known("n").created, SizeIs(1));
+  // It comes again under its name before the old one is deleted.
+  Json again = pod_of("a", "n", "job", 1);
+  again.set("metadata").set("uid", "uid-again");
+  pods.apply(again, false);
+  EXPECT_THAT(pods.known("n").ended, IsEmpty());
+  pods.apply(again, true);
+  EXPECT_THAT(pods.known("n").ended, SizeIs(1));
+  pods.apply(pod_of("a", "n", "job", 1, "", "Succeeded"), true);
+  EXPECT_THAT(pods.known("n").ended, IsEmpty());
+}
+
 TEST(PodsTest, PodsThatEndAreForgotten) {
   Pods pods;
   pods.apply(pod_of("a", "n", "job", 1), false);

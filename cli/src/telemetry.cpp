@@ -1,6 +1,7 @@
 // Verbs that look at readings and events.
 #include "commands.hpp"
 #include "print.hpp"
+#include "qm/wire/sample.hpp"
 #include "table.hpp"
 #include "words.hpp"
 
@@ -41,9 +42,16 @@ Status run_verb(Context& context, const TopVerb& verb) {
     const auto& s = reading.sample();
     oldest = std::min(oldest, reading.at_us());
     utilization += s.utilization();
+    using S = pb::GpuSample;
+    const auto known = [&](int field, const std::string& text) {
+      return wire::has_value(s, field) ? text : std::string();
+    };
+    const auto total = known(S::kFbFreeBytesFieldNumber, bytes(s.fb_used_bytes() + s.fb_free_bytes()));
     table.row({reading.node(), std::to_string(s.gpu_index()), s.model(), percent(s.utilization()),
-               percent(s.sm_active()), bytes(s.fb_used_bytes()), bytes(s.fb_used_bytes() + s.fb_free_bytes()),
-               fmt::format("{:.0f}C", s.temperature_c()), fmt::format("{:.0f}W", s.power_watts()),
+               percent(s.sm_active()), known(S::kFbUsedBytesFieldNumber, bytes(s.fb_used_bytes())),
+               known(S::kFbUsedBytesFieldNumber, total),
+               known(S::kTemperatureCFieldNumber, fmt::format("{:.0f}C", s.temperature_c())),
+               known(S::kPowerWattsFieldNumber, fmt::format("{:.0f}W", s.power_watts())),
                s.xid() == 0 ? "" : std::to_string(s.xid()), s.pod().empty() ? "" : s.namespace_() + "/" + s.pod(),
                age(reading.at_us(), now)});
   }

@@ -51,6 +51,22 @@ TEST(Alerts, EachHasARunbookASeverityAndACaseThatFires) {
   }
 }
 
+// Two rules of one name are one alert to Alertmanager and to whoever reads the runbook.
+TEST(Alerts, HaveNamesOfTheirOwn) {
+  std::set<std::string> names, groups;
+  for (const Json& alert : alerts()) {
+    const std::string& name = alert["alert"].string();
+    EXPECT_FALSE(name.empty());
+    EXPECT_TRUE(names.insert(name).second) << name << " occurs twice";
+  }
+  for (const auto& object : objects_of(source("deploy/prometheus/rules.yaml"))) {
+    for (const Json& group : object.document.content["groups"].items())
+      EXPECT_TRUE(groups.insert(group["name"].string()).second) << group["name"].string() << " occurs twice";
+  }
+  EXPECT_EQ(testing::read_file(source("deploy/prometheus/rules.yaml")),
+            testing::read_file(source("deploy/helm/quartermaster/files/rules.yaml")));
+}
+
 TEST(Alerts, UseMetricsThatTheServicesExport) {
   std::string code;
   for (const char* folder : {"libs/rpc/src", "services"}) {

@@ -185,7 +185,7 @@ Findings engines_include_values_only(const SourceFile& file) {
     }
     // A built-in table may be made from the catalog: it is values only, too.
     if (name == "qm/catalog/catalog.hpp" && matches(file.path, "services/*/src/data/")) return {};
-    if (name == "qm/catalog/mig.hpp") return {};  // how GPUs are cut: tables alone
+    if (name == "qm/catalog/mig.hpp" || name == "qm/catalog/xid.hpp") return {};  // tables alone
     if (name.starts_with("qm/") || name.starts_with("quartermaster/")) {
       return fmt::format(
           "an engine sees only qm/base, qm/model, qm/topology and its own headers; {} belongs to the shell", name);
@@ -405,7 +405,8 @@ const std::vector<Arrows>& arrows() {
       {"services/*/",
        {"base", "bus", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "pg", "proto",
         "replica", "rpc", "service", "store", "topology", "wire"}},
-      {"agent/", {"base", "clock", "cloud", "config", "http", "kube", "metrics", "model", "proto", "rpc", "wire"}},
+      {"agent/",
+       {"base", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "proto", "rpc", "wire"}},
       {"cli/", {"base", "clock", "config", "http", "kube", "model", "proto", "rpc", "wire", "admission"}},
       {"fleet/", {"base", "clock", "cloud", "http", "model"}},
       {"fleet/test/", {"base", "clock", "cloud", "http", "kube", "model"}},

@@ -8,27 +8,39 @@ namespace qm {
 namespace {
 
 constexpr std::int64_t kWholeDevice = 1000;
-constexpr std::int64_t kComputeSlices = 7;
-
-/// Compute slices of a profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name that says none
-/// counts as the whole device, so that an unknown profile never takes less than it should.
-std::int64_t compute_slices(const std::string& profile) {
-  const auto g = profile.find("g.");
-  if (g == std::string::npos || g == 0 || profile[g - 1] < '1' || profile[g - 1] > '7') return kComputeSlices;
-  return profile[g - 1] - '0';
-}
+constexpr std::int32_t kComputeSlices = 7;
 
 }  // namespace
 
-std::int64_t GpuShape::total_milli() const {
+std::int32_t compute_slices(std::string_view profile) {
+  const auto g = profile.find("g.");
+  if (g == std::string_view::npos || g == 0 || profile[g - 1] < '1' || profile[g - 1] > '7') return kComputeSlices;
+  return profile[g - 1] - '0';
+}
+
+std::vector<std::int32_t> mig_shares(const std::vector<std::string>& profiles, std::int32_t of) {
+  QM_ASSERT(of > 0, "a GPU of {} compute slices", of);
+  std::vector<std::int32_t> out;
+  std::int32_t slices = 0, given = 0;
+  for (const std::string& profile : profiles) {
+    slices = std::min(slices + compute_slices(profile), of);
+    const auto end = static_cast<std::int32_t>(kWholeDevice * slices / of);
+    out.push_back(end - given);
+    given = end;
+  }
+  return out;
+}
+
+std::int64_t GpuShape::total_milli(std::int64_t pods) const {
   // Rounded down for MIG, so that the instances that fill a device never add up to more than the device.
-  const std::int64_t mig = mig_count == 0 ? 0 : kWholeDevice * compute_slices(mig_profile) / kComputeSlices * mig_count;
-  return whole * kWholeDevice + milli + mig;
+  const std::int64_t mig =
+      mig_count == 0 ? 0 : kWholeDevice * compute_slices(mig_profile) * mig_count * pods / kComputeSlices;
+  return (whole * kWholeDevice + milli) * pods + mig;
 }
 
 std::int64_t WorkloadSpec::total_gpu_milli() const {
   std::int64_t total = 0;
-  for (const PodSet& set : pod_sets) total += set.shape.gpu.total_milli() * set.count;
+  for (const PodSet& set : pod_sets) total += set.shape.gpu.total_milli(set.count);
   return total;
 }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+
 namespace qm {
 namespace resources_test {
 
@@ -9,13 +13,44 @@ TEST(GpuShape, CountsWholeSharedAndMig) {
   EXPECT_EQ((GpuShape{.whole = 8}).total_milli(), 8000);
   EXPECT_EQ((GpuShape{.milli = 250}).total_milli(), 250);
   EXPECT_EQ((GpuShape{.mig_profile = "7g.80gb", .mig_count = 1}).total_milli(), 1000);
-  EXPECT_EQ((GpuShape{.mig_profile = "3g.40gb", .mig_count = 2}).total_milli(), 856);
+  EXPECT_EQ((GpuShape{.mig_profile = "3g.40gb", .mig_count = 2}).total_milli(), 857);
   EXPECT_EQ((GpuShape{.mig_profile = "1c.3g.40gb", .mig_count = 1}).total_milli(), 428);
   EXPECT_EQ((GpuShape{.mig_profile = "1g.10gb+me", .mig_count = 1}).total_milli(), 142);
-  EXPECT_LE((GpuShape{.mig_profile = "1g.10gb", .mig_count = 7}).total_milli(), 1000);
+  EXPECT_EQ((GpuShape{.mig_profile = "1g.10gb", .mig_count = 7}).total_milli(), 1000);
+  EXPECT_EQ((GpuShape{.mig_profile = "1g.10gb", .mig_count = 1}).total_milli(7), 1000);
+  EXPECT_EQ((GpuShape{.whole = 2}).total_milli(3), 6000);
   EXPECT_EQ((GpuShape{.mig_profile = "odd", .mig_count = 1}).total_milli(), 1000);
   EXPECT_TRUE(GpuShape{}.none());
   EXPECT_EQ(GpuShape{}.total_milli(), 0);
+}
+
+TEST(MigShares, ThoseThatFillAGpuComeToAllOfIt) {
+  using Shares = std::vector<std::int32_t>;
+  const std::string one = "1g.10gb", two = "2g.20gb", three = "3g.40gb", four = "4g.40gb";
+  EXPECT_EQ(mig_shares({one, one, one, one, one, one, one}), (Shares{142, 143, 143, 143, 143, 143, 143}));
+  EXPECT_EQ(mig_shares({"1g.6gb", "1g.6gb", "2g.12gb"}, 4), (Shares{250, 250, 500}));
+  EXPECT_EQ(mig_shares({}), Shares{});
+  EXPECT_EQ(mig_shares({three, three}), (Shares{428, 429})) << "the seventh slice is in neither";
+  EXPECT_EQ(mig_shares({four, four}), (Shares{571, 429})) << "never more than the GPU";
+  // Every way to fill a GPU, in every order.
+  std::vector<std::string> cut;
+  const std::function<void(int)> fill = [&](int left) {
+    if (left == 0) {
+      const auto shares = mig_shares(cut);
+      EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), 0), 1000);
+      for (std::size_t i = 0; i < cut.size(); ++i) {
+        const int exact = 1000 * compute_slices(cut[i]);
+        EXPECT_LT(std::abs(shares[i] * 7 - exact), 7) << cut[i];
+      }
+    }
+    for (const auto& profile : {one, two, three, four}) {
+      if (compute_slices(profile) > left) continue;
+      cut.push_back(profile);
+      fill(left - compute_slices(profile));
+      cut.pop_back();
+    }
+  };
+  fill(7);
 }
 
 TEST(WorkloadSpec, AddsUpItsPodSets) {

@@ -19,13 +19,6 @@ constexpr std::string_view kSharesGpus = "quartermaster.dev/shared-gpus";
 constexpr std::array<std::string_view, 4> kSpotTaints{"karpenter.sh/capacity-type", "spot", "cloud.google.com/gke-spot",
                                                       "kubernetes.azure.com/scalesetpriority"};
 
-/// "1g.10gb" takes one of a GPU's seven slices.
-std::int64_t slices_of(std::string_view profile) {
-  std::int64_t out = 7;
-  std::from_chars(profile.data(), profile.data() + profile.size(), out);
-  return std::clamp<std::int64_t>(out, 1, 7);
-}
-
 /// Thousandths of a GPU that the pod takes from its node.
 std::int64_t gpu_milli(const Json& spec, const Pool* pool) {
   const std::int64_t replicas = pool == nullptr || pool->sharing == Sharing::kNone ? 1 : pool->replicas;
@@ -38,7 +31,7 @@ std::int64_t gpu_milli(const Json& spec, const Pool* pool) {
       if (name == words::kGpuMilliResource) {
         out += units;
       } else if (name.starts_with(words::kMigPrefix)) {
-        out += units * 1000 * slices_of(std::string_view(name).substr(words::kMigPrefix.size())) / 7;
+        out += units * 1000 * compute_slices(std::string_view(name).substr(words::kMigPrefix.size())) / 7;
       } else {
         out += units * 1000 / replicas;
       }

@@ -160,7 +160,8 @@ std::uint64_t Engine::digest() const {
     owner(row.owner);
     for (const auto& member : row.members) {
       d.add(member.node.value()).add(micros(member.bound)).add(micros(member.released));
-      for (const auto& share : member.devices) d.add(std::int64_t{share.index}).add(std::int64_t{share.milli});
+      for (const auto& share : member.devices)
+        d.add(std::int64_t{share.index}).add(std::int64_t{share.milli}).add(std::int64_t{share.slices});
     }
   }
   for (const auto& [from, plan] : state_.plans) {

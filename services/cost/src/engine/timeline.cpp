@@ -78,6 +78,7 @@ Timeline::Timeline(const State& state, const Engine::Index& index, const Instanc
     : row_(*state.instances.find(id)),
       rates_(state, row_),
       gpus_(row_.gpus),
+      compute_slices_(compute_slices_of(row_.type)),
       from_(from),
       until_(std::min(until, end_of_life(row_))) {
   const NodeName node = node_of(state, id, row_);
@@ -157,19 +158,22 @@ SliceRow Timeline::slice(Instant start, Instant end) const {
 
   const std::vector<std::int64_t> evenly(static_cast<std::size_t>(std::max(gpus_, 0)), 1);
   const auto per_device = split(out.cost, evenly);
+  // In parts that both thousandths and compute slices are whole numbers of: what fills a device leaves nothing of it.
+  const std::int64_t whole = std::int64_t{1000} * compute_slices_;
   for (std::int32_t device = 0; device < gpus_; ++device) {
     std::map<Owner, std::int64_t> held;
-    std::int64_t milli = 0;
+    std::int64_t sum = 0;
     for (const auto& stay : stays_) {
       if (start < stay.from || start >= stay.until) continue;
       for (const auto& share : *stay.devices) {
         if (share.index != device) continue;
-        held[*stay.owner] += share.milli;
-        milli += share.milli;
+        const std::int64_t part = share.slices > 0 ? share.slices * 1000 : share.milli * compute_slices_;
+        held[*stay.owner] += part;
+        sum += part;
       }
     }
     // A device that is promised to more than it has (one stay's end not heard yet) is shared in proportion.
-    if (milli < 1000) held[pool] += 1000 - milli;
+    if (sum < whole) held[pool] += whole - sum;
     std::vector<std::int64_t> weights;
     for (const auto& [owner, weight] : held) weights.push_back(weight);
     const auto money = split(per_device[static_cast<std::size_t>(device)], weights);

@@ -64,6 +64,7 @@ class Timeline {
   Rates rates_;
   std::string node_;
   std::int32_t gpus_ = 0;
+  std::int32_t compute_slices_;  // of each GPU, where MIG cuts it
   const std::map<Instant, NodePoint>* points_ = nullptr;
   std::vector<Stay> stays_;
   std::vector<Instant> cuts_;

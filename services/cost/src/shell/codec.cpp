@@ -36,12 +36,11 @@ NodeState state_of(const pb::NodeEvent& event) {
   }
 }
 
-std::int32_t milli_of(const pb::DeviceRef& device) {
-  if (device.milli() > 0) return device.milli();
-  // A MIG instance without a share of its own: its compute slices of the device's seven, "2g.20gb".
-  const auto& profile = device.mig_profile();
-  if (!profile.empty() && profile[0] >= '1' && profile[0] <= '7') return (profile[0] - '0') * 1000 / 7;
-  return 1000;
+DeviceShare share_of(const pb::DeviceRef& device) {
+  if (device.milli() > 0) return {device.index(), device.milli()};
+  // A MIG instance without a share of its own: its compute slices, "2g.20gb".
+  if (!device.mig_profile().empty()) return {device.index(), 0, compute_slices(device.mig_profile())};
+  return {device.index(), 1000};
 }
 
 Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& event, std::uint64_t version) {
@@ -90,7 +89,7 @@ Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& 
     for (const auto& d : m.devices()) {
       if (d.index() < 0 || d.index() >= kMostGpus) return bad(heard.id.to_string(), "devices.index", "is out of range");
       if (d.milli() < 0 || d.milli() > 1000) return bad(heard.id.to_string(), "devices.milli", "is not in 0..1000");
-      member.devices.push_back({d.index(), milli_of(d)});
+      member.devices.push_back(share_of(d));
     }
     heard.members.push_back(std::move(member));
   }

@@ -135,6 +135,7 @@ struct Assignments {
         auto* d = p->add_devices();
         d->set_index(share.index);
         d->set_milli(share.milli);
+        d->set_slices(share.slices);
       }
     }
     return m;
@@ -143,7 +144,7 @@ struct Assignments {
     AssignmentRow row{m.version(), from_pb(m.owner()), {m.labels().begin(), m.labels().end()}, {}, m.ended()};
     for (const auto& p : m.members()) {
       Member member{NodeName(p.node()), {}, from_micros(p.bound_us()), from_micros(p.released_us())};
-      for (const auto& d : p.devices()) member.devices.push_back({d.index(), d.milli()});
+      for (const auto& d : p.devices()) member.devices.push_back({d.index(), d.milli(), d.slices()});
       row.members.push_back(std::move(member));
     }
     state.assignments.restore(AttemptId{WorkloadUid(m.uid()), m.attempt()}, std::move(row));

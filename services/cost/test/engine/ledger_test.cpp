@@ -77,6 +77,40 @@ TEST(Ledger, InstancesOfOneGpuArePaidEachByItself) {
   )");
 }
 
+// Instances that fill a GPU leave nothing of it idle, whatever they are and on a GPU of four slices too.
+TEST(Ledger, InstancesThatFillAGpuLeaveNothingIdle) {
+  struct Row {
+    const char *type, *instances, *want;
+  };
+  for (const Row& row : {Row{"t", "0:1g,0:1g,0:1g,0:1g,0:1g,0:1g,0:1g", "team-expense/red:7000000000"},
+                         Row{"t", "0:3g,0:4g", "team-expense/red:7000000000"},
+                         Row{"t", "0:3g,0:2g,0:1g,0:1g", "team-expense/red:7000000000"},
+                         Row{"t", "0:2g,0:2g", "idle-capacity/(idle):3000000000 team-expense/red:4000000000"},
+                         Row{"g7e.2xlarge", "0:1g,0:1g,0:1g,0:1g", "team-expense/red:7000000000"}}) {
+    check(fmt::format(R"(
+    price {0} on-demand 25.2
+    launch i-1 {0} z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0 gpus=0
+    bind a/1 red ns n1 {1} at=0
+    stop i-1 at=1000
+    step 2000
+    > charge n1 0-1000 {2} provider-payable:-7000000000
+  )",
+                      row.type, row.instances, row.want));
+  }
+  // And each pays for its slices alone.
+  check(R"(
+    price t on-demand 25.2
+    launch i-1 t z on-demand gpus=1 at=0
+    node n1 i-1 ready at=0 gpus=0
+    bind a/1 red ns n1 0:3g at=0
+    bind b/1 blue ns n1 0:4g at=0
+    stop i-1 at=1000
+    step 2000
+    > charge n1 0-1000 team-expense/blue:4000000000 team-expense/red:3000000000 provider-payable:-7000000000
+  )");
+}
+
 // A gang that started with two of its pods, lost one with its node, and grew by one on a third: each pod is paid from when it was bound
 // until its device was free, and what was posted before it grew stands.
 TEST(Ledger, AGangThatGrowsAndLosesMembersIsPaidPodByPod) {

@@ -29,7 +29,9 @@ std::vector<DeviceShare> devices(const std::string& text) {
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
     const auto colon = item.find(':');
-    out.push_back({std::stoi(item), colon == std::string::npos ? 1000 : std::stoi(item.substr(colon + 1))});
+    const int part = colon == std::string::npos ? 1000 : std::stoi(item.substr(colon + 1));
+    const bool instance = item.ends_with('g');
+    out.push_back({std::stoi(item), instance ? 0 : part, instance ? part : 0});
   }
   return out;
 }

@@ -103,7 +103,7 @@ TEST(Codec, ReadsSharesAndMigInstances) {
   const auto fact = only<AssignmentHeard>(input);
   EXPECT_EQ(fact.labels, (Labels{{"product", "search"}}));
   EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w", "w"}));  // the namespace pays where no team is named
-  EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 285}}));
+  EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 0, 2}}));
 }
 
 TEST(Codec, RefusesWhatCannotBeRightByField) {

@@ -12,7 +12,7 @@ constexpr Duration kOrderMemory = std::chrono::minutes(10);  // acknowledgements
 
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
-  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices), fn(t.signs);
+  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices), fn(t.signs), fn(t.xids), fn(t.xids_until);
 }
 
 bool names(const OpenOrder& order, const NodeName& node) {
@@ -26,10 +26,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   now_ = now;
   out_ = {};
   drop_old_orders();
+  forget_xids();
   for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
   for (const auto& [id, order] : tables_.orders) {
     const Instant end = order.deadline + kOrderMemory;
     if (!out_.wake_at || end < *out_.wake_at) out_.wake_at = end;
+  }
+  for (const auto& [node, until] : tables_.xids_until) {
+    if (!out_.wake_at || until < *out_.wake_at) out_.wake_at = until;
   }
   return std::move(out_);
 }
@@ -55,9 +59,57 @@ void Engine::apply(const SignsSeen& c) {
   out_.signs.push_back({c});
 }
 
+/// Whether the report is of an XID that was not reported before. Reports come in any order: the newest counts, by its own time.
+bool Engine::remember(const XidSeen& c) {
+  // Without any identity a later machine of the same name would be taken for this one.
+  if (c.gpu.empty() && c.boot.empty()) return !c.cleared;
+  const std::string gpu = c.gpu.empty() ? fmt::format("#{}", c.gpu_index) : c.gpu.value();
+  const LastXids* known = tables_.xids.find(c.node);
+  if (tables_.xids_until.contains(c.node)) tables_.xids_until.erase(c.node);  // the node is back
+  const bool same_boot = known != nullptr && known->boot == c.boot;
+  const LastXids::Last* last = nullptr;
+  if (same_boot) {
+    if (const auto at = known->gpus.find(gpu); at != known->gpus.end()) last = &at->second;
+  }
+  if (c.cleared) {
+    if (const LastXids::Last none{c.at, 0}; last != nullptr && last->at <= c.at && *last != none) {
+      LastXids& row = tables_.xids.edit(c.node);
+      row.at = std::max(row.at, c.at);
+      row.gpus[gpu] = none;
+    }
+    return false;
+  }
+  // A repeated report may also come after a newer one, of the same GPU or of a later boot.
+  const bool of_old_boot = known != nullptr && !same_boot && c.at <= known->at;
+  if (c.standing && (of_old_boot || (last != nullptr && (last->xid == c.xid || c.at <= last->at)))) return false;
+  const LastXids::Last next{c.at, c.xid};
+  const bool full = last == nullptr && same_boot && known->gpus.size() >= kMostXids;
+  if (of_old_boot || full || (last != nullptr && next <= *last)) return true;
+  LastXids& row = tables_.xids.edit(c.node);
+  if (!same_boot) row = LastXids{c.boot, {}, {}};
+  row.at = std::max(row.at, c.at);
+  row.gpus[gpu] = next;
+  return true;
+}
+
+void Engine::forget_xids() {
+  std::vector<NodeName> over;
+  for (const auto& [node, until] : tables_.xids_until) {
+    if (until <= now_) over.push_back(node);
+  }
+  for (const auto& node : over) {
+    tables_.xids_until.erase(node);
+    tables_.xids.erase(node);
+  }
+}
+
 void Engine::apply(const XidSeen& c) {
-  const Xid* xid = find_xid(c.xid);
-  const Action action = xid != nullptr ? xid->action : Action::kWatch;
+  if (!remember(c)) return;
+  namespace xids = catalog::xid;
+  const xids::Xid* xid = xids::find(c.xid);
+  xids::Details details = xids::details_in(c.xid, c.line);
+  if (c.recovery_action) details.recovery_action = c.recovery_action;
+  const Action action = xids::action_for(c.xid, details);
   const Health* known = tables_.health.find(c.node);
   if (known != nullptr && known->action >= action) return;  // the heavier verdict stands
   if (action == Action::kNone) return;
@@ -110,6 +162,8 @@ void Engine::apply(const NodeGone& c) {
     tables_.signs.erase(c.node);
     out_.signs.push_back({{c.node, now_, {}}, true});
   }
+  if (tables_.xids.contains(c.node) && !tables_.xids_until.contains(c.node))
+    tables_.xids_until.insert(c.node, now_ + kXidMemory);
   if (const Notice* notice = tables_.notices.find(c.node)) {
     out_.notices.push_back({c.node, *notice, true});
     tables_.notices.erase(c.node);
@@ -183,6 +237,11 @@ std::uint64_t Engine::digest() const {
     for (const auto& prefix : signs.owned_prefixes) d.add(prefix);
     words(signs.labels), words(signs.annotations);
   }
+  for (const auto& [node, xids] : tables_.xids) {
+    d.add(node.value()).add(xids.boot).add(micros(xids.at)).add(static_cast<std::int64_t>(xids.gpus.size()));
+    for (const auto& [gpu, last] : xids.gpus) d.add(gpu).add(last.xid).add(micros(last.at));
+  }
+  for (const auto& [node, until] : tables_.xids_until) d.add(node.value()).add(micros(until));
   return d.value();
 }
 

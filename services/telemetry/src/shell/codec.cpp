@@ -34,8 +34,13 @@ Result<std::vector<Command>> fact(const service::Input& in) {
           SignsSeen{NodeName(f.signs().node()), from_micros(f.signs().at_us()), wire::from_pb(f.signs())}};
     case pb::AgentFact::kXid: {
       const auto& x = f.xid();
-      return std::vector<Command>{XidSeen{NodeName(x.node()), x.xid(), x.gpu_index(), DeviceUuid(x.gpu_uuid()),
-                                          x.line(), from_micros(x.at_us())}};
+      XidSeen seen{NodeName(x.node()),       x.xid(),  x.gpu_index(),
+                   DeviceUuid(x.gpu_uuid()), x.line(), from_micros(x.at_us())};
+      if (x.has_recovery_action()) seen.recovery_action = x.recovery_action();
+      seen.standing = x.standing();
+      seen.cleared = x.cleared();
+      seen.boot = x.boot_id();
+      return std::vector<Command>{std::move(seen)};
     }
     case pb::AgentFact::kNotice: {
       const auto& n = f.notice();
@@ -79,6 +84,19 @@ std::string order_bytes(const OpenOrder& o) {
   for (const auto& n : o.nodes) row.add_nodes(n.value());
   row.set_reason(o.reason);
   row.set_deadline_us(micros(o.deadline));
+  return row.SerializeAsString();
+}
+
+std::string xids_bytes(const LastXids& xids) {
+  st::LastXids row;
+  row.set_boot(xids.boot);
+  row.set_at_us(micros(xids.at));
+  for (const auto& [gpu, last] : xids.gpus) {
+    auto* one = row.add_gpus();
+    one->set_gpu(gpu);
+    one->set_xid(last.xid);
+    one->set_at_us(micros(last.at));
+  }
   return row.SerializeAsString();
 }
 
@@ -217,6 +235,15 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
         {"signs", node.value(),
          signs == nullptr ? std::nullopt : std::optional(wire::to_pb(node, *signs, {}).SerializeAsString())});
   });
+  t.xids.changed([&](const NodeName& node, const LastXids* row) {
+    effects.state.push_back({"xids", node.value(), row == nullptr ? std::nullopt : std::optional(xids_bytes(*row))});
+  });
+  t.xids_until.changed([&](const NodeName& node, const Instant* until) {
+    st::XidsUntil row;
+    if (until != nullptr) row.set_until_us(micros(*until));
+    effects.state.push_back(
+        {"xids_until", node.value(), until == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
+  });
   effects.wake_at = out.wake_at;
 }
 
@@ -246,6 +273,14 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     } else if (row.kind == "signs") {
       QM_ASSIGN(const auto m, stored<pb::NodeSigns>(value, row.kind));
       t.signs.restore(NodeName(row.key), wire::from_pb(m));
+    } else if (row.kind == "xids") {
+      QM_ASSIGN(const auto m, stored<st::LastXids>(value, row.kind));
+      LastXids xids{m.boot(), from_micros(m.at_us()), {}};
+      for (const auto& one : m.gpus()) xids.gpus[one.gpu()] = {from_micros(one.at_us()), one.xid()};
+      t.xids.restore(NodeName(row.key), std::move(xids));
+    } else if (row.kind == "xids_until") {
+      QM_ASSIGN(const auto m, stored<st::XidsUntil>(value, row.kind));
+      t.xids_until.restore(NodeName(row.key), from_micros(m.until_us()));
     } else {
       return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
     }
@@ -255,7 +290,12 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
 
 Json Codec::debug_state(const Engine& engine) const {
   const auto& t = engine.tables();
-  Json health = Json::object(), orders = Json::object();
+  Json health = Json::object(), orders = Json::object(), xids = Json::object();
+  for (const auto& [node, row] : t.xids) {
+    Json last = Json::object();
+    for (const auto& [gpu, one] : row.gpus) last.set(gpu, one.xid);
+    xids.set(node.value(), std::move(last));
+  }
   for (const auto& [node, h] : t.health) health.set(node.value(), h.reason);
   for (const auto& [id, o] : t.orders) {
     Json waits = Json::array();
@@ -266,6 +306,8 @@ Json Codec::debug_state(const Engine& engine) const {
   }
   return Json::object({{"health", std::move(health)},
                        {"orders", std::move(orders)},
+                       {"last_xids", std::move(xids)},
+                       {"gone_nodes_with_xids", std::int64_t(t.xids_until.size())},
                        {"notices", std::int64_t(t.notices.size())},
                        {"nodes_with_devices", std::int64_t(t.devices.size())}});
 }

@@ -1,7 +1,9 @@
 #include "qm/telemetry/shell.hpp"
+#include "qm/wire/sample.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace qm::telemetry {
 namespace {
@@ -15,6 +17,13 @@ void follow_pace(std::optional<D>& period, D gap) {
 
 std::string holder_of(const pb::GpuSample& sample) {
   return sample.pod().empty() ? std::string() : sample.namespace_() + "/" + sample.pod();
+}
+
+/// The energy counter, where the sample has one. Agents that do not name what is missing send a zero for it; a counter of
+/// millijoules is never at zero.
+std::optional<std::int64_t> counter_of(const pb::GpuSample& sample) {
+  if (sample.energy_mj() <= 0 || !wire::has_value(sample, pb::GpuSample::kEnergyMjFieldNumber)) return std::nullopt;
+  return sample.energy_mj();
 }
 
 }  // namespace
@@ -39,14 +48,13 @@ void Samples::close(const std::string& node, Gpu& gpu, std::int64_t to_us) {
     }
     u.set_utilization(gpu.sum / static_cast<double>(gpu.n));
     u.set_samples(gpu.n);
-    // A counter that went back was reset: its use is not known.
-    u.set_energy_mj(std::max<std::int64_t>(0, gpu.last.energy_mj() - gpu.energy_from));
+    u.set_energy_mj(gpu.energy_mj);
     closed_(u);
   }
   gpu.from_us = to_us;
   gpu.n = 0;
   gpu.sum = 0;
-  gpu.energy_from = gpu.last.energy_mj();
+  gpu.energy_mj = 0;
 }
 
 SteadyDuration Samples::life(const Node& node) {
@@ -69,24 +77,49 @@ void Samples::sweep(const std::string& name, Node& node, SteadyInstant now) {
 void Samples::pace(Node& node, std::int64_t at_us, SteadyInstant seen) const {
   // A pause that outlived the readings is no pace.
   if (node.at_us != 0 && !node.gpus.empty()) {
-    follow_pace(node.period, Duration(at_us - node.at_us));
+    if (at_us > node.at_us) follow_pace(node.period, Duration(at_us - node.at_us));
     follow_pace(node.steady_period, seen - node.seen);
   }
   node.at_us = at_us;
   node.seen = seen;
 }
 
+/// Two agents may send for a node for a while, the old one what it had waiting: its frames are older by the clock. A new one
+/// counts from its first frame on, also where the clock was set back while there was none.
+bool Samples::late(const Node& node, const pb::SampleFrame& frame) {
+  const bool older = frame.at_us() <= node.at_us;
+  if (frame.agent() != node.agent) return older && frame.agent() == node.agent_before;
+  if (frame.sequence() > node.sequence) return false;
+  return older || !frame.agent().empty();
+}
+
+/// The node's clock goes on at an earlier instant: what was sampled until then is closed, and lives on from there.
+void Samples::set_back(const std::string& name, Node& node, std::int64_t at_us) {
+  for (auto& [index, gpu] : node.gpus) {
+    if (gpu.at_us <= at_us) continue;
+    close(name, gpu, gpu.at_us);
+    gpu.at_us = gpu.from_us = at_us;
+  }
+}
+
 void Samples::take(const pb::SampleFrame& frame, SteadyInstant seen) {
   const std::lock_guard lock(mutex_);
   ++counters_.frames;
-  const auto [at, first] = nodes_.try_emplace(frame.node());
-  Node& node = at->second;
-  if (frame.at_us() <= node.at_us) {
+  if (frame.at_us() <= 0) {
     counters_.late += static_cast<std::uint64_t>(frame.gpus_size());
     return;
   }
+  const auto [at, first] = nodes_.try_emplace(frame.node());
+  Node& node = at->second;
+  if (!first && late(node, frame)) {
+    counters_.late += static_cast<std::uint64_t>(frame.gpus_size());
+    return;
+  }
+  if (frame.at_us() < node.at_us) set_back(frame.node(), node, frame.at_us());
   sweep(frame.node(), node, seen);
-  if (!first && frame.sequence() > node.sequence + 1) ++counters_.gaps;
+  if (!first && frame.agent() == node.agent && frame.sequence() > node.sequence + 1) ++counters_.gaps;
+  if (!first && frame.agent() != node.agent) node.agent_before = std::exchange(node.agent, frame.agent());
+  if (first) node.agent = frame.agent();
   node.sequence = frame.sequence();
   pace(node, frame.at_us(), seen);
   for (const auto& sample : frame.gpus()) {
@@ -99,14 +132,22 @@ void Samples::take(const pb::SampleFrame& frame, SteadyInstant seen) {
 void Samples::add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample, std::int64_t at_us,
                   SteadyInstant seen) {
   std::string holder = holder_of(sample);
+  const auto counter = counter_of(sample);
   if (gpu.at_us == 0) {
     gpu.from_us = at_us;
-    gpu.energy_from = sample.energy_mj();
-    gpu.pod = std::move(holder);
+  } else if (!gpu.last.gpu_uuid().empty() && !sample.gpu_uuid().empty() && gpu.last.gpu_uuid() != sample.gpu_uuid()) {
+    close(name, gpu, gpu.at_us);
+    gpu.from_us = at_us;
+    gpu.counter.reset();
   } else if (holder != gpu.pod || at_us - gpu.from_us >= interval_.count()) {
     close(name, gpu, at_us);
-    gpu.pod = std::move(holder);
+    // Whose the energy was that came while the counter was missing cannot be told any more.
+    if (holder != gpu.pod && !counter_of(gpu.last)) gpu.counter.reset();
   }
+  gpu.pod = std::move(holder);
+  // A counter that went back was reset: its use is not known.
+  if (counter && gpu.counter && *counter > *gpu.counter) gpu.energy_mj += *counter - *gpu.counter;
+  if (counter) gpu.counter = counter;
   gpu.last = sample;
   gpu.at_us = at_us;
   gpu.seen = seen;

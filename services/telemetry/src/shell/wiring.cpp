@@ -1,4 +1,5 @@
 #include "qm/telemetry/shell.hpp"
+#include "qm/wire/sample.hpp"
 
 namespace qm::telemetry {
 
@@ -40,13 +41,17 @@ std::vector<Family> dcgm(Samples& samples) {
                               {"Hostname", r.node()}};
     if (!s.pod().empty())
       labels.insert(labels.end(), {{"container", s.container()}, {"namespace", s.namespace_()}, {"pod", s.pod()}});
-    const double values[] = {100 * s.utilization(),
-                             static_cast<double>(s.fb_used_bytes()) / kMib,
-                             static_cast<double>(s.fb_free_bytes()) / kMib,
-                             s.temperature_c(),
-                             s.power_watts(),
-                             static_cast<double>(s.xid())};
-    for (std::size_t i = 0; i < out.size(); ++i) out[i].series.push_back({labels, values[i]});
+    using S = pb::GpuSample;
+    const std::pair<int, double> values[] = {
+        {S::kUtilizationFieldNumber, 100 * s.utilization()},
+        {S::kFbUsedBytesFieldNumber, static_cast<double>(s.fb_used_bytes()) / kMib},
+        {S::kFbFreeBytesFieldNumber, static_cast<double>(s.fb_free_bytes()) / kMib},
+        {S::kTemperatureCFieldNumber, s.temperature_c()},
+        {S::kPowerWattsFieldNumber, s.power_watts()},
+        {S::kXidFieldNumber, static_cast<double>(s.xid())}};
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (wire::has_value(s, values[i].first)) out[i].series.push_back({labels, values[i].second});
+    }
   }
   // Many a dashboard has the names of the exporter's first generation.
   const char* const first_names[] = {"dcgm_gpu_utilization", "dcgm_fb_used", "dcgm_fb_free", "dcgm_gpu_temp",

@@ -22,6 +22,40 @@ TEST(Verdict, ComesFromTheCatalogue) {
   )");
 }
 
+TEST(Verdict, FollowsTheDriversRecoveryAction) {
+  expect(R"(
+    xid a 154 recovery=0
+    xid a 154 recovery=1
+    => reset a XID 154 gpu=0
+    xid a 154 recovery=2
+    => cordon a XID 154 gpu=0
+    -- what the kernel's line says
+    xid b 154 line=GPU_recovery_action_changed_from_0x1_(GPU_Reset_Required)_to_0x0_(None)
+    xid b 154 line=GPU_recovery_action_changed_from_0x0_(None)_to_0x1_(GPU_Reset_Required)
+    => reset b XID 154 gpu=0
+    -- a value that is not known counts as the heaviest
+    xid c 154 recovery=99
+    => cordon c XID 154 gpu=0
+  )");
+}
+
+TEST(Verdict, NvlinkErrorsCordonUnlessTheyAreNonfatal) {
+  for (int code = 144; code <= 150; ++code) {
+    expect(fmt::format(R"(
+      xid a {0} line={0},_RLW_CTRL_Nonfatal_XC0_i0_Link_00_(0x00000003)
+      => watch a XID {0} gpu=0
+      xid a {0} line={0},_RLW_CTRL_Fatal_XC0_i0_Link_00_(0x00000003)
+      => reset a XID {0} gpu=0
+      xid b {0} recovery=0
+      => watch b XID {0} gpu=0
+      -- nothing is known
+      xid c {0}
+      => reset c XID {0} gpu=0
+    )",
+                       code));
+  }
+}
+
 TEST(Verdict, WhatEndsOneApplicationIsOnlyWatched) {
   expect(R"(
     xid a 13
@@ -62,6 +96,125 @@ TEST(Verdict, TheHeavierStands) {
     => watch b XID 13 gpu=0
     => cordon b XID 79 gpu=0
   )");
+}
+
+TEST(StickyXid, IsReportedOnceInABoot) {
+  expect(R"(
+    -- seen to appear; the node object goes and comes again, and so does its agent, which reads the old code
+    xid a 79 gpu=3 boot=b1
+    => cordon a XID 79 gpu=3
+    gone a
+    => healthy a
+    => gone a
+    xid a 79 gpu=3 boot=b1 standing
+    tick 60 | xid a 79 gpu=3 boot=b1 standing
+    -- another code is new, and so is the same one that an agent saw appear again
+    xid a 48 gpu=3 boot=b1 standing
+    => reset a XID 48 gpu=3
+    gone a
+    => healthy a
+    => gone a
+    xid a 48 gpu=3 boot=b1 standing
+    xid a 48 gpu=3 boot=b1
+    => reset a XID 48 gpu=3
+    -- the same code of another GPU, and after a reboot
+    gone a
+    => healthy a
+    => gone a
+    xid a 48 gpu=4 boot=b1 uuid=GPU-y standing
+    => reset a XID 48 gpu=4
+    gone a
+    => healthy a
+    => gone a
+    tick 60 | xid a 48 gpu=3 boot=b2 standing
+    => reset a XID 48 gpu=3
+  )");
+}
+
+TEST(StickyXid, ThatWasNeverReportedIsNew) {
+  expect(R"(
+    xid a 79 standing boot=b1
+    => cordon a XID 79 gpu=0
+    -- watched ones, and those of one that nothing is known of
+    xid b 13 standing
+    => watch b XID 13 gpu=0
+    xid c 13 standing uuid=none
+    => watch c XID 13 gpu=0
+    gone c
+    => healthy c
+    => gone c
+    -- without a name of the GPU or the boot it may be another machine
+    xid c 13 standing uuid=none
+    => watch c XID 13 gpu=0
+  )");
+}
+
+TEST(StickyXid, ThatIsRepeatedAfterANewerOneSaysNothing) {
+  expect(R"(
+    xid a 79 boot=b1
+    => cordon a XID 79 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    xid a 79 boot=b1 standing | xid a 31 boot=b1
+    => watch a XID 31 gpu=0
+    xid a 79 boot=b1 standing | xid a 31 boot=b1
+  )");
+}
+
+TEST(StickyXid, AfterAResetTheSameCodeIsNew) {
+  expect(R"(
+    xid a 48 boot=b1
+    => reset a XID 48 gpu=0
+    tick 60 | xid a 48 boot=b1 cleared
+    gone a
+    => healthy a
+    => gone a
+    tick 60 | xid a 48 boot=b1 standing
+    => reset a XID 48 gpu=0
+    -- a clearing alone says nothing
+    xid b 48 cleared
+  )");
+}
+
+TEST(StickyXid, IsForgottenADayAfterItsNode) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    xid a 48 boot=b1
+    => reset a XID 48 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    tick 86399
+    xid b 13
+    => watch b XID 13 gpu=0
+  )"),
+            "");
+  EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + std::chrono::seconds(1));
+  EXPECT_EQ(script.engine().tables().xids.size(), 2U);
+  EXPECT_EQ(script.run("tick 1"), "");
+  EXPECT_EQ(script.engine().tables().xids.size(), 1U);
+  EXPECT_EQ(script.engine().tables().xids_until.size(), 0U);
+  EXPECT_EQ(script.step({Tick{}}).wake_at, std::nullopt);
+  // A node that is back is remembered on.
+  EXPECT_EQ(script.run(R"(
+    gone b
+    => healthy b
+    => gone b
+    tick 60 | xid b 13 standing
+    tick 90000
+    xid b 13 standing
+  )"),
+            "");
+}
+
+TEST(StickyXid, RemembersSoManyGpusOfANode) {
+  Script script;
+  std::vector<Command> batch;
+  for (std::size_t i = 0; i < Engine::kMostXids + 10; ++i)
+    batch.push_back(XidSeen{NodeName("a"), 13, 0, DeviceUuid(fmt::format("GPU-{}", i)), "", script.now()});
+  script.step(batch);
+  EXPECT_EQ(script.engine().tables().xids.find(NodeName("a"))->gpus.size(), Engine::kMostXids);
 }
 
 TEST(Verdict, SaysWhichCodeAndWhichGpu) {

@@ -30,7 +30,13 @@ NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % 3)); }
 
 Command command_of(const Choice& c, Instant now) {
   static constexpr std::int32_t kCodes[] = {13, 31, 45, 48, 79, 95, 119, 9999};
-  if (c.what < 25) return XidSeen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid("GPU"), "", now};
+  if (c.what < 25) {
+    XidSeen seen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid(fmt::format("GPU-{}", c.a % 2)), "", now};
+    seen.standing = c.b % 3 == 0;
+    seen.cleared = c.b % 7 == 0;
+    seen.boot = c.b % 5 == 0 ? "b2" : "b1";
+    return seen;
+  }
   if (c.what < 45) {
     DevicesSeen seen{node_of(c.a), now, {}};
     for (int i = 0; i < c.b % 3; ++i)
@@ -102,7 +108,7 @@ TEST(Laws, HoldAfterEveryStep) {
         RC_ASSERT(
             (out.wake_at && *out.wake_at > script.now() && *out.wake_at <= order.deadline + std::chrono::minutes(10)));
       }
-      RC_ASSERT(out.wake_at.has_value() == (tables.orders.size() > 0));
+      RC_ASSERT(out.wake_at.has_value() == (tables.orders.size() + tables.xids_until.size() > 0));
       for (int n = 0; n < 3; ++n) {
         for (const auto& [id, order] : script.engine().open_orders(node_of(n))) {
           RC_ASSERT((order.deadline > script.now() && !tables.acked.contains({id, node_of(n)})));

@@ -8,7 +8,9 @@ namespace qm::telemetry::testing {
 
 /// Runs a text table against an engine: a batch a line (commands separated by |), "=> ..." lines for what must come out.
 ///
-///   xid a 79 gpu=3             node a reports an XID; gpu defaults to 0
+///   xid a 79 gpu=3             node a reports an XID; gpu defaults to 0; recovery=1 the driver's recovery action; line=a_b what
+///                              the kernel's log says, with "_" for blanks; standing = at an agent's first look; cleared = shown no
+///                              longer; boot=b1 of the node; uuid=GPU-y of the GPU, none = it has none
 ///   devices a x/p=0,1 x/q=2    what pods of the node hold
 ///   signs a key=value own/     labels that its agent gives it, and a prefix that is the agent's
 ///   notice a i-1 stop in=120   capacity of the instance is taken in so many seconds; the action defaults to terminate

@@ -31,6 +31,15 @@ struct Words {
   }
   /// Takes a bare word away; whether it was there.
   bool flag(const std::string& word) { return std::erase(plain, word) > 0; }
+  /// With a blank for each "_"; empty where it is not given.
+  [[nodiscard]] std::string text(const std::string& key) const {
+    for (auto [name, value] : named) {
+      if (name != key) continue;
+      std::ranges::replace(value, '_', ' ');
+      return value;
+    }
+    return {};
+  }
   [[nodiscard]] std::int32_t number(const std::string& key, std::int32_t otherwise) const {
     for (const auto& [name, value] : named) {
       if (name == key) return std::stoi(value);
@@ -81,9 +90,16 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     return {Tick{}};
   }
   const bool bad = words.flag("bad"), settled = words.flag("settled");
+  const bool standing = words.flag("standing"), cleared = words.flag("cleared");
   if (verb == "xid") {
-    return {XidSeen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)), words.number("gpu", 0),
-                    DeviceUuid("GPU-x"), "", now_}};
+    XidSeen seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)), words.number("gpu", 0),
+                 DeviceUuid("GPU-x"),         words.text("line"),           now_};
+    seen.standing = standing;
+    seen.cleared = cleared;
+    seen.boot = words.text("boot");
+    if (!words.text("uuid").empty()) seen.gpu = DeviceUuid(words.text("uuid") == "none" ? "" : words.text("uuid"));
+    if (!words.text("recovery").empty()) seen.recovery_action = words.number("recovery", 0);
+    return {std::move(seen)};
   }
   if (verb == "devices") return {devices_of(words, now_)};
   if (verb == "signs") {
@@ -173,6 +189,7 @@ Engine restarted(const Engine& engine) {
   };
   copy(from.health, to.health), copy(from.notices, to.notices), copy(from.orders, to.orders);
   copy(from.acked, to.acked), copy(from.devices, to.devices), copy(from.signs, to.signs);
+  copy(from.xids, to.xids), copy(from.xids_until, to.xids_until);
   return fresh;
 }
 

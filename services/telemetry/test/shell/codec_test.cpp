@@ -135,6 +135,16 @@ TEST(Codec, ReadsEveryFact) {
   EXPECT_EQ(xid.node, NodeName("a"));
   EXPECT_EQ(xid.xid, 79);
   EXPECT_EQ(xid.gpu_index, 3);
+  EXPECT_FALSE(xid.standing || xid.cleared || xid.recovery_action.has_value());
+  auto full = xid_fact("a/2", "a", 154, 3);
+  full.mutable_xid()->set_recovery_action(0);
+  full.mutable_xid()->set_standing(true);
+  full.mutable_xid()->set_cleared(true);
+  full.mutable_xid()->set_boot_id("boot");
+  const auto more = only<XidSeen>(codec.decode(fact_input(full)));
+  EXPECT_TRUE(more.standing && more.cleared);
+  EXPECT_EQ(more.recovery_action, 0);
+  EXPECT_EQ(more.boot, "boot");
   const auto devices = only<DevicesSeen>(codec.decode(fact_input(devices_fact("a"))));
   ASSERT_EQ(devices.pods.size(), 2U);
   EXPECT_EQ(devices.pods[0].pod, "p") << "sorted, so that lists compare";
@@ -286,7 +296,11 @@ TEST(Codec, StateIsReadBackAsItWas) {
   (void)kept.step({fact_input(xid_fact("1", "a", 48, 3)), fact_input(xid_fact("2", "b", 13)),
                    fact_input(xid_fact("3", "c", 79)), fact_input(devices_fact("a")), fact_input(notice_fact("a")),
                    fact_input(signs_fact("a"))});
-  EXPECT_EQ(kept.rows.size(), 9U);
+  auto named = xid_fact("4", "d", 31);
+  named.mutable_xid()->set_gpu_uuid("GPU-d");
+  named.mutable_xid()->set_boot_id("boot");
+  (void)kept.step({fact_input(named)});
+  EXPECT_EQ(kept.rows.size(), 11U);
   const auto digest = kept.engine.digest();
   Kept other;
   ASSERT_TRUE(other.shell.load(kept.state()));
@@ -298,14 +312,16 @@ TEST(Codec, StateIsReadBackAsItWas) {
   EXPECT_EQ(other.engine.tables().devices.rows(), kept.engine.tables().devices.rows());
   EXPECT_EQ(other.engine.tables().signs.rows(), kept.engine.tables().signs.rows());
   EXPECT_EQ(other.engine.tables().notices.rows(), kept.engine.tables().notices.rows());
+  EXPECT_EQ(other.engine.tables().xids.rows(), kept.engine.tables().xids.rows());
   EXPECT_EQ(other.engine.tables().health.find(NodeName("a"))->action, Action::kResetGpu);
   // Loading replaces what was there, and rows go with what they hold.
-  (void)kept.step({bus_input("qm.node", "a", "", true)});
+  (void)kept.step({bus_input("qm.node", "a", "", true), bus_input("qm.node", "d", "", true)});
   kept.now += std::chrono::minutes(11);
   (void)kept.step({service::Input{}});
-  EXPECT_EQ(kept.rows.size(), 2U) << "the verdicts of b and c";
+  EXPECT_EQ(kept.rows.size(), 4U) << "the verdicts of b and c, the last XIDs of d and until when they are remembered";
   ASSERT_TRUE(other.shell.load(kept.state()));
   EXPECT_EQ(other.engine.digest(), kept.engine.digest());
+  EXPECT_EQ(other.engine.tables().xids_until.rows(), kept.engine.tables().xids_until.rows());
 }
 
 TEST(Codec, ARowThatItDoesNotKnowStopsTheStart) {
@@ -313,7 +329,7 @@ TEST(Codec, ARowThatItDoesNotKnowStopsTheStart) {
   const auto unknown = kept.shell.load(std::vector<store::StateRow>{{"riddle", "k", "v"}});
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().message.find("riddle"), std::string::npos);
-  for (const std::string kind : {"order", "health", "notice", "acked", "devices", "signs"}) {
+  for (const std::string kind : {"order", "health", "notice", "acked", "devices", "signs", "xids", "xids_until"}) {
     EXPECT_FALSE(kept.shell.load(std::vector<store::StateRow>{{kind, "k|n", "\x01\xff"}})) << kind;
   }
 }
@@ -324,6 +340,11 @@ TEST(Codec, DebugStateSaysWhoHasNotAnswered) {
   (void)kept.step({fact_input(ack_fact("o", "a"))});
   const Json state = kept.shell.debug_state();
   EXPECT_EQ(state["orders"]["o"]["waits_for"], Json::array({"b"}));
+  auto standing = xid_fact("2", "a", 79, 3);
+  standing.mutable_xid()->set_gpu_uuid("GPU-3");
+  standing.mutable_xid()->set_boot_id("boot");
+  (void)kept.step({fact_input(standing)});
+  EXPECT_EQ(kept.shell.debug_state()["last_xids"]["a"]["GPU-3"].integer(), 79);
   EXPECT_EQ(state["health"]["a"].string(), "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
 }
 

@@ -1,5 +1,6 @@
 // The text that Prometheus reads.
 #include "qm/testing/testing.hpp"
+#include "qm/wire/sample.hpp"
 #include "test/shell/little_service.hpp"
 
 #include <gtest/gtest.h>
@@ -96,6 +97,23 @@ TEST(Metrics, BothFamiliesOfNamesSayTheSame) {
     EXPECT_EQ(of_exact.size(), 2U) << exact;
     EXPECT_EQ(of_exact, of_first) << exact;
   }
+}
+
+TEST(Metrics, AValueThatIsMissingHasNoSeries) {
+  LittleService service;
+  auto partly = sample(0, 0.75, "p");
+  partly.set_temperature_c(61);
+  for (const int field :
+       {pb::GpuSample::kFbUsedBytesFieldNumber, pb::GpuSample::kPowerWattsFieldNumber, pb::GpuSample::kXidFieldNumber})
+    wire::set_missing(partly, field);
+  service.samples.take(frame("a", 1, 1, {partly}));
+  const auto text = service.registry.text();
+  check_form(text);
+  for (const char* there : {"DCGM_FI_DEV_GPU_UTIL{", "DCGM_FI_DEV_FB_FREE{", "DCGM_FI_DEV_GPU_TEMP{", "dcgm_gpu_temp{"})
+    EXPECT_NE(text.find(there), std::string::npos) << there;
+  for (const char* missing : {"DCGM_FI_DEV_FB_USED{", "DCGM_FI_DEV_POWER_USAGE{", "DCGM_FI_DEV_XID_ERRORS{",
+                              "dcgm_fb_used{", "dcgm_power_usage{"})
+    EXPECT_EQ(text.find(missing), std::string::npos) << missing;
 }
 
 /// Pages as dcgm-exporter writes them: our own, and the reference one where it is present.

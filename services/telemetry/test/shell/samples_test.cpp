@@ -1,4 +1,5 @@
 #include "qm/telemetry/shell.hpp"
+#include "qm/wire/sample.hpp"
 #include "test/shell/little_service.hpp"
 
 #include <gtest/gtest.h>
@@ -140,6 +141,96 @@ TEST_F(SamplesTest, AnEnergyCounterThatWentBackAndAValueThatIsNoneDoNoHarm) {
   EXPECT_EQ(closed_[0].energy_mj(), 0);
   EXPECT_DOUBLE_EQ(closed_[0].utilization(), 0.5);
   EXPECT_EQ(closed_[0].samples(), 2);
+}
+
+TEST_F(SamplesTest, ACounterThatWasMissingIsNotChargedWithItsTotal) {
+  constexpr std::int64_t kLifetime = 9'000'000'000;
+  const auto missing = [&](std::int64_t s, const std::string& pod) {
+    at(s);
+    auto blank = sample(0, 0.5, pod, 0);
+    wire::set_missing(blank, pb::GpuSample::kEnergyMjFieldNumber);
+    take(frame("a", s, ++sequence_, {blank}));
+  };
+  // At the start of an interval, in the middle, and of an agent that sends a zero for what is missing.
+  missing(60, "p");
+  sampled(120, 0.5, "p", kLifetime);
+  sampled(180, 0.5, "p", kLifetime + 100);
+  missing(240, "p");
+  sampled(300, 0.5, "p", kLifetime + 300);
+  sampled(360, 0.5, "p", 0);
+  sampled(420, 0.5, "p", kLifetime + 600);
+  sampled(480, 0.5, "q", kLifetime + 1000);
+  ASSERT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(closed_[0].energy_mj(), 600);
+  // It is missing as the holder changes: whose it was is not known.
+  missing(540, "q");
+  missing(600, "r");
+  sampled(660, 0.5, "r", kLifetime + 5000);
+  sampled(720, 0.5, "r", kLifetime + 5010);
+  sampled(780, 0.5, "s", kLifetime + 5020);
+  ASSERT_EQ(closed_.size(), 3U);
+  EXPECT_EQ(closed_[1].pod(), "q");
+  EXPECT_EQ(closed_[1].energy_mj(), 400);
+  EXPECT_EQ(closed_[2].pod(), "r");
+  EXPECT_EQ(closed_[2].energy_mj(), 10);
+}
+
+TEST_F(SamplesTest, AnotherGpuAtTheIndexBeginsAnew) {
+  sampled(60, 0.5, "p", 1000);
+  sampled(120, 0.5, "p", 1600);
+  at(180);
+  auto other = sample(0, 0.9, "p", 9'000'000'000);
+  other.set_gpu_uuid("GPU-other");
+  take(frame("a", 180, ++sequence_, {other}));
+  ASSERT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(closed_[0].gpu_uuid(), "GPU-0");
+  EXPECT_EQ(closed_[0].energy_mj(), 600);
+  EXPECT_EQ(closed_[0].to_us(), 120'000'000);
+  samples_.forget("a");
+  EXPECT_EQ(closed_.size(), 1U) << "one sample, and no time of its own";
+}
+
+TEST_F(SamplesTest, AClockThatIsSetBackDropsNoFrame) {
+  at(10'000);
+  const auto send = [&](std::int64_t s, std::uint64_t sequence, const std::string& agent,
+                        const std::string& pod = "p") {
+    auto f = frame("a", s, sequence, {sample(0, 0.5, pod, s)});
+    f.set_agent(agent);
+    take(f);
+  };
+  send(5000, 1, "x");
+  send(5060, 2, "x");
+  send(1000, 3, "x");  // an hour and more
+  send(1000, 4, "x");  // it stands still
+  send(1060, 5, "x");
+  EXPECT_EQ(samples_.counters().late, 0U);
+  EXPECT_EQ(samples_.counters().gaps, 0U);
+  EXPECT_EQ(samples_.readings("a", steady_).at(0).at_us(), 1'060'000'000);
+  ASSERT_EQ(closed_.size(), 1U) << "what was sampled before";
+  EXPECT_EQ(closed_[0].from_us(), 5'000'000'000);
+  EXPECT_EQ(closed_[0].to_us(), 5'060'000'000);
+  send(1000, 4, "x");
+  EXPECT_EQ(samples_.counters().late, 1U) << "out of order, all the same";
+
+  // An agent that starts after its clock was set back; what its predecessor had waiting is late.
+  send(500, 1, "y");
+  send(560, 2, "y");
+  EXPECT_EQ(samples_.counters().late, 1U);
+  send(555, 6, "x");
+  EXPECT_EQ(samples_.counters().late, 2U);
+  EXPECT_EQ(samples_.readings("a", steady_).at(0).at_us(), 560'000'000);
+  send(620, 3, "y");
+  EXPECT_EQ(samples_.counters().late, 2U);
+  EXPECT_EQ(samples_.counters().gaps, 0U);
+}
+
+TEST_F(SamplesTest, AnAgentWithoutANameIsOrderedByItsSequence) {
+  sampled(5000, 0.1);
+  sampled(5060, 0.1);
+  at(6000);
+  take(frame("a", 100, ++sequence_, {sample(0, 0.7)}));
+  EXPECT_EQ(samples_.counters().late, 0U);
+  EXPECT_EQ(samples_.readings("a", steady_).at(0).sample().utilization(), 0.7);
 }
 
 TEST_F(SamplesTest, AForgottenNodeClosesItsIntervals) {

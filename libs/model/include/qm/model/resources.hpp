@@ -22,11 +22,19 @@ struct GpuShape {
   std::string mig_profile;  ///< "1g.10gb"
   std::int64_t mig_count = 0;
   std::vector<std::string> models;  ///< allowed models, sorted; empty = any
-  /// Milli-GPUs that the shape takes from a node's devices (whole and milli; MIG counts its compute slices of seven).
-  [[nodiscard]] std::int64_t total_milli() const;
+  /// Milli-GPUs that so many pods of the shape take from devices (whole and milli; MIG counts its compute slices of seven,
+  /// rounded down once for all of them).
+  [[nodiscard]] std::int64_t total_milli(std::int64_t pods = 1) const;
   [[nodiscard]] bool none() const { return whole == 0 && milli == 0 && mig_count == 0; }
   friend auto operator<=>(const GpuShape&, const GpuShape&) = default;
 };
+
+/// Compute slices of a MIG profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name that says none
+/// counts as all seven, so that an unknown profile never takes less than it should.
+[[nodiscard]] std::int32_t compute_slices(std::string_view profile);
+/// Thousandths of a GPU for each of its MIG instances, in their order. Each has what it adds to the running sum of compute
+/// slices, rounded down: those that fill the GPU's `of` slices come to 1000, and no instances to more.
+[[nodiscard]] std::vector<std::int32_t> mig_shares(const std::vector<std::string>& profiles, std::int32_t of = 7);
 
 struct Taint {
   std::string key, value, effect;  ///< NoSchedule, PreferNoSchedule, NoExecute

@@ -38,4 +38,7 @@ inline constexpr std::string_view kSpot = "spot";
 /// brings its own PricePlan, which replaces this one from the moment it is applied.
 [[nodiscard]] const PricePlan& builtin_prices();
 
+/// Compute slices that MIG cuts a GPU of this instance type into; seven where the type or its GPU is not known.
+[[nodiscard]] std::int32_t compute_slices_of(std::string_view instance_type);
+
 }  // namespace qm::cost

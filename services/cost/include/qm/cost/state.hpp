@@ -99,6 +99,7 @@ struct NodeRow {
 struct DeviceShare {
   std::int32_t index = 0;
   std::int32_t milli = 1000;
+  std::int32_t slices = 0;  ///< compute slices of a MIG instance, which then count instead of milli
   friend auto operator<=>(const DeviceShare&, const DeviceShare&) = default;
 };
 struct Member {

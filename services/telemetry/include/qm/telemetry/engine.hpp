@@ -1,9 +1,10 @@
 #pragma once
 #include "qm/base/table.hpp"
+#include "qm/catalog/xid.hpp"
 #include "qm/model/resources.hpp"
-#include "qm/telemetry/xid.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,8 @@
 #include <vector>
 
 namespace qm::telemetry {
+
+using catalog::xid::Action;
 
 // ---- what may happen: facts from agents, orders from the autoscaler ----
 
@@ -38,6 +41,10 @@ struct XidSeen {
   DeviceUuid gpu;
   std::string line;
   Instant at{};
+  std::optional<std::int32_t> recovery_action = {};  ///< of the GPU, where the agent knows it
+  bool standing = false;                             ///< read at an agent's first look: maybe an old one
+  bool cleared = false;                              ///< the gauge shows it no longer
+  std::string boot = {};                             ///< of the node's kernel; empty = not known
 };
 struct NoticeSeen {
   NodeName node;
@@ -105,6 +112,19 @@ struct OpenOrder {
   friend auto operator<=>(const OpenOrder&, const OpenOrder&) = default;
 };
 
+/// The last XID of each GPU of a node, since it booted.
+struct LastXids {
+  struct Last {
+    Instant at{};
+    std::int32_t xid = 0;  ///< 0 = it was reset since
+    friend auto operator<=>(const Last&, const Last&) = default;
+  };
+  std::string boot;
+  Instant at{};                      ///< of the newest report
+  std::map<std::string, Last> gpus;  ///< by uuid, or "#index" where there is none
+  friend auto operator<=>(const LastXids&, const LastXids&) = default;
+};
+
 struct Tables {
   Table<NodeName, Health> health;
   Table<NodeName, Notice> notices;
@@ -112,6 +132,8 @@ struct Tables {
   Table<std::pair<std::string, NodeName>, std::int64_t> acked;  ///< (order, node) -> step
   Table<NodeName, std::vector<DevicesSeen::Pod>> devices;       ///< as last published
   Table<NodeName, NodeSigns> signs;                             ///< as last published
+  Table<NodeName, LastXids> xids;
+  Table<NodeName, Instant> xids_until;  ///< of nodes that are gone: their XIDs are forgotten then
 };
 
 struct HealthEvent {
@@ -145,9 +167,13 @@ struct Output {
 
 /// Judges what agents report: which node must take no more work, and which facts are news.
 ///
-/// Verdict  an XID maps to an action by the catalogue; the heaviest action of a node stands until the node goes.
-///          Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalogue does
-///          not know, are watched.
+/// Sticky   a gauge shows the last XID for ever, and each agent reads it when it starts. What stands at an agent's first look is
+///          old where the same GPU has reported it since its node booted; a changed code, one that an agent saw appear, one after
+///          a reset (the gauge was cleared) and one after a reboot are new. The last XID of at most kMostXids GPUs of a node is
+///          remembered, and for kXidMemory past its end: the node may come back under its name without a reboot.
+/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node stands until the node
+///          goes. Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalog does
+///          not know, are watched. The driver's recovery action decides on XID 154, and fatal or nonfatal on 144 to 150.
 /// News     a devices list, signs of a node, a notice or an acknowledgement is published once, however often an agent repeats it. The
 ///          first acknowledgement of a node counts, and only from a node that the order names.
 /// Orders   open ones are kept for agents that connect again, until their deadline; acknowledgements stay known for
@@ -159,6 +185,8 @@ class Engine {
  public:
   using Command = telemetry::Command;
   using Output = telemetry::Output;
+  static constexpr std::size_t kMostXids = 256;
+  static constexpr Duration kXidMemory = std::chrono::hours(24);
 
   Output step(std::span<const Command> batch, Instant now);
   void undo();
@@ -174,6 +202,8 @@ class Engine {
   void apply(const DevicesSeen& c);
   void apply(const SignsSeen& c);
   void apply(const XidSeen& c);
+  bool remember(const XidSeen& c);
+  void forget_xids();
   void apply(const NoticeSeen& c);
   void apply(const AckSeen& c);
   void apply(const UsageSeen& c) { out_.usage.push_back(c); }

@@ -49,7 +49,11 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
 /// Life     a reading lives three periods of its node's frames past its last frame, in domain time and in steady time
 ///          (there at least kLeastLife). The period is what was observed; kFirstPeriod until there are two frames.
 /// Interval of one GPU and one holder. It closes at a frame that shows another holder, at the first frame past the
-///          length, and at its last sample where the GPU fell silent or its node went.
+///          length, and at its last sample where the GPU fell silent, its node went or its clock was set back, or another GPU has
+///          its index.
+/// Energy   what the counter grew by from sample to sample, for the holder of the later one. A sample without a counter, one that
+///          went back and another GPU's begin anew: a counter's total is nobody's use. What it grew by while it was missing is
+///          the holder's where there was one throughout, else nobody's.
 /// Threads  any. The sink is called under the lock: it must not call back.
 /// Bound    one entry per living GPU, and a number per node that was not forgotten.
 class Samples {
@@ -62,8 +66,9 @@ class Samples {
   Samples(Duration interval, const DomainClock& clock) : interval_(interval), clock_(clock) {}
   void on_closed(Closed fn);
 
-  /// Frames of a node come in order of `sequence`; a jump ahead is counted as a gap, and an agent that starts again
-  /// counts from the beginning. What is older than what is known is late, and dropped.
+  /// Frames of one agent of a node come in order of `sequence`, whatever the node's clock does; a jump ahead is counted as a
+  /// gap. An agent that starts again counts from the beginning. What the agent before it sent, and what comes out of order, is
+  /// late and dropped. An agent that does not name itself is taken for the same one while its sequence grows.
   void take(const pb::SampleFrame& frame, SteadyInstant seen = std::chrono::steady_clock::now());
   void forget(const std::string& node);
 
@@ -84,12 +89,14 @@ class Samples {
  private:
   struct Gpu {
     pb::GpuSample last;
-    std::int64_t at_us = 0, from_us = 0, n = 0, energy_from = 0;
+    std::int64_t at_us = 0, from_us = 0, n = 0, energy_mj = 0;
+    std::optional<std::int64_t> counter;  // of energy, as last known
     double sum = 0;
     std::string pod;  // namespace/pod of the running interval
     SteadyInstant seen{};
   };
   struct Node {
+    std::string agent, agent_before;
     std::uint64_t sequence = 0;
     std::int64_t at_us = 0;  // of the newest frame
     SteadyInstant seen{};
@@ -98,6 +105,8 @@ class Samples {
     std::map<std::int32_t, Gpu> gpus;
   };
   [[nodiscard]] static SteadyDuration life(const Node& node);
+  [[nodiscard]] static bool late(const Node& node, const pb::SampleFrame& frame);
+  void set_back(const std::string& name, Node& node, std::int64_t at_us);
   void pace(Node& node, std::int64_t at_us, SteadyInstant seen) const;
   void add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample, std::int64_t at_us, SteadyInstant seen);
   void sweep(const std::string& name, Node& node, SteadyInstant now);

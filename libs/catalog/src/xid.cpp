@@ -1,13 +1,16 @@
 // What NVIDIA's XID catalogue says of each code, with our own reading of severity and action: services/telemetry/README.md.
-#include "qm/telemetry/xid.hpp"
+#include "qm/catalog/xid.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string>
 
-namespace qm::telemetry {
+namespace qm::catalog::xid {
 namespace {
 
 using enum Action;
 using enum Severity;
+using enum DecidedBy;
 
 constexpr Xid kXids[] = {
     {8, "ROBUST_CHANNEL_FIFO_ERROR_IDLE_TIMEOUT", kWarning, kWatch},
@@ -92,17 +95,17 @@ constexpr Xid kXids[] = {
     {141, "ROBUST_CHANNEL_FAST_PATH_ERROR", kInfo, kNone},
     {142, "ROBUST_CHANNEL_NVENC3_ERROR", kCritical, kWatch},
     {143, "GPU_INIT_ERROR", kCritical, kResetGpu},
-    {144, "NVLINK_SAW_ERROR", kCritical, kResetGpu},
-    {145, "NVLINK_RLW_ERROR", kCritical, kResetGpu},
-    {146, "NVLINK_TLW_ERROR", kCritical, kResetGpu},
-    {147, "NVLINK_TREX_ERROR", kCritical, kResetGpu},
-    {148, "NVLINK_NVLPW_CTRL_ERROR", kCritical, kResetGpu},
-    {149, "NVLINK_NETIR_ERROR", kCritical, kResetGpu},
-    {150, "NVLINK_MSE_ERROR", kCritical, kResetGpu},
+    {144, "NVLINK_SAW_ERROR", kCritical, kResetGpu, kNvlinkFault},
+    {145, "NVLINK_RLW_ERROR", kCritical, kResetGpu, kNvlinkFault},
+    {146, "NVLINK_TLW_ERROR", kCritical, kResetGpu, kNvlinkFault},
+    {147, "NVLINK_TREX_ERROR", kCritical, kResetGpu, kNvlinkFault},
+    {148, "NVLINK_NVLPW_CTRL_ERROR", kCritical, kResetGpu, kNvlinkFault},
+    {149, "NVLINK_NETIR_ERROR", kCritical, kResetGpu, kNvlinkFault},
+    {150, "NVLINK_MSE_ERROR", kCritical, kResetGpu, kNvlinkFault},
     {151, "ROBUST_CHANNEL_KEY_ROTATION_ERROR", kFatal, kCordon},
     {152, "ROBUST_CHANNEL_DLA_SMMU_ERROR", kInfo, kNone},
     {153, "ROBUST_CHANNEL_DLA_TIMEOUT", kInfo, kNone},
-    {154, "GPU_RECOVERY_ACTION_CHANGED", kCritical, kCordon},
+    {154, "GPU_RECOVERY_ACTION_CHANGED", kCritical, kCordon, kRecoveryAction},
     {155, "NVLINK_SW_DEFINED_ERROR", kCritical, kResetGpu},
     {156, "RESOURCE_RETIREMENT_EVENT", kCritical, kResetGpu},
     {157, "RESOURCE_RETIREMENT_FAILURE", kWarning, kNone},
@@ -125,11 +128,63 @@ constexpr Xid kXids[] = {
 };
 static_assert(std::ranges::is_sorted(kXids, {}, &Xid::code));
 
+/// The recovery actions of the driver, from 0 on: none, GPU reset, node reboot, drain of peers, drain and reset, recovery of the
+/// IMEX domain, bus reset, system reboot.
+constexpr Action kRecoveryActions[] = {kNone, kResetGpu, kCordon, kResetGpu, kResetGpu, kCordon, kResetGpu, kCordon};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return out;
+}
+
+/// "0x1 (GPU Reset Required)" or "1": the number that the text begins with.
+std::optional<std::int32_t> number_at(std::string_view text) {
+  const bool hex = text.starts_with("0x");
+  if (hex) text.remove_prefix(2);
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  return error == std::errc() && end != text.data() ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
-const Xid* find_xid(std::int32_t code) {
+const Xid* find(std::int32_t code) {
   const auto* at = std::ranges::lower_bound(kXids, code, {}, &Xid::code);
   return at != std::end(kXids) && at->code == code ? at : nullptr;
 }
 
-}  // namespace qm::telemetry
+Details details_in(std::int32_t code, std::string_view line) {
+  Details out;
+  const Xid* known = find(code);
+  if (known == nullptr || known->decided_by == kCode) return out;
+  const std::string text = lower(line);
+  if (known->decided_by == kRecoveryAction) {
+    constexpr std::string_view kChanged = "recovery action changed from ", kTo = " to ";
+    const auto changed = text.find(kChanged);
+    const auto to = changed == std::string::npos ? changed : text.find(kTo, changed + kChanged.size());
+    if (to != std::string::npos) out.recovery_action = number_at(std::string_view(text).substr(to + kTo.size()));
+  } else if (text.find(" nonfatal ") != std::string::npos || text.find(" non-fatal ") != std::string::npos) {
+    out.fatal = false;
+  } else if (text.find(" fatal ") != std::string::npos) {
+    out.fatal = true;
+  }
+  return out;
+}
+
+Action action_for_recovery(std::int32_t recovery_action) {
+  const bool known = recovery_action >= 0 && recovery_action < std::ssize(kRecoveryActions);
+  return known ? kRecoveryActions[recovery_action] : kCordon;
+}
+
+Action action_for(std::int32_t code, const Details& details) {
+  const Xid* known = find(code);
+  if (known == nullptr) return kWatch;
+  std::optional<Action> decided;
+  if (known->decided_by != kCode && details.recovery_action) decided = action_for_recovery(*details.recovery_action);
+  if (known->decided_by == kNvlinkFault && (details.fatal || decided))
+    decided = std::max({decided.value_or(kWatch), kWatch, details.fatal.value_or(false) ? kResetGpu : kNone});
+  return decided.value_or(known->action);
+}
+
+}  // namespace qm::catalog::xid
