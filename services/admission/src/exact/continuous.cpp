@@ -337,7 +337,8 @@ void Continuous::search(Class& of) {
   of.seen = version_;
   const auto& [assignment, targets] = *of.nomination;
   const auto& queue = rules(of.pattern.queue);
-  of.plain = targets.empty() && assignment.on_nodes.empty() && (assignment.borrowing == 0 || queue.stops_at_borrowing);
+  of.plain =
+      targets.empty() && assignment.on_nodes.empty() && (!assignment.requires_borrowing() || queue.stops_at_borrowing);
   for (std::size_t i = 0; of.plain && i < assignment.sets.size(); ++i) {
     of.plain = assignment.sets[i].count == of.pattern.pod_sets[i].count &&
                std::ranges::all_of(assignment.sets[i].flavors, [&](const FlavorChoice& choice) {

@@ -491,8 +491,8 @@ Wait Cycle::wait_of(const Entry& entry) {
       return Wait::kNoMatchingFlavor;
     case NoFit::kExceedsMaxQuota:
       return Wait::kExceedsMaxQuota;
-    case NoFit::kNoNodes:
-      return Wait::kNoNodes;
+    case NoFit::kTopologyPlacementFailed:
+      return Wait::kTopologyPlacementFailed;
     default:
       return Wait::kWaitingForQuota;
   }

@@ -52,7 +52,7 @@ std::string_view name_of(NoFit reason) {
       return "ExceedsMaxQuota";
     case NoFit::kWaitingForQuota:
       return "WaitingForQuota";
-    case NoFit::kNoNodes:
+    case NoFit::kTopologyPlacementFailed:
       return "TopologyPlacementFailed";
   }
   return "";
@@ -71,6 +71,15 @@ std::optional<Flavor> Assignment::flavor_of(std::size_t set, Resource resource) 
   const auto found = std::ranges::find(sets[set].flavors, resource, &FlavorChoice::resource);
   if (found == sets[set].flavors.end()) return std::nullopt;
   return found->flavor;
+}
+
+void Assignment::Set::block(Flavor flavor, NoFit reason) {
+  const auto same = std::ranges::find(blocked, flavor, [](const auto& b) { return b.first; });
+  if (same == blocked.end()) {
+    blocked.emplace_back(flavor, reason);
+  } else {
+    same->second = std::max(same->second, reason);
+  }
 }
 
 std::vector<Cell> Assignment::contested() const {
@@ -99,6 +108,10 @@ const PodSet::Before* before_of(const PodSet& set, Resource resource) {
   return found == set.before.end() ? nullptr : &*found;
 }
 
+bool has_option(const QueueRules::Group& group, Flavor flavor) {
+  return std::ranges::find(group.options, flavor, &QueueRules::Option::flavor) != group.options.end();
+}
+
 /// A flavor that several resource groups have counts as the worst that it was.
 void merge(std::vector<Attempt>& to, const std::vector<Attempt>& more) {
   for (const auto& attempt : more) {
@@ -114,12 +127,27 @@ void merge(std::vector<Attempt>& to, const std::vector<Attempt>& more) {
   }
 }
 
-void block(Assignment::Set& set, Flavor flavor, NoFit reason) {
-  const auto same = std::ranges::find(set.blocked, flavor, [](const auto& b) { return b.first; });
-  if (same == set.blocked.end()) {
-    set.blocked.emplace_back(flavor, reason);
-  } else {
-    same->second = std::max(same->second, reason);
+bool in_several_groups(const QueueRules& rules, Flavor flavor) {
+  if (rules.groups.size() < 2) return false;
+  return std::ranges::count_if(rules.groups,
+                               [&](const QueueRules::Group& group) { return has_option(group, flavor); }) > 1;
+}
+
+/// A flavor that the search of another group came to, and that of this one, which has it too, did not, has none of the
+/// resource. `reached`: of the flavors of several groups, those that this search came to.
+void leave_out(const QueueRules::Group& group, Resource resource, const std::vector<Flavor>& reached,
+               Assignment::Set& made) {
+  for (const Flavor flavor : made.reached) {
+    if (!has_option(group, flavor) || std::ranges::find(reached, flavor) != reached.end()) continue;
+    made.block(flavor, NoFit::kNoMatchingFlavor);
+    const auto attempt = std::ranges::find(made.attempts, flavor, &Attempt::flavor);
+    if (attempt == made.attempts.end()) continue;
+    attempt->value.mode = Mode::kNoFit;
+    attempt->no_fit = NoFit::kNoMatchingFlavor;
+    attempt->whys.push_back({.kind = Why::Kind::kNotProvided, .flavor = flavor, .resource = resource});
+  }
+  for (const Flavor flavor : reached) {
+    if (std::ranges::find(made.reached, flavor) == made.reached.end()) made.reached.push_back(flavor);
   }
 }
 
@@ -202,6 +230,8 @@ std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const
       if (one.why == Kind::kUnknownTopology) return one;
       if (one.why == Kind::kNoTopology && std::ranges::any_of(pod_set.node_resources, of_group)) return one;
     }
+    const bool adrift = std::ranges::find(rules_.adrift, flavor) != rules_.adrift.end();
+    if (adrift && !rules_.topology_only && !pod_set.asks_topology()) return Refusal{flavor, Kind::kOnlyTopology, {}};
     if (topologies_ != nullptr) {
       if (const auto why = against_topology(pod_set, flavor)) return Refusal{flavor, *why, {}};
     }
@@ -220,14 +250,19 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   std::vector<Why> whys;
   bool tried = false;
   std::vector<std::pair<Flavor, NoFit>> blocked;
+  std::vector<Flavor> reached;
+  const auto come_to = [&](Flavor flavor) {
+    tried = true;
+    if (in_several_groups(rules_, flavor)) reached.push_back(flavor);
+  };
   const auto nothing = [&] {
     for (const auto set : sets) {
       auto& made = out.sets[set];
       made.tried = made.tried || tried;
-      for (const auto& [flavor, reason] : blocked) block(made, flavor, reason);
-      if (!explain) continue;
-      merge(made.attempts, attempts);
-      made.whys = whys;
+      for (const auto& [flavor, reason] : blocked) made.block(flavor, reason);
+      if (explain) merge(made.attempts, attempts);
+      if (explain) made.whys = whys;
+      if (tried) leave_out(*group, resource, reached, made);
     }
     return Mode::kNoFit;
   };
@@ -255,7 +290,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
     if (const auto no = refusal(work, sets, *group, option.flavor)) {
       const bool allowed = no->why != Refusal::Why::kNotAllowed;
       if (allowed) {
-        tried = true;
+        come_to(option.flavor);
         blocked.emplace_back(option.flavor, NoFit::kNoMatchingFlavor);
       }
       if (!explain) continue;
@@ -302,7 +337,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       if (preferred(worst, part, rules_.prefers_borrowing)) worst = part;
       if (worst.mode != Mode::kNoFit) choices.push_back({wanted, option.flavor, cell, part.mode, part.level, -1});
     }
-    tried = true;
+    come_to(option.flavor);
     if (worst.mode == Mode::kNoFit) blocked.emplace_back(option.flavor, here);
     if (explain) {
       attempt.value.mode = worst.mode;
@@ -326,8 +361,9 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
     made.tried = true;
     // It may still fit nothing for another group, or for its nodes.
     const bool may_fail = rules_.groups.size() > 1 || work.pod_sets[set].nodes != nullptr;
-    for (std::size_t b = 0; may_fail && b < blocked.size(); ++b) block(made, blocked[b].first, blocked[b].second);
+    for (std::size_t b = 0; may_fail && b < blocked.size(); ++b) made.block(blocked[b].first, blocked[b].second);
     if (explain) merge(made.attempts, attempts);
+    leave_out(*group, resource, reached, made);
     if (explain && best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
     for (const auto& choice : best) {
       if (sets.size() > 1 && !asks(work.pod_sets[set], choice.resource)) continue;
@@ -367,22 +403,6 @@ void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::i
   attempt.whys.push_back(why);
 }
 
-/// A pod set that is to be placed and asks for nothing that a flavor with nodes has goes where its group goes.
-void FlavorAssigner::follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const {
-  const auto has_nodes = [&](const FlavorChoice& c) { return topologies_->has(c.flavor); };
-  for (const auto set : sets) {
-    auto& own = out.sets[set].flavors;
-    if (!work.pod_sets[set].asks_topology() || std::ranges::any_of(own, has_nodes)) continue;
-    for (const auto other : sets) {
-      if (other == set) continue;
-      for (const auto& choice : out.sets[other].flavors) {
-        const bool there = std::ranges::find(own, choice.resource, &FlavorChoice::resource) != own.end();
-        if (has_nodes(choice) && !there) own.push_back(choice);
-      }
-    }
-  }
-}
-
 /// The flavors of pod sets that have them in common, most often of one; false where they fit nothing.
 bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t> sets,
                                   std::span<const std::int32_t> counts, const Assignment* same_as, bool explain,
@@ -416,7 +436,7 @@ bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t>
     for (const auto set : sets) out.sets[set].taken_to_fit = out.sets[set].taken_to_fit && mode == Mode::kFit;
     if (!fits) break;
   }
-  if (fits && sets.size() > 1 && topologies_ != nullptr) follow_group(work, sets, out);
+  if (fits && sets.size() > 1 && topologies_ != nullptr) inherit_group_tas_flavors(work, sets, out);
   for (const auto set : sets) {
     auto& made = out.sets[set];
     if (!fits) made.flavors.clear();
@@ -465,55 +485,6 @@ Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t
   return out;
 }
 
-bool FlavorAssigner::to_be_placed(const PodSet& set, const Assignment::Set& made) const {
-  return made.count > 0 && set.nodes != nullptr && (set.asks_topology() || rules_.topology_only);
-}
-
-std::vector<Wish> FlavorAssigner::wishes(const Work& work, const Assignment& assignment) const {
-  std::vector<Wish> out;
-  if (topologies_ == nullptr) return out;
-  for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
-    const auto& set = work.pod_sets[i];
-    const auto& made = assignment.sets[i];
-    if (!to_be_placed(set, made)) continue;
-    const auto choice =
-        std::ranges::find_if(made.flavors, [&](const FlavorChoice& c) { return topologies_->has(c.flavor); });
-    if (choice == made.flavors.end() || placement_fault(work, assignment, i)) continue;
-    if (std::ranges::find(rules_.delayed, choice->flavor) != rules_.delayed.end()) continue;
-    out.push_back({i, choice->flavor, *set.nodes});
-    out.back().request.count = made.count;
-    out.back().request.implied = !set.asks_topology();
-  }
-  return out;
-}
-
-std::optional<Why> FlavorAssigner::placement_fault(const Work& work, const Assignment& assignment,
-                                                   std::size_t set) const {
-  const auto& made = assignment.sets[set];
-  if (!to_be_placed(work.pod_sets[set], made)) return std::nullopt;
-  const auto has_nodes = [&](const auto& one) { return topologies_ != nullptr && topologies_->has(one.flavor); };
-  Why why;
-  const auto& asked = work.pod_sets[set].nodes->topology;
-  if (work.elastic && topologies_ != nullptr && topologies_->gates().elastic && asked &&
-      (asked->required || asked->preferred)) {
-    why.kind = Why::Kind::kElastic;
-    why.refusal.detail = asked->required ? "required" : "preferred";
-    return why;
-  }
-  const auto any = [&](const QueueRules::Group& group) { return std::ranges::any_of(group.options, has_nodes); };
-  if (std::ranges::none_of(rules_.groups, any)) {
-    why.kind = Why::Kind::kNoTopologies;
-    return why;
-  }
-  for (const auto& choice : made.flavors) {
-    const bool known = std::ranges::find(why.flavors, choice.flavor) != why.flavors.end();
-    if (!known && has_nodes(choice)) why.flavors.push_back(choice.flavor);
-  }
-  if (why.flavors.size() == 1) return std::nullopt;
-  why.kind = why.flavors.empty() ? Why::Kind::kNoTopology : Why::Kind::kSeveralTopologies;
-  return why;
-}
-
 /// Flavors of one resource group stand for each other, groups do not.
 void FlavorAssigner::resolve_reasons(Assignment& out) const {
   for (auto& set : out.sets) {
@@ -522,68 +493,11 @@ void FlavorAssigner::resolve_reasons(Assignment& out) const {
     for (const auto& group : rules_.groups) {
       std::optional<NoFit> mildest;
       for (const auto& [flavor, reason] : set.blocked) {
-        if (std::ranges::find(group.options, flavor, &QueueRules::Option::flavor) == group.options.end()) continue;
+        if (!has_option(group, flavor)) continue;
         mildest = mildest ? std::min(*mildest, reason) : reason;
       }
       if (mildest) set.no_fit = std::max(set.no_fit, *mildest);
     }
-  }
-}
-
-/// `empty`: it would not fit if nothing else were placed.
-void FlavorAssigner::fail_placement(const Placing& placing, std::span<const Wish> wanted, bool empty,
-                                    Assignment& out) const {
-  auto& set = out.sets[*placing.failed];
-  const auto flavor = std::ranges::find(wanted, *placing.failed, &Wish::set)->flavor;
-  // What is in the way today is reported; what would be on empty nodes where nothing else is.
-  if (!empty || set.taken_to_fit) {
-    const Refusal no{flavor, Refusal::Why::kNoLevel, placing.reason};
-    set.whys.push_back({.kind = Why::Kind::kNoNodes, .flavor = flavor, .refusal = no});
-  }
-  set.taken_to_fit = false;
-  for (auto& choice : set.flavors) choice.mode = empty ? Mode::kNoFit : Mode::kPreempt;
-  if (!empty) return;
-  set.fits_nothing = true;
-  block(set, flavor, NoFit::kNoNodes);
-  for (auto& [one, reason] : set.blocked) {
-    if (one == flavor) reason = NoFit::kNoNodes;  // in the place of what it was for quota
-  }
-  const auto attempt = std::ranges::find(set.attempts, flavor, &Attempt::flavor);
-  if (attempt == set.attempts.end()) return;
-  attempt->value.mode = Mode::kNoFit;
-  attempt->no_fit = NoFit::kNoNodes;
-}
-
-void FlavorAssigner::place(const Work& work, Assignment& out) const {
-  if (out.mode() == Mode::kNoFit) return;
-  bool faults = false;
-  for (std::size_t i = 0; i < out.sets.size(); ++i) {
-    if (auto fault = placement_fault(work, out, i)) {
-      faults = out.sets[i].fits_nothing = true;
-      out.sets[i].whys.push_back(std::move(*fault));
-    }
-  }
-  if (faults || topologies_ == nullptr) return;
-  const auto wanted = wishes(work, out);
-  if (wanted.empty()) return;
-  if (out.mode() == Mode::kFit) {
-    auto placing = topologies_->place(wanted, {});
-    if (!placing.failed) {
-      out.placed = std::move(placing.placed);
-      out.on_nodes = topologies_->uses_of(out.placed);
-      return;
-    }
-    fail_placement(placing, wanted, false, out);
-  }
-  const auto empty = topologies_->place(wanted, {.empty = true});
-  if (empty.failed) {
-    fail_placement(empty, wanted, true, out);
-    return;
-  }
-  for (const auto& wish : wanted) {
-    auto& set = out.sets[wish.set];
-    set.taken_to_fit = false;
-    for (auto& choice : set.flavors) choice.mode = Mode::kPreempt;
   }
 }
 

@@ -231,19 +231,25 @@ void Objects::add_queue(const Json& object) {
   rules.stops_at_preemption = at_preemption == "MayStopSearch" || at_preemption == "Preempt";
   rules.prefers_borrowing = fungibility["preference"].string() != "PreemptionOverBorrowing";
   take(spec["resourceGroups"], out.quotas, &rules.groups);
-  auto& checks = checks_[object["metadata"]["name"].string()];
+  const auto& name = object["metadata"]["name"].string();
+  auto& checks = checks_[name];
+  checks.clear();
   for (const auto& check : spec["admissionChecksStrategy"]["admissionChecks"].items()) {
-    checks.push_back({check["name"].string(), {}});
-    for (const auto& flavor : check["onFlavors"].items()) checks.back().flavors.insert(flavor.string());
+    const auto [same, is_new] = checks.try_emplace(check["name"].string());
+    const bool of_all = check["onFlavors"].items().empty() || (!is_new && same->second.empty());
+    if (of_all) same->second.clear();
+    for (const auto& flavor : check["onFlavors"].items()) {
+      if (!of_all) same->second.insert(flavor.string());
+    }
   }
   rules.checked = !checks.empty();
   const auto& stop = spec["stopPolicy"].string();
   rules.inactive = !stop.empty() && stop != "None";
-  if (variants && spec["concurrentAdmissionPolicy"].is_object())
-    concurrent_.insert(object["metadata"]["name"].string());
+  concurrent_.erase(name);
+  if (variants && spec["concurrentAdmissionPolicy"].is_object()) concurrent_.insert(name);
   const auto& last = spec["concurrentAdmissionPolicy"]["migration"]["constraints"]["lastAcceptableFlavorName"];
   if (variants && last.is_string()) rules.last_acceptable = flavors.of(last.string());
-  forest.queues[object["metadata"]["name"].string()] = std::move(out);
+  forest.queues[name] = std::move(out);
 }
 
 /// Taints that nothing tolerates refuse; selectors and required affinity count for the keys that the flavor speaks of, and a
@@ -311,31 +317,50 @@ void Objects::add_pod(const Json& object) {
   topologies->take_outside(object["spec"]["nodeName"].string(), asked);
 }
 
+/// Whether a check sends the queue's workloads to other clusters, where their nodes are chosen.
+bool Objects::uses_multikueue(const std::string& queue) const {
+  const auto checks = checks_.find(queue);
+  return checks != checks_.end() && std::ranges::any_of(checks->second, [&](const auto& check) {
+           const auto known = known_checks_.find(check.first);
+           return known != known_checks_.end() && known->second.controller == kMultiKueue;
+         });
+}
+
+/// Whether a check of the queue makes nodes of this flavor.
+bool Objects::provisions(const std::string& queue, const std::string& flavor) const {
+  return std::ranges::any_of(checks_.at(queue), [&](const auto& check) {
+    const auto known = known_checks_.find(check.first);
+    return known != known_checks_.end() && known->second.controller == kProvisioning &&
+           (check.second.empty() || check.second.contains(flavor));
+  });
+}
+
 /// A queue that is stopped, or whose flavors, topologies or checks are not there or do not go together, admits nothing.
 bool Objects::inactive(const std::string& name, const QueueRules& rules) const {
   std::set<std::string> all;
-  bool placed_elsewhere = false, provisions = false;
+  int dispatchers = 0;
+  bool makes_nodes = false;
   for (const auto& group : rules.groups) {
     for (const auto& option : group.options) {
       if (!specs_.contains(option.flavor)) return true;
       all.insert(flavors[option.flavor]);
     }
   }
-  for (const auto& check : checks_.at(name)) {
-    const auto known = known_checks_.find(check.name);
+  for (const auto& [check, of] : checks_.at(name)) {
+    const auto known = known_checks_.find(check);
     if (known == known_checks_.end() || !known->second.active) return true;
-    provisions = provisions || known->second.controller == kProvisioning;
+    makes_nodes = makes_nodes || known->second.controller == kProvisioning;
     if (known->second.controller != kMultiKueue) continue;
-    const bool every_flavor = check.flavors.empty() || check.flavors == all;
-    if (placed_elsewhere || !every_flavor) return true;
-    placed_elsewhere = true;
+    const bool every_flavor = of.empty() || of == all;
+    if (++dispatchers > 1 || !every_flavor) return true;
   }
-  if (placed_elsewhere) return provisions || concurrent_.contains(name);
-  const auto lacks_nodes = [&](const QueueRules::Option& option) {
+  if (uses_multikueue(name)) return makes_nodes || concurrent_.contains(name);
+  const auto topology_missing = [&](const QueueRules::Option& option) {
     return topologies != nullptr && !specs_.at(option.flavor).topology.empty() && !topologies->has(option.flavor);
   };
-  return std::ranges::any_of(
-      rules.groups, [&](const QueueRules::Group& group) { return std::ranges::any_of(group.options, lacks_nodes); });
+  return std::ranges::any_of(rules.groups, [&](const QueueRules::Group& group) {
+    return std::ranges::any_of(group.options, topology_missing);
+  });
 }
 
 Forest::Planted Objects::plant() {
@@ -353,15 +378,14 @@ Forest::Planted Objects::plant() {
     rules.inactive = rules.inactive || inactive(name, rules);
     if (topologies == nullptr) continue;
     rules.topology_only = !rules.groups.empty();
+    const bool elsewhere = uses_multikueue(name);
     for (const auto& group : rules.groups) {
       for (const auto& option : group.options) {
-        rules.topology_only = rules.topology_only && topologies->has(option.flavor);
-        const auto delays = [&](const Check& check) {
-          const auto known = known_checks_.find(check.name);
-          return known != known_checks_.end() && known->second.controller == kProvisioning &&
-                 (check.flavors.empty() || check.flavors.contains(flavors[option.flavor]));
-        };
-        if (std::ranges::any_of(checks_.at(name), delays)) rules.delayed.push_back(option.flavor);
+        const auto spec = specs_.find(option.flavor);
+        const bool names_topology = spec != specs_.end() && !spec->second.topology.empty();
+        rules.topology_only = rules.topology_only && names_topology;
+        if (names_topology && !topologies->has(option.flavor)) rules.adrift.push_back(option.flavor);
+        if (elsewhere || provisions(name, flavors[option.flavor])) rules.delayed.push_back(option.flavor);
       }
     }
   }
@@ -516,7 +540,7 @@ LeafUses Objects::on_nodes(const Json& workload) const {
 
 std::vector<Wish> Objects::wishes(const Json& workload, bool failed) {
   std::vector<Wish> out;
-  if (topologies == nullptr) return out;
+  if (topologies == nullptr || uses_multikueue(workload["status"]["admission"]["clusterQueue"].string())) return out;
   const Work read = work(workload);
   const auto& assigned = workload["status"]["admission"]["podSetAssignments"].items();
   for (std::size_t i = 0; i < read.pod_sets.size(); ++i) {

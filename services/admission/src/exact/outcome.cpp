@@ -79,7 +79,7 @@ std::string_view name_of(Wait wait) {
       return "WaitingForPreemptedWorkloads";
     case Wait::kMisconfigured:
       return "Misconfigured";
-    case Wait::kNoNodes:
+    case Wait::kTopologyPlacementFailed:
       return "TopologyPlacementFailed";
     case Wait::kPendingEvaluation:
       return "PendingEvaluation";

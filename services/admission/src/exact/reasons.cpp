@@ -52,13 +52,15 @@ std::string Objects::to_string(const Why& why) const {
       for (const Flavor one : why.flavors) names.insert(flavors[one]);
       return fmt::format("more than one TAS flavor assigned: {}", fmt::join(names, ", "));
     }
-    case Why::Kind::kNoNodes:
+    case Why::Kind::kTopologyPlacementFailed:
       return why.refusal.detail;
     case Why::Kind::kNotAsBefore:
       return fmt::format("skipping flavor {} as it is not found in the nomination mapping for resource {}", flavor,
                          resource);
     case Why::Kind::kNotCovered:
       return fmt::format("resource {} unavailable in ClusterQueue", resource);
+    case Why::Kind::kNotProvided:
+      return fmt::format("flavor {} does not provide resource {}", flavor, resource);
     case Why::Kind::kExceedsMax:
       return fmt::format(
           "insufficient quota for {} in flavor {}, previously considered podsets requests ({}) + current podset request ({}) "

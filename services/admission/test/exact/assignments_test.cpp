@@ -109,7 +109,7 @@ TEST_F(Assignments, WhatNoNodeCanHoldIsAFailedPlacementWhateverElseDoesNotMatch)
   EXPECT_EQ(name_of(made.no_fit()), "TopologyPlacementFailed");
   const auto& set = made.sets.at(0);
   EXPECT_EQ(attempt(set, "plain").no_fit, NoFit::kNoMatchingFlavor);
-  EXPECT_EQ(attempt(set, "racked").no_fit, NoFit::kNoNodes);
+  EXPECT_EQ(attempt(set, "racked").no_fit, NoFit::kTopologyPlacementFailed);
   EXPECT_EQ(attempt(set, "racked").value.mode, Mode::kNoFit);
 }
 
@@ -162,6 +162,43 @@ TEST_F(Assignments, AFlavorOfSeveralGroupsCountsInEach) {
   EXPECT_EQ(name_of(made.no_fit()), "NoMatchingFlavor") << "cpu has the tainted flavor alone";
 }
 
+TEST_F(Assignments, AFlavorThatOneGroupCameToAndAnotherThatHasItDidNotMatchesNothing) {
+  for (const auto* name : {"shared", "plain", "narrow"}) flavor(name);
+  // Looked at in this order: memory comes to the shared flavor, disk is content before it, and of cpu there never is enough.
+  queue("batch", {group("memory", {offer("shared", "memory", 8)}),
+                  group("disk", {offer("plain", "disk", 8), offer("shared", "disk", 8)}),
+                  group("cpu", {offer("narrow", "cpu", 2)})});
+  const auto made = assign({pods("main", 1, R"({"cpu":"3","disk":"1","memory":"1"})")});
+  EXPECT_EQ(name_of(made.no_fit()), "NoMatchingFlavor");
+  const auto& shared = attempt(made.sets.at(0), "shared");
+  EXPECT_EQ(shared.value.mode, Mode::kNoFit);
+  EXPECT_EQ(shared.no_fit, NoFit::kNoMatchingFlavor);
+  EXPECT_EQ(reasons(shared.whys), "flavor shared does not provide resource disk");
+  EXPECT_EQ(attempt(made.sets.at(0), "plain").value.mode, Mode::kFit);
+
+  EXPECT_EQ(name_of(assigner().assign(works_.back()).no_fit()), "NoMatchingFlavor") << "told or not";
+  const auto less = assign({pods("main", 1, R"({"cpu":"1","disk":"1","memory":"1"})")});
+  EXPECT_EQ(less.mode(), Mode::kFit) << "what is taken does not depend on it";
+  EXPECT_EQ(attempt(less.sets.at(0), "shared").value.mode, Mode::kNoFit);
+  const auto beyond = assign({pods("main", 1, R"({"cpu":"3","disk":"9","memory":"1"})")});
+  EXPECT_EQ(name_of(beyond.no_fit()), "ExceedsMaxQuota") << "disk came to it";
+}
+
+TEST_F(Assignments, APodSetThatNoEmptyNodesWouldHoldIsTheReasonWhereAnotherNeedsVictims) {
+  topology(1);
+  flavor("racked", R"({"topologyName":"racks"})");
+  flavor("plain");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 9)}), group("tokens", {offer("plain", "tokens", 4)})});
+  const auto& held = work({pods("main", 1, R"({"tokens":"3"})")});
+  const auto cell = planted_.cells.at(0).at({*objects_.flavors.find("plain"), *objects_.resources.find("tokens")});
+  planted_.fields.at(0).tree.add(held.queue, cell, 3);
+  const auto made = assign({pods("huge", 1, R"({"cpu":"5"})", kOneHost), pods("small", 1, R"({"tokens":"2"})")});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(name_of(made.no_fit()), "TopologyPlacementFailed");
+  EXPECT_FALSE(made.sets.at(0).whys.empty());
+  EXPECT_EQ(reasons(made.sets.at(1).whys), "insufficient unused quota for tokens in flavor plain, 1 more needed");
+}
+
 TEST_F(Assignments, ALeaderWithoutAGroupAndWithoutRequestsMatchesNoFlavor) {
   topology(2);
   flavor("racked", R"({"topologyName":"racks"})");
@@ -176,6 +213,35 @@ TEST_F(Assignments, ALeaderWithoutAGroupAndWithoutRequestsMatchesNoFlavor) {
   const auto* together = R"({"required":"kubernetes.io/hostname","podSetGroupName":"gang"})";
   const auto gang = assign({pods("leader", 1, "{}", together), pods("worker", 2, R"({"cpu":"1"})", together)});
   EXPECT_EQ(gang.mode(), Mode::kFit) << "in a group it goes where its workers go";
+}
+
+constexpr const char* kGang = R"({"required":"kubernetes.io/hostname","podSetGroupName":"gang"})";
+
+TEST_F(Assignments, ALeaderWhosePodsAreCountedNeedsNodesOfAFlavorOfItsOwn) {
+  topology(2);
+  flavor("racked", R"({"topologyName":"racks"})");
+  flavor("bank");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 9)}), group("pods", {offer("bank", "pods", 9)})});
+  const auto made = assign({pods("leader", 1, "{}", kGang), pods("worker", 2, R"({"cpu":"1"})", kGang)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "no TAS flavor assigned");
+  ASSERT_EQ(made.sets.at(0).flavors.size(), 1U);
+  EXPECT_EQ(objects_.flavors[made.sets.at(0).flavors[0].flavor], "bank");
+  EXPECT_TRUE(made.sets.at(1).whys.empty());
+}
+
+TEST_F(Assignments, ALeaderWithRequestsOfItsOwnNeedsNodesOfAFlavorOfItsOwn) {
+  topology(2);
+  objects_.transformations =
+      Transformations(parsed(R"([{"input":"memory","strategy":"Replace","outputs":{"tokens":"1"}}])"));
+  flavor("racked", R"({"topologyName":"racks"})");
+  flavor("bank");
+  queue("batch", {group("cpu", {offer("racked", "cpu", 9)}), group("tokens", {offer("bank", "tokens", 9)})});
+  const auto made = assign({pods("leader", 1, R"({"memory":"1"})", kGang), pods("worker", 2, R"({"cpu":"1"})", kGang)});
+  EXPECT_EQ(made.mode(), Mode::kNoFit);
+  EXPECT_EQ(reasons(made.sets.at(0).whys), "no TAS flavor assigned");
+  const auto none = assign({pods("leader", 1, "{}", kGang), pods("worker", 2, R"({"cpu":"1"})", kGang)});
+  EXPECT_EQ(none.mode(), Mode::kFit) << "without requests it goes where its workers go";
 }
 
 TEST_F(Assignments, PodsForNodesOfAQueueWithoutAnyAreAnErrorOfEachPodSet) {

@@ -268,6 +268,52 @@ TEST_F(ExactTopology, NodesThatAreMadeForItComeLaterAndAFailedOneIsReplaced) {
   EXPECT_EQ(run(), "~1@h1:1") << "what it left is free";
 }
 
+constexpr const char* kAway = R"({"admissionChecksStrategy":{"admissionChecks":[{"name":"away"}]}})";
+constexpr const char* kMultiKueue = R"({"metadata":{"name":"away"},"spec":{
+    "controllerName":"kueue.x-k8s.io/multikueue"},"status":{"conditions":[{"type":"Active","status":"True"}]}})";
+
+TEST_F(ExactTopology, WhereNodesAreChosenInAnotherClusterTheQuotaAloneIsReserved) {
+  nodes(1);
+  flavor("f");
+  objects_.add_check(parsed(kMultiKueue));
+  queue("q", {"f"}, kAway);
+  start();
+  auto json = workload(5, 1, 0, R"({"required":"kubernetes.io/hostname"})");
+  add("q", 5);
+  EXPECT_EQ(run(), "+1@f/") << "no node here would hold it";
+  json.set("status").set("admission").merge_patch(parsed(R"({"clusterQueue":"q","podSetAssignments":[{"name":"main",
+      "count":1,"flavors":{"cpu":"f"},"resourceUsage":{"cpu":"5"},"delayedTopologyRequest":"Pending"}]})"));
+  EXPECT_TRUE(objects_.wishes(json, false).empty()) << "nor is it looked for later";
+}
+
+TEST_F(ExactTopology, AFlavorHasNodesWhereItNamesATopologyThereOrNot) {
+  nodes(3);
+  flavor("f");
+  flavor("adrift", R"("topologyName":"gone")");
+  flavor("plain", R"("nodeLabels":{})");
+  objects_.add_check(parsed(kMultiKueue));
+  queue("every", {"adrift"}, kAway);
+  queue("some", {"adrift", "plain"}, kAway);
+  queue("here", {"f"});
+  start();
+  add("every", 1, 1, 0, "{}");
+  EXPECT_EQ(run(), "") << "its pods are to be placed, and nothing is known of where";
+  add("some", 1, 1, 0, "{}");
+  EXPECT_EQ(run(), "+2@plain/") << "the other is for pods that ask for nodes";
+  add("here", 1, 1, 0, "{}");
+  EXPECT_EQ(run(), "+3@f/h1:1");
+}
+
+TEST_F(ExactTopology, WithoutAnyTopologyAFlavorThatNamesOneIsNoneForPodsThatAskForNoNodes) {
+  flavor("adrift", R"("topologyName":"gone")");
+  flavor("plain", R"("nodeLabels":{})");
+  objects_.add_check(parsed(kMultiKueue));
+  queue("q", {"adrift", "plain"}, kAway);
+  start();
+  add("q", 1, 1, 0, "{}");
+  EXPECT_EQ(run(), "+1@plain/");
+}
+
 TEST_F(ExactTopology, OnlyPodSetsOnTheFailedNodeAreReplaced) {
   nodes(3);
   flavor("f");

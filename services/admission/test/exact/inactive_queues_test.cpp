@@ -97,5 +97,25 @@ TEST_F(InactiveQueues, AtMostOneClusterDispatcherForAllFlavorsAndNoProvisioning)
   EXPECT_TRUE(inactive({"one"}, policy));
 }
 
+TEST_F(InactiveQueues, ACheckThatIsListedTwiceIsOneWithTheFlavorsOfBoth) {
+  check("away", "multikueue");
+  EXPECT_FALSE(inactive({"one"}, checks(R"({"name":"away"},{"name":"away"})")));
+  const auto apart = checks(R"({"name":"away","onFlavors":["one"]},{"name":"away","onFlavors":["two"]})");
+  EXPECT_FALSE(inactive({"one", "two"}, apart));
+  const auto same = checks(R"({"name":"away","onFlavors":["one"]},{"name":"away","onFlavors":["one"]})");
+  EXPECT_TRUE(inactive({"one", "two"}, same));
+  EXPECT_FALSE(inactive({"one", "two"}, checks(R"({"name":"away"},{"name":"away","onFlavors":["one"]})")))
+      << "of all flavors once";
+}
+
+TEST_F(InactiveQueues, AQueueThatIsAddedAgainHasTheChecksAndThePolicyOfTheLastTime) {
+  check("away", "multikueue");
+  objects_.variants = true;
+  objects_.add_queue(parsed(R"({"metadata":{"name":"q"},"spec":{"concurrentAdmissionPolicy":{},
+      "admissionChecksStrategy":{"admissionChecks":[{"name":"unknown"}]}}})"));
+  EXPECT_FALSE(inactive({"one"}));
+  EXPECT_FALSE(inactive({"one"}, checks(R"({"name":"away"})"))) << "its policy has gone";
+}
+
 }  // namespace inactive_queues_test
 }  // namespace qm::admission::exact

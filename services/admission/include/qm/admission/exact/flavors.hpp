@@ -32,22 +32,29 @@ struct FlavorChoice {
 };
 
 /// Why a flavor is none, as Kueue names it; the later the more severe.
-enum class NoFit : std::uint8_t { kNone, kNoNodes, kWaitingForQuota, kExceedsMaxQuota, kNoMatchingFlavor };
+enum class NoFit : std::uint8_t {
+  kNone,
+  kTopologyPlacementFailed,
+  kWaitingForQuota,
+  kExceedsMaxQuota,
+  kNoMatchingFlavor
+};
 [[nodiscard]] std::string_view name_of(NoFit reason);
 
 /// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
 struct Why {
   enum class Kind : std::uint8_t {
-    kRefused,            ///< `refusal`
-    kNotAsBefore,        ///< another flavor was nominated
-    kNotCovered,         ///< the queue has no quota for the resource
-    kExceedsMax,         ///< earlier + asked > most
-    kInsufficient,       ///< `asked` more are needed
-    kNoNodes,            ///< `refusal.detail` says why the pods cannot be placed
-    kNoTopology,         ///< it has to be placed, and no flavor that it was given has nodes
-    kNoTopologies,       ///< it has to be placed, and no flavor of the queue has nodes
-    kSeveralTopologies,  ///< nodes of several flavors, `flavors`, cannot be had at once
-    kElastic,            ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
+    kRefused,                  ///< `refusal`
+    kNotAsBefore,              ///< another flavor was nominated
+    kNotCovered,               ///< the queue has no quota for the resource
+    kNotProvided,              ///< the flavor stands in the resource's group, whose search ended before it
+    kExceedsMax,               ///< earlier + asked > most
+    kInsufficient,             ///< `asked` more are needed
+    kTopologyPlacementFailed,  ///< `refusal.detail` says why the pods cannot be placed
+    kNoTopology,               ///< it has to be placed, and no flavor that it was given has nodes
+    kNoTopologies,             ///< it has to be placed, and no flavor of the queue has nodes
+    kSeveralTopologies,        ///< nodes of several flavors, `flavors`, cannot be had at once
+    kElastic,  ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
   };
   Kind kind = Kind::kRefused;
   Flavor flavor = 0;
@@ -75,10 +82,14 @@ struct Assignment {
     NoFit no_fit = NoFit::kNone;
     bool tried = false;                             ///< some flavor was
     std::vector<std::pair<Flavor, NoFit>> blocked;  ///< flavors that are none, where that may still count
+    std::vector<Flavor> reached;                    ///< flavors of several resource groups that one of these came to
     std::vector<Attempt> attempts;                  ///< by flavor; these two where they were asked for
     std::vector<Why> whys;
     bool taken_to_fit =
         false;  ///< by the part that was liked least in each group; others may need victims all the same
+
+    /// The flavor is none for this reason, or for a more severe one that is known already.
+    void block(Flavor flavor, NoFit reason);
   };
   std::vector<Set> sets;
   Amounts usage;
@@ -156,7 +167,7 @@ class FlavorAssigner {
   [[nodiscard]] bool asks(const PodSet& set, Resource resource) const;
   [[nodiscard]] std::optional<Refusal> refusal(const Work& work, std::span<const std::size_t> sets,
                                                const QueueRules::Group& group, Flavor flavor) const;
-  void follow_group(const Work& work, std::span<const std::size_t> sets, Assignment& out) const;
+  void inherit_group_tas_flavors(const Work& work, std::span<const std::size_t> sets, Assignment& out) const;
   [[nodiscard]] std::optional<Refusal::Why> against_topology(const PodSet& set, Flavor flavor) const;
   [[nodiscard]] bool to_be_placed(const PodSet& set, const Assignment::Set& made) const;
   void place(const Work& work, Assignment& out) const;

@@ -49,7 +49,7 @@ class Objects {
   /// What the pod sets of an admitted workload have of the nodes.
   [[nodiscard]] LeafUses on_nodes(const Json& workload) const;
   /// What is to be placed of a workload that holds quota: with `failed`, pod sets with pods on a node that has failed, else
-  /// those whose nodes were not there yet.
+  /// those whose nodes were not there yet; nothing where nodes are chosen in another cluster.
   [[nodiscard]] std::vector<Wish> wishes(const Json& workload, bool failed);
   [[nodiscard]] std::string to_string(const Why& why) const;
   /// Annotation kueue.x-k8s.io/priority-boost counts (gate PriorityBoost).
@@ -85,6 +85,8 @@ class Objects {
   };
   void take(const Json& groups, std::vector<Forest::Offer>& offers, std::vector<QueueRules::Group>* rules);
   [[nodiscard]] bool inactive(const std::string& name, const QueueRules& rules) const;
+  [[nodiscard]] bool uses_multikueue(const std::string& queue) const;
+  [[nodiscard]] bool provisions(const std::string& queue, const std::string& flavor) const;
   [[nodiscard]] std::optional<Refusal> refuses(Flavor flavor, const Json& pod_spec) const;
   [[nodiscard]] std::shared_ptr<const Ties> ties_of(const Json& workload);
 
@@ -99,12 +101,9 @@ class Objects {
     bool active = false;
   };
   std::map<std::string, KnownCheck> known_checks_;
-  std::set<std::string> concurrent_;  ///< queues with a concurrentAdmissionPolicy
-  struct Check {
-    std::string name;
-    std::set<std::string> flavors;  ///< none: all
-  };
-  std::map<std::string, std::vector<Check>> checks_;  ///< by queue
+  std::set<std::string> concurrent_;                            ///< queues with a concurrentAdmissionPolicy
+  using Checks = std::map<std::string, std::set<std::string>>;  ///< the flavors of each; none: all
+  std::map<std::string, Checks> checks_;                        ///< by queue
   Names shapes_;
 };
 

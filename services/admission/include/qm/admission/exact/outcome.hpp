@@ -22,7 +22,7 @@ enum class Wait : std::uint8_t {
   kNoMatchingFlavor,
   kWaitingForPreemptedWorkloads,
   kMisconfigured,
-  kNoNodes,
+  kTopologyPlacementFailed,
   kPendingEvaluation,
   kAdmissionGated,
 };

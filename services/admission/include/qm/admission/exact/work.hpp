@@ -49,8 +49,9 @@ struct QueueRules {
     [[nodiscard]] std::optional<std::size_t> index_of(Resource r) const;
   };
   std::vector<Group> groups;
-  bool topology_only = false;       ///< every flavor has a topology: all pods are placed, asked for or not
-  std::vector<Flavor> delayed;      ///< whose nodes are made only after quota is reserved, and are chosen then
+  bool topology_only = false;       ///< every flavor names a topology: all pods are placed, asked for or not
+  std::vector<Flavor> adrift;       ///< that name a topology which is not there
+  std::vector<Flavor> delayed;      ///< whose nodes are chosen only after quota is reserved, or in another cluster
   bool checked = false;             ///< what gets quota is not admitted before others have agreed
   bool ignores_undeclared = false;  ///< what no group has is given without a flavor; else it admits nobody who asks
   std::optional<Flavor> last_acceptable;  ///< variants of worse flavors move nobody (concurrent admission)
