@@ -56,6 +56,9 @@ std::string replay_wishes(const Json& record) {
   rules.topology_only = input["cq"]["tasOnly"].boolean();
   auto& group = rules.groups.emplace_back();
   for (Flavor flavor = 0; flavor < objects.flavors.size(); ++flavor) group.options.push_back({flavor, {}});
+  for (const auto& option : group.options) {
+    if (input["cq"]["hasMultiKueueAC"].boolean()) rules.delayed.push_back(option.flavor);
+  }
   Nobody nobody;
   const FlavorAssigner assigner(tree, rules, nobody, false, {}, objects.topologies.get());
   const auto wishes = assigner.wishes(work, assignment);
@@ -173,14 +176,12 @@ std::string replay_net_usage(const Json& record) {
   return fmt::format("[{}] where {} was recorded", text, record["expected"]["want"].dump());
 }
 
-/// The assignment is made anew, by a queue that has each flavor for the resources that were recorded with it.
+/// The assignment is the recorded one, in the cells of a queue that has each flavor for the resources recorded with it.
 std::string replay_total(const Json& record) {
   const auto& input = record["input"];
   const auto& fields = input["fields"];
   std::map<std::string, std::set<std::string>> covered;
-  std::vector<std::int32_t> counts;
   for (const auto& set : fields["podSets"].items()) {
-    counts.push_back(static_cast<std::int32_t>(set["count"].integer()));
     for (const auto& [resource, choice] : set["flavors"].members()) covered[choice["name"].string()].insert(resource);
   }
   Json groups = Json::array();
@@ -197,15 +198,24 @@ std::string replay_total(const Json& record) {
   }
   Json made = Json::object({{"featureGates", record["featureGates"]}});
   made.set("input", Json::object({{"clusterQueue", named("cq", Json::object({{"resourceGroups", std::move(groups)}}))},
-                                  {"quotaCheckStrategy", fields["quotaCheckStrategy"]},
                                   {"resourceFlavors", std::move(flavors)}}));
   World world(made);
   auto& work = world.read(input["args"]["wl"]["obj"], "cq");
-  if (work.pod_sets.size() != counts.size()) return "another number of pod sets";
+  Assignment assignment;
+  const auto& cells = world.planted.cells.at(world.planted.queues.at("cq").first);
+  for (const auto& set : fields["podSets"].items()) {
+    auto& chosen = assignment.sets.emplace_back();
+    chosen.count = static_cast<std::int32_t>(set["count"].integer());
+    for (const auto& [resource, choice] : set["flavors"].members()) {
+      const auto of =
+          std::pair(world.objects.flavors.of(choice["name"].string()), world.objects.resources.of(resource));
+      chosen.flavors.push_back({of.second, of.first, cells.at(of), Mode::kFit, 0, -1});
+    }
+  }
+  if (work.pod_sets.size() != assignment.sets.size()) return "another number of pod sets";
   Nobody nobody;
   const auto& field = world.field_of("cq");
   const FlavorAssigner assigner(field.tree, field.rules.at(0), nobody, false, world.objects.resources.find("pods"));
-  const auto assignment = assigner.assign(work, counts);
   world.add_before(work, fields["replaceWorkloadSlice"]);
   const auto found = assigner.total_requests(work, assignment);
   const auto recorded = world.amounts("cq", record["expected"]["want"]);

@@ -110,5 +110,41 @@ TEST(Replay, SaysWhereItDiffers) {
   EXPECT_EQ(replay_quota(*unknown), "no such test is known: TestNew");
 }
 
+TEST(Replay, OfARecordedTreeTheQueuesAreActive) {
+  auto record = Json::parse(R"({"suite":"quota","test":"TestSnapshot","featureGates":{},"input":{
+      "resourceFlavors":[{"metadata":{"name":"f"}}],"clusterQueues":[{"metadata":{"name":"q"},"spec":{"stopPolicy":"Hold",
+      "resourceGroups":[{"coveredResources":["cpu"],"flavors":[{"name":"f","resources":[{"name":"cpu","nominalQuota":"3"}]}]}]
+      }}]},"expected":{"quotaTree":{"clusterQueues":{"q":{}}}}})");
+  ASSERT_TRUE(record) << record.error().to_string();
+  EXPECT_EQ(replay_quota(*record), "q is inactive");
+  record->set("expected").set("quotaTree", *Json::parse(R"({"inactiveClusterQueues":["q"]})"));
+  EXPECT_EQ(replay_quota(*record), "");
+}
+
+TEST(Replay, ATotalHasTheFlavorsThatWereRecordedForEachPodSet) {
+  const auto record = Json::parse(R"({"suite":"flavors","test":"TestAssignment_TotalRequestsFor","featureGates":{},
+      "input":{"args":{"wl":{"obj":{"metadata":{"name":"w"},"spec":{"podSets":[
+      {"name":"a","count":2,"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}},
+      {"name":"b","count":1,"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"5"}}}]}}}]}}}},
+      "fields":{"podSets":[{"name":"a","count":2,"flavors":{"cpu":{"name":"one"}}},
+      {"name":"b","count":1,"flavors":{"cpu":{"name":"two"}}}]}},
+      "expected":{"want":{"one/cpu":2000,"two/cpu":5000}}})");
+  ASSERT_TRUE(record) << record.error().to_string();
+  EXPECT_EQ(replay_total(*record), "");
+}
+
+TEST(Replay, NothingIsToBePlacedOfAQueueWhoseNodesAreInAnotherCluster) {
+  auto record = Json::parse(R"({"suite":"flavors","test":"TestWorkloadsTopologyRequests","featureGates":{},"input":{
+      "cq":{"hasMultiKueueAC":true,"tasOnly":false,"tasFlavors":{"tas":{}}},
+      "assignment":{"podSets":[{"name":"main","count":1,"flavors":{"cpu":{"name":"tas"}}}]},
+      "wlPodSets":[{"name":"main","count":1,"topologyRequest":{"required":"kubernetes.io/hostname"},
+      "template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}}}]},
+      "expected":{"wantErr":null,"wantTASPodSets":[]}})");
+  ASSERT_TRUE(record) << record.error().to_string();
+  EXPECT_EQ(replay_wishes(*record), "");
+  record->set("input").set("cq").set("hasMultiKueueAC", false);
+  EXPECT_EQ(replay_wishes(*record), "[main] where [] was recorded");
+}
+
 }  // namespace vectors_test
 }  // namespace qm::admission::vectors
