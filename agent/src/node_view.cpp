@@ -55,6 +55,12 @@ void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceRe
 
 }  // namespace
 
+void NodeView::Gpu::identify(const std::string& by_uuid) {
+  if (by_uuid.empty() || by_uuid == uuid) return;
+  if (!uuid.empty()) forget();
+  uuid = by_uuid;
+}
+
 pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer) {
   const bool labels_lost = kubelet_said_ || (gpu_pods && !page.labelled());
   pb::SampleFrame frame;
@@ -63,10 +69,7 @@ pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, 
   frame.set_sequence(++sequence_);
   for (const DeviceReading& device : page.devices) {
     Gpu& gpu = gpus_[device.index];
-    if (!device.uuid.empty() && device.uuid != gpu.uuid) {
-      if (!gpu.uuid.empty()) gpu.xid = 0, gpu.looked = false;  // another GPU has its index now
-      gpu.uuid = device.uuid;
-    }
+    gpu.identify(device.uuid);
     if (!device.model.empty()) gpu.model = device.model;
     if (!labels_lost) gpu.holders = device.holders;
     if (!std::isnan(device.utilization)) fill(*frame.add_gpus(), device, gpu.holders);
@@ -82,7 +85,7 @@ void NodeView::held(const Holders& holders, const std::vector<Device>& devices, 
   kubelet_said_ = true;
   for (auto& [index, gpu] : gpus_) gpu.holders.clear();
   for (const Device& device : devices) {
-    gpus_[device.index].uuid = device.uuid;
+    gpus_[device.index].identify(device.uuid);
     gpus_[device.index].slices = device.slices;
   }
   for (const auto& [index, pods] : holders) gpus_[index].holders = pods;
@@ -137,10 +140,12 @@ pb::DeviceObservation NodeView::observation(Instant at) const {
 }
 
 void NodeView::report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const {
+  gpu.recovery_action.reset();
   if (!std::isnan(device.recovery_action)) gpu.recovery_action = static_cast<std::int32_t>(device.recovery_action);
   if (std::isnan(device.xid)) return;
   const auto xid = std::max(static_cast<std::int32_t>(device.xid), 0);
-  if (xid == gpu.xid && gpu.looked) return;
+  const bool other_action = gpu.recovery_action && gpu.recovery_action != gpu.reported_action;
+  if (xid == gpu.xid && gpu.looked && !(other_action && catalog::xid::recovery_decides(xid))) return;
   if (xid > 0 || gpu.looked) {
     pb::AgentFact fact;
     auto& report = *fact.mutable_xid();
@@ -159,15 +164,13 @@ void NodeView::report_xid(const DeviceReading& device, Gpu& gpu, Instant at, con
   }
   gpu.xid = xid;
   gpu.looked = true;
+  gpu.reported_action = gpu.recovery_action;
 }
 
 void NodeView::booted(const std::string& boot) {
   if (boot == boot_) return;
   boot_ = boot;
-  for (auto& [index, gpu] : gpus_) {
-    gpu.xid = 0;
-    gpu.looked = false;
-  }
+  for (auto& [index, gpu] : gpus_) gpu.forget();
 }
 
 }  // namespace qm::agent

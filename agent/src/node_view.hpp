@@ -19,9 +19,10 @@ namespace qm::agent {
 ///          whole node where the page lost all labels while Kubernetes has GPU pods there: the exporter then could not
 ///          ask the kubelet, which is not the same as idle. Once the kubelet itself has said who holds what, its word
 ///          counts and the page's labels do not.
-/// XIDs     a fact when a GPU's gauge changed, to another code or to none. What stands at the first look, and at the first one
-///          after the node booted, is said to: the gauge keeps the last code for ever, and the telemetry service knows whether
-///          it was reported before.
+/// XIDs     a fact when a GPU's gauge changed, to another code or to none, and when the driver's recovery action changed under a
+///          code that it decides on: XID 154 says no more than that it did. What stands at the first look, and at the first one
+///          after the node booted, is reported too: the gauge keeps the last code for ever, and the telemetry service knows
+///          whether it was reported before.
 /// Threads  one at a time.
 class NodeView {
  public:
@@ -49,7 +50,11 @@ class NodeView {
     std::vector<DeviceReading::Holder> holders;
     std::int32_t xid = 0;
     bool looked = false;                          // at its gauge, since the node booted
-    std::optional<std::int32_t> recovery_action;  // what the driver asks for, as last on a page
+    std::optional<std::int32_t> recovery_action;  // what the driver asks for; none where the last page does not give it
+    std::optional<std::int32_t> reported_action;  // with the last report; a page without one changes nothing in it
+    /// Another GPU has its index, or its node booted: nothing is known of its gauge.
+    void forget() { xid = 0, looked = false, recovery_action.reset(), reported_action.reset(); }
+    void identify(const std::string& by_uuid);
   };
   [[nodiscard]] pb::DeviceObservation observation(Instant at) const;
   void report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const;

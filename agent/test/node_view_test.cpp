@@ -227,11 +227,76 @@ TEST_F(NodeViewTest, TheDriversRecoveryActionGoesWithTheXid) {
   look(page_of("a", 50, 154) + asks("0"));
   EXPECT_THAT(view.broken(), IsEmpty());
   look(page_of("a", 50, 145) + asks("1"));
-  ASSERT_THAT(xids, SizeIs(2));
-  EXPECT_EQ(xids[1].xid().recovery_action(), 1);
+  ASSERT_THAT(xids, SizeIs(3));
+  EXPECT_EQ(xids[2].xid().recovery_action(), 1);
   EXPECT_THAT(view.broken(), ElementsAre(0));
   look(page_of("a", 50, 145) + asks("0"));
   EXPECT_THAT(view.broken(), IsEmpty());
+}
+
+TEST_F(NodeViewTest, ARecoveryActionThatChangesUnderOneCodeIsReported) {
+  const auto asks = [](const char* value) { return line("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", 0, value); };
+  const std::string blank = asks("9223372036854775794");
+  look(page_of("a", 50, 154) + asks("0"));
+  look(page_of("a", 50, 154) + asks("0"));
+  ASSERT_THAT(xids, SizeIs(1));
+  EXPECT_EQ(xids[0].xid().recovery_action(), 0);
+  refuse = true;
+  look(page_of("a", 50, 154) + asks("1"));
+  refuse = false;
+  look(page_of("a", 50, 154) + asks("1"));
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_EQ(xids[1].xid().xid(), 154);
+  EXPECT_EQ(xids[1].xid().recovery_action(), 1);
+  EXPECT_FALSE(xids[1].xid().standing()) << "it was seen to change";
+  EXPECT_FALSE(xids[1].xid().cleared());
+  // A value that is not there is no other value.
+  look(page_of("a", 50, 154) + blank);
+  look(page_of("a", 50, 154) + asks("1"));
+  EXPECT_THAT(xids, SizeIs(2));
+  look(page_of("a", 50, 154) + blank);
+  look(page_of("a", 50, 154) + asks("2"));
+  EXPECT_THAT(xids, SizeIs(3));
+  // Of a code that it does not decide on it is no news.
+  look(page_of("a", 50, 48) + asks("2"));
+  ASSERT_THAT(xids, SizeIs(4));
+  look(page_of("a", 50, 48) + asks("0"));
+  look(page_of("a", 50, 0) + asks("0"));
+  look(page_of("a", 50, 0) + asks("1"));
+  ASSERT_THAT(xids, SizeIs(5));
+  EXPECT_TRUE(xids[4].xid().cleared());
+}
+
+TEST_F(NodeViewTest, ARecoveryActionEndsWithItsPageItsBootAndItsGpu) {
+  const auto asks = [](const char* value) { return line("DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", 0, value); };
+  look(page_of("a", 50, 154) + asks("0"));
+  EXPECT_THAT(view.broken(), IsEmpty());
+  look(page_of("a", 50, 154));
+  EXPECT_THAT(view.broken(), ElementsAre(0)) << "what is not known is the code's own";
+  look(page_of("a", 50, 154) + asks("0"));
+  view.booted("b2");
+  look(page_of("a", 50, 154));
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_FALSE(xids[1].xid().has_recovery_action());
+  look(page_of("a", 50, 154) + asks("0"));
+  ASSERT_THAT(xids, SizeIs(3));
+  look("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-other\"} 154\n");
+  ASSERT_THAT(xids, SizeIs(4));
+  EXPECT_TRUE(xids[3].xid().standing());
+  EXPECT_FALSE(xids[3].xid().has_recovery_action());
+}
+
+TEST_F(NodeViewTest, AnotherGpuThatTheKubeletNamesFirstIsLookedAtAnew) {
+  look(page_of("a", 50, 79));
+  Device other;
+  other.index = 0;
+  other.uuid = "GPU-other";
+  view.held({}, {other}, from_micros(now_us), false, [](const pb::AgentFact&) { return true; });
+  EXPECT_THAT(view.broken(), IsEmpty());
+  look("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-other\"} 79\n");
+  ASSERT_THAT(xids, SizeIs(2));
+  EXPECT_TRUE(xids[1].xid().standing());
 }
 
 TEST_F(NodeViewTest, RefusedFactsAreOfferedAgain) {

@@ -59,7 +59,9 @@ void Engine::apply(const SignsSeen& c) {
   out_.signs.push_back({c});
 }
 
-/// Whether the report is of an XID that was not reported before. Reports come in any order: the newest counts, by its own time.
+/// Whether the report is of an XID that was not reported before. An agent repeats what was not confirmed, so an older one may come
+/// after a newer one; and its node's clock may be set back. What is dropped in error is lost, what is taken twice is not: so only
+/// what is known to be a repetition is dropped.
 bool Engine::remember(const XidSeen& c) {
   // Without any identity a later machine of the same name would be taken for this one.
   if (c.gpu.empty() && c.boot.empty()) return !c.cleared;
@@ -67,29 +69,29 @@ bool Engine::remember(const XidSeen& c) {
   const LastXids* known = tables_.xids.find(c.node);
   if (tables_.xids_until.contains(c.node)) tables_.xids_until.erase(c.node);  // the node is back
   const bool same_boot = known != nullptr && known->boot == c.boot;
-  const LastXids::Last* last = nullptr;
+  if (known != nullptr && !same_boot && !known->boot.empty() && !c.boot.empty() && known->boot_before == c.boot)
+    return !c.cleared && !c.standing;
+  const std::vector<LastXids::Last>* reports = nullptr;
   if (same_boot) {
-    if (const auto at = known->gpus.find(gpu); at != known->gpus.end()) last = &at->second;
+    if (const auto at = known->gpus.find(gpu); at != known->gpus.end()) reports = &at->second;
   }
-  if (c.cleared) {
-    if (const LastXids::Last none{c.at, 0}; last != nullptr && last->at <= c.at && *last != none) {
-      LastXids& row = tables_.xids.edit(c.node);
-      row.at = std::max(row.at, c.at);
-      row.gpus[gpu] = none;
-    }
-    return false;
-  }
-  // A repeated report may also come after a newer one, of the same GPU or of a later boot.
-  const bool of_old_boot = known != nullptr && !same_boot && c.at <= known->at;
-  if (c.standing && (of_old_boot || (last != nullptr && (last->xid == c.xid || c.at <= last->at)))) return false;
-  const LastXids::Last next{c.at, c.xid};
-  const bool full = last == nullptr && same_boot && known->gpus.size() >= kMostXids;
-  if (of_old_boot || full || (last != nullptr && next <= *last)) return true;
+  if (c.cleared && reports == nullptr) return false;
+  LastXids::Last next{c.at, c.cleared ? 0 : c.xid, {}};
+  if (catalog::xid::recovery_decides(next.xid))
+    next.recovery_action =
+        c.recovery_action ? c.recovery_action : catalog::xid::details_in(c.xid, c.line).recovery_action;
+  const bool repeated = reports != nullptr && std::ranges::find(*reports, next) != reports->end();
+  const bool old = repeated || (reports != nullptr && next.same(reports->front()));
+  const bool is_new = !c.cleared && !(c.standing && old);
+  if (repeated || (reports == nullptr && same_boot && known->gpus.size() >= kMostXids)) return is_new;
   LastXids& row = tables_.xids.edit(c.node);
-  if (!same_boot) row = LastXids{c.boot, {}, {}};
-  row.at = std::max(row.at, c.at);
-  row.gpus[gpu] = next;
-  return true;
+  if (!same_boot) row = LastXids{c.boot, row.boot.empty() ? row.boot_before : row.boot, {}};
+  auto& of = row.gpus[gpu];
+  // Reports of one time are in no order.
+  const auto at = std::ranges::find_if(of, [&](const auto& one) { return one.at != next.at || one < next; });
+  of.insert(at, next);
+  if (of.size() > kMostReports) of.pop_back();
+  return is_new;
 }
 
 void Engine::forget_xids() {
@@ -238,8 +240,12 @@ std::uint64_t Engine::digest() const {
     words(signs.labels), words(signs.annotations);
   }
   for (const auto& [node, xids] : tables_.xids) {
-    d.add(node.value()).add(xids.boot).add(micros(xids.at)).add(static_cast<std::int64_t>(xids.gpus.size()));
-    for (const auto& [gpu, last] : xids.gpus) d.add(gpu).add(last.xid).add(micros(last.at));
+    d.add(node.value()).add(xids.boot).add(xids.boot_before).add(static_cast<std::int64_t>(xids.gpus.size()));
+    for (const auto& [gpu, reports] : xids.gpus) {
+      d.add(gpu).add(static_cast<std::int64_t>(reports.size()));
+      for (const auto& one : reports)
+        d.add(one.xid).add(micros(one.at)).add(one.recovery_action ? 1 : 0).add(one.recovery_action.value_or(0));
+    }
   }
   for (const auto& [node, until] : tables_.xids_until) d.add(node.value()).add(micros(until));
   return d.value();

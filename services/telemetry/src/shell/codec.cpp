@@ -90,14 +90,40 @@ std::string order_bytes(const OpenOrder& o) {
 std::string xids_bytes(const LastXids& xids) {
   st::LastXids row;
   row.set_boot(xids.boot);
-  row.set_at_us(micros(xids.at));
-  for (const auto& [gpu, last] : xids.gpus) {
+  row.set_boot_before(xids.boot_before);
+  const auto fill = [](auto& out, const LastXids::Last& from) {
+    out.set_xid(from.xid);
+    out.set_at_us(micros(from.at));
+    if (from.recovery_action) out.set_recovery_action(*from.recovery_action);
+  };
+  for (const auto& [gpu, reports] : xids.gpus) {
     auto* one = row.add_gpus();
     one->set_gpu(gpu);
-    one->set_xid(last.xid);
-    one->set_at_us(micros(last.at));
+    fill(*one, reports.front());
+    for (std::size_t i = 1; i < reports.size(); ++i) fill(*one->add_before(), reports[i]);
   }
   return row.SerializeAsString();
+}
+
+LastXids xids_of(const st::LastXids& row) {
+  LastXids xids{row.boot(), row.boot_before(), {}};
+  const auto read = [](const auto& from) {
+    LastXids::Last last{from_micros(from.at_us()), from.xid(), {}};
+    if (from.has_recovery_action()) last.recovery_action = from.recovery_action();
+    return last;
+  };
+  for (const auto& one : row.gpus()) {
+    auto& reports = xids.gpus[one.gpu()];
+    reports.push_back(read(one));
+    for (const auto& before : one.before()) reports.push_back(read(before));
+  }
+  return xids;
+}
+
+Json dump(const LastXids::Last& last) {
+  Json out = Json::object({{"xid", last.xid}});
+  if (last.recovery_action) out.set("recovery_action", *last.recovery_action);
+  return out;
 }
 
 }  // namespace
@@ -275,9 +301,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       t.signs.restore(NodeName(row.key), wire::from_pb(m));
     } else if (row.kind == "xids") {
       QM_ASSIGN(const auto m, stored<st::LastXids>(value, row.kind));
-      LastXids xids{m.boot(), from_micros(m.at_us()), {}};
-      for (const auto& one : m.gpus()) xids.gpus[one.gpu()] = {from_micros(one.at_us()), one.xid()};
-      t.xids.restore(NodeName(row.key), std::move(xids));
+      t.xids.restore(NodeName(row.key), xids_of(m));
     } else if (row.kind == "xids_until") {
       QM_ASSIGN(const auto m, stored<st::XidsUntil>(value, row.kind));
       t.xids_until.restore(NodeName(row.key), from_micros(m.until_us()));
@@ -293,7 +317,7 @@ Json Codec::debug_state(const Engine& engine) const {
   Json health = Json::object(), orders = Json::object(), xids = Json::object();
   for (const auto& [node, row] : t.xids) {
     Json last = Json::object();
-    for (const auto& [gpu, one] : row.gpus) last.set(gpu, one.xid);
+    for (const auto& [gpu, reports] : row.gpus) last.set(gpu, dump(reports.front()));
     xids.set(node.value(), std::move(last));
   }
   for (const auto& [node, h] : t.health) health.set(node.value(), h.reason);

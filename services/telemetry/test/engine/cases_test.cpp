@@ -109,7 +109,7 @@ TEST(StickyXid, IsReportedOnceInABoot) {
     xid a 79 gpu=3 boot=b1 standing
     tick 60 | xid a 79 gpu=3 boot=b1 standing
     -- another code is new, and so is the same one that an agent saw appear again
-    xid a 48 gpu=3 boot=b1 standing
+    tick 60 | xid a 48 gpu=3 boot=b1 standing
     => reset a XID 48 gpu=3
     gone a
     => healthy a
@@ -156,9 +156,104 @@ TEST(StickyXid, ThatIsRepeatedAfterANewerOneSaysNothing) {
     gone a
     => healthy a
     => gone a
-    xid a 79 boot=b1 standing | xid a 31 boot=b1
+    tick 60 | xid a 79 boot=b1 standing
+    tick 60 | xid a 31 boot=b1
     => watch a XID 31 gpu=0
-    xid a 79 boot=b1 standing | xid a 31 boot=b1
+    -- both again, in the order that they were read in and in the other
+    tick 2 | xid a 79 boot=b1 standing ago=62
+    tick 2 | xid a 31 boot=b1 ago=4 | xid a 79 boot=b1 standing ago=64
+    -- the one that is shown is the newer one still
+    tick 60 | xid a 31 boot=b1 standing
+    -- and the other is new again where it is shown again
+    tick 60 | xid a 79 boot=b1 standing
+    => cordon a XID 79 gpu=0
+  )");
+}
+
+TEST(StickyXid, OfTheBootBeforeThatIsRepeatedSaysNothing) {
+  expect(R"(
+    xid a 79 boot=b1 standing
+    => cordon a XID 79 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    tick 600 | xid a 13 boot=b2 standing
+    => watch a XID 13 gpu=0
+    tick 2 | xid a 79 boot=b1 standing ago=602
+    -- by a clock that was ahead, or of another GPU
+    xid a 79 boot=b1 standing ago=-600 | xid a 79 gpu=1 uuid=GPU-y boot=b1 standing
+    xid a 79 boot=b1 cleared
+    tick 60 | xid a 13 boot=b2 standing
+    -- the boot that it is now has no part in that
+    tick 60 | xid a 79 boot=b2 standing
+    => cordon a XID 79 gpu=0
+  )");
+}
+
+TEST(StickyXid, IsNewAfterARebootHoweverTheClockWasSet) {
+  expect(R"(
+    xid a 79 boot=b1
+    => cordon a XID 79 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    -- the clock of the first boot was fast
+    tick 600 | xid a 79 boot=b2 standing ago=3000
+    => cordon a XID 79 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    -- it is set back while no agent looks
+    tick 60 | xid a 48 boot=b2 standing ago=9000
+    => reset a XID 48 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    tick 60 | xid a 48 boot=b2 standing ago=9000
+    -- and once more before a reset
+    tick 60 | xid a 48 boot=b2 cleared ago=20000
+    tick 60 | xid a 48 boot=b2 standing ago=20000
+    => reset a XID 48 gpu=0
+  )");
+}
+
+TEST(StickyXid, OfANodeWhoseBootIsNotAlwaysKnownIsNotLost) {
+  expect(R"(
+    xid a 79 boot=b1
+    => cordon a XID 79 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    tick 60 | xid a 79 standing
+    => cordon a XID 79 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    tick 60 | xid a 79 boot=b1 standing
+    => cordon a XID 79 gpu=0
+  )");
+}
+
+TEST(StickyXid, ARecoveryActionThatChangedIsNew) {
+  expect(R"(
+    xid a 154 boot=b1 recovery=0
+    tick 60 | xid a 154 boot=b1 recovery=0 standing
+    -- it changed while no agent looked
+    tick 60 | xid a 154 boot=b1 recovery=1 standing
+    => reset a XID 154 gpu=0
+    gone a
+    => healthy a
+    => gone a
+    tick 60 | xid a 154 boot=b1 recovery=1 standing
+    tick 60 | xid a 154 boot=b1 recovery=2 standing
+    => cordon a XID 154 gpu=0
+    -- of a code that decides alone it is no part
+    xid b 48 boot=b1 recovery=0
+    => reset b XID 48 gpu=0
+    gone b
+    => healthy b
+    => gone b
+    tick 60 | xid b 48 boot=b1 recovery=1 standing
   )");
 }
 

@@ -29,12 +29,14 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % 3)); }
 
 Command command_of(const Choice& c, Instant now) {
-  static constexpr std::int32_t kCodes[] = {13, 31, 45, 48, 79, 95, 119, 9999};
+  static constexpr std::int32_t kCodes[] = {13, 31, 45, 48, 79, 154, 119, 9999};
   if (c.what < 25) {
     XidSeen seen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid(fmt::format("GPU-{}", c.a % 2)), "", now};
     seen.standing = c.b % 3 == 0;
     seen.cleared = c.b % 7 == 0;
     seen.boot = c.b % 5 == 0 ? "b2" : "b1";
+    seen.at -= std::chrono::seconds(c.a % 11 == 0 ? c.b % 300 : 0);
+    if (c.a % 4 == 0) seen.recovery_action = c.b % 3;
     return seen;
   }
   if (c.what < 45) {

@@ -10,7 +10,8 @@ namespace qm::telemetry::testing {
 ///
 ///   xid a 79 gpu=3             node a reports an XID; gpu defaults to 0; recovery=1 the driver's recovery action; line=a_b what
 ///                              the kernel's log says, with "_" for blanks; standing = at an agent's first look; cleared = shown no
-///                              longer; boot=b1 of the node; uuid=GPU-y of the GPU, none = it has none
+///                              longer; boot=b1 of the node; uuid=GPU-y of the GPU, none = it has none; ago=60 so many seconds
+///                              before now by the node's clock
 ///   devices a x/p=0,1 x/q=2    what pods of the node hold
 ///   signs a key=value own/     labels that its agent gives it, and a prefix that is the agent's
 ///   notice a i-1 stop in=120   capacity of the instance is taken in so many seconds; the action defaults to terminate

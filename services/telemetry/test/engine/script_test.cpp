@@ -92,8 +92,9 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   const bool bad = words.flag("bad"), settled = words.flag("settled");
   const bool standing = words.flag("standing"), cleared = words.flag("cleared");
   if (verb == "xid") {
-    XidSeen seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)), words.number("gpu", 0),
-                 DeviceUuid("GPU-x"),         words.text("line"),           now_};
+    XidSeen seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)),
+                 words.number("gpu", 0),      DeviceUuid("GPU-x"),
+                 words.text("line"),          now_ - std::chrono::seconds(words.number("ago", 0))};
     seen.standing = standing;
     seen.cleared = cleared;
     seen.boot = words.text("boot");

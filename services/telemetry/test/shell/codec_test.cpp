@@ -298,8 +298,21 @@ TEST(Codec, StateIsReadBackAsItWas) {
                    fact_input(signs_fact("a"))});
   auto named = xid_fact("4", "d", 31);
   named.mutable_xid()->set_gpu_uuid("GPU-d");
+  named.mutable_xid()->set_boot_id("boot before");
+  (void)kept.step({fact_input(named)});
   named.mutable_xid()->set_boot_id("boot");
   (void)kept.step({fact_input(named)});
+  for (const std::int32_t action : {0, 2}) {
+    named.mutable_xid()->set_xid(154);
+    named.mutable_xid()->set_at_us(named.xid().at_us() + 1);
+    named.mutable_xid()->set_recovery_action(action);
+    (void)kept.step({fact_input(named)});
+  }
+  const LastXids& last = *kept.engine.tables().xids.find(NodeName("d"));
+  EXPECT_EQ(last.boot_before, "boot before");
+  ASSERT_EQ(last.gpus.at("GPU-d").size(), 3U);
+  EXPECT_EQ(last.gpus.at("GPU-d")[0].recovery_action, 2);
+  EXPECT_EQ(last.gpus.at("GPU-d")[1].recovery_action, 0);
   EXPECT_EQ(kept.rows.size(), 11U);
   const auto digest = kept.engine.digest();
   Kept other;
@@ -344,7 +357,14 @@ TEST(Codec, DebugStateSaysWhoHasNotAnswered) {
   standing.mutable_xid()->set_gpu_uuid("GPU-3");
   standing.mutable_xid()->set_boot_id("boot");
   (void)kept.step({fact_input(standing)});
-  EXPECT_EQ(kept.shell.debug_state()["last_xids"]["a"]["GPU-3"].integer(), 79);
+  EXPECT_EQ(kept.shell.debug_state()["last_xids"]["a"]["GPU-3"], Json::object({{"xid", 79}}));
+  auto changed = xid_fact("3", "a", 154, 3);
+  changed.mutable_xid()->set_gpu_uuid("GPU-3");
+  changed.mutable_xid()->set_boot_id("boot");
+  changed.mutable_xid()->set_at_us(micros(kept.now) + 1);
+  changed.mutable_xid()->set_recovery_action(1);
+  (void)kept.step({fact_input(changed)});
+  EXPECT_EQ(kept.shell.debug_state()["last_xids"]["a"]["GPU-3"], Json::object({{"xid", 154}, {"recovery_action", 1}}));
   EXPECT_EQ(state["health"]["a"].string(), "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
 }
 

@@ -47,6 +47,12 @@ struct Details {
 /// code's own. Fatal, or not known to be nonfatal, is a reset; nonfatal is watched. A code that is in no table is watched.
 [[nodiscard]] Action action_for(std::int32_t code, const Details& details);
 
+/// Whether the driver's recovery action has a part in the action for the code.
+[[nodiscard]] inline bool recovery_decides(std::int32_t code) {
+  const Xid* known = find(code);
+  return known != nullptr && known->decided_by != DecidedBy::kCode;
+}
+
 /// Whether a GPU does no more work after it until it is reset or its machine starts anew.
 [[nodiscard]] inline bool breaks_gpu(std::int32_t code, const Details& details) {
   return action_for(code, details) >= Action::kResetGpu;

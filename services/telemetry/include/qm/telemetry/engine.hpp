@@ -112,16 +112,19 @@ struct OpenOrder {
   friend auto operator<=>(const OpenOrder&, const OpenOrder&) = default;
 };
 
-/// The last XID of each GPU of a node, since it booted.
+/// The last XIDs of each GPU of a node, since it booted.
 struct LastXids {
   struct Last {
     Instant at{};
-    std::int32_t xid = 0;  ///< 0 = it was reset since
+    std::int32_t xid = 0;                         ///< 0 = it was reset since
+    std::optional<std::int32_t> recovery_action;  ///< only of a code that it decides on
+    /// Whether both say the same, at whatever time.
+    [[nodiscard]] bool same(const Last& o) const { return xid == o.xid && recovery_action == o.recovery_action; }
     friend auto operator<=>(const Last&, const Last&) = default;
   };
-  std::string boot;
-  Instant at{};                      ///< of the newest report
-  std::map<std::string, Last> gpus;  ///< by uuid, or "#index" where there is none
+  std::string boot, boot_before;
+  /// By uuid, or "#index" where there is none; of each the newest first, one at least.
+  std::map<std::string, std::vector<Last>> gpus;
   friend auto operator<=>(const LastXids&, const LastXids&) = default;
 };
 
@@ -168,9 +171,11 @@ struct Output {
 /// Judges what agents report: which node must take no more work, and which facts are news.
 ///
 /// Sticky   a gauge shows the last XID for ever, and each agent reads it when it starts. What stands at an agent's first look is
-///          old where the same GPU has reported it since its node booted; a changed code, one that an agent saw appear, one after
-///          a reset (the gauge was cleared) and one after a reboot are new. The last XID of at most kMostXids GPUs of a node is
-///          remembered, and for kXidMemory past its end: the node may come back under its name without a reboot.
+///          old where the same GPU has reported it last since its node booted; a changed code, a changed recovery action, one that an
+///          agent saw appear, one after a reset (the gauge was cleared) and one after a reboot are new. A report that is repeated,
+///          also after a newer one, is known by its time; one of the boot before is old. Times are only held for equal, since a
+///          node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node are remembered, and for kXidMemory
+///          past its end: the node may come back under its name without a reboot.
 /// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node stands until the node
 ///          goes. Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalog does
 ///          not know, are watched. The driver's recovery action decides on XID 154, and fatal or nonfatal on 144 to 150.
@@ -186,6 +191,7 @@ class Engine {
   using Command = telemetry::Command;
   using Output = telemetry::Output;
   static constexpr std::size_t kMostXids = 256;
+  static constexpr std::size_t kMostReports = 4;  ///< of a GPU
   static constexpr Duration kXidMemory = std::chrono::hours(24);
 
   Output step(std::span<const Command> batch, Instant now);
