@@ -84,11 +84,12 @@ void Samples::pace(Node& node, std::int64_t at_us, SteadyInstant seen) const {
   node.seen = seen;
 }
 
-/// Two agents may send for a node for a while, the old one what it had waiting: its frames are older by the clock. A new one
-/// counts from its first frame on, also where the clock was set back while there was none.
+/// Two agents may send for a node for a while, the old one what it had waiting. A new one counts from its first frame on, and from
+/// then on the one before it is late whatever the time of its frames: the clock may have been set back between them. Agents that do
+/// not name themselves cannot be told apart, so of those only older frames are late.
 bool Samples::late(const Node& node, const pb::SampleFrame& frame) {
   const bool older = frame.at_us() <= node.at_us;
-  if (frame.agent() != node.agent) return older && frame.agent() == node.agent_before;
+  if (frame.agent() != node.agent) return frame.agent() == node.agent_before && (older || !frame.agent().empty());
   if (frame.sequence() > node.sequence) return false;
   return older || !frame.agent().empty();
 }

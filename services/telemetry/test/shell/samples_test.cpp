@@ -224,6 +224,27 @@ TEST_F(SamplesTest, AClockThatIsSetBackDropsNoFrame) {
   EXPECT_EQ(samples_.counters().gaps, 0U);
 }
 
+TEST_F(SamplesTest, FramesOfTheAgentBeforeAreLateWhateverTheirTime) {
+  at(10'000);
+  const auto send = [&](std::int64_t s, std::uint64_t sequence, const std::string& agent) {
+    auto f = frame("a", s, sequence, {sample(0, 0.5, "p", s)});
+    f.set_agent(agent);
+    take(f);
+  };
+  send(5060, 7, "x");
+  send(500, 1, "y");  // it starts after the clock was set back
+  send(5120, 8, "x");
+  EXPECT_EQ(samples_.counters().late, 1U);
+  send(560, 2, "y");
+  EXPECT_EQ(samples_.counters().late, 1U);
+  EXPECT_EQ(samples_.counters().gaps, 0U);
+  EXPECT_EQ(samples_.readings("a", steady_).at(0).at_us(), 560'000'000);
+  // An older agent that names itself nowhere may be put in its place again.
+  send(620, 1, "");
+  EXPECT_EQ(samples_.counters().late, 1U);
+  EXPECT_EQ(samples_.readings("a", steady_).at(0).at_us(), 620'000'000);
+}
+
 TEST_F(SamplesTest, AnAgentWithoutANameIsOrderedByItsSequence) {
   sampled(5000, 0.1);
   sampled(5060, 0.1);
