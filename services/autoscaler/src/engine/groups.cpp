@@ -75,7 +75,8 @@ void Engine::give_up(const ClaimName& name, const std::string& reason) {
   enter(name, ClaimState::kFailed, reason);
 }
 
-// Gangs go without as a whole, the least urgent first: a part of one would be launched in vain.
+// Gangs go without as a whole, the least urgent first: a part of one would be launched in vain. Replicas of a static pool are no
+// gang: of these only as many go without as are too many, the newest first.
 void Engine::apply(const GroupRefused& c) {
   std::int64_t beyond = -c.granted;
   std::map<WorkloadUid, std::vector<ClaimName>> waiting;
@@ -93,8 +94,14 @@ void Engine::apply(const GroupRefused& c) {
   std::sort(gangs.begin(), gangs.end(), [&](const auto& a, const auto& b) { return urgency(b) < urgency(a); });
   for (const auto& uid : gangs) {
     if (beyond <= 0) break;
-    for (const auto& name : waiting[uid]) give_up(name, c.error);
-    beyond -= static_cast<std::int64_t>(waiting[uid].size());
+    auto& names = waiting[uid];
+    if (uid.empty()) {
+      const auto age = [&](const ClaimName& name) { return std::tuple(tables_.claims.find(name)->requested, name); };
+      std::sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return age(b) < age(a); });
+      names.resize(static_cast<std::size_t>(std::min(beyond, static_cast<std::int64_t>(names.size()))));
+    }
+    for (const auto& name : names) give_up(name, c.error);
+    beyond -= static_cast<std::int64_t>(names.size());
   }
 }
 

@@ -142,6 +142,38 @@ TEST(Group, TheMoreUrgentGangIsServedThoughItCameLater) {
   )");
 }
 
+TEST(Group, OfReplicasBeyondItsBoundOnlyTheNewestGoWithout) {
+  expect(R"(
+    show claims
+    pool p types=a8 group=asg replicas=5
+    => claim p-00001 Requested
+    => claim p-00002 Requested
+    => claim p-00003 Requested
+    => claim p-00004 Requested
+    => claim p-00005 Requested
+    => group asg 5
+    group-refused asg 3 group asg takes at most 3 machines
+    => claim p-00004 Failed
+    => claim p-00005 Failed
+    => group asg 3
+    cloud i-1 type=a8 node=n1 group=asg
+    => claim p-00001 Launched i-1
+    cloud i-2 type=a8 node=n2 group=asg
+    => claim p-00002 Launched i-2
+    cloud i-3 type=a8 node=n3 group=asg
+    => claim p-00003 Launched i-3
+    -- those that are there stay, however often more are asked for
+    tick 180
+    => claim p-00006 Requested
+    => claim p-00007 Requested
+    => group asg 5
+    group-refused asg 3 group asg takes at most 3 machines
+    => claim p-00006 Failed
+    => claim p-00007 Failed
+    => group asg 3
+  )");
+}
+
 TEST(Group, AtItsBoundTheSameTypeIsTakenFromTheNextPool) {
   expect(R"(
     pool p types=a8 group=asg weight=9
