@@ -82,16 +82,20 @@ bool allows(const config::NodePoolRequirement& r, const std::optional<std::strin
   return r.op == "Lte" && have <= bound;
 }
 
-/// Whether the label is the user's to choose: not one that Kubernetes, a cloud or Karpenter gives to nodes.
+/// Whether the label is the user's to choose: not one that Kubernetes, a cloud or Karpenter gives to nodes. Of the domains of
+/// Kubernetes these are the ones that Karpenter lets a NodePool set.
 bool is_custom(std::string_view key) {
   if (about_types(key) || key == words::kZone || key == words::kCapacityType) return false;
+  if (key == "node.kubernetes.io/windows-build") return false;
   const std::string_view domain = key.substr(0, key.find('/') == std::string_view::npos ? 0 : key.find('/'));
-  for (const std::string_view theirs : {"kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"}) {
-    if (domain == "node-restriction.kubernetes.io") return true;
-    if (domain == theirs || (domain.ends_with(theirs) && domain[domain.size() - theirs.size() - 1] == '.'))
-      return false;
-  }
-  return true;
+  const auto within = [&](std::string_view other) {
+    return domain == other || (domain.ends_with(other) && domain[domain.size() - other.size() - 1] == '.');
+  };
+  constexpr std::string_view kOpen[] = {"node.kubernetes.io", "node-restriction.kubernetes.io", "kops.k8s.io"};
+  constexpr std::string_view kTheirs[] = {
+      "kubernetes.io",     "k8s.io",           "karpenter.sh",        "k8s.aws",
+      "eks.amazonaws.com", "cloud.google.com", "karpenter.azure.com", "kubernetes.azure.com"};
+  return std::ranges::any_of(kOpen, within) || std::ranges::none_of(kTheirs, within);
 }
 
 /// What the requirements on the key say together; nullopt = nothing fulfills them.

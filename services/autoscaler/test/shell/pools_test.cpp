@@ -174,6 +174,24 @@ TEST(Pools, RequirementsOnTheUsersLabelsBecomeRules) {
   EXPECT_EQ(of(need("topology.kubernetes.io/region", "In", "r1, r2")).instance_types, (Names{"p4d.24xlarge"}));
 }
 
+TEST(Pools, LabelsThatACloudOrKubernetesGivesAreNotChosen) {
+  const std::string p4d = need("karpenter.k8s.aws/instance-family", "In", "p4d");
+  const auto rules = [&](const std::string& key) {
+    return pools_of(p4d + need(key, "In", "a, b"))->at(0).rules.size();
+  };
+  for (const char* key :
+       {"topology.k8s.aws/zone-id", "topology.k8s.aws/network-node-layer-1", "eks.amazonaws.com/nodegroup",
+        "eks.amazonaws.com/capacityType", "cloud.google.com/gke-accelerator", "cloud.google.com/gke-nodepool",
+        "karpenter.azure.com/sku-name", "kubernetes.azure.com/agentpool", "karpenter.k8s.aws/ec2nodeclass",
+        "karpenter.sh/nodepool", "kubernetes.io/hostname", "topology.kubernetes.io/region",
+        "node-role.kubernetes.io/gpu", "autoscaling.k8s.io/x", "node.kubernetes.io/windows-build"})
+    EXPECT_EQ(rules(key), 0U) << key;
+  for (const char* key : {"node.kubernetes.io/role", "kops.k8s.io/instancegroup", "gpu.kops.k8s.io/x",
+                          "node-restriction.kubernetes.io/team", "gpu.node-restriction.kubernetes.io/team",
+                          "mycloud.google.com/x", "example.com/disk", "team"})
+    EXPECT_EQ(rules(key), 1U) << key;
+}
+
 TEST(Pools, ReplicasAndTheLimitOfNodes) {
   const auto pools =
       pools_of(need("karpenter.k8s.aws/instance-family", "In", "p4d"), "  replicas: 3\n  limits: {nodes: 5}\n");
