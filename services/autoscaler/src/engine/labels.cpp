@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 namespace qm::autoscaler {
 
@@ -43,6 +44,19 @@ std::optional<Labels> chosen_labels(const Pool& pool, const std::vector<PodSet>&
     if (value) out[rule.key] = *value;
   }
   return out;
+}
+
+std::string contested_label(const Pool& pool, const std::vector<PodSet>& sets) {
+  for (const LabelRule& rule : pool.rules) {
+    std::set<std::string> values;
+    for (const PodSet& set : sets) {
+      const auto asked = set.shape.node_selector.find(rule.key);
+      if (set.count > 0 && asked != set.shape.node_selector.end()) values.insert(asked->second);
+    }
+    const bool allowed = std::ranges::all_of(values, [&](const auto& value) { return allows(rule, value); });
+    if (values.size() > 1 && allowed) return rule.key;
+  }
+  return {};
 }
 
 }  // namespace qm::autoscaler

@@ -207,11 +207,15 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
   bool fits = false, large = false, blocked = false, zoneless = false;
   std::set<std::string> limited;
+  std::string contested;
   for (const Pool* pool : pools) {
     std::optional<Offer> best;
     const auto in_use = usage.find(pool->name);
     const auto labels = chosen_labels(*pool, sets);
-    if (!labels) continue;
+    if (!labels) {
+      if (contested.empty()) contested = contested_label(*pool, sets);
+      continue;
+    }
     for (const auto& type_name : pool->instance_types) {
       const InstanceType* t = type(type_name);
       if (t == nullptr) continue;
@@ -242,9 +246,14 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
     *why = pools.empty()       ? (tables_.pools.size() == 0 ? "no NodePool is configured"
                                                             : "each NodePool has a fixed number of replicas")
            : !fits && zoneless ? "no zone is known besides those that the NodePools exclude"
-           : !fits             ? "no NodePool allows an instance type that holds one of its pods"
-           : blocked           ? "the cloud has no capacity of the allowed types now, or refuses them"
-           : !limited.empty()  ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
+           : !fits && !contested.empty()
+               ? fmt::format(
+                     "its pod sets select different values of the label {}, and machines launched for a workload have "
+                     "one: select one value, or submit them as several workloads",
+                     contested)
+           : !fits            ? "no NodePool allows an instance type that holds one of its pods"
+           : blocked          ? "the cloud has no capacity of the allowed types now, or refuses them"
+           : !limited.empty() ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
            : large ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
                    : "";
   }

@@ -40,5 +40,7 @@ struct Engine::Offer {
 /// The labels that the pool's rules leave open, as machines for these pods get them: what the pods ask for, else the lowest value.
 /// None where pods ask for what is not allowed, or for different values: no machine of the pool holds them together.
 [[nodiscard]] std::optional<Labels> chosen_labels(const Pool& pool, const std::vector<PodSet>& sets);
+/// A label that the pool's rules leave open and of which the pod sets select several values, each allowed alone; empty = none.
+[[nodiscard]] std::string contested_label(const Pool& pool, const std::vector<PodSet>& sets);
 
 }  // namespace qm::autoscaler

@@ -95,6 +95,21 @@ TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
   )");
 }
 
+TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelAreToldWhichLabel) {
+  const std::string pool = "pool p types=a8 rule=team=blue,red\n";
+  const std::string message = "select different values of the label team";
+  EXPECT_NE(why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=red").find(message), std::string::npos);
+  // Another pool's labels are no hindrance, and a value that is not allowed is another matter.
+  EXPECT_EQ(why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=green"),
+            "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
+  expect(pool + R"(
+    want w/1 1x8+1x8 select1=team=red
+    => launch p-00001 a8 on-demand team=red
+    => launch p-00002 a8 on-demand team=red
+    => promise w/1 by=240 p-00001 p-00002
+  )");
+}
+
 TEST(Launch, ALimitOfNodesIsKept) {
   expect(R"(
     pool p types=g1 nodes=3

@@ -146,7 +146,8 @@ std::vector<Command> Script::parse(const std::string& line) {
         if (key == "prio") item.priority = std::stoi(value);
         if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
         if (key == "mem") set.shape.memory_bytes = std::stol(value) << 30;
-        if (key == "select") set.shape.node_selector.insert(key_value(value));
+        if (key == "select" || key == fmt::format("select{}", item.pod_sets.size()))
+          set.shape.node_selector.insert(key_value(value));
         if (key == "tolerate") set.shape.tolerations.push_back({value, "Exists", "", ""});
         if (key == "model") set.shape.gpu.models = {value};
       }
