@@ -37,7 +37,7 @@ Spec::operator WorkloadSpec() const {
 
 std::int64_t Spec::total_gpu_milli() const {
   std::int64_t total = 0;
-  for (const auto& set : pod_sets) total += set.shape.gpu.total_milli() * set.count;
+  for (const auto& set : pod_sets) total += set.shape.gpu.total_milli(set.count);
   return total;
 }
 
@@ -56,7 +56,7 @@ WorkloadSpec Workload::running() const {
 std::int64_t Workload::running_gpu_milli() const {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < spec.pod_sets.size(); ++i) {
-    total += spec.pod_sets[i].shape.gpu.total_milli() * (i < counts.size() ? counts[i] : spec.pod_sets[i].count);
+    total += spec.pod_sets[i].shape.gpu.total_milli(i < counts.size() ? counts[i] : spec.pod_sets[i].count);
   }
   return total;
 }

@@ -96,10 +96,12 @@ class Engine::Drains {
 
   [[nodiscard]] static Loss loss_of(const Engine& engine, const AttemptId& id) {
     const Assignment& row = *engine.tables_.assignments.find(id);
-    std::int64_t milli = 0;
+    std::vector<std::int64_t> pods(row.pod_sets.size());
     for (const Member& member : row.members) {
-      if (member.live()) milli += row.pod_sets[static_cast<std::size_t>(member.set)].shape.gpu.total_milli();
+      if (member.live()) ++pods[static_cast<std::size_t>(member.set)];
     }
+    std::int64_t milli = 0;
+    for (std::size_t set = 0; set < pods.size(); ++set) milli += row.pod_sets[set].shape.gpu.total_milli(pods[set]);
     const auto& rules = engine.options_.proposing;
     const Duration time = std::max(Duration{}, engine.last_now_ - Lift::work_since(engine, id)) + rules.restart;
     const auto work = static_cast<plan::Wide>(milli) * time.count();

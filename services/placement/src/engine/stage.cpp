@@ -172,7 +172,7 @@ void Engine::Stage::add_gangs() {
       }
     }
     std::int64_t milli = 0;
-    for (const PodSet& set : row.pod_sets) milli += set.count * class_of(set.shape).total_milli();
+    for (const PodSet& set : row.pod_sets) milli += set.shape.gpu.total_milli(set.count);
     gang.waiting_per_s = milli * rules.micro_usd_gpu_second / pack::kDevice;
     gangs_.push_back(id);
     scene_.add(std::move(gang));
