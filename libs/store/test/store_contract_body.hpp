@@ -204,7 +204,8 @@ TEST_P(StoreContract, SnapshotsGoByPagesInTheOrderOfBytes) {
   }
   EXPECT_EQ(keys, (std::vector<std::string>{"B", "a", "c", "é"}));
   keys.clear();
-  for (const auto& row : store_->snapshot("qm.test", "", 10, {}, true).value()) keys.push_back(row.key);
+  const auto all = store_->snapshot("qm.test", "", 10, {}, true).value();
+  for (const auto& row : all) keys.push_back(row.key);
   EXPECT_EQ(keys, (std::vector<std::string>{"B", "a", "c", "dead", "é"})) << "with those that ended";
   const auto newest = store_->snapshot("qm.test", "", 1, "a").value();
   ASSERT_EQ(newest.size(), 1U);
