@@ -20,7 +20,7 @@ namespace qm::agent {
 ///          ask the kubelet, which is not the same as idle. Once the kubelet itself has said who holds what, its word
 ///          counts and the page's labels do not.
 /// XIDs     a fact when a GPU's gauge changed, to another code or to none, and when the driver's recovery action changed under a
-///          code that it decides on: XID 154 says no more than that it did. What stands at the first look, and at the first one
+///          code that it decides on: XID 154 reports only that it did. A code that is present at the first scrape, and at the first one
 ///          after the node booted, is reported too: the gauge keeps the last code for ever, and the telemetry service knows
 ///          whether it was reported before.
 /// Threads  one at a time.
@@ -40,7 +40,7 @@ class NodeView {
   /// What the kubelet says, for the devices that there are. Nobody on any of them while Kubernetes has running pods with
   /// GPUs here is not believed: a kubelet that has just started knows of none.
   void held(const Holders& holders, const std::vector<Device>& devices, Instant at, bool gpu_pods, const Offer& offer);
-  /// GPUs whose last XID says that they do not work until they are reset, by index: as the catalog of XIDs has it.
+  /// GPUs whose last XID means that they do not work until they are reset, by index: as the catalog of XIDs has it.
   [[nodiscard]] std::set<std::int32_t> broken() const;
 
  private:

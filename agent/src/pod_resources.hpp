@@ -33,9 +33,9 @@ std::unique_ptr<HoldingSource> pod_resources(const std::string& socket);
 
 /// The pods on each GPU, by its index.
 ///
-/// Once      a device has one holder. A kubelet lists pods that have ended for a while, and gives their devices to others
-///           meanwhile: pods that have ended hold nothing, and of several the one that was created last does (by name where
-///           that does not tell), one that Kubernetes does not know of before all others. Nothing is given twice.
+/// Once      a device has one holder. A kubelet lists finished pods for a while although their devices are free: a finished pod
+///           holds nothing. Of several pods, the one that was created last holds the device, then the first by name; a pod
+///           that is unknown to the API server ranks lowest.
 /// Whole     a GPU's id: one pod alone has it.
 /// Shares    "<id>::<n>", by time or by MPS: each holder has an even share.
 /// MIG       the id of an instance, or the older "MIG-<GPU's id>/<instance>/<compute instance>". Where instances are asked for as

@@ -51,7 +51,7 @@ TEST(Alerts, EachHasARunbookASeverityAndACaseThatFires) {
   }
 }
 
-// Two rules of one name are one alert to Alertmanager and to whoever reads the runbook.
+// Two rules with one name are one alert in Alertmanager and in the runbook.
 TEST(Alerts, HaveNamesOfTheirOwn) {
   std::set<std::string> names, groups;
   for (const Json& alert : alerts()) {

@@ -28,7 +28,7 @@ constexpr store::LeaseTiming kTiming{
     .lease = 600ms, .renew = 50ms, .look = 40ms, .proof = 300ms, .without_session = 350ms};
 static_assert(kTiming.exclusive());
 
-/// What was seen of who leads, from all replicas of a shard.
+/// Observations of the leader of a shard, from all its replicas.
 class Record {
  public:
   /// A replica that claimed as the `term`-th led at some moment between `before` and `after`.
@@ -61,7 +61,7 @@ class Record {
   int second_leaders_ = 0;
 };
 
-/// Records who acts.
+/// Records which replica executes an intent.
 class Actor final : public service::Executor {
  public:
   Actor(Record& record, const replica::Leadership& leadership) : record_(record), leadership_(leadership) {}
@@ -77,7 +77,7 @@ class Actor final : public service::Executor {
   const replica::Leadership& leadership_;
 };
 
-/// One replica: stands by, leads, and begins again when it lost the lead, as Replica and main() do.
+/// One replica: a standby, then the leader, and restarted when it loses the lead, as by Replica and main().
 class Node {
  public:
   Node(std::string name, store::PgOptions options, int server_port, Record& record)
@@ -169,7 +169,7 @@ struct Pair {
   Pair(int number, const std::string& conninfo, int server_port, unsigned seed)
       : options{.conninfo = conninfo, .service = "test"}, random(seed) {
     EXPECT_TRUE(store::open_postgres(options));
-    // Who raises an epoch, and who holds the lease at that moment.
+    // Records for each new epoch the replica that raised it and the holder of the lease at that moment.
     const auto noted = pg::Connection::open(conninfo, {"test"}).value()->exec(R"sql(
       create table test.raised (epoch bigint, holder text, lease text);
       create function test.note() returns trigger language plpgsql as $body$ begin
@@ -190,7 +190,7 @@ struct Pair {
   void write(const std::stop_token& stop, std::size_t client) {
     for (std::size_t i = 0; !stop.stop_requested(); ++i) {
       const auto id = fmt::format("{}/{}", client, i);
-      // Sent again under the same id until it is answered, to whoever leads.
+      // Retried with the same id until it is answered, on both nodes in turn.
       std::size_t turn = client;
       bool answered = false;
       testing::wait_until(
@@ -276,7 +276,7 @@ TEST(Leaders, TwoHundredPartitionsAndNeverTwoActive) {
       const auto raised = session->query("select count(*), count(*) filter (where holder <> lease) from test.raised");
       ASSERT_TRUE(raised) << raised.error().to_string();
       EXPECT_GT(raised->int8(0, 0), 2);
-      EXPECT_EQ(raised->int8(0, 1), 0) << "epochs that were raised by somebody else than the holder of the lease";
+      EXPECT_EQ(raised->int8(0, 1), 0) << "epochs that another replica than the holder of the lease raised";
     });
   }
   for (auto& thread : threads) thread.join();

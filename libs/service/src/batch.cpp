@@ -95,7 +95,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   feed.start_at(outbox_sequence);
   pool.clear();
   pool.add(state.open_intents);
-  epoch = state.epoch;  // last: relay and consumer begin anew with what is set above
+  epoch = state.epoch;  // last: relay and consumer restart from what is set above
   loaded = true;
   log::info("shard taken", {{"shard", options.shard},
                             {"epoch", state.epoch},
@@ -316,7 +316,7 @@ void Host::Impl::write(Batch& batch) {
   }
 }
 
-// Pending calls are answered now: a server ends only after its last call has, and nobody is going to decide any of these.
+// Pending calls are answered now: a server stops only after its last call, and this host decides none of these.
 void Host::Impl::step_down() {
   {
     const std::lock_guard lock(mutex);

@@ -22,7 +22,7 @@ struct Pending {
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due with it is done
   bool dropped = false;              // its refusal cannot be written either: only its offset is committed
-  std::optional<Error> denied = {};  // a call that was not let in: it stands in the audit trail, and that is all
+  std::optional<Error> denied = {};  // a call that was not authorized: it is only recorded in the audit trail
 };
 
 /// The pending inputs in their order, bounded by number and by bytes. The owner's mutex guards it.

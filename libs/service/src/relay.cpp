@@ -119,7 +119,7 @@ void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome)
 Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Envelope& e) const {
   Pending p;
   p.input.source = Source::kBus;
-  p.input.name = topic;  // and not what the envelope says: dead letters go to a topic that is there
+  p.input.name = topic;  // not the envelope's: dead letters need a topic that exists
   // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
   p.foreign = !e.shard().empty() && e.shard() != options.shard;
   p.input.key = e.key();
@@ -224,12 +224,12 @@ bool Host::Impl::open_consumer() {
   }
   bus::ConsumerOptions c;
   c.group = options.service + "/" + options.shard;
-  c.instance = c.group;  // one place for whoever leads: a new leader does not wait for the old one's session
+  c.instance = c.group;  // one member for every leader: a new leader does not wait for the old one's session
   c.topics = options.consumes;
   c.cursor = [this](const bus::TopicPartition& at) {
     std::lock_guard lock(mutex);
     auto it = cursors.find(at);
-    // Whenever the carrier begins anew at the cursor, the next message is the one that it names.
+    // Whenever the carrier seeks to the cursor, this is the next offset.
     expected[at] = healed.contains(at.topic) ? kAny : it == cursors.end() ? 0 : it->second;
     return it == cursors.end() ? std::int64_t{-1} : it->second;
   };
@@ -255,7 +255,7 @@ void Host::Impl::take_message(bus::Message message) {
   }
   if (next->second == kAny && std::chrono::steady_clock::now() - healed[at.topic] < kFresh)
     next->second = message.offset;
-  // Messages are missing: retention; or the log is not the one that was read before: a restore, a topic made anew.
+  // Messages are missing: retention; or the log is another one: a restore, a recreated topic.
   if (message.offset != next->second) {
     log::warn(
         "messages are missing on the bus, taking a snapshot",

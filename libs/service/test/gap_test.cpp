@@ -111,7 +111,7 @@ TEST(Host, OtherTopicsAreReadWhileOneIsPaused) {
   ASSERT_TRUE(producer->publish(in, std::chrono::seconds(1)));
   w.settle();
   EXPECT_EQ(w.sums->sum("a"), 2);
-  // The log of one topic is lost: what it says now is not what followed.
+  // The log of one topic is lost: its next message does not follow the last one read.
   World after("paused3");
   after.disk = w.disk;
   const auto lost = *after.bus->producer("p");
@@ -125,8 +125,8 @@ TEST(Host, OtherTopicsAreReadWhileOneIsPaused) {
   EXPECT_EQ(after.host->counters().paused_topics, 1U);
 }
 
-TEST(Host, ATopicThatIsMadeAnewIsAGapAndEndsWhatEndedInIt) {
-  World w("anew");
+TEST(Host, ARecreatedTopicIsAGapAndEndsTheKeysThatEndedInIt) {
+  World w("recreated");
   HostOptions options;
   options.consumes = {"qm.in"};
   int asked = 0;
@@ -146,15 +146,15 @@ TEST(Host, ATopicThatIsMadeAnewIsAGapAndEndsWhatEndedInIt) {
   EXPECT_EQ(asked, 0);
   EXPECT_EQ(w.sums->sum("gone"), 5);
 
-  World anew("anew2");
-  anew.disk = w.disk;
-  anew.boot(options);
+  World recreated("recreated2");
+  recreated.disk = w.disk;
+  recreated.boot(options);
   const std::vector<bus::Record> one{{"qm.in", "a", envelope("a", 10, "a=1")}};
-  ASSERT_TRUE((*anew.bus->producer("p"))->publish(one, std::chrono::seconds(1)));
-  anew.settle();
+  ASSERT_TRUE((*recreated.bus->producer("p"))->publish(one, std::chrono::seconds(1)));
+  recreated.settle();
   EXPECT_EQ(asked, 1);
-  EXPECT_EQ(anew.sums->sum("a"), 3 + 90 + 1);
-  EXPECT_EQ(anew.sums->sum("gone"), 0) << "its tombstone was lost with the log";
+  EXPECT_EQ(recreated.sums->sum("a"), 3 + 90 + 1);
+  EXPECT_EQ(recreated.sums->sum("gone"), 0) << "its tombstone was lost with the log";
 }
 
 TEST(Host, TheMailboxIsBoundedInBytes) {

@@ -94,7 +94,7 @@ TEST(IntentPool, NothingIsBegunThatMayNotBeAndNothingIsForgotten) {
   EXPECT_FALSE(pool.once()) << "what was cleared has no turn";
 }
 
-/// Ends a call when the test says so.
+/// Ends a call when the test sets `end`.
 class Slow final : public Executor {
  public:
   Result<Outcome> execute(const store::IntentRow& intent) override {

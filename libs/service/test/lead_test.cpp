@@ -125,10 +125,10 @@ TEST(Host, WithoutTheLeaseACommitInDoubtIsNotReloaded) {
   while (host.pump()) {
   }
   EXPECT_EQ(code, Code::kUnknown);
-  EXPECT_EQ(lost, 1) << "the process releases what it holds and stands by";
+  EXPECT_EQ(lost, 1) << "the process releases its lease and becomes a standby";
   EXPECT_FALSE(host.alive());
   EXPECT_FALSE(host.submit(in));
-  // A process that claims the lease and loses it before it has read its state stands by as well.
+  // A process that claims the lease and loses it before it has read its state becomes a standby too.
   Host late(options, std::make_unique<Sums>(), std::make_unique<Deposed>(store::open_memory(w.disk)), nullptr, w.clock,
             nullptr);
   ASSERT_TRUE(late.open());

@@ -319,7 +319,7 @@ class PgStore final : public Store {
     out.last_now = from_micros(leader.int8(0, 5));
     QM_TRY(load(out));
     QM_CRASH_POINT("store.in_acquire");
-    // Until the commit nobody can claim. Should it never come, the server ends this session soon.
+    // The lease cannot be claimed before the commit. If the commit never comes, the server ends this session after a second.
     QM_TRY(engine_->exec("set local idle_in_transaction_session_timeout = '1s'"));
     QM_TRY(holds_lease(holder, " for share"));
     QM_TRY(transaction.commit());

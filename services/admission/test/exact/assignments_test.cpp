@@ -176,7 +176,7 @@ TEST_F(Assignments, AFlavorThatOneGroupCameToAndAnotherThatHasItDidNotMatchesNot
   EXPECT_EQ(reasons(shared.whys), "flavor shared does not provide resource disk");
   EXPECT_EQ(attempt(made.sets.at(0), "plain").value.mode, Mode::kFit);
 
-  EXPECT_EQ(name_of(assigner().assign(works_.back()).no_fit()), "NoMatchingFlavor") << "told or not";
+  EXPECT_EQ(name_of(assigner().assign(works_.back()).no_fit()), "NoMatchingFlavor") << "with or without a reason";
   const auto less = assign({pods("main", 1, R"({"cpu":"1","disk":"1","memory":"1"})")});
   EXPECT_EQ(less.mode(), Mode::kFit) << "what is taken does not depend on it";
   EXPECT_EQ(attempt(less.sets.at(0), "shared").value.mode, Mode::kNoFit);

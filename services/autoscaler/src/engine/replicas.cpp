@@ -1,4 +1,4 @@
-// Static pools: as many machines as they say, whatever the demand.
+// Static NodePools: `replicas` nodes, independent of demand.
 #include "offer.hpp"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ std::optional<Engine::Offer> Engine::cheapest_replica(const Pool& pool, const Us
   return best;
 }
 
-// Static pools: as many machines as they say.
+// Launches up to `replicas` of each static NodePool.
 void Engine::keep_replicas() {
   const auto have = replicas();
   if (have.empty() || !scales_somewhere()) return;
@@ -87,7 +87,7 @@ void Engine::keep_replicas() {
   }
 }
 
-// Of static pools that have more machines than they say: empty ones, the newest first (claims are numbered).
+// Terminates surplus nodes of static NodePools: empty ones, the newest first (claims are numbered).
 std::set<ClaimName> Engine::surplus_replicas(const std::vector<ClaimName>& candidates) const {
   auto beyond = replicas();
   for (auto& [name, count] : beyond) count -= tables_.pools.find(name)->replicas;
@@ -104,7 +104,7 @@ std::set<ClaimName> Engine::surplus_replicas(const std::vector<ClaimName>& candi
   return out;
 }
 
-// Why a static pool has fewer or more machines than it says.
+// Why a static NodePool has fewer or more nodes than `replicas`.
 void Engine::explain_replicas(std::vector<std::string>& lines) const {
   const auto in_use = usage();
   for (const auto& [name, count] : replicas()) {

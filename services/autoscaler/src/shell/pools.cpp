@@ -98,7 +98,7 @@ bool is_custom(std::string_view key) {
   return std::ranges::any_of(kOpen, within) || std::ranges::none_of(kTheirs, within);
 }
 
-/// What the requirements on the key say together; nullopt = nothing fulfills them.
+/// The intersection of the requirements on the key; nullopt = it is empty.
 std::optional<LabelRule> rule_of(const std::vector<config::NodePoolRequirement>& requirements, const std::string& key) {
   LabelRule rule;
   rule.key = key;

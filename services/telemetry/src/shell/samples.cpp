@@ -86,7 +86,7 @@ void Samples::pace(Node& node, std::int64_t at_us, SteadyInstant seen) const {
 
 /// Two agents may send for a node for a while, the old one what it had waiting. A new one counts from its first frame on, and from
 /// then on the one before it is late whatever the time of its frames: the clock may have been set back between them. Agents that do
-/// not name themselves cannot be told apart, so of those only older frames are late.
+/// not name themselves cannot be distinguished, so of those only older frames are late.
 bool Samples::late(const Node& node, const pb::SampleFrame& frame) {
   const bool older = frame.at_us() <= node.at_us;
   if (frame.agent() != node.agent) return frame.agent() == node.agent_before && (older || !frame.agent().empty());
@@ -142,7 +142,7 @@ void Samples::add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample
     gpu.counter.reset();
   } else if (holder != gpu.pod || at_us - gpu.from_us >= interval_.count()) {
     close(name, gpu, at_us);
-    // Whose the energy was that came while the counter was missing cannot be told any more.
+    // The energy that was used while the counter was missing cannot be attributed.
     if (holder != gpu.pod && !counter_of(gpu.last)) gpu.counter.reset();
   }
   gpu.pod = std::move(holder);

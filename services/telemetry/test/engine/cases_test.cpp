@@ -29,7 +29,7 @@ TEST(Verdict, FollowsTheDriversRecoveryAction) {
     => reset a XID 154 gpu=0
     xid a 154 recovery=2
     => cordon a XID 154 gpu=0
-    -- what the kernel's line says
+    -- details of the kernel's line
     xid b 154 line=GPU_recovery_action_changed_from_0x1_(GPU_Reset_Required)_to_0x0_(None)
     xid b 154 line=GPU_recovery_action_changed_from_0x0_(None)_to_0x1_(GPU_Reset_Required)
     => reset b XID 154 gpu=0
@@ -267,7 +267,7 @@ TEST(StickyXid, AfterAResetTheSameCodeIsNew) {
     => gone a
     tick 60 | xid a 48 boot=b1 standing
     => reset a XID 48 gpu=0
-    -- a clearing alone says nothing
+    -- a cleared gauge alone publishes nothing
     xid b 48 cleared
   )");
 }

@@ -32,12 +32,12 @@ const Xid* find(std::int32_t code);
 
 /// What is known of one XID besides its code.
 struct Details {
-  std::optional<bool> fatal;                    ///< as an NVLink 5 line says
+  std::optional<bool> fatal;                    ///< as in an NVLink 5 line
   std::optional<std::int32_t> recovery_action;  ///< of the GPU, as the driver has it: DCGM's field 1523
   friend auto operator<=>(const Details&, const Details&) = default;
 };
 /// The details in the kernel's line of the code, "NVRM: Xid (PCI:0000:04:00): 145, RLW_CTRL Nonfatal XC0 i0 Link 00 (0x3 ...)"
-/// or "... 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)". None where it says nothing of them.
+/// or "... 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)". Unset where the line has neither.
 [[nodiscard]] Details details_in(std::int32_t code, std::string_view line);
 
 /// The action for a recovery action of the driver: 0 asks for nothing; a value that is not known counts as the heaviest.
@@ -53,7 +53,7 @@ struct Details {
   return known != nullptr && known->decided_by != DecidedBy::kCode;
 }
 
-/// Whether a GPU does no more work after it until it is reset or its machine starts anew.
+/// Whether a GPU does no work after it until the GPU is reset or its node reboots.
 [[nodiscard]] inline bool breaks_gpu(std::int32_t code, const Details& details) {
   return action_for(code, details) >= Action::kResetGpu;
 }

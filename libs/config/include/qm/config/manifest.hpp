@@ -106,7 +106,8 @@ struct NodePool {
   std::vector<DisruptionBudget> budgets;
   std::string node_class;
   std::int64_t replicas = -1;  ///< of a static pool; -1 = it follows demand
-  std::string scaling_group;   ///< annotation quartermaster.dev/auto-scaling-group: who makes its machines
+  std::string
+      scaling_group;  ///< annotation quartermaster.dev/auto-scaling-group: the group that launches its instances
 };
 /// quartermaster.dev/v1alpha1 PricePlan: what a node costs, where the provider does not say.
 struct PricePlan {

@@ -29,7 +29,7 @@ struct GpuShape {
   friend auto operator<=>(const GpuShape&, const GpuShape&) = default;
 };
 
-/// Compute slices of a MIG profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name that says none
+/// Compute slices of a MIG profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name without one
 /// counts as all seven, so that an unknown profile never takes less than it should.
 [[nodiscard]] std::int32_t compute_slices(std::string_view profile);
 /// Thousandths of a GPU for each of its MIG instances, in their order. Each has what it adds to the running sum of compute

@@ -27,7 +27,7 @@ class Leadership {
 
   /// Returns once this process leads, or with kCancelled once `give_up` says so; `stand_by` is called once where it has to
   /// wait. With `at_once` it claims from a holder that may live, and leads() once the last proof of that one has ended. A database that is
-  /// away is waited for; a schema that this program cannot read keeps it from claiming, and it says so in the log.
+  /// away is waited for; with a schema that this program cannot read it does not claim, and logs why.
   Status wait(const std::function<bool()>& give_up, const std::function<Status()>& stand_by = {}, bool at_once = false);
   /// Where this process serves, for the other replicas; told with the next renewal.
   void serves_at(std::string address);

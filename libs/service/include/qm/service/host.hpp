@@ -14,7 +14,7 @@ namespace qm::service {
 
 /// Fetches the newest state of all keys of a topic from the service that owns it (its Snapshot call), those that ended
 /// included as long as they are kept. Returns serialized Envelopes. Used where messages of the topic are missing.
-/// kCancelled soon after `give_up` says so.
+/// kCancelled soon after `give_up` returns true.
 using SnapshotFetch =
     std::function<Result<std::vector<std::string>>(const std::string& topic, const std::function<bool()>& give_up)>;
 
@@ -86,7 +86,7 @@ struct Readiness {
 ///          on disk.
 /// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first start on a
 ///          log that does not begin at 0: the owner's snapshot is applied before the topic is read on. While it cannot be
-///          had, nothing of the topic is read and its cursor stays; it is asked for again every second, and /readyz says so.
+///          had, nothing of the topic is read and its cursor stays; it is requested again every second, and /readyz reports it.
 /// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like one that
 ///          leads to a longer event, see Limits; the other inputs of its batch are applied.
 /// Poison   an input that the codec cannot read goes to the dead-letter topic of its topic, or, where it did not come

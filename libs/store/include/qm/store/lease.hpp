@@ -13,7 +13,7 @@ namespace qm::store {
 
 /// Who leads a shard, as the database tells it.
 struct LeaseView {
-  std::string holder;       ///< empty: nobody ever led
+  std::string holder;       ///< empty: no replica has led yet
   std::string address;      ///< where the holder serves gRPC; empty while it does not
   std::uint64_t beat = 0;   ///< grows with every claim and renewal
   std::uint64_t terms = 0;  ///< claims so far
@@ -21,7 +21,7 @@ struct LeaseView {
   bool session = false;     ///< the holder's session with the database lives
 };
 
-/// One row by which the replicas of a shard agree who of them leads. A second leader can write nothing: every commit checks the
+/// One row by which the replicas of a shard agree on their leader. A second leader can write nothing: every commit checks the
 /// epoch, which only the holder of the lease can raise (PgOptions::fenced).
 ///
 /// Threads  one at a time. Connects by itself, and again after a loss; a renewal is not waited for on disk.

@@ -44,7 +44,7 @@ struct Pool {
   Duration consolidate_after{0};  ///< an empty node goes after so long
   std::string group;              ///< the Auto Scaling group that makes its machines; empty = we do
   std::string node_class;         ///< the EC2NodeClass of its NodeClaims
-  std::vector<LabelRule> rules;   ///< for labels that are nobody's but the user's, by key
+  std::vector<LabelRule> rules;   ///< for the user's own labels, by key
   std::int64_t limit_nodes = -1;  ///< -1 = no limit
   std::int64_t replicas = -1;     ///< static: so many machines whatever the demand; -1 = as the demand is
   [[nodiscard]] bool is_static() const { return replicas >= 0; }

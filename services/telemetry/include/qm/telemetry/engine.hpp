@@ -118,7 +118,7 @@ struct LastXids {
     Instant at{};
     std::int32_t xid = 0;                         ///< 0 = it was reset since
     std::optional<std::int32_t> recovery_action;  ///< only of a code that it decides on
-    /// Whether both say the same, at whatever time.
+    /// Whether both report the same code and action, at any time.
     [[nodiscard]] bool same(const Last& o) const { return xid == o.xid && recovery_action == o.recovery_action; }
     friend auto operator<=>(const Last&, const Last&) = default;
   };
@@ -170,13 +170,13 @@ struct Output {
 
 /// Judges what agents report: which node must take no more work, and which facts are news.
 ///
-/// Sticky   a gauge shows the last XID for ever, and each agent reads it when it starts. What stands at an agent's first look is
+/// Sticky   a gauge shows the last XID for ever, and each agent reads it when it starts. A code that is present at an agent's first scrape is
 ///          old where the same GPU has reported it last since its node booted; a changed code, a changed recovery action, one that an
 ///          agent saw appear, one after a reset (the gauge was cleared) and one after a reboot are new. A report that is repeated,
 ///          also after a newer one, is known by its time; one of the boot before is old. Times are only held for equal, since a
 ///          node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node are remembered, and for kXidMemory
 ///          past its end: the node may come back under its name without a reboot.
-/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node stands until the node
+/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node is valid until the node
 ///          goes. Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalog does
 ///          not know, are watched. The driver's recovery action decides on XID 154, and fatal or nonfatal on 144 to 150.
 /// News     a devices list, signs of a node, a notice or an acknowledgement is published once, however often an agent repeats it. The

@@ -52,8 +52,8 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
 ///          length, and at its last sample where the GPU fell silent, its node went or its clock was set back, or another GPU has
 ///          its index.
 /// Energy   what the counter grew by from sample to sample, for the holder of the later one. A sample without a counter, one that
-///          went back and another GPU's begin anew: a counter's total is nobody's use. What it grew by while it was missing is
-///          the holder's where there was one throughout, else nobody's.
+///          went back and another GPU's restart at zero: a counter's total is not charged. What it grew by while it was missing is
+///          charged to the holder if there was one throughout, else to none.
 /// Threads  any. The sink is called under the lock: it must not call back.
 /// Bound    one entry per living GPU, and a number per node that was not forgotten.
 class Samples {

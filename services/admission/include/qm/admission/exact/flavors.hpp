@@ -47,10 +47,10 @@ struct Why {
     kRefused,                  ///< `refusal`
     kNotAsBefore,              ///< another flavor was nominated
     kNotCovered,               ///< the queue has no quota for the resource
-    kNotProvided,              ///< the flavor stands in the resource's group, whose search ended before it
+    kNotProvided,              ///< the flavor is in the resource's group, whose search ended before it
     kExceedsMax,               ///< earlier + asked > most
     kInsufficient,             ///< `asked` more are needed
-    kTopologyPlacementFailed,  ///< `refusal.detail` says why the pods cannot be placed
+    kTopologyPlacementFailed,  ///< `refusal.detail` has the reason why the pods cannot be placed
     kNoTopology,               ///< it has to be placed, and no flavor that it was given has nodes
     kNoTopologies,             ///< it has to be placed, and no flavor of the queue has nodes
     kSeveralTopologies,        ///< nodes of several flavors, `flavors`, cannot be had at once
