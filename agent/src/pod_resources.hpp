@@ -34,7 +34,7 @@ std::unique_ptr<HoldingSource> pod_resources(const std::string& socket);
 /// The pods on each GPU, by its index.
 ///
 /// Once      a device has one holder. A kubelet lists finished pods for a while although their devices are free: a finished pod
-///           holds nothing. Of several pods, the one that was created last holds the device, then the first by name; a pod
+///           holds nothing. Of several pods, the one that was created last holds the device, then the last by name; a pod
 ///           that is unknown to the API server ranks lowest.
 /// Whole     a GPU's id: one pod alone has it.
 /// Shares    "<id>::<n>", by time or by MPS: each holder has an even share.

@@ -33,6 +33,12 @@ Open postgres_place(std::string* why_not) {
 
 INSTANTIATE_TEST_SUITE_P(Postgres, StoreContract, ::testing::Values(Place{"postgres", &postgres_place}));
 
+/// The whole message, so that "read committed" is not one: its length, the statement, its end.
+const std::string kCommit(
+    "\x0b"
+    "commit\0",
+    8);
+
 /// Of a fresh database.
 constexpr std::uint64_t kFirstEpoch = 1;
 
@@ -279,6 +285,30 @@ TEST_F(PgStoreTest, ALeaseThatIsLostWhileTheStateIsReadIsNoticed) {
   EXPECT_EQ(ask("select epoch from admission.leader"), "0") << "rolled back";
 }
 
+/// The last statement of a takeover locks the lease. A process that stops right after it must not keep others from claiming.
+TEST_F(PgStoreTest, ATakeoverThatStopsBeforeItsCommitReleasesTheLease) {
+  PgOptions options{.conninfo = conninfo_, .service = "admission"};
+  ASSERT_TRUE(open_postgres(options));
+  const auto lease = open_lease(options).value();
+  ASSERT_EQ(lease->claim(0, "a"), true);
+  FaultProxy proxy(std::stoi(ask("show port")));
+  options.conninfo += " host=127.0.0.1 port=" + std::to_string(proxy.port());
+  options.fenced = true;
+  const auto store = open_postgres(options).value();
+  proxy.arm({FaultProxy::Side::kBeforeRequest, FaultProxy::Effect::kStall, kCommit});
+  std::thread takeover([&] { EXPECT_FALSE(store->acquire("a")); });
+  EXPECT_TRUE(testing::wait_until([&] { return proxy.has_struck(); }));
+  EXPECT_TRUE(testing::wait_until(
+      [&] {
+        const auto claimed = lease->claim(1, "b");
+        return claimed && *claimed;
+      },
+      30s));
+  proxy.heal();
+  takeover.join();
+  EXPECT_EQ(ask("select epoch from admission.leader"), "0");
+}
+
 // ---- a database that lost commits
 
 /// The store's tables as they are now in another schema, and back: what a restore of an older copy does to a running service.
@@ -386,12 +416,6 @@ TEST_F(PgStoreTest, TakeoverEndsAnOldSessionInTheMiddleOfATransaction) {
 }
 
 // ---- commits whose answer is lost
-
-/// The whole message, so that "read committed" is not one: its length, the statement, its end.
-const std::string kCommit(
-    "\x0b"
-    "commit\0",
-    8);
 
 class LostAnswer : public PgStoreTest {
  protected:
