@@ -11,6 +11,7 @@
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/wire/last_state.hpp"
 
 #include <memory>
 
@@ -41,6 +42,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.produces = {qm::admission::kTopic};
   options.executor_threads = 8;  // an API server that is busy answers in half a second
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
+  options.last_state = qm::wire::last_state;
   replica->guard(options);
   qm::admission::Options engine_options;
   engine_options.rules = cluster_settings.rules;

@@ -10,6 +10,7 @@
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/wire/last_state.hpp"
 
 namespace {
 
@@ -37,6 +38,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   auto options = autoscaler::host_options(settings.shard);
   if (cluster_settings.alone) options.consumes.clear();  // what both say would be two truths
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  options.last_state = wire::last_state;
   replica->guard(options);
   service::Host host(
       options,

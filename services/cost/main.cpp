@@ -9,6 +9,7 @@
 #include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
+#include "qm/wire/last_state.hpp"
 
 #include <charconv>
 
@@ -47,6 +48,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   auto options = cost::host_options(settings.shard);
   if (alone) options.consumes.clear();  // what both say would be counted twice
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  options.last_state = wire::last_state;
   replica->guard(options);
   service::Host host(options,
                      std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(engine_settings), cost::Codec{}),

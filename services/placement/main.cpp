@@ -7,6 +7,7 @@
 #include "qm/placement/shell.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
+#include "qm/wire/last_state.hpp"
 
 #include <grpcpp/impl/service_type.h>
 
@@ -25,6 +26,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   auto host_options = placement::host_options(settings.shard);
   host_options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  host_options.last_state = wire::last_state;
   replica->guard(host_options);
   service::Host host(
       host_options,

@@ -4,6 +4,7 @@
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/telemetry/api.hpp"
+#include "qm/wire/last_state.hpp"
 
 namespace {
 
@@ -14,6 +15,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = telemetry::host_options(settings.shard);
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
+  options.last_state = wire::last_state;
   replica->guard(options);
   telemetry::AgentHub hub;
   telemetry::Samples samples(std::chrono::minutes(15), *clock);

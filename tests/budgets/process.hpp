@@ -74,6 +74,7 @@ class Prompt final : public bus::Bus {
     void report(const bus::TopicPartition& at, std::int64_t next) override { inner_->report(at, next); }
     [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return inner_->assignment(); }
     [[nodiscard]] std::int64_t lag() const override { return inner_->lag(); }
+    [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return inner_->ends(); }
 
    private:
     std::unique_ptr<bus::Consumer> inner_;

@@ -50,6 +50,7 @@ class ChaosConsumer final : public bus::Consumer {
     for (const auto& [at, partition] : partitions_) out += static_cast<std::int64_t>(partition.waiting.size());
     return out;
   }
+  [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return inner_->ends(); }
 
  private:
   struct Partition {

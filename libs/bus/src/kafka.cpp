@@ -342,15 +342,27 @@ class KafkaConsumer final : public Consumer {
   [[nodiscard]] std::int64_t lag() const override {
     std::int64_t out = 0;
     for (const auto& [at, next] : positions_) {
-      std::int64_t low = -1, high = -1;
-      const auto code = rd_kafka_get_watermark_offsets(client_.get(), at.topic.c_str(), at.partition, &low, &high);
-      if (code != RD_KAFKA_RESP_ERR_NO_ERROR || high < 0) return -1;
+      const auto [low, high] = kept(at);
+      if (high < 0) return -1;
       out += std::max<std::int64_t>(0, high - std::max(low, next));
+    }
+    return out;
+  }
+  [[nodiscard]] std::map<TopicPartition, std::int64_t> ends() const override {
+    std::map<TopicPartition, std::int64_t> out;
+    for (const auto& [at, next] : positions_) {
+      if (const auto high = kept(at).second; high >= 0) out[at] = high;
     }
     return out;
   }
 
  private:
+  /// First offset and end of what the broker keeps, as of the last fetch; -1 while unknown.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> kept(const TopicPartition& at) const {
+    std::int64_t low = -1, high = -1;
+    const auto code = rd_kafka_get_watermark_offsets(client_.get(), at.topic.c_str(), at.partition, &low, &high);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR ? std::pair(low, high) : std::pair<std::int64_t, std::int64_t>(-1, -1);
+  }
   static TopicPartition place(const rd_kafka_topic_partition_t& p) { return {p.topic, p.partition}; }
 
   static void rebalance(rd_kafka_t* client, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t* list,

@@ -137,11 +137,15 @@ class MemoryConsumer final : public Consumer {
   }
 
   [[nodiscard]] std::int64_t lag() const override {
-    const std::lock_guard lock(log_->mutex);
     std::int64_t out = 0;
+    for (const auto& [at, end] : ends()) out += end - std::max<std::int64_t>(positions_.at(at), 0);
+    return out;
+  }
+  [[nodiscard]] std::map<TopicPartition, std::int64_t> ends() const override {
+    const std::lock_guard lock(log_->mutex);
+    std::map<TopicPartition, std::int64_t> out;
     for (const auto& [at, next] : positions_)
-      out += static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size()) -
-             std::max<std::int64_t>(next, 0);
+      out[at] = static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size());
     return out;
   }
 

@@ -196,14 +196,20 @@ class PgConsumer final : public Consumer {
   }
 
   [[nodiscard]] std::int64_t lag() const override {
-    if (!session_) return -1;
+    const auto all = ends();
+    if (all.size() < positions_.size()) return -1;
+    std::int64_t out = 0;
+    for (const auto& [at, end] : all) out += end - positions_.at(at);
+    return out;
+  }
+  [[nodiscard]] std::map<TopicPartition, std::int64_t> ends() const override {
+    std::map<TopicPartition, std::int64_t> out;
+    if (!session_) return out;
     const auto rows = session_->query(
         "select t.name, p.partition, p.next_offset from bus.partition p join bus.topic t on t.id = p.topic");
-    if (!rows) return -1;
-    std::int64_t out = 0;
-    for (std::size_t i = 0; i < rows->size(); ++i) {
-      const auto mine = positions_.find({rows->str(i, 0), static_cast<std::int32_t>(rows->int8(i, 1))});
-      if (mine != positions_.end()) out += rows->int8(i, 2) - mine->second;
+    for (std::size_t i = 0; rows && i < rows->size(); ++i) {
+      const TopicPartition at{rows->str(i, 0), static_cast<std::int32_t>(rows->int8(i, 1))};
+      if (positions_.contains(at)) out[at] = rows->int8(i, 2);
     }
     return out;
   }

@@ -31,6 +31,10 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   total("qm_host_duplicates_total", "Bus messages dropped as already applied.", &Counters::duplicates);
   total("qm_host_gaps_total", "Versions that were never seen: the newest state of the key was applied over them.",
         &Counters::gaps);
+  total("qm_host_history_breaks_total", "Topics replaced by a snapshot because their producer's database lost events.",
+        &Counters::history_breaks);
+  total("qm_host_abandoned_total", "Bus messages dropped because the database of their producer lost them.",
+        &Counters::abandoned);
   total("qm_host_poison_total", "Inputs sent to the dead-letter topic.", &Counters::poison);
   total("qm_host_undone_total", "Batches undone because they were not committed.", &Counters::undone);
   total("qm_host_reloads_total", "Reloads of the engine from its rows.", &Counters::reloads);

@@ -2,6 +2,7 @@
 #include "qm/rpc/channel.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/service/history.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
@@ -51,13 +52,13 @@ class Peers {
   Peers(std::map<std::string, std::string> addresses, ClientSecurity security)
       : addresses_(std::move(addresses)), security_(std::move(security)) {}
 
-  Result<std::vector<std::string>> fetch(const std::string& topic, const std::function<bool()>& give_up) {
+  Result<service::Snapshot> fetch(const std::string& topic, const std::function<bool()>& give_up) {
     const auto* owner = std::ranges::find(kOwners, topic, &Owner::topic);
     if (owner == std::end(kOwners)) {
       return fail(Code::kInvalid, "no service owns the topic '{}'", topic);
     }
     QM_ASSIGN(const auto channel, channel_to(std::string(owner->service)));
-    std::vector<std::string> out;
+    service::Snapshot out;
     v1::SnapshotRequest request;
     request.set_topic(topic);
     request.set_ended(true);
@@ -71,7 +72,8 @@ class Peers {
       if (!status.ok()) {
         return fail(from_grpc(status, fmt::format("{}.Snapshot({})", owner->service, topic)));
       }
-      for (const auto& entry : response.entries()) out.push_back(entry.SerializeAsString());
+      if (request.page_token().empty()) out.history = service::history_of(response);
+      for (const auto& entry : response.entries()) out.entries.push_back(entry.SerializeAsString());
       if (response.next_page_token().empty()) return out;
       if (response.next_page_token() == request.page_token()) {
         return fail(Code::kInternal, "{}.Snapshot({}) repeats the page '{}'", owner->service, topic,

@@ -1,4 +1,5 @@
 #include "qm/rpc/server.hpp"
+#include "qm/service/history.hpp"
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::in
 qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
                          quartermaster::v1::SnapshotResponse& response) {
   QM_ASSIGN(const auto size, page_size(request.page_size(), 500, 5000));
+  service::put_history(host.history(), response);
   QM_ASSIGN(const auto rows,
             host.snapshot(request.topic(), request.page_token(), size, request.key(), request.ended()));
   std::size_t bytes = 0;

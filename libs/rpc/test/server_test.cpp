@@ -412,7 +412,7 @@ TEST(RpcSnapshot, PagesThroughTheOwner) {
   const auto all = fetch("qm.workload", wanted);
   ASSERT_TRUE(all) << all.error().to_string();
   std::vector<std::string> keys;
-  for (const auto& bytes : *all) {
+  for (const auto& bytes : all->entries) {
     v1::Envelope envelope;
     ASSERT_TRUE(envelope.ParseFromString(bytes));
     keys.push_back(envelope.key());
@@ -456,6 +456,8 @@ TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
   EXPECT_EQ(first.entries(1).key(), "b");
   EXPECT_EQ(first.entries(1).payload(), "2");
   EXPECT_EQ(first.next_page_token(), "b");
+  EXPECT_NE(first.term(), 0U);
+  EXPECT_EQ(first.term(), first.entries(0).term()) << "the history of the owner";
   request.set_page_token(first.next_page_token());
   ASSERT_TRUE(fill_snapshot(*hosted.host, request, second));
   ASSERT_EQ(second.entries_size(), 1);

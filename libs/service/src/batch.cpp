@@ -62,7 +62,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   intent_sequence = state.intent_sequence;
   last_now = std::max(last_now, state.last_now);
   seen.clear();
-  for (const auto& row : state.seen) seen[{row.topic, row.key}] = row.version;
+  for (const auto& row : state.seen) seen[{row.topic, row.key}] = {row.version, row.gone};
   versions.clear();
   for (const auto& row : state.published) versions[{row.topic, row.key}] = row.version;
   floors.clear();
@@ -88,8 +88,10 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     std::lock_guard lock(mutex);
     failing_since.reset();
     cursors.clear();
-    for (const auto& row : state.cursors) cursors[{row.topic, row.partition}] = row.next_offset;
+    for (const auto& row : state.cursors)
+      cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history, row.breaks};
     counters.epoch = state.epoch;
+    history = {state.term, 0, state.ancestors};
   }
   wake_at = last_now;  // the engine says at its first step when it wants to be woken
   feed.start_at(outbox_sequence);
@@ -144,31 +146,35 @@ bool Host::Impl::collect(Batch& batch) {
     counters.mailbox = mailbox.size();
   }
   drained.notify_all();
+  end_omitted(batch);
 
   batch.withhold = true;
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
     if (p.at && p.epoch != epoch) continue;  // read before a reload: it is read again from the cursors of now
     if (p.at) {
-      batch.cursors[*p.at] = p.offset + 1;
+      batch.cursors[*p.at] = p.read;
     }
-    if (p.foreign || p.denied || p.dropped) continue;
+    if (p.skip || p.denied || p.dropped) continue;
     if (p.refused) {
-      if (p.input.source == Source::kBus) batch.seen[{p.input.name, p.input.key}] = p.input.version;
+      if (p.input.source == Source::kBus)
+        batch.seen[{p.input.name, p.input.key}] = {p.input.version, p.input.tombstone};
       batch.withhold = p.settled;
       continue;
     }
     if (p.input.source == Source::kBus) {
       const TopicKey key{p.input.name, p.input.key};
       auto known = batch.seen.find(key);
-      const std::uint64_t last = known != batch.seen.end() ? known->second : seen.contains(key) ? seen[key] : 0;
-      if (p.input.version <= last) {
+      const std::uint64_t last = known != batch.seen.end() ? known->second.version
+                                 : seen.contains(key)      ? seen[key].version
+                                                           : 0;
+      if (p.input.version <= last && !p.omitted) {
         ++batch.duplicates;
         continue;
       }
       // An event carries the whole state of its key, so the newest version makes up for any that are missing.
-      if (last != 0 && p.input.version > last + 1) ++batch.gaps;
-      batch.seen[key] = p.input.version;
+      if (last != 0 && p.input.version > last + 1 && version_after(1, last) > p.input.version) ++batch.gaps;
+      batch.seen[key] = {p.input.version, p.input.tombstone};
     } else if (p.input.source == Source::kRequest && !p.input.id.empty()) {
       if (auto old = requests.find(p.input.id); old != requests.end()) {
         if (p.done) p.done(old->second.reply);
@@ -188,6 +194,48 @@ bool Host::Impl::collect(Batch& batch) {
   if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
   const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused || p.denied; });
   return !batch.inputs.empty() || !batch.cursors.empty() || prove_lead || batch.own_work || refusal;
+}
+
+// A batch ends before the end of a snapshot: what it omits is known once the inputs before it are applied.
+void Host::Impl::end_omitted(Batch& batch) {
+  const auto end = std::ranges::find_if(batch.pending, [](const Pending& p) { return p.snapshot_end != nullptr; });
+  if (end == batch.pending.end()) return;
+  if (end != batch.pending.begin()) {
+    retry.emplace_front(std::make_move_iterator(end), std::make_move_iterator(batch.pending.end()));
+    batch.pending.erase(end, batch.pending.end());
+    return;
+  }
+  const auto snapshot = std::exchange(end->snapshot_end, nullptr);
+  const auto topic = end->input.name;
+  std::vector<Pending> omitted;
+  for (auto it = seen.lower_bound({topic, {}}); it != seen.end() && it->first.first == topic; ++it) {
+    if (it->second.gone || snapshot->keys.contains(it->first.second)) continue;
+    auto payload = options.last_state ? options.last_state(topic, it->first.second, snapshot->replaces) : std::string();
+    if (!payload) continue;
+    Pending p;
+    p.input.source = Source::kBus;
+    p.input.name = topic;
+    p.input.key = it->first.second;
+    p.input.bytes = std::move(*payload);
+    p.input.version = snapshot->replaces ? version_after(snapshot->breaks, 0) : it->second.version;
+    p.input.tombstone = true;
+    p.omitted = true;
+    omitted.push_back(std::move(p));
+  }
+  if (!omitted.empty())
+    log::warn("keys that the snapshot of a topic omits end", {{"topic", topic}, {"keys", omitted.size()}});
+  std::vector<Pending> rest(std::make_move_iterator(end + 1), std::make_move_iterator(batch.pending.end()));
+  if (!rest.empty()) retry.push_front(std::move(rest));
+  while (omitted.size() > options.max_batch) {
+    const auto tail = omitted.end() - static_cast<std::ptrdiff_t>(options.max_batch);
+    retry.emplace_front(std::make_move_iterator(tail), std::make_move_iterator(omitted.end()));
+    omitted.erase(tail, omitted.end());
+  }
+  batch.pending = std::move(omitted);
+  if (!batch.pending.empty() || retry.empty()) return;
+  batch.pending.swap(retry.front());
+  retry.pop_front();
+  end_omitted(batch);  // of another snapshot
 }
 
 void Host::Impl::decide(Batch& batch) {
@@ -220,7 +268,8 @@ void Host::Impl::decide(Batch& batch) {
 
   c.intents = std::move(batch.effects.intents);
   for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
-  for (const auto& [at, next] : batch.cursors) c.cursors.push_back({at.topic, at.partition, next});
+  for (const auto& [at, read] : batch.cursors)
+    c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history, read.breaks});
   for (const auto& in : batch.inputs) {
     if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
   }
@@ -245,10 +294,13 @@ void Host::Impl::forget(Batch& batch) {
   for (std::size_t i = 0; i < ended.size() && i < kForgetAtOnce && ended[i].forget_at <= steady; ++i) {
     const Ended& e = ended[i];
     ++batch.forgotten;
-    const auto& newest = e.ours ? versions : seen;
-    const auto known = newest.find(e.key);
-    if (known == newest.end() || known->second != e.version) continue;
-    if ((e.ours ? batch.versions : batch.seen).contains(e.key)) continue;
+    if (e.ours) {
+      const auto known = versions.find(e.key);
+      if (known == versions.end() || known->second != e.version || batch.versions.contains(e.key)) continue;
+    } else {
+      const auto known = seen.find(e.key);
+      if (known == seen.end() || known->second.version != e.version || batch.seen.contains(e.key)) continue;
+    }
     (e.ours ? batch.commit.forget_published : batch.commit.forget_seen).push_back({e.key.first, e.key.second});
   }
 }
@@ -342,7 +394,7 @@ void Host::Impl::committed(Batch& batch) {
   journal_sequence = batch.commit.journal_sequence;
   written = outbox_sequence += batch.commit.outbox.size();
   intent_sequence += batch.commit.intents.size();
-  for (const auto& [key, version] : batch.seen) seen[key] = version;
+  for (const auto& [key, newest] : batch.seen) seen[key] = newest;
   for (const auto& [key, version] : batch.versions) versions[key] = version;
   ended.erase(ended.begin(), ended.begin() + static_cast<std::ptrdiff_t>(batch.forgotten));
   note_ended(batch.commit);
@@ -358,7 +410,7 @@ void Host::Impl::committed(Batch& batch) {
   {
     std::lock_guard lock(mutex);
     failing_since.reset();
-    for (const auto& [at, next] : batch.cursors) cursors[at] = next;
+    for (const auto& [at, read] : batch.cursors) cursors[at] = read;
     ++counters.batches;
     counters.inputs += batch.inputs.size();
     counters.events += batch.effects.events.size();

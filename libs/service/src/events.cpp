@@ -11,6 +11,7 @@
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/base/text.hpp"
+#include "qm/service/history.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 #include "quartermaster/v1/journal.pb.h"
 #include "trace.hpp"
@@ -83,9 +84,10 @@ Status Host::Impl::add_event(Batch& batch, const Publish& event, std::string_vie
   e.set_trace_parent(std::string(trace));
   e.set_tombstone(event.tombstone);
   e.set_payload(event.payload);
+  const std::uint64_t sequence = outbox_sequence + batch.commit.outbox.size() + 1;
+  put_history({history.term, sequence, history.ancestors}, e);
   QM_TRY(check_event(event.topic, event.key, e.ByteSizeLong()));
   batch.versions[tk] = last + 1;
-  const std::uint64_t sequence = outbox_sequence + batch.commit.outbox.size() + 1;
   batch.commit.outbox.push_back({sequence, event.topic, event.key, last + 1, event.tombstone, e.SerializeAsString()});
   batch.feed.push_back({sequence, event.topic, event.key, last + 1, batch.now, event.payload, event.tombstone});
   return {};

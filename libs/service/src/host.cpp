@@ -237,6 +237,11 @@ Result<std::uint64_t> Host::follow(std::uint64_t after, std::function<void(const
 void Host::unfollow(std::uint64_t handle) { impl_->feed.unfollow(handle); }
 std::uint64_t Host::feed_position() const { return impl_->feed.position(); }
 
+store::HistoryPosition Host::history() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->history;
+}
+
 Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, const std::string& after_key,
                                                      std::size_t max, const std::string& only_key, bool ended) {
   // An empty answer would read as "nothing lives", where the wrong service was asked.
@@ -277,6 +282,8 @@ Json Host::debug_state() {
                             {"outcomes", c.outcomes},
                             {"duplicates", c.duplicates},
                             {"gaps", c.gaps},
+                            {"history_breaks", c.history_breaks},
+                            {"abandoned", c.abandoned},
                             {"poison", c.poison},
                             {"undone", c.undone},
                             {"reloads", c.reloads},

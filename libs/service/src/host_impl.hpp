@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace qm::service {
@@ -46,12 +47,13 @@ struct Host::Impl {
   std::condition_variable_any arrived, drained;
   Mailbox mailbox{options.mailbox, options.mailbox_bytes};
   std::deque<std::function<void(const Shell&)>> reads;
-  std::map<bus::TopicPartition, std::int64_t> cursors;  // committed
+  std::map<bus::TopicPartition, ReadPosition> cursors;  // committed
   Counters counters;
   /// A topic is not read on while messages of it are missing and its snapshot cannot be had.
   struct Paused {
     SteadyInstant since, again;
     std::string why;
+    bool replaces = false;  // the owner's database lost what was applied
   };
   std::map<std::string, Paused> paused;
   std::optional<SteadyInstant> failing_since;  // the first failure since the last commit
@@ -59,8 +61,13 @@ struct Host::Impl {
 
   // ---- the engine thread's own ----
   std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
+  store::HistoryPosition history;  // of this leader, sequence unused; changed with `mutex` held
   Instant last_now{};
-  std::map<TopicKey, std::uint64_t> seen;       // newest applied version of consumed keys
+  struct Seen {
+    std::uint64_t version = 0;
+    bool gone = false;
+  };
+  std::map<TopicKey, Seen> seen;                // newest applied version of consumed keys
   std::map<TopicKey, std::uint64_t> versions;   // newest version of our own keys
   std::map<std::string, std::uint64_t> floors;  // by topic: greatest version of a forgotten key of ours
   struct Ended {
@@ -92,6 +99,14 @@ struct Host::Impl {
   std::unique_ptr<bus::Consumer> consumer;
   std::uint64_t consumer_epoch = 0;                      // whose cursors the consumer began at
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see; kAny after a snapshot
+  std::map<bus::TopicPartition, ReadPosition> reading;   // as the committed cursors, and what was read since
+  struct Adopted {
+    store::HistoryPosition history;
+    std::uint64_t breaks = 0;
+  };
+  std::set<bus::TopicPartition> unverified;              // whose log is not known to be that of the cursor yet
+  std::set<std::uint64_t> abandoned;                     // terms that are of no history of their producer
+  std::map<std::string, Adopted> adopted;                // by topic: the history of the snapshot that closes its gap
   std::deque<Pending> arrived_inputs;                    // read, and not in the mailbox yet
   std::map<std::string, SteadyInstant> healing, healed;  // when the snapshots of topics were taken that the next, this
                                                          // consumer begins after
@@ -137,18 +152,29 @@ struct Host::Impl {
   Status park(const store::OutboxRow& row, const Error& error);
 
   // relay.cpp
+  [[nodiscard]] bool is_foreign(const quartermaster::v1::Envelope& e) const {
+    return !e.shard().empty() && e.shard() != options.shard;
+  }
   Status make_topics();  // what is missing of ours; nothing once they are there
   bool relay_once();
   void set_backlog();
   bool consume_once();
-  [[nodiscard]] Pending pending_of(bus::Message message) const;
-  [[nodiscard]] Pending pending_of(const std::string& topic, quartermaster::v1::Envelope& envelope) const;
+  [[nodiscard]] Pending pending_of(bus::Message message);
+  [[nodiscard]] Pending pending_of(const std::string& topic, quartermaster::v1::Envelope& envelope,
+                                   std::uint64_t breaks) const;
   bool open_consumer();
-  bool close_gap(const std::string& topic);  // by a snapshot; false: the topic is paused
-  bool close_gaps();                         // those whose time has come
-  bool hand_over();                          // what was read, as far as the mailbox has room
+  // By a snapshot; false: the topic is paused. `replaces`: the snapshot is of another history.
+  bool close_gap(const std::string& topic, bool replaces);
+  void adopt_history(const std::string& topic, const store::HistoryPosition& owner);
+  [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
+  // False: the database of the producer lost the event.
+  [[nodiscard]] bool follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event);
+  void end_omitted(Batch& batch);  // inputs for the keys that a snapshot omits
+  bool close_gaps();               // those whose time has come
+  bool hand_over();                // what was read, as far as the mailbox has room
   void take_message(bus::Message message);
-  void look_at_lag(bool any);
+  bool look_at_lag(bool any);  // whether the carrier was asked
+  bool close_short_logs();
   void report_outcome(const store::IntentRow& intent, Outcome outcome);
   void put(std::vector<Pending> pending);  // past the bound: for what may not be refused
 
@@ -168,8 +194,9 @@ struct Host::Impl::Batch {
   std::string decision_id;
   store::Commit commit;
   std::vector<FeedEvent> feed;
-  std::map<TopicKey, std::uint64_t> seen, versions;
-  std::map<bus::TopicPartition, std::int64_t> cursors;
+  std::map<TopicKey, Seen> seen;
+  std::map<TopicKey, std::uint64_t> versions;
+  std::map<bus::TopicPartition, ReadPosition> cursors;
   std::uint64_t duplicates = 0, gaps = 0;
   std::size_t forgotten = 0;  // entries at the front of `ended` that this batch settles
   bool own_work = false;      // is written even if nothing came in

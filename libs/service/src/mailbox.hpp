@@ -4,20 +4,43 @@
 #include <cstddef>
 #include <deque>
 #include <iterator>
+#include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace qm::service {
+
+/// How far a partition is read: what a cursor row holds.
+struct ReadPosition {
+  std::int64_t next = 0;
+  std::uint64_t mark = 0;  // stable_hash of the message before `next`
+  store::HistoryPosition history{};
+  std::uint64_t breaks = 0;  // of the history
+};
+
+/// Versions after a break of the producer's history are greater than all before it, for host and engine alike.
+inline std::uint64_t version_after(std::uint64_t breaks, std::uint64_t version) { return (breaks << 40) + version; }
+
+/// The end of a snapshot that was taken to close a gap.
+struct SnapshotEnd {
+  std::set<std::string> keys;  // that the owner has, ended ones too
+  std::uint64_t breaks = 0;
+  bool replaces = false;  // it is of another history: the keys that it omits begin anew
+};
 
 /// One pending input, with what belongs to it besides the bytes.
 struct Pending {
   Input input;
   Host::ReplyFn done;
   std::optional<bus::TopicPartition> at;  // of a bus message
-  std::int64_t offset = 0;
-  std::uint64_t epoch = 0;  // in which the reading began that the bus message is of
-  bool foreign = false;     // of another shard on the same bus: only its offset counts
+  ReadPosition read{};                    // after the bus message
+  std::uint64_t epoch = 0;                // in which the reading began that the bus message is of
+  bool skip = false;     // of another shard on the same bus, or lost by its producer's database: only its offset counts
+  bool omitted = false;  // by a snapshot: the key ends
+  std::shared_ptr<const SnapshotEnd> snapshot_end = {};  // what the snapshot of topic input.name omits has ended
   // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due with it is done

@@ -1,8 +1,10 @@
 // The two edges to the bus: outbox rows out, messages in; and the outcomes of intents back into the mailbox.
 #include "host_impl.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/base/text.hpp"
+#include "qm/service/history.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
 namespace qm::service {
@@ -116,25 +118,31 @@ void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome)
   put(std::move(one));
 }
 
-Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Envelope& e) const {
+Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Envelope& e, std::uint64_t breaks) const {
   Pending p;
   p.input.source = Source::kBus;
   p.input.name = topic;  // not the envelope's: dead letters need a topic that exists
   // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
-  p.foreign = !e.shard().empty() && e.shard() != options.shard;
+  p.skip = is_foreign(e);
   p.input.key = e.key();
-  p.input.version = e.key_version();
+  p.input.version = version_after(breaks, e.key_version());
   p.input.tombstone = e.tombstone();
   p.input.trace_parent = trace_of(e);
   p.input.bytes = std::move(*e.mutable_payload());
   return p;
 }
 
-Pending Host::Impl::pending_of(bus::Message message) const {
+Pending Host::Impl::pending_of(bus::Message message) {
   Pending p;
   quartermaster::v1::Envelope e;
+  auto& read = reading[message.at];
+  read.next = message.offset + 1;
+  read.mark = stable_hash(message.value);
   if (e.ParseFromString(message.value) && check_key("the key", e.key())) {
-    p = pending_of(message.at.topic, e);
+    bool dropped = false;
+    if (!is_foreign(e)) dropped = !follow_history(message.at, history_of(e));
+    p = pending_of(message.at.topic, e, read.breaks);
+    p.skip = p.skip || dropped;
   } else {
     // Not even an envelope, or none of ours. The codec refuses its bytes and it goes to the dead-letter topic under a key
     // of its own, so that the key it came with goes on.
@@ -146,55 +154,131 @@ Pending Host::Impl::pending_of(bus::Message message) const {
     p.input.tombstone = true;  // nothing more is said of that key
   }
   p.at = message.at;
-  p.offset = message.offset;
+  p.read = read;
   p.epoch = consumer_epoch;
   return p;
 }
 
-bool Host::Impl::close_gap(const std::string& topic) {
-  if (!options.snapshot) return true;
+// An event of another term shows what the database of its producer kept of the terms before. What it lost may have been
+// applied from any partition and topic of that producer. Of two histories that are not one, that of the producer's snapshot counts.
+bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event) {
+  auto& applied = reading[at].history;
+  const auto drop = [&] {
+    const std::lock_guard lock(mutex);
+    ++counters.abandoned;
+    return false;
+  };
+  const auto advance = [&] {
+    const auto before = event.term == applied.term ? applied.sequence : 0;
+    applied = event;
+    applied.sequence = std::max(before, event.sequence);
+    return true;
+  };
+  auto how = store::succession(applied, event);
+  if (how == store::Succession::kAbandoned || abandoned.contains(event.term)) return drop();
+  if (how == store::Succession::kEarlier || event.term == 0) return true;
+  if (event.term == applied.term) return advance();
+  std::set<std::string> broken;
+  if (how == store::Succession::kBroken) broken.insert(at.topic);
+  for (const auto& [other, read] : reading) {
+    if (store::lost(read.history, event)) broken.insert(other.topic);
+  }
+  bool closed = true;
+  for (const auto& topic : broken) {
+    log::error("the history of a producer broke: its database lost events, taking a snapshot",
+               {{"topic", topic}, {"term", event.term}, {"sequence", event.sequence}});
+    {
+      const std::lock_guard lock(mutex);
+      ++counters.history_breaks;
+    }
+    if (!close_gap(topic, true) && topic == at.topic) closed = false;
+  }
+  if (!broken.contains(at.topic)) return advance();
+  if (!closed) return true;  // the topic is paused
+  how = store::succession(applied, event);
+  if (how == store::Succession::kEarlier) return true;
+  if (how == store::Succession::kSuccessor) return advance();
+  abandoned.insert(event.term);  // bounded by the leaders that there were
+  return drop();
+}
+
+// Events of the topic are compared with the owner's history from now on, and their versions are greater than all before.
+void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner) {
+  Adopted now{{owner.term, 0, owner.ancestors}, 0};
+  for (const auto& [at, read] : reading) {
+    if (at.topic == topic) now.breaks = std::max(now.breaks, read.breaks + 1);
+  }
+  for (auto& [at, read] : reading) {
+    if (at.topic != topic) continue;
+    read.history = now.history;
+    read.breaks = now.breaks;
+  }
+  adopted[topic] = now;
+}
+
+bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
+  if (!options.snapshot) {
+    if (replaces) adopt_history(topic, {});
+    return true;
+  }
+  if (!replaces) adopted.erase(topic);
   const auto begin = std::chrono::steady_clock::now();
-  auto entries = options.snapshot(topic, [this] { return stopping.load(); });
+  auto snapshot = options.snapshot(topic, [this] { return stopping.load(); });
   const auto now = std::chrono::steady_clock::now();
   const auto again = now + kSnapshotAgain + 3 * (now - begin);  // the other topics are read meanwhile
   {
     const std::lock_guard lock(mutex);
     const auto known = paused.find(topic);
-    if (!entries) {
-      const auto why = entries.error().to_string();
+    if (!snapshot) {
+      const auto why = snapshot.error().to_string();
       if (known == paused.end()) {
         log::error("the topic is not read on until its snapshot can be had", {{"topic", topic}, {"error", why}});
-        paused[topic] = {now, again, why};
+        paused[topic] = {now, again, why, replaces};
       } else {
         known->second.again = again;
         known->second.why = why;
+        known->second.replaces = known->second.replaces || replaces;
       }
     } else if (known != paused.end()) {
       paused.erase(known);
     }
     counters.paused_topics = paused.size();
   }
-  if (!entries) return false;
-  log::info("snapshot taken", {{"topic", topic}, {"keys", entries->size()}});
-  for (auto& bytes : *entries) {
+  if (!snapshot) return false;
+  log::info("snapshot taken", {{"topic", topic}, {"keys", snapshot->entries.size()}});
+  if (replaces) adopt_history(topic, snapshot->history);
+  // What came before the snapshot is in it, whatever log it was in.
+  std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
+  auto end = std::make_shared<SnapshotEnd>();
+  end->replaces = replaces;
+  for (const auto& [at, read] : reading) {
+    if (at.topic == topic) end->breaks = std::max(end->breaks, read.breaks);
+  }
+  for (auto& bytes : snapshot->entries) {
     quartermaster::v1::Envelope e;
-    if (e.ParseFromString(bytes) && check_key("the key", e.key())) arrived_inputs.push_back(pending_of(topic, e));
+    if (e.ParseFromString(bytes) && check_key("the key", e.key())) {
+      end->keys.insert(e.key());
+      arrived_inputs.push_back(pending_of(topic, e, end->breaks));
+    }
     bytes = {};
   }
+  arrived_inputs.emplace_back();
+  arrived_inputs.back().input.name = topic;
+  arrived_inputs.back().snapshot_end = std::move(end);
   return true;
 }
 
 bool Host::Impl::close_gaps() {
-  std::vector<std::string> due;
+  std::vector<std::pair<std::string, bool>> due;
   {
     const std::lock_guard lock(mutex);
     const auto now = std::chrono::steady_clock::now();
     for (const auto& [topic, state] : paused)
-      if (state.again <= now) due.push_back(topic);
+      if (state.again <= now) due.emplace_back(topic, state.replaces);
   }
   bool any = false;
-  for (const auto& topic : due) {
-    if (stopping || !close_gap(topic)) continue;
+  for (const auto& [topic, replaces] : due) {
+    if (stopping || !close_gap(topic, replaces)) continue;
     // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
     healing[topic] = std::chrono::steady_clock::now();
     consumer.reset();
@@ -226,15 +310,29 @@ bool Host::Impl::open_consumer() {
   c.group = options.service + "/" + options.shard;
   c.instance = c.group;  // one member for every leader: a new leader does not wait for the old one's session
   c.topics = options.consumes;
+  // Whenever the carrier seeks to the cursor. Reading begins with the last message that was applied, which identifies the log.
   c.cursor = [this](const bus::TopicPartition& at) {
     std::lock_guard lock(mutex);
-    auto it = cursors.find(at);
-    // Whenever the carrier seeks to the cursor, this is the next offset.
-    expected[at] = healed.contains(at.topic) ? kAny : it == cursors.end() ? 0 : it->second;
-    return it == cursors.end() ? std::int64_t{-1} : it->second;
+    const auto it = cursors.find(at);
+    auto& read = reading[at] = it == cursors.end() ? ReadPosition{} : it->second;
+    expected[at] = healed.contains(at.topic) ? kAny : read.next;
+    // A break is of the topic, though each partition stores it only with its next message.
+    for (const auto& [other, committed] : cursors) {
+      if (other.topic == at.topic) read.breaks = std::max(read.breaks, committed.breaks);
+    }
+    if (const auto known = adopted.find(at.topic); healed.contains(at.topic) && known != adopted.end()) {
+      read.history = known->second.history;
+      read.breaks = known->second.breaks;
+    }
+    if (it == cursors.end()) return std::int64_t{-1};
+    if (expected[at] == kAny || read.mark == 0) return read.next;
+    unverified.insert(at);
+    return read.next - 1;
   };
   consumer_epoch = epoch;
   expected.clear();
+  reading.clear();
+  unverified.clear();
   healed = healing;
   auto made = bus->consumer(std::move(c));
   if (!made) {
@@ -246,24 +344,35 @@ bool Host::Impl::open_consumer() {
   return true;
 }
 
+// Messages are missing: retention; or the log is another one: a restore, a recreated topic.
+bool Host::Impl::is_gap(const bus::Message& message) {
+  auto& next = expected.try_emplace(message.at, 0).first->second;
+  if (next == kAny && std::chrono::steady_clock::now() - healed[message.at.topic] < kFresh) next = message.offset;
+  const bool last_applied = unverified.erase(message.at) > 0 && message.offset == next - 1;
+  if (last_applied ? reading[message.at].mark == stable_hash(message.value) : message.offset == next) return false;
+  log::warn("messages are missing on the bus, taking a snapshot",
+            {{"topic", message.at.topic},
+             {"partition", message.at.partition},
+             {"expected", next},
+             {"found", message.offset},
+             {"why", last_applied ? "the last message that was applied is another one" : "offset"}});
+  return true;
+}
+
 void Host::Impl::take_message(bus::Message message) {
   const auto at = message.at;
-  const auto next = expected.try_emplace(at, 0).first;
-  {
+  const auto is_paused = [&] {
     const std::lock_guard lock(mutex);
-    if (paused.contains(at.topic)) return;
-  }
-  if (next->second == kAny && std::chrono::steady_clock::now() - healed[at.topic] < kFresh)
-    next->second = message.offset;
-  // Messages are missing: retention; or the log is another one: a restore, a recreated topic.
-  if (message.offset != next->second) {
-    log::warn(
-        "messages are missing on the bus, taking a snapshot",
-        {{"topic", at.topic}, {"partition", at.partition}, {"expected", next->second}, {"found", message.offset}});
-    if (!close_gap(at.topic)) return;
-  }
-  next->second = message.offset + 1;
-  arrived_inputs.push_back(pending_of(std::move(message)));
+    return paused.contains(at.topic);
+  };
+  if (is_paused()) return;
+  const bool gap = is_gap(message);
+  if (gap && !close_gap(at.topic, false)) return;
+  auto& next = expected[at];
+  if (!gap && message.offset < next) return;  // it was applied, and shows that this is the same log
+  next = message.offset + 1;
+  auto pending = pending_of(std::move(message));
+  if (!is_paused()) arrived_inputs.push_back(std::move(pending));
 }
 
 bool Host::Impl::consume_once() {
@@ -301,25 +410,45 @@ bool Host::Impl::consume_once() {
   for (auto& m : *messages) take_message(std::move(m));
   const bool any = !arrived_inputs.empty();
   if (any) (void)hand_over();
-  look_at_lag(any);
+  if (look_at_lag(any) && close_short_logs()) return true;
   return any;
 }
 
-void Host::Impl::look_at_lag(bool any) {
+bool Host::Impl::look_at_lag(bool any) {
   // Asking for the lag costs a look at the carrier: between messages that come thick it may be half a second old.
   const auto now = std::chrono::steady_clock::now();
   const bool look = !any || now >= next_lag;
   if (look) next_lag = now + std::chrono::milliseconds(500);
   const std::int64_t lag = look ? consumer->lag() : 0;
-  std::map<bus::TopicPartition, std::int64_t> done;
+  std::map<bus::TopicPartition, ReadPosition> done;
   {
     std::lock_guard lock(mutex);
     counters.bus_lag = look ? lag : std::max<std::int64_t>(counters.bus_lag, 1);
     done = cursors;
   }
   if (look) {
-    for (const auto& [at, next] : done) consumer->report(at, next);
+    for (const auto& [at, read] : done) consumer->report(at, read.next);
   }
+  return look;
+}
+
+// A log that ends before the cursor is another one, even if no message ever comes.
+bool Host::Impl::close_short_logs() {
+  if (unverified.empty()) return false;
+  std::set<std::string> short_ones;
+  for (const auto& [at, end] : consumer->ends()) {
+    if (!unverified.contains(at) || end >= expected[at]) continue;
+    log::warn("the log of a topic is shorter than it was, taking a snapshot",
+              {{"topic", at.topic}, {"partition", at.partition}, {"expected", expected[at]}, {"end", end}});
+    unverified.erase(at);
+    short_ones.insert(at.topic);
+  }
+  for (const auto& topic : short_ones) {
+    if (!close_gap(topic, false)) continue;
+    healing[topic] = std::chrono::steady_clock::now();
+    consumer.reset();
+  }
+  return !short_ones.empty();
 }
 
 }  // namespace qm::service

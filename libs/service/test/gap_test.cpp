@@ -27,6 +27,7 @@ class Trimmed final : public bus::Bus {
       void report(const bus::TopicPartition& at, std::int64_t next) override { all->report(at, next); }
       [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return all->assignment(); }
       [[nodiscard]] std::int64_t lag() const override { return all->lag(); }
+      [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return all->ends(); }
     };
     auto late = std::make_unique<Late>();
     QM_ASSIGN(late->all, all_->consumer(std::move(options)));
@@ -45,10 +46,10 @@ TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
   int asked = 0;
   HostOptions options;
   options.consumes = {"qm.in"};
-  options.snapshot = [&](const std::string& topic, const auto&) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string& topic, const auto&) -> Result<Snapshot> {
     ++asked;
     EXPECT_EQ(topic, "qm.in");
-    return std::vector<std::string>{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")};
+    return Snapshot{{envelope("old", 7, "old=70"), envelope("a", 3, "a=3")}};
   };
   w.bus = std::make_shared<Trimmed>(w.bus, 2);  // the two oldest messages are gone
   w.boot(options);
@@ -67,10 +68,10 @@ TEST(Host, ATopicWithAGapIsPausedUntilItsSnapshotIsThere) {
   bool owner = false;
   HostOptions options;
   options.consumes = {"qm.in", "qm.other"};
-  options.snapshot = [&](const std::string& topic, const auto&) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string& topic, const auto&) -> Result<Snapshot> {
     EXPECT_EQ(topic, "qm.in");
     if (!owner) return fail(Code::kUnavailable, "its owner is away");
-    return std::vector<std::string>{envelope("old", 7, "old=70")};
+    return Snapshot{{envelope("old", 7, "old=70")}};
   };
   const auto all = w.bus;
   w.bus = std::make_shared<Trimmed>(all, 2);
@@ -102,7 +103,7 @@ TEST(Host, OtherTopicsAreReadWhileOneIsPaused) {
   World w("paused2");
   HostOptions options;
   options.consumes = {"qm.in", "qm.other"};
-  options.snapshot = [&](const std::string&, const auto&) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string&, const auto&) -> Result<Snapshot> {
     return fail(Code::kUnavailable, "its owner is away");
   };
   const auto producer = *w.bus->producer("p");
@@ -130,12 +131,12 @@ TEST(Host, ARecreatedTopicIsAGapAndEndsTheKeysThatEndedInIt) {
   HostOptions options;
   options.consumes = {"qm.in"};
   int asked = 0;
-  options.snapshot = [&](const std::string&, const auto&) -> Result<std::vector<std::string>> {
+  options.snapshot = [&](const std::string&, const auto&) -> Result<Snapshot> {
     ++asked;
     quartermaster::v1::Envelope end;
     EXPECT_TRUE(end.ParseFromString(envelope("gone", 2, "gone=-5")));
     end.set_tombstone(true);
-    return std::vector<std::string>{end.SerializeAsString(), envelope("a", 9, "a=90")};
+    return Snapshot{{end.SerializeAsString(), envelope("a", 9, "a=90")}};
   };
   w.boot(options);
   const auto producer = *w.bus->producer("p");

@@ -3,6 +3,7 @@
 #include "qm/base/crash_point.hpp"
 #include "qm/store/store.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -17,6 +18,8 @@ struct MemoryData {
   using Key = std::pair<std::string, std::string>;
   std::uint64_t epoch = 0;
   std::uint64_t commits = 0;
+  std::uint64_t term = 0;
+  Ancestors ancestors{};
   CommitCheck numbers;
   Instant last_now{};
   std::map<Key, std::string> state;
@@ -25,7 +28,7 @@ struct MemoryData {
   std::map<Key, OutboxRow> published;
   std::map<std::string, std::uint64_t> floors;
   std::map<std::string, IntentRow> intents;
-  std::map<std::pair<std::string, std::int32_t>, std::int64_t> cursors;
+  std::map<std::pair<std::string, std::int32_t>, CursorRow> cursors;
   std::map<Key, SeenRow> seen;
   std::map<std::string, RequestRow> requests;
   std::vector<AppendRow> appends;
@@ -60,7 +63,7 @@ struct MemoryData {
     }
     for (const auto& row : batch.intents) intents.try_emplace(row.id, row);
     for (const auto& id : batch.intents_done) intents.erase(id);
-    for (const auto& row : batch.cursors) cursors.insert_or_assign({row.topic, row.partition}, row.next_offset);
+    for (const auto& row : batch.cursors) cursors.insert_or_assign({row.topic, row.partition}, row);
     for (const auto& row : batch.seen) seen.insert_or_assign({row.topic, row.key}, row);
     for (const auto& row : batch.requests) requests.insert_or_assign(row.id, row);
     std::erase_if(requests, [&](const auto& item) { return item.second.at < batch.now - kRequestLife; });
@@ -80,6 +83,7 @@ struct MemoryDisk : MemoryData {
   std::mutex mutex;
   std::condition_variable grown;
   std::uint64_t outbox_commits = 0;
+  std::uint64_t newest_term = 0;  ///< not restored with a copy; unique among the disks of the process
   std::deque<Planted> planted;
   std::vector<MemoryData> copies;
   std::optional<std::size_t> rollback;  ///< to this copy, at the next acquire
@@ -105,6 +109,8 @@ class MemoryStore final : public Store {
     Loaded out;
     out.epoch = epoch_ = ++disk_->epoch;
     commits_ = disk_->commits;
+    out.ancestors = disk_->ancestors = ancestors_of_next({disk_->term, disk_->numbers.outbox(), disk_->ancestors});
+    out.term = disk_->term = ++disk_->newest_term;
     for (const auto& [key, value] : disk_->state) out.state.push_back({key.first, key.second, value});
     out.journal_sequence = disk_->numbers.journal();
     out.outbox_sequence = disk_->numbers.outbox();
@@ -113,7 +119,7 @@ class MemoryStore final : public Store {
     std::map<std::uint64_t, const IntentRow*> in_order;
     for (const auto& [id, row] : disk_->intents) in_order.emplace(row.sequence, &row);
     for (const auto& [sequence, row] : in_order) out.open_intents.push_back(*row);
-    for (const auto& [key, next] : disk_->cursors) out.cursors.push_back({key.first, key.second, next});
+    for (const auto& [key, row] : disk_->cursors) out.cursors.push_back(row);
     for (const auto& [key, row] : disk_->seen) out.seen.push_back(row);
     for (const auto& [key, row] : disk_->published)
       out.published.push_back({row.topic, row.key, row.key_version, row.tombstone});
@@ -215,7 +221,12 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<MemoryDisk> make_memory_disk() { return std::make_shared<MemoryDisk>(); }
+std::shared_ptr<MemoryDisk> make_memory_disk() {
+  static std::atomic<std::uint64_t> disks{0};
+  auto disk = std::make_shared<MemoryDisk>();
+  disk->newest_term = ++disks << 32;
+  return disk;
+}
 
 std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk) {
   return std::make_unique<MemoryStore>(std::move(disk));

@@ -304,7 +304,7 @@ class PgStore final : public Store {
               engine_->query("update " + name_ +
                                  ".leader set epoch = epoch + 1, holder = $1::text, taken_at = now() "
                                  "returning epoch, commits, journal_sequence, outbox_sequence, "
-                                 "intent_sequence, last_now",
+                                 "intent_sequence, last_now, term, ancestors",
                              pg::Params().text(holder)));
     if (leader.size() != 1)
       return fail(Code::kInternal, "table {}.leader has {} rows, not one", schema_, leader.size());
@@ -317,6 +317,7 @@ class PgStore final : public Store {
     out.outbox_sequence = leader.uint8(0, 3);
     out.intent_sequence = leader.uint8(0, 4);
     out.last_now = from_micros(leader.int8(0, 5));
+    QM_TRY(begin_term({leader.uint8(0, 6), out.outbox_sequence, {}}, leader.str(0, 7), out));
     QM_TRY(load(out));
     QM_CRASH_POINT("store.in_acquire");
     // The lease cannot be claimed before the commit. If the commit never comes, the server ends this session after a second.
@@ -325,6 +326,17 @@ class PgStore final : public Store {
     QM_TRY(transaction.commit());
     commits_ = leader.uint8(0, 1);
     return out;
+  }
+
+  /// A random term: the epoch alone is restored with the database, so two histories could have the same one.
+  Status begin_term(HistoryPosition last, const std::string& ancestors, Loaded& out) {
+    QM_ASSIGN(last.ancestors, ancestors_from_text(ancestors));
+    out.ancestors = ancestors_of_next(last);
+    std::random_device random;
+    out.term = ((std::uint64_t{random()} << 32 | random()) >> 1) | 1;  // a bigint, and not 0
+    QM_TRY(engine_->query("update " + name_ + ".leader set term = $1::bigint, ancestors = $2::text",
+                          pg::Params().int8(static_cast<std::int64_t>(out.term)).text(to_text(out.ancestors))));
+    return {};
   }
 
   template <class Fn>
@@ -342,9 +354,13 @@ class PgStore final : public Store {
         each("id, kind, key, sequence, payload", "intent order by sequence", {}, [&](const pg::Rows& r, std::size_t i) {
           out.open_intents.push_back({r.str(i, 0), r.str(i, 1), r.str(i, 2), r.uint8(i, 3), r.bytes(i, 4)});
         }));
-    QM_TRY(each("topic, partition, next_offset", "cursor order by 1, 2", {}, [&](const pg::Rows& r, std::size_t i) {
-      out.cursors.push_back({r.str(i, 0), static_cast<std::int32_t>(r.int8(i, 1)), r.int8(i, 2)});
-    }));
+    QM_ASSIGN(const auto cursors, engine_->query("select topic, partition, next_offset, mark, history, breaks from " +
+                                                 name_ + ".cursor order by 1, 2"));
+    for (std::size_t i = 0; i < cursors.size(); ++i) {
+      QM_ASSIGN(const auto history, history_position(cursors.str(i, 4)));
+      out.cursors.push_back({cursors.str(i, 0), static_cast<std::int32_t>(cursors.int8(i, 1)), cursors.int8(i, 2),
+                             cursors.uint8(i, 3), history, cursors.uint8(i, 5)});
+    }
     const auto with_age = [](const pg::Rows& r, std::size_t i) {
       return SeenRow{r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3), std::chrono::seconds(r.int8(i, 4))};
     };
@@ -514,11 +530,12 @@ class PgStore final : public Store {
   std::string schema_;
   std::string name_;  ///< quoted
   /// The other columns are as before the function: a statement sees the rows as they were when it began.
-  std::string write_batch_ = "select " + name_ +
-                             ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
-                             "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34), "
-                             "(select commits from " +
-                             name_ + ".leader), (select epoch from " + name_ + ".leader)";
+  std::string write_batch_ =
+      "select " + name_ +
+      ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
+      "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37), "
+      "(select commits from " +
+      name_ + ".leader), (select epoch from " + name_ + ".leader)";
   Session engine_;
   Session relay_;
   Session reader_;

@@ -230,14 +230,97 @@ create trigger audit_is_append_only before update or delete or truncate on {sche
   for each statement execute function {schema}.audit_is_append_only();
 )sql";
 
+// Terms of the producer (history.hpp), and with each cursor what identifies the log and the history that it is of.
+constexpr const char* kHistory = R"sql(
+alter table {schema}.leader add column term bigint not null default 0, add column ancestors text not null default '';
+alter table {schema}.cursor add column mark bigint not null default 0, add column history text not null default '',
+  add column breaks bigint not null default 0;
+
+drop function {schema}.write_batch(
+  bigint, bigint, bigint, bytea, bigint, text[], text[], bytea[], text[], text[], bigint[], text[], text[],
+  bigint[], boolean[], bytea[], boolean[], text[], text[], text[], bigint[], bytea[], text[], text[], bigint[],
+  bigint[], text[], text[], bigint[], boolean[], text[], bigint[], bytea[], bigint);
+create function {schema}.write_batch(
+  p_epoch bigint, p_now bigint, p_journal_sequence bigint, p_journal bytea, p_digest bigint,
+  p_state_kind text[], p_state_key text[], p_state_value bytea[],
+  p_gone_kind text[], p_gone_key text[],
+  p_out_sequence bigint[], p_out_topic text[], p_out_key text[], p_out_version bigint[], p_out_tombstone boolean[],
+  p_out_value bytea[], p_out_newest boolean[],
+  p_intent_id text[], p_intent_kind text[], p_intent_key text[], p_intent_sequence bigint[], p_intent_payload bytea[],
+  p_intents_done text[],
+  p_cursor_topic text[], p_cursor_partition bigint[], p_cursor_next bigint[], p_cursor_mark bigint[],
+  p_cursor_history text[], p_cursor_breaks bigint[],
+  p_seen_topic text[], p_seen_key text[], p_seen_version bigint[], p_seen_gone boolean[],
+  p_request_id text[], p_request_at bigint[], p_request_reply bytea[], p_request_oldest bigint)
+returns boolean language plpgsql as $body$
+begin
+  if p_journal_sequence > 0 then
+    insert into {schema}.journal (sequence, epoch, now, digest, bytes)
+    values (p_journal_sequence, p_epoch, p_now, p_digest, p_journal);
+  end if;
+  if cardinality(p_state_key) > 0 then
+    insert into {schema}.state as s (kind, key, value)
+    select * from unnest(p_state_kind, p_state_key, p_state_value)
+    on conflict (kind, key) do update set value = excluded.value;
+  end if;
+  if cardinality(p_gone_key) > 0 then
+    delete from {schema}.state s using unnest(p_gone_kind, p_gone_key) as g(kind, key)
+    where s.kind = g.kind and s.key = g.key;
+  end if;
+  if cardinality(p_out_sequence) > 0 then
+    insert into {schema}.outbox (sequence, topic, key, key_version, tombstone, value)
+    select * from unnest(p_out_sequence, p_out_topic, p_out_key, p_out_version, p_out_tombstone, p_out_value);
+    insert into {schema}.published as p (sequence, topic, key, key_version, tombstone, value)
+    select o.sequence, o.topic, o.key, o.key_version, o.tombstone, o.value
+    from unnest(p_out_sequence, p_out_topic, p_out_key, p_out_version, p_out_tombstone, p_out_value, p_out_newest)
+      as o(sequence, topic, key, key_version, tombstone, value, newest)
+    where o.newest
+    on conflict (topic, key) do update set sequence = excluded.sequence, key_version = excluded.key_version,
+      tombstone = excluded.tombstone, value = excluded.value, at = excluded.at;
+  end if;
+  if cardinality(p_intent_id) > 0 then
+    insert into {schema}.intent (id, kind, key, sequence, payload)
+    select * from unnest(p_intent_id, p_intent_kind, p_intent_key, p_intent_sequence, p_intent_payload)
+    on conflict (id) do nothing;
+  end if;
+  if cardinality(p_intents_done) > 0 then
+    delete from {schema}.intent where id = any(p_intents_done);
+  end if;
+  if cardinality(p_cursor_topic) > 0 then
+    insert into {schema}.cursor as c (topic, partition, next_offset, mark, history, breaks)
+    select * from unnest(p_cursor_topic, p_cursor_partition, p_cursor_next, p_cursor_mark, p_cursor_history,
+      p_cursor_breaks)
+    on conflict (topic, partition) do update set next_offset = excluded.next_offset, mark = excluded.mark,
+      history = excluded.history, breaks = excluded.breaks;
+  end if;
+  if cardinality(p_seen_key) > 0 then
+    insert into {schema}.seen as s (topic, key, version, gone)
+    select * from unnest(p_seen_topic, p_seen_key, p_seen_version, p_seen_gone)
+    on conflict (topic, key) do update set version = excluded.version, gone = excluded.gone, at = excluded.at;
+  end if;
+  if cardinality(p_request_id) > 0 then
+    delete from {schema}.request where at < p_request_oldest;
+    insert into {schema}.request as r (id, at, reply)
+    select * from unnest(p_request_id, p_request_at, p_request_reply)
+    on conflict (id) do update set at = excluded.at, reply = excluded.reply;
+  end if;
+  update {schema}.leader set
+    commits = commits + 1,
+    journal_sequence = greatest(journal_sequence, p_journal_sequence),
+    outbox_sequence = greatest(outbox_sequence, p_out_sequence[cardinality(p_out_sequence)]),
+    intent_sequence = greatest(intent_sequence, p_intent_sequence[cardinality(p_intent_sequence)]),
+    last_now = greatest(last_now, p_now)
+  where epoch = p_epoch;
+  return found;
+end $body$;
+)sql";
+
 }  // namespace
 
 const std::vector<pg::Migration>& common_migrations() {
-  static const std::vector<pg::Migration> steps{{1, "tables", kTables},
-                                                {2, "write_batch", kWriteBatch},
-                                                {3, "forget", kForget},
-                                                {4, "lease", kLease},
-                                                {5, "audit", kAudit}};
+  static const std::vector<pg::Migration> steps{{1, "tables", kTables}, {2, "write_batch", kWriteBatch},
+                                                {3, "forget", kForget}, {4, "lease", kLease},
+                                                {5, "audit", kAudit},   {6, "history", kHistory}};
   return steps;
 }
 

@@ -22,6 +22,26 @@ TEST_P(StoreContract, AFreshPlaceIsEmpty) {
   EXPECT_TRUE(store_->read_outbox(0, 10).value().empty());
 }
 
+TEST_P(StoreContract, EachLeaderBeginsATermAndKnowsThoseThatPublished) {
+  EXPECT_NE(loaded_.term, 0U);
+  EXPECT_EQ(loaded_.ancestors, Ancestors{});
+  const auto silent = loaded_.term;
+  const auto first = reload();
+  EXPECT_NE(first.term, silent);
+  EXPECT_EQ(first.ancestors, Ancestors{}) << "nothing was published before";
+  Commit batch;
+  batch.outbox = {event(1, "a", 1), event(2, "b", 1)};
+  ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
+  const auto second = reload();
+  EXPECT_EQ(second.ancestors, (Ancestors{{{first.term, 2}}}));
+  const auto third = reload();
+  EXPECT_NE(third.term, second.term);
+  EXPECT_EQ(third.ancestors, second.ancestors);
+  batch.outbox = {event(3, "a", 2)};
+  ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
+  EXPECT_EQ(reload().ancestors, (Ancestors{{{third.term, 3}, {first.term, 2}}}));
+}
+
 TEST_P(StoreContract, TheNextLeaderFindsAllOfACommit) {
   Commit batch;
   batch.state = {{"job", "a", kBytes}, {"job", "empty", ""}, {"queue", "a", "q"}};
@@ -30,7 +50,8 @@ TEST_P(StoreContract, TheNextLeaderFindsAllOfACommit) {
   batch.journal = kBytes;
   batch.outbox = {{1, "qm.test", "a", 7, false, kBytes}};
   batch.intents = {{"i/1", "pod.bind", "a", 1, kBytes}};
-  batch.cursors = {{"qm.other", 3, 42}};
+  const HistoryPosition history{(std::uint64_t{1} << 63) - 1, 20, {{{7, 9}, {5, 4}}}};
+  batch.cursors = {{"qm.other", 3, 42, ~std::uint64_t{0}, history, 2}};
   batch.seen = {{"qm.other", "k", 9, true}};
   batch.requests = {{"r1", kBytes, batch.now}};
   ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
@@ -52,6 +73,9 @@ TEST_P(StoreContract, TheNextLeaderFindsAllOfACommit) {
   ASSERT_EQ(found.cursors.size(), 1U);
   EXPECT_EQ(found.cursors[0].next_offset, 42);
   EXPECT_EQ(found.cursors[0].partition, 3);
+  EXPECT_EQ(found.cursors[0].mark, ~std::uint64_t{0});
+  EXPECT_EQ(found.cursors[0].history, history);
+  EXPECT_EQ(found.cursors[0].breaks, 2U);
   ASSERT_EQ(found.seen.size(), 1U);
   EXPECT_EQ(found.seen[0].version, 9U);
   EXPECT_TRUE(found.seen[0].gone);

@@ -124,6 +124,14 @@ void Engine::apply(const PodsSynced& synced) {
 void Engine::apply(const WorkloadHeard& heard) {
   const WorkloadUid& uid = heard.spec.uid;
   const Workload* old = tables_.workloads.find(uid);
+  if (heard.attempt == 0) {
+    if (old == nullptr) return;
+    WorkloadHeard last = heard;
+    last.spec = old->spec;
+    last.attempt = old->attempt;
+    last.standing = old->standing;
+    return apply(last);
+  }
   if (old != nullptr && heard.attempt < old->attempt) {
     ++scratch_.out.notes.stale;
     return;

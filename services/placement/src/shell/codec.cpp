@@ -22,7 +22,8 @@ Result<Message> parse_message(const Input& input) {
 
 Result<Commands> decode_workload(const Input& input) {
   QM_ASSIGN(const auto event, parse_message<pb::WorkloadEvent>(input));
-  if (event.spec().uid().empty() || event.attempt() < 1) {
+  const bool of_any_attempt = input.tombstone && event.attempt() == 0;  // its owner does not know it any more
+  if (event.spec().uid().empty() || (event.attempt() < 1 && !of_any_attempt)) {
     return fail(Error{Code::kInvalid, fmt::format("workload event {} has no uid or no attempt", input.key),
                       event.spec().uid().empty() ? "spec.uid" : "attempt", "attempts start at 1"});
   }

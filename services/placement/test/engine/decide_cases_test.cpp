@@ -267,6 +267,20 @@ TEST(Short, StaysOnTheListWhileItWaitsForQuotaAndLeavesItWhenItWouldFit) {
   )");
 }
 
+TEST(Workloads, OneThatAdmissionDoesNotKnowAnyMoreEndsInItsAttemptAndMayComeAgain) {
+  expect(R"(
+    synced
+    node a gpus=8
+    phase u/0 cancelled
+    want w/3 1x8
+    => reserved w/3 0:a[0,1,2,3,4,5,6,7]
+    phase w/0 cancelled
+    => released w/3 0:a[0,1,2,3,4,5,6,7]-
+    want v/1 1x8
+    => reserved v/1 0:a[0,1,2,3,4,5,6,7]
+  )");
+}
+
 TEST(Short, LeavesTheListWhenTheWorkloadEnds) {
   expect(R"(
     synced

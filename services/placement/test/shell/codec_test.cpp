@@ -3,6 +3,7 @@
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
+#include "qm/wire/last_state.hpp"
 #include "quartermaster/v1/events.pb.h"
 
 #include <gtest/gtest.h>
@@ -193,6 +194,20 @@ TEST(Decode, ClaimsVolumesAndClasses) {
   const auto nameless = Codec().decode(watch_of("volume", Json::object()));
   ASSERT_FALSE(nameless);
   EXPECT_EQ(nameless.error().code, Code::kInvalid);
+}
+
+TEST(Decode, AWorkloadThatASnapshotOmits) {
+  Input omitted;
+  omitted.source = Source::kBus;
+  omitted.name = "qm.workload";
+  omitted.key = "w";
+  omitted.bytes = *wire::last_state("qm.workload", "w", false);
+  EXPECT_FALSE(Codec().decode(omitted)) << "attempts of events start at 1";
+  omitted.tombstone = true;
+  const auto command = only<WorkloadHeard>(omitted);
+  EXPECT_EQ(command.spec.uid, WorkloadUid("w"));
+  EXPECT_EQ(command.attempt, 0);
+  EXPECT_EQ(command.phase, WorkloadPhase::kCancelled);
 }
 
 TEST(Decode, AWorkloadEvent) {

@@ -280,6 +280,7 @@ class FragileBus final : public bus::Bus {
     void report(const bus::TopicPartition& at, std::int64_t next) override { real->report(at, next); }
     [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return real->assignment(); }
     [[nodiscard]] std::int64_t lag() const override { return real->lag(); }
+    [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return real->ends(); }
     FragileBus& bus;
     std::unique_ptr<bus::Consumer> real;
   };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +68,8 @@ class Consumer {
   [[nodiscard]] virtual std::vector<TopicPartition> assignment() const = 0;
   /// Messages between the position and the end, over the assignment; -1 while unknown.
   [[nodiscard]] virtual std::int64_t lag() const = 0;
+  /// The offset that the next message gets, by partition of the assignment, where it is known.
+  [[nodiscard]] virtual std::map<TopicPartition, std::int64_t> ends() const = 0;
 };
 
 struct ConsumerOptions {

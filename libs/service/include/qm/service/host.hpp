@@ -12,11 +12,19 @@
 
 namespace qm::service {
 
-/// Fetches the newest state of all keys of a topic from the service that owns it (its Snapshot call), those that ended
-/// included as long as they are kept. Returns serialized Envelopes. Used where messages of the topic are missing.
+/// The newest state of all keys of a topic, those that ended included as long as they are kept.
+struct Snapshot {
+  std::vector<std::string> entries;  ///< serialized Envelopes
+  store::HistoryPosition history{};  ///< of the owner, no newer than the entries; term 0 = of a release without terms
+};
+/// Fetches it from the service that owns the topic (its Snapshot call). Used where messages of the topic are missing.
 /// kCancelled soon after `give_up` returns true.
-using SnapshotFetch =
-    std::function<Result<std::vector<std::string>>(const std::string& topic, const std::function<bool()>& give_up)>;
+using SnapshotFetch = std::function<Result<Snapshot>(const std::string& topic, const std::function<bool()>& give_up)>;
+
+/// The payload of the tombstone for a key that a snapshot omits, because it ended or, with `rolled_back`, because the database of
+/// its owner lost it; nullopt where the consumer keeps what it has.
+using LastState =
+    std::function<std::optional<std::string>(const std::string& topic, const std::string& key, bool rolled_back)>;
 
 struct HostOptions {
   std::string service;                ///< "admission"
@@ -29,6 +37,7 @@ struct HostOptions {
   int executor_threads = 4;
   std::size_t feed = 65536;  ///< recent events kept for watches
   SnapshotFetch snapshot;    ///< may be empty in tests: what is missing is then passed over
+  LastState last_state;      ///< may be empty in tests: the payload is then empty
   /// Versions of keys that ended are forgotten so long after their end, by steady time. By then the bus has let every
   /// message of the key go, so none can come again; it is twice the bus's retention, because Kafka may keep a message for
   /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
@@ -137,6 +146,7 @@ class Host {
 
   /// Newest envelope per live key of an own topic, for the Snapshot call.
   /// With `ended` also those that ended, as long as they are kept.
+  [[nodiscard]] store::HistoryPosition history() const;  ///< of this leader; any thread
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                  std::size_t max, const std::string& only_key, bool ended = false);
 
@@ -148,8 +158,10 @@ class Host {
 
   [[nodiscard]] Json debug_state();  ///< host counters, engine state, digest
   struct Counters {
-    std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0,
-                  reloads = 0, rollbacks = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
+    std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0;
+    std::uint64_t history_breaks = 0;  ///< topics whose producer lost events that were applied
+    std::uint64_t abandoned = 0;       ///< events dropped because their producer's database lost them
+    std::uint64_t reloads = 0, rollbacks = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
     std::uint64_t too_large = 0;  ///< inputs refused and events withheld, see Limits
     std::uint64_t parked = 0;     ///< events that the bus refused as too long
     std::uint64_t mailbox = 0, paused_topics = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;

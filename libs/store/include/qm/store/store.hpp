@@ -2,6 +2,7 @@
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
 #include "qm/pg/migration.hpp"
+#include "qm/store/history.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -45,6 +46,9 @@ struct CursorRow {
   std::string topic;
   std::int32_t partition = 0;
   std::int64_t next_offset = 0;
+  std::uint64_t mark = 0;     ///< stable_hash of the message before next_offset, which identifies the log; 0 = unknown
+  HistoryPosition history{};  ///< of what is applied of this service's shard
+  std::uint64_t breaks = 0;   ///< times that the producer's history broke
 };
 
 /// Newest applied version of a key of a consumed topic. `gone` = its tombstone was applied.
@@ -108,6 +112,8 @@ struct Commit {
 /// What the new leader finds.
 struct Loaded {
   std::uint64_t epoch = 0;
+  std::uint64_t term = 0;  ///< new with each acquire
+  Ancestors ancestors{};   ///< of that term
   std::vector<StateRow> state;
   std::uint64_t journal_sequence = 0;  ///< last written
   std::uint64_t outbox_sequence = 0;   ///< last written
@@ -144,7 +150,7 @@ inline constexpr std::size_t kReadBytes = 16 << 20;
 class Store {
  public:
   virtual ~Store() = default;
-  /// Becomes the leader: raises the epoch, ends the old holder's backends, reads everything. kFailedPrecondition where the store
+  /// Becomes the leader: raises the epoch, begins a term, ends the old holder's backends, reads everything. kFailedPrecondition where the store
   /// is fenced (PgOptions::fenced) and `holder` does not hold the lease of the shard: nothing is changed.
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
   /// Writes one batch; checks the epoch and the number of commits last. Serialization failures are retried inside, with a bound; an in-doubt

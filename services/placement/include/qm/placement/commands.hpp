@@ -48,7 +48,8 @@ struct StorageSynced {
 };
 struct WorkloadHeard {
   WorkloadSpec spec;
-  std::int32_t attempt = 1;
+  std::int32_t attempt =
+      1;  ///< 0 = admission does not know the workload any more: it ends in the attempt that it is in
   WorkloadPhase phase = WorkloadPhase::kPending;
   Instant quota_reserved{};
   std::string order_reason;

@@ -1,0 +1,312 @@
+// Events of a producer whose database lost commits, and logs that are not the ones that were read.
+#include "sums.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::service {
+namespace history_test {
+
+/// Keeps the newest payload of each key; a tombstone ends the key.
+class Mirror final : public Shell {
+ public:
+  Status load(std::span<const store::StateRow> rows) override {
+    keys_.clear();
+    for (const auto& row : rows) keys_.restore(row.key, *row.value);
+    return {};
+  }
+  void step(std::span<const Input> batch, Instant, Effects& out, std::vector<std::pair<std::size_t, Error>>&) override {
+    for (const auto& in : batch) {
+      if (in.tombstone) {
+        keys_.erase(in.key);
+      } else if (in.source == Source::kBus) {
+        keys_.edit(in.key) = in.bytes;
+      }
+    }
+    keys_.changed([&](const std::string& key, const std::string* value) {
+      out.state.push_back({"key", key, value == nullptr ? std::nullopt : std::optional(*value)});
+    });
+  }
+  void undo() override { keys_.rollback(); }
+  void commit() override { keys_.commit(); }
+  [[nodiscard]] std::uint64_t digest() const override {
+    Digest d;
+    for (const auto& [key, value] : keys_) d.add(key).add(value);
+    return d.value();
+  }
+  [[nodiscard]] Json debug_state() const override { return Json::object({}); }
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (const auto& [key, value] : keys_) out += fmt::format("{}{}={}", out.empty() ? "" : " ", key, value);
+    return out;
+  }
+
+ private:
+  Table<std::string, std::string> keys_;
+};
+
+/// A consumer of qm.test, which keeps its disk over its lives.
+struct Reader {
+  explicit Reader(World& from) : producer(from) { boot(); }
+
+  void boot() {
+    host.reset();
+    HostOptions options;
+    options.service = "reader";
+    options.consumes = {"qm.test"};
+    options.snapshot = [this](const std::string& topic, const auto&) -> Result<Snapshot> {
+      ++snapshots;
+      if (owner_away) return fail(Code::kUnavailable, "its owner is away");
+      QM_ASSIGN(const auto rows, producer.host->snapshot(topic, "", 1000, "", true));
+      Snapshot out{{}, producer.host->history()};
+      for (const auto& row : rows) out.entries.push_back(row.value);
+      return out;
+    };
+    auto shell = std::make_unique<Mirror>();
+    mirror = shell.get();
+    host = std::make_unique<Host>(options, std::move(shell), store::open_memory(disk), producer.bus, producer.clock,
+                                  nullptr);
+    const auto opened = host->open();
+    ASSERT_TRUE(opened) << opened.error().to_string();
+  }
+  void settle() {
+    while (host->pump() || host->consume_once()) {
+    }
+  }
+
+  World& producer;
+  std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+  Mirror* mirror = nullptr;
+  std::unique_ptr<Host> host;
+  int snapshots = 0;
+  bool owner_away = false;
+};
+
+TEST(HostHistory, ANewLeaderContinuesTheHistory) {
+  World w("history-leaders");
+  w.boot();
+  Reader reader(w);
+  for (int life = 0; life < 6; ++life) {
+    ASSERT_TRUE(w.add("a=1", fmt::format("r{}", life)));
+    w.settle();
+    if (life % 2 == 0) reader.settle();
+    w.boot();
+  }
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=6");
+  EXPECT_EQ(reader.snapshots, 0);
+}
+
+TEST(HostHistory, WhatAProducersDatabaseLostIsReplacedByItsSnapshot) {
+  World w("history-lost");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  ASSERT_TRUE(w.add("b=7", "r3"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
+
+  w.host.reset();  // the process is down while the copy is put in place: only consumers can find out
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("c=5", "r4"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=1 c=5") << "versions of a are lower than known, b is unknown to its owner";
+  EXPECT_GE(reader.snapshots, 1);
+
+  // b begins anew at version 1, which is lower than what was applied of the other b.
+  const int before = reader.snapshots;
+  ASSERT_TRUE(w.add("b=3", "r5"));
+  ASSERT_TRUE(w.add("a=1", "r6"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=3 c=5");
+  EXPECT_EQ(reader.snapshots, before) << "all partitions were settled at once";
+  reader.boot();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=3 c=5");
+}
+
+TEST(HostHistory, ABreakIsOfAllPartitionsAfterARestartToo) {
+  World w("history-partitions");
+  w.boot();
+  Reader reader(w);
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(w.add(fmt::format("k{}=1", i), fmt::format("r{}", i)));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("k0=5", "lost"));
+  w.settle();
+  reader.settle();
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("k0=2", "s0"));  // the break is seen in the partition of k0
+  w.settle();
+  reader.settle();
+  reader.boot();  // the other partitions have stored nothing since
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(w.add(fmt::format("k{}=10", i), fmt::format("t{}", i)));
+  w.settle();
+  reader.settle();
+  std::string expected = "k0=13 k1=11 k10=11 k11=11";
+  for (int i = 2; i < 10; ++i) expected += fmt::format(" k{}=11", i);
+  EXPECT_EQ(reader.mirror->text(), expected);
+}
+
+TEST(HostHistory, ATermThatTheDatabaseLostWholeIsABreak) {
+  World w("history-term");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2");
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("a=10", "r3"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=11") << "version 2, as the one that is lost";
+}
+
+TEST(HostHistory, EventsThatTheDatabaseLostAreDroppedWhereTheyComeLater) {
+  World w("history-abandoned");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  reader.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.host->pump();
+  const auto late = w.host->snapshot("qm.test", "", 10, {}, false).value();  // the event of r2, not on the bus yet
+  ASSERT_EQ(late.size(), 1U);
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("a=10", "r3"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=11");
+  EXPECT_EQ(reader.snapshots, 0) << "nothing that was applied is lost";
+  // A process of before the restore sends what it still had.
+  const std::vector<bus::Record> record{{"qm.test", "a", late[0].value}};
+  ASSERT_TRUE((*w.bus->producer("late"))->publish(record, std::chrono::seconds(1)));
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=11");
+  EXPECT_EQ(reader.host->counters().abandoned, 1U);
+}
+
+TEST(HostHistory, EventsOfATermThatTheDatabaseLostWholeAreDroppedWhereTheyComeLater) {
+  World w("history-zombie");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  reader.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  ASSERT_TRUE(w.add("z=9", "r3"));
+  w.host->pump();
+  const auto late = w.host->snapshot("qm.test", "", 10, {}, false).value();
+  ASSERT_EQ(late.size(), 2U);
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("a=10", "r4"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.snapshots, 0);
+  for (const auto& row : late) {
+    const std::vector<bus::Record> record{{"qm.test", row.key, row.value}};
+    ASSERT_TRUE((*w.bus->producer("late"))->publish(record, std::chrono::seconds(1)));
+  }
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=11") << "the history of the owner counts, not the one that came last";
+  EXPECT_EQ(reader.snapshots, 1) << "the term is known as abandoned then";
+  EXPECT_EQ(reader.host->counters().abandoned, 2U);
+  ASSERT_TRUE(w.add("a=10", "r5"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=21");
+  EXPECT_EQ(reader.snapshots, 1);
+}
+
+TEST(HostHistory, ABrokenHistoryPausesTheTopicWhileItsOwnerIsAway) {
+  World w("history-paused");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  reader.settle();
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("a=10", "r3"));
+  w.settle();
+  reader.owner_away = true;
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2");
+  EXPECT_EQ(reader.host->counters().paused_topics, 1U);
+  reader.boot();
+  reader.settle();
+  EXPECT_EQ(reader.host->counters().paused_topics, 1U) << "the cursor did not pass the break";
+  reader.owner_away = false;
+  reader.boot();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=11");
+  EXPECT_EQ(reader.host->counters().paused_topics, 0U);
+}
+
+/// A log under the same name that is another one: recreated, and filled again.
+struct Recreated {
+  static constexpr int kRead = 3;
+  Recreated(const std::string& name, int messages) : first(name), after(name + "-2") {
+    first.boot();
+    Reader reader(first);
+    for (int i = 1; i <= kRead; ++i) add(first, i);
+    reader.settle();
+    EXPECT_EQ(reader.snapshots, 0);
+    // The owner goes on, and what it sends from now on goes to the new log.
+    after.disk = first.disk;
+    first.host.reset();
+    after.boot();
+    for (int i = kRead + 1; i <= kRead + messages; ++i) add(after, i);
+    Reader second(after);
+    second.disk = reader.disk;
+    second.boot();
+    second.settle();
+    snapshots = second.snapshots;
+    text = second.mirror->text();
+  }
+  static void add(World& w, int i) {
+    EXPECT_TRUE(w.add("a=1", fmt::format("r{}", i)));
+    w.settle();
+  }
+  World first, after;
+  int snapshots = 0;
+  std::string text;
+};
+
+TEST(HostHistory, ARecreatedLogIsAGapWhateverItsLength) {
+  for (const int messages : {1, Recreated::kRead - 1, Recreated::kRead, Recreated::kRead + 1, 3 * Recreated::kRead}) {
+    const Recreated r(fmt::format("recreated-{}", messages), messages);
+    EXPECT_EQ(r.snapshots, 1) << messages;
+    EXPECT_EQ(r.text, fmt::format("a={}", Recreated::kRead + messages)) << messages;
+  }
+}
+
+}  // namespace history_test
+}  // namespace qm::service
