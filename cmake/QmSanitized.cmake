@@ -10,7 +10,7 @@ set(QM_NOT_INSTRUMENTED qm_testing qm_proto qm_golden qm_kueue_vectors qm_openb 
 
 # Left out are checks of pointers whose use the address sanitizer checks as well, and of alignment, for nothing here casts to a
 # stricter one: they are a third of the compile time.
-set(QM_ASAN_OPTIONS -O1 -g1 -fsanitize=address,undefined
+set(QM_ASAN_OPTIONS -O1 -g1 -U_FORTIFY_SOURCE -fsanitize=address,undefined
     -fno-sanitize=null,alignment,pointer-overflow,object-size,nonnull-attribute,returns-nonnull-attribute
     -fno-omit-frame-pointer -fno-sanitize-recover=undefined $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 

@@ -102,7 +102,7 @@ std::string verdict(std::uint64_t seed, Bug bug) {
     constexpr auto tell = [](std::string_view text) {
       (void)!write(to, text.data(), std::min<std::size_t>(text.size(), 2000));
     };
-    std::freopen("/dev/null", "w", stderr);
+    (void)!std::freopen("/dev/null", "w", stderr);
     // A world with a planted bug may never come to rest; a run takes a second or two of processor.
     const rlimit processor{60, 60};
     (void)setrlimit(RLIMIT_CPU, &processor);

@@ -435,6 +435,7 @@ const std::vector<Arrows>& arrows() {
        {"base", "clock", "proto", "service", "store", "admission", "placement", "autoscaler", "telemetry", "cost"}},
       {"tests/leaders/", {"base", "pg", "replica", "service", "store", "testing"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
+      {"tests/hardening/", {"base", "testing"}},
       {"tests/images/", {"base", "testing"}},
       {"bench/",
        {"base", "bus", "clock", "http", "kube", "metrics", "model", "proto", "rpc", "service", "store", "testing",
