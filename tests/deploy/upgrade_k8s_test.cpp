@@ -1,6 +1,8 @@
 // What an upgrade and a death cost those who are at work meanwhile, seen from the API server: no refused creation
 // while replicas of admission are replaced one after the other, and a new leader within seconds after a SIGKILL.
 #include "installation.hpp"
+#include "qm/admission/webhook/review.hpp"
+#include "qm/http/certificate.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -99,6 +101,55 @@ TEST_F(Rolling, AnUpgradeRefusesNobodyAtTheDoor) {
   RecordProperty("asked", during);
   RecordProperty("refused", static_cast<int>(refused.size()));
   std::printf("%d pods were created while two replicas were replaced, %zu were refused\n", during, refused.size());
+}
+
+TEST_F(Rolling, AnUpgradeRenewsACertificateInItsLastThird) {
+  const kube::Resource secrets{"", "v1", "secrets", true};
+  const auto data_of = [&](const std::string& component) {
+    const auto found = suite().api().get(secrets, suite().ns(), "qm-quartermaster-" + component);
+    EXPECT_TRUE(found) << component;
+    return found ? (*found)["data"] : Json();
+  };
+  const auto text = [](const Json& data, const char* field) {
+    return admission::webhook::from_base64(data[field].string()).value_or(std::string());
+  };
+  const Json ca = data_of("ca"), placement = data_of("tls-placement");
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  const auto aged = http::make_certificate({"quartermaster-cost",
+                                            {"qm-quartermaster-cost", "localhost"},
+                                            now - std::chrono::days(600),
+                                            now + std::chrono::days(225),
+                                            {},
+                                            true},
+                                           {text(ca, "tls.crt"), text(ca, "tls.key")});
+  ASSERT_TRUE(aged) << aged.error().to_string();
+  Json data = data_of("tls-cost");
+  data.set("tls.crt", admission::webhook::base64(aged->certificate))
+      .set("tls.key", admission::webhook::base64(aged->key));
+  ASSERT_TRUE(
+      suite().api().merge_patch(secrets, suite().ns(), "qm-quartermaster-tls-cost", Json::object({{"data", data}})));
+
+  const auto before = suite().kubelet().pods("cost");
+  const Ran upgraded = suite().release("upgrade", {"--set-string", "services.cost.annotations.round=renewed"});
+  ASSERT_EQ(upgraded.code, 0) << upgraded.output;
+  const Json renewed = data_of("tls-cost");
+  const auto facts = http::read_certificate(text(renewed, "tls.crt"));
+  ASSERT_TRUE(facts);
+  EXPECT_GT(facts->until, now + std::chrono::days(800));
+  EXPECT_TRUE(http::belongs({text(renewed, "tls.crt"), text(renewed, "tls.key")}));
+  EXPECT_TRUE(http::signed_by(text(renewed, "tls.crt"), text(ca, "tls.crt")));
+  EXPECT_TRUE(data_of("ca") == ca);
+  EXPECT_TRUE(data_of("tls-placement") == placement);
+  // Processes with it and processes of before work together: the new leader of cost reads from the other services.
+  EXPECT_TRUE(eventually([&] {
+    const auto pods = suite().kubelet().pods("cost");
+    const auto old = [&](const auto& pod) {
+      return std::ranges::any_of(before, [&](const auto& one) { return one.name == pod.name; });
+    };
+    return suite().all_ready("cost", 2) && std::ranges::none_of(pods, old);
+  }));
+  const auto report = suite().qmctl({"report"});
+  EXPECT_EQ(report.code, 0) << report.output;
 }
 
 TEST_F(Rolling, AKilledLeaderIsReplacedWithinSeconds) {
