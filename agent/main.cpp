@@ -17,6 +17,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto options, agent::Options::from_settings(settings));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   metrics::Registry registry;
+  rpc::export_certificates(registry, settings.tls, "agent");
   agent::Agent agent(std::move(options), *clock, registry);
   rpc::AdminServer admin(
       settings.http, registry, [] { return true; },

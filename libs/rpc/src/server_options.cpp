@@ -55,7 +55,10 @@ Result<ServerOptions> server_options(const Settings& settings, const std::string
   out.tls = settings.tls;
   out.insecure = settings.insecure;
   out.access = std::make_shared<Access>(std::move(access));
-  if (registry != nullptr) out.access->export_to(*registry, service);
+  if (registry != nullptr) {
+    out.access->export_to(*registry, service);
+    export_certificates(*registry, settings.tls, service);
+  }
   return out;
 }
 

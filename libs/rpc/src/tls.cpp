@@ -1,6 +1,7 @@
 // Connections: plain text on loopback, TLS elsewhere. The files are watched by gRPC's own provider.
 #include "qm/http/certificate.hpp"
 #include "qm/rpc/channel.hpp"
+#include "qm/rpc/process.hpp"
 #include "qm/rpc/security.hpp"
 #include "server_credentials.hpp"
 
@@ -10,6 +11,8 @@
 
 #include <chrono>
 #include <fstream>
+#include <mutex>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -113,6 +116,58 @@ Status add_token(grpc::ClientContext& context, const ClientSecurity& security) {
     return bad("--token", "a bearer token is one word", "give the token alone, without \"Bearer\"");
   context.AddMetadata("authorization", "Bearer " + token);
   return {};
+}
+
+// ---- what is exported ----
+
+namespace {
+
+/// Facts of the certificates that could be read last: gRPC keeps a pair of certificate and key until the files hold another.
+struct ReadLast {
+  std::mutex mutex;
+  std::optional<http::CertificateFacts> identity, authority;
+
+  void read_again(const TlsFiles& files) {
+    if (const auto ca = read("--tls-ca", files.ca)) {
+      std::optional<http::CertificateFacts> last;
+      for (const auto& one : http::split_certificates(*ca)) {
+        if (const auto facts = http::read_certificate(one); facts && (!last || facts->until > last->until))
+          last = *facts;
+      }
+      if (last) authority = last;
+    }
+    const auto certificate = read("--tls-cert", files.certificate);
+    const auto key = read("--tls-key", files.key);
+    if (!certificate || !key || !http::belongs({*certificate, *key})) return;
+    if (const auto facts = http::read_certificate(*certificate)) identity = *facts;
+  }
+};
+
+}  // namespace
+
+void export_certificates(metrics::Registry& registry, const TlsFiles& files, const std::string& service) {
+  if (!files.any()) return;
+  registry.on_collect([files, service, known = std::make_shared<ReadLast>()] {
+    const std::lock_guard lock(known->mutex);
+    known->read_again(files);
+    metrics::Family expiration{"qm_tls_certificate_expiration_timestamp_seconds",
+                               "End of a certificate's validity, Unix time.",
+                               metrics::Family::Kind::kGauge,
+                               {}};
+    metrics::Family not_before{"qm_tls_certificate_not_before_timestamp_seconds",
+                               "Begin of a certificate's validity, Unix time.",
+                               metrics::Family::Kind::kGauge,
+                               {}};
+    const auto add = [&](const char* use, const std::optional<http::CertificateFacts>& facts) {
+      if (!facts) return;
+      const metrics::Labels labels{{"service", service}, {"use", use}};
+      expiration.series.push_back({labels, static_cast<double>(facts->until.time_since_epoch().count())});
+      not_before.series.push_back({labels, static_cast<double>(facts->from.time_since_epoch().count())});
+    };
+    add("identity", known->identity);
+    add("authority", known->authority);
+    return std::vector{expiration, not_before};
+  });
 }
 
 // ---- the server's side ----

@@ -21,9 +21,9 @@ inline void write_file(const std::string& path, const std::string& text) {
 /// An authority in a folder, and the files of processes that it signs.
 class Authority {
  public:
-  explicit Authority(const std::string& name = "test authority") {
+  explicit Authority(const std::string& name = "test authority", std::chrono::hours until = std::chrono::hours(24)) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    auto made = http::make_authority({name, {}, now - std::chrono::hours(1), now + std::chrono::hours(24)});
+    auto made = http::make_authority({name, {}, now - std::chrono::hours(1), now + until});
     EXPECT_TRUE(made) << made.error().to_string();
     self_ = *made;
     write_file(dir_.path() + "/ca.crt", self_.certificate);

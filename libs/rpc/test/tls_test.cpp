@@ -1,5 +1,6 @@
 // Who may connect, and how: over a real server and real sockets.
 #include "credentials.hpp"
+#include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
 #include "tiny_service.hpp"
 
@@ -87,6 +88,89 @@ TEST(Tls, ARenewedCertificateIsTakenWithoutARestart) {
   auto left_behind = old_friend;
   left_behind.tls.ca = renewed.ca;  // `files.ca` is what it trusted, and that has changed
   EXPECT_EQ(call(running.address(), left_behind).code, Code::kUnavailable);
+}
+
+// An authority is renewed in two steps: first all trust both, then certificates come from the new one. At each moment a process
+// of either step may meet one of the other.
+TEST(Tls, PeersOfBothAuthoritiesConnectDuringARotation) {
+  Authority before;
+  Authority after("the next authority");
+  const auto files = before.issue("quartermaster-placement");
+  const std::string old_ca = qm::testing::read_file(before.ca());
+  const std::string both = qm::testing::read_file(after.ca()) + old_ca;
+  const Running running(serving(files));
+  const auto peer = [&](Authority& issuer, const std::string& name, const std::string& trusted) {
+    ClientSecurity out{issuer.issue("quartermaster-admission", {.file = name})};
+    out.tls.ca = issuer.folder() + "/" + name + ".ca";
+    testing::write_file(out.tls.ca, trusted);
+    return out;
+  };
+  const ClientSecurity old_peer = peer(before, "old", old_ca);
+  const ClientSecurity between = peer(before, "between", both);
+  const ClientSecurity new_peer = peer(after, "new", both);
+  auto open = open_channel(running.address(), old_peer);  // stays open over all of it
+  ASSERT_TRUE(open);
+  const auto over_open = [&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::SubmitResponse response;
+    return from_grpc(v1::Admission::NewStub(*open)->Submit(&context, {}, &response), "Submit").code;
+  };
+  EXPECT_EQ(over_open(), Code::kExhausted);
+  EXPECT_EQ(call(running.address(), between).code, Code::kExhausted);
+
+  testing::write_file(files.ca, both);
+  EXPECT_TRUE(wait_until([&] { return call(running.address(), new_peer).code == Code::kExhausted; }));
+  EXPECT_EQ(call(running.address(), between).code, Code::kExhausted);
+  EXPECT_EQ(call(running.address(), old_peer).code, Code::kExhausted);
+
+  const auto renewed = after.issue("quartermaster-placement");
+  testing::write_file(files.key, qm::testing::read_file(renewed.key));
+  testing::write_file(files.certificate, qm::testing::read_file(renewed.certificate));
+  // Only whoever trusts the old authority alone, for a new connection, sees that the server has a new certificate.
+  EXPECT_TRUE(wait_until([&] { return call(running.address(), old_peer).code == Code::kUnavailable; }));
+  EXPECT_EQ(call(running.address(), between).code, Code::kExhausted);
+  EXPECT_EQ(call(running.address(), new_peer).code, Code::kExhausted);
+  EXPECT_EQ(over_open(), Code::kExhausted);
+}
+
+TEST(Tls, TheExpirationOfTheCertificatesIsExported) {
+  Authority before;
+  Authority after("the next authority");
+  const auto files = before.issue("quartermaster-placement", {.until = std::chrono::hours(5)});
+  const auto until = [](const std::string& path) {
+    return http::read_certificate(qm::testing::read_file(path))->until.time_since_epoch().count();
+  };
+  metrics::Registry registry;
+  export_certificates(registry, files, "placement");
+  const auto exported = [&](const char* what, const char* use, long value) {
+    const std::string line = fmt::format(
+        "qm_tls_certificate_{}_timestamp_seconds{{service=\"placement\",use=\"{}\"}} {}\n", what, use, value);
+    const std::string text = registry.text();
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in:\n" << text;
+  };
+  const long first = until(files.certificate);
+  exported("expiration", "identity", first);
+  exported("not_before", "identity", first - 7 * 3600);
+  exported("expiration", "authority", until(before.ca()));
+
+  // A key that has not followed its certificate yet: what is served is the pair before it.
+  const auto renewed = after.issue("quartermaster-placement", {.until = std::chrono::hours(9)});
+  testing::write_file(files.certificate, qm::testing::read_file(renewed.certificate));
+  exported("expiration", "identity", first);
+  testing::write_file(files.key, qm::testing::read_file(renewed.key));
+  exported("expiration", "identity", until(renewed.certificate));
+  // Of a bundle the end of the last counts, in whatever order; a file that goes leaves what was known.
+  Authority short_lived("a short authority", std::chrono::hours(2));
+  testing::write_file(files.ca, qm::testing::read_file(short_lived.ca()) + qm::testing::read_file(after.ca()) +
+                                    qm::testing::read_file(short_lived.ca()));
+  exported("expiration", "authority", until(after.ca()));
+  std::filesystem::remove(files.ca);
+  exported("expiration", "authority", until(after.ca()));
+
+  metrics::Registry plain;
+  export_certificates(plain, {}, "placement");
+  EXPECT_EQ(plain.text().find("qm_tls_certificate"), std::string::npos);
 }
 
 TEST(Tls, PlainTextStaysOnTheMachine) {

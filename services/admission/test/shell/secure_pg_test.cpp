@@ -154,6 +154,8 @@ TEST_F(Secure, WhoMayIsWrittenDownAndNoSecretIs) {
   EXPECT_NE(trail("").find("ursula user Apply"), std::string::npos) << trail("");
   const auto everything = page("/debug/state") + page("/metrics") + page("/debug/explain?uid=x");
   EXPECT_NE(everything.find("qm_rpc_denied_total"), std::string::npos);
+  EXPECT_NE(everything.find("qm_tls_certificate_expiration_timestamp_seconds{service=\"admission\",use=\"identity\"} "),
+            std::string::npos);
   end();
   // A database that refuses, and a setting that is garbled, speak of their conninfo; not of all of it.
   database_ += " port=1";

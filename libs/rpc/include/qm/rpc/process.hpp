@@ -75,6 +75,11 @@ Result<ServerOptions> server_options(const Settings& settings, const std::string
 /// Exports the host's counters as qm_host_* metrics with a service label.
 void export_host(metrics::Registry& registry, service::Host& host, const std::string& service);
 
+/// Exports the validity of the process's certificates, read at each scrape, as qm_tls_certificate_expiration_timestamp_seconds and
+/// qm_tls_certificate_not_before_timestamp_seconds. `use`: identity, the certificate that the process presents; authority, the
+/// trusted one that expires last. A file that cannot be read, or a key that does not fit yet, leaves the last values.
+void export_certificates(metrics::Registry& registry, const TlsFiles& files, const std::string& service);
+
 /// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security = {});
 
