@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 namespace qm::deploy {
 namespace files_test {
@@ -105,6 +106,26 @@ TEST(Alerts, Fire) {
   EXPECT_EQ(checked.code, 0) << checked.output;
   const Ran tested = run({promtool, "test", "rules", folder.path() + "/cases.yaml"});
   EXPECT_EQ(tested.code, 0) << tested.output;
+}
+
+// An image that is named by a variable can be pinned by digest without a change of the file; one without a tag changes by itself.
+TEST(Compose, EachImageHasATagAndAVariableForADigest) {
+  const std::string page = testing::read_file(source("docker-compose.yml"));
+  std::istringstream lines(page);
+  std::set<std::string> variables;
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("image: ");
+    if (at == std::string::npos || line.find("&build") != std::string::npos) continue;
+    SCOPED_TRACE(line);
+    const std::string image = line.substr(at + 7);
+    ASSERT_TRUE(image.starts_with("${QM_IMAGE_") && image.ends_with("}"));
+    EXPECT_TRUE(variables.insert(image.substr(2, image.find(':') - 2)).second) << "two images have one variable";
+    const std::string name = image.substr(image.find(":-") + 2);
+    EXPECT_NE(name.find(':', name.rfind('/') == std::string::npos ? 0 : name.rfind('/')), std::string::npos)
+        << "no tag";
+    EXPECT_EQ(name.find("latest"), std::string::npos);
+  }
+  EXPECT_EQ(variables.size(), 14u);
 }
 
 // S-361: the ports that a host firewall needs are documented, with those of the chart.

@@ -1,4 +1,5 @@
 // Each image as it is built: what lies in it, as whom it runs, and that it runs with nothing given to it.
+#include "qm/base/json.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -35,12 +36,54 @@ TEST_P(Images, HoldsWhatWasLaidOutAndNothingElse) {
     const auto path = line.substr(0, line.find(' '));
     if (path.starts_with("usr/bin/") && !path.ends_with('/')) programs.insert(path.substr(8));
     const auto name = path.substr(path.rfind('/') + 1);
-    for (const char* tool : {"sh", "bash", "dash", "busybox", "apt", "dpkg", "perl", "python3", "curl"})
+    for (const char* tool :
+         {"sh", "bash", "dash", "busybox", "apt", "apt-get", "dpkg", "perl", "python3", "curl", "su", "mount"})
       EXPECT_NE(name, tool) << path;
+    EXPECT_FALSE(path.starts_with("var/lib/dpkg") || path.starts_with("var/lib/apt")) << path;
   }
   std::set<std::string> wanted{GetParam()};
   if (GetParam() == "quartermaster") wanted = std::set<std::string>(targets().begin(), targets().end() - 1);
   EXPECT_EQ(programs, wanted);
+}
+
+// Nothing in it runs as another user than who starts it, and only the folders that are meant to be are written to by all.
+TEST_P(Images, HasNoSetuidOrWorldWritableFile) {
+  const auto found = sh(fmt::format(
+      "cd $(podman image mount {0}) && find . \\( -type f -perm /6000 -o ! -type l -perm -o+w ! -path ./tmp -o "
+      "-type b -o -type c \\) -print; getcap -r . ; cd / && podman image umount {0} >/dev/null",
+      image(GetParam())));
+  ASSERT_EQ(found.code, 0) << found.output;
+  EXPECT_EQ(found.output, "");
+}
+
+// The bill of materials in the image names what is in the image; two validators that are not ours take its two forms for good.
+TEST_P(Images, TheSbomIsValidAndComplete) {
+  const auto copied = [&](const char* kind) { return fmt::format("usr/share/sbom/{}.{}.json", GetParam(), kind); };
+  const testing::TempDir folder;
+  const auto held = sh(fmt::format(
+      "cd $(podman image mount {0}) && cp {2} {3} {1} && find . -type f ! -path './usr/share/sbom/*' -print0 | xargs -0 sha256sum | sort; "
+      "cd / && podman image umount {0} >/dev/null",
+      image(GetParam()), folder.path(), copied("spdx"), copied("cdx")));
+  ASSERT_EQ(held.code, 0) << held.output;
+  const std::string spdx = fmt::format("{}/{}.spdx.json", folder.path(), GetParam());
+  const std::string cyclonedx = fmt::format("{}/{}.cdx.json", folder.path(), GetParam());
+  std::set<std::string> there, listed;
+  for (const auto& line : lines_of(held.output)) there.insert(line);
+  const auto document = Json::parse(testing::read_file(spdx));
+  ASSERT_TRUE(document);
+  for (const Json& file : (*document)["files"].items())
+    listed.insert(file["checksums"].at(1)["checksumValue"].string() + "  " + file["fileName"].string());
+  EXPECT_EQ(listed, there);
+  const auto libraries =
+      std::ranges::count_if(listed, [](const auto& line) { return line.find(".so") != std::string::npos; });
+  std::printf("%s: %zu files, %td of them shared objects\n", GetParam().c_str(), listed.size(), libraries);
+  EXPECT_GT(libraries, 5);
+
+  const std::string python = setting("QM_SBOM_PYTHON");
+  const auto valid_spdx = sh(fmt::format("$(dirname {})/pyspdxtools -i {}", python, spdx));
+  EXPECT_EQ(valid_spdx.code, 0) << valid_spdx.output;
+  const auto valid_cyclonedx = sh(fmt::format("{} tests/images/validate_cyclonedx.py {}", python, cyclonedx));
+  EXPECT_EQ(valid_cyclonedx.code, 0) << valid_cyclonedx.output;
 }
 
 TEST_P(Images, RunsAsNobodyWithNothing) {
@@ -67,6 +110,33 @@ INSTANTIATE_TEST_SUITE_P(EachTarget, Images, ::testing::ValuesIn(targets()), [](
   std::erase(name, '-');
   return name;
 });
+
+// A tag can be moved, a digest cannot: what is pushed is named by the digest under which the other side has it.
+TEST(Pushed, EachImageIsNamedByItsDigest) {
+  if (setting("QM_CONTAINERS").empty()) GTEST_SKIP() << kNoContainers;
+  ASSERT_EQ(build_once(), "");
+  const testing::TempDir folder;
+  const auto ran = sh(fmt::format("tools/images.sh push oci:{} test", folder.path()), std::chrono::minutes(5));
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  const auto lines = lines_of(ran.output);
+  ASSERT_EQ(lines.size(), targets().size()) << ran.output;
+  for (std::size_t i = 0; i < targets().size(); ++i) {
+    const auto index = Json::parse(testing::read_file(fmt::format("{}/{}/index.json", folder.path(), targets()[i])));
+    ASSERT_TRUE(index) << targets()[i];
+    const std::string& digest = (*index)["manifests"].at(0)["digest"].string();
+    EXPECT_TRUE(digest.starts_with("sha256:")) << digest;
+    EXPECT_NE(lines[i].find(digest), std::string::npos) << lines[i];
+  }
+  EXPECT_TRUE(lines[0].starts_with("QM_IMAGE_ADMISSION=")) << lines[0];
+  EXPECT_NE(lines.back().find("image.digest=sha256:"), std::string::npos) << lines.back();
+
+  // docker-compose.yml takes them in the place of its tags.
+  const std::string pinned = "QM_IMAGE_ADMISSION=registry.example.com/qm-admission@sha256:" + std::string(64, 'a');
+  const auto config = sh(fmt::format("env -u QM_REGISTRY -u QM_TAG {} {} -f docker-compose.yml config", pinned, setting("QM_PODMAN_COMPOSE")));
+  EXPECT_EQ(config.code, 0) << config.output;
+  EXPECT_NE(config.output.find("image: " + pinned.substr(19)), std::string::npos) << config.output;
+  EXPECT_NE(config.output.find("image: quartermaster/qm-placement:dev"), std::string::npos) << config.output;
+}
 
 }  // namespace images_e2e_test
 }  // namespace qm::images

@@ -18,15 +18,15 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)
 base=${QM_PEERS_DIR:-$root/build/peers}/containers
-packages=(podman buildah runc mmdebstrap uidmap golang-github-containers-image golang-github-containers-common python3-venv)
-modules=(podman-compose==1.6.0 check-jsonschema==0.39.0)
+packages=(podman buildah runc mmdebstrap uidmap golang-github-containers-image golang-github-containers-common libcap2-bin python3-venv)
+modules=(podman-compose==1.6.0 check-jsonschema==0.39.0 spdx-tools==0.8.5 "cyclonedx-python-lib[json-validation]==11.12.0")
 
 say() { echo "containers: $*" >&2; }
 die() { say "$*"; exit 1; }
 
 have() {
   local program
-  for program in podman buildah runc mmdebstrap "$base/venv/bin/podman-compose" "$base/venv/bin/check-jsonschema"; do
+  for program in podman buildah runc mmdebstrap "$base"/venv/bin/{podman-compose,check-jsonschema,pyspdxtools}; do
     command -v "$program" >/dev/null || return 1
   done
   [ -f "$base/containers.conf" ]
@@ -44,9 +44,10 @@ get() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${need[@]}" >"$base/apt.log" 2>&1 ||
       { tail -5 "$base/apt.log" >&2; die "apt could not install them: see $base/apt.log"; }
   fi
-  if [ ! -x "$base/venv/bin/podman-compose" ] || [ ! -x "$base/venv/bin/check-jsonschema" ]; then
+  if [ "$(cat "$base/venv/modules" 2>/dev/null)" != "${modules[*]}" ]; then
     python3 -m venv "$base/venv"
     "$base/venv/bin/pip" install -q --disable-pip-version-check "${modules[@]}"
+    echo "${modules[*]}" >"$base/venv/modules"
   fi
   cat >"$base/containers.conf" <<CONF
 [containers]
@@ -69,6 +70,7 @@ export CONTAINERS_STORAGE_CONF=$base/storage.conf
 export BUILDAH_ISOLATION=chroot
 export QM_PODMAN_COMPOSE=$base/venv/bin/podman-compose
 export QM_CHECK_JSONSCHEMA=$base/venv/bin/check-jsonschema
+export QM_SBOM_PYTHON=$base/venv/bin/python3
 ENV
 }
 
