@@ -187,6 +187,25 @@ who people are. */ -}}
 quartermaster-{{ .component }}-{{ .root.Values.shard }}
 {{- end -}}
 
+{{- /* Annotations of pods that Quartermaster alone writes, as a list of CEL (libs/model/include/qm/model/owned_metadata.hpp). */ -}}
+{{- define "qm.ownedPodAnnotations" -}}
+['quartermaster.dev/attempt', 'quartermaster.dev/reservation', 'quartermaster.dev/devices', 'quartermaster.dev/resume-uri', 'quartermaster.dev/workload', 'quartermaster.dev/index', 'quartermaster.dev/ring']
+{{- end -}}
+
+{{- /* The accounts of controllers that make Jobs and pods for workloads of the kinds that admission holds back: as their projects
+install them, and those of workloadControllers. A JSON list. */ -}}
+{{- define "qm.workloadControllers" -}}
+{{- $out := .Values.workloadControllers -}}
+{{- $kinds := .Values.workloadKinds -}}
+{{- if has "JobSet" $kinds }}{{ $out = append $out "system:serviceaccount:jobset-system:jobset-controller-manager" }}{{ end -}}
+{{- range $kind := $kinds }}
+{{- if has $kind (list "PyTorchJob" "MPIJob" "TFJob" "XGBoostJob" "PaddleJob" "JAXJob") }}{{ $out = append $out "system:serviceaccount:kubeflow:training-operator" }}{{ end -}}
+{{- if eq $kind "MPIJob" }}{{ $out = append $out "system:serviceaccount:mpi-operator:mpi-operator" }}{{ end -}}
+{{- if hasPrefix "Ray" $kind }}{{ $out = append $out "system:serviceaccount:kuberay-operator:kuberay-operator" }}{{ end -}}
+{{- end }}
+{{- toJson (uniq $out | sortAlpha) -}}
+{{- end -}}
+
 {{- /* The webhook's own settings: where it listens, and by which Service the API server finds it. */ -}}
 {{- define "qm.webhookArgs" -}}
 - --set=webhook=0.0.0.0:{{ .Values.webhook.port }}
@@ -195,6 +214,9 @@ quartermaster-{{ .component }}-{{ .root.Values.shard }}
 - --set=webhook-policy-file=/etc/quartermaster/policy/policy.yaml
 {{- else }}
 - --set=webhook-policy={{ .Values.webhook.policy }}
+{{- end }}
+{{- with include "qm.workloadControllers" . | fromJsonArray }}
+- --set=webhook-controllers={{ join "," . }}
 {{- end }}
 {{- end -}}
 

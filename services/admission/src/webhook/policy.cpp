@@ -4,11 +4,13 @@
 //            requests from limits, and from needs (needs.cpp); mended where a rule's mode says so (rules.cpp), gangs given what they lack (gangs.cpp)
 //            in a queue, by its own label or the namespace's default?
 //                Job -> label, suspend;  pod -> label, gate
+//            metadata of ours by another account? GPUs past the quota of a namespace that requires it? -> refused (isolation.cpp)
 //   UPDATE   by one of us? -> as it is
 //            a Job's template changed? -> judged again
 //            let go by hand, or changed in what its quota was counted from? -> refused
 #include "qm/admission/webhook/policy.hpp"
 
+#include "isolation.hpp"
 #include "pod.hpp"
 #include "qm/admission/webhook/lint.hpp"
 #include "qm/config/workload_kinds.hpp"
@@ -37,29 +39,31 @@ std::string text(const Labels& labels, std::string_view key) {
   return found == labels.end() ? std::string() : found->second;
 }
 
-/// None of our business: left out by name or label, or the kubelet's own.
+bool out_of_scope(const Subject& s, const Settings& settings, const View& view) {
+  return settings.excluded.contains(s.ns) || text(namespace_of(s, view).labels, kManagedLabel) == "false";
+}
+
+/// A pod or Job with GPUs in a namespace that counts them all: what its author writes does not take it out of the quota.
+bool strict(const Subject& s, const View& view) {
+  if (!counts_every_gpu(s, view)) return false;
+  const auto asks = [&](const Json& object) {
+    return asks_for_devices(s.kind == "Job" ? object[kSpec]["template"] : object);
+  };
+  return asks(*s.object) || (s.old != nullptr && asks(*s.old));
+}
+
+/// Not counted and not judged: left out by name or label, or the kubelet's own.
 bool left_out(const Subject& s, const Json& object, const Settings& settings, const View& view) {
-  return settings.excluded.contains(s.ns) || text(namespace_of(s, view).labels, kManagedLabel) == "false" ||
-         kube::label(object, kManagedLabel) == "false" ||
+  if (out_of_scope(s, settings, view)) return true;
+  if (strict(s, view)) return is_mirror_of_kubelet(s, object);
+  return kube::label(object, kManagedLabel) == "false" ||
          !kube::annotation(object, "kubernetes.io/config.mirror").empty();
 }
 
-const Json& controller_of(const Json& object) {
-  static const Json none;
-  for (const auto& owner : object[kMetadata]["ownerReferences"].items()) {
-    if (owner["controller"].boolean()) return owner;
-  }
-  return none;
-}
-
-bool other_scheduler(const Json& pod_spec) {
-  const auto& name = pod_spec["schedulerName"].string();
-  return !name.empty() && name != "default-scheduler" && name != words::kScheduler;
-}
-
 /// Pods that admission counts one by one: that nothing owns, and those that name a queue, or are of a serving framework or a
-/// step of a run and ask for GPUs, and have no Job or the like to stand for them.
-bool counts_alone(const Json& pod) {
+/// step of a run and ask for GPUs, and have no Job or the like to stand for them. Where every GPU is counted: all with GPUs.
+bool counts_alone(const Json& pod, const Subject& s, const Settings& settings, const View& view) {
+  if (strict(s, view)) return !is_part_of_workload(s, pod, settings);
   const auto& owner = controller_of(pod);
   if (owner.is_null()) return true;
   const auto& kind = owner["kind"].string();
@@ -78,9 +82,9 @@ bool names_a_queue(const Json& object) {
 }
 
 /// As the watch takes them.
+bool is_queued(const Json& job) { return names_a_queue(job) || names_a_queue(job[kSpec]["template"]); }
 bool is_ours(const Json& job) {
-  const auto& pods = job[kSpec]["template"];
-  return names_a_queue(job) || names_a_queue(pods) || pods[kSpec]["schedulerName"].string() == words::kScheduler;
+  return is_queued(job) || job[kSpec]["template"][kSpec]["schedulerName"].string() == words::kScheduler;
 }
 
 bool quota_is_ours(const Subject& s, const View& view) { return !view.quota_is_ours || view.quota_is_ours(s.ns); }
@@ -104,6 +108,7 @@ void requests_from_limits(Json& pod_spec) {
 
 void schedule_by(Json& pod_spec, const Subject& s, const Settings& settings, const View& view) {
   if (settings.scheduler.empty() || (view.binding_is_ours && !view.binding_is_ours(s.ns))) return;
+  if (names_other_scheduler(pod_spec)) return;  // refused by name where it may not (isolation.cpp)
   pod_spec.set("schedulerName", settings.scheduler);
 }
 
@@ -142,7 +147,8 @@ void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const Vie
   choose_shares(pod);
   mend(pod, {}, namespace_of(s, view), settings);
   // A pod that names its node goes past every scheduler; a gate on it is not allowed.
-  if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod) || !pod[kSpec]["nodeName"].string().empty())
+  if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod, s, settings, view) ||
+      !pod[kSpec]["nodeName"].string().empty())
     return;
   if (!names_a_queue(pod)) {
     const auto queue = default_queue(s, view);
@@ -158,8 +164,9 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   requests_from_limits(pods.set(kSpec));
   choose_shares(pods);
   mend(pods, job, namespace_of(s, view), settings);
-  if (!quota_is_ours(s, view)) return;
-  if (!names_a_queue(job) && !names_a_queue(pods)) {
+  // The Jobs of a JobSet or the like are held and let go with it.
+  if (!quota_is_ours(s, view) || is_part_of_workload(s, job, settings)) return;
+  if (!is_queued(job)) {
     const auto queue = default_queue(s, view);
     if (queue.empty() && !is_ours(job)) return;
     if (!queue.empty()) job.set(kMetadata).set("labels").set(words::kQueueLabel, queue);
@@ -289,21 +296,27 @@ void guard_template(const Subject& s, const Settings& settings, const View& view
   take(after.warnings, before.warnings, out.warnings);
 }
 
-void guard_job(const Subject& s, const View& view, Verdict& out) {
+/// The API server does not ask about an object with this label, so it would be the first of two steps.
+void guard_managed_label(const Subject& s, Verdict& out) {
+  if (kube::label(*s.old, kManagedLabel) == "false" || kube::label(*s.object, kManagedLabel) != "false") return;
+  out.refusals.push_back(
+      {"held",
+       fmt::format("{} is held by Quartermaster, and the label {}=false would let it go", who(s), kManagedLabel),
+       fmt::format("metadata.labels[{}]", kManagedLabel), "delete it and create it with the label"});
+}
+
+void guard_job(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
   const auto& was = *s.old;
   const auto& is = *s.object;
-  if (!quota_is_ours(s, view) || !is_ours(was) || ended(was)) return;
+  if (!quota_is_ours(s, view) || ended(was) || is_part_of_workload(s, was, settings)) return;
+  require_quota_of_change(s, settings, view, is_queued(was), is_queued(is), out.refusals);
+  if (!is_ours(was)) return;
   const bool held = was[kSpec]["suspend"].boolean();
   if (held && !is[kSpec]["suspend"].boolean()) {
     out.refusals.push_back(
         {"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)), "spec.suspend", asks_why(s)});
   }
-  for (const auto key : {words::kAttempt, words::kReservation}) {
-    const auto& path = "spec.template.metadata.annotations";
-    if (was.path(path)[key] == is.path(path)[key]) continue;
-    out.refusals.push_back({"held", fmt::format("{} is written by Quartermaster alone", key),
-                            fmt::format("{}[{}]", path, key), "leave it as it is"});
-  }
+  guard_managed_label(s, out);
   const bool counts = !held || (view.holds_quota && view.holds_quota(kube::uid_of(was)));
   if (!counts) return;
   for (const auto& c : counted_in_job(was, is)) {
@@ -319,6 +332,7 @@ void guard_pod(const Subject& s, Verdict& out) {
   const auto& was = *s.old;
   const auto& is = *s.object;
   if (!gated(was)) return;
+  guard_managed_label(s, out);
   if (!gated(is)) {
     out.refusals.push_back({"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)),
                             "spec.schedulingGates", asks_why(s)});
@@ -348,8 +362,10 @@ std::string Finding::to_string() const {
 Json mutate(const Subject& s, const Settings& settings, const View& view) {
   Json out = *s.object;
   if (s.operation != Operation::kCreate || left_out(s, out, settings, view)) return out;
-  if (s.kind == "Job" && !other_scheduler(out[kSpec]["template"][kSpec])) mutate_job(out, s, settings, view);
-  if (s.kind == "Pod" && !other_scheduler(out[kSpec])) mutate_pod(out, s, settings, view);
+  const bool counted = strict(s, view);
+  if (s.kind == "Job" && (counted || !names_other_scheduler(out[kSpec]["template"][kSpec])))
+    mutate_job(out, s, settings, view);
+  if (s.kind == "Pod" && (counted || !names_other_scheduler(out[kSpec]))) mutate_pod(out, s, settings, view);
   return out;
 }
 
@@ -372,14 +388,20 @@ Json settle(const Subject& s, const Settings& settings, const View& view) {
 Verdict judge(const Subject& s, const Settings& settings, const View& view) {
   Verdict out;
   if (s.kind != "Job" && s.kind != "Pod") return out;
+  if (out_of_scope(s, settings, view)) return out;
+  const bool ours = one_of_us(s.user, settings);
   if (s.operation == Operation::kCreate) {
-    if (!left_out(s, *s.object, settings, view)) apply_rules(s, settings, view, out);
-  } else if (s.operation == Operation::kUpdate && s.old != nullptr && !one_of_us(s.user, settings)) {
+    if (!ours) guard_owned_metadata(s, settings, out.refusals);
+    if (left_out(s, *s.object, settings, view)) return out;
+    require_quota(s, settings, view, out.refusals);
+    apply_rules(s, settings, view, out);
+  } else if (s.operation == Operation::kUpdate && s.old != nullptr && !ours) {
+    guard_owned_metadata(s, settings, out.refusals);
     // Judged as it was: nobody leaves by setting a label.
     if (left_out(s, *s.old, settings, view)) return out;
     if (s.kind == "Job") {
       guard_template(s, settings, view, out);
-      guard_job(s, view, out);
+      guard_job(s, settings, view, out);
     }
     if (s.kind == "Pod") guard_pod(s, out);
   }

@@ -2,6 +2,7 @@
 
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/review.hpp"
+#include "qm/model/owned_metadata.hpp"
 
 #include <fmt/format.h>
 
@@ -28,6 +29,12 @@ constexpr const char* kUsesGpus =
     "r == 'quartermaster.dev/gpu-milli')) || "
     "(has(c.resources.requests) && c.resources.requests.exists(r, r.startsWith('nvidia.com/') || "
     "r == 'quartermaster.dev/gpu-milli'))))";
+/// Devices by DRA, which no quota counts: of concern where every GPU is.
+constexpr const char* kClaimsDevices =
+    "has(object.spec.resourceClaims) || "
+    "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
+    ".exists(c, has(c.resources) && has(c.resources.limits) && "
+    "c.resources.limits.exists(r, r.startsWith('deviceclass.resource.kubernetes.io/')))";
 /// Pods that the Job controller makes as it was told to by a Job that we have judged with their template: nothing is left
 /// to do about them. Nobody else may say so of a pod.
 constexpr const char* kOfJudgedJob =
@@ -36,6 +43,10 @@ constexpr const char* kOfJudgedJob =
     "['system:serviceaccount:kube-system:job-controller', 'system:kube-controller-manager'] && "
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
     "o.kind == 'Job' && o.apiVersion == 'batch/v1' && has(o.controller) && o.controller)";
+/// The accounts that make pods of a Job's template, which was looked at.
+constexpr const char* kJobControllers =
+    "request.userInfo.username in "
+    "['system:serviceaccount:kube-system:job-controller', 'system:kube-controller-manager']";
 constexpr const char* kWasGated =
     "has(oldObject.spec.schedulingGates) && "
     "oldObject.spec.schedulingGates.exists(g, g.name == 'quartermaster.dev/admission')";
@@ -49,6 +60,29 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kMakers{{
     {"pods-of-sets", "controller-revision-hash"},  // StatefulSets and DaemonSets
     {"pods-of-jobs", "batch.kubernetes.io/controller-uid"},
 }};
+
+/// The annotations of pods that are ours to write, as a list of CEL.
+std::string owned_annotations() {
+  std::string out;
+  for (const auto key : words::kOwnedPodAnnotations) out += fmt::format("{}'{}'", out.empty() ? "" : ", ", key);
+  return "[" + out + "]";
+}
+
+/// A created pod that has metadata of ours, and not by the template of a Job.
+std::string has_owned_metadata() {
+  return fmt::format(
+      "(!({}) && ((has(object.metadata.annotations) && object.metadata.annotations.exists(a, a in {})) || "
+      "(has(object.metadata.labels) && '{}' in object.metadata.labels)))",
+      kJobControllers, owned_annotations(), words::kOwnedLabel);
+}
+
+/// An updated pod whose metadata of ours changes.
+std::string changes_owned_metadata() {
+  return fmt::format(
+      "{}.exists(a, object.metadata.?annotations[?a] != oldObject.metadata.?annotations[?a]) || "
+      "object.metadata.?labels[?'{}'] != oldObject.metadata.?labels[?'{}']",
+      owned_annotations(), words::kOwnedLabel, words::kOwnedLabel);
+}
 
 Json rule(const char* group, const char* plural, const char* operation) {
   return Json::object({{"apiGroups", Json::array({group})},
@@ -97,11 +131,14 @@ struct Hook {
 };
 
 Json objects(const Hook& hook) {
-  auto out =
-      Json::array({Json::object({{"key", kManagedLabel}, {"operator", "NotIn"}, {"values", Json::array({"false"})}})});
+  auto out = Json::array();
+  // Where every GPU is counted, no label that an object's author sets takes it out.
+  if (!hook.required) {
+    out.push_back(Json::object({{"key", kManagedLabel}, {"operator", "NotIn"}, {"values", Json::array({"false"})}}));
+  }
   for (const auto& key : hook.labels) out.push_back(Json::object({{"key", key}, {"operator", "Exists"}}));
   for (const auto& key : hook.no_labels) out.push_back(Json::object({{"key", key}, {"operator", "DoesNotExist"}}));
-  return Json::object({{"matchExpressions", std::move(out)}});
+  return out.size() > 0 ? Json::object({{"matchExpressions", std::move(out)}}) : Json::object();
 }
 
 Json configuration(const char* kind, const Registration& r, const std::string& bundle, const std::vector<Hook>& hooks) {
@@ -171,10 +208,11 @@ std::vector<std::string> Registration::names() const {
 
 Json mutating_configuration(const Registration& r, const std::string& bundle) {
   const auto jobs = rule("batch", "jobs", "CREATE"), pods = rule("", "pods", "CREATE");
-  const auto for_us = std::string(kPodsForUs) + kUsesGpus;
+  const auto for_us = fmt::format("{}{} || {}", kPodsForUs, kUsesGpus, has_owned_metadata());
   const auto unless_judged = fmt::format("!({}) && ({})", kOfJudgedJob, for_us);
-  std::vector<Hook> hooks{
-      {"jobs", "/mutate", true, jobs}, {"jobs", "/mutate", false, jobs}, {"pods", "/mutate", true, pods, for_us}};
+  std::vector<Hook> hooks{{"jobs", "/mutate", true, jobs},
+                          {"jobs", "/mutate", false, jobs},
+                          {"pods", "/mutate", true, pods, fmt::format("{} || {}", for_us, kClaimsDevices)}};
   Hook others{"pods", "/mutate", false, pods};
   for (const auto& [name, label] : kMakers) {
     hooks.push_back({name, "/mutate", false, pods, unless_judged, {label}, others.no_labels});
@@ -190,9 +228,12 @@ Json validating_configuration(const Registration& r, const std::string& bundle) 
     std::vector<std::string> spared;
     if (!required) spared.emplace_back(kJudged);
     hooks.push_back({"jobs", "/validate", required, rule("batch", "jobs", "CREATE"), {}, {}, spared});
-    hooks.push_back({"pods", "/validate", required, rule("", "pods", "CREATE"), kUsesGpus, {}, spared});
+    auto asked = fmt::format("{} || {}", kUsesGpus, has_owned_metadata());
+    if (required) asked += fmt::format(" || {}", kClaimsDevices);
+    hooks.push_back({"pods", "/validate", required, rule("", "pods", "CREATE"), std::move(asked), {}, spared});
     hooks.push_back({"changed-jobs", "/validate", required, rule("batch", "jobs", "UPDATE")});
-    hooks.push_back({"changed-pods", "/validate", required, rule("", "pods", "UPDATE"), kWasGated});
+    hooks.push_back({"changed-pods", "/validate", required, rule("", "pods", "UPDATE"),
+                     fmt::format("({}) || {}", kWasGated, changes_owned_metadata())});
   }
   return configuration("ValidatingWebhookConfiguration", r, bundle, hooks);
 }

@@ -196,7 +196,7 @@ std::string answer(const Review& review, const Verdict& verdict) {
     auto causes = Json::array();
     bool by_hand = false;
     for (const auto& finding : verdict.refusals) {
-      by_hand = by_hand || finding.rule == "held" || finding.rule == "admitted";
+      by_hand = by_hand || finding.rule == "held" || finding.rule == "admitted" || finding.rule == "owned-metadata";
       if (causes.size() == kMostCauses) continue;
       message += fmt::format("{}{}", message.empty() ? "" : "; ", finding.to_string());
       causes.push_back(

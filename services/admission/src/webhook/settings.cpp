@@ -85,6 +85,17 @@ Status own(const std::string& value, WebhookSettings& out) {
   return {};
 }
 
+Status controllers(const std::string& value, WebhookSettings& out) {
+  for (auto& user : split(value, ',')) {
+    if (!user.starts_with("system:serviceaccount:") || std::ranges::count(user, ':') != 3 || user.ends_with(':') ||
+        user.ends_with('*')) {
+      return bad("webhook-controllers", user, "give whole names of accounts: system:serviceaccount:NAMESPACE:NAME");
+    }
+    out.policy.controllers.insert(std::move(user));
+  }
+  return {};
+}
+
 Status policy_file(const std::string& path, WebhookSettings& out) { return read_policy_file(path, out.policy); }
 
 constexpr const char* kModes = "use enforce, warn, mutate or off";
@@ -135,11 +146,19 @@ Status scheduler(const std::string& value, WebhookSettings& out) {
 constexpr const char* kPolicyFile = "webhook-policy-file";
 
 const std::map<std::string, Read>& readers() {
-  static const std::map<std::string, Read> all{
-      {"webhook", listen},        {"webhook-service", service},     {"webhook-url", url},
-      {"webhook-only", only},     {"webhook-exclude", exclude},     {"webhook-own", own},
-      {"webhook-policy", policy}, {kPolicyFile, policy_file},       {"webhook-rules", rules},
-      {"webhook-labels", labels}, {"webhook-gate-pods", gate_pods}, {"webhook-scheduler", scheduler}};
+  static const std::map<std::string, Read> all{{"webhook", listen},
+                                               {"webhook-service", service},
+                                               {"webhook-url", url},
+                                               {"webhook-only", only},
+                                               {"webhook-exclude", exclude},
+                                               {"webhook-own", own},
+                                               {"webhook-policy", policy},
+                                               {kPolicyFile, policy_file},
+                                               {"webhook-rules", rules},
+                                               {"webhook-labels", labels},
+                                               {"webhook-controllers", controllers},
+                                               {"webhook-gate-pods", gate_pods},
+                                               {"webhook-scheduler", scheduler}};
   return all;
 }
 

@@ -280,11 +280,14 @@ TEST(ByHand, NobodyLetsAHeldJobGo) {
             "held spec.suspend;")
       << "leaving the queue in the same breath is no way around";
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false},"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})"),
-            "held spec.suspend;");
+            "held spec.suspend;held metadata.labels[quartermaster.dev/managed];");
   EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"note":"x"}}})"), "");
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"parallelism":4}})"), "") << "while it waits, its size may change";
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"template":{"metadata":{"annotations":{"quartermaster.dev/attempt":"9"}}}}})"),
-            "held spec.template.metadata.annotations[quartermaster.dev/attempt];");
+            "owned-metadata spec.template.metadata.annotations[quartermaster.dev/attempt];");
+  EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})"),
+            "held metadata.labels[quartermaster.dev/managed];")
+      << "it would be the first of two steps";
   const auto free = changed(kHeld, R"({"metadata":{"labels":null}})");
   EXPECT_EQ(by_hand(free, R"({"spec":{"suspend":false}})"), "") << "not ours";
 }

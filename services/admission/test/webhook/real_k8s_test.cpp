@@ -192,6 +192,7 @@ TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
 
 TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
   const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
+  view_->local_queues[strict] = {"default"};
   serve();
   asked_about(ns);
   asked_about(strict);
@@ -255,7 +256,9 @@ TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
   const auto run = [&](const std::string& where) -> int {
     EXPECT_TRUE(client_->create(kJobs, where, train));
     const int before = asked("/mutate");
-    EXPECT_TRUE(client_->merge_patch(kJobs, where, "train", parsed(R"({"spec":{"suspend":false}})")));
+    // As admission starts it.
+    EXPECT_TRUE(client_->merge_patch(kJobs, where, "train", parsed(R"({"spec":{"suspend":false,"template":{"metadata":
+        {"annotations":{"quartermaster.dev/attempt":"1"}}}}})")));
     EXPECT_TRUE(qm::testing::wait_until(
         [&] {
           const auto pods = client_->list_all(kPods, where);

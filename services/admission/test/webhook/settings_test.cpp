@@ -18,6 +18,7 @@ TEST(WebhookSettings, AreReadWhole) {
                                     {"webhook-labels", "team,workload-type=training|batch"},
                                     {"webhook-exclude", "monitoring"},
                                     {"webhook-own", "carol"},
+                                    {"webhook-controllers", "system:serviceaccount:kubeflow:training-operator"},
                                     {"webhook-gate-pods", "false"},
                                     {"webhook-scheduler", "none"}});
   ASSERT_TRUE(read);
@@ -35,6 +36,7 @@ TEST(WebhookSettings, AreReadWhole) {
               policy.excluded.contains("kube-system"));
   EXPECT_EQ(read->registration.excluded, policy.excluded);
   EXPECT_EQ(policy.own_users, (std::set<std::string>{"carol", "system:serviceaccount:gpu:*"}));
+  EXPECT_EQ(policy.controllers, (std::set<std::string>{"system:serviceaccount:kubeflow:training-operator"}));
   EXPECT_FALSE(policy.gate_pods);
   EXPECT_EQ(policy.scheduler, "");
 }
@@ -52,6 +54,10 @@ TEST(WebhookSettings, WhatIsWrongIsNamedWithWhatWouldBeRight) {
        "gang-environment, pod-security, quota-scope, lint"},
       {"webhook-only", "gpu", "give KEY=VALUE"},
       {"webhook-gate-pods", "yes", "use true or false"},
+      {"webhook-controllers", "system:serviceaccount:kubeflow:*",
+       "give whole names of accounts: system:serviceaccount:NAMESPACE:NAME"},
+      {"webhook-controllers", "training-operator",
+       "give whole names of accounts: system:serviceaccount:NAMESPACE:NAME"},
   };
   for (const auto& [name, value, remedy] : cases) {
     const auto read = read_settings({{name, value}});

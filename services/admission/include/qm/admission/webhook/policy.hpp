@@ -35,6 +35,8 @@ struct Settings {
   std::string scheduler{words::kScheduler};  ///< what is managed is given to it; empty = left as it is
   std::set<std::string> excluded{"kube-system", "kube-public", "kube-node-lease"};  ///< namespaces
   std::set<std::string> own_users;  ///< who may do by hand what admission decides; "PREFIX*" takes all that begin so
+  /// Accounts of the controllers of JobSets, PyTorchJobs and the like: what they make belongs to the owner that it names.
+  std::set<std::string> controllers = {};
   Facts facts = {};
   friend bool operator==(const Settings&, const Settings&) = default;
 };
@@ -86,12 +88,17 @@ struct Verdict {
 /// whose quota is somebody else's, objects and namespaces with quartermaster.dev/managed=false, pods of other
 /// schedulers, and pods of Jobs, which their Job stands for.
 ///
+/// A namespace with quartermaster.dev/webhook=required counts every GPU: there each pod that asks for some is gated, whatever
+/// owns it, unless the account of a workload's controller makes it for that workload.
+///
 /// Law      what comes out goes in again unchanged.
 /// Threads  any; reads only its arguments.
 [[nodiscard]] Json mutate(const Subject& subject, const Settings& settings, const View& view);
 
 /// Whether the object may be stored: the rules for pods that use GPUs, and that nobody does by hand what admission
-/// decides: lets a held workload go, or changes what its quota was counted from.
+/// decides: lets a held workload go, or changes what its quota was counted from. Refused in every mode are metadata that
+/// Quartermaster alone writes (`owned-metadata`) and, where a namespace counts every GPU, what would get one past its quota
+/// (`gpu-quota`).
 ///
 /// A rule's mode comes from the namespace's label policy.quartermaster.dev/RULE, else its label
 /// policy.quartermaster.dev/mode, else the rule's setting, else the general one. Some rules only warn, or mutate, until

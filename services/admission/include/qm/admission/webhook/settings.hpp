@@ -18,6 +18,8 @@ namespace qm::admission::webhook {
 ///   webhook-only=KEY=VALUE          asks only about namespaces with this label
 ///   webhook-exclude=NS,...          more namespaces never to be asked about, beside kube-* and its own
 ///   webhook-own=USER,...            who else may do by hand what admission decides; its own service accounts may
+///   webhook-controllers=USER,...    service accounts of the controllers of JobSets, PyTorchJobs and the like: what they make is
+///                                   part of the workload that owns it; whole names, system:serviceaccount:NAMESPACE:NAME
 ///   webhook-policy-file=PATH        how rules are meant and what they know of the cluster (policy_file.hpp); what follows
 ///                                   goes before it
 ///   webhook-policy=MODE             enforce (default), warn, mutate or off, where the namespace is silent
