@@ -187,6 +187,22 @@ who people are. */ -}}
 quartermaster-{{ .component }}-{{ .root.Values.shard }}
 {{- end -}}
 
+{{- /* The namespaces whose objects are ours to look at, as a selector. */ -}}
+{{- define "qm.managedNamespaces" -}}
+{{- with .Values.ownership.namespaceSelector.matchLabels -}}
+matchLabels: {{- toYaml . | nindent 2 }}
+{{ end -}}
+matchExpressions:
+- {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ list "kube-node-lease" "kube-public" "kube-system" .Release.Namespace | sortAlpha | toJson }}}
+- {key: quartermaster.dev/managed, operator: NotIn, values: ["false"]}
+{{- with .Values.ownership.namespaces }}
+- {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+{{- end }}
+{{- with .Values.ownership.namespaceSelector.matchExpressions }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- /* Annotations of pods that Quartermaster alone writes, as a list of CEL (libs/model/include/qm/model/owned_metadata.hpp). */ -}}
 {{- define "qm.ownedPodAnnotations" -}}
 ['quartermaster.dev/attempt', 'quartermaster.dev/reservation', 'quartermaster.dev/devices', 'quartermaster.dev/resume-uri', 'quartermaster.dev/workload', 'quartermaster.dev/index', 'quartermaster.dev/ring']
@@ -217,6 +233,9 @@ install them, and those of workloadControllers. A JSON list. */ -}}
 {{- end }}
 {{- with include "qm.workloadControllers" . | fromJsonArray }}
 - --set=webhook-controllers={{ join "," . }}
+{{- end }}
+{{- with .Values.ownedMetadata.accounts }}
+- --set=webhook-own={{ join "," . }}
 {{- end }}
 {{- end -}}
 
