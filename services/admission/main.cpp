@@ -17,6 +17,17 @@
 
 namespace {
 
+/// Where Kubernetes knows who callers are, it says what they may do; null elsewhere.
+qm::Result<std::shared_ptr<qm::kube::AccessReviews>> access_reviews(const qm::rpc::Settings& settings) {
+  if (settings.auth != "tokenreview") return std::shared_ptr<qm::kube::AccessReviews>();
+  QM_ASSIGN(auto options, qm::kube::find_server(settings.kube));
+  options.timeout_ms = 5000;
+  const auto client = std::make_shared<qm::kube::Client>(std::move(options));
+  return std::make_shared<qm::kube::AccessReviews>([client](const qm::Json& review) {
+    return client->create({"authorization.k8s.io", "v1", "subjectaccessreviews", false}, {}, review);
+  });
+}
+
 qm::Status run(const qm::rpc::Settings& settings) {
   if (settings.kube.empty()) {
     return qm::fail({qm::Code::kInvalid, "no Kubernetes API is named", "--kube", "give its URL, or set QM_KUBE"});
@@ -62,7 +73,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
   qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
-  const auto api = qm::admission::make_service(host, *clock);
+  QM_ASSIGN(const auto reviews, access_reviews(settings));
+  const auto api = qm::admission::make_service(host, *clock, reviews);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
   qm::rpc::AdminServer admin(

@@ -375,6 +375,16 @@ Status Installation::world() {
   for (const char* person : {"operator", "stranger"}) {
     QM_TRY(client_->create(kServiceAccounts, ns_, Json::object({{"metadata", Json::object({{"name", person}})}})));
   }
+  // What is submitted for the operator is no more than the operator may create.
+  QM_ASSIGN(const auto role, Json::parse(R"({"metadata":{"name":"submit"},
+      "rules":[{"apiGroups":["batch"],"resources":["jobs"],"verbs":["create"]}]})"));
+  QM_TRY(client_->create({"rbac.authorization.k8s.io", "v1", "roles", true}, tenant_, role));
+  QM_ASSIGN(
+      const auto binding,
+      Json::parse(fmt::format(R"({{"metadata":{{"name":"submit"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io",
+      "kind":"Role","name":"submit"}},"subjects":[{{"kind":"ServiceAccount","name":"operator","namespace":"{}"}}]}})",
+                              ns_)));
+  QM_TRY(client_->create({"rbac.authorization.k8s.io", "v1", "rolebindings", true}, tenant_, binding));
   return {};
 }
 

@@ -93,6 +93,15 @@ class UsedRights : public ::testing::Test {
     qmctl({"submit", "-f", dir.path() + "/job.yaml"});
     EXPECT_TRUE(eventually([&] { return !suite().get_job("sent").is_null(); }));
     qmctl({"cancel", path("sent")});
+    // An operator of the suite submits nothing that the cluster does not let it create.
+    const auto elsewhere = sent.replace(sent.find(suite().tenant()), suite().tenant().size(), suite().ns());
+    std::ofstream(dir.path() + "/elsewhere.yaml") << elsewhere;
+    const auto denied = suite().qmctl({"submit", "-f", dir.path() + "/elsewhere.yaml"});
+    EXPECT_NE(denied.code, 0);
+    EXPECT_NE(denied.output.find("system:serviceaccount:" + suite().ns() +
+                                 ":operator may not create jobs.batch in namespace " + suite().ns()),
+              std::string::npos)
+        << denied.output;
   }
   static std::string pod(const std::string& name) {
     return fmt::format(R"(apiVersion: v1

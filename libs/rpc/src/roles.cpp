@@ -168,6 +168,7 @@ Caller RoleMap::caller(const Identity& identity) {
   impl_->look();
   Caller out;
   out.name = identity.name;
+  out.groups = identity.groups;
   out.operator_ = impl_->roles.operators.covers(identity);
   out.auditor = impl_->roles.auditors.covers(identity);
   out.everything = out.operator_ || out.auditor;

@@ -9,6 +9,7 @@
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
+#include "submit_access.hpp"
 #include "workload_watch.hpp"
 
 #include <filesystem>
@@ -211,27 +212,35 @@ Error foreign(const rpc::Caller& caller, const std::string& ns, const std::strin
 
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
-  AdmissionService(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
+  AdmissionService(service::Host& host, const DomainClock& clock, std::shared_ptr<kube::AccessReviews> reviews)
+      : host_(host), clock_(clock), reviews_(std::move(reviews)) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const pb::SubmitRequest* request,
                                    pb::SubmitResponse* response) override {
     auto* reactor = context->DefaultReactor();
     const auto caller = rpc::caller_of(*context);
     auto input = rpc::input_of(*context, caller, "Submit", *request, request->request_id(), {});
-    // A manifest is read to see whose it is, which is too long for gRPC's threads.
+    // A manifest is read to see whose it is, and Kubernetes asked what its caller may, which is too long for gRPC's threads.
     const auto checked = [this, reactor, caller, input, request, response]() mutable {
       const auto job = submit_from(*request);
       if (job) input.object = fmt::format("{}/{}", job->ns, job->name);
       if (job && !caller.changes(job->ns.value(), job->team.value() == job->ns.value() ? "" : job->team.value())) {
         return rpc::refuse(host_, reactor, std::move(input), foreign(caller, job->ns.value(), job->team.value()));
       }
+      if (job && reviews_) {
+        if (const auto may = may_submit(caller, *job, *reviews_); !may) {
+          if (may.error().code == Code::kPermissionDenied)
+            return rpc::refuse(host_, reactor, std::move(input), may.error());
+          return reactor->Finish(rpc::to_grpc(may.error()));
+        }
+      }
       rpc::submit(host_, reactor, std::move(input), response);
     };
-    if (caller.everywhere && request->manifest().empty()) {
+    if (caller.everywhere && request->manifest().empty() && !reviews_) {
       const auto& spec = request->spec();
       input.object = fmt::format("{}/{}", spec.namespace_().empty() ? "default" : spec.namespace_(), spec.name());
       rpc::submit(host_, reactor, std::move(input), response);
-    } else if (!worker_.post(checked)) {
+    } else if (!submitter_.post(checked)) {
       reactor->Finish(rpc::to_grpc({Code::kExhausted, "too many manifests wait", {}, "try again in a second"}));
     }
     return reactor;
@@ -376,14 +385,17 @@ class AdmissionService final : public pb::Admission::CallbackService {
 
   service::Host& host_;
   const DomainClock& clock_;
+  std::shared_ptr<kube::AccessReviews> reviews_;
   rpc::Worker worker_;
+  rpc::Worker submitter_;   ///< waits for the API server, and nothing else for it
   rpc::Worker forecaster_;  ///< futures take seconds, and nothing else waits for them
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock) {
-  return std::make_shared<AdmissionService>(host, clock);
+std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,
+                                            std::shared_ptr<kube::AccessReviews> reviews) {
+  return std::make_shared<AdmissionService>(host, clock, std::move(reviews));
 }
 
 Status apply_file(service::Host& host, const std::string& path) {

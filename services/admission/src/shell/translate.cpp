@@ -3,6 +3,7 @@
 #include "pool_objects.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/model/owned_metadata.hpp"
 #include "qm/wire/model.hpp"
 #include "queue_annotations.hpp"
 
@@ -444,6 +445,25 @@ std::string trace_of(const Json& job) {
   return trace.size() <= kLongest ? trace : std::string();
 }
 
+namespace {
+
+/// Facts that the services believe come from admission and placement alone; our account would write them for the caller.
+Status refuse_owned_metadata(const Json& job) {
+  const auto refuse_in = [](const Json& object, const std::string& at, std::string_view part,
+                            std::string_view key) -> Status {
+    if (object["metadata"][part][key].is_null()) return {};
+    return fail({Code::kInvalid, fmt::format("{} is written by Quartermaster alone", key),
+                 fmt::format("{}metadata.{}[{}]", at, part, key), "remove it from the job"});
+  };
+  const auto& pods = job["spec"]["template"];
+  for (const auto key : words::kOwnedPodAnnotations) QM_TRY(refuse_in(pods, "spec.template.", "annotations", key));
+  for (const auto key : words::kOwnedObjectAnnotations) QM_TRY(refuse_in(job, "", "annotations", key));
+  QM_TRY(refuse_in(pods, "spec.template.", "labels", words::kOwnedLabel));
+  return refuse_in(job, "", "labels", words::kOwnedLabel);
+}
+
+}  // namespace
+
 Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent, bool others_place) {
   Json job;
   if (!request.manifest().empty()) {
@@ -478,6 +498,7 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
   } else {
     return fail({Code::kInvalid, "nothing to submit", "manifest", "give a manifest or a spec"});
   }
+  QM_TRY(refuse_owned_metadata(job));
   if (!trace_parent.empty()) {
     job.set("metadata").set("annotations").set(kTraceAnnotation, Json(trace_parent));
   }

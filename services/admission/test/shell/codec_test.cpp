@@ -3,12 +3,14 @@
 #include "job_server.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/watch.hpp"
+#include "qm/model/owned_metadata.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
 #include "src/shell/rows.hpp"
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 namespace qm::admission {
@@ -292,6 +294,42 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
   EXPECT_EQ(made_from_spec->ns.value(), "default");
   by_spec.mutable_spec()->add_pod_sets();
   EXPECT_EQ(submit_from(by_spec).error().field, "spec.pod_sets");
+}
+
+// Our account creates the job: it would write for its caller what the caller may not.
+TEST(AdmissionCodec, SubmitTakesNoMetadataOfOurs) {
+  const auto field_of = [](const std::function<void(Json&)>& change) {
+    Json job = testing::make_job("team", "train", "q", 4);
+    change(job);
+    pb::SubmitRequest r;
+    r.set_manifest(job.dump());
+    const auto submit = submit_from(r);
+    return submit ? std::string("taken") : submit.error().field;
+  };
+  const auto pods = [](Json& job) -> Json& { return job.set("spec").set("template").set("metadata"); };
+  EXPECT_EQ(field_of([](Json&) {}), "taken");
+  for (const auto key : words::kOwnedPodAnnotations) {
+    EXPECT_EQ(field_of([&](Json& job) { pods(job).set("annotations").set(key, "1"); }),
+              fmt::format("spec.template.metadata.annotations[{}]", key));
+  }
+  for (const auto key : words::kOwnedObjectAnnotations) {
+    EXPECT_EQ(field_of([&](Json& job) { job.set("metadata").set("annotations").set(key, "1"); }),
+              fmt::format("metadata.annotations[{}]", key));
+  }
+  EXPECT_EQ(field_of([&](Json& job) { pods(job).set("labels").set(words::kOwnedLabel, "true"); }),
+            "spec.template.metadata.labels[quartermaster.dev/unadmitted]");
+  EXPECT_EQ(field_of([&](Json& job) { job.set("metadata").set("labels").set(words::kOwnedLabel, "true"); }),
+            "metadata.labels[quartermaster.dev/unadmitted]");
+
+  pb::SubmitRequest added;
+  added.set_manifest(testing::make_job("team", "train", "q", 4).dump());
+  (*added.mutable_pod_annotations())["quartermaster.dev/devices"] = "0";
+  EXPECT_EQ(submit_from(added).error().field, "spec.template.metadata.annotations[quartermaster.dev/devices]");
+  pb::SubmitRequest by_spec;
+  by_spec.mutable_spec()->set_name("made");
+  by_spec.mutable_spec()->add_pod_sets()->set_count(1);
+  (*by_spec.mutable_spec()->mutable_labels())["quartermaster.dev/unadmitted"] = "true";
+  EXPECT_NE(submit_from(by_spec).error().message.find("is written by Quartermaster alone"), std::string::npos);
 }
 
 TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {

@@ -23,6 +23,8 @@ struct Caller {
   bool everywhere = false;                  ///< may change what is of any tenant
   std::set<std::string> namespaces, teams;  ///< else: what belongs to these
   std::set<std::string> led;                ///< the teams whose books this caller may read
+  /// Of the identity that Kubernetes reviewed; empty where none was.
+  std::vector<std::string> groups = {};
 
   /// An object of a namespace that a team pays for. Either is enough; an empty one matches nothing.
   [[nodiscard]] bool sees(std::string_view ns, std::string_view team = {}) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
+#include "qm/kube/access_review.hpp"
 #include "qm/service/host.hpp"
 
 #include <memory>
@@ -17,7 +18,11 @@ namespace qm::admission {
 /// Mutations go through the mailbox and answer after the commit; reads run between batches; a watch follows committed
 /// events and is cut with RESOURCE_EXHAUSTED where its reader falls more than 10,000 updates behind.
 /// The host must outlive the service, and the server that runs it must be stopped first.
-[[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock);
+///
+/// A Job of Submit is created by our account, so `reviews` are asked before whether its caller may create it (docs/security.md), on a
+/// thread of their own. Null where Kubernetes does not know who callers are.
+[[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,
+                                                          std::shared_ptr<kube::AccessReviews> reviews = nullptr);
 
 /// Applies a manifest file as the Apply call would, and waits for the answer. For --config at start.
 [[nodiscard]] Status apply_file(service::Host& host, const std::string& path);

@@ -44,7 +44,8 @@ inline constexpr std::string_view kMaxExecution = "kueue.x-k8s.io/max-exec-time-
 /// Of a Job that runs: how many of the pods that it runs at once have nothing left to do (Kueue's reclaimable pods).
 [[nodiscard]] std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind);
 /// The job to create for a Submit: suspended, and scheduled by us whatever the manifest says, unless another scheduler
-/// does it (`others_place`). A W3C traceparent of the call is kept in kTraceAnnotation.
+/// does it (`others_place`). A W3C traceparent of the call is kept in kTraceAnnotation. kInvalid: also metadata that only our
+/// services write (qm/model/owned_metadata.hpp).
 [[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,
                                          const std::string& trace_parent = {}, bool others_place = false);
 

@@ -1,0 +1,23 @@
+#include "submit_access.hpp"
+
+namespace qm::admission {
+
+Status may_submit(const rpc::Caller& caller, const Submit& submit, kube::AccessReviews& reviews) {
+  QM_TRY(reviews.check({caller.name, caller.groups, "create", "batch", "jobs", submit.ns.value()}));
+  QM_ASSIGN(const auto job, Json::parse(submit.job));
+  const auto& spec = job.path("spec.template.spec");
+  for (const auto* field : {"serviceAccountName", "serviceAccount"}) {
+    const auto& account = spec[field].string();
+    if (account.empty() || account == "default") continue;
+    auto allowed =
+        reviews.check({caller.name, caller.groups, "impersonate", "", "serviceaccounts", submit.ns.value(), account});
+    if (allowed) continue;
+    auto error = allowed.error();
+    error.field = fmt::format("spec.template.spec.{}", field);
+    if (error.code == Code::kPermissionDenied) error.remedy = "leave it out; or " + error.remedy;
+    return fail(std::move(error));
+  }
+  return {};
+}
+
+}  // namespace qm::admission
