@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -51,6 +52,12 @@ class RealTenants : public ::testing::Test {
     if (!client_) return;
     for (const auto& [resource, name] : made_) (void)client_->remove(resource, "", name, {});
     for (const auto& ns : spaces_) (void)client_->remove(kNamespaces, "", ns, {});
+    // A definition that is going would take away what the next test defines.
+    for (const auto& [resource, name] : made_) {
+      EXPECT_TRUE(
+          qm::testing::wait_until([&, &at = resource, &one = name] { return !client_->get(at, "", one); }, kPatience))
+          << name << " does not go";
+    }
     if (server_) server_->stop();
   }
 
@@ -358,6 +365,76 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
       send(fmt::format("system:serviceaccount:{0}:{0}-quartermaster-agent", name_), "PATCH", kPods.path(ns_, "bound"),
            R"({"metadata":{"annotations":{"quartermaster.dev/devices":"1"}}})", "application/merge-patch+json", true);
   EXPECT_EQ(stranger.status, 403) << stranger.body;
+}
+
+// Their operators make the pods, so a template of theirs would launder what a tenant may not write.
+TEST_F(RealTenants, TemplatesOfOtherKindsAreGuardedToo) {
+  struct Other {
+    const char *group, *version, *kind, *plural, *spec;  ///< of the spec, # is a template
+  };
+  const std::array<Other, 5> kOthers{{
+      {"jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets",
+       R"({"replicatedJobs":[{"name":"a","template":{"spec":{"template":{}}}},{"name":"b","template":{"spec":{"template":#}}}]})"},
+      {"kubeflow.org", "v1", "PyTorchJob", "pytorchjobs",
+       R"({"pytorchReplicaSpecs":{"Master":{"template":{}},"Worker":{"template":#}}})"},
+      {"kubeflow.org", "v2beta1", "MPIJob", "mpijobs", R"({"mpiReplicaSpecs":{"Launcher":{"template":#}}})"},
+      {"ray.io", "v1", "RayCluster", "rayclusters",
+       R"({"headGroupSpec":{"template":{}},"workerGroupSpecs":[{"groupName":"a","template":#}]})"},
+      {"ray.io", "v1", "RayJob", "rayjobs",
+       R"({"rayClusterSpec":{"headGroupSpec":{"template":{}},"workerGroupSpecs":[{"groupName":"a","template":#}]}})"},
+  }};
+  const kube::Resource definitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
+  for (const auto& other : kOthers) {
+    const auto name = fmt::format("{}.{}", other.plural, other.group);
+    const auto defined = client_->create(
+        definitions, "",
+        parsed(fmt::format(
+            R"({{"metadata":{{"name":"{}"}},"spec":{{"group":"{}","scope":"Namespaced","names":{{"kind":"{}","plural":"{}"}},
+            "versions":[{{"name":"{}","served":true,"storage":true,"schema":{{"openAPIV3Schema":{{"type":"object",
+            "x-kubernetes-preserve-unknown-fields":true}}}}}}]}}}})",
+            name, other.group, other.kind, other.plural, other.version)));
+    ASSERT_TRUE(defined || defined.error().code == Code::kAlreadyExists) << defined.error().to_string();
+    if (defined) made_.emplace_back(definitions, name);
+  }
+  apply_policies();
+  const auto administrator = [&](const std::string& user, const char* method, const std::string& target,
+                                 const std::string& body) {
+    return send(user, method, target, body,
+                std::string_view(method) == "POST" ? "application/json" : "application/merge-patch+json", true);
+  };
+  const std::string stranger = "somebody",
+                    ours = fmt::format("system:serviceaccount:{0}:{0}-quartermaster-admission", name_);
+  for (const auto& other : kOthers) {
+    SCOPED_TRACE(other.kind);
+    const kube::Resource resource{other.group, other.version, other.plural, true};
+    const auto with = [&](const char* annotations) {
+      std::string spec = other.spec;
+      spec.replace(spec.find('#'), 1, fmt::format(R"({{"metadata":{{"annotations":{}}}}})", annotations));
+      return fmt::format(R"({{"apiVersion":"{}/{}","kind":"{}","metadata":{{"name":"one"}},"spec":{}}})", other.group,
+                         other.version, other.kind, spec);
+    };
+    std::string last;
+    ASSERT_TRUE(qm::testing::wait_until(
+        [&] {
+          last = outcome(administrator(stranger, "POST", resource.path(ns_) + "?dryRun=All",
+                                       with(R"({"quartermaster.dev/workload":"x"})")),
+                         "");
+          return last.find(
+                     fmt::format("annotation quartermaster.dev/workload of {} {}/one is written by Quartermaster alone",
+                                 other.kind, ns_)) != std::string::npos;
+        },
+        kPatience))
+        << last;
+    ASSERT_EQ(administrator(stranger, "POST", resource.path(ns_), with(R"({"note":"x"})")).status, 201);
+    const auto one = resource.path(ns_, "one");
+    const auto* attempt = R"({"quartermaster.dev/attempt":"1"})";
+    EXPECT_EQ(administrator(stranger, "PATCH", one, with(attempt)).status, 403);
+    const auto wrote = administrator(ours, "PATCH", one, with(attempt));
+    EXPECT_EQ(wrote.status, 200) << wrote.body;
+    EXPECT_EQ(administrator(stranger, "PATCH", one, R"({"metadata":{"labels":{"a":"b"}}})").status, 200)
+        << "what we wrote stays, and the rest may change";
+    EXPECT_EQ(administrator(stranger, "PATCH", one, with(R"({"quartermaster.dev/attempt":"2"})")).status, 403);
+  }
 }
 
 TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
