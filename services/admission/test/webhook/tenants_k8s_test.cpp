@@ -139,7 +139,7 @@ class RealTenants : public ::testing::Test {
       policies += binding ? 0 : 1;
       create_cluster_object(object, binding ? "validatingadmissionpolicybindings" : "validatingadmissionpolicies");
     }
-    EXPECT_EQ(policies, 7);
+    EXPECT_EQ(policies, 9);
   }
   /// The webhooks of the chart, which find this process instead of a Service.
   void apply_webhooks() {
@@ -451,6 +451,16 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
                                         kPatience))
         << last;
   }
+  const auto left =
+      fmt::format(R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"probe","finalizers":["orphan"]}},
+      "spec":{}}})",
+                  gpu_object("Job")["spec"].dump());
+  ASSERT_TRUE(qm::testing::wait_until(
+      [&] {
+        return create(tenant(ns_), kJobs.path(ns_), parsed(left), false).body.find("would leave its pods behind") !=
+               std::string::npos;
+      },
+      kPatience));
   int tried = 0;
   for (const auto& row : tenant_rows()) {
     if (row.by_node) continue;
@@ -535,6 +545,37 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return !pods("train").empty(); }, kPatience));
   EXPECT_EQ(kube::annotation(pods("train").front(), words::kAttempt), "1");
   EXPECT_EQ(pods("train").front()["spec"]["schedulingGates"].size(), 0U);
+
+  // It stays the Job's: its controller would let go what it does not find any more, and make another beside it.
+  const auto one = kPods.path(ns_, kube::name_of(pods("train").front()));
+  for (const auto* change : {R"({"metadata":{"labels":{"batch.kubernetes.io/controller-uid":null}}})",
+                             R"({"metadata":{"labels":{"batch.kubernetes.io/job-name":"other"}}})",
+                             R"({"metadata":{"ownerReferences":null}})"}) {
+    for (const auto* sub : {"", "/status"}) {
+      const auto got = outcome(patch(tenant(ns_), one + sub, change), "");
+      const bool ignored =
+          std::string_view(sub) == "/status" && std::string_view(change).find("owner") != std::string_view::npos;
+      if (ignored) continue;  // the status of a pod takes no owner
+      EXPECT_NE(got.find("is counted with the workload that owns it"), std::string::npos)
+          << change << sub << " " << got;
+    }
+  }
+  EXPECT_EQ(patch(tenant(ns_), one, R"({"metadata":{"labels":{"note":"x"}}})").status, 200);
+  const auto orphaned = send(tenant(ns_), "DELETE", path(jobs, "train"), R"({"propagationPolicy":"Orphan"})");
+  EXPECT_EQ(orphaned.status, 403) << orphaned.body;
+  EXPECT_NE(orphaned.body.find("Job " + ns_ + "/train would leave its pods behind"), std::string::npos)
+      << orphaned.body;
+  EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train") + "?orphanDependents=true", "").status, 403);
+  EXPECT_EQ(patch(tenant(ns_), path(jobs, "train"), R"({"metadata":{"finalizers":["orphan"]}})").status, 403);
+  EXPECT_EQ(pods("train").size(), 1U);
+  EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train"), R"({"propagationPolicy":"Background"})").status, 200);
+  EXPECT_TRUE(qm::testing::wait_until(
+      [&] {
+        const auto still = pods("train");
+        return std::ranges::all_of(still,
+                                   [](const Json& pod) { return !pod.path("metadata.deletionTimestamp").is_null(); });
+      },
+      kPatience));
 }
 
 }  // namespace tenants_k8s_test
