@@ -21,11 +21,25 @@ struct Tried {
 };
 
 Json pod_of(const webhook::PodTemplate& pod, const std::string& ns, const std::string& name) {
-  Json labels = Json::object();
+  Json labels = Json::object(), annotations = Json::object();
   for (const auto& [key, value] : pod.labels) labels.set(key, value);
+  for (const auto& [key, value] : pod.annotations) annotations.set(key, value);
   return Json::object({{"kind", "Pod"},
-                       {"metadata", Json::object({{"name", name}, {"namespace", ns}, {"labels", std::move(labels)}})},
+                       {"metadata", Json::object({{"name", name},
+                                                  {"namespace", ns},
+                                                  {"labels", std::move(labels)},
+                                                  {"annotations", std::move(annotations)}})},
                        {"spec", pod.spec}});
+}
+
+/// The account that asks for a pod of this kind: one whose word on the owner counts.
+std::string asked_by(const std::string& kind, Json& pod) {
+  if (kind != "DaemonSet") return "the author";
+  pod.set("metadata")
+      .set("ownerReferences",
+           Json::array(
+               {Json::object({{"kind", kind}, {"name", pod["metadata"]["name"].string()}, {"controller", true}})}));
+  return "system:serviceaccount:kube-system:daemon-set-controller";
 }
 
 Labels texts(const Json& object) {
@@ -34,7 +48,8 @@ Labels texts(const Json& object) {
   return out;
 }
 
-/// Namespaces among the documents say what they always say: their rules' modes, and what they supply.
+/// Namespaces among the documents say what they always say: their rules' modes, what they supply, and whether they count every
+/// GPU. Which queues there are is not known, so that a pod without a queue is taken to find one.
 webhook::View view_of(const std::vector<config::Loaded>& files) {
   webhook::View view;
   for (const auto& file : files) {
@@ -42,6 +57,7 @@ webhook::View view_of(const std::vector<config::Loaded>& files) {
       if (document.kind != "Namespace") continue;
       const auto& metadata = document.content["metadata"];
       view.namespaces[document.name] = {texts(metadata["labels"]), texts(metadata["annotations"])};
+      view.local_queues[document.name] = {"default"};
     }
   }
   return view;
@@ -67,8 +83,9 @@ std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::
     for (const auto& [document, value] : file.objects) {
       const auto& ns = document.ns.empty() ? default_ns : document.ns;
       for (const auto& each : webhook::pod_templates(document.content)) {
-        const Json asked = pod_of(each, ns, document.name);
-        webhook::Subject subject{webhook::Operation::kCreate, "Pod", ns, document.name, {}, &asked};
+        Json asked = pod_of(each, ns, document.name);
+        const auto user = asked_by(document.kind, asked);
+        webhook::Subject subject{webhook::Operation::kCreate, "Pod", ns, document.name, user, &asked};
         const Json mended = webhook::mutate(subject, settings, view);
         subject.object = &mended;
         out.push_back(

@@ -67,6 +67,50 @@ TEST(Admit, ANamespaceAmongTheFilesSaysItsOwnMode) {
   EXPECT_NE(ran.out.find("  warning: "), std::string::npos) << ran.out;
 }
 
+TEST(Admit, ANamespaceThatCountsEveryGpuRefusesWhatGoesPastIt) {
+  const std::string ns =
+      "apiVersion: v1\nkind: Namespace\nmetadata: {name: vision, labels: {quartermaster.dev/webhook: required}}\n---\n";
+  EXPECT_EQ(admit({"-f", "-"}, ns + kGoodPod).code, kDone) << "it would be gated";
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string pod = kGoodPod;
+    pod.replace(pod.find(from), from.size(), to);
+    return admit({"-f", "-"}, ns + pod).out;
+  };
+  const auto on_node = changed("spec:\n", "spec:\n  nodeName: n1\n");
+  EXPECT_NE(on_node.find("Pod vision/train asks for 1 GPU and names node n1 itself"), std::string::npos) << on_node;
+  const auto forged = changed("labels: {team: x}", "annotations: {quartermaster.dev/devices: '0'}");
+  EXPECT_NE(forged.find("annotation quartermaster.dev/devices of Pod vision/train is written by Quartermaster alone"),
+            std::string::npos)
+      << forged;
+  const auto everywhere = admit({"-f", "-"}, ns + R"(apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: warm, namespace: vision}
+spec:
+  template:
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+      nodeSelector: {nvidia.com/gpu.present: "true"}
+      containers:
+      - {name: main, image: i, resources: {requests: {cpu: "1", memory: 1Gi}, limits: {nvidia.com/gpu: "1"}}}
+)");
+  EXPECT_NE(everywhere.out.find("runs on every node and waits in no queue"), std::string::npos) << everywhere.out;
+}
+
+TEST(Admit, SaysItOfEachPartOfARayCluster) {
+  const auto ran = admit({"-f", "-"}, R"(apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: ray, namespace: vision}
+spec:
+  headGroupSpec: {template: {spec: {containers: [{name: head, image: i}]}}}
+  workerGroupSpecs:
+  - groupName: gpu
+    template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: "1"}}}]}}
+)");
+  EXPECT_EQ(ran.code, kFailed);
+  EXPECT_NE(ran.out.find("RayCluster vision/ray head is allowed"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("RayCluster vision/ray gpu is refused"), std::string::npos) << ran.out;
+}
+
 TEST(Admit, WhatCannotBeReadNamesItsPlace) {
   EXPECT_NE(admit({"-f", "-"}, "kind: Pod\nspec: [").err.find("stdin:"), std::string::npos);
   const auto setting = admit({"-f", "-", "--set", "webhook-policy=strict"}, kPod);
@@ -144,7 +188,7 @@ TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
       EXPECT_EQ(enforced.empty() ? "allow" : "deny", cells[13]) << workload;
       for (const auto& rule : refusals("mutate")) refused_when_mended += workload + ": " + rule + ";";
     }
-    EXPECT_EQ(rows, manifests.pick(21, 18));
+    EXPECT_EQ(rows, manifests.pick(23, 18));
     EXPECT_EQ(refused_when_mended,
               manifests.pick("assistant: required-labels;consensus-caller: gpu-requests;half-a-gpu: gpu-whole;",
                              "fraud-model-ensemble: gpu-requests;"))

@@ -1,6 +1,7 @@
 #include "qm/admission/webhook/templates.hpp"
 
 #include "pod.hpp"
+#include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,16 @@ namespace {
 
 void add(std::vector<PodTemplate>& out, std::string part, const Json& pod, std::int64_t count) {
   if (!pod["spec"]["containers"].is_array()) return;
-  out.push_back({std::move(part), labels_of(pod), pod["spec"], count});
+  out.push_back({std::move(part), labels_of(pod), pod["spec"], count, texts_of(pod["metadata"]["annotations"])});
+}
+
+/// Kinds whose templates are told apart by more than their path: as admission reads them.
+void add_parts(std::vector<PodTemplate>& out, const Json& object) {
+  const auto* kind = config::workload_kind(object["apiVersion"].string(), object["kind"].string());
+  if (kind == nullptr || (kind->group != "ray.io" && kind->group != "leaderworkerset.x-k8s.io")) return;
+  for (const auto& place : kind->places(object)) {
+    if (const auto* pod = config::find_template(object, place)) add(out, place.pod_set, *pod, place.count);
+  }
 }
 
 /// Of a Job's pods, or a Deployment's: as many as may run at once.
@@ -102,6 +112,7 @@ std::vector<PodTemplate> pod_templates(const Json& object) {
     const auto& own = job.path("template.spec");
     add(out, job["name"].string(), own["template"], count_of(own) * job["replicas"].integer(1));
   }
+  add_parts(out, object);
   const auto& kind = object["kind"].string();
   if (kind == "Workflow") add_workflow(out, spec);
   if (kind == "SeldonDeployment") add_seldon(out, spec);

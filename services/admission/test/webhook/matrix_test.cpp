@@ -120,7 +120,7 @@ class PolicyMatrix : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
   void SetUp() override {
     rows_ = table(GetParam());
-    ASSERT_EQ(rows_.size(), GetParam().pick(21U, 18U));
+    ASSERT_EQ(rows_.size(), GetParam().pick(23U, 18U));
     for (const auto& row : rows_) {
       auto pods = gpu_pods(GetParam().dir + row.manifest);
       ASSERT_TRUE(pods.contains(row.workload)) << row.workload << " of " << row.manifest;
@@ -279,6 +279,33 @@ TEST(PodTemplates, OfKindsWithoutPodsAreNone) {
   EXPECT_EQ(set[0].part, "w");
   EXPECT_EQ(set[0].count, 6);
   EXPECT_EQ(set[0].labels.at("a"), "b");
+}
+
+TEST(PodTemplates, OfRayAndLeaderWorkerSets) {
+  const auto parts = [](const char* object) {
+    std::string out;
+    for (const auto& pod : pod_templates(*Json::parse(object)))
+      out += fmt::format("{} {} {};", pod.part, pod.count, pod.gpus());
+    return out;
+  };
+  EXPECT_EQ(
+      parts(
+          R"({"apiVersion":"ray.io/v1","kind":"RayCluster","spec":{"headGroupSpec":{"template":{"spec":{"containers":[{"name":"h"}]}}},
+      "workerGroupSpecs":[{"groupName":"gpu","replicas":4,"template":{"spec":{"containers":[{"name":"w",
+      "resources":{"limits":{"nvidia.com/gpu":8}}}]}}}]}})"),
+      "head 1 0;gpu 4 8;");
+  EXPECT_EQ(
+      parts(R"({"apiVersion":"ray.io/v1","kind":"RayJob","spec":{"rayClusterSpec":{"headGroupSpec":{"template":{"spec":
+      {"containers":[{"name":"h","resources":{"limits":{"nvidia.com/gpu":1}}}]}}}}}})"),
+      "head 1 1;");
+  EXPECT_EQ(parts(R"({"apiVersion":"leaderworkerset.x-k8s.io/v1","kind":"LeaderWorkerSet","spec":{"replicas":2,
+      "leaderWorkerTemplate":{"size":3,"leaderTemplate":{"spec":{"containers":[{"name":"l"}]}},"workerTemplate":{"spec":
+      {"containers":[{"name":"w","resources":{"limits":{"nvidia.com/gpu":8}}}]}}}}})"),
+            "leader 2 0;worker 4 8;");
+  EXPECT_EQ(parts(R"({"apiVersion":"example.com/v1","kind":"RayCluster","spec":{"headGroupSpec":{"template":{"spec":
+      {"containers":[{"name":"h"}]}}}}})"),
+            "")
+      << "another kind of the name";
 }
 
 }  // namespace matrix_test

@@ -14,13 +14,14 @@ struct PodTemplate {
   Labels labels;
   Json spec;
   std::int64_t count = 1;  ///< of such pods at once, where the object says it; the least, where it says a range
+  Labels annotations = {};
   [[nodiscard]] std::int64_t gpus() const;         ///< that one of them asks for, parts of GPUs counted as one each
   [[nodiscard]] std::string gpu_resource() const;  ///< the first by name; empty where it asks for none
 };
 
 /// The pods that an object would make: a pod itself, everything with a pod template (Job, Deployment, StatefulSet,
-/// CronJob, JobSet, Kubeflow's jobs), an Argo Workflow, a KServe InferenceService, a SeldonDeployment, a Tekton Pipeline or
-/// Task. Empty for other kinds. Where some write a container in a way of their own, it is put as a pod would have it.
+/// CronJob, JobSet, Kubeflow's jobs, RayJob, RayCluster, LeaderWorkerSet), an Argo Workflow, a KServe InferenceService, a
+/// SeldonDeployment, a Tekton Pipeline or Task. Empty for other kinds. Where some write a container in a way of their own, it is put as a pod would have it.
 [[nodiscard]] std::vector<PodTemplate> pod_templates(const Json& object);
 
 }  // namespace qm::admission::webhook
