@@ -20,6 +20,7 @@ constexpr const char* kDaemonSetController = "system:serviceaccount:kube-system:
 /// All of Kubernetes' controllers, where the controller manager runs without --use-service-account-credentials.
 constexpr const char* kControllerManager = "system:kube-controller-manager";
 constexpr std::string_view kDeviceClass = "deviceclass.resource.kubernetes.io/";
+constexpr std::string_view kVendor = "nvidia.com/";
 
 std::string named(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
 
@@ -30,16 +31,25 @@ std::string pod_path(const Subject& s, std::string_view below) {
   return fmt::format("{}{}", s.kind == "Job" ? "spec.template." : "", below);
 }
 
-bool claims_devices(const Json& spec) {
-  if (spec["resourceClaims"].size() > 0) return true;
+template <class Fn>
+bool any_resource(const Json& spec, Fn&& fn) {
   bool any = false;
   each_container(spec, [&](const Json& container) {
     for (const auto* side : {"requests", "limits"}) {
-      for (const auto& [name, value] : container["resources"][side].members())
-        any = any || name.starts_with(kDeviceClass);
+      for (const auto& [name, value] : container["resources"][side].members()) any = any || fn(name);
     }
   });
   return any;
+}
+
+bool claims_devices(const Json& spec) {
+  return spec["resourceClaims"].size() > 0 ||
+         any_resource(spec, [](const std::string& name) { return name.starts_with(kDeviceClass); });
+}
+
+/// By a name that a device plugin was told to use. Whether a queue covers it is for the queue to say.
+bool asks_for_renamed(const Json& spec) {
+  return any_resource(spec, [](const std::string& name) { return name.starts_with(kVendor) && !is_gpu(name); });
 }
 
 /// "asks for 8 GPUs": what one pod asks for.
@@ -50,7 +60,8 @@ std::string asks(const Json& pod) {
   });
   const auto gpus = std::max(together, first);
   if (gpus > 0) return fmt::format("asks for {} GPU{}", gpus, gpus == 1 ? "" : "s");
-  return asks_for_gpus(pod) ? "asks for a part of a GPU" : "claims devices by DRA";
+  if (asks_for_gpus(pod)) return "asks for a part of a GPU";
+  return claims_devices(pod["spec"]) ? "claims devices by DRA" : "asks for devices of nvidia.com";
 }
 
 /// What is the same for pods and Jobs.
@@ -208,7 +219,9 @@ bool names_other_scheduler(const Json& pod_spec) {
   return !name.empty() && name != "default-scheduler" && name != words::kScheduler;
 }
 
-bool asks_for_devices(const Json& pod) { return asks_for_gpus(pod) || claims_devices(pod["spec"]); }
+bool asks_for_devices(const Json& pod) {
+  return asks_for_gpus(pod) || claims_devices(pod["spec"]) || asks_for_renamed(pod["spec"]);
+}
 
 void require_quota(const Subject& s, const Settings& settings, const View& view, Findings& out) {
   if (!counts_every_gpu(s, view) || !asks_for_devices(pod_of(s, *s.object))) return;

@@ -17,7 +17,7 @@ namespace qm::admission::webhook {
 /// Whether a scheduler is named that is neither ours nor the cluster's default.
 [[nodiscard]] bool names_other_scheduler(const Json& pod_spec);
 
-/// GPUs, or devices by DRA that Quartermaster does not count.
+/// GPUs, also by another name of their vendor's, or devices by DRA, which Quartermaster does not count.
 [[nodiscard]] bool asks_for_devices(const Json& pod);
 
 /// What lets an object with GPUs past the quota of a namespace that counts every GPU. Of a pod: not gated, with its reason; of a Job:

@@ -93,6 +93,17 @@ inline const std::vector<TenantRow>& tenant_rows() {
        R"({"spec":{"containers":[{"name":"main","image":"x","resources":{"limits":
           {"deviceclass.resource.kubernetes.io/gpu.nvidia.com":"1","cpu":"1","memory":"1Gi"}}}]}})",
        "by resource claims or device classes"},
+      {"renamed", "Pod",
+       R"({"spec":{"containers":[{"name":"main","image":"x","resources":{"limits":{"nvidia.com/gpu-h100":"1"}}}]}})",
+       "gated"},
+      {"renamed-node-name", "Pod",
+       R"({"spec":{"nodeName":"n1","containers":[{"name":"main","image":"x","resources":{"limits":{"nvidia.com/gpu-h100":"1"}}}]}})",
+       "asks for devices of nvidia.com and names node n1 itself"},
+      {"renamed-replica-set", "Pod",
+       with_owner(
+           "apps/v1", "ReplicaSet",
+           R"({"spec":{"containers":[{"name":"main","image":"x","resources":{"limits":{"nvidia.com/gpu-h100":"1"}}}]}})"),
+       "gated", controllers + "replicaset-controller"},
       {"without-queue", "Pod", "{}", "names no queue; namespace", {}, {}, false},
       {"small-managed-false", "Pod", without_gpus(managed), "left"},
       {"small-daemon-set", "Pod", without_gpus(with_owner("apps/v1", "DaemonSet")), "left"},
