@@ -566,6 +566,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   EXPECT_NE(orphaned.body.find("Job " + ns_ + "/train would leave its pods behind"), std::string::npos)
       << orphaned.body;
   EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train") + "?orphanDependents=true", "").status, 403);
+  EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train"), "").status, 403) << "what a Job does that is told nothing";
   EXPECT_EQ(patch(tenant(ns_), path(jobs, "train"), R"({"metadata":{"finalizers":["orphan"]}})").status, 403);
   EXPECT_EQ(pods("train").size(), 1U);
   EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train"), R"({"propagationPolicy":"Background"})").status, 200);
