@@ -19,10 +19,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_certificates(registry, settings.tls, "agent");
   agent::Agent agent(std::move(options), *clock, registry);
+  QM_ASSIGN(const auto access, rpc::make_access(settings, "agent", &registry));
   rpc::AdminServer admin(
-      settings.http, registry, [] { return true; },
-      [&] { return service::Readiness().unless(agent.ready(), "telemetry cannot be reached"); },
-      [&] { return agent.state(); });
+      settings.http, registry, access,
+      {[] { return true; }, [&] { return service::Readiness().unless(agent.ready(), "telemetry cannot be reached"); },
+       [&] { return agent.state(); }});
   QM_TRY(admin.start());
   agent.start();
   log::info("agent is up", {{"http", admin.port()}});

@@ -81,7 +81,7 @@ class Placement final : public service::Shell {
   void undo() override {}
   void commit() override {}
   [[nodiscard]] std::uint64_t digest() const override { return 0; }
-  [[nodiscard]] Json debug_state() const override { return {}; }
+  void debug_state(service::StateDump&) const override {}
 };
 
 void put(service::Host& host, const service::Input& input) {

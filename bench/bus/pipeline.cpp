@@ -38,7 +38,7 @@ class Pass final : public service::Shell {
     step_.clear();
   }
   [[nodiscard]] std::uint64_t digest() const override { return 0; }
-  [[nodiscard]] Json debug_state() const override { return {}; }
+  void debug_state(service::StateDump&) const override {}
 
  private:
   std::string topic_;

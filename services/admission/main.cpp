@@ -78,9 +78,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
   qm::rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); },
-      [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
-      [&] { return host.debug_state(); });
+      settings.http, registry, server_options.access,
+      {[&] { return host.alive(); },
+       [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
+       [&] { return host.debug_state(); }});
   admin.route("GET", "/debug/explain", [&](const qm::http::Request& request, const auto&) -> qm::http::Answer {
     const auto answer = qm::admission::explain_json(host, *clock, request.query()["uid"]);
     if (!answer) return qm::http::text(404, answer.error().to_string() + "\n");

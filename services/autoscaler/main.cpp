@@ -68,17 +68,18 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
   autoscaler::export_metrics(registry, host);
-  rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); },
-      [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
-      [&] {
-        Json state = host.debug_state();
-        state.set("cloud_looks", static_cast<std::int64_t>(watch.looks()));
-        return state;
-      });
   replica->end_standby();
   const auto api = autoscaler::make_api(host, *clock);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "autoscaler", &registry, &host));
+  rpc::AdminServer admin(
+      settings.http, registry, server_options.access,
+      {[&] { return host.alive(); },
+       [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
+       [&] {
+         Json state = host.debug_state();
+         state.set("cloud_looks", static_cast<std::int64_t>(watch.looks()));
+         return state;
+       }});
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
   QM_TRY(admin.start());  // ready, once calls are answered

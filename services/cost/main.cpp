@@ -75,17 +75,17 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "cost");
   cost::export_metrics(registry, host, *clock);
-  rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); },
-      [&] {
-        return host.readiness().unless(!observer || observer->synced(),
-                                       "the first list of the cluster is not complete");
-      },
-      [&] { return host.debug_state(); });
   replica->end_standby();
 
   const auto api = cost::make_api(host, *clock);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "cost", &registry, &host));
+  rpc::AdminServer admin(settings.http, registry, server_options.access,
+                         {[&] { return host.alive(); },
+                          [&] {
+                            return host.readiness().unless(!observer || observer->synced(),
+                                                           "the first list of the cluster is not complete");
+                          },
+                          [&] { return host.debug_state(); }});
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
   QM_TRY(admin.start());  // ready, once calls are answered

@@ -54,9 +54,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->end_standby();
   QM_TRY(server.start());
   rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); },
-      [&] { return host.readiness().unless(watcher.synced(), "the first list of the cluster is not complete"); },
-      [&] { return host.debug_state(); });
+      settings.http, registry, server_options.access,
+      {[&] { return host.alive(); },
+       [&] { return host.readiness().unless(watcher.synced(), "the first list of the cluster is not complete"); },
+       [&] { return host.debug_state(); }});
   QM_TRY(admin.start());
   replica->serving_at(server.port());
   log::info("placement is up", {{"grpc", server.port()}, {"http", admin.port()}, {"kube", settings.kube}});

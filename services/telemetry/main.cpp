@@ -35,13 +35,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "telemetry");
   telemetry::export_metrics(registry, host, samples, hub, redis);
-  rpc::AdminServer admin(
-      settings.http, registry, [&] { return host.alive(); }, [&] { return host.readiness(); },
-      [&] { return host.debug_state(); });
   replica->end_standby();
   const auto api = telemetry::make_api({host, samples, hub, redis, observer, *clock});
   QM_ASSIGN(auto server_options, rpc::server_options(settings, "telemetry", &registry, &host));
   server_options.drain = std::chrono::seconds(1);  // agents' streams never end by themselves
+  rpc::AdminServer admin(
+      settings.http, registry, server_options.access,
+      {[&] { return host.alive(); }, [&] { return host.readiness(); }, [&] { return host.debug_state(); }});
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
   QM_TRY(admin.start());  // ready, once calls are answered

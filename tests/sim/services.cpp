@@ -52,7 +52,7 @@ class ForgetfulShell final : public service::Shell {
   void undo() override { inner_->commit(); }
   void commit() override { inner_->commit(); }
   [[nodiscard]] std::uint64_t digest() const override { return inner_->digest(); }
-  [[nodiscard]] Json debug_state() const override { return inner_->debug_state(); }
+  void debug_state(service::StateDump& out) const override { inner_->debug_state(out); }
   [[nodiscard]] const service::Shell& inner() const { return *inner_; }
 
  private:

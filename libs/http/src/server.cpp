@@ -196,6 +196,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       }
     }
     request.body = std::move(message.body());
+    request.loopback = from_loopback();
     const bool keep = message.keep_alive() && !draining();
     const bool head_only = request.method == "HEAD";
     auto answer = ask(request);
@@ -215,6 +216,17 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       if (!keep) return self->finish();
       self->wait_request();
     });
+  }
+
+  bool from_loopback() {
+    error_code ec;
+    const auto peer = tcp_layer().socket().remote_endpoint(ec);
+    if (ec) return false;
+    auto address = peer.address();
+    // A server of IPv6 sees clients of IPv4 as ::ffff:127.0.0.1.
+    if (address.is_v6() && address.to_v6().is_v4_mapped())
+      address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+    return address.is_loopback();
   }
 
   Answer ask(const Request& request) {

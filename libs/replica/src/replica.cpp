@@ -90,21 +90,26 @@ struct Replica::Impl {
     options.drain = std::chrono::seconds(0);
     options.generic = forwarder.get();
     server = std::make_unique<rpc::Server>(options, std::vector<grpc::Service*>{});
+    const auto access = options.access;
     QM_TRY(server->start());
     auto term =
         registry.gauge("qm_replica_term", "How often the shard has changed its leader.", {{"service", service}});
     registry.on_scrape([this, term]() mutable { term.set(static_cast<double>(leadership->view().terms)); });
     admin = std::make_unique<rpc::AdminServer>(
-        settings.http, registry, [] { return true; },
-        [this] { return service::Readiness().unless(leadership->served(), "no leader is known to forward calls to"); },
-        [this] {
-          const auto view = leadership->view();
-          return Json::object({{"role", "standby"},
-                               {"leader", view.holder},
-                               {"address", view.address},
-                               {"term", view.terms},
-                               {"served", leadership->served()}});
-        });
+        settings.http, registry, access,
+        rpc::AdminPages{[] { return true; },
+                        [this] {
+                          return service::Readiness().unless(leadership->served(),
+                                                             "no leader is known to forward calls to");
+                        },
+                        [this] {
+                          const auto view = leadership->view();
+                          return Json::object({{"role", "standby"},
+                                               {"leader", view.holder},
+                                               {"address", view.address},
+                                               {"term", view.terms},
+                                               {"served", leadership->served()}});
+                        }});
     QM_TRY(admin->start());
     log::info("stands by", {{"service", service}, {"grpc", server->port()}, {"http", admin->port()}});
     return {};

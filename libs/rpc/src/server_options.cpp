@@ -30,8 +30,8 @@ ClientSecurity client_security(const Settings& settings) {
   return out;
 }
 
-Result<ServerOptions> server_options(const Settings& settings, const std::string& service, metrics::Registry* registry,
-                                     service::Host* host) {
+Result<std::shared_ptr<Access>> make_access(const Settings& settings, const std::string& service,
+                                            metrics::Registry* registry, service::Host* host) {
   AccessOptions access;
   access.service = service;
   QM_ASSIGN(access.review, review_of(settings));
@@ -50,15 +50,19 @@ Result<ServerOptions> server_options(const Settings& settings, const std::string
                         {known ? Code::kPermissionDenied : Code::kUnauthenticated, denial.reason, {}, {}});
     };
   }
+  auto out = std::make_shared<Access>(std::move(access));
+  if (registry != nullptr) out->export_to(*registry, service);
+  return out;
+}
+
+Result<ServerOptions> server_options(const Settings& settings, const std::string& service, metrics::Registry* registry,
+                                     service::Host* host) {
   ServerOptions out;
   out.address = settings.grpc;
   out.tls = settings.tls;
   out.insecure = settings.insecure;
-  out.access = std::make_shared<Access>(std::move(access));
-  if (registry != nullptr) {
-    out.access->export_to(*registry, service);
-    export_certificates(*registry, settings.tls, service);
-  }
+  QM_ASSIGN(out.access, make_access(settings, service, registry, host));
+  if (registry != nullptr) export_certificates(*registry, settings.tls, service);
   return out;
 }
 

@@ -1,10 +1,16 @@
 #include "qm/rpc/process.hpp"
 
+#include "credentials.hpp"
 #include "qm/testing/testing.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
 
+#include <arpa/inet.h>
 #include <cstdlib>
+#include <future>
+#include <net/if.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -87,16 +93,16 @@ TEST(ShutdownDeathTest, ExitsAfterTheTimeout) {
 }
 
 struct Admin {
-  Admin()
-      : server(
-            "127.0.0.1:0", registry, [this] { return alive; },
-            [this] { return service::Readiness().unless(ready, "it rests"); },
-            [] {
-              return *Json::parse(
-                  R"({"workloads":{"u1":{"queue":"a"},"u2":{"queue":"b"}},
+  explicit Admin(std::shared_ptr<Access> access = {}, const std::string& address = "127.0.0.1:0")
+      : server(address, registry, std::move(access),
+               {[this] { return alive; }, [this] { return service::Readiness().unless(ready, "it rests"); },
+                [this] {
+                  if (on_state) on_state();
+                  return *Json::parse(
+                      R"({"workloads":{"u1":{"queue":"a"},"u2":{"queue":"b"}},
                              "reservations":{"u1/2":{"nodes":["n1"]}},
                              "pods":[{"name":"p","owner":"u1"},{"name":"q","owner":"u2"}]})");
-            }) {
+                }}) {
     server.route("GET", "/extra/{name}", [](const http::Request&, const http::Router::Params& params) {
       return http::text(200, "extra " + params.at("name"));
     });
@@ -104,8 +110,10 @@ struct Admin {
     EXPECT_TRUE(started) << started.error().to_string();
     client = std::make_unique<http::Client>("http://127.0.0.1:" + std::to_string(server.port()));
   }
-  http::Response ask(const std::string& target, const std::string& method = "GET", std::string body = {}) {
+  http::Response ask(const std::string& target, const std::string& method = "GET", std::string body = {},
+                     const std::string& token = {}) {
     http::Request request;
+    if (!token.empty()) request.headers.set("Authorization", "Bearer " + token);
     request.method = method;
     request.target = target;
     request.body = std::move(body);
@@ -114,6 +122,7 @@ struct Admin {
     return answer ? *answer : http::Response{};
   }
   bool alive = true, ready = false;
+  std::function<void()> on_state;
   metrics::Registry registry;
   AdminServer server;
   std::unique_ptr<http::Client> client;
@@ -176,10 +185,132 @@ TEST(AdminServer, TheLogLevelIsLive) {
   log::set_level(before);
 }
 
+std::shared_ptr<Access> with_roles(const qm::testing::TempDir& dir) {
+  testing::write_file(dir.path() + "/tokens",
+                      "t-operator,olga,u1\nt-auditor,anna,u2\nt-user,ursula,u3\nt-none,nora,u4\n");
+  testing::write_file(dir.path() + "/roles.yaml", R"(
+apiVersion: access.quartermaster.dev/v1alpha1
+kind: RoleMap
+metadata: {name: roles}
+spec:
+  operators: {users: [olga]}
+  auditors: {users: [anna]}
+  tenants:
+  - {name: lab, users: [ursula], namespaces: [lab]}
+)");
+  Settings settings;
+  settings.auth = "static:" + dir.path() + "/tokens";
+  settings.roles = dir.path() + "/roles.yaml";
+  auto access = make_access(settings, "tiny");
+  EXPECT_TRUE(access) << access.error().to_string();
+  return *access;
+}
+
+TEST(AdminServer, PagesOfDebugNeedATokenOfARoleWhereCallersAreAsked) {
+  const qm::testing::TempDir dir;
+  Admin admin(with_roles(dir));
+  const auto before = log::level();
+  struct Row {
+    const char* token;
+    int reads, changes;
+  };
+  for (const auto& row : {Row{"t-operator", 200, 200}, Row{"t-auditor", 200, 403}, Row{"t-user", 403, 403},
+                          Row{"t-none", 403, 403}, Row{"t-forged", 401, 401}, Row{"", 401, 401}}) {
+    EXPECT_EQ(admin.ask("/debug/state", "GET", {}, row.token).status, row.reads) << row.token;
+    EXPECT_EQ(admin.ask("/debug/explain?uid=u1", "GET", {}, row.token).status, row.reads) << row.token;
+    EXPECT_EQ(admin.ask("/%64ebug/state", "GET", {}, row.token).status, row.reads) << row.token << ", in other letters";
+    EXPECT_EQ(admin.ask("/debug/log-level", "GET", {}, row.token).status, row.reads) << row.token;
+    EXPECT_EQ(admin.ask("/debug/log-level", "PUT", "error", row.token).status, row.changes) << row.token;
+    for (const auto* open : {"/metrics", "/healthz", "/extra/a"}) {
+      EXPECT_EQ(admin.ask(open, "GET", {}, row.token).status, 200) << open;
+    }
+  }
+  log::set_level(before);
+  const auto no_token = admin.ask("/debug/state");
+  EXPECT_EQ(no_token.headers.get("WWW-Authenticate"), "Bearer");
+  EXPECT_NE(no_token.body.find("GET /debug/state needs a bearer token"), std::string::npos) << no_token.body;
+  const auto user = admin.ask("/debug/state", "GET", {}, "t-user");
+  EXPECT_NE(user.body.find("ursula may not call GET /debug/state: that takes an operator, and it is user"),
+            std::string::npos)
+      << user.body;
+  EXPECT_EQ(user.body.find("workloads"), std::string::npos) << user.body;
+}
+
+TEST(AdminServer, WithoutAuthenticationTheLoopbackInterfaceAloneIsAnswered) {
+  ifaddrs* all = nullptr;
+  ASSERT_EQ(getifaddrs(&all), 0);
+  const std::shared_ptr<ifaddrs> owned(all, freeifaddrs);
+  std::string other;
+  for (const auto* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    char text[INET_ADDRSTRLEN] = {};
+    const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    other = inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+  }
+  if (other.empty()) GTEST_SKIP() << "this machine has no address but the loopback's";
+  Admin admin({}, "0.0.0.0:0");
+  EXPECT_EQ(admin.ask("/debug/state").status, 200);
+  admin.client = std::make_unique<http::Client>(fmt::format("http://{}:{}", other, admin.server.port()));
+  for (const auto* target : {"/debug/state", "/debug/explain?uid=u1", "/debug/log-level"}) {
+    const auto refused = admin.ask(target);
+    EXPECT_EQ(refused.status, 403) << target;
+    EXPECT_NE(refused.body.find("use kubectl port-forward"), std::string::npos) << refused.body;
+  }
+  EXPECT_EQ(admin.ask("/debug/log-level", "PUT", "error").status, 403);
+  EXPECT_EQ(admin.ask("/metrics").status, 200);
+  EXPECT_EQ(admin.ask("/healthz").status, 200);
+  EXPECT_EQ(admin.ask("/readyz").status, 503);
+}
+
+TEST(AdminServer, OnePageOfDebugAtATimeAndTheOthersStayOpen) {
+  Admin admin;
+  std::promise<void> begun, go;
+  admin.on_state = [&] {
+    begun.set_value();
+    go.get_future().wait();
+  };
+  std::jthread slow([&] { EXPECT_EQ(admin.ask("/debug/state").status, 200); });
+  begun.get_future().wait();
+  for (const auto* target : {"/debug/state", "/debug/explain?uid=u1", "/debug/log-level"}) {
+    const auto refused = admin.ask(target);
+    EXPECT_EQ(refused.status, 429) << target;
+    EXPECT_EQ(refused.headers.get("Retry-After"), "1");
+  }
+  EXPECT_EQ(admin.ask("/healthz").status, 200);
+  EXPECT_EQ(admin.ask("/metrics").status, 200);
+  go.set_value();
+  slow.join();
+  admin.on_state = {};
+  EXPECT_EQ(admin.ask("/debug/state").status, 200);
+}
+
+TEST(AdminServer, TwoTokensAreCheckedAtATimeAndTheOpenPagesAnswer) {
+  std::promise<void> go;
+  std::atomic<int> asked{0};
+  AccessOptions options;
+  const auto released = go.get_future().share();
+  options.review = [&](const std::string&) -> Result<Identity> {
+    ++asked;
+    released.wait();
+    return fail(Code::kUnavailable, "nobody answers");
+  };
+  const qm::testing::TempDir dir;
+  (void)with_roles(dir);
+  options.roles = *RoleMap::open(dir.path() + "/roles.yaml");
+  Admin admin(std::make_shared<Access>(std::move(options)));
+  const auto ask = [&](std::string token) { EXPECT_EQ(admin.ask("/debug/state", "GET", {}, token).status, 503); };
+  std::jthread one([&] { ask("a"); }), two([&] { ask("b"); });
+  ASSERT_TRUE(qm::testing::wait_until([&] { return asked == 2; }));
+  EXPECT_EQ(admin.ask("/debug/state", "GET", {}, "c").status, 429);
+  EXPECT_EQ(admin.ask("/healthz").status, 200);
+  go.set_value();
+}
+
 TEST(AdminServer, AWrongAddressIsNamed) {
   metrics::Registry registry;
   for (const auto* wrong : {"", "7201", ":7201", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000"}) {
-    AdminServer server(wrong, registry, {}, {}, {});
+    AdminServer server(wrong, registry, nullptr, {});
     const auto started = server.start();
     ASSERT_FALSE(started) << wrong;
     EXPECT_EQ(started.error().code, Code::kInvalid);

@@ -52,10 +52,8 @@ class CountingShell final : public service::Shell {
     for (const auto& [key, count] : counts_) digest.add(key).add(count);
     return digest.value();
   }
-  [[nodiscard]] Json debug_state() const override {
-    auto out = Json::object();
-    for (const auto& [key, count] : counts_) out.set(key, count);
-    return out;
+  void debug_state(service::StateDump& out) const override {
+    out.map("counts", counts_.rows(), [](const auto& key, const auto& count) { return std::pair(key, Json(count)); });
   }
   [[nodiscard]] std::int64_t count(const std::string& uid) const {
     const auto* row = counts_.find(uid);

@@ -57,6 +57,8 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   if (auto ok = shell->load(state.state); !ok) {
     return fail(ok.error().with_context(fmt::format("{} cannot read its own state", options.service)));
   }
+  rows_digest = {};
+  rows_digest.apply(state.state);
   journal_sequence = state.journal_sequence;
   written = outbox_sequence = state.outbox_sequence;
   intent_sequence = state.intent_sequence;
@@ -392,6 +394,7 @@ void Host::Impl::committed(Batch& batch) {
   last_now = batch.now;
   wake_at = batch.effects.wake_at;
   journal_sequence = batch.commit.journal_sequence;
+  rows_digest.apply(batch.commit.state);
   written = outbox_sequence += batch.commit.outbox.size();
   intent_sequence += batch.commit.intents.size();
   for (const auto& [key, newest] : batch.seen) seen[key] = newest;

@@ -297,13 +297,23 @@ Json Host::debug_state() {
                             {"paused_topics", c.paused_topics},
                             {"refused", c.refused},
                             {"bus_lag", c.bus_lag}});
-  Json engine;
+  StateDump dump(kDumpObjects);
+  std::optional<std::uint64_t> first;
+  std::uint64_t last = 0;
   std::string digest;
-  read([&](const Shell& shell) {
-    engine = shell.debug_state();
-    digest = fmt::format("{:016x}", shell.digest());
-  });
-  return Json::object({{"host", std::move(host)}, {"digest", digest}, {"engine", std::move(engine)}});
+  do {
+    read([&](const Shell& shell) {
+      last = impl_->journal_sequence;
+      if (!first) first = last;
+      digest = fmt::format("{:016x}", impl_->rows_digest.value());
+      dump.begin_turn();
+      shell.debug_state(dump);
+    });
+  } while (!dump.complete());
+  return Json::object({{"host", std::move(host)},
+                       {"journal", Json::object({{"first", *first}, {"last", last}})},
+                       {"digest", digest},
+                       {"engine", dump.take()}});
 }
 
 }  // namespace qm::service

@@ -4,6 +4,7 @@
 #include "mailbox.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/envelope.pb.h"
+#include "rows_digest.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -63,6 +64,7 @@ struct Host::Impl {
   std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
   store::HistoryPosition history;  // of this leader, sequence unused; changed with `mutex` held
   Instant last_now{};
+  RowsDigest rows_digest;
   struct Seen {
     std::uint64_t version = 0;
     bool gone = false;

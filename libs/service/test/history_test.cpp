@@ -33,7 +33,7 @@ class Mirror final : public Shell {
     for (const auto& [key, value] : keys_) d.add(key).add(value);
     return d.value();
   }
-  [[nodiscard]] Json debug_state() const override { return Json::object({}); }
+  void debug_state(StateDump&) const override {}
   [[nodiscard]] std::string text() const {
     std::string out;
     for (const auto& [key, value] : keys_) out += fmt::format("{}{}={}", out.empty() ? "" : " ", key, value);

@@ -1,4 +1,5 @@
 // The loop on a manual clock with bus and store in memory.
+#include "qm/testing/state.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 #include "quartermaster/v1/journal.pb.h"
@@ -153,7 +154,7 @@ TEST(Host, AnOldLeaderDoesNotTurnInCirclesOverATimerThatIsDue) {
   const int before = clock.asked;
   EXPECT_FALSE(testing::wait_until([&] { return clock.asked - before > 5; }, std::chrono::milliseconds(50)));
   std::int64_t keys = -1;
-  host.read([&](const Shell& old) { keys = old.debug_state()["keys"].integer(); });
+  host.read([&](const Shell& old) { keys = testing::whole_state<StateDump>(old)["keys"].integer(); });
   EXPECT_EQ(keys, 0) << "its pages are still answered";
 }
 
@@ -405,7 +406,7 @@ TEST(Host, RunsWithThreadsAndDrainsAtStop) {
     ASSERT_TRUE(w.add("a=1", "r" + std::to_string(i), [&](Result<std::string> r) { answered += r ? 1 : 0; }));
   }
   std::int64_t size = -1;
-  w.host->read([&](const Shell& shell) { size = shell.debug_state()["keys"].integer(); });
+  w.host->read([&](const Shell& shell) { size = testing::whole_state<StateDump>(shell)["keys"].integer(); });
   EXPECT_GE(size, 0);
   w.host->stop();
   EXPECT_EQ(answered, 200);

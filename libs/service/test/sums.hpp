@@ -73,7 +73,11 @@ class Sums final : public Shell {
     for (const auto& [key, sum] : table_) d.add(key).add(sum);
     return d.value();
   }
-  [[nodiscard]] Json debug_state() const override { return Json::object({{"keys", std::uint64_t{table_.size()}}}); }
+  void debug_state(StateDump& out) const override {
+    out.set("keys", std::uint64_t{table_.size()});
+    out.map("sums", table_.rows(), [](const auto& key, const auto& sum) { return std::pair(key, Json(sum)); });
+    turns.push_back(out.used());
+  }
   [[nodiscard]] std::int64_t sum(const std::string& key) const {
     const auto* row = table_.find(key);
     return row == nullptr ? 0 : *row;
@@ -90,6 +94,7 @@ class Sums final : public Shell {
   std::string own_key;  ///< counts the timers, where it is set
   std::optional<Instant> wake_at;
   int timers = 0;
+  mutable std::vector<std::size_t> turns;  ///< objects that each turn of a dump read
 
  private:
   Table<std::string, std::int64_t> table_;

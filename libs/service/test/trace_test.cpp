@@ -61,7 +61,7 @@ class Echo final : public Shell {
   void undo() override {}
   void commit() override {}
   [[nodiscard]] std::uint64_t digest() const override { return 0; }
-  [[nodiscard]] Json debug_state() const override { return {}; }
+  void debug_state(StateDump&) const override {}
 };
 
 std::string log_of(const std::function<void()>& fn) {

@@ -512,49 +512,44 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   return {};
 }
 
-Json Codec::debug_state(const Engine& engine) const {
-  Json queues = Json::array();
-  for (const auto& [name, queue] : engine.tables().cluster_queues) {
+void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
+  const auto& tables = engine.tables();
+  out.set("submissions", std::uint64_t{tables.submissions.size()});
+  out.set("stale_messages", engine.counters().stale);
+  out.set("unknown_messages", engine.counters().unknown);
+  out.list("queues", tables.cluster_queues.rows(), [&](const auto& name, const auto& queue) {
     const auto v = engine.view(queue);
     Json used = Json::object();
     for (const auto& [resource, amount] : v.used) {
       used.set(resource,
                fmt::format("{}/{}", show_amount(resource, amount), show_amount(resource, v.nominal.at(resource))));
     }
-    queues.push_back(Json::object({{"name", name.value()},
-                                   {"cohort", queue.cohort},
-                                   {"deleted", queue.closing},
-                                   {"ready", v.pending_ready},
-                                   {"backed_off", v.pending_backed_off},
-                                   {"holding", v.holding},
-                                   {"used", used}}));
-  }
-  std::map<std::string, std::int64_t> phases;
-  Json workloads = Json::array();
-  for (const auto& [uid, w] : engine.tables().workloads) {
-    ++phases[std::string(name_of(w.phase))];
-    if (w.ended() || workloads.size() >= 1000) continue;
+    out.weigh(static_cast<std::size_t>(v.holding));
+    return std::optional(Json::object({{"name", name.value()},
+                                       {"cohort", queue.cohort},
+                                       {"deleted", queue.closing},
+                                       {"ready", v.pending_ready},
+                                       {"backed_off", v.pending_backed_off},
+                                       {"holding", v.holding},
+                                       {"used", used}}));
+  });
+  out.list("workloads", tables.workloads, [&](const auto& uid, const auto& w) {
+    out.tally("phases", name_of(w.phase));
+    if (w.ended()) return std::optional<Json>();
     Json awaited = Json::array();
     if (w.claim) {
       for (const auto& victim : w.claim->victims) awaited.push_back(victim.value());
     }
-    workloads.push_back(Json::object({{"uid", uid.value()},
-                                      {"name", fmt::format("{}/{}", w.spec.ns, w.spec.name)},
-                                      {"attempt", w.attempt},
-                                      {"phase", name_of(w.phase)},
-                                      {"queue", w.cluster_queue.value()},
-                                      {"priority", w.spec.priority},
-                                      {"claims_room_of", std::move(awaited)},
-                                      {"reason", *w.reason}}));
-  }
-  Json counts = Json::object();
-  for (const auto& [phase, n] : phases) counts.set(phase, n);
-  return Json::object({{"phases", counts},
-                       {"queues", queues},
-                       {"workloads", workloads},
-                       {"submissions", std::uint64_t{engine.tables().submissions.size()}},
-                       {"stale_messages", engine.counters().stale},
-                       {"unknown_messages", engine.counters().unknown}});
+    out.weigh(awaited.size());
+    return std::optional(Json::object({{"uid", uid.value()},
+                                       {"name", fmt::format("{}/{}", w.spec.ns, w.spec.name)},
+                                       {"attempt", w.attempt},
+                                       {"phase", name_of(w.phase)},
+                                       {"queue", w.cluster_queue.value()},
+                                       {"priority", w.spec.priority},
+                                       {"claims_room_of", std::move(awaited)},
+                                       {"reason", *w.reason}}));
+  });
 }
 
 bool awaits(service::Host& host, const std::string& ns, const std::string& name, const std::string& intent) {

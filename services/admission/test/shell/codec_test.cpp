@@ -4,6 +4,7 @@
 #include "qm/admission/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/model/owned_metadata.hpp"
+#include "qm/testing/state.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
 #include "src/shell/rows.hpp"
@@ -521,7 +522,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   ASSERT_TRUE(loaded) << loaded.error().to_string();
   EXPECT_EQ(other.digest(), shell.digest());
   other.engine().check_laws();
-  EXPECT_EQ(other.debug_state()["phases"]["Evicting"].integer(), 1);
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(other)["phases"]["Evicting"].integer(), 1);
   rows.push_back({"workload", "bad", "\xff\xff"});
   EXPECT_FALSE(other.load(rows));
 }

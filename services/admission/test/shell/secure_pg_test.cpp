@@ -84,9 +84,11 @@ class Secure : public ::testing::Test {
       return (answer && answer->status == 200) || !process_->running();
     });
   }
-  std::string page(const std::string& target) {
+  std::string page(const std::string& target, const std::string& token = {}) {
     http::Client client(fmt::format("http://127.0.0.1:{}", http_));
-    const auto answer = client.send({"GET", target});
+    http::Request request{"GET", target};
+    if (!token.empty()) request.headers.set("Authorization", "Bearer " + token);
+    const auto answer = client.send(request);
     return answer ? answer->body : std::string();
   }
   /// Retries with the same request id while no replica leads, as clients do: a standby is ready too.
@@ -152,7 +154,11 @@ TEST_F(Secure, WhoMayIsWrittenDownAndNoSecretIs) {
       << trail("");
   EXPECT_EQ(trail("where outcome = 'ok'"), "olga operator Apply queues.yaml olga/r1 ok");
   EXPECT_NE(trail("").find("ursula user Apply"), std::string::npos) << trail("");
-  const auto everything = page("/debug/state") + page("/metrics") + page("/debug/explain?uid=x");
+  const auto state = page("/debug/state", kOperatorToken);
+  EXPECT_NE(state.find("\"engine\""), std::string::npos) << state;
+  EXPECT_EQ(page("/debug/state").find("\"engine\""), std::string::npos) << "without a token";
+  EXPECT_EQ(page("/debug/state", "canary-user-token").find("\"engine\""), std::string::npos);
+  const auto everything = state + page("/metrics") + page("/debug/explain?uid=x", kOperatorToken);
   EXPECT_NE(everything.find("qm_rpc_denied_total"), std::string::npos);
   EXPECT_NE(everything.find("qm_tls_certificate_expiration_timestamp_seconds{service=\"admission\",use=\"identity\"} "),
             std::string::npos);

@@ -445,10 +445,11 @@ void Engine::cover_demand() {
   }
 }
 
-std::vector<std::string> Engine::explain(Instant now) const {
+std::vector<std::string> Engine::explain(Instant now, std::size_t most) const {
   std::vector<std::string> lines;
   const auto in_use = usage();
   for (const auto& [uid, item] : tables_.demand) {
+    if (lines.size() >= most) break;
     const Plan* plan = tables_.plans.find(uid);
     std::string what;
     if (plan != nullptr && plan->promised_attempt > 0) {

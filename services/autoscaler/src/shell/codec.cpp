@@ -11,6 +11,9 @@ namespace pb = quartermaster::v1;
 
 namespace {
 
+/// Pending workloads that /debug/state explains: each costs a search over the offerings.
+constexpr std::size_t kExplained = 20;
+
 std::optional<Instant> some_instant(std::int64_t us) { return us == 0 ? std::nullopt : std::optional(from_micros(us)); }
 
 template <class Message>
@@ -323,43 +326,48 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   return {};
 }
 
-Json Codec::debug_state(const Engine& engine) const {
+void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   const auto& t = engine.tables();
-  Json claims = Json::object(), demand = Json::array(), orders = Json::object(), groups = Json::object();
-  for (const auto& [group, size] : t.group_sizes) groups.set(group, size);
-  for (const auto& [name, c] : t.claims) {
-    claims.set(name.value(), Json::object({{"pool", c.pool},
-                                           {"type", c.type},
-                                           {"market", name_of(c.market)},
-                                           {"state", name_of(c.state)},
-                                           {"instance", c.instance.value()},
-                                           {"node", c.node.value()},
-                                           {"group", c.group},
-                                           {"reason", c.reason}}));
-  }
-  Json why = Json::array(), owners = Json::object(), replicas = Json::object();
-  for (const auto& [name, count] : engine.replicas()) {
-    replicas.set(name, Json::object({{"have", count}, {"want", t.pools.find(name)->replicas}}));
-  }
-  for (auto& line : engine.explain(engine.now())) why.push_back(std::move(line));
-  for (const auto& [ns, row] : t.owners) owners.set(ns.empty() ? "*" : ns, row.owner);
-  for (const auto& [uid, item] : t.demand)
-    demand.push_back(Json::object({{"uid", item.id.to_string()}, {"since", to_rfc3339(item.since)}}));
-  for (const auto& [id, o] : t.orders) {
-    orders.set(id, Json::object({{"acks", std::int64_t(o.acks.size())},
-                                 {"nodes", std::int64_t(o.nodes.size())},
-                                 {"outcome", o.outcome}}));
-  }
-  return Json::object({{"pools", std::int64_t(t.pools.size())},
-                       {"nodes", std::int64_t(t.nodes.size())},
-                       {"attempts", std::int64_t(t.attempts.size())},
-                       {"claims", std::move(claims)},
-                       {"groups", std::move(groups)},
-                       {"replicas", std::move(replicas)},
-                       {"demand", std::move(demand)},
-                       {"explain", std::move(why)},
-                       {"owners", std::move(owners)},
-                       {"orders", std::move(orders)}});
+  out.set("pools", std::int64_t(t.pools.size()));
+  out.set("nodes", std::int64_t(t.nodes.size()));
+  out.set("attempts", std::int64_t(t.attempts.size()));
+  out.map("claims", t.claims.rows(), [](const auto& name, const auto& c) {
+    return std::pair(name.value(), Json::object({{"pool", c.pool},
+                                                 {"type", c.type},
+                                                 {"market", name_of(c.market)},
+                                                 {"state", name_of(c.state)},
+                                                 {"instance", c.instance.value()},
+                                                 {"node", c.node.value()},
+                                                 {"group", c.group},
+                                                 {"reason", c.reason}}));
+  });
+  out.map("groups", t.group_sizes.rows(),
+          [](const auto& group, const auto& size) { return std::pair(group, Json(size)); });
+  out.once("replicas", [&] {
+    Json replicas = Json::object();
+    for (const auto& [name, count] : engine.replicas()) {
+      replicas.set(name, Json::object({{"have", count}, {"want", t.pools.find(name)->replicas}}));
+    }
+    return replicas;
+  });
+  out.list("demand", t.demand.rows(), [](const auto&, const auto& item) {
+    return std::optional(Json::object({{"uid", item.id.to_string()}, {"since", to_rfc3339(item.since)}}));
+  });
+  out.once("explain", [&] {
+    Json why = Json::array();
+    for (auto& line : engine.explain(engine.now(), kExplained)) why.push_back(std::move(line));
+    if (t.demand.size() > kExplained)
+      why.push_back(fmt::format("{} more pending workloads: qmctl plan explains all", t.demand.size() - kExplained));
+    return why;
+  });
+  out.map("owners", t.owners.rows(), [](const auto& ns, const auto& row) {
+    return std::pair(ns.empty() ? std::string("*") : ns, Json(row.owner));
+  });
+  out.map("orders", t.orders.rows(), [&](const auto& id, const auto& o) {
+    return std::pair(id, Json::object({{"acks", std::int64_t(o.acks.size())},
+                                       {"nodes", std::int64_t(o.nodes.size())},
+                                       {"outcome", o.outcome}}));
+  });
 }
 
 }  // namespace qm::autoscaler

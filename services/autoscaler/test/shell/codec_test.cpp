@@ -1,5 +1,6 @@
 // Words in, words out, and rows there and back.
 #include "qm/autoscaler/shell.hpp"
+#include "qm/testing/state.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
 
@@ -353,7 +354,7 @@ TEST(Encode, TheDumpShowsWhatStands) {
   DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
   item.pod_sets[0].shape.gpu.whole = 8;
   s.step({PoolsApplied{{pool()}}, DemandHeard{{item}}}, kNow);
-  const Json dump = Codec{}.debug_state(s.engine);
+  const Json dump = qm::testing::whole_state<service::StateDump>(Codec{}, s.engine);
   EXPECT_EQ(dump["claims"]["gpu-00001"]["state"].string(), "Requested");
   EXPECT_EQ(dump["demand"].items().size(), 1U);
 }
@@ -366,7 +367,7 @@ TEST(Encode, TheDumpShowsReplicas) {
   EXPECT_EQ(s.last.intents.size(), 2U);
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
   EXPECT_EQ(s.engine.tables().pools.find("gpu")->replicas, 2);
-  const Json dump = Codec{}.debug_state(s.engine);
+  const Json dump = qm::testing::whole_state<service::StateDump>(Codec{}, s.engine);
   EXPECT_EQ(dump["replicas"]["gpu"]["have"].integer(), 2);
   EXPECT_EQ(dump["replicas"]["gpu"]["want"].integer(), 2);
 }

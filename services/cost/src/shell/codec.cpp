@@ -10,6 +10,9 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
+/// Rows that /debug/state reads in one turn of the engine for a sum over all of them.
+constexpr std::size_t kAudited = 2000;
+constexpr const char* kTooMany = "not computed: {} rows, and one turn of the engine reads at most {}";
 constexpr int kMostGpus = 1024;  // per instance; far above anything sold
 
 tl::unexpected<Error> bad(std::string_view what, std::string_view field, std::string_view why) {
@@ -202,35 +205,37 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) {
   return {};
 }
 
-Json Codec::debug_state(const Engine& engine) const {
+void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   const auto& state = engine.state();
   const auto& meta = engine.meta();
   const auto count = [](std::size_t n) { return Json(static_cast<std::uint64_t>(n)); };
-  Json out = Json::object({{"now", to_rfc3339(meta.now)},
-                           {"horizon", to_rfc3339(meta.horizon)},
-                           {"entries", meta.entries},
-                           {"restatements", meta.restatements},
-                           {"lateFacts", meta.late},
-                           {"instances", count(state.instances.size())},
-                           {"nodes", count(state.nodes.size())},
-                           {"assignments", count(state.assignments.size())},
-                           {"slices", count(state.slices.size())},
-                           {"pricePlans", count(state.plans.size())},
-                           {"budgets", count(state.budgets.size())},
-                           {"spent", count(state.spent.size())},
-                           {"audit", engine.audit()}});
-  Json accounts = Json::array();
-  for (const auto& [key, amount] : state.accounts) {
-    accounts.push_back(Json::object({{"account", key.account},
-                                     {"team", key.team},
-                                     {"usd", amount.nano.to_usd()},
-                                     {"gpuMicros", amount.gpu_micros}}));
-  }
-  out.set("accounts", std::move(accounts));
-  Json unpriced = Json::array();
-  for (const auto& id : engine.unpriced(meta.now)) unpriced.push_back(id.value());
-  out.set("unpriced", std::move(unpriced));
-  return out;
+  out.set("now", to_rfc3339(meta.now));
+  out.set("horizon", to_rfc3339(meta.horizon));
+  out.set("entries", meta.entries);
+  out.set("restatements", meta.restatements);
+  out.set("lateFacts", meta.late);
+  out.set("instances", count(state.instances.size()));
+  out.set("nodes", count(state.nodes.size()));
+  out.set("assignments", count(state.assignments.size()));
+  out.set("slices", count(state.slices.size()));
+  out.set("pricePlans", count(state.plans.size()));
+  out.set("budgets", count(state.budgets.size()));
+  out.set("spent", count(state.spent.size()));
+  const auto rows = state.instances.size() + state.slices.size() + state.totals.size() + state.accounts.size();
+  out.once("audit",
+           [&] { return rows <= kAudited ? Json(engine.audit()) : Json(fmt::format(kTooMany, rows, kAudited)); });
+  out.list("accounts", state.accounts.rows(), [](const auto& key, const auto& amount) {
+    return std::optional(Json::object({{"account", key.account},
+                                       {"team", key.team},
+                                       {"usd", amount.nano.to_usd()},
+                                       {"gpuMicros", amount.gpu_micros}}));
+  });
+  out.once("unpriced", [&] {
+    if (state.instances.size() > kAudited) return Json(fmt::format(kTooMany, state.instances.size(), kAudited));
+    Json unpriced = Json::array();
+    for (const auto& id : engine.unpriced(meta.now)) unpriced.push_back(id.value());
+    return unpriced;
+  });
 }
 
 const Engine& engine_of(const service::Shell& shell) { return dynamic_cast<const Shell&>(shell).engine(); }

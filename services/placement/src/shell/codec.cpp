@@ -394,28 +394,32 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) {
   return {};
 }
 
-Json Codec::debug_state(const Engine& engine) const {
+void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   const Tables& tables = engine.tables();
-  Json nodes = Json::object(), cuts = Json::object(), assignments = Json::object(), demand = Json::array();
-  for (const auto& [name, node] : tables.nodes) {
+  out.set("synced", engine.synced());
+  out.set("pods", tables.pods.size());
+  out.set("workloads", tables.workloads.size());
+  out.map("nodes", tables.nodes.rows(), [&](const auto& name, const auto& node) {
     Json devices = Json::array();
     for (const auto& use : engine.devices_of(name)) devices.push_back(use.used_milli);
-    nodes.set(name.value(), Json::object({{"state", name_of(node.state)},
-                                          {"reason", node.reason},
-                                          {"pods", node.pods},
-                                          {"used_milli", std::move(devices)}}));
-  }
-  for (const auto& [name, cut] : tables.cuts) {
-    Json out = Json::object({{"finding", tables.nodes.contains(name) ? engine.layout_finding(name) : std::string()}});
+    out.weigh(devices.size());
+    return std::pair(name.value(), Json::object({{"state", name_of(node.state)},
+                                                 {"reason", node.reason},
+                                                 {"pods", node.pods},
+                                                 {"used_milli", std::move(devices)}}));
+  });
+  out.map("cuts", tables.cuts.rows(), [&](const auto& name, const auto& cut) {
+    Json row = Json::object({{"finding", tables.nodes.contains(name) ? engine.layout_finding(name) : std::string()}});
     if (cut.order) {
-      out.set("layout", cut.order->order.layout)
+      row.set("layout", cut.order->order.layout)
           .set("phase", relayout::name_of(cut.order->phase))
           .set("reason", cut.order->reason);
     }
-    if (cut.wish && cut.wish->waits) out.set("kept_for", cut.wish->uid.value());
-    cuts.set(name.value(), std::move(out));
-  }
-  for (const auto& [id, row] : tables.assignments) {
+    if (cut.wish && cut.wish->waits) row.set("kept_for", cut.wish->uid.value());
+    return std::pair(name.value(), std::move(row));
+  });
+  out.set("default_layout", tables.meta.contains(0) ? tables.meta.find(0)->layout.layout : std::string());
+  out.map("assignments", tables.assignments.rows(), [&](const auto& id, const auto& row) {
     Json members = Json::array();
     for (const Member& member : row.members) {
       members.push_back(Json::object({{"node", member.node.value()},
@@ -423,35 +427,30 @@ Json Codec::debug_state(const Engine& engine) const {
                                       {"bound", member.bound != Instant{}},
                                       {"released", !member.live()}}));
     }
-    assignments.set(id.to_string(), Json::object({{"state", name_of(row.state)},
-                                                  {"workload", row.ns.value() + "/" + row.workload},
-                                                  {"reason", row.short_reason},
-                                                  {"members", std::move(members)}}));
-  }
-  Json proposals = Json::object();
-  for (const auto& [uid, row] : tables.proposals) {
+    out.weigh(row.members.size());
+    return std::pair(id.to_string(), Json::object({{"state", name_of(row.state)},
+                                                   {"workload", row.ns.value() + "/" + row.workload},
+                                                   {"reason", row.short_reason},
+                                                   {"members", std::move(members)}}));
+  });
+  out.map("proposals", tables.proposals.rows(), [&](const auto& uid, const auto& row) {
     Json victims = Json::array();
     for (const auto& victim : row.victims) victims.push_back(victim.id.to_string());
     Json layouts = Json::object();
     for (const auto& [node, layout] : row.cuts) layouts.set(node.value(), layout);
-    proposals.set(uid.value(), Json::object({{"state", name_of(row.state)},
-                                             {"number", row.number},
-                                             {"move", row.move},
-                                             {"victims", std::move(victims)},
-                                             {"cuts", std::move(layouts)},
-                                             {"micro_usd", row.micro_usd},
-                                             {"last", row.last}}));
-  }
-  for (const DemandItem& item : engine.demand()) demand.push_back(item.id.to_string());
-  return Json::object({{"synced", engine.synced()},
-                       {"pods", tables.pods.size()},
-                       {"workloads", tables.workloads.size()},
-                       {"nodes", std::move(nodes)},
-                       {"cuts", std::move(cuts)},
-                       {"default_layout", tables.meta.contains(0) ? tables.meta.find(0)->layout.layout : std::string()},
-                       {"assignments", std::move(assignments)},
-                       {"proposals", std::move(proposals)},
-                       {"demand", std::move(demand)}});
+    out.weigh(row.victims.size());
+    return std::pair(uid.value(), Json::object({{"state", name_of(row.state)},
+                                                {"number", row.number},
+                                                {"move", row.move},
+                                                {"victims", std::move(victims)},
+                                                {"cuts", std::move(layouts)},
+                                                {"micro_usd", row.micro_usd},
+                                                {"last", row.last}}));
+  });
+  out.list("unschedulable", tables.workloads.rows(), [](const auto& uid, const auto& workload) {
+    if (workload.short_since == Instant{}) return std::optional<Json>();
+    return std::optional<Json>(AttemptId{uid, workload.attempt}.to_string());
+  });
 }
 
 const Engine& engine_of(const service::Shell& shell) { return static_cast<const Shell&>(shell).engine(); }

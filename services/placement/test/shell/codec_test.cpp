@@ -3,6 +3,7 @@
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
+#include "qm/testing/state.hpp"
 #include "qm/wire/last_state.hpp"
 #include "quartermaster/v1/events.pb.h"
 
@@ -355,8 +356,9 @@ TEST(Rows, ComeBackAsTheyWere) {
   fresh.engine().audit();
   ASSERT_TRUE(fresh.load(stepped.stored())) << "loading twice forgets the first";
   EXPECT_EQ(fresh.digest(), stepped.shell.digest());
-  EXPECT_EQ(fresh.debug_state().dump(), stepped.shell.debug_state().dump());
-  EXPECT_EQ(fresh.debug_state().path("demand").at(0).string(), "s/1");
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(fresh).dump(),
+            qm::testing::whole_state<service::StateDump>(stepped.shell).dump());
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(fresh).path("unschedulable").at(0).string(), "s/1");
 }
 
 TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {

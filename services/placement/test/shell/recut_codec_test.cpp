@@ -1,6 +1,7 @@
 // GPUs that are cut anew for who waits, and work that saves before it goes, as rows, messages and words.
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
+#include "qm/testing/state.hpp"
 
 #include <gmock/gmock.h>
 
@@ -49,7 +50,7 @@ TEST(Rows, WhatIsCutForWhoWaitsComesBackAsItWasAndIsSaid) {
   EXPECT_EQ(list_layouts(engine, {})->nodes(0).order().wish_uid(), "w");
   EXPECT_EQ(words(engine), "node a is cut to all-balanced for it: it is being cordoned");
   EXPECT_THAT(registry.text(), HasSubstr("qm_placement_layouts_for_wishes_total 1"));
-  EXPECT_EQ(Codec().debug_state(engine).path("cuts.a.kept_for").string(), "w");
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(Codec(), engine).path("cuts.a.kept_for").string(), "w");
 
   Shell fresh(std::make_unique<Engine>(), Codec());
   const auto same = [&] {
@@ -84,7 +85,8 @@ TEST(Rows, ANodeThatIsEmptiedToBeCutComesBackAsItWasAndIsSaid) {
   stepped.step({heard(waits)});
   const Engine& engine = stepped.shell.engine();
   EXPECT_EQ(words(engine), "asked to give way: team/job-x; then node a is cut to all-balanced for it");
-  EXPECT_EQ(Codec().debug_state(engine).path("proposals.w.cuts.a").string(), "all-balanced");
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(Codec(), engine).path("proposals.w.cuts.a").string(),
+            "all-balanced");
   Shell fresh(std::make_unique<Engine>(options), Codec());
   ASSERT_TRUE(fresh.load(stepped.stored()));
   EXPECT_EQ(fresh.digest(), stepped.shell.digest());

@@ -312,28 +312,27 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   return {};
 }
 
-Json Codec::debug_state(const Engine& engine) const {
+void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   const auto& t = engine.tables();
-  Json health = Json::object(), orders = Json::object(), xids = Json::object();
-  for (const auto& [node, row] : t.xids) {
-    Json last = Json::object();
-    for (const auto& [gpu, reports] : row.gpus) last.set(gpu, dump(reports.front()));
-    xids.set(node.value(), std::move(last));
-  }
-  for (const auto& [node, h] : t.health) health.set(node.value(), h.reason);
-  for (const auto& [id, o] : t.orders) {
+  out.map("health", t.health.rows(),
+          [](const auto& node, const auto& h) { return std::pair(node.value(), Json(h.reason)); });
+  out.map("orders", t.orders.rows(), [&](const auto& id, const auto& o) {
     Json waits = Json::array();
     for (const auto& node : o.nodes) {
       if (!t.acked.contains({id, node})) waits.push_back(node.value());
     }
-    orders.set(id, Json::object({{"deadline", to_rfc3339(o.deadline)}, {"waits_for", std::move(waits)}}));
-  }
-  return Json::object({{"health", std::move(health)},
-                       {"orders", std::move(orders)},
-                       {"last_xids", std::move(xids)},
-                       {"gone_nodes_with_xids", std::int64_t(t.xids_until.size())},
-                       {"notices", std::int64_t(t.notices.size())},
-                       {"nodes_with_devices", std::int64_t(t.devices.size())}});
+    out.weigh(o.nodes.size());
+    return std::pair(id, Json::object({{"deadline", to_rfc3339(o.deadline)}, {"waits_for", std::move(waits)}}));
+  });
+  out.map("last_xids", t.xids.rows(), [&](const auto& node, const auto& row) {
+    Json last = Json::object();
+    for (const auto& [gpu, reports] : row.gpus) last.set(gpu, dump(reports.front()));
+    out.weigh(row.gpus.size());
+    return std::pair(node.value(), std::move(last));
+  });
+  out.set("gone_nodes_with_xids", std::int64_t(t.xids_until.size()));
+  out.set("notices", std::int64_t(t.notices.size()));
+  out.set("nodes_with_devices", std::int64_t(t.devices.size()));
 }
 
 }  // namespace qm::telemetry

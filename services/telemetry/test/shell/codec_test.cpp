@@ -1,5 +1,6 @@
 // Messages to commands, outputs to events and intents, rows and back.
 #include "qm/telemetry/shell.hpp"
+#include "qm/testing/state.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "test/shell/little_service.hpp"
 
@@ -351,20 +352,22 @@ TEST(Codec, DebugStateSaysWhoHasNotAnswered) {
   Kept kept;
   (void)kept.step({order_input("o", micros(kept.now) + 1), fact_input(xid_fact("1", "a", 79, 3))});
   (void)kept.step({fact_input(ack_fact("o", "a"))});
-  const Json state = kept.shell.debug_state();
+  const Json state = qm::testing::whole_state<service::StateDump>(kept.shell);
   EXPECT_EQ(state["orders"]["o"]["waits_for"], Json::array({"b"}));
   auto standing = xid_fact("2", "a", 79, 3);
   standing.mutable_xid()->set_gpu_uuid("GPU-3");
   standing.mutable_xid()->set_boot_id("boot");
   (void)kept.step({fact_input(standing)});
-  EXPECT_EQ(kept.shell.debug_state()["last_xids"]["a"]["GPU-3"], Json::object({{"xid", 79}}));
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(kept.shell)["last_xids"]["a"]["GPU-3"],
+            Json::object({{"xid", 79}}));
   auto changed = xid_fact("3", "a", 154, 3);
   changed.mutable_xid()->set_gpu_uuid("GPU-3");
   changed.mutable_xid()->set_boot_id("boot");
   changed.mutable_xid()->set_at_us(micros(kept.now) + 1);
   changed.mutable_xid()->set_recovery_action(1);
   (void)kept.step({fact_input(changed)});
-  EXPECT_EQ(kept.shell.debug_state()["last_xids"]["a"]["GPU-3"], Json::object({{"xid", 154}, {"recovery_action", 1}}));
+  EXPECT_EQ(qm::testing::whole_state<service::StateDump>(kept.shell)["last_xids"]["a"]["GPU-3"],
+            Json::object({{"xid", 154}, {"recovery_action", 1}}));
   EXPECT_EQ(state["health"]["a"].string(), "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
 }
 

@@ -60,10 +60,14 @@ class Steps final : public service::Shell {
     for (const auto& [key, version] : table_) digest.add(key).add(version);
     return digest.value();
   }
-  [[nodiscard]] Json debug_state() const override {
+  void debug_state(service::StateDump& out) const override {
+    out.map("versions", table_.rows(),
+            [](const auto& key, const auto& version) { return std::pair(key, Json(version)); });
+  }
+  [[nodiscard]] std::int64_t done() const {
     std::int64_t done = 0;
     for (const auto& [key, version] : table_) done += version == settings_.versions ? 1 : 0;
-    return Json::object({{"done", done}});
+    return done;
   }
   [[nodiscard]] std::int64_t version(const std::string& key) const {
     const auto* row = table_.find(key);
@@ -116,7 +120,7 @@ struct Service {
   /// Every key at its last version, and nothing on its way: what the last step left to do is counted after it is seen.
   [[nodiscard]] bool over(const Settings& settings) {
     std::int64_t done = 0;
-    host->read([&](const service::Shell& shell) { done = shell.debug_state()["done"].integer(); });
+    host->read([&](const service::Shell& shell) { done = static_cast<const Steps&>(shell).done(); });
     const auto counters = host->counters();
     return done == settings.keys && counters.open_intents == 0 && counters.mailbox == 0 && counters.outbox_backlog == 0;
   }

@@ -31,6 +31,7 @@ struct Request {
   std::string target = "/";  ///< path and query as sent
   Headers headers;
   std::string body;
+  bool loopback = false;                                           ///< as received: from 127.0.0.0/8 or ::1
   [[nodiscard]] std::string path() const;                          ///< percent-decoded, without query
   [[nodiscard]] std::map<std::string, std::string> query() const;  ///< the last of equal names wins
 };

@@ -49,13 +49,25 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
 /// kAlreadyExists where another process listens on "host:port" now.
 Status check_free(const std::string& address);
 
-/// /metrics, /healthz, /readyz, /debug/state, /debug/explain?uid=, PUT /debug/log-level; more by `extra`.
+/// What the pages of a process show.
+struct AdminPages {
+  std::function<bool()> alive;                ///< /healthz
+  std::function<service::Readiness()> ready;  ///< /readyz
+  std::function<Json()> state;                ///< /debug/state, /debug/explain; may block
+};
+
+/// /metrics, /healthz and /readyz for anyone; GET /debug/state, GET /debug/explain?uid=, GET and PUT /debug/log-level for those who
+/// may: where `access` asks callers who they are, a bearer token of a role that the table in rules.hpp names, else a client on
+/// the loopback interface. Others get 401 or 403 with the remedy.
+///
+/// Bounds   one page of /debug at a time, and two tokens that are being checked; more get 429. Threads are left for the open pages.
 class AdminServer {
  public:
-  AdminServer(std::string address, metrics::Registry& registry, std::function<bool()> alive,
-              std::function<service::Readiness()> ready, std::function<Json()> state);
+  /// `access` is that of the gRPC server of the process; null = none asks.
+  AdminServer(std::string address, metrics::Registry& registry, std::shared_ptr<Access> access, AdminPages pages);
   ~AdminServer();
-  void route(std::string method, std::string pattern, http::Router::Route route);  ///< before start
+  /// Before start. A pattern under /debug needs a row "METHOD PATTERN" in rules.hpp.
+  void route(std::string method, std::string pattern, http::Router::Route route);
   Status start();
   void stop();
   [[nodiscard]] int port() const;
@@ -65,6 +77,10 @@ class AdminServer {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Who may call what, as --auth and --roles say. Denied calls are counted in `registry` and stand in the audit trail of `host`;
+/// both may be null.
+Result<std::shared_ptr<Access>> make_access(const Settings& settings, const std::string& service,
+                                            metrics::Registry* registry = nullptr, service::Host* host = nullptr);
 /// What a service's gRPC server is made of: address, TLS, and who may call what. Denied calls are counted in `registry` and
 /// stand in the audit trail of `host`; both may be null, where somebody else keeps them.
 Result<ServerOptions> server_options(const Settings& settings, const std::string& service,

@@ -30,7 +30,7 @@ struct Rule {
   Scope scope;
 };
 
-/// Every method that a server answers, once; docs/security.md shows the same, and tests hold both against the protos.
+/// Every method that a server answers, once, and every page of /debug, which AdminServer holds against it; docs/security.md shows the same, and tests hold both against the protos.
 inline constexpr std::array kRules{
     Rule{"Admission/Submit", Need::kUser, Effect::kChanges, Scope::kOwn},
     Rule{"Admission/Get", Need::kUser, Effect::kReads, Scope::kOwn},
@@ -69,6 +69,10 @@ inline constexpr std::array kRules{
     Rule{"Cost/GetStatement", Need::kTeamLead, Effect::kReads, Scope::kOwn},
     Rule{"Cost/ListPrices", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Cost/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},
+    Rule{"GET /debug/state", Need::kOperator, Effect::kReads, Scope::kAll},
+    Rule{"GET /debug/explain", Need::kOperator, Effect::kReads, Scope::kAll},
+    Rule{"GET /debug/log-level", Need::kOperator, Effect::kReads, Scope::kAll},
+    Rule{"PUT /debug/log-level", Need::kOperator, Effect::kChanges, Scope::kAll},
     Rule{"grpc.health.v1.Health/Check", Need::kAnyone, Effect::kReads, Scope::kShared},
     Rule{"grpc.health.v1.Health/Watch", Need::kAnyone, Effect::kReads, Scope::kShared},
     Rule{"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Need::kUser, Effect::kReads, Scope::kShared},

@@ -31,16 +31,16 @@ concept Engine = requires(E engine, const E& reader, std::span<const typename E:
 ///   Result<std::vector<Command>> decode(const Input&)          // usually one command; none = nothing to do
 ///   void encode(const Engine&, const Output&, std::span<const CommandOrigin>, Effects&)
 ///   Status load(Engine&, std::span<const StateRow>)
-///   Json debug_state(const Engine&)
+///   void debug_state(const Engine&, StateDump&)
 template <class C, class E>
 concept CodecOf = requires(C codec, E& engine, const E& reader, const Input& input, const typename E::Output& output,
-                           std::span<const std::size_t> origin, Effects& effects,
-                           std::span<const store::StateRow> rows) {
+                           std::span<const std::size_t> origin, Effects& effects, std::span<const store::StateRow> rows,
+                           StateDump& dump) {
   { codec.decode(input) } -> std::same_as<Result<std::vector<typename E::Command>>>;
   // origin[i] is the input index that command i came from
   codec.encode(reader, output, origin, effects);
   { codec.load(engine, rows) } -> std::same_as<Status>;
-  { codec.debug_state(reader) } -> std::same_as<Json>;
+  codec.debug_state(reader, dump);
 };
 
 /// Any engine with its codec as a Shell.
@@ -78,7 +78,7 @@ class EngineShell final : public Shell {
   void undo() override { engine_->undo(); }
   void commit() override { engine_->commit(); }
   [[nodiscard]] std::uint64_t digest() const override { return engine_->digest(); }
-  [[nodiscard]] Json debug_state() const override { return codec_.debug_state(*engine_); }
+  void debug_state(StateDump& out) const override { codec_.debug_state(*engine_, out); }
   [[nodiscard]] const E& engine() const { return *engine_; }
 
  private:

@@ -90,8 +90,8 @@ struct Readiness {
 ///          process still holds the lease; after an epoch-lost one it decides nothing more.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was promoted)
 ///          is not written: an alert is logged and counted, and engine, relay and consumer start from what is there.
-/// Size     besides the engine's own: a number for each key that lives on a topic heard or produced, and for those that
-///          ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
+/// Size     besides the engine's own: two numbers for each row of the state; a number for each key that lives on a topic heard or
+///          produced, and for those that ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
 ///          on disk.
 /// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first start on a
 ///          log that does not begin at 0: the owner's snapshot is applied before the topic is read on. While it cannot be
@@ -156,7 +156,12 @@ class Host {
   bool relay_once();
   bool execute_once();
 
-  [[nodiscard]] Json debug_state();  ///< host counters, engine state, digest
+  /// Counters, the engine's state, and the digest of its rows as they are saved: the same before and after a restart. The state
+  /// is read in turns of at most kDumpObjects objects, between which the engine decides batches; `journal` has the number of
+  /// the batch before the first turn and before the last one: if both are equal, the state is that of one moment. Threads: any but
+  /// the engine's; the caller waits.
+  [[nodiscard]] Json debug_state();
+  static constexpr std::size_t kDumpObjects = 256;
   struct Counters {
     std::uint64_t batches = 0, inputs = 0, events = 0, intents = 0, duplicates = 0, gaps = 0, poison = 0, undone = 0;
     std::uint64_t history_breaks = 0;  ///< topics whose producer lost events that were applied

@@ -2,6 +2,7 @@
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/service/state_dump.hpp"
 #include "qm/store/store.hpp"
 
 #include <cstdint>
@@ -84,7 +85,8 @@ class Shell {
   /// The last step is durable: the undo log may go.
   virtual void commit() = 0;
   [[nodiscard]] virtual std::uint64_t digest() const = 0;
-  [[nodiscard]] virtual Json debug_state() const = 0;
+  /// Adds the next objects of the state; called until `out` is complete.
+  virtual void debug_state(StateDump& out) const = 0;
 };
 
 /// The outcome of an executed intent, fed back as an input of Source::kOutcome with the intent's id.

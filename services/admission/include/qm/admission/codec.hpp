@@ -27,7 +27,7 @@ class Codec {
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects) const;
   Status load(Engine& engine, std::span<const store::StateRow> rows) const;
-  [[nodiscard]] Json debug_state(const Engine& engine) const;
+  void debug_state(const Engine& engine, service::StateDump& out) const;
 
  private:
   bool others_place_ = false;

@@ -151,7 +151,7 @@ class Engine {
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
   /// One sentence per waiting gang: what is launched for it, or why nothing is. Then one for each static pool that does not have
   /// its number of machines.
-  [[nodiscard]] std::vector<std::string> explain(Instant now) const;
+  [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX) const;
   /// Machines that each static pool has or gets, without those that go.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
 

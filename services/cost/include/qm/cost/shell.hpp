@@ -30,7 +30,7 @@ class Codec {
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects);
   Status load(Engine& engine, std::span<const store::StateRow> rows);
-  [[nodiscard]] Json debug_state(const Engine& engine) const;
+  void debug_state(const Engine& engine, service::StateDump& out) const;
 };
 
 using Shell = service::EngineShell<Engine, Codec>;

@@ -40,7 +40,7 @@ class Codec {
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects);
   Status load(Engine& engine, std::span<const store::StateRow> rows);
-  Json debug_state(const Engine& engine) const;
+  void debug_state(const Engine& engine, service::StateDump& out) const;
 
  private:
   std::shared_ptr<Meters> meters_;
