@@ -1,8 +1,13 @@
 #include "qm/clock/clock.hpp"
 
 #include "forward_clock.hpp"
+#include "jump_guard.hpp"
 #include "longest_wait.hpp"
 #include "qm/base/assert.hpp"
+
+#include <mutex>
+#include <time.h>
+#include <utility>
 
 namespace qm {
 namespace {
@@ -16,13 +21,53 @@ SteadyDuration bounded(Duration remaining) {
 
 }  // namespace
 
-Instant SystemClock::now() const {
-  // The machine's clock may be stepped back (NTP, an operator); the domain's may not.
-  static ForwardClock forward;
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return from_micros(forward.now(std::chrono::duration_cast<Duration>(since_epoch).count(),
-                                 [] { return std::chrono::steady_clock::now(); }));
+// The machine's clock may be stepped back or far ahead (NTP, an operator, a resumed VM); the domain's may not.
+struct SystemClock::State {
+  Sources sources;
+  JumpGuard jumps{kMaxJump};
+  ForwardClock forward;
+  std::mutex mutex;  // guards the pair of readings
+
+  std::pair<std::int64_t, std::int64_t> read() {
+    const std::lock_guard lock(mutex);
+    const auto boot = sources.boot_us();
+    return {sources.system_us(), boot};
+  }
+};
+
+SystemClock::SystemClock() {
+  static const auto shared = [] {
+    auto state = std::make_shared<State>();
+    state->sources = {[] {
+                        const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+                        return std::chrono::duration_cast<Duration>(since_epoch).count();
+                      },
+                      [] {
+                        timespec now{};
+                        ::clock_gettime(CLOCK_BOOTTIME, &now);
+                        return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+                      }};
+    return state;
+  }();
+  state_ = shared;
 }
+
+SystemClock::SystemClock(Sources sources) : state_(std::make_shared<State>()) { state_->sources = std::move(sources); }
+
+SystemClock::~SystemClock() = default;
+
+Instant SystemClock::now() const {
+  const auto [system, boot] = state_->read();
+  return from_micros(
+      state_->forward.now(state_->jumps.now(system, boot), [] { return std::chrono::steady_clock::now(); }));
+}
+
+void SystemClock::confirm(Instant reference) const {
+  const auto [system, boot] = state_->read();
+  state_->jumps.confirm(system, boot, micros(reference));
+}
+
+Duration SystemClock::rejected() const { return state_->jumps.rejected(); }
 
 SteadyDuration SystemClock::until(Instant t) const { return bounded(t - now()); }
 

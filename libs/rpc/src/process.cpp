@@ -64,17 +64,21 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   gauge("qm_host_outbox_backlog", "Outbox rows not yet on the bus.", &Counters::outbox_backlog);
   gauge("qm_host_open_intents", "Intents without an outcome.", &Counters::open_intents);
   gauge("qm_host_epoch", "The leader's epoch.", &Counters::epoch);
+  auto clock =
+      registry.gauge("qm_host_clock_rejected_seconds",
+                     "By how much the machine's clock is ahead of domain time, because a jump was rejected.", labels);
   auto lag = registry.gauge("qm_host_bus_lag", "Bus messages not yet applied.", labels);
   auto ready = registry.gauge("qm_host_ready", "1 while loaded and committing.", labels);
   auto seconds = registry.counter("qm_host_commit_seconds_total", "Time spent in commits.", labels);
 
-  registry.on_scrape([&host, totals, levels, lag, ready, seconds, last_seconds = 0.0]() mutable {
+  registry.on_scrape([&host, totals, levels, clock, lag, ready, seconds, last_seconds = 0.0]() mutable {
     const auto now = host.counters();
     for (auto& one : *totals) {
       one.handle.add(static_cast<double>(now.*one.field - one.last));
       one.last = now.*one.field;
     }
     for (auto& one : *levels) one.handle.set(static_cast<double>(now.*one.field));
+    clock.set(now.clock_rejected_seconds);
     lag.set(static_cast<double>(now.bus_lag));
     ready.set(host.ready() ? 1 : 0);
     seconds.add(now.commit_seconds_sum - last_seconds);

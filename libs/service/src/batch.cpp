@@ -24,8 +24,9 @@ namespace qm::service {
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kMaxBatchBytes = 32 << 20;  // of inputs: the journal has them in one value
-constexpr std::size_t kForgetAtOnce = 256;        // ended keys that one batch forgets in addition to its inputs
+constexpr std::size_t kMaxBatchBytes = 32 << 20;      // of inputs: the journal has them in one value
+constexpr auto kClockLook = std::chrono::seconds(1);  // between questions for the database's clock
+constexpr std::size_t kForgetAtOnce = 256;            // ended keys that one batch forgets in addition to its inputs
 
 /// What is told to whom the engine has no answer for: a watch or an outcome is confirmed once it is durable, dropped or not.
 Result<std::string> confirmation(const Pending& p) {
@@ -54,6 +55,8 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
 }
 
 Status Host::Impl::adopt(const store::Loaded& state) {
+  // First: reading the state may take longer than the clocks may differ.
+  if (state.server_now) clock.confirm(*state.server_now);
   if (auto ok = shell->load(state.state); !ok) {
     return fail(ok.error().with_context(fmt::format("{} cannot read its own state", options.service)));
   }
@@ -135,8 +138,37 @@ bool Host::Impl::pump() {
   return true;
 }
 
+// Also asked without work, so that a rejected jump is reported at once.
+Instant Host::Impl::time() {
+  Instant now = clock.now();
+  const bool rejected = clock.rejected() != Duration::zero();
+  if (const auto steady = std::chrono::steady_clock::now(); rejected && steady >= next_clock_look) {
+    next_clock_look = steady + kClockLook;
+    if (const auto reference = store->server_now()) {
+      clock.confirm(*reference);
+      now = clock.now();
+    }
+  }
+  const double ahead = std::chrono::duration<double>(clock.rejected()).count();
+  bool changed = false;
+  {
+    const std::lock_guard lock(mutex);
+    changed = (counters.clock_rejected_seconds > 0) != (ahead > 0);
+    counters.clock_rejected_seconds = ahead;
+  }
+  if (changed && ahead > 0) {
+    log::error(
+        "the machine's clock jumped forward and the database's did not; domain time goes on without the jump: correct the "
+        "clock (chronyc tracking)",
+        {{"shard", options.shard}, {"ahead_seconds", ahead}});
+  } else if (changed) {
+    log::info("the machine's clock is accepted again", {{"shard", options.shard}});
+  }
+  return std::max(now, last_now);
+}
+
 bool Host::Impl::collect(Batch& batch) {
-  batch.now = std::max(clock.now(), last_now);
+  batch.now = time();
   if (!retry.empty()) {
     if (std::chrono::steady_clock::now() < retry_at) return false;
     batch.pending.swap(retry.front());

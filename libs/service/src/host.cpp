@@ -145,6 +145,9 @@ Readiness Host::readiness() const {
                         retrying->keys, seconds_since(retrying->since), retrying->error);
   }
   const std::lock_guard lock(impl_->mutex);
+  if (const auto ahead = impl_->counters.clock_rejected_seconds; ahead > 0) {
+    text += fmt::format("; the machine's clock is {:.0f} s ahead of the database's and is not followed", ahead);
+  }
   for (const auto& [topic, paused] : impl_->paused) {
     text += fmt::format("; {} is not read for {} s, because messages are missing and its snapshot cannot be had: {}",
                         topic, seconds_since(paused.since), paused.why);
@@ -296,6 +299,7 @@ Json Host::debug_state() {
                             {"mailbox", c.mailbox},
                             {"paused_topics", c.paused_topics},
                             {"refused", c.refused},
+                            {"clock_rejected_seconds", c.clock_rejected_seconds},
                             {"bus_lag", c.bus_lag}});
   StateDump dump(kDumpObjects);
   std::optional<std::uint64_t> first;

@@ -64,6 +64,7 @@ struct Host::Impl {
   std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
   store::HistoryPosition history;  // of this leader, sequence unused; changed with `mutex` held
   Instant last_now{};
+  SteadyInstant next_clock_look{};  // while a jump of the clock is rejected
   RowsDigest rows_digest;
   struct Seen {
     std::uint64_t version = 0;
@@ -125,6 +126,7 @@ struct Host::Impl {
   Status adopt(const store::Loaded& state);
   bool pump();
   struct Batch;
+  Instant time();  // of the next batch
   bool collect(Batch& batch);
   void decide(Batch& batch);
   void write(Batch& batch);

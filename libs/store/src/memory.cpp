@@ -87,6 +87,7 @@ struct MemoryDisk : MemoryData {
   std::deque<Planted> planted;
   std::vector<MemoryData> copies;
   std::optional<std::size_t> rollback;  ///< to this copy, at the next acquire
+  std::optional<Instant> server_now;
 
   void apply(const Commit& batch) {
     MemoryData::apply(batch);
@@ -125,7 +126,13 @@ class MemoryStore final : public Store {
       out.published.push_back({row.topic, row.key, row.key_version, row.tombstone});
     for (const auto& [topic, version] : disk_->floors) out.floors.push_back({topic, version});
     for (const auto& [id, row] : disk_->requests) out.requests.push_back(row);
+    out.server_now = disk_->server_now;
     return out;
+  }
+
+  Result<Instant> server_now() override {
+    const std::lock_guard lock(disk_->mutex);
+    return disk_->server_now ? Result<Instant>(*disk_->server_now) : Store::server_now();
   }
 
   Result<CommitOutcome> commit(const Commit& batch) override {
@@ -235,6 +242,11 @@ std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk) {
 void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed) {
   const std::lock_guard lock(disk.mutex);
   disk.planted.push_back({outcome, really_committed});
+}
+
+void set_server_now(MemoryDisk& disk, Instant now) {
+  const std::lock_guard lock(disk.mutex);
+  disk.server_now = now;
 }
 
 std::size_t copy_disk(MemoryDisk& disk) {

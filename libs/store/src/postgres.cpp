@@ -29,6 +29,8 @@ constexpr int kTries = 5;
 constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
 constexpr std::size_t kRecentBytes = 32 << 20;
+// Not now(), which is that of the transaction's begin.
+constexpr const char* kServerNow = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 bool worth_repeating(const Error& error) {
@@ -228,6 +230,12 @@ class PgStore final : public Store {
     return out;
   }
 
+  Result<Instant> server_now() override {
+    if (!engine_ || engine_->broken()) return fail(Code::kUnavailable, "the session of the engine is lost");
+    QM_ASSIGN(const auto rows, engine_->query(kServerNow, {}));
+    return from_micros(rows.int8(0, 0));
+  }
+
  private:
   using Session = std::unique_ptr<pg::Connection>;
 
@@ -324,6 +332,8 @@ class PgStore final : public Store {
     QM_TRY(engine_->exec("set local idle_in_transaction_session_timeout = '1s'"));
     QM_TRY(holds_lease(holder, " for share"));
     QM_TRY(transaction.commit());
+    // Last: it is compared with the clock of this machine.
+    QM_ASSIGN(out.server_now, server_now());
     commits_ = leader.uint8(0, 1);
     return out;
   }

@@ -22,13 +22,36 @@ class DomainClock {
   /// its factor, so callers wait at most `max_slice` and look again.
   [[nodiscard]] virtual SteadyDuration until(Instant t) const = 0;
   static constexpr SteadyDuration max_slice = std::chrono::milliseconds(20);
+
+  /// Tells a clock that follows the machine's what another machine's clock reads now: see SystemClock. Others ignore it.
+  virtual void confirm(Instant /*reference*/) const {}
+  /// By how much the machine's clock is ahead of this one, because a jump forward was rejected; zero otherwise.
+  [[nodiscard]] virtual Duration rejected() const { return {}; }
 };
 
 /// The machine's UTC time. Where that is set back, this one goes on at half the pace until it is reached.
+///
+/// Bounds   from the first confirm() on, a step forward of more than kMaxJump is rejected: the clock goes on at the pace of
+///          CLOCK_BOOTTIME. confirm() with a reference that is at most kMaxJump behind the machine's clock accepts it.
 class SystemClock final : public DomainClock {
  public:
+  static constexpr Duration kMaxJump = std::chrono::seconds(10);
+  /// Microseconds since the epoch, and since the machine was started, suspended time included.
+  struct Sources {
+    std::function<std::int64_t()> system_us, boot_us;
+  };
+
+  SystemClock();  ///< the machine's; all of one process agree
+  explicit SystemClock(Sources sources);
+  ~SystemClock() override;
   [[nodiscard]] Instant now() const override;
   [[nodiscard]] SteadyDuration until(Instant t) const override;
+  void confirm(Instant reference) const override;
+  [[nodiscard]] Duration rejected() const override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 /// Moves only when told to; for tests and simulation.

@@ -88,6 +88,9 @@ struct Readiness {
 /// Laws     `now` given to the engine never goes back, across failover too. Inputs leave the mailbox only with a
 ///          commit. A known-not-committed batch is undone and repeated; after an in-doubt one the engine is reloaded, if this
 ///          process still holds the lease; after an epoch-lost one it decides nothing more.
+/// Time     a clock that follows the machine's is compared with the database's when the shard is taken, and when it jumps forward
+///          (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected: batches go on with bounded time,
+///          an error is logged, /readyz and the counter report it.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was promoted)
 ///          is not written: an alert is logged and counted, and engine, relay and consumer start from what is there.
 /// Size     besides the engine's own: two numbers for each row of the state; a number for each key that lives on a topic heard or
@@ -172,6 +175,7 @@ class Host {
     std::uint64_t mailbox = 0, paused_topics = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
     std::int64_t bus_lag = 0;
     double commit_seconds_sum = 0;
+    double clock_rejected_seconds = 0;  ///< by which the machine's clock is ahead of domain time, see Time
   };
   [[nodiscard]] Counters counters() const;
 

@@ -122,9 +122,10 @@ struct Loaded {
   std::uint64_t intent_sequence = 0;
   std::vector<CursorRow> cursors;
   std::vector<SeenRow> seen;
-  std::vector<SeenRow> published;    ///< newest version per (topic, key) of our own topics
-  std::vector<FloorRow> floors;      ///< of our own topics, where keys were forgotten
-  std::vector<RequestRow> requests;  ///< of the last 24 h
+  std::vector<SeenRow> published;     ///< newest version per (topic, key) of our own topics
+  std::vector<FloorRow> floors;       ///< of our own topics, where keys were forgotten
+  std::vector<RequestRow> requests;   ///< of the last 24 h
+  std::optional<Instant> server_now;  ///< by the clock of the database's machine; none where it has none of its own
 };
 
 enum class CommitOutcome {
@@ -182,6 +183,9 @@ class Store {
     std::uint64_t digest = 0;
   };
   virtual Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) = 0;
+
+  /// What the clock of the database's machine reads now; by the engine thread. kUnimplemented where it has none of its own.
+  virtual Result<Instant> server_now() { return fail(Code::kUnimplemented, "this store has no clock of its own"); }
 };
 
 using Migration = pg::Migration;
@@ -217,6 +221,8 @@ std::size_t copy_disk(MemoryDisk& disk);
 void restore_disk(MemoryDisk& disk, std::size_t copy);
 /// Does so at the next acquire.
 void plant_rollback(MemoryDisk& disk, std::size_t copy);
+/// Gives the disk a clock of its own that reads `now`.
+void set_server_now(MemoryDisk& disk, Instant now);
 /// The rows appended to the service's own tables so far, in order.
 std::vector<AppendRow> appended(MemoryDisk& disk);
 

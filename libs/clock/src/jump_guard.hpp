@@ -1,0 +1,76 @@
+#pragma once
+#include "qm/base/time.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+namespace qm {
+
+/// Bounds how far the machine's clock may step forward: domain time that is too far ahead never comes back.
+///
+///   offset    machine's UTC minus boot time, as it was accepted last; domain time is boot time plus offset
+///   baseline  the offset from which a step is measured; it follows the accepted offset by at most 1 ms a second, so that many
+///             small steps together are a jump too
+///
+/// A reading more than `bound` beyond the baseline is rejected: time goes on from the last accepted offset at the pace of boot
+/// time, which counts while the machine is suspended. A reference, another machine's clock, accepts what it confirms and moves
+/// domain time up to itself otherwise.
+///
+/// Threads  any.
+class JumpGuard {
+ public:
+  explicit JumpGuard(Duration bound) : bound_(bound.count()) {}
+
+  /// Domain time in microseconds. Before the first reference every reading is accepted.
+  std::int64_t now(std::int64_t system_us, std::int64_t boot_us) {
+    const std::lock_guard lock(mutex_);
+    const auto read = system_us - boot_us;
+    if (!guarding_ || read <= baseline_ + bound_) {
+      offset_ = read;
+      rejected_ = 0;
+      follow(boot_us);
+    } else {
+      rejected_ = read - offset_;
+    }
+    return boot_us + offset_;
+  }
+
+  /// What another machine's clock read at the same moment.
+  void confirm(std::int64_t system_us, std::int64_t boot_us, std::int64_t reference_us) {
+    const std::lock_guard lock(mutex_);
+    const auto read = system_us - boot_us;
+    const auto reference = reference_us - boot_us;
+    if (read <= reference + bound_) {
+      offset_ = read;
+      rejected_ = 0;
+    } else {
+      offset_ = guarding_ ? std::max(offset_, reference) : reference;
+      rejected_ = read - offset_;
+    }
+    baseline_ = offset_;
+    followed_at_ = boot_us;
+    guarding_ = true;
+  }
+
+  [[nodiscard]] Duration rejected() const {
+    const std::lock_guard lock(mutex_);
+    return Duration(rejected_);
+  }
+
+ private:
+  void follow(std::int64_t boot_us) {
+    const auto most = std::max<std::int64_t>(0, boot_us - followed_at_) / 1000;
+    // The rest of a division is not lost: it counts from the last whole step.
+    if (offset_ > baseline_ && most == 0) return;
+    baseline_ = std::min(offset_, baseline_ + most);
+    followed_at_ = boot_us;
+  }
+
+  const std::int64_t bound_;
+  mutable std::mutex mutex_;
+  bool guarding_ = false;
+  std::int64_t offset_ = 0, baseline_ = 0, followed_at_ = 0, rejected_ = 0;
+};
+
+}  // namespace qm

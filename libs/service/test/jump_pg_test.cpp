@@ -1,0 +1,50 @@
+// The clock of PostgreSQL against that of a machine which is a day ahead.
+#include "qm/testing/testing.hpp"
+#include "sums.hpp"
+
+namespace qm::service {
+namespace jump_pg_test {
+
+using namespace std::chrono_literals;
+
+TEST(HostClock, OnPostgresTheFirstTimeOfATakeoverIsTheDatabases) {
+  std::string why;
+  auto* server = testing::Postgres::shared(&why);
+  if (server == nullptr) GTEST_SKIP() << why;
+  const auto conninfo = server->fresh_database();
+  Duration ahead = 24h;
+  const SystemClock machine;
+  const SystemClock clock({[&] { return micros(machine.now() + ahead); },
+                           [] {
+                             const auto since = std::chrono::steady_clock::now().time_since_epoch();
+                             return std::chrono::duration_cast<Duration>(since).count();
+                           }});
+  auto shell = std::make_unique<Sums>();
+  auto* sums = shell.get();
+  auto store = store::open_postgres({.conninfo = conninfo, .service = "test"});
+  ASSERT_TRUE(store) << store.error().to_string();
+  Host host({.service = "test"}, std::move(shell), std::move(*store), nullptr, clock, nullptr);
+  ASSERT_TRUE(host.open());
+  const auto decide = [&] {
+    Input in;
+    in.source = Source::kRequest;
+    in.bytes = "a=1";
+    EXPECT_TRUE(host.submit(std::move(in)));
+    EXPECT_TRUE(host.pump());
+    return sums->nows.back();
+  };
+  const auto first = decide();
+  EXPECT_LE(first, machine.now() + 1s);
+  EXPECT_GE(first, machine.now() - 1h);
+  EXPECT_GT(host.counters().clock_rejected_seconds, 86'000);
+  ahead = {};
+  EXPECT_GE(decide(), first);
+  EXPECT_EQ(host.counters().clock_rejected_seconds, 0);
+  // A second day ahead, in the middle of its life.
+  ahead = 48h;
+  EXPECT_LE(decide(), machine.now() + 1s);
+  EXPECT_GT(host.counters().clock_rejected_seconds, 86'000);
+}
+
+}  // namespace jump_pg_test
+}  // namespace qm::service
