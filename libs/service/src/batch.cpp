@@ -49,7 +49,7 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
     }
     log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
     std::unique_lock lock(mutex);
-    record_failure(state.error().to_string());
+    saving.again(state.error().to_string());
     arrived.wait_for(lock, std::chrono::milliseconds(500));
   }
 }
@@ -91,7 +91,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   std::ranges::stable_sort(by_age, {}, [](const auto& item) { return item.first; });
   {
     std::lock_guard lock(mutex);
-    failing_since.reset();
+    saving.ended();
     cursors.clear();
     for (const auto& row : state.cursors)
       cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history, row.breaks};
@@ -444,7 +444,7 @@ void Host::Impl::committed(Batch& batch) {
   }
   {
     std::lock_guard lock(mutex);
-    failing_since.reset();
+    saving.ended();
     for (const auto& [at, read] : batch.cursors) cursors[at] = read;
     ++counters.batches;
     counters.inputs += batch.inputs.size();
@@ -503,13 +503,18 @@ void Host::Impl::take_back(Batch& batch, const std::string& why) {
   retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
   for (auto& p : retry.front()) p.settled = false;
   std::lock_guard lock(mutex);
-  record_failure(why);
+  saving.again(why);
   ++counters.undone;
 }
 
-void Host::Impl::record_failure(const std::string& why) {
-  if (!failing_since) failing_since = std::chrono::steady_clock::now();
-  failing_why = why;
+void Host::Impl::failed(Failing& what, const Error& error) {
+  const std::lock_guard lock(mutex);
+  what.again(error.to_string());
+}
+
+void Host::Impl::works(Failing& what) {
+  const std::lock_guard lock(mutex);
+  what.ended();
 }
 
 void Host::Impl::note_rollback() {

@@ -200,6 +200,7 @@ bool Host::Impl::too_long(const std::vector<store::OutboxRow>& rows, const Error
   }
   if (auto parked = park(rows.front(), error); !parked) {
     log::warn("a dead letter waits for the bus", {{"error", parked.error().to_string()}});
+    failed(sending, parked.error());
     return false;
   }
   return true;

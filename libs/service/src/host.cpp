@@ -124,9 +124,8 @@ std::string Host::Impl::not_ready() const {
   if (lost) return "another leader took the shard";
   {
     const std::lock_guard lock(mutex);
-    if (failing_since) {
-      return fmt::format("nothing could be saved to PostgreSQL for {} s: {}", seconds_since(*failing_since),
-                         failing_why);
+    if (saving.since) {
+      return fmt::format("nothing could be saved to PostgreSQL for {} s: {}", seconds_since(*saving.since), saving.why);
     }
   }
   if (!loaded) return "the state is not loaded";
@@ -145,6 +144,11 @@ Readiness Host::readiness() const {
                         retrying->keys, seconds_since(retrying->since), retrying->error);
   }
   const std::lock_guard lock(impl_->mutex);
+  for (const auto& [what, failing] : {std::pair("events could not be sent to the bus", &impl_->sending),
+                                      std::pair("sent events could not be deleted from the outbox", &impl_->clearing),
+                                      std::pair("the bus could not be read", &impl_->reading)}) {
+    if (failing->since) text += fmt::format("; {} for {} s: {}", what, seconds_since(*failing->since), failing->why);
+  }
   if (const auto ahead = impl_->counters.clock_rejected_seconds; ahead > 0) {
     text += fmt::format("; the machine's clock is {:.0f} s ahead of the database's and is not followed", ahead);
   }

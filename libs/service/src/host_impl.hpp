@@ -57,8 +57,17 @@ struct Host::Impl {
     bool replaces = false;  // the owner's database lost what was applied
   };
   std::map<std::string, Paused> paused;
-  std::optional<SteadyInstant> failing_since;  // the first failure since the last commit
-  std::string failing_why;
+  /// What is repeated without success: since the first failure, with the last error.
+  struct Failing {
+    std::optional<SteadyInstant> since;
+    std::string why;
+    void again(const std::string& error) {
+      if (!since) since = std::chrono::steady_clock::now();
+      why = error;
+    }
+    void ended() { since.reset(); }
+  };
+  Failing saving, sending, clearing, reading;  // commits; events to the bus; their rows; messages of the bus
 
   // ---- the engine thread's own ----
   std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
@@ -102,7 +111,7 @@ struct Host::Impl {
   std::unique_ptr<bus::Consumer> consumer;
   std::uint64_t consumer_epoch = 0;                      // whose cursors the consumer began at
   std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see; kAny after a snapshot
-  std::map<bus::TopicPartition, ReadPosition> reading;   // as the committed cursors, and what was read since
+  std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
   struct Adopted {
     store::HistoryPosition history;
     std::uint64_t breaks = 0;
@@ -136,7 +145,8 @@ struct Host::Impl {
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
   [[nodiscard]] std::string not_ready() const;
-  void record_failure(const std::string& why);  // with `mutex` held
+  void failed(Failing& what, const Error& error);
+  void works(Failing& what);
   void reload(Batch& batch, bool rolled_back = false);
   void note_rollback();
   void step_down();  // another decides: nothing is let in any more, and who waits is told so

@@ -48,18 +48,27 @@ bool Host::Impl::relay_once() {
   if (rows->empty()) {
     // What was written before we looked and is not there has been published, perhaps before this process began.
     relayed = std::max(relayed, upto);
-    if (cleared < relayed && store->published(relayed, relay_epoch)) cleared = relayed;
+    if (cleared < relayed) {
+      if (auto ok = store->published(relayed, relay_epoch); ok) {
+        cleared = relayed;
+        works(clearing);
+      } else {
+        failed(clearing, ok.error());
+      }
+    }
     set_backlog();
     return false;
   }
   if (!producer) {
     if (auto there = make_topics(); !there) {
       log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
+      failed(sending, there.error());
       return false;
     }
     auto made = bus->producer(options.service + "-" + options.shard);
     if (!made) {
       log::warn("no producer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
+      failed(sending, made.error());
       return false;
     }
     producer = std::move(*made);
@@ -73,17 +82,21 @@ bool Host::Impl::relay_once() {
     // Unknown or away: the rows stay, and go out again. Receivers drop what they have by key version.
     log::warn("events wait for the bus", {{"rows", rows->size()}, {"error", sent.error().to_string()}});
     producer.reset();
+    failed(sending, sent.error());
     const std::lock_guard lock(mutex);
     ++counters.send_failures;
     return false;
   }
   QM_CRASH_POINT("service.after_publish");
+  works(sending);
   relayed = rows->back().sequence;
   relay_most = std::min(kRelayBatch, 2 * relay_most);
   if (auto ok = store->published(relayed, relay_epoch); ok) {
     cleared = relayed;
+    works(clearing);
   } else {
     log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
+    failed(clearing, ok.error());
   }
   set_backlog();
   std::lock_guard lock(mutex);
@@ -135,7 +148,7 @@ Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Enve
 Pending Host::Impl::pending_of(bus::Message message) {
   Pending p;
   quartermaster::v1::Envelope e;
-  auto& read = reading[message.at];
+  auto& read = positions[message.at];
   read.next = message.offset + 1;
   read.mark = stable_hash(message.value);
   if (e.ParseFromString(message.value) && check_key("the key", e.key())) {
@@ -162,7 +175,7 @@ Pending Host::Impl::pending_of(bus::Message message) {
 // An event of another term shows what the database of its producer kept of the terms before. What it lost may have been
 // applied from any partition and topic of that producer. Of two histories that are not one, that of the producer's snapshot counts.
 bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event) {
-  auto& applied = reading[at].history;
+  auto& applied = positions[at].history;
   const auto drop = [&] {
     const std::lock_guard lock(mutex);
     ++counters.abandoned;
@@ -180,7 +193,7 @@ bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::Hist
   if (event.term == applied.term) return advance();
   std::set<std::string> broken;
   if (how == store::Succession::kBroken) broken.insert(at.topic);
-  for (const auto& [other, read] : reading) {
+  for (const auto& [other, read] : positions) {
     if (store::lost(read.history, event)) broken.insert(other.topic);
   }
   bool closed = true;
@@ -205,10 +218,10 @@ bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::Hist
 // Events of the topic are compared with the owner's history from now on, and their versions are greater than all before.
 void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner) {
   Adopted now{{owner.term, 0, owner.ancestors}, 0};
-  for (const auto& [at, read] : reading) {
+  for (const auto& [at, read] : positions) {
     if (at.topic == topic) now.breaks = std::max(now.breaks, read.breaks + 1);
   }
-  for (auto& [at, read] : reading) {
+  for (auto& [at, read] : positions) {
     if (at.topic != topic) continue;
     read.history = now.history;
     read.breaks = now.breaks;
@@ -251,7 +264,7 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
   auto end = std::make_shared<SnapshotEnd>();
   end->replaces = replaces;
-  for (const auto& [at, read] : reading) {
+  for (const auto& [at, read] : positions) {
     if (at.topic == topic) end->breaks = std::max(end->breaks, read.breaks);
   }
   for (auto& bytes : snapshot->entries) {
@@ -304,6 +317,7 @@ bool Host::Impl::hand_over() {
 bool Host::Impl::open_consumer() {
   if (auto there = make_topics(); !there) {
     log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
+    failed(reading, there.error());
     return false;
   }
   bus::ConsumerOptions c;
@@ -314,7 +328,7 @@ bool Host::Impl::open_consumer() {
   c.cursor = [this](const bus::TopicPartition& at) {
     std::lock_guard lock(mutex);
     const auto it = cursors.find(at);
-    auto& read = reading[at] = it == cursors.end() ? ReadPosition{} : it->second;
+    auto& read = positions[at] = it == cursors.end() ? ReadPosition{} : it->second;
     expected[at] = healed.contains(at.topic) ? kAny : read.next;
     // A break is of the topic, though each partition stores it only with its next message.
     for (const auto& [other, committed] : cursors) {
@@ -331,12 +345,13 @@ bool Host::Impl::open_consumer() {
   };
   consumer_epoch = epoch;
   expected.clear();
-  reading.clear();
+  positions.clear();
   unverified.clear();
   healed = healing;
   auto made = bus->consumer(std::move(c));
   if (!made) {
     log::warn("no consumer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
+    failed(reading, made.error());
     return false;
   }
   consumer = std::move(*made);
@@ -349,7 +364,7 @@ bool Host::Impl::is_gap(const bus::Message& message) {
   auto& next = expected.try_emplace(message.at, 0).first->second;
   if (next == kAny && std::chrono::steady_clock::now() - healed[message.at.topic] < kFresh) next = message.offset;
   const bool last_applied = unverified.erase(message.at) > 0 && message.offset == next - 1;
-  if (last_applied ? reading[message.at].mark == stable_hash(message.value) : message.offset == next) return false;
+  if (last_applied ? positions[message.at].mark == stable_hash(message.value) : message.offset == next) return false;
   log::warn("messages are missing on the bus, taking a snapshot",
             {{"topic", message.at.topic},
              {"partition", message.at.partition},
@@ -400,6 +415,7 @@ bool Host::Impl::consume_once() {
     const bool displaced = messages.error().code == Code::kAborted;
     log::warn(displaced ? "another reader has our place" : "the bus is away",
               {{"bus", bus->name()}, {"error", messages.error().to_string()}});
+    failed(reading, messages.error());
     consumer.reset();
     if (displaced) {
       prove_lead = true;
@@ -407,6 +423,7 @@ bool Host::Impl::consume_once() {
     }
     return false;
   }
+  works(reading);
   for (auto& m : *messages) take_message(std::move(m));
   const bool any = !arrived_inputs.empty();
   if (any) (void)hand_over();

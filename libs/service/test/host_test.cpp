@@ -287,12 +287,16 @@ class Away final : public bus::Bus {
   Status ensure_topics(std::span<const std::string> topics, int partitions) override {
     return there ? all_->ensure_topics(topics, partitions) : gone();
   }
-  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override {
+    if (closed) return fail(Code::kPermissionDenied, "no ACL for topic qm.test");
+    return all_->producer(id);
+  }
   Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    if (closed) return fail(Code::kPermissionDenied, "no ACL for group test");
     return all_->consumer(std::move(options));
   }
   [[nodiscard]] std::string name() const override { return "away"; }
-  bool there = false;
+  bool there = false, closed = false;
 
  private:
   static Status gone() { return fail(Code::kUnavailable, "nobody answers"); }
@@ -311,11 +315,23 @@ TEST(Host, StartsAndDecidesWithoutItsBus) {
   EXPECT_EQ(reply, "5");
   EXPECT_TRUE(w.host->ready());
   EXPECT_EQ(w.host->counters().outbox_backlog, 1U);
+  const auto error = Error{Code::kUnavailable, "nobody answers", {}, {}}.to_string();
+  EXPECT_EQ(w.host->readiness().text,
+            fmt::format("ok; events could not be sent to the bus for 0 s: {0}; the bus could not be "
+                        "read for 0 s: {0}",
+                        error));
 
-  away->there = true;
+  // A bus that is there and denies both is reported, too.
+  away->there = away->closed = true;
+  w.settle();
+  EXPECT_NE(w.host->readiness().text.find("no ACL for topic qm.test"), std::string::npos) << w.host->readiness().text;
+  EXPECT_NE(w.host->readiness().text.find("no ACL for group test"), std::string::npos) << w.host->readiness().text;
+
+  away->closed = false;
   w.settle();
   EXPECT_EQ(w.host->counters().outbox_backlog, 0U);
   EXPECT_EQ(w.host->counters().published, 1U);
+  EXPECT_EQ(w.host->readiness().text, "ok");
 }
 
 TEST(Host, IntentsOfOneKeyKeepTheirOrderThroughFailuresAndRestart) {

@@ -124,8 +124,8 @@ class Host {
   /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
   [[nodiscard]] bool ready() const;  ///< loaded, committing or able to, and allowed to answer
-  /// ready() with its reason, and with the intents that are retried and the topics that are paused, their number, duration and
-  /// error. Cost: a pass over the keys with open intents.
+  /// ready() with its reason, and with all that is retried without success: intents, paused topics, sending to the bus and reading
+  /// from it, each with its number, duration and last error. Cost: a pass over the keys with open intents.
   [[nodiscard]] Readiness readiness() const;
   [[nodiscard]] bool alive() const;  ///< the loop turned within 10 s
 
