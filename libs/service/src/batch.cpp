@@ -365,12 +365,12 @@ void Host::Impl::write(Batch& batch) {
     counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (!outcome) {
-    // An error means not committed. kInvalid: a value that the database rejects comes from an input, which is refused. A
-    // violated constraint of a table is a broken law: the process ends. Any other error is a database that is unavailable,
-    // full or denies access: the batch is retried, and /readyz reports the duration and the error.
+    // An error means not committed. kInvalid: a value that the database rejects, or that violates a constraint, comes from an
+    // input, which is refused. kFailedPrecondition: numbers that are not dense, a broken law, end the process. Any other error is a
+    // database that is unavailable, full or denies access: the batch is retried, and /readyz reports the duration and the error.
     const Error& error = outcome.error();
-    QM_ASSERT(error.code != Code::kFailedPrecondition && error.code != Code::kAlreadyExists, "batch {}: {}",
-              batch.commit.journal_sequence, error.to_string());
+    QM_ASSERT(error.code != Code::kFailedPrecondition, "batch {}: {}", batch.commit.journal_sequence,
+              error.to_string());
     if (error.code == Code::kInvalid) {
       batch.unwritable = error;
       narrow(batch);

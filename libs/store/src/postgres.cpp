@@ -406,15 +406,21 @@ class PgStore final : public Store {
       { const auto rolled_back = std::move(transaction); }
       QM_ASSIGN(const auto position, leader_position(""));
       if (const auto left = left_by(position)) return *left;
-      return fail(leading.error());
+      return fail(for_batch(leading.error()));
     }
     if (const auto left = left_by(leading->before)) return *left;
     if (!leading->written) return CommitOutcome::kEpochLost;  // another acquired while the batch was written
     QM_CRASH_POINT("store.in_commit");
     auto done = transaction.commit();
     if (done) return CommitOutcome::kCommitted;
-    if (!engine_->broken()) return fail(done.error());
+    if (!engine_->broken()) return fail(for_batch(done.error()));
     return look_up(done.error());
+  }
+
+  /// A row that a constraint of the schema rejects comes from an input, as one that no column takes.
+  static Error for_batch(Error error) {
+    if (error.code == Code::kAlreadyExists || error.code == Code::kFailedPrecondition) error.code = Code::kInvalid;
+    return error;
   }
 
   struct Written {

@@ -220,7 +220,7 @@ TEST_F(Stumbling, ARefusalIsNotRepeated) {
   auto store = stumbling(1000, "23514");
   const auto outcome = store->commit(with_append());
   ASSERT_FALSE(outcome.has_value());
-  EXPECT_EQ(outcome.error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(outcome.error().code, Code::kInvalid);
   EXPECT_EQ(tries(), "1");
 }
 

@@ -156,7 +156,8 @@ class Store {
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
   /// Writes one batch; checks the epoch and the number of commits last. Serialization failures are retried inside, with a bound; an in-doubt
   /// COMMIT is looked up before an answer is given. An error is kNotCommitted with its reason: retryable() where the
-  /// database is away, anything else means that this batch can never be written. After kEpochLost, kRolledBack or kInDoubt
+  /// database is away, anything else means that this batch can never be written; kInvalid: a value of it is not taken, or violates a
+  /// constraint of the schema. After kEpochLost, kRolledBack or kInDoubt
   /// every commit answers kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
 
