@@ -1,6 +1,8 @@
 // Verbs that change something: apply, submit, cancel, stop, resume, check.
 #include "commands.hpp"
 #include "print.hpp"
+#include "qm/base/digest.hpp"
+#include "qm/base/text.hpp"
 #include "qm/wire/model.hpp"
 #include "table.hpp"
 #include "words.hpp"
@@ -65,6 +67,13 @@ Status list_layouts(Context& context) {
   return {};
 }
 
+/// The request id of each file of one call, the same again when the call is repeated.
+std::string id_of_file(const std::string& id, std::size_t file) {
+  if (file == 0) return id;
+  auto out = fmt::format("{}/{}", id, file);
+  return out.size() <= kMaxRequestId ? out : sha256_hex(out);
+}
+
 }  // namespace
 
 Status run_verb(Context& context, const LayoutsVerb& verb) {
@@ -102,7 +111,7 @@ Status run_verb(Context& context, const ApplyVerb& verb) {
     const auto& manifest = context.manifests[i];
     pb::ApplyRequest request;
     // One call for a file, so that an error names its own lines.
-    request.set_request_id(i == 0 ? id : fmt::format("{}/{}", id, i));
+    request.set_request_id(id_of_file(id, i));
     request.set_manifest(manifest.text);
     request.set_source(manifest.source);
     request.set_dry_run(verb.dry_run);

@@ -1,9 +1,12 @@
 // Verbs that change something, as the services hear them.
 #include "fake_suite.hpp"
+#include "qm/base/text.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/wire/model.hpp"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 namespace qm::cli {
 namespace change_test {
@@ -179,6 +182,24 @@ TEST_F(Changes, ApplySendsEachFileWithItsNameAndAnIdOfItsOwn) {
   EXPECT_EQ(suite.state.applied[0].request_id(), "r");
   EXPECT_EQ(suite.state.applied[1].request_id(), "r/1");
   EXPECT_TRUE(suite.state.applied[0].dry_run());
+}
+
+TEST_F(Changes, EveryFileHasAnIdThatTheServiceTakesHoweverLongTheCallsIs) {
+  const auto one = suite.file("1.yaml", kQueue), two = suite.file("2.yaml", kQueue),
+             three = suite.file("3.yaml", kQueue);
+  const std::string id(kMaxRequestId, 'r');
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(qmctl(suite, {"apply", "-f", one, "-f", two, "-f", three, "--request-id", id}).code, kDone);
+  }
+  ASSERT_EQ(suite.state.applied.size(), 6U);
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& sent = suite.state.applied[i].request_id();
+    EXPECT_TRUE(check_request_id(sent)) << sent;
+    EXPECT_EQ(suite.state.applied[i + 3].request_id(), sent) << "the same when the call is repeated";
+    ids.insert(sent);
+  }
+  EXPECT_EQ(ids.size(), 3U);
 }
 
 TEST_F(Changes, ApplyTakesAFolderInNameOrder) {
