@@ -223,6 +223,21 @@ TEST_F(Replicas, ALeaderThatStoodStillComesBackAsAStandby) {
   EXPECT_LE(*std::ranges::max_element(took), 5000);
 }
 
+TEST_F(Replicas, AReplicaThatIsToldToEndDoesNotStandByAgainThoughItLostItsLead) {
+  ASSERT_NO_FATAL_FAILURE(bring_up());
+  const auto [old, next] = leader_and_standby();
+  ASSERT_TRUE(old != nullptr && next != nullptr) << logs();
+  old->process->signal(SIGSTOP);
+  (void)until_leads(*next, Clock::now());
+  // It takes the signal first, and learns on its way out that another leads.
+  old->process->signal(SIGTERM);
+  old->process->signal(SIGCONT);
+  EXPECT_EQ(old->process->wait(20s), 0) << old->log();
+  EXPECT_NE(old->log().find("another replica has taken the lead"), std::string::npos) << old->log();
+  EXPECT_EQ(old->log().find("begins again, to stand by"), std::string::npos) << old->log();
+  EXPECT_EQ(next->role(), "leader");
+}
+
 TEST_F(Replicas, AStandbyEndsAtOnceWhenAsked) {
   ASSERT_NO_FATAL_FAILURE(bring_up());
   auto* waits = leader_and_standby().second;
