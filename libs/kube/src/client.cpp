@@ -1,6 +1,8 @@
 #include "qm/kube/client.hpp"
 
 #include "qm/http/http.hpp"
+#include "qm/kube/errors.hpp"
+#include "retry_after.hpp"
 #include "token_file.hpp"
 
 #include <fmt/format.h>
@@ -25,31 +27,13 @@ constexpr seconds kWatchGrace{30};
 /// How often a paged list starts again because its continue token expired, before it asks for all at once.
 constexpr int kListRestarts = 3;
 
-Code code_of(int status, const std::string& reason) {
-  switch (status) {
-    case 401:
-    case 403:
-      return Code::kPermissionDenied;
-    case 404:
-      return Code::kNotFound;
-    case 409:
-      return reason == "AlreadyExists" ? Code::kAlreadyExists : Code::kAborted;
-    case 410:
-      return Code::kOutOfRange;
-    case 415:
-      return Code::kUnimplemented;
-    case 429:
-      return Code::kExhausted;
-    default:
-      return status >= 500 ? Code::kUnavailable : Code::kInvalid;
-  }
-}
-
 /// The error of a Status object; `what` is the call.
 Error error_of(const std::string& what, int status, const Json& object) {
   const auto& reason = object["reason"].string();
   Error error;
-  error.code = code_of(status, reason);
+  auto refusal = classify(status, object);
+  error.code = refusal.code;
+  error.remedy = std::move(refusal.remedy);
   error.message =
       fmt::format("{}: {}: {}", what, status, object["message"].string_or(reason.empty() ? "no reason given" : reason));
   error.field = object["details"]["causes"].at(0)["field"].string();
@@ -108,6 +92,19 @@ struct Client::Impl {
     return out;
   }
 
+  static void authorize(http::Request& request, const std::string& token) {
+    if (!token.empty()) request.headers.set("Authorization", "Bearer " + token);
+  }
+
+  /// Once more at once where the token is not accepted: it may have been replaced since it was read.
+  Result<http::Response> send(const http::Request& request) {
+    auto answer = calls.send(request);
+    if (!answer || answer->status != 401 || options.token_file.empty()) return answer;
+    auto again = request;
+    authorize(again, token_file.read_again());
+    return calls.send(again);
+  }
+
   http::Request request(std::string method, const std::string& target, const Json* body = nullptr,
                         const char* type = "application/json") {
     http::Request out;
@@ -115,8 +112,7 @@ struct Client::Impl {
     out.target = path + target;
     out.headers.set("Accept", "application/json");
     out.headers.set("User-Agent", "quartermaster");
-    const auto token = options.token_file.empty() ? options.token : token_file.current();
-    if (!token.empty()) out.headers.set("Authorization", "Bearer " + token);
+    authorize(out, options.token_file.empty() ? options.token : token_file.current());
     if (body != nullptr) {
       out.headers.set("Content-Type", type);
       out.body = body->dump();
@@ -126,14 +122,19 @@ struct Client::Impl {
 
   Result<Json> call(const http::Request& request) {
     const auto what = request.method + " " + request.target;
-    auto answer = calls.send(request);
+    if (auto early = retry_after.too_early(what, options.now())) return fail(std::move(*early));
+    auto answer = send(request);
     if (!answer) {
       auto error = answer.error();
       // Every write of ours carries a name or a precondition, so that repeating it is safe.
       if (error.code == Code::kUnknown) error.code = Code::kUnavailable;
       return fail(std::move(error));
     }
-    if (answer->status < 200 || answer->status >= 300) return fail(error_of(what, *answer));
+    if (answer->status < 200 || answer->status >= 300) {
+      auto error = error_of(what, *answer);
+      retry_after.note(what, *answer, error, options.now());
+      return fail(std::move(error));
+    }
     auto body = Json::parse(answer->body);
     if (!body) return fail(Error{Code::kUnavailable, what + ": " + body.error().message, {}, {}});
     return std::move(*body);
@@ -141,6 +142,7 @@ struct Client::Impl {
 
   ClientOptions options;
   TokenFile token_file;
+  RetryAfter retry_after;
   std::string path;  // before every target; mostly empty
   http::Client calls, watches;
 };
@@ -361,6 +363,7 @@ Status Client::watch(const Resource& r, const std::string& ns, const std::string
   if (silent) return fail(Code::kUnavailable, "{}: the server fell silent", what);
   if (!ended) return ended;
   if (head.status != 200) {
+    if (head.status == 401 && !impl_->options.token_file.empty()) (void)impl_->token_file.read_again();
     head.body = std::move(line);
     return fail(error_of(what, head));
   }

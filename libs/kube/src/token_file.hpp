@@ -14,8 +14,11 @@ class TokenFile {
   explicit TokenFile(std::string path) : path_(std::move(path)) {}
   /// Its content without the white space around; the last one known where the file cannot be read now.
   std::string current();
+  /// The same, read whatever its stamp says.
+  std::string read_again();
 
  private:
+  std::string read(bool anew);
   struct Stamp {
     std::timespec changed{};
     unsigned long inode = 0;

@@ -37,7 +37,7 @@ TEST_F(RealKube, WhoMayNotIsToldSo) {
   EXPECT_EQ(user.error().code, Code::kPermissionDenied);
   EXPECT_NE(user.error().message.find("cannot list resource"), std::string::npos) << user.error().message;
   EXPECT_EQ(as("").error().code, Code::kPermissionDenied);
-  EXPECT_EQ(as("no such token").error().code, Code::kPermissionDenied);
+  EXPECT_EQ(as("no such token").error().code, Code::kUnavailable) << "401: a token may be renewed";
 }
 
 TEST_F(RealKube, AKubeconfigLeadsThere) {

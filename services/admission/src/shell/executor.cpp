@@ -6,6 +6,7 @@
 #include "qm/admission/workload.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
+#include "qm/kube/errors.hpp"
 #include "qm/model/resources.hpp"
 #include "state/admission_state.pb.h"
 
@@ -302,7 +303,9 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
        {"message", intent.object()},
        {"source", Json::object({{"component", "qm-admission"}})}});
   const auto written = client.create(kube::resources::kEvents, intent.namespace_(), event);
-  if (!written && written.error().retryable()) return fail(written.error());
+  // It waits for a server that is away; no order about the job waits for an event that a quota, a limit or missing rights refuse.
+  const auto code = written ? Code() : written.error().code;
+  if (code == Code::kUnavailable || code == Code::kDeadlineExceeded) return fail(written.error());
   if (!written && written.error().code != Code::kAlreadyExists) {
     log::warn("event not written",
               {{"job", intent.namespace_() + "/" + intent.name()}, {"error", written.error().to_string()}});
@@ -334,10 +337,11 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
     return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
   }();
   if (result) return service::Outcome{result->SerializeAsString()};
-  Error error = result.error();
-  // Each of these may be done again, so not knowing whether it was done is no reason to give up.
-  if (error.code == Code::kUnknown) error.code = Code::kUnavailable;
-  return fail(std::move(error));
+  const Error& error = result.error();
+  if (intent.kind == "job.suspend" || intent.kind == "job.delete") return fail(kube::for_release(error));
+  // Whoever submitted the Job reads the refusal, and can do something about it.
+  if (intent.kind == "job.create" && error.code == Code::kPermissionDenied) return fail(error);
+  return fail(kube::for_start(error));
 }
 
 service::Outcome JobExecutor::failed(const store::IntentRow& intent, const Error& error) {

@@ -3,6 +3,7 @@
 #include "job_server.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/model/resources.hpp"
+#include "qm/testing/kube_refusals.hpp"
 #include "state/admission_state.pb.h"
 
 #include <gtest/gtest.h>
@@ -187,6 +188,52 @@ TEST_F(ExecutorTest, AServerInTroubleIsTriedAgain) {
   const auto result = run("job.unsuspend");
   ASSERT_FALSE(result);
   EXPECT_TRUE(result.error().retryable());
+}
+
+TEST_F(ExecutorTest, EachOrderTakesEachRefusalAsTheLifecycleSays) {
+  for (const auto& one : qm::testing::kKubeRefusals) {
+    for (const auto* kind : {"job.create", "job.unsuspend", "job.suspend", "job.delete"}) {
+      const std::string order = kind;
+      const bool creates = order == "job.create";
+      Json train = testing::make_job("team", creates ? "other" : "train", "q", 8);
+      if (order == "job.suspend") train.set("spec").set("suspend", false);
+      server_.put(train);
+      intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
+      server_.refuse_writes(one.status, one.reason, one.message);
+      const auto result = run(kind);
+      ASSERT_FALSE(result) << kind << ", " << one.what;
+      const bool releases = order == "job.suspend" || order == "job.delete";
+      // Whoever submits a Job is told of missing rights at once.
+      const bool waits = releases                                       ? one.release_waits
+                         : creates && one.what == std::string("rights") ? false
+                                                                        : one.start_waits;
+      EXPECT_EQ(result.error().retryable(), waits) << kind << ", " << one.what << ": " << result.error().to_string();
+      EXPECT_NE(result.error().message.find(one.message), std::string::npos) << result.error().message;
+      if (!waits) {
+        const auto failed = outcome(executor_.failed({"x", kind, "k", 1, intent_.SerializeAsString()}, result.error()));
+        EXPECT_FALSE(failed.ok());
+        EXPECT_NE(failed.error().find(result.error().remedy), std::string::npos) << failed.error();
+        EXPECT_FALSE(result.error().remedy.empty()) << kind << ", " << one.what;
+      }
+      server_.refuse_writes(0);
+      EXPECT_TRUE(outcome(run(kind)).ok()) << kind << ", " << one.what << ": the next try";
+      server_.remove("team/train");
+    }
+  }
+}
+
+TEST_F(ExecutorTest, ANameWhoseObjectIsBeingDeletedIsWaitedFor) {
+  intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
+  server_.refuse_writes(409, "AlreadyExists", "object is being deleted: jobs.batch \"train\" already exists");
+  EXPECT_TRUE(run("job.create").error().retryable());
+}
+
+TEST_F(ExecutorTest, NoOrderWaitsForAnEventThatIsRefused) {
+  for (const auto& one : qm::testing::kKubeRefusals) {
+    server_.refuse_writes(one.status, one.reason, one.message);
+    const bool away = one.status == 401 || one.status >= 500;
+    EXPECT_EQ(!run("event.create"), away) << one.what;
+  }
 }
 
 TEST_F(ExecutorTest, AWarningIsAnEventOfTheJob) {

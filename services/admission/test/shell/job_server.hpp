@@ -84,11 +84,19 @@ class JobServer {
     const std::lock_guard lock(mutex_);
     fail_ = status;
   }
+  /// Every write gets this answer; 0 = none is refused.
+  void refuse_writes(int status, std::string reason = {}, std::string message = {}) {
+    const std::lock_guard lock(mutex_);
+    refused_ = {status, std::move(reason), std::move(message)};
+  }
 
  private:
-  static http::Answer status(int code, const std::string& reason) {
+  static http::Answer status(int code, const std::string& reason, const std::string& message = {}) {
     return http::json(
-        code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+        code,
+        Json::object(
+            {{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", message.empty() ? reason : message}})
+            .dump());
   }
   void tell(const char* type, const Json& job) {
     for (auto& [plural, stream] : watches_) {
@@ -143,6 +151,8 @@ class JobServer {
   http::Answer answer(const http::Request& request) {
     const std::lock_guard lock(mutex_);
     if (fail_ != 0) return status(std::exchange(fail_, 0), "InternalError");
+    if (refused_.status != 0 && request.method != "GET")
+      return status(refused_.status, refused_.reason, refused_.message);
     const std::string path = request.path();
     if (path.find("/events") != std::string::npos) {
       events_.push_back(*Json::parse(request.body));
@@ -191,7 +201,13 @@ class JobServer {
     return http::json(200, put_locked(std::move(job)).dump());
   }
 
+  struct Refused {
+    int status = 0;
+    std::string reason, message;
+  };
+
   std::mutex mutex_;
+  Refused refused_;
   std::map<std::string, Json> jobs_;
   std::vector<Json> events_;
   std::vector<std::pair<std::string, std::shared_ptr<http::Stream>>> watches_;  ///< by plural

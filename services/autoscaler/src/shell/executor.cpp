@@ -4,6 +4,7 @@
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
+#include "qm/kube/errors.hpp"
 
 #include <algorithm>
 
@@ -70,8 +71,11 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   const std::string claim = want["claim"].string();
   QM_CRASH_POINT("autoscaler.before_nodeclaim");
   auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want, shard_));
-  if (!created && created.error().code != Code::kAlreadyExists)
-    return fail(created.error().with_context("NodeClaim " + claim));
+  if (!created && created.error().code != Code::kAlreadyExists) {
+    // Missing rights are final for the claim: its reason shows them, and the demand is planned again after a back-off.
+    const Error error = created.error().with_context("NodeClaim " + claim);
+    return fail(error.code == Code::kPermissionDenied ? error : kube::for_start(error));
+  }
   Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
   // Its machine is found by its tag.
   if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("pending", true).dump()};
@@ -113,8 +117,9 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   const std::string group = want["group"].string();
   const std::string node = want["node"].string();
   if (!node.empty()) {
-    QM_ASSIGN(const auto pods, working_pods(kube_, node));
-    if (pods > 0) {
+    const auto pods = working_pods(kube_, node);
+    if (!pods) return fail(kube::for_release(pods.error()));
+    if (*pods > 0) {
       return service::Outcome{
           Json::object(
               {{"claim", want["claim"].string()}, {"error", "work landed before it was terminated"}, {"busy", true}})
@@ -129,7 +134,7 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
     if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
   }
   auto removed = kube_.remove(kube::resources::kNodeClaims, "", want["claim"].string(), {});
-  if (!removed && removed.error().code != Code::kNotFound) return fail(removed.error());
+  if (!removed && removed.error().code != Code::kNotFound) return fail(kube::for_release(removed.error()));
   return service::Outcome{Json::object({{"claim", want["claim"].string()}, {"error", ""}}).dump()};
 }
 
@@ -140,7 +145,7 @@ Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   const bool on = want["on"].boolean();
   const auto found = kube_.get(kube::resources::kNodes, "", node);
   if (!found && found.error().code == Code::kNotFound) return service::Outcome{"{}"};
-  if (!found) return fail(found.error());
+  if (!found) return fail(kube::for_release(found.error()));
   const std::string mark = kube::annotation(*found, kDrainAnnotation);
   if (!on && mark.empty()) return service::Outcome{"{}"};
   const bool cordoned = (*found)["spec"]["unschedulable"].boolean();
@@ -152,7 +157,7 @@ Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   if (!others) patch.set("spec", Json::object({{"unschedulable", on ? Json(true) : Json()}}));
   if (auto done = kube_.merge_patch(kube::resources::kNodes, "", node, patch);
       !done && done.error().code != Code::kNotFound)
-    return fail(done.error().with_context("cordon " + node));
+    return fail(kube::for_release(done.error()).with_context("cordon " + node));
   return service::Outcome{"{}"};
 }
 

@@ -3,6 +3,7 @@
 #include "qm/autoscaler/shell.hpp"
 #include "qm/http/http.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/testing/kube_refusals.hpp"
 #include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
@@ -85,6 +86,28 @@ TEST(Executor, WhatMayPassIsTriedAgain) {
   const auto failed = Json::parse(rig.executor.failed(rig.launch, Error{Code::kInternal, "broke", {}, {}}).bytes);
   EXPECT_EQ((*failed)["claim"].string(), "p-1");
   EXPECT_NE((*failed)["error"].string().find("broke"), std::string::npos);
+}
+
+TEST(Executor, EachOrderTakesEachRefusalOfKubernetesAsTheLifecycleSays) {
+  const store::IntentRow cordon{"c", "node.cordon", "n", 1, R"({"node":"n","on":true,"reason":"spot"})"};
+  for (const auto& one : qm::testing::kKubeRefusals) {
+    Rig rig;
+    const auto takes = [&](const store::IntentRow& intent, bool waits) {
+      rig.kube.status = one.status;
+      rig.kube.reason = one.reason;
+      rig.kube.message = one.message;
+      const auto result = rig.executor.execute(intent);
+      ASSERT_FALSE(result) << intent.kind << ", " << one.what;
+      EXPECT_EQ(result.error().retryable(), waits) << intent.kind << ", " << one.what;
+      EXPECT_NE(result.error().message.find(one.message), std::string::npos) << result.error().message;
+      rig.kube.status = 0;
+      EXPECT_TRUE(rig.executor.execute(intent)) << intent.kind << ", " << one.what << ": the next try";
+    };
+    // A NodeClaim that may not be made ends its claim with the reason; the demand is planned again.
+    takes(rig.launch, one.what == std::string("rights") ? false : one.start_waits);
+    takes(cordon, one.release_waits);
+    takes(rig.terminate, one.release_waits);
+  }
 }
 
 TEST(Executor, TerminatesWhatIsThereAndWhatIsGone) {

@@ -21,15 +21,17 @@ class NodeClaims {
   std::map<std::string, Json> nodes;
   Json pods = Json::array();
   std::vector<std::string> asked_pods;
-  int status = 0;  ///< answers every call where set
+  int status = 0;                                               ///< answers every call where set
+  std::string reason = "Unavailable", message = "Unavailable";  ///< of that answer
 
  private:
   http::Answer answer(const http::Request& r) {
-    const auto refuse = [](int code, const char* reason) {
-      return http::json(
-          code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+    const auto say = [](int code, const std::string& why, const std::string& text) {
+      return http::json(code,
+                        Json::object({{"kind", "Status"}, {"code", code}, {"reason", why}, {"message", text}}).dump());
     };
-    if (status != 0) return refuse(status, "Unavailable");
+    const auto refuse = [&](int code, const char* why) { return say(code, why, why); };
+    if (status != 0) return say(status, reason, message);
     const std::string path = r.path();
     if (path == "/api/v1/pods") {
       asked_pods.push_back(r.query()["fieldSelector"]);

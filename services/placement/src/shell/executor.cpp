@@ -1,6 +1,7 @@
 // Intents against the API server: every one looks before it judges a refusal, so that a repeat is harmless.
 #include "qm/base/crash_point.hpp"
 #include "qm/base/log.hpp"
+#include "qm/kube/errors.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/objects.hpp"
 
@@ -33,7 +34,10 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   if (intent.kind == "node.layout") done = name_layout(order);
   if (intent.kind == "node.mark") done = mark(order);
   QM_CRASH_POINT("placement.after_intent");
-  if (!done) return fail(done.error());
+  if (!done && intent.kind == "pod.delete") return fail(kube::for_release(done.error()));
+  // A condition of a pod and the labels of a node are information: no order about them waits for rights.
+  if (!done && (intent.kind == "pod.unschedulable" || intent.kind == "node.mark")) return fail(done.error());
+  if (!done) return fail(kube::for_start(done.error()));
   return service::Outcome{outcome_of(order, nullptr).dump()};
 }
 
@@ -88,9 +92,8 @@ Status KubeExecutor::remove(const Json& order) {
     if (left > 0) {
       const Status evicted = client_.evict(ns, name, options.grace_seconds, options.uid);
       if (evicted || evicted.error().code == Code::kNotFound) return {};
-      if (evicted.error().code == Code::kExhausted) return evicted;
-      log::info("eviction is refused, so it is a deletion",
-                {{"pod", ns + "/" + name}, {"error", evicted.error().to_string()}});
+      // Only the deadline ends an eviction: an answer that may change is no reason to pass over a disruption budget.
+      if (evicted.error().code != Code::kAborted) return evicted;
     } else {
       options.grace_seconds = -1;  // the order's time is over, the pod's own is left
     }

@@ -1,6 +1,7 @@
 // Each intent, done, repeated, refused.
 #include "little_kube.hpp"
 #include "qm/placement/shell.hpp"
+#include "qm/testing/kube_refusals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -107,6 +108,42 @@ TEST(Executor, ABindWhoseAnswerWasLostIsLookedUp) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
+TEST(Executor, EachOrderTakesEachRefusalAsTheLifecycleSays) {
+  const Json node = Json::object({{"node", "a"}});
+  struct Order {
+    const char* kind;
+    const char* method;
+    Json payload;
+    enum { kStarts, kReleases, kInforms } is;
+  };
+  const Order orders[] = {
+      {"pod.bind", "POST", Bench::bind_order("p", "a"), Order::kStarts},
+      {"pod.delete", "DELETE", Bench::delete_order("p", 5), Order::kReleases},
+      {"node.cordon", "PATCH", Json(node).set("causes", "fault"), Order::kStarts},
+      {"node.layout", "PATCH", Json(node).set("layout", "all-balanced"), Order::kStarts},
+      {"node.mark", "PATCH", Json(node).set("labels", Json::object({{"a", "b"}})), Order::kInforms},
+      {"pod.unschedulable", "PATCH", Bench::delete_order("p", 0).set("message", "no room"), Order::kInforms},
+  };
+  for (const auto& one : qm::testing::kKubeRefusals) {
+    for (const auto& order : orders) {
+      Bench bench;
+      bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
+      bench.kube.put(node_path("a"), make_node("a", 8));
+      bench.kube.refuse_next(order.method, one.status, one.reason, one.message);
+      const auto result = bench.run(order.kind, order.payload);
+      ASSERT_FALSE(result) << order.kind << ", " << one.what;
+      bool waits = order.is == Order::kReleases ? one.release_waits : one.start_waits;
+      // No order about a pod or node waits for rights to describe it.
+      if (order.is == Order::kInforms && (one.what == std::string("rights") || one.status == 410)) waits = false;
+      EXPECT_EQ(result.error().retryable(), waits)
+          << order.kind << ", " << one.what << ": " << result.error().to_string();
+      EXPECT_NE(result.error().message.find(one.message), std::string::npos) << result.error().message;
+      const auto again = bench.run(order.kind, order.payload);
+      EXPECT_TRUE(again) << order.kind << ", " << one.what << ": " << again.error().to_string();
+    }
+  }
+}
+
 TEST(Executor, SaysWhyAPodCannotBeBound) {
   Bench bench;
   EXPECT_EQ(bench.run("pod.bind", Bench::bind_order("p", "a")).error().code, Code::kNotFound);
@@ -168,6 +205,13 @@ TEST(Executor, AnEvictionGoesByTheBudgetUntilItsDeadline) {
   EXPECT_TRUE(forbidden.error().retryable());
   EXPECT_FALSE(kube.get(pod_path("p")).is_null());
   EXPECT_EQ(kube.calls("DELETE"), 0);
+  for (const auto& one : qm::testing::kKubeRefusals) {
+    kube.refuse_next("POST", one.status, one.reason, one.message);
+    const auto refused = run();
+    ASSERT_FALSE(refused) << one.what;
+    EXPECT_TRUE(refused.error().retryable()) << one.what << ": " << refused.error().to_string();
+    EXPECT_EQ(kube.calls("DELETE"), 0) << one.what << ": a deletion would pass over the budget";
+  }
   // Time is up: the machine goes, whatever the budget says.
   clock.advance(std::chrono::seconds(120));
   ASSERT_TRUE(run());

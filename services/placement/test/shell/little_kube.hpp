@@ -47,6 +47,11 @@ class LittleKube {
     const std::scoped_lock lock(mutex_);
     failures_[method] = {status, reason, done};
   }
+  /// The same with a message of its own.
+  void refuse_next(const std::string& method, int status, const std::string& reason, const std::string& message) {
+    const std::scoped_lock lock(mutex_);
+    failures_[method] = {status, reason, false, message};
+  }
   [[nodiscard]] int calls(const std::string& method) {
     const std::scoped_lock lock(mutex_);
     return calls_[method];
@@ -73,11 +78,15 @@ class LittleKube {
     int status = 0;
     std::string reason;
     bool done = false;
+    std::string message = {};
   };
 
-  static http::Response refuse(int code, const std::string& reason) {
+  static http::Response refuse(int code, const std::string& reason, const std::string& message = {}) {
     return http::json(
-        code, Json::object({{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", reason}}).dump());
+        code,
+        Json::object(
+            {{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", message.empty() ? reason : message}})
+            .dump());
   }
   static std::string under_of(const std::string& path) {
     const auto name = path.rfind('/');
@@ -119,7 +128,7 @@ class LittleKube {
     const Failure how = failure->second;
     failures_.erase(failure);
     if (how.done) (void)serve(request);
-    return refuse(how.status, how.reason);
+    return refuse(how.status, how.reason, how.message);
   }
 
   http::Answer serve(const http::Request& request) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
 
 #include <atomic>
 #include <functional>
@@ -45,13 +46,15 @@ struct ClientOptions {
   std::string token_file;                    ///< in the place of token; read again whenever it changes
   std::string ca, certificate_pem, key_pem;  ///< in the place of the files, their text
   bool insecure = false;                     ///< takes any certificate of the server's
+  std::function<SteadyInstant()> now = [] { return std::chrono::steady_clock::now(); };  ///< for Retry-After
 };
 
 /// A Kubernetes API client in JSON. Any thread.
 ///
-/// Fails    kNotFound 404, kAlreadyExists 409 AlreadyExists, kAborted 409 Conflict, kOutOfRange 410 Gone,
-///          kInvalid 400/422, kPermissionDenied 401/403, kExhausted 429, kUnimplemented 415, kUnavailable 5xx and
-///          transport. Messages carry the Status object's own text.
+/// Fails    as classify() in errors.hpp says for each answer, with the Status object's own text; kUnavailable and
+///          kDeadlineExceeded where none came; kUnauthenticated: the server's certificate is not accepted.
+/// Retries  a 401 once at once, with the token file read again. A call that was answered with Retry-After is not sent again before
+///          that time is over (60 s at most): it fails with the same error. All else is the caller's.
 class Client {
  public:
   explicit Client(ClientOptions options);
