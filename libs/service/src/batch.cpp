@@ -189,7 +189,7 @@ bool Host::Impl::collect(Batch& batch) {
     if (p.at) {
       batch.cursors[*p.at] = p.read;
     }
-    if (p.skip || p.denied || p.dropped) continue;
+    if (p.skip || p.denied || p.dropped || p.unreadable) continue;
     if (p.refused) {
       if (p.input.source == Source::kBus)
         batch.seen[{p.input.name, p.input.key}] = {p.input.version, p.input.tombstone};
@@ -453,7 +453,7 @@ void Host::Impl::committed(Batch& batch) {
     counters.outcomes += batch.commit.intents_done.size();
     counters.duplicates += batch.duplicates;
     counters.gaps += batch.gaps;
-    counters.poison += batch.poison.size();
+    counters.poison += batch.poison.size() + batch.unreadable;
     counters.too_large += batch.oversized;
     counters.outbox_backlog += batch.commit.outbox.size();
   }

@@ -138,8 +138,7 @@ void Host::Impl::say(Batch& batch) {
     add_letter(batch, bus::dead_letter(event.topic), event.key, std::move(message), added.error(),
                traces.of(event.key));
   }
-  for (const auto& [index, error] : batch.poison) {
-    const auto& in = batch.inputs[index];
+  const auto poison = [&](const Input& in, const Error& error) {
     log::error("message cannot be applied and goes to the dead-letter topic",
                {{"topic", in.name},
                 {"key", in.key},
@@ -147,6 +146,13 @@ void Host::Impl::say(Batch& batch) {
                 {"error", error.to_string()},
                 {"trace_id", log::trace_id(in.trace_parent)}});
     give_back(batch, in, error);
+  };
+  for (const auto& [index, error] : batch.poison) poison(batch.inputs[index], error);
+  for (const auto& p : batch.pending) {
+    // One that was read before a reload is read again from the cursors of now.
+    if (!p.unreadable || p.dropped || p.epoch != epoch) continue;
+    ++batch.unreadable;
+    poison(p.input, *p.unreadable);
   }
   for (const auto& p : batch.pending) {
     if (!p.refused) continue;

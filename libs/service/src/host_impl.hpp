@@ -218,7 +218,8 @@ struct Host::Impl::Batch {
   // it; or, where it is no input's doing, the event is withheld.
   bool withhold = false;
   std::optional<Error> unwritable;
-  std::uint64_t oversized = 0;  // inputs refused and events withheld
+  std::uint64_t unreadable = 0;  // messages of the bus that no codec was given
+  std::uint64_t oversized = 0;   // inputs refused and events withheld
 };
 
 }  // namespace qm::service

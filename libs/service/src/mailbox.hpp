@@ -41,6 +41,7 @@ struct Pending {
   bool skip = false;     // of another shard on the same bus, or lost by its producer's database: only its offset counts
   bool omitted = false;  // by a snapshot: the key ends
   std::shared_ptr<const SnapshotEnd> snapshot_end = {};  // what the snapshot of topic input.name omits has ended
+  std::optional<Error> unreadable = {};  // no envelope: it becomes a dead letter without a codec
   // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due with it is done

@@ -151,14 +151,16 @@ Pending Host::Impl::pending_of(bus::Message message) {
   auto& read = positions[message.at];
   read.next = message.offset + 1;
   read.mark = stable_hash(message.value);
-  if (e.ParseFromString(message.value) && check_key("the key", e.key())) {
+  auto good = e.ParseFromString(message.value) ? check_key("the key", e.key())
+                                               : fail(Code::kInvalid, "{} bytes are no Envelope", message.value.size());
+  if (good) {
     bool dropped = false;
     if (!is_foreign(e)) dropped = !follow_history(message.at, history_of(e));
     p = pending_of(message.at.topic, e, read.breaks);
     p.skip = p.skip || dropped;
   } else {
-    // Not even an envelope, or none of ours. The codec refuses its bytes and it goes to the dead-letter topic under a key
-    // of its own, so that the key it came with goes on.
+    // It goes to the dead-letter topic under a key of its own, so that the key it came with goes on.
+    p.unreadable = std::move(good).error();
     p.input.source = Source::kBus;
     p.input.name = message.at.topic;
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);

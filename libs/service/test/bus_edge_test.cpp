@@ -52,6 +52,31 @@ TEST(HostAtTheBus, AnEnvelopeThatNamesAnotherTopicIsJudgedByWhereItCame) {
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u) << "its letter went to the dead-letter topic of qm.in";
 }
 
+TEST(HostAtTheBus, WhatIsNoEnvelopeIsShownToNoCodec) {
+  World w("no_envelope");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  // This service would read it: as the bytes of a payload it adds five.
+  ASSERT_TRUE(
+      producer->publish(std::vector<bus::Record>{{"qm.in", "x", "x=5"}, {"qm.in", "y", envelope("y", 1, "y=1")}},
+                        std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("x"), 0);
+  EXPECT_EQ(w.sums->sum("y"), 1);
+  EXPECT_EQ(w.host->counters().poison, 1u);
+  auto consumer = *w.bus->consumer({"check", {"qm.in.dlq"}, [](const auto&) { return std::int64_t{-1}; }});
+  const auto letters = *consumer->poll(10, std::chrono::milliseconds(10));
+  ASSERT_EQ(letters.size(), 1u);
+  pb::Envelope e;
+  pb::DeadLetter letter;
+  ASSERT_TRUE(e.ParseFromString(letters[0].value));
+  ASSERT_TRUE(letter.ParseFromString(e.payload()));
+  EXPECT_EQ(letter.message().payload(), "x=5");
+  EXPECT_NE(letter.reason().find("3 bytes are no Envelope"), std::string::npos) << letter.reason();
+  w.boot({.consumes = {"qm.in"}});
+  EXPECT_FALSE(w.host->consume_once()) << "the cursor is past it";
+}
+
 /// `end=` ends a key of the test's topic: Sums publishes a tombstone for sums that are zero.
 TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   World w("forget");
