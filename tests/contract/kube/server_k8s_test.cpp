@@ -40,6 +40,53 @@ TEST_F(RealKube, WhoMayNotIsToldSo) {
   EXPECT_EQ(as("no such token").error().code, Code::kUnavailable) << "401: a token may be renewed";
 }
 
+/// The words of this server decide: 403 has five meanings, and nothing but the text tells them apart.
+TEST_F(RealKube, RefusalsAreToldApartByTheirCause) {
+  Client client(server().options());
+  int made = 0;
+  const auto create = [&](const Resource& kind, const std::string& in, const char* text) {
+    auto object = *Json::parse(text);
+    if (object.path("metadata.name").is_null()) object.set("metadata").set("name", fmt::format("n{}", ++made));
+    return client.create(kind, in, object);
+  };
+  // The plugins of the server know an object a moment after it was written.
+  const auto refusal = [&](const Resource& kind, const std::string& in, const char* text) {
+    Error out;
+    EXPECT_TRUE(testing::wait_until([&] {
+      const auto answer = create(kind, in, text);
+      if (!answer) out = answer.error();
+      return !answer.has_value();
+    })) << text;
+    return out;
+  };
+  ASSERT_TRUE(create({"", "v1", "resourcequotas", true}, ns(), R"({"spec":{"hard":{"count/configmaps":"0"}}})"));
+  const auto quota = refusal(kConfigMaps, ns(), "{}");
+  EXPECT_EQ(quota.code, Code::kExhausted) << quota.to_string();
+
+  ASSERT_TRUE(create({"", "v1", "limitranges", true}, ns(),
+                     R"({"spec":{"limits":[{"type":"Container","max":{"cpu":"1"},"default":{"cpu":"1"}}]}})"));
+  const auto limit =
+      refusal(kPods, ns(), R"({"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"2"}}}]}})");
+  EXPECT_EQ(limit.code, Code::kInvalid) << limit.to_string();
+
+  ASSERT_TRUE(client.merge_patch(
+      kNamespaces, "", ns(),
+      *Json::parse(R"({"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}})")));
+  const auto security =
+      refusal(kPods, ns(), R"({"spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i"}]}})");
+  EXPECT_EQ(security.code, Code::kInvalid) << security.to_string();
+  EXPECT_NE(security.message.find("violates PodSecurity"), std::string::npos) << security.message;
+
+  // A finalizer keeps the namespace in its deletion.
+  const auto going = ns() + "-going";
+  ASSERT_TRUE(client.create(kNamespaces, "", Json::object({{"metadata", Json::object({{"name", going}})}})));
+  ASSERT_TRUE(create(kConfigMaps, going, R"({"metadata":{"name":"held","finalizers":["quartermaster.dev/test"]}})"));
+  ASSERT_TRUE(client.remove(kNamespaces, "", going, {}));
+  const auto terminating = refusal(kConfigMaps, going, "{}");
+  EXPECT_EQ(terminating.code, Code::kFailedPrecondition) << terminating.to_string();
+  ASSERT_TRUE(client.merge_patch(kConfigMaps, going, "held", *Json::parse(R"({"metadata":{"finalizers":null}})")));
+}
+
 TEST_F(RealKube, AKubeconfigLeadsThere) {
   const auto file = real_setting("KUBECONFIG");
   if (file.empty()) GTEST_SKIP() << "KUBECONFIG is not set";
