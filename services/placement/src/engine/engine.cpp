@@ -2,6 +2,7 @@
 #include "qm/placement/engine.hpp"
 
 #include "qm/base/assert.hpp"
+#include "qm/placement/ownership.hpp"
 
 #include <algorithm>
 
@@ -84,18 +85,20 @@ void Engine::apply(const PodSeen& seen) {
   const PodFacts& facts = seen.pod;
   const Pod* old = tables_.pods.find(facts.uid);
   if (old != nullptr && old->facts == facts) return;
-  Pod next{facts, old != nullptr && old->delete_sent};
+  const bool fresh = old == nullptr;
+  Pod next = old != nullptr ? *old : Pod{};
+  next.facts = facts;
   if (old != nullptr) {
     index_pod(*old, false);
     if (!old->facts.node.empty()) scratch_.nodes.insert(old->facts.node);
+    settle_for(old->facts);
   }
   index_pod(tables_.pods.insert(facts.uid, std::move(next)), true);
   if (!facts.node.empty()) scratch_.nodes.insert(facts.node);
-  if (facts.ours) {
-    scratch_.attempts.insert({facts.owner, facts.attempt});
-    const Workload* workload = tables_.workloads.find(facts.owner);
-    if (old == nullptr && workload != nullptr && facts.attempt < workload->attempt) ++scratch_.out.notes.stale;
+  for (const WorkloadUid& uid : settle_for(facts)) {
+    if (fresh && facts.attempt < tables_.workloads.find(uid)->attempt) ++scratch_.out.notes.stale;
   }
+  report_foreign(facts.uid);
 }
 
 void Engine::apply(const PodGone& gone) { remove_pod(gone.uid); }
@@ -107,7 +110,7 @@ void Engine::remove_pod(const std::string& uid) {
   index_pod(*old, false);
   tables_.pods.erase(uid);
   if (!facts.node.empty()) scratch_.nodes.insert(facts.node);
-  if (facts.ours) scratch_.attempts.insert({facts.owner, facts.attempt});
+  settle_for(facts);
 }
 
 void Engine::apply(const PodsSynced& synced) {
@@ -140,6 +143,8 @@ void Engine::apply(const WorkloadHeard& heard) {
                 heard.order_reason, heard.order_deadline, {},          {},
                 heard.standing};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
+  // The end of a workload that nobody admitted has its uid alone.
+  if (old != nullptr && next.spec.ns.empty()) next.spec.ns = old->spec.ns, next.spec.kind = old->spec.kind;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {
     if (!may_wait) next.short_since = {};
@@ -149,6 +154,12 @@ void Engine::apply(const WorkloadHeard& heard) {
   if (old != nullptr) index_.preference.count(old->spec.pod_sets, -1);
   index_.preference.count(tables_.workloads.insert(uid, std::move(next)).spec.pod_sets, 1);
   index_workload(uid);
+  if (const auto naming = index_.naming.find(uid); old == nullptr && naming != index_.naming.end()) {
+    for (const std::string& pod_uid : std::set(naming->second)) {
+      settle_for(tables_.pods.find(pod_uid)->facts);
+      report_foreign(pod_uid);
+    }
+  }
   tell_cut_for(uid);
   hear_answer(heard);
 

@@ -2,6 +2,7 @@
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/placement/engine.hpp"
+#include "qm/placement/ownership.hpp"
 #include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
@@ -51,11 +52,13 @@ void Engine::index_assignment(const AttemptId& id, const Assignment* row, bool a
 
 void Engine::index_pod(const Pod& pod, bool add) {
   if (!pod.facts.node.empty() && !pod.facts.terminal()) put(index_.pods, pod.facts.node, pod.facts.uid, add);
-  if (pod.facts.ours) put(index_.owned, pod.facts.owner, pod.facts.uid, add);
-  if (pod.facts.ours && pod.facts.node.empty() && !pod.facts.rules.empty()) {
-    auto& speaking = index_.speaking[pod.facts.owner];
+  if (!pod.facts.ours) return;
+  for (const WorkloadUid& uid : named_by(pod.facts)) {
+    put(index_.naming, uid, pod.facts.uid, add);
+    if (!pod.facts.node.empty() || pod.facts.rules.empty()) continue;
+    auto& speaking = index_.speaking[uid];
     speaking += add ? 1 : -1;
-    if (speaking == 0) index_.speaking.erase(pod.facts.owner);
+    if (speaking == 0) index_.speaking.erase(uid);
   }
 }
 
@@ -254,7 +257,8 @@ class Folder {
   void add(const Pod& p) {
     const PodFacts& f = p.facts;
     all(f.ns, f.name, f.owner, f.attempt, f.pod_set, f.index, f.node, static_cast<int>(f.phase), f.deleting, f.ours,
-        f.daemon, f.shape, f.devices, p.delete_sent, f.rules, f.workload_type);
+        f.daemon, f.shape, p.delete_sent, f.rules, f.workload_type, f.controller, f.controller_kind, p.plan.node,
+        p.plan.gpus, p.foreign);
   }
   void add(const Workload& w) {
     const WorkloadSpec& s = w.spec;

@@ -159,7 +159,7 @@ Room::Instances Engine::idle_instances(const NodeName& name, const std::set<Atte
   }
   const Observation* seen = tables_.observations.find(name);
   for (const Pod* pod : strangers(name)) {
-    std::vector<std::int32_t> gpus = pod->facts.devices;
+    std::vector<std::int32_t> gpus = pod->planned_gpus();
     if (const auto given = seen == nullptr ? std::map<std::string, std::vector<DeviceRef>>::const_iterator()
                                            : seen->pods.find(pod->facts.key());
         seen != nullptr && given != seen->pods.end()) {

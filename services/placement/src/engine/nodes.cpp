@@ -185,7 +185,7 @@ std::vector<const Pod*> Engine::strangers(const NodeName& name) const {
 }
 
 // Who uses which device. Members stand where they are planned or observed. A stranger stands where the kubelet put it,
-// else where its annotation says, else it blocks the highest idle devices: our own plans start from the lowest.
+// else where placement bound it to, else it blocks the highest idle devices: our own plans start from the lowest.
 std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted& lifted) const {
   const Node& node = *tables_.nodes.find(name);
   const auto shares = shares_of(node.facts);
@@ -237,8 +237,8 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
     const auto milli = static_cast<std::int32_t>(shape.gpu.whole > 0 ? 1000 : shape.gpu.milli);
     if (!given.empty() && !counts_instances(node.facts)) {
       for (const DeviceRef& device : given) add(free_share(device.index), milli, pod->facts.key());
-    } else if (!pod->facts.devices.empty()) {
-      for (const auto gpu : pod->facts.devices) add(free_share(gpu), milli, pod->facts.key());
+    } else if (const auto planned = pod->planned_gpus(); !planned.empty()) {
+      for (const auto gpu : planned) add(free_share(gpu), milli, pod->facts.key());
     } else {
       nowhere.push_back(pod);
     }
@@ -313,7 +313,7 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   }
   for (const Pod* pod : strangers(name)) {
     std::vector<DeviceRef> devices;
-    for (const auto index : pod->facts.devices) devices.push_back({name, index, {}, 1000, {}});
+    for (const auto index : pod->planned_gpus()) devices.push_back({name, index, {}, 1000, {}});
     room.types |= type_of(pod->facts.workload_type);
     subtract(pod->facts.shape, devices);
   }

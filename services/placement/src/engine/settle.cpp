@@ -71,25 +71,13 @@ Engine::Ending Engine::ending_of(const AttemptId& id) const {
   return Ending::kNone;
 }
 
-std::vector<const Pod*> Engine::pods_of(const AttemptId& id) const {
-  std::vector<const Pod*> out;
-  const auto owned = index_.owned.find(id.uid);
-  if (owned == index_.owned.end()) return out;
-  for (const std::string& uid : owned->second) {
-    const Pod* pod = tables_.pods.find(uid);
-    if (pod->facts.attempt == id.attempt) out.push_back(pod);
-  }
-  return out;
-}
-
 // A rank that succeeded never comes back: the controller makes no pod for it in a later attempt. Its pod may vanish
 // with its node, so the workload remembers.
 void Engine::note_successes(const WorkloadUid& uid) {
   const Workload* workload = tables_.workloads.find(uid);
-  const auto owned = index_.owned.find(uid);
-  if (workload == nullptr || owned == index_.owned.end()) return;
-  for (const std::string& pod_uid : owned->second) {
-    const PodFacts& pod = tables_.pods.find(pod_uid)->facts;
+  if (workload == nullptr) return;
+  for (const Pod* row : pods_of(uid)) {
+    const PodFacts& pod = row->facts;
     if (pod.phase != PodPhase::kSucceeded || pod.index < 0) continue;
     const auto& sets = workload->spec.pod_sets;
     const auto set = pod.pod_set.empty() ? sets.begin() : std::ranges::find(sets, pod.pod_set, &PodSet::name);
@@ -293,6 +281,7 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     }
     const auto shares = node == nullptr ? 1 : shares_of(node->facts);
     for (const DeviceRef& device : member.devices) bind.devices.push_back(gpu_of(device, shares));
+    tables_.pods.edit(pod.uid).plan = {member.node, bind.devices};
     member.bind_sent = true;
     send(std::move(bind));
   }
@@ -355,7 +344,7 @@ void Engine::drop_workload_if_done(const WorkloadUid& uid) {
       (workload->phase != WorkloadPhase::kFinished && workload->phase != WorkloadPhase::kCancelled)) {
     return;
   }
-  if (index_.owned.contains(uid)) return;  // its pods still want an answer
+  if (!pods_of(uid).empty()) return;  // its pods still want an answer
   if (!attempts_of(uid).empty()) return;
   forget_proposal(uid);
   index_.preference.count(workload->spec.pod_sets, -1);

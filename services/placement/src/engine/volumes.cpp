@@ -141,8 +141,10 @@ void Engine::wake_for(const std::string& key) {
   const auto* claim = find<Claim>(tables_, key);
   if (const auto* volume = find<Volume>(tables_, key)) claim = find<Claim>(tables_, "claim/" + volume->claim);
   const Pod* pod = claim == nullptr || claim->made_for.empty() ? nullptr : tables_.pods.find(claim->made_for);
-  if (pod != nullptr && pod->facts.ours) scratch_.attempts.insert({pod->facts.owner, pod->facts.attempt});
-  if (pod == nullptr || index_.wanting.contains(pod->facts.owner)) scratch_.grew = true;
+  scratch_.grew = scratch_.grew || pod == nullptr;
+  if (pod != nullptr) {
+    for (const WorkloadUid& uid : settle_for(pod->facts)) scratch_.grew = scratch_.grew || index_.wanting.contains(uid);
+  }
   if (find<StorageClass>(tables_, key) == nullptr) return;
   for (const auto& [uid, pods] : index_.speaking) {
     for (const AttemptId& id : attempts_of(uid)) scratch_.attempts.insert(id);

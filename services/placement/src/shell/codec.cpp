@@ -1,5 +1,6 @@
 // Inputs to commands, output to rows, events and intents.
 #include "qm/base/log.hpp"
+#include "qm/placement/ownership.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/wire/parse.hpp"
 #include "shell/layouts_yaml.hpp"
@@ -15,6 +16,7 @@ using service::Input;
 using service::Source;
 using Commands = std::vector<Command>;
 
+
 template <class Message>
 Result<Message> parse_message(const Input& input) {
   return wire::parse<Message>(input.bytes, fmt::format("message of {} with key {}", input.name, input.key));
@@ -29,6 +31,7 @@ Result<Commands> decode_workload(const Input& input) {
   }
   WorkloadHeard heard;
   heard.spec = from_pb(event.spec());
+  heard.spec.labels.erase(kUnadmitted);  // of Solo's workloads alone; a Job may bring the label
   for (PodSet& set : heard.spec.pod_sets) set.rules = rules_text(heard.spec.ns, set.rules);
   heard.attempt = event.attempt();
   switch (event.phase()) {
@@ -208,7 +211,8 @@ struct Encoder {
     const auto* workload = engine.tables().workloads.find(event.id.uid);
     if (workload == nullptr || !workload->spec.labels.contains(kUnadmitted)) return;
     for (const auto& [uid, pod] : engine.tables().pods) {
-      if (pod.facts.owner != event.id.uid || !pod.facts.node.empty() || pod.facts.terminal()) continue;
+      if (!pod.facts.node.empty() || pod.facts.terminal()) continue;
+      if (ownership_of(engine.tables(), pod.facts, event.id.uid) != PodOwnership::kOwned) continue;
       effects.intents.push_back({fmt::format("unschedulable/{}/{}", uid, event.state.revision), "pod.unschedulable",
                                  fmt::format("pod/{}/{}", pod.facts.ns, pod.facts.name), 0,
                                  Json::object({{"namespace", pod.facts.ns},
@@ -275,6 +279,11 @@ struct Encoder {
                          {"grace_s", order.grace_s},
                          {"evict_until_us", micros(order.evict_until)}}));
   }
+  void operator()(std::int64_t number, const RefusePod& order) const {
+    intend(number, "pod.unschedulable", fmt::format("pod/{}/{}", order.ns, order.pod),
+           Json::object(
+               {{"namespace", order.ns}, {"pod", order.pod}, {"pod_uid", order.pod_uid}, {"message", order.message}}));
+  }
   void operator()(std::int64_t number, const MarkNode& order) const {
     const auto words = [](const Labels& labels) {
       Json out = Json::object();
@@ -321,6 +330,12 @@ metrics::Counter Meters::moves(const std::string& outcome) {
                            {{"outcome", outcome}});
 }
 
+metrics::Counter Meters::foreign(const std::string& reason) {
+  return registry_.counter("qm_placement_foreign_pods_total",
+                           "Pods that name a workload and are not pods of it, by what does not fit",
+                           {{"reason", reason}});
+}
+
 Meters::Meters(metrics::Registry& registry)
     : gave_way_gpu_seconds(registry.counter("qm_placement_gave_way_gpu_seconds_total",
                                             "GPU-seconds of work that was lost with those who gave way")),
@@ -340,7 +355,11 @@ Meters::Meters(metrics::Registry& registry)
       bind_seconds(registry.histogram("qm_placement_bind_seconds",
                                       "From the reservation to the last bind of the gang, in domain time",
                                       {0.1, 0.3, 1, 3, 10, 30, 100, 300})),
-      registry_(registry) {}
+      registry_(registry) {
+  // At zero from the start: the increase of a counter that is new is not seen.
+  for (const auto why : {PodOwnership::kOtherNamespace, PodOwnership::kOtherController})
+    foreign(std::string(name_of(why)));
+}
 
 Result<std::vector<Command>> Codec::decode(const Input& input) {
   switch (input.source) {
@@ -371,9 +390,11 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   }
   for (const Reply& reply : output.replies) effects.answers.push_back({origin[reply.command], answer_of(reply)});
   effects.wake_at = output.wake_at;
+  log_foreign(output.notes.foreign);
   if (!meters_) return;
   const Notes& notes = output.notes;
   meters_->stale.add(static_cast<double>(notes.stale));
+  for (const ForeignPod& pod : notes.foreign) meters_->foreign(std::string(name_of(pod.why))).add();
   meters_->drift.add(static_cast<double>(notes.drift));
   meters_->drift_refused.add(static_cast<double>(notes.drift_refused));
   for (const auto& [outcome, count] : notes.proposals) meters_->proposals(outcome).add(static_cast<double>(count));
@@ -385,6 +406,19 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   meters_->recut.add(static_cast<double>(notes.recut));
   for (const Duration wait : notes.decided_after) meters_->decision_seconds.observe(seconds(wait));
   for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
+}
+
+/// One line a batch, with the first pod and their number: a user can create any number of such pods.
+void Codec::log_foreign(const std::vector<ForeignPod>& pods) {
+  if (pods.empty()) return;
+  const ForeignPod& first = pods.front();
+  log::warn("pods name a workload that they are no pods of; they do not count for it",
+            {{"pods", pods.size()},
+             {"pod", first.pod},
+             {"workload", first.named.value()},
+             {"reason", name_of(first.why)},
+             {"remedy",
+              "remove the annotation quartermaster.dev/workload, or let the workload's controller create the pod"}});
 }
 
 Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) {
@@ -450,6 +484,12 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   out.list("unschedulable", tables.workloads.rows(), [](const auto& uid, const auto& workload) {
     if (workload.short_since == Instant{}) return std::optional<Json>();
     return std::optional<Json>(AttemptId{uid, workload.attempt}.to_string());
+  });
+  out.list("foreign_pods", tables.pods.rows(), [&](const auto&, const auto& pod) {
+    if (!pod.foreign) return std::optional<Json>();
+    return std::optional(Json::object({{"pod", pod.facts.key()},
+                                       {"workload", pod.facts.owner.value()},
+                                       {"reason", name_of(refusal_of(tables, pod.facts))}}));
   });
 }
 

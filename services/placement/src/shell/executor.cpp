@@ -52,9 +52,9 @@ Status KubeExecutor::bind(const Json& order) {
   const std::string& name = order["pod"].string();
   const std::string& uid = order["pod_uid"].string();
   const std::string& node = order["node"].string();
-  Json annotations = Json::object();
-  if (const auto& devices = order["devices"].string(); !devices.empty()) annotations.set(words::kDevices, devices);
-  if (const auto& ring = order["ring"].string(); !ring.empty()) annotations.set(kRing, ring);
+  // Empty where nothing is planned: a bind overwrites annotations and cannot remove what the pod came with.
+  const Json annotations = Json::object(
+      {{std::string(words::kDevices), order["devices"].string()}, {std::string(kRing), order["ring"].string()}});
   // Volumes that wait for their first pod are made for the node that it names.
   for (const Json& claim : order["claims"].items()) {
     const Json patch = Json::object(

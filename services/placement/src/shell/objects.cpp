@@ -136,18 +136,19 @@ PodFacts pod_from_json(const Json& pod) {
   facts.ns = kube::namespace_of(pod);
   facts.name = kube::name_of(pod);
   for (const Json& owner : pod.path("metadata.ownerReferences").items()) {
-    if (!owner["controller"].boolean() && pod.path("metadata.ownerReferences").size() > 1) continue;
-    facts.owner = WorkloadUid(owner["uid"].string());
-    facts.daemon = owner["kind"].string() == "DaemonSet" || owner["kind"].string() == "Node";
+    if (!owner["controller"].boolean()) continue;
+    facts.controller = WorkloadUid(owner["uid"].string());
+    facts.controller_kind = owner["kind"].string();
+    facts.daemon = facts.controller_kind == "DaemonSet" || facts.controller_kind == "Node";
   }
   // Pods that are admitted on their own carry the workload that they belong to.
-  const std::string workload = kube::annotation(pod, "quartermaster.dev/workload");
-  if (!workload.empty()) facts.owner = WorkloadUid(workload);
+  const std::string workload = kube::annotation(pod, words::kWorkload);
+  facts.owner = workload.empty() ? facts.controller : WorkloadUid(workload);
   facts.attempt = number_of(kube::annotation(pod, words::kAttempt), 0);
   facts.pod_set = kube::label(pod, kPodSetLabel);
   facts.workload_type = kube::label(pod, kWorkloadType);
   std::string index = kube::annotation(pod, words::kJobIndex);
-  if (!workload.empty()) index = kube::annotation(pod, "quartermaster.dev/index");
+  if (!workload.empty()) index = kube::annotation(pod, words::kIndex);
   facts.index = number_of(index.empty() ? kube::label(pod, words::kJobIndex) : index, -1);
   facts.node = NodeName(pod.path("spec.nodeName").string());
   const std::string& phase = pod.path("status.phase").string();
@@ -180,12 +181,6 @@ PodFacts pod_from_json(const Json& pod) {
   } else {
     log::warn("what a pod says about where it may run is not understood, and not heeded",
               {{"pod", facts.key()}, {"error", like.error().to_string()}});
-  }
-  const std::string devices = kube::annotation(pod, words::kDevices);
-  for (std::string_view rest = devices; !rest.empty();) {
-    const auto comma = rest.find(',');
-    if (const auto device = number_of(rest.substr(0, comma), -1); device >= 0) facts.devices.push_back(device);
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
   return facts;
 }

@@ -1,5 +1,6 @@
 // State to rows and back. A row's value carries its whole key, so the key text is never parsed.
 #include "qm/placement/shell.hpp"
+#include "shell/pod_rows.hpp"
 #include "shell/proposal_rows.hpp"
 #include "shell/wire.hpp"
 #include "state/placement_state.pb.h"
@@ -146,55 +147,6 @@ struct Observations {
       for (const auto& device : p.devices()) seen.pods[p.pod()].push_back(from_pb(device));
     }
     tables.observations.restore(NodeName(m.node()), std::move(seen));
-  }
-};
-
-struct Pods {
-  using Message = row::Pod;
-  static constexpr const char* kind = "pod";
-  static std::string key(const std::string& uid) { return uid; }
-  static Message encode(const std::string& uid, const Pod& pod) {
-    const PodFacts& f = pod.facts;
-    Message m;
-    m.set_uid(uid);
-    m.set_namespace_(f.ns);
-    m.set_name(f.name);
-    m.set_owner(f.owner.value());
-    m.set_attempt(f.attempt);
-    m.set_pod_set(f.pod_set);
-    m.set_index(f.index);
-    m.set_node(f.node.value());
-    m.set_phase(static_cast<int>(f.phase));
-    m.set_deleting(f.deleting);
-    m.set_ours(f.ours);
-    m.set_daemon(f.daemon);
-    *m.mutable_shape() = to_pb(f.shape);
-    for (const auto index : f.devices) m.add_devices(index);
-    m.set_delete_sent(pod.delete_sent);
-    m.set_rules(f.rules);
-    m.set_workload_type(f.workload_type);
-    return m;
-  }
-  static void restore(const Message& m, Tables& tables) {
-    PodFacts f;
-    f.uid = m.uid();
-    f.ns = m.namespace_();
-    f.name = m.name();
-    f.owner = WorkloadUid(m.owner());
-    f.attempt = m.attempt();
-    f.pod_set = m.pod_set();
-    f.index = m.index();
-    f.node = NodeName(m.node());
-    f.phase = static_cast<PodPhase>(m.phase());
-    f.deleting = m.deleting();
-    f.ours = m.ours();
-    f.daemon = m.daemon();
-    f.shape = from_pb(m.shape());
-    f.devices.assign(m.devices().begin(), m.devices().end());
-    f.rules = m.rules();
-    f.workload_type = m.workload_type();
-    const std::string uid = f.uid;
-    tables.pods.restore(uid, Pod{std::move(f), m.delete_sent()});
   }
 };
 

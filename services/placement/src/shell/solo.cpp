@@ -3,6 +3,7 @@
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/placement/ownership.hpp"
 #include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/rules_json.hpp"
@@ -77,6 +78,7 @@ void Solo::restore() {
     for (const auto& [uid, pod] : tables.pods) {
       const auto* workload = tables.workloads.find(pod.facts.owner);
       if (workload == nullptr || !workload->spec.labels.contains(kUnadmitted)) continue;
+      if (ownership_of(tables, pod.facts, pod.facts.owner) != PodOwnership::kOwned) continue;
       places_[uid] = {pod.facts.owner.value(), pod.facts.pod_set, pod.facts.index};
       if (!pod.facts.terminal()) alive_[pod.facts.owner.value()].insert(uid);
     }

@@ -23,6 +23,7 @@ WorkloadHeard gang_of(int number) {
   WorkloadHeard out;
   out.spec.uid = WorkloadUid(fmt::format("w{}", number));
   out.spec.name = out.spec.uid.value();
+  out.spec.ns = Namespace("ns");
   out.spec.priority = *rc::gen::inRange(0, 3);
   out.phase = WorkloadPhase::kAdmitted;
   auto set = pod_set(*rc::gen::inRange(2, 9), *rc::gen::inRange(1, 3));
@@ -95,7 +96,7 @@ class Cluster {
           PodFacts pod;
           pod.ns = "ns";
           pod.uid = pod.name = fmt::format("p{}", ++serial_);
-          pod.owner = uid;
+          pod.owner = pod.controller = uid;
           pod.attempt = 1;
           pod.pod_set = set.name;
           pod.index = rank;

@@ -296,7 +296,7 @@ TEST(Elastic, ARingPassesOverWhoIsMissing) {
   pod.uid = "w/1#1";
   pod.ns = "ns";
   pod.name = "w-1";
-  pod.owner = WorkloadUid("w");
+  pod.owner = pod.controller = WorkloadUid("w");
   pod.attempt = 1;
   pod.index = 1;
   pod.ours = true;

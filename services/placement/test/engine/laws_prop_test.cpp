@@ -87,6 +87,7 @@ WorkloadSpec spec_of(int n) {
   WorkloadSpec spec;
   spec.uid = uid_of(n);
   spec.name = spec.uid.value();
+  spec.ns = Namespace("ns");
   spec.priority = n % 2;
   const int w = n % kWorkloads;
   spec.pod_sets = {w == 0 ? pod_set(3, 2) : w == 1 ? pod_set(2, 4) : w == 2 ? pod_set(3, 0, 400) : pod_set(1, 1)};
@@ -183,9 +184,9 @@ Command command_of(const Choice& c, World& world, const Instant now) {
   }
   if (c.what < 65) {
     PodFacts pod;
-    pod.ns = "ns";
+    pod.ns = c.b % 7 == 5 ? "forged" : "ns";
     pod.uid = pod.name = fmt::format("p{}", ++world.serial);
-    pod.owner = uid_of(c.a);
+    pod.owner = pod.controller = uid_of(c.a);
     pod.attempt = 1 + c.b % kAttempts;
     pod.index = c.c % kMaxPods;
     pod.ours = true;
@@ -262,6 +263,7 @@ std::vector<Command> binds_of(const Output& output, World& world) {
     if (bind == nullptr || !world.pods.contains(bind->pod_uid)) continue;
     PodFacts& pod = world.pods.at(bind->pod_uid);
     RC_ASSERT(pod.node.empty());  // no pod is bound twice
+    RC_ASSERT(pod.ns == "ns");    // nor one that names a workload of another namespace
     pod.node = bind->node;
     out.push_back(PodSeen{pod});
   }

@@ -47,8 +47,9 @@ struct Fleet {
     pod.node = NodeName(node);
     pod.phase = PodPhase::kRunning;
     pod.shape.gpu.whole = std::ssize(devices);
-    pod.devices = devices;
-    script.step({PodSeen{pod}});
+    DevicesHeard given{pod.node, {script.now(), {}}};
+    for (const auto index : devices) given.seen.pods[pod.key()].push_back({pod.node, index, {}, 1000, ""});
+    script.step({PodSeen{pod}, given});
   }
   std::vector<Member> placed(const std::vector<PodSet>& sets) {
     const auto answer = script.engine().dry_run(sets);

@@ -37,6 +37,7 @@ class Neighbours : public ::testing::Test {
     for (int i = 0; i < pods; ++i) batch.emplace_back(PodSeen{pod(uid, i, like)});
     WorkloadHeard heard;
     heard.spec.uid = WorkloadUid(uid);
+    heard.spec.ns = like.ns;
     heard.spec.name = uid;
     heard.spec.pod_sets = {pod_set(pods, 1)};
     heard.phase = WorkloadPhase::kAdmitted;
@@ -48,6 +49,7 @@ class Neighbours : public ::testing::Test {
   std::string is_let_in(const std::string& uid, int pods, const PodTemplate& like) {
     WorkloadHeard heard;
     heard.spec.uid = WorkloadUid(uid);
+    heard.spec.ns = like.ns;
     heard.spec.name = uid;
     heard.spec.pod_sets = {pod_set(pods, 1)};
     heard.spec.pod_sets[0].rules = rules::text_of(like);
@@ -69,7 +71,7 @@ class Neighbours : public ::testing::Test {
     facts.uid = fmt::format("{}-{}", uid, index);
     facts.ns = like.ns.value();
     facts.name = facts.uid;
-    facts.owner = WorkloadUid(uid);
+    facts.owner = facts.controller = WorkloadUid(uid);
     facts.attempt = 1;
     facts.pod_set = "main";
     facts.index = index;

@@ -66,6 +66,7 @@ class OwnVolumes : public ::testing::Test {
   static WorkloadHeard heard(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus) {
     WorkloadHeard out;
     out.spec.uid = WorkloadUid(uid);
+    out.spec.ns = Namespace("default");
     out.spec.name = uid;
     out.spec.pod_sets = {pod_set(pods, gpus)};
     out.spec.pod_sets[0].rules = rules::text_of(like);
@@ -79,6 +80,7 @@ class OwnVolumes : public ::testing::Test {
   static WorkloadHeard ends(const std::string& uid) {
     WorkloadHeard out;
     out.spec.uid = WorkloadUid(uid);
+    out.spec.ns = Namespace("default");
     out.phase = WorkloadPhase::kCancelled;
     out.attempt = 1;
     return out;
@@ -87,7 +89,7 @@ class OwnVolumes : public ::testing::Test {
     PodFacts facts;
     facts.uid = facts.name = fmt::format("{}-{}", uid, index);
     facts.ns = "default";
-    facts.owner = WorkloadUid(uid);
+    facts.owner = facts.controller = WorkloadUid(uid);
     facts.attempt = 1;
     facts.pod_set = "main";
     facts.index = index;
@@ -326,6 +328,7 @@ TEST_F(OwnVolumes, AGangOfATypeHeedsTheBound) {
   EXPECT_EQ(said(script.step({asked})), "reserved w/1 0:b1[0] 1:b1[1] 2:b1[2] 3:b1[3]");
   limit("b1", 5);
   asked.spec.uid = WorkloadUid("v");
+  asked.spec.ns = Namespace("default");
   asked.spec.pod_sets[0].count = 3;
   EXPECT_EQ(said(script.step({asked})), "reserved v/1 0:b1[4] 1:a1[0] 2:a2[0]");
 }
@@ -417,7 +420,7 @@ TEST_F(Proposals, NobodyGivesWayWhereItsVolumesMayNotBe) {
   const auto named_with = [&](std::int64_t on_a, std::int64_t on_b) {
     script.step({StorageSeen{"limits/a", AttachLimits{{{kDriver, on_a}}}},
                  StorageSeen{"limits/b", AttachLimits{{{kDriver, on_b}}}}});
-    play("want big/1 1x8 prio=10 may=own");
+    play("want big/1 1x8 prio=10 may=own in=default");
     auto out = named("big");
     play("phase big/1 cancelled");
     play("tick 1");
@@ -429,7 +432,7 @@ TEST_F(Proposals, NobodyGivesWayWhereItsVolumesMayNotBe) {
   PodFacts pod;
   pod.uid = pod.name = "big-0";
   pod.ns = "default";
-  pod.owner = WorkloadUid("big");
+  pod.owner = pod.controller = WorkloadUid("big");
   pod.attempt = 1;
   pod.index = 0;
   pod.ours = true;
@@ -496,6 +499,7 @@ TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
     WorkloadHeard heard;
     const auto uid = fmt::format("w{}", next);
     heard.spec.uid = WorkloadUid(uid);
+    heard.spec.ns = Namespace("default");
     heard.spec.pod_sets = {pod_set(1 + upto(4), upto(2))};
     PodTemplate like{Namespace("default"), {}, {}};
     for (int c = 0; c < kClaims; ++c) {

@@ -123,6 +123,8 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       lines.push_back(fmt::format("bind {} -> {} [{}]", b->pod_uid, b->node, devices));
     } else if (const auto* d = std::get_if<DeletePod>(&intent.what)) {
       lines.push_back(fmt::format("delete {} grace={}", d->pod_uid, d->grace_s));
+    } else if (const auto* r = std::get_if<RefusePod>(&intent.what)) {
+      lines.push_back("refuse " + r->pod_uid);
     } else if (const auto* m = std::get_if<MarkNode>(&intent.what)) {
       std::string line = fmt::format("mark {}", m->node);
       for (const auto* words : {&m->signs.labels, &m->signs.annotations}) {
@@ -149,6 +151,8 @@ std::vector<std::string> render(const Output& output, bool nodes) {
     }
     for (const auto& warning : reply.answer->warnings) lines.push_back("warning " + warning);
   }
+  for (const ForeignPod& pod : output.notes.foreign)
+    lines.push_back(fmt::format("foreign {} {} {}", pod.pod, pod.named, name_of(pod.why)));
   if (output.notes.stale > 0) lines.push_back(fmt::format("stale {}", output.notes.stale));
   if (output.notes.drift > 0) lines.push_back(fmt::format("drift {}", output.notes.drift));
   if (output.notes.drift_refused > 0) lines.push_back("drift refused");
@@ -254,7 +258,8 @@ std::vector<Command> Script::parse(const std::string& line) {
       spec = {};
       spec.uid = id.uid;
       spec.name = id.uid.value();
-      spec.ns = Namespace("ns");
+      spec.ns = Namespace(words.get("in", "ns"));
+      spec.kind = words.get("kind", "Job");
       spec.priority = static_cast<std::int32_t>(words.number("prio", 0));
       spec.checkpoints = words.has("checkpoints");
       if (words.get("movable") == "false") spec.labels["quartermaster.dev/movable"] = "false";
@@ -309,9 +314,12 @@ std::vector<Command> Script::parse(const std::string& line) {
     const auto parts = split(arg(1), '#');
     const AttemptId id = attempt_id(parts.at(0));
     PodFacts pod;
-    pod.ns = "ns";
+    pod.ns = words.get("in", "ns");
     pod.uid = pod.name = arg(1) + (words.named.contains("again") ? "." + words.get("again") : "");
     pod.owner = id.uid;
+    pod.controller = WorkloadUid(words.get("by", id.uid.value()));
+    if (pod.controller == WorkloadUid("none")) pod.controller = {};
+    if (!pod.controller.empty()) pod.controller_kind = words.get("kind", "Job");
     pod.attempt = id.attempt;
     pod.index = std::stoi(parts.at(1));
     pod.pod_set = words.get("set");
@@ -335,9 +343,14 @@ std::vector<Command> Script::parse(const std::string& line) {
     pod.shape.cpu_milli = words.number("cpu", 0) * 1000;
     pod.shape.gpu.whole = words.number("gpus", 0);
     if (words.named.contains("mig")) pod.shape.gpu = {0, 0, "1g.10gb", words.number("mig", 0), {}};
-    for (const auto& index : split(words.get("devices"), ',')) pod.devices.push_back(std::stoi(index));
     pods_[pod.uid] = pod;
-    return {PodSeen{pod}};
+    if (!words.named.contains("devices")) return {PodSeen{pod}};
+    const Observation* before = engine_.tables().observations.find(pod.node);
+    DevicesHeard heard{pod.node, before == nullptr ? Observation{} : *before};
+    heard.seen.at = now_;
+    for (const auto& index : split(words.get("devices"), ','))
+      heard.seen.pods[pod.key()].push_back({pod.node, std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
+    return {PodSeen{pod}, heard};
   }
   if (verb == "pod-gone" || verb == "stranger-gone") {
     pods_.erase(arg(1));

@@ -52,6 +52,7 @@ class Volumes : public ::testing::Test {
   std::string is_let_in(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus = 1) {
     WorkloadHeard heard;
     heard.spec.uid = WorkloadUid(uid);
+    heard.spec.ns = Namespace("default");
     heard.spec.name = uid;
     heard.spec.pod_sets = {pod_set(pods, gpus)};
     heard.spec.pod_sets[0].rules = rules::text_of(like);
@@ -100,7 +101,7 @@ TEST_F(Volumes, AClaimThatWaitsGoesWhereItsClassMakesVolumesAndNamesTheNode) {
   PodFacts pod;
   pod.uid = pod.name = "w-0";
   pod.ns = "default";
-  pod.owner = WorkloadUid("w");
+  pod.owner = pod.controller = WorkloadUid("w");
   pod.attempt = 1;
   pod.index = 0;
   pod.ours = true;

@@ -82,14 +82,12 @@ TEST(Decode, APodAsTheApiServerShowsIt) {
   EXPECT_EQ(pod.shape.cpu_milli, 2000);
   EXPECT_EQ(pod.shape.gpu.whole, 2);
 
-  json.set("metadata").set("annotations").set("quartermaster.dev/devices", "0,3,x");
   json.set("metadata").set("labels", Json::object({{"kueue.x-k8s.io/podset", "workers"}}));
   json.set("metadata").set("deletionTimestamp", "2026-11-21T09:14:29Z");
   json.set("metadata").set("ownerReferences").items_mut()[0].set("kind", "DaemonSet");
   json.set("spec").set("nodeName", "a").set("schedulerName", "default-scheduler");
   json.set("status").set("phase", "Succeeded");
   pod = only<PodSeen>(watch_of("pod", json)).pod;
-  EXPECT_EQ(pod.devices, (std::vector<std::int32_t>{0, 3}));
   EXPECT_EQ(pod.pod_set, "workers");
   EXPECT_TRUE(pod.deleting);
   EXPECT_TRUE(pod.daemon);

@@ -50,6 +50,21 @@ TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
+// The bind cannot remove annotations, so what the pod came with is overwritten, with nothing where nothing is planned.
+TEST(Executor, ABindOverwritesWhatThePodCameWith) {
+  Bench bench;
+  auto pod = make_pod("p", "w", 2, 0, 2);
+  pod.set("metadata").set("annotations").set(words::kDevices, "6,7").set("quartermaster.dev/ring", "rank=0 of=9");
+  bench.kube.put(pod_path("p"), pod);
+  Json order = Bench::bind_order("p", "a");
+  order.set("devices", "");
+  ASSERT_TRUE(bench.run("pod.bind", order));
+  const auto bound = bench.kube.get(pod_path("p"));
+  EXPECT_EQ(bound.path("spec.nodeName").string(), "a");
+  EXPECT_EQ(kube::annotation(bound, words::kDevices), "");
+  EXPECT_EQ(kube::annotation(bound, "quartermaster.dev/ring"), "");
+}
+
 TEST(Executor, WritesWhatANodesAgentSaysOfIt) {
   Bench bench;
   auto node = make_node("a", 8);

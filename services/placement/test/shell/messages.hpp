@@ -43,6 +43,7 @@ inline pb::WorkloadEvent workload_event(const std::string& uid, int attempt, pb:
   spec->set_uid(uid);
   spec->set_namespace_("team");
   spec->set_name("job-" + uid);
+  spec->set_kind("Job");
   spec->set_team("vision");
   (*spec->mutable_labels())["product"] = "search";
   (*spec->mutable_labels())["app"] = "trainer";

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/model/pod_owner.hpp"
 #include "qm/placement/model.hpp"
 
 #include <map>
@@ -150,6 +151,11 @@ struct DeletePod {
   std::int64_t grace_s = -1;  ///< -1 = the pod's own
   Instant evict_until{};      ///< until then disruption budgets are asked; zero = they are not
 };
+/// Says on the pod's condition PodScheduled why placement does not bind it.
+struct RefusePod {
+  std::string ns, pod, pod_uid;
+  std::string message;
+};
 struct CordonNode {
   NodeName node;
   std::string causes;  ///< "health", "drain", "drain,health"; empty = uncordon
@@ -164,7 +170,7 @@ struct LabelNode {
   NodeName node;
   std::string layout;
 };
-using Effect = std::variant<BindPod, DeletePod, CordonNode, LabelNode, MarkNode>;
+using Effect = std::variant<BindPod, DeletePod, RefusePod, CordonNode, LabelNode, MarkNode>;
 struct Intent {
   std::int64_t number = 0;  ///< unique for ever
   Effect what;
@@ -180,13 +186,20 @@ struct Reply {
   Result<LayoutsOrdered> answer;
 };
 
+/// A pod that names a workload and is not one of its pods.
+struct ForeignPod {
+  std::string pod;  ///< namespace/name
+  WorkloadUid named;
+  PodOwnership why = PodOwnership::kUnrelated;
+};
 /// What a step noticed and nobody needs to act on.
 struct Notes {
   std::uint64_t stale = 0;          ///< messages and pods of older attempts
   std::uint64_t drift = 0;          ///< devices that the kubelet gave otherwise than planned
   std::uint64_t drift_refused = 0;  ///< observations that give one device twice
   std::uint64_t intents_failed = 0;
-  std::uint64_t recut = 0;  ///< layouts ordered for workloads that wait
+  std::vector<ForeignPod> foreign;  ///< pods that name a workload that they are no pods of, each once
+  std::uint64_t recut = 0;          ///< layouts ordered for workloads that wait
   std::map<std::string, std::uint64_t>
       proposals;                     ///< by what became of them: Made, Accepted, Stale, or why one was refused
   std::int64_t gave_way_gpu_ms = 0;  ///< work that is lost with those that were accepted

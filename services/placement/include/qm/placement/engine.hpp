@@ -133,16 +133,17 @@ class Engine {
     bool terminating = false;
     friend bool operator==(const Standing&, const Standing&) = default;
   };
-  struct Index {                                         // all derived from the tables
-    std::map<NodeName, std::set<MemberRef>> members;     // live members of held assignments
-    std::map<NodeName, std::set<std::string>> pods;      // pods bound there that have not ended
-    std::map<WorkloadUid, std::set<std::string>> owned;  // our pods by owner
-    std::set<NodeName> not_ready;                        // may become lost
-    std::set<std::pair<Instant, AttemptId>> timed;       // expire, or are forgotten, and when
-    std::set<NodeName> cutting;                          // with an order that goes on by itself at some time
-    std::set<WorkloadUid> wanting;                       // quota without a place
-    std::set<WorkloadUid> growing;                       // with a place, and with fewer members than they ask for
-    std::map<WorkloadUid, std::int64_t> speaking;        // how many unbound pods of ours tell rules
+  struct Index {                                      // all derived from the tables
+    std::map<NodeName, std::set<MemberRef>> members;  // live members of held assignments
+    std::map<NodeName, std::set<std::string>> pods;   // pods bound there that have not ended
+    std::map<WorkloadUid, std::set<std::string>>
+        naming;                                         // our pods by the workloads that they name; not all are theirs
+    std::set<NodeName> not_ready;                       // may become lost
+    std::set<std::pair<Instant, AttemptId>> timed;      // expire, or are forgotten, and when
+    std::set<NodeName> cutting;                         // with an order that goes on by itself at some time
+    std::set<WorkloadUid> wanting;                      // quota without a place
+    std::set<WorkloadUid> growing;                      // with a place, and with fewer members than they ask for
+    std::map<WorkloadUid, std::int64_t> speaking;       // how many unbound pods of ours tell rules
     std::set<WorkloadUid> expecting;                    // of those wanting: who comes beside them may give them a place
     std::set<WorkloadUid> short_of;                     // on the demand list
     std::set<WorkloadUid> standing;                     // for whom something is proposed
@@ -157,7 +158,7 @@ class Engine {
     std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
     std::map<NodeName, std::set<ClaimUse>> claims;               // that pods there use
     friend bool operator==(const Index& a, const Index& b) {
-      return a.members == b.members && a.pods == b.pods && a.owned == b.owned && a.not_ready == b.not_ready &&
+      return a.members == b.members && a.pods == b.pods && a.naming == b.naming && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
              a.growing == b.growing && a.short_of == b.short_of && a.speaking == b.speaking &&
              a.preference == b.preference && a.standing == b.standing && a.held == b.held && a.tidied == b.tidied &&
@@ -269,6 +270,13 @@ class Engine {
   // adopt.cpp: what the kubelet really gave
   void adopt(const NodeName& name);
 
+  // ownership.cpp: which pods are a workload's
+  [[nodiscard]] bool is_pod_of(const PodFacts& pod, const WorkloadUid& uid) const;
+  [[nodiscard]] std::vector<const Pod*> pods_of(const WorkloadUid& uid) const;
+  [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
+  std::vector<WorkloadUid> settle_for(const PodFacts& pod);
+  void report_foreign(const std::string& pod_uid);
+
   // settle.cpp: one attempt and its pods
   void settle(const AttemptId& id);
   void note_successes(const WorkloadUid& uid);
@@ -283,7 +291,6 @@ class Engine {
   void drop_workload_if_done(const WorkloadUid& uid);
   void store(const AttemptId& id, Assignment next);
   [[nodiscard]] Ending ending_of(const AttemptId& id) const;
-  [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
   void send(Effect what);
 
   // neighbours.cpp: pods with rules about one another

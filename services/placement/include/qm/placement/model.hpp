@@ -174,9 +174,11 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
 struct PodFacts {
   std::string uid;
   std::string ns, name;
-  WorkloadUid owner;         ///< uid of the controlling object
-  std::int32_t attempt = 0;  ///< annotation; 0 = none
-  std::string pod_set;       ///< empty = the first
+  WorkloadUid owner;            ///< workload that it names: by annotation, else its controller; see ownership.hpp
+  WorkloadUid controller;       ///< uid of its controller owner reference; empty = it has none
+  std::string controller_kind;  ///< kind in that owner reference
+  std::int32_t attempt = 0;     ///< annotation; 0 = none
+  std::string pod_set;          ///< empty = the first
   std::int32_t index = -1;
   NodeName node;  ///< empty = not bound
   PodPhase phase = PodPhase::kPending;
@@ -184,16 +186,27 @@ struct PodFacts {
   bool ours = false;    ///< schedulerName is ours
   bool daemon = false;  ///< owned by a DaemonSet or by the node itself
   PodShape shape;
-  std::vector<std::int32_t> devices;  ///< our annotation
-  std::string rules;                  ///< rules::text_of its template, less its requests; empty = not known
-  std::string workload_type;          ///< label
+  std::string rules;          ///< rules::text_of its template, less its requests; empty = not known
+  std::string workload_type;  ///< label
   [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
   friend auto operator<=>(const PodFacts&, const PodFacts&) = default;
 };
+/// What the bind of a pod says. The annotation on the pod is not read back: its author may change it.
+struct BoundPlan {
+  NodeName node;                   ///< empty = this row ordered no bind
+  std::vector<std::int32_t> gpus;  ///< by index
+  friend auto operator<=>(const BoundPlan&, const BoundPlan&) = default;
+};
 struct Pod {
   PodFacts facts;
   bool delete_sent = false;
+  BoundPlan plan{};
+  bool foreign = false;  ///< reported: it names a workload that it is no pod of
+  /// GPUs that placement planned for it on the node that it is on.
+  [[nodiscard]] std::vector<std::int32_t> planned_gpus() const {
+    return plan.node == facts.node ? plan.gpus : std::vector<std::int32_t>();
+  }
   friend auto operator<=>(const Pod&, const Pod&) = default;
 };
 

@@ -19,6 +19,7 @@ struct Meters {
   explicit Meters(metrics::Registry& registry);
   [[nodiscard]] metrics::Counter proposals(const std::string& outcome);
   [[nodiscard]] metrics::Counter moves(const std::string& outcome);
+  metrics::Counter foreign(const std::string& reason);
   metrics::Counter gave_way_gpu_seconds, moved_gpu_seconds, nodes_won;
   metrics::Counter stale, drift, drift_refused, intents_failed, recut;
   metrics::Histogram decision_seconds, bind_seconds;  ///< domain time
@@ -43,6 +44,7 @@ class Codec {
   void debug_state(const Engine& engine, service::StateDump& out) const;
 
  private:
+  static void log_foreign(const std::vector<ForeignPod>& pods);
   std::shared_ptr<Meters> meters_;
 };
 
@@ -65,7 +67,7 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 
 /// Does the intents against a Kubernetes API server. Doing one twice changes nothing more than doing it once.
 ///
-/// pod.bind     binds the pod of that uid; already on that node = done. On another node: kAlreadyExists; another pod
+/// pod.bind     binds the pod of that uid, with our annotations in place of those that it came with; already on that node = done. On another node: kAlreadyExists; another pod
 ///              of the name: kFailedPrecondition; no pod: kNotFound.
 /// pod.delete   deletes the pod of that uid; gone or replaced = done. With a deadline it is evicted until then, which
 ///              disruption budgets may forbid (tried again), and deleted afterwards.

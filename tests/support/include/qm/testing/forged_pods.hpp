@@ -1,0 +1,34 @@
+#pragma once
+#include "qm/base/json.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace qm::testing {
+
+/// The workload that forged pods name: a Job of one tenant, and what a tenant can learn of it.
+struct ForgeryTarget {
+  std::string ns, job, uid;  ///< of the Job
+  std::string attempt = "1", index = "0", reservation;
+  std::string node;           ///< where its pods run
+  std::string devices = "0";  ///< that placement planned for them
+};
+
+/// One pod that a tenant creates to be taken for a pod of the target.
+struct ForgedPod {
+  std::string what;  ///< "annotation, other namespace"
+  Json manifest;     ///< without uid and status: as it is sent to the API server
+};
+
+/// Pods of `attacker_ns` and of the target's namespace that name the target and are none of its pods: by annotations, by owner references,
+/// by labels, bound and unbound. None of them may be bound to its reservation, be adopted, complete a rank, be deleted with it, answer its
+/// checkpoint order, or choose devices. A webhook may refuse them before that; both is right.
+///
+/// Names    unique within the list; each asks for one GPU.
+[[nodiscard]] std::vector<ForgedPod> forged_pods(const ForgeryTarget& target, const std::string& attacker_ns);
+
+/// Values of the annotation quartermaster.dev/checkpoint that lead away from the pod. An agent calls none of them.
+[[nodiscard]] std::vector<std::string> forged_checkpoint_urls();
+
+}  // namespace qm::testing
