@@ -207,24 +207,28 @@ Observer::Held* Observer::hold(const Json& pod, std::int64_t begin, std::int64_t
   const std::string planned = kube::annotation(pod, words::kDevices);
   const std::int32_t milli = shape->gpu.milli > 0 ? static_cast<std::int32_t>(shape->gpu.milli) : kWhole;
   const std::int64_t count = shape->gpu.milli > 0 ? 1 : std::max(shape->gpu.whole, shape->gpu.mig_count);
-  for (std::string_view rest = planned; !rest.empty();) {
-    const auto comma = rest.find(',');
-    std::int32_t index = -1;
-    const auto part = rest.substr(0, comma);
-    std::from_chars(part.data(), part.data() + part.size(), index);
-    if (index >= 0) held.devices.emplace_back(index, milli);
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-  }
   // What others held at any moment of that time.
   std::map<std::int32_t, std::int32_t> used;
   for (const auto& [other, theirs] : on_node) {
     if ((theirs.end != 0 && theirs.end <= begin) || (end != 0 && end <= theirs.begin)) continue;
     for (const auto& [index, share] : theirs.devices) used[index] += share;
   }
-  for (std::int32_t index = 0; static_cast<std::int64_t>(held.devices.size()) < count && index < kMostDevices;
-       ++index) {
-    if (used[index] + milli <= kWhole) held.devices.emplace_back(index, milli);
+  const auto take = [&](std::int32_t index) {
+    const bool more = static_cast<std::int64_t>(held.devices.size()) < count;
+    if (!more || index < 0 || index >= kMostDevices || used[index] + milli > kWhole) return;
+    used[index] += milli;
+    held.devices.emplace_back(index, milli);
+  };
+  // The annotation is input of the pod's author too: it chooses among free devices, and neither how many nor those of others.
+  for (std::string_view rest = planned; !rest.empty();) {
+    const auto comma = rest.find(',');
+    std::int32_t index = -1;
+    const auto part = rest.substr(0, comma);
+    std::from_chars(part.data(), part.data() + part.size(), index);
+    take(index);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
+  for (std::int32_t index = 0; index < kMostDevices; ++index) take(index);
   return &(on_node[uid] = std::move(held));
 }
 

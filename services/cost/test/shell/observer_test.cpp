@@ -184,6 +184,26 @@ TEST(Observer, ChargesWhatRanOnWhatThereWas) {
   ASSERT_TRUE(wait_until([&] { return service.statement().open_instances == 0; }));
 }
 
+// The annotation of devices is written by users too: it moves no charge from one tenant to another, and none away.
+TEST(Observer, AnAnnotationOfDevicesChangesNobodysCharge) {
+  Server server;
+  server.put("nodes", *Json::parse(kNode));
+  server.put("pods", pod("runs", 2, "Running"));
+  auto forged = pod("forged", 3, "Running");
+  forged.set("metadata").set("namespace", "other");
+  forged.set("metadata")
+      .set("annotations", Json::object({{"quartermaster.dev/devices", "0,0,1,1,2,3,4,5,6,7,9999,x"}}));
+  server.put("pods", forged);
+  Service service(server, store::make_memory_disk());
+  ASSERT_TRUE(wait_until([&] { return service.held() == 2; }));
+  EXPECT_EQ(service.gpu_minutes("lab"), 2 * 120);
+  EXPECT_EQ(service.gpu_minutes("other"), 3 * 120);
+  const auto bill = service.statement();
+  Money total;
+  for (const auto& [team, amount] : bill.lines) total += amount.nano;
+  EXPECT_EQ(total, bill.provider);
+}
+
 TEST(Observer, WhatEndedWhileNobodyLookedEndsWhenItIsMissed) {
   Server server;
   server.put("nodes", *Json::parse(kNode));

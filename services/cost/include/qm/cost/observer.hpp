@@ -22,8 +22,8 @@ inline constexpr std::int32_t kMostDevices = 1024;  ///< of one pod; whoever say
 /// Cost without the rest of the suite: nodes and pods of the API server are all that it hears of.
 ///
 /// An instance is a node from its creation to its deletion; it is ready since its Ready condition says so. A pod holds
-/// its GPUs from its start to the end of its last container, or to its deletion; the devices are those of its annotation
-/// quartermaster.dev/devices where it has one, else the first that were free all that time: which of them matters to
+/// its GPUs from its start to the end of its last container, or to its deletion; as many as it asks for, by its annotation
+/// quartermaster.dev/devices as far as these were free all that time, else the first that were: which of them matters to
 /// nobody, how many does. What ended while nobody looked has ended when it is first missed.
 ///
 /// Threads  start and stop by one; the informers' threads put into the mailbox and wait while it is full.
