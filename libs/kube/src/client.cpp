@@ -175,14 +175,15 @@ Result<List> Client::list(const Resource& r, const std::string& ns, const ListOp
   return out;
 }
 
-Result<std::vector<Json>> Client::list_all(const Resource& r, const std::string& ns, std::string* resource_version) {
+Result<std::vector<Json>> Client::list_all(const Resource& r, const Scope& scope, std::string* resource_version) {
   for (int restart = 0;; ++restart) {
     std::vector<Json> all;
     ListOptions options;
+    options.field_selector = scope.field_selector;
     if (restart == kListRestarts) options.limit = 0;
     bool expired = false;
     for (bool first = true; first || !options.continue_token.empty(); first = false) {
-      auto page = list(r, ns, options);
+      auto page = list(r, scope.ns, options);
       if (!page) {
         expired = page.error().code == Code::kOutOfRange && !first;
         if (expired && restart < kListRestarts) break;
@@ -305,11 +306,12 @@ Status Client::evict(const std::string& ns, const std::string& pod, int grace_se
   return {};
 }
 
-Status Client::watch(const Resource& r, const std::string& ns, const std::string& resource_version,
+Status Client::watch(const Resource& r, const Scope& scope, const std::string& resource_version,
                      const std::function<void(const std::string& type, const Json& object)>& on_event,
                      const std::function<bool()>& stop, int timeout_seconds) {
-  auto target = r.path(ns) + fmt::format("?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", timeout_seconds);
+  auto target = r.path(scope.ns) + fmt::format("?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", timeout_seconds);
   if (!resource_version.empty()) target += "&resourceVersion=" + http::url_encode(resource_version);
+  if (!scope.field_selector.empty()) target += "&fieldSelector=" + http::url_encode(scope.field_selector);
   const auto what = "WATCH " + target;
 
   http::Response head;

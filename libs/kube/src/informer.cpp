@@ -33,7 +33,7 @@ struct Informer::Impl {
   Client& client;
   Locate locate;  // empty where the place is fixed
   Resource resource;
-  std::string ns;
+  Scope scope;
   Callbacks callbacks;
   int watch_seconds;
 
@@ -87,7 +87,7 @@ struct Informer::Impl {
       const std::scoped_lock lock(mutex);
       resource = std::move(found);
     }
-    auto listed = client.list_all(resource, ns, &listed_at);
+    auto listed = client.list_all(resource, scope, &listed_at);
     if (!listed) {
       if (locate && listed.error().code == Code::kNotFound) {
         const std::scoped_lock lock(mutex);
@@ -96,7 +96,11 @@ struct Informer::Impl {
       return fail(listed.error());
     }
     const auto& items = *listed;
-    count(&Counters::lists);
+    {
+      const std::scoped_lock lock(mutex);
+      ++counters.lists;
+      counters.listed += items.size();
+    }
     // What has gone is told first: what is new may have its place.
     std::set<std::string> present;
     for (const auto& item : items) present.insert(key_of(item));
@@ -151,7 +155,7 @@ struct Informer::Impl {
       count(&Counters::watches);
       const auto started = steady_clock::now();
       const auto ended = client.watch(
-          resource, ns, version, [this](const std::string& type, const Json& object) { on_event(type, object); },
+          resource, scope, version, [this](const std::string& type, const Json& object) { on_event(type, object); },
           [this] { return stopping.load(); }, watch_seconds);
       if (stopping) return;
       if (steady_clock::now() - started >= kHealthyWatch) delay = kFirstDelay;
@@ -170,11 +174,11 @@ struct Informer::Impl {
   }
 };
 
-Informer::Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks, int watch_seconds)
-    : impl_(new Impl{client, {}, std::move(resource), std::move(ns), std::move(callbacks), watch_seconds}) {}
+Informer::Informer(Client& client, Resource resource, Scope scope, Callbacks callbacks, int watch_seconds)
+    : impl_(new Impl{client, {}, std::move(resource), std::move(scope), std::move(callbacks), watch_seconds}) {}
 
-Informer::Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks, int watch_seconds)
-    : impl_(new Impl{client, std::move(locate), {}, std::move(ns), std::move(callbacks), watch_seconds}) {}
+Informer::Informer(Client& client, Locate locate, Scope scope, Callbacks callbacks, int watch_seconds)
+    : impl_(new Impl{client, std::move(locate), {}, std::move(scope), std::move(callbacks), watch_seconds}) {}
 
 Informer::~Informer() { stop(); }
 

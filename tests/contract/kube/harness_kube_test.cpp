@@ -133,10 +133,10 @@ std::vector<std::string> KubeContract::two_nodes() {
 }
 
 Status KubeContract::watch(const Resource& r, const std::string& from, std::vector<Seen>& seen,
-                           const std::function<bool()>& enough, int timeout_seconds) {
+                           const std::function<bool()>& enough, int timeout_seconds, const std::string& fields) {
   const auto until = std::chrono::steady_clock::now() + 20s;
   return client_->watch(
-      r, r.namespaced ? ns_ : "", from,
+      r, Scope(r.namespaced ? ns_ : "", fields), from,
       [&](const std::string& type, const Json& object) {
         seen.push_back({type, name_of(object), resource_version_of(object), object});
       },

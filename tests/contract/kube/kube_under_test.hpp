@@ -64,9 +64,9 @@ class KubeContract : public ::testing::Test {
     std::string type, name, version;
     Json object;
   };
-  /// Watches until `enough` says so, the watch ends, or 20 s have passed.
+  /// Watches until `enough` says so, the watch ends, or 20 s have passed; objects of these fields, where some are given.
   Status watch(const Resource& r, const std::string& from, std::vector<Seen>& seen, const std::function<bool()>& enough,
-               int timeout_seconds = 60);
+               int timeout_seconds = 60, const std::string& fields = {});
 
  private:
   KubeUnderTest* server_ = nullptr;

@@ -228,16 +228,24 @@ TEST_F(KubeContract, ABoundPodIsGivenItsGrace) {
 }
 
 TEST_F(KubeContract, APodIsBoundOnce) {
-  const auto made = must_create(kPods, pod("a"));
+  // A bind writes over what the pod came with, with nothing too; and it cannot remove an annotation.
+  auto annotated = pod("a");
+  annotated.set("metadata")
+      .set("annotations", Json::object({{"x/devices", "7"}, {"x/ring", "rank=9"}, {"x/own", "kept"}}));
+  const auto made = must_create(kPods, annotated);
   const auto nodes = two_nodes();
   const auto wrong_uid = client().bind(ns(), "a", "00000000-0000-0000-0000-000000000000", nodes[0]);
   ASSERT_FALSE(wrong_uid);
   EXPECT_EQ(wrong_uid.error().code, Code::kAborted);
-  const auto bound = client().bind(ns(), "a", uid_of(made), nodes[0], Json::object({{"x/devices", "0,1"}}));
+  const auto bound =
+      client().bind(ns(), "a", uid_of(made), nodes[0], Json::object({{"x/devices", "0,1"}, {"x/ring", ""}}));
   ASSERT_TRUE(bound) << bound.error().to_string();
   const auto got = must_get(kPods, "a");
   EXPECT_EQ(got.path("spec.nodeName").string(), nodes[0]);
   EXPECT_EQ(annotation(got, "x/devices"), "0,1");
+  EXPECT_TRUE(got["metadata"]["annotations"].contains("x/ring"));
+  EXPECT_EQ(annotation(got, "x/ring"), "");
+  EXPECT_EQ(annotation(got, "x/own"), "kept");
   for (const auto& node : nodes) {
     const auto again = client().bind(ns(), "a", uid_of(made), node);
     ASSERT_FALSE(again) << node;

@@ -85,6 +85,63 @@ TEST_F(KubeContract, AnOldVersionIsGone) {
   EXPECT_EQ(seen[0].name, "c");
 }
 
+// What an agent sees of the cluster: a pod appears with its bind to the node, and pods of other nodes never do.
+TEST_F(KubeContract, AWatchOfANodeHasTheNodesPodsAlone) {
+  const auto nodes = two_nodes();
+  const std::string here = "spec.nodeName=" + nodes[0];
+  const auto bind = [&](const std::string& name, const std::string& node) {
+    const auto bound = client().bind(ns(), name, uid_of(must_get(kPods, name)), node);
+    ASSERT_TRUE(bound) << bound.error().to_string();
+  };
+  for (const char* name : {"before", "comes", "elsewhere", "waits"}) must_create(kPods, pod(name));
+  bind("before", nodes[0]);
+  ListOptions of_node;
+  of_node.field_selector = here;
+  const auto list = client().list(kPods, ns(), of_node);
+  ASSERT_TRUE(list) << list.error().to_string();
+  ASSERT_EQ(list->items.size(), 1U);
+  EXPECT_EQ(name_of(list->items[0]), "before");
+
+  const Json mark = Json::object({{"metadata", Json::object({{"labels", Json::object({{"x", "1"}})}})}});
+  bind("elsewhere", nodes[1]);
+  for (const char* name : {"elsewhere", "waits", "before"}) ASSERT_TRUE(client().merge_patch(kPods, ns(), name, mark));
+  bind("comes", nodes[0]);
+  for (const char* name : {"elsewhere", "waits", "before"}) {
+    const auto removed = client().remove(kPods, ns(), name, {"", 0, "Background"});
+    ASSERT_TRUE(removed) << removed.error().to_string();
+  }
+  must_create(kPods, pod("last"));
+  bind("last", nodes[0]);
+  std::vector<Seen> seen;
+  const auto types_of = [&](const std::string& name) {
+    std::vector<std::string> out;
+    for (const auto& one : seen) {
+      if (one.name == name && one.type != "BOOKMARK") out.push_back(one.type);
+    }
+    return out;
+  };
+  (void)watch(
+      kPods, list->resource_version, seen, [&] { return !types_of("last").empty(); }, 60, here);
+  ASSERT_FALSE(types_of("last").empty());
+  EXPECT_EQ(types_of("last").front(), "ADDED");
+  ASSERT_FALSE(types_of("comes").empty());
+  EXPECT_EQ(types_of("comes").front(), "ADDED") << "it begins to match with its bind";
+  ASSERT_FALSE(types_of("before").empty());
+  EXPECT_EQ(types_of("before").front(), "MODIFIED");
+  EXPECT_EQ(types_of("before").back(), "DELETED");
+  EXPECT_TRUE(types_of("elsewhere").empty());
+  EXPECT_TRUE(types_of("waits").empty());
+
+  // All bound pods but those of a node.
+  of_node.field_selector = "spec.nodeName!=,spec.nodeName!=" + nodes[1];
+  must_create(kPods, pod("unbound"));
+  const auto others = client().list(kPods, ns(), of_node);
+  ASSERT_TRUE(others) << others.error().to_string();
+  EXPECT_TRUE(std::ranges::all_of(others->items,
+                                  [&](const Json& item) { return item.path("spec.nodeName").string() == nodes[0]; }));
+  EXPECT_EQ(others->items.size(), 2U);
+}
+
 TEST_F(KubeContract, ARecreatedNameIsAnotherObject) {
   const auto first = must_create(kPods, pod("a"));
   ASSERT_TRUE(client().remove(kPods, ns(), "a", {}));

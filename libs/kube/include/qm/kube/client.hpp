@@ -33,6 +33,15 @@ struct ListOptions {
   std::string label_selector, field_selector, continue_token;
   int limit = 500;
 };
+/// Which objects of a kind a list or a watch covers.
+struct Scope {
+  std::string ns;              ///< empty = all namespaces, or a kind without them
+  std::string field_selector;  ///< as kube-apiserver evaluates it: "spec.nodeName=a"; empty = all
+  Scope() = default;
+  Scope(std::string of_namespace, std::string fields = {})
+      : ns(std::move(of_namespace)), field_selector(std::move(fields)) {}
+  Scope(const char* of_namespace) : ns(of_namespace) {}
+};
 struct List {
   std::vector<Json> items;
   std::string resource_version, continue_token;
@@ -61,7 +70,7 @@ class Client {
   ~Client();
   Result<Json> get(const Resource& r, const std::string& ns, const std::string& name);
   Result<List> list(const Resource& r, const std::string& ns, const ListOptions& options = {});
-  Result<std::vector<Json>> list_all(const Resource& r, const std::string& ns, std::string* resource_version = nullptr);
+  Result<std::vector<Json>> list_all(const Resource& r, const Scope& scope, std::string* resource_version = nullptr);
   Result<Json> create(const Resource& r, const std::string& ns, const Json& object);
   /// Replaces; the object's metadata.resourceVersion makes it optimistic.
   Result<Json> update(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
@@ -98,7 +107,7 @@ class Client {
   Status evict(const std::string& ns, const std::string& pod, int grace_seconds, const std::string& uid = {});
   /// One watch call. on_event(type, object) for ADDED, MODIFIED, DELETED, BOOKMARK; returns the reason it ended:
   /// OK = plain EOF, kOutOfRange = 410 inside an ERROR event, else transport.
-  Status watch(const Resource& r, const std::string& ns, const std::string& resource_version,
+  Status watch(const Resource& r, const Scope& scope, const std::string& resource_version,
                const std::function<void(const std::string& type, const Json& object)>& on_event,
                const std::function<bool()>& stop, int timeout_seconds = 300);
   [[nodiscard]] const std::string& server() const;
@@ -111,11 +120,12 @@ class Client {
 /// Where a kind is served now; asked again whenever the server does not know it any more.
 using Locate = std::function<Result<Resource>()>;
 
-/// Keeps one kind in view: list, then watch from there, again after expiry or EOF, with jitter. Runs its own thread.
+/// Keeps one kind in view, as far as the scope selects it: list, then watch from there, again after expiry or EOF, with jitter. Runs its own thread.
 /// A kind whose definition is not installed is looked for again, every 10 s at the latest.
 ///
 /// Calls    on_change(object, deleted): for every object of the first list, then for each change. After a relist,
-///          objects that vanished in between come once more as deleted. on_synced() after each complete list.
+///          objects that vanished in between come once more as deleted. An object that the field selector stops to match
+///          comes as deleted. on_synced() after each complete list.
 class Informer {
  public:
   struct Callbacks {
@@ -126,8 +136,8 @@ class Informer {
     std::function<bool(const Json& object)> wanted = {};
   };
   /// `watch_seconds`: how long one watch lasts before the next goes on from there.
-  Informer(Client& client, Resource resource, std::string ns, Callbacks callbacks, int watch_seconds = 300);
-  Informer(Client& client, Locate locate, std::string ns, Callbacks callbacks, int watch_seconds = 300);
+  Informer(Client& client, Resource resource, Scope scope, Callbacks callbacks, int watch_seconds = 300);
+  Informer(Client& client, Locate locate, Scope scope, Callbacks callbacks, int watch_seconds = 300);
   ~Informer();
   void start();
   void stop();
@@ -138,6 +148,7 @@ class Informer {
   [[nodiscard]] Resource resource() const;
   struct Counters {
     std::uint64_t lists = 0, watches = 0, events = 0, expired = 0, cut = 0, bookmarks = 0;
+    std::uint64_t listed = 0;  ///< objects in all lists
   };
   [[nodiscard]] Counters counters() const;
 
