@@ -1,5 +1,6 @@
 #include "agent.hpp"
 
+#include "checkpoint_target.hpp"
 #include "machine.hpp"
 #include "node_view.hpp"
 #include "notices.hpp"
@@ -36,14 +37,14 @@ tl::unexpected<Error> bad(const std::string& field, std::string message, std::st
   return fail(Error{Code::kInvalid, std::move(message), field, std::move(remedy)});
 }
 
-Result<std::set<std::string>> names_of(const std::string& setting, const std::string& text) {
+Result<std::set<std::string>> names_of(const std::string& setting, const std::string& text, const char* what = "node") {
   std::set<std::string> out;
   std::size_t from = 0;
   while (from <= text.size()) {
     const auto comma = std::min(text.find(',', from), text.size());
     const std::string name = text.substr(from, comma - from);
     if (name.empty() || name.find_first_of(" /{}") != std::string::npos) {
-      return bad(setting, fmt::format("'{}' is no list of node names", text),
+      return bad(setting, fmt::format("'{}' is no list of {} names", text, what),
                  "write names with commas between, without blanks");
     }
     out.insert(name);
@@ -123,6 +124,11 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       if (value != "true" && value != "false")
         return bad(name, fmt::format("'{}' is no answer", value), "true or false");
       out.device_plugin_strict = value == "true";
+    } else if (name == "device-plugin-schedulers") {
+      QM_ASSIGN(out.device_plugin_schedulers, names_of(name, value, "scheduler"));
+    } else if (name == "checkpoint-gateway") {
+      QM_TRY(check_gateway(value));
+      out.checkpoint_gateway = value;
     } else if (name == "sysfs") {
       out.sysfs = value;
     } else if (name == "kubelet-config") {
@@ -139,7 +145,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
       return bad(name, "there is no such setting",
                  "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
                  "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-mps, "
-                 "device-plugin-strict, sysfs, "
+                 "device-plugin-strict, device-plugin-schedulers, checkpoint-gateway, sysfs, "
                  "kubelet-config, kubelet-wanted, nccl-topology, model-cache, probe-period");
     }
   }
@@ -173,7 +179,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
 
 struct Agent::Meters {
   metrics::Counter ok, empty, failed, bad_lines, notices, reconnects, dropped, kubelet_ok, kubelet_failed;
-  metrics::Gauge pending, nodes;
+  metrics::Gauge pending, nodes, pods, pod_objects;
   Link::Counters seen;  // what the counters above have taken already
 };
 
@@ -196,7 +202,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
       devices_(std::move(devices)),
       facts_(boot_id()),
       meters_(std::make_unique<Meters>()),
-      checkpoints_(pods_, facts_, clock),
+      checkpoints_(pods_, facts_, clock, {.gateway = options_.checkpoint_gateway}),
       link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }, options_.security},
             facts_),
       pacer_(clock, kThreads) {
@@ -215,12 +221,16 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   m.dropped = registry.counter("qm_agent_frames_dropped_total", "Frames without a stream to go on.");
   m.pending = registry.gauge("qm_agent_facts_pending", "Facts that are not confirmed yet.");
   m.nodes = registry.gauge("qm_agent_nodes", "Nodes that this agent speaks for.");
+  m.pods = registry.gauge("qm_agent_pods", "Bound pods of its nodes that have not ended.");
+  m.pod_objects = registry.gauge("qm_agent_pod_objects", "Pod objects in lists and watches since the start.");
   registry.on_scrape([this] {
     const auto now = link_.counters();
     meters_->reconnects.add(static_cast<double>(now.reconnects - meters_->seen.reconnects));
     meters_->dropped.add(static_cast<double>(now.frames_dropped - meters_->seen.frames_dropped));
     meters_->seen = now;
     meters_->pending.set(static_cast<double>(facts_.size()));
+    meters_->pods.set(static_cast<double>(pods_.size()));
+    meters_->pod_objects.set(static_cast<double>(pod_objects()));
     const std::lock_guard lock(mutex_);
     meters_->nodes.set(static_cast<double>(nodes_.size()));
   });
@@ -229,15 +239,16 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   if (!options_.device_plugin.empty()) {
     plugin_ = std::make_unique<DevicePlugin>(
         DevicePlugin::Options{options_.device_plugin, options_.nodes[0], options_.device_plugin_sharing,
-                              options_.device_plugin_mps, options_.device_plugin_strict},
+                              options_.device_plugin_mps, options_.device_plugin_strict,
+                              options_.device_plugin_schedulers},
         *devices_, pods_, registry);
   }
   kube_ = std::make_unique<kube::Client>(options_.kube);
-  pod_informer_ = std::make_unique<kube::Informer>(
-      *kube_, kube::resources::kPods, "",
-      kube::Informer::Callbacks{[this](const Json& pod, bool deleted) { pods_.apply(pod, deleted); },
-                                [this] { pods_.synced(); }});
+  for (const auto& node : options_.nodes) watch_pods(node, "spec.nodeName=" + node);
   if (options_.nodes.empty()) {
+    std::string fields = "spec.nodeName!=";  // bound ones
+    for (const auto& node : options_.except) fields += ",spec.nodeName!=" + node;
+    watch_pods({}, fields);
     node_informer_ = std::make_unique<kube::Informer>(
         *kube_, kube::resources::kNodes, "",
         kube::Informer::Callbacks{[this](const Json& node, bool deleted) {
@@ -260,8 +271,15 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
 
 Agent::~Agent() { stop(); }
 
+void Agent::watch_pods(const std::string& node, const std::string& fields) {
+  pod_informers_.push_back(std::make_unique<kube::Informer>(
+      *kube_, kube::resources::kPods, kube::Scope("", fields),
+      kube::Informer::Callbacks{[this](const Json& pod, bool deleted) { pods_.apply(pod, deleted); },
+                                [this, node] { pods_.synced(node); }}));
+}
+
 void Agent::start() {
-  pod_informer_->start();
+  for (const auto& informer : pod_informers_) informer->start();
   // The one node that it speaks for is the machine that it runs on.
   if (options_.nodes.size() == 1) boots_[options_.nodes[0]] = kernel_boot_id();
   for (const auto& node : options_.nodes) add_node(node);
@@ -281,7 +299,7 @@ void Agent::stop() {
   checkpoints_.stop();
   pacer_.stop();
   if (node_informer_) node_informer_->stop();
-  pod_informer_->stop();
+  for (const auto& informer : pod_informers_) informer->stop();
 }
 
 void Agent::node_changed(const std::string& node, bool gone) {
@@ -366,7 +384,7 @@ void Agent::scrape(View& view, const std::string& node) {
   }
   meters_->ok.add();
   // Before the first list nobody knows, and a page without labels is not believed.
-  const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
+  const bool gpu_pods = !pods_.wait_synced(node, {}) || pods_.gpu_pods(node);
   view.devices.booted(boot_of(node));
   auto frame =
       view.devices.take(page, at, gpu_pods, [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
@@ -387,7 +405,7 @@ void Agent::ask_kubelet(View& view, const std::string& node) {
   }
   meters_->kubelet_ok.add();
   if (plugin_) plugin_->given(ids_by_pod(*held));
-  const bool gpu_pods = !pods_.wait_synced({}) || pods_.gpu_pods(node);
+  const bool gpu_pods = !pods_.wait_synced(node, {}) || pods_.gpu_pods(node);
   const std::lock_guard lock(view.mutex);
   view.devices.held(holders_of(*held, *devices, pods_.known(node)), *devices, at, gpu_pods,
                     [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
@@ -462,6 +480,15 @@ void Agent::order(const pb::CheckpointOrder& order) {
   checkpoints_.order(order, own);
 }
 
+std::uint64_t Agent::pod_objects() const {
+  std::uint64_t out = 0;
+  for (const auto& informer : pod_informers_) {
+    const auto counters = informer->counters();
+    out += counters.listed + counters.events;
+  }
+  return out;
+}
+
 Json Agent::state() const {
   Json nodes = Json::array();
   {
@@ -476,7 +503,8 @@ Json Agent::state() const {
                        {"frames", link.frames},
                        {"frames_dropped", link.frames_dropped},
                        {"facts_pending", static_cast<std::int64_t>(facts_.size())},
-                       {"pods", static_cast<std::int64_t>(pods_.size())}});
+                       {"pods", static_cast<std::int64_t>(pods_.size())},
+                       {"pod_objects", static_cast<std::int64_t>(pod_objects())}});
 }
 
 }  // namespace qm::agent

@@ -10,6 +10,7 @@
 #include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/metrics/metrics.hpp"
+#include "qm/model/resources.hpp"
 #include "qm/rpc/process.hpp"
 #include "sources.hpp"
 #include "workers.hpp"
@@ -38,11 +39,13 @@ struct Options {
   Sharing device_plugin_sharing;
   std::string device_plugin_mps = "/run/nvidia/mps";  ///< the MPS daemon's folders, where shares run under it
   bool device_plugin_strict = false;
-  std::string sysfs;           ///< the kernel's /sys: the node's object is told what the machine is made of
-  std::string kubelet_config;  ///< the kubelet's configuration file
-  std::string kubelet_wanted;  ///< the one that it should have; in what it differs is said
-  std::string nccl_topology;   ///< a file that is written for NCCL
-  std::string model_cache;     ///< a folder with one for each model that is there
+  std::set<std::string> device_plugin_schedulers = {std::string(words::kScheduler)};
+  std::string sysfs;               ///< the kernel's /sys: the node's object is told what the machine is made of
+  std::string kubelet_config;      ///< the kubelet's configuration file
+  std::string kubelet_wanted;      ///< the one that it should have; in what it differs is said
+  std::string nccl_topology;       ///< a file that is written for NCCL
+  std::string model_cache;         ///< a folder with one for each model that is there
+  std::string checkpoint_gateway;  ///< takes checkpoint orders in place of the pods; see checkpoint_target()
   Duration probe_period = std::chrono::minutes(10);
 
   /// kInvalid names the setting that is missing or cannot be read.
@@ -52,7 +55,8 @@ struct Options {
 /// Speaks for one or several nodes: samples, facts and checkpoint orders.
 ///
 /// Each node has paced tasks in domain time: a page, (spot only) a look at the metadata, and where it runs on the machine itself what the
-/// kubelet gave and what the machine is made of. Nodes come and go with
+/// kubelet gave and what the machine is made of. Pods of other nodes are not read: each node has a list and a watch of its own, and an
+/// agent for all nodes but some has one of all bound pods but theirs. Nodes come and go with
 /// Kubernetes where the options say so. Nothing is kept on disk: what a killed agent had not delivered still stands where
 /// it was read, and open orders are repeated.
 /// Threads  start and stop from one; the rest is its own.
@@ -79,6 +83,8 @@ class Agent {
   void add_node(const std::string& node);
   void remove_node(const std::string& node);
   void tell_nodes();
+  [[nodiscard]] std::uint64_t pod_objects() const;
+  void watch_pods(const std::string& node, const std::string& fields);
   struct View;
   void scrape(View& view, const std::string& node);
   void ask_kubelet(View& view, const std::string& node);
@@ -103,7 +109,8 @@ class Agent {
   std::map<std::string, std::string> boots_;  // node -> its kernel's boot id, where it is known
   bool nodes_listed_ = false;
   std::unique_ptr<kube::Client> kube_;
-  std::unique_ptr<kube::Informer> pod_informer_, node_informer_;
+  std::vector<std::unique_ptr<kube::Informer>> pod_informers_;
+  std::unique_ptr<kube::Informer> node_informer_;
 };
 
 }  // namespace qm::agent

@@ -1,9 +1,9 @@
 #include "checkpoints.hpp"
 
+#include "checkpoint_target.hpp"
 #include "qm/base/log.hpp"
 #include "qm/http/http.hpp"
-#include "qm/model/resources.hpp"
-#include "sources.hpp"
+#include "qm/model/checkpoint.hpp"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kAgainAfter{250}, kSlice{50};
-constexpr std::size_t kMaxAnswer = 64 << 10;
+constexpr std::size_t kMaxMessage = 1024;  // of an acknowledgement
 
 milliseconds left(SteadyInstant until) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(until - steady_clock::now()));
@@ -26,9 +26,13 @@ Result<Saved> read_answer(const Rank& rank, int status, const std::string& body)
                 rank.name, status);
   }
   const auto json = Json::parse(body);
-  if (!json || !(*json)["step"].is_int())
+  if (!json || !(*json)["step"].is_int() || (*json)["step"].integer() < 0)
     return fail(Code::kInvalid, "{}/{} answers without a step", rank.ns, rank.name);
-  return Saved{(*json)["step"].integer(), (*json)["uri"].string()};
+  const std::string& uri = (*json)["uri"].string();
+  if (const auto checked = check_resume_uri(uri); !checked)
+    return fail(Code::kInvalid, "{}/{} answers with a URI that cannot be used: {}", rank.ns, rank.name,
+                checked.error().message);
+  return Saved{(*json)["step"].integer(), uri};
 }
 
 }  // namespace
@@ -42,8 +46,8 @@ struct Checkpoints::Round {
   std::size_t open = 0;
 };
 
-Checkpoints::Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, milliseconds timeout)
-    : pods_(pods), facts_(facts), clock_(clock), timeout_(timeout) {}
+Checkpoints::Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, Options options)
+    : pods_(pods), facts_(facts), clock_(clock), options_(std::move(options)) {}
 
 Checkpoints::~Checkpoints() { stop(); }
 
@@ -78,8 +82,15 @@ void Checkpoints::order(const pb::CheckpointOrder& order, const std::vector<std:
 
 void Checkpoints::begin(const std::shared_ptr<Round>& round) {
   // Without the pods there would be nobody to ask, and an answer that says so is final.
-  if (!pods_.wait_synced(timeout_)) log::warn("pods are not listed yet", {{"order", round->order.id()}});
-  round->ranks = pods_.ranks(round->node, round->order.uid(), round->order.attempt());
+  if (!pods_.wait_synced(round->node, options_.timeout))
+    log::warn("pods are not listed yet", {{"order", round->order.id()}});
+  const auto& order = round->order;
+  auto ranks = pods_.ranks(round->node, {order.uid(), order.namespace_(), order.kind()}, order.attempt());
+  round->ranks = std::move(ranks.own);
+  if (!ranks.foreign.empty()) {
+    log::warn("pods name a workload that they are no pods of, and are not asked to save",
+              {{"order", order.id()}, {"pods", ranks.foreign.size()}, {"first", ranks.foreign.front()}});
+  }
   round->answers.assign(round->ranks.size(), fail(Code::kCancelled, "not asked"));
   round->open = round->ranks.size();
   if (round->ranks.empty()) {
@@ -105,6 +116,7 @@ void Checkpoints::finish(Round& round) {
   pb::CheckpointAck ack;
   ack.set_order_id(round.order.id());
   ack.set_uid(round.order.uid());
+  ack.set_namespace_(round.order.namespace_());
   ack.set_attempt(round.order.attempt());
   ack.set_node(round.node);
   ack.set_ranks(static_cast<std::int32_t>(round.ranks.size()));
@@ -112,12 +124,19 @@ void Checkpoints::finish(Round& round) {
   const Saved* least = nullptr;
   for (const auto& answer : round.answers) {
     if (!answer) {
-      if (ack.message().empty()) ack.set_message(answer.error().message);
+      const Error& error = answer.error();
+      if (ack.message().empty())
+        ack.set_message(error.remedy.empty() ? error.message : fmt::format("{}: {}", error.message, error.remedy));
     } else if (least == nullptr || answer->step < least->step) {
       least = &*answer;
     }
   }
-  if (round.ranks.empty()) ack.set_message("no rank of it runs on this node");
+  if (round.order.namespace_().empty()) {
+    ack.set_message("the order names no namespace, so its pods are not known: update the autoscaler and telemetry");
+  } else if (round.ranks.empty()) {
+    ack.set_message("no rank of it runs on this node");
+  }
+  if (ack.message().size() > kMaxMessage) ack.mutable_message()->resize(kMaxMessage);
   ack.set_ok(ack.message().empty());
   if (least != nullptr) {
     ack.set_step(least->step);
@@ -149,12 +168,10 @@ void Checkpoints::send(const std::string& node, const pb::CheckpointAck& ack) {
 }
 
 Result<Saved> Checkpoints::ask(const Rank& rank, const std::string& body) const {
-  if (rank.checkpoint.empty()) {
-    return fail(Code::kFailedPrecondition, "{}/{} has no annotation {}", rank.ns, rank.name, words::kCheckpoint);
-  }
-  const SteadyInstant until = steady_clock::now() + timeout_;
+  QM_ASSIGN(const auto target, checkpoint_target(rank, options_.gateway));
+  const SteadyInstant until = steady_clock::now() + options_.timeout;
   while (true) {
-    auto answer = ask_once(rank, body, until);
+    auto answer = ask_once(rank, target, body, until);
     const bool again = !answer && (answer.error().code == Code::kUnavailable || answer.error().code == Code::kUnknown);
     if (!again || stopping_ || steady_clock::now() + kAgainAfter >= until) return answer;
     const SteadyInstant next = steady_clock::now() + kAgainAfter;
@@ -163,17 +180,14 @@ Result<Saved> Checkpoints::ask(const Rank& rank, const std::string& body) const 
 }
 
 /// Streamed, because a stream can be given up when the agent stops.
-Result<Saved> Checkpoints::ask_once(const Rank& rank, const std::string& body, SteadyInstant until) const {
-  const std::string url =
-      fill_template(rank.checkpoint, {{"namespace", rank.ns}, {"pod", rank.name}, {"podIP", rank.ip}});
-  QM_TRY(check_url(std::string(words::kCheckpoint), url));
-  const auto slash = url.find('/', url.find("://") + 3);
+Result<Saved> Checkpoints::ask_once(const Rank& rank, const CheckpointTarget& target, const std::string& body,
+                                    SteadyInstant until) const {
   http::ClientOptions options;
   options.connect_timeout = options.timeout = left(until);
-  http::Client client(url.substr(0, slash), options);
+  http::Client client(target.origin, options);
   http::Request request;
   request.method = "POST";
-  request.target = slash == std::string::npos ? "/" : url.substr(slash);
+  request.target = target.path;
   request.headers.set("Content-Type", "application/json");
   request.body = body;
   int status = 0;
@@ -193,7 +207,8 @@ Result<Saved> Checkpoints::ask_once(const Rank& rank, const std::string& body, S
       [&] { return stopping_ || steady_clock::now() >= until; });
   if (too_long) return fail(Code::kInvalid, "{}/{} answers with more than {} bytes", rank.ns, rank.name, kMaxAnswer);
   if (!ended && ended.error().code == Code::kCancelled) {
-    return fail(Code::kDeadlineExceeded, "{}/{} does not answer within {} ms", rank.ns, rank.name, timeout_.count());
+    return fail(Code::kDeadlineExceeded, "{}/{} does not answer within {} ms", rank.ns, rank.name,
+                options_.timeout.count());
   }
   if (!ended) return fail(ended.error().with_context(rank.ns + "/" + rank.name));
   return read_answer(rank, status, answer);

@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint_target.hpp"
 #include "facts.hpp"
 #include "pods.hpp"
 #include "qm/base/result.hpp"
@@ -22,16 +23,22 @@ struct Saved {
 
 /// Carries out checkpoint orders: every rank of the attempt on a node is asked to save, and one fact says how it went.
 ///
-/// Asking   POST to the pod's own URL, all ranks at once (kAtOnce at most), kTimeout of steady time each. Transport errors
-///          and 5xx are tried again within that time; any other answer is final.
-/// Answer   the least step and its URI; ok only where there was a rank and all answered 200.
+/// Ranks    the pods of the workload in its namespace; see qm::ownership_of(). Pods that name it and are not its pods are not asked.
+/// Asking   POST to the pod's own address (checkpoint_target.hpp), all ranks at once (kAtOnce at most), `timeout` of steady time
+///          each. Transport errors and 5xx are tried again within that time; any other answer, a redirect too, is final.
+/// Answer   at most kMaxAnswer bytes. The least step and its URI (check_resume_uri()); ok only where there was a rank and all
+///          answered 200.
 /// Repeat   an order under way is not started again; one that went well is answered from memory; any other is
 ///          carried out again. Memory holds kRemembered answers.
 /// Threads  any; order() does not wait.
 class Checkpoints {
  public:
-  static constexpr std::chrono::milliseconds kTimeout{5000};
-  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, std::chrono::milliseconds timeout = kTimeout);
+  static constexpr std::size_t kMaxAnswer = 8 << 10;
+  struct Options {
+    std::chrono::milliseconds timeout{5000};
+    std::string gateway = {};  ///< see checkpoint_target()
+  };
+  Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, Options options);
   ~Checkpoints();
   /// `own`: the nodes that this agent speaks for, of those that the order names.
   void order(const pb::CheckpointOrder& order, const std::vector<std::string>& own);
@@ -48,12 +55,13 @@ class Checkpoints {
   void finish(Round& round);
   void send(const std::string& node, const pb::CheckpointAck& ack);
   [[nodiscard]] Result<Saved> ask(const Rank& rank, const std::string& body) const;
-  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const std::string& body, SteadyInstant until) const;
+  [[nodiscard]] Result<Saved> ask_once(const Rank& rank, const CheckpointTarget& target, const std::string& body,
+                                       SteadyInstant until) const;
 
   const Pods& pods_;
   Facts& facts_;
   const DomainClock& clock_;
-  const std::chrono::milliseconds timeout_;
+  const Options options_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::map<Key, pb::CheckpointAck> done_;  // those that went well

@@ -44,6 +44,52 @@ bool Claim::awaits(std::int32_t count) const {
   return std::ranges::find(asks, count) != asks.end() && static_cast<std::int32_t>(given.size()) + count <= need();
 }
 
+std::map<std::string, std::string> drop_unusable(std::vector<Claim>& claims, const GpuOf& gpu_of,
+                                                 const std::set<std::string>& schedulers) {
+  std::map<std::int32_t, std::int32_t> units;  // of each GPU
+  for (const auto& [id, index] : gpu_of) ++units[index];
+  std::map<std::string, std::string> out;
+  const auto drop = [&](Claim& claim, const char* why) {
+    out[claim.uid] = why;
+    claim.gpus.clear();
+  };
+  const auto wanted = [](const Claim& claim) {
+    std::map<std::int32_t, std::int32_t> named;
+    for (const auto index : claim.gpus) ++named[index];
+    return named;
+  };
+  for (Claim& claim : claims) {
+    if (claim.gpus.empty()) continue;
+    const auto named = wanted(claim);
+    const bool there = std::ranges::all_of(named, [&](const auto& gpu) {
+      const auto has = units.find(gpu.first);
+      return has != units.end() && gpu.second <= has->second;
+    });
+    if (!schedulers.contains(claim.scheduler)) {
+      drop(claim, "OtherScheduler");
+    } else if (!there || static_cast<std::int32_t>(claim.gpus.size()) > claim.need()) {
+      drop(claim, "Malformed");
+    }
+  }
+  // What is given is gone for the others, and what is left must do for all who name it.
+  std::map<std::int32_t, std::int32_t> free = units, asked;
+  for (const Claim& claim : claims) {
+    auto left = wanted(claim);
+    for (const auto& id : claim.given) {
+      --free[gpu(gpu_of, id)];
+      --left[gpu(gpu_of, id)];
+    }
+    for (const auto& [index, count] : left) asked[index] += std::max(count, 0);
+  }
+  for (Claim& claim : claims) {
+    if (!claim.given.empty()) continue;
+    const auto named = wanted(claim);
+    if (std::ranges::any_of(named, [&](const auto& gpu) { return asked[gpu.first] > free[gpu.first]; }))
+      drop(claim, "Conflict");
+  }
+  return out;
+}
+
 std::vector<std::string> prefer(const std::vector<Claim>& claims, const GpuOf& gpu_of,
                                 const std::vector<std::string>& available, const std::vector<std::string>& must,
                                 std::int32_t size) {

@@ -11,7 +11,8 @@ namespace qm::agent {
 struct Claim {
   std::string uid, pod;            ///< pod: "namespace/name"
   std::string created;             ///< RFC 3339; the kubelet takes the oldest first
-  std::vector<std::int32_t> gpus;  ///< assigned, by index; empty = nobody assigned any
+  std::string scheduler;           ///< spec.schedulerName
+  std::vector<std::int32_t> gpus;  ///< assigned, by index; empty = none is, or not by placement
   std::vector<std::int32_t> asks;  ///< devices of each container
   std::set<std::string> given;     ///< ids that it has already
   [[nodiscard]] std::int32_t need() const;
@@ -20,6 +21,15 @@ struct Claim {
 };
 
 using GpuOf = std::map<std::string, std::int32_t>;  ///< id -> index of its GPU
+
+/// The claims without the assignments that cannot be placement's. A pod's annotation is input of its author too: an assignment counts
+/// only where the pod names one of `schedulers`, where it names GPUs of the node and no more than the pod asks for, and where no other
+/// such pod has the same units. Of two that name the same unit, neither counts: which one placement wrote is not known here.
+/// A unit that the kubelet has given is its pod's, whatever others name.
+///
+/// Returns  by uid, why an assignment does not count: "OtherScheduler", "Malformed", "Conflict". These claims have no gpus any more.
+[[nodiscard]] std::map<std::string, std::string> drop_unusable(std::vector<Claim>& claims, const GpuOf& gpu_of,
+                                                               const std::set<std::string>& schedulers);
 
 /// Which of the `available` ids the kubelet should take.
 ///

@@ -233,8 +233,17 @@ DevicePlugin::DevicePlugin(Options options, DeviceSource& devices, const Pods& p
     return registry.counter("qm_agent_plugin_allocations_total", "Containers that the kubelet asked devices for.",
                             {{"result", result}});
   };
-  counters_ = {allocations("honoured"), allocations("free"), allocations("differs"), allocations("refused"),
-               registry.counter("qm_agent_plugin_registrations_total", "Resources that the kubelet was told of.")};
+  counters_ = {allocations("honoured"),
+               allocations("free"),
+               allocations("differs"),
+               allocations("refused"),
+               registry.counter("qm_agent_plugin_registrations_total", "Resources that the kubelet was told of."),
+               [&registry](const std::string& reason) {
+                 return registry.counter("qm_agent_plugin_assignments_unused_total",
+                                         "Pods whose annotation of devices cannot be placement's.",
+                                         {{"reason", reason}});
+               }};
+  for (const char* why : {"OtherScheduler", "Malformed", "Conflict"}) counters_.unusable(why);
 }
 
 DevicePlugin::~DevicePlugin() { stop(); }
@@ -380,11 +389,33 @@ std::vector<Claim> DevicePlugin::claims(const std::string& resource) {
   for (Claim& claim : all) {
     if (const auto own = served.find(claim.uid); own != served.end()) claim.given = own->second;
   }
+  note_unusable(all, drop_unusable(all, gpus_of(resource), options_.schedulers));
   return all;
+}
+
+/// Of each pod once, and forgotten with it.
+void DevicePlugin::note_unusable(const std::vector<Claim>& claims, const std::map<std::string, std::string>& unusable) {
+  std::erase_if(unusable_, [&](const auto& known) {
+    return std::ranges::none_of(claims, [&](const Claim& claim) { return claim.uid == known.first; });
+  });
+  for (const Claim& claim : claims) {
+    const auto why = unusable.find(claim.uid);
+    if (why == unusable.end() || !unusable_.emplace(*why).second) continue;
+    counters_.unusable(why->second).add();
+    log::warn(
+        "assignment of devices is not used",
+        {{"pod", claim.pod},
+         {"reason", why->second},
+         {"remedy", "leave the annotation quartermaster.dev/devices to placement, which writes it with the bind"}});
+  }
 }
 
 GpuOf DevicePlugin::gpus(const std::string& resource) const {
   const std::lock_guard lock(mutex_);
+  return gpus_of(resource);
+}
+
+GpuOf DevicePlugin::gpus_of(const std::string& resource) const {
   GpuOf out;
   const auto units = units_.find(resource);
   if (units == units_.end()) return out;

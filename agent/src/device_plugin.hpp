@@ -4,8 +4,10 @@
 #include "pods.hpp"
 #include "qm/base/json.hpp"
 #include "qm/metrics/metrics.hpp"
+#include "qm/model/resources.hpp"
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,7 +19,7 @@
 namespace qm::agent {
 
 /// Gives this machine's GPUs to pods through its kubelet, in the place of the vendor's device plugin, so that each pod gets
-/// the devices that placement assigned to it.
+/// the devices that placement assigned to it. Which assignments are placement's: drop_unusable() in claims.hpp.
 ///
 /// How      the kubelet names no pod. Asked which devices it should take, the plugin names those of the oldest pod of this
 ///          node that waits for so many, and the kubelet takes what is named unless its topology manager may not. What it
@@ -36,6 +38,8 @@ class DevicePlugin {
     Sharing sharing = {};
     std::string mps = "/run/nvidia/mps";  ///< where NVIDIA's MPS daemon of the machine has its folders
     bool strict = false;                  ///< refuse a pod rather than give it other devices than assigned
+    /// Only pods that name one of these have their assignment from placement.
+    std::set<std::string> schedulers = {std::string(words::kScheduler)};
     SteadyDuration look = std::chrono::milliseconds(500);  ///< between looks at the kubelet's socket
     SteadyDuration inventory = std::chrono::seconds(5);    ///< between looks at the devices
     SteadyDuration patience = std::chrono::milliseconds(2000);
@@ -61,6 +65,7 @@ class DevicePlugin {
   };
   struct Counters {
     metrics::Counter honoured, free, differs, refused, registrations;
+    std::function<metrics::Counter(const std::string& reason)> unusable;
   };
 
   void run();
@@ -69,7 +74,9 @@ class DevicePlugin {
   [[nodiscard]] bool tell_kubelet(const std::string& resource, const std::string& endpoint) const;
   [[nodiscard]] std::string socket_of(const std::string& resource) const;
   std::vector<Claim> claims(const std::string& resource);
+  void note_unusable(const std::vector<Claim>& claims, const std::map<std::string, std::string>& unusable);
   [[nodiscard]] GpuOf gpus(const std::string& resource) const;
+  [[nodiscard]] GpuOf gpus_of(const std::string& resource) const;  // under the mutex
 
   Options options_;
   DeviceSource& devices_;
@@ -80,7 +87,8 @@ class DevicePlugin {
   std::map<std::string, std::map<std::string, Seen>> units_;  // resource -> id
   std::set<std::int32_t> faulty_;
   std::map<std::string, std::map<std::string, std::set<std::string>>> served_;  // resource -> uid of a claim -> ids
-  std::uint64_t version_ = 0;                                                   // of what ListAndWatch says
+  std::map<std::string, std::string> unusable_;  // uid of a claim -> why its assignment does not count
+  std::uint64_t version_ = 0;                    // of what ListAndWatch says
   bool stopping_ = false;
   std::map<std::string, std::unique_ptr<Service>> services_;  // by resource; the thread's own
   std::string kubelet_;                                       // marks its socket; empty = it is not there

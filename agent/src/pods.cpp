@@ -51,15 +51,6 @@ std::vector<std::int32_t> gpus_of(std::string_view text) {
   return out;
 }
 
-std::string owner_of(const Json& pod) {
-  std::string controller;
-  for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
-    if (owner["kind"].string() == "Job") return owner["uid"].string();
-    if (owner["controller"].boolean()) controller = owner["uid"].string();
-  }
-  return controller;
-}
-
 }  // namespace
 
 Rank rank_of(const Json& pod) {
@@ -67,9 +58,19 @@ Rank rank_of(const Json& pod) {
   rank.uid = kube::uid_of(pod);
   rank.ns = kube::namespace_of(pod);
   rank.name = kube::name_of(pod);
-  rank.ip = pod["status"]["podIP"].string();
   rank.node = pod["spec"]["nodeName"].string();
-  rank.owner = owner_of(pod);
+  rank.scheduler = pod["spec"]["schedulerName"].string();
+  const Json& status = pod["status"];
+  for (const Json& ip : status["podIPs"].items()) rank.ips.push_back(ip["ip"].string());
+  if (const auto& ip = status["podIP"].string(); rank.ips.empty() && !ip.empty()) rank.ips.push_back(ip);
+  rank.host_network =
+      pod["spec"]["hostNetwork"].boolean() || (!rank.ips.empty() && rank.ips.front() == status["hostIP"].string());
+  rank.workload = kube::annotation(pod, words::kWorkload);
+  for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
+    if (!owner["controller"].boolean()) continue;
+    rank.controller = owner["uid"].string();
+    rank.controller_kind = owner["kind"].string();
+  }
   const std::string attempt = kube::annotation(pod, words::kAttempt);
   std::from_chars(attempt.data(), attempt.data() + attempt.size(), rank.attempt);
   rank.checkpoint = kube::annotation(pod, words::kCheckpoint);
@@ -102,16 +103,17 @@ void Pods::apply(const Json& pod, bool deleted) {
   pods.insert_or_assign(rank.uid, std::move(rank));
 }
 
-void Pods::synced() {
+void Pods::synced(const std::string& node) {
   const std::lock_guard lock(mutex_);
-  synced_ = true;
+  synced_.insert(node);
   wake_.notify_all();
 }
 
-bool Pods::wait_synced(SteadyDuration timeout) const {
+bool Pods::wait_synced(const std::string& node, SteadyDuration timeout) const {
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, timeout, [this] { return synced_ || closed_; });
-  return synced_ && !closed_;
+  const auto listed = [&] { return synced_.contains(node) || synced_.contains({}); };
+  wake_.wait_for(lock, timeout, [&] { return listed() || closed_; });
+  return listed() && !closed_;
 }
 
 void Pods::close() {
@@ -120,13 +122,17 @@ void Pods::close() {
   wake_.notify_all();
 }
 
-std::vector<Rank> Pods::ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const {
+Pods::Ranks Pods::ranks(const std::string& node, const WorkloadIdentity& workload, std::int32_t attempt) const {
   const std::lock_guard lock(mutex_);
-  std::vector<Rank> out;
+  Ranks out;
   const auto pods = by_node_.find(node);
   if (pods == by_node_.end()) return out;
   for (const auto& [uid, rank] : pods->second) {
-    if (rank.owner == owner && rank.attempt == attempt) out.push_back(rank);
+    const auto ownership =
+        ownership_of({rank.ns, rank.uid, rank.workload, rank.controller, rank.controller_kind}, workload);
+    if (ownership == PodOwnership::kOwned && rank.attempt == attempt) out.own.push_back(rank);
+    if (ownership == PodOwnership::kOtherNamespace || ownership == PodOwnership::kOtherController)
+      out.foreign.push_back(rank.ns + "/" + rank.name);
   }
   return out;
 }
@@ -162,7 +168,7 @@ std::vector<Claim> Pods::claims(const std::string& node, const std::string& reso
   for (const auto& [uid, rank] : pods->second) {
     const auto asks = rank.asks.find(resource);
     if (rank.running || asks == rank.asks.end()) continue;
-    out.push_back({uid, rank.ns + "/" + rank.name, rank.created, rank.gpus, asks->second, {}});
+    out.push_back({uid, rank.ns + "/" + rank.name, rank.created, rank.scheduler, rank.gpus, asks->second, {}});
   }
   return out;
 }

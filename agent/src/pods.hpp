@@ -2,6 +2,7 @@
 #include "claims.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/time.hpp"
+#include "qm/model/pod_owner.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -15,13 +16,16 @@ namespace qm::agent {
 
 /// A pod that may be asked to save its work, and that its kubelet asks devices for.
 struct Rank {
-  std::string uid, ns, name, ip, node;
-  std::string owner;         ///< uid of the Job, or of the controller where that is no Job
-  std::int32_t attempt = 0;  ///< 0 = the pod carries none
-  std::string checkpoint;    ///< URL template; empty = it keeps no checkpoints
+  std::string uid, ns, name, node;
+  std::vector<std::string> ips;                       ///< status.podIPs
+  bool host_network = false;                          ///< its address is the node's
+  std::string scheduler;                              ///< spec.schedulerName
+  std::string workload, controller, controller_kind;  ///< see PodOwner
+  std::int32_t attempt = 0;                           ///< 0 = the pod carries none
+  std::string checkpoint;                             ///< URL template; empty = it keeps no checkpoints
   bool uses_gpus = false, running = false;
   std::string created;                                    ///< RFC 3339
-  std::vector<std::int32_t> gpus;                         ///< assigned by placement, by index
+  std::vector<std::int32_t> gpus;                         ///< by its annotation, by index; see usable() in claims.hpp
   std::map<std::string, std::vector<std::int32_t>> asks;  ///< by resource: how many devices each container asks for
 };
 /// What the agent needs of a Pod object.
@@ -37,12 +41,17 @@ struct KnownPods {
 class Pods {
  public:
   void apply(const Json& pod, bool deleted);
-  void synced();
-  /// Waits until the first complete list is here; false after the timeout or once closed.
-  bool wait_synced(SteadyDuration timeout) const;
+  /// The first list of the node's pods is complete; of all nodes where none is named.
+  void synced(const std::string& node = {});
+  /// Waits until the first list of the node's pods is complete; false after the timeout or once closed.
+  bool wait_synced(const std::string& node, SteadyDuration timeout) const;
   /// Ends all waits.
   void close();
-  [[nodiscard]] std::vector<Rank> ranks(const std::string& node, const std::string& owner, std::int32_t attempt) const;
+  struct Ranks {
+    std::vector<Rank> own;
+    std::vector<std::string> foreign;  ///< "namespace/name" of pods that name the workload and are no pods of it
+  };
+  [[nodiscard]] Ranks ranks(const std::string& node, const WorkloadIdentity& workload, std::int32_t attempt) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
   [[nodiscard]] KnownPods known(const std::string& node) const;
   /// The pods of the node that do not run yet and ask for the resource.
@@ -60,7 +69,8 @@ class Pods {
   std::map<std::string, std::string> node_of_;
   std::map<std::string, std::pair<std::string, std::string>> ended_;  // uid -> node and "namespace/name"
   std::uint64_t changes_ = 0;
-  bool synced_ = false, closed_ = false;
+  std::set<std::string> synced_;  // nodes; "" = all
+  bool closed_ = false;
 };
 
 }  // namespace qm::agent

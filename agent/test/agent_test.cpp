@@ -31,6 +31,7 @@ class AgentTest : public ::testing::Test {
     options.except = std::move(except);
     options.kube.server = kube.url();
     options.telemetry = telemetry.address();
+    options.checkpoint_gateway = ranks.url_template();
     auto page_source = std::make_unique<FakePages>();
     auto metadata_source = std::make_unique<FakeMetadata>();
     pages = page_source.get();
@@ -139,10 +140,10 @@ TEST_F(AgentTest, SpotNoticeOnce) {
 }
 
 TEST_F(AgentTest, CheckpointOrderToAcknowledgement) {
-  kube.put("pods", pod_of("r0", "a", "job", 3, ranks.url_template()));
-  kube.put("pods", pod_of("r1", "a", "job", 3, ranks.url_template()));
-  kube.put("pods", pod_of("r2", "a", "job", 2, ranks.url_template()));
-  kube.put("pods", pod_of("r3", "a", "job", 3, ranks.url_template(), "Succeeded"));
+  kube.put("pods", pod_of("r0", "a", "job", 3, FakeRanks::kUrl));
+  kube.put("pods", pod_of("r1", "a", "job", 3, FakeRanks::kUrl));
+  kube.put("pods", pod_of("r2", "a", "job", 2, FakeRanks::kUrl));
+  kube.put("pods", pod_of("r3", "a", "job", 3, FakeRanks::kUrl, "Succeeded"));
   ranks.saved("r0", 12);
   ranks.saved("r1", 11);
   start({"a"});
@@ -150,6 +151,8 @@ TEST_F(AgentTest, CheckpointOrderToAcknowledgement) {
   order.set_id("job/3/1");
   order.set_uid("job");
   order.set_attempt(3);
+  order.set_namespace_("team");
+  order.set_kind("Job");
   order.add_nodes("a");
   order.add_nodes("somebody-elses");
   ASSERT_TRUE(wait_until([&] { return telemetry.order(order); }));
@@ -182,6 +185,21 @@ TEST_F(AgentTest, SpeaksForNodesThatComeAndGo) {
   ASSERT_TRUE(frame_comes("c", [&](const auto& f) { return f.sequence() > 3; }));
   EXPECT_LE(pages->looks("a"), looks + 1) << "a look under way may still end";
   EXPECT_EQ(pages->looks("mine"), 0);
+}
+
+TEST_F(AgentTest, AsksForThePodsOfItsNodesAlone) {
+  start({"a", "b"});
+  ASSERT_TRUE(wait_until([&] { return kube.selectors("pods").size() == 4; }));
+  EXPECT_THAT(kube.selectors("pods"), ElementsAre("list spec.nodeName=a", "list spec.nodeName=b",
+                                                  "watch spec.nodeName=a", "watch spec.nodeName=b"));
+  EXPECT_THAT(kube.selectors("nodes"), SizeIs(0));
+}
+
+TEST_F(AgentTest, WithAllNodesButSomeItAsksForBoundPodsOfTheOthers) {
+  start({}, {"mine", "other"});
+  ASSERT_TRUE(wait_until([&] { return kube.selectors("pods").size() == 2; }));
+  const std::string fields = "spec.nodeName!=,spec.nodeName!=mine,spec.nodeName!=other";
+  EXPECT_THAT(kube.selectors("pods"), ElementsAre("list " + fields, "watch " + fields));
 }
 
 TEST_F(AgentTest, StopsWithinTwoSeconds) {

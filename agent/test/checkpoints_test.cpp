@@ -1,7 +1,9 @@
 #include "checkpoints.hpp"
 
+#include "qm/http/http.hpp"
 #include "qm/testing/testing.hpp"
 #include "rig.hpp"
+#include "sources.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,13 +24,18 @@ class CheckpointsTest : public ::testing::Test {
     pods.synced();
   }
   void pod(const std::string& name, const std::string& node = "n") {
-    pods.apply(pod_of(name, node, "job", 2, ranks.url_template()), false);
+    pods.apply(pod_of(name, node, "job", 2, FakeRanks::kUrl), false);
+  }
+  [[nodiscard]] Checkpoints::Options behind_gateway(std::chrono::milliseconds timeout = std::chrono::seconds(5)) const {
+    return {timeout, ranks.url_template()};
   }
   static pb::CheckpointOrder order_of(const std::string& id) {
     pb::CheckpointOrder order;
     order.set_id(id);
     order.set_uid("job");
     order.set_attempt(2);
+    order.set_namespace_("team");
+    order.set_kind("Job");
     order.set_reason("SpotInterruption");
     order.set_deadline_us(1'000'000);
     return order;
@@ -54,7 +61,7 @@ class CheckpointsTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointsTest, LeastStepOfAllRanks) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0"), pod("r1"), pod("r2"), pod("elsewhere", "m");
   ranks.saved("r0", 120), ranks.saved("r1", 100), ranks.saved("r2", 110);
   const auto acks = carry_out(desk, "o1");
@@ -79,7 +86,7 @@ TEST_F(CheckpointsTest, LeastStepOfAllRanks) {
 }
 
 TEST_F(CheckpointsTest, EachOwnNodeAnswersForItself) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0", "n"), pod("r1", "m");
   ranks.saved("r0", 5), ranks.saved("r1", 6);
   const auto acks = carry_out(desk, "o1", {"n", "m"});
@@ -89,7 +96,7 @@ TEST_F(CheckpointsTest, EachOwnNodeAnswersForItself) {
 }
 
 TEST_F(CheckpointsTest, RepeatedOrderGetsTheSameAnswerWithoutAsking) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0");
   ranks.saved("r0", 5);
   const auto first = carry_out(desk, "o1");
@@ -103,7 +110,7 @@ TEST_F(CheckpointsTest, RepeatedOrderGetsTheSameAnswerWithoutAsking) {
 }
 
 TEST_F(CheckpointsTest, OneRefusalIsNotOk) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0"), pod("r1");
   ranks.saved("r0", 5);
   ranks.say("r1", {http::text(409, "busy")});
@@ -120,7 +127,7 @@ TEST_F(CheckpointsTest, OneRefusalIsNotOk) {
 }
 
 TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0");
   ranks.say("r0", {http::text(503, "starting"), http::json(200, R"({"step": 8, "uri": "s3://x"})")});
   const auto acks = carry_out(desk, "o1");
@@ -129,7 +136,7 @@ TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
 }
 
 TEST_F(CheckpointsTest, UnreadableAnswersAreNotOk) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0");
   for (const std::string& body :
        {std::string("done"), std::string(R"({"uri": "s3://x"})"), std::string(100'000, ' ')}) {
@@ -141,16 +148,104 @@ TEST_F(CheckpointsTest, UnreadableAnswersAreNotOk) {
 }
 
 TEST_F(CheckpointsTest, RanksThatCannotBeAsked) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   pods.apply(pod_of("plain", "n", "job", 2), false);
   EXPECT_THAT(carry_out(desk, "o1")[0].message(),
-              HasSubstr("team/plain has no annotation quartermaster.dev/checkpoint"));
+              HasSubstr("team/plain: annotation quartermaster.dev/checkpoint is missing"));
   pods.apply(pod_of("plain", "n", "job", 2, "nowhere"), false);
   EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("is no http URL"));
 }
 
+// Another tenant's pod that names the workload would choose where the workload resumes from.
+TEST_F(CheckpointsTest, PodsOfOthersThatNameTheWorkloadAreNotAsked) {
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  pod("r0");
+  pods.apply(pod_of("forged", "n", "job", 2, FakeRanks::kUrl, "Running", "other"), false);
+  Json named = pod_of("named", "n", "job", 2, FakeRanks::kUrl, "Running", "other");
+  named.set("metadata").erase("ownerReferences");
+  named.set("metadata").set("annotations").set("quartermaster.dev/workload", "job");
+  pods.apply(named, false);
+  named.set("metadata").set("namespace", "team").set("name", "same-team").set("uid", "uid-same-team");
+  pods.apply(named, false);
+  // Owned beside its controller: not a pod of the Job.
+  Json beside = pod_of("beside", "n", "job", 2, FakeRanks::kUrl);
+  beside.set("metadata").set("ownerReferences").items_mut()[0].set("controller", false);
+  pods.apply(beside, false);
+  ranks.saved("r0", 100);
+  for (const char* other : {"forged", "named", "same-team", "beside"}) ranks.saved(other, 1);
+  const auto acks = carry_out(desk, "o1");
+  ASSERT_THAT(acks, SizeIs(1));
+  EXPECT_TRUE(acks[0].ok()) << acks[0].message();
+  EXPECT_EQ(acks[0].ranks(), 1);
+  EXPECT_EQ(acks[0].step(), 100);
+  EXPECT_EQ(acks[0].uri(), "s3://r0");
+  EXPECT_EQ(acks[0].namespace_(), "team");
+  ASSERT_THAT(ranks.asked(), SizeIs(1));
+  EXPECT_EQ(ranks.asked()[0].first, "r0");
+}
+
+// The Job of a JobSet is the controller; the annotation that admission wrote on the template names the JobSet.
+TEST_F(CheckpointsTest, APodOfAJobSetIsKnownByItsAnnotation) {
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  Json rank = pod_of("r0", "n", "child", 2, FakeRanks::kUrl);
+  rank.set("metadata").set("annotations").set("quartermaster.dev/workload", "set");
+  pods.apply(rank, false);
+  ranks.saved("r0", 3);
+  auto order = order_of("o1");
+  order.set_uid("set");
+  order.set_kind("JobSet");
+  desk.order(order, {"n"});
+  ASSERT_TRUE(wait_until([&] { return facts.size() == 1; }));
+  EXPECT_EQ(facts.due({}, 1)[0].ack().step(), 3);
+}
+
+TEST_F(CheckpointsTest, AnOrderWithoutANamespaceIsRefused) {
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  pod("r0");
+  ranks.saved("r0", 5);
+  auto order = order_of("o1");
+  order.clear_namespace_();
+  desk.order(order, {"n"});
+  ASSERT_TRUE(wait_until([&] { return facts.size() == 1; }));
+  const auto ack = facts.due({}, 1)[0].ack();
+  EXPECT_FALSE(ack.ok());
+  EXPECT_THAT(ack.message(), HasSubstr("the order names no namespace"));
+  EXPECT_THAT(ranks.asked(), SizeIs(0));
+}
+
+TEST_F(CheckpointsTest, ARedirectIsNotFollowed) {
+  FakeRanks elsewhere;
+  ASSERT_TRUE(elsewhere.started());
+  elsewhere.saved("stolen", 7);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  pod("r0");
+  for (const int status : {301, 302, 303, 307, 308}) {
+    http::Response redirect = http::text(status, "");
+    redirect.headers.set("Location", fill_template(elsewhere.url_template(), {{"pod", "stolen"}}));
+    ranks.say("r0", {redirect});
+    const auto acks = carry_out(desk, "o" + std::to_string(status));
+    EXPECT_FALSE(acks[0].ok());
+    EXPECT_THAT(acks[0].message(), HasSubstr("answers with status " + std::to_string(status)));
+  }
+  EXPECT_THAT(elsewhere.asked(), SizeIs(0));
+}
+
+TEST_F(CheckpointsTest, AUriThatIsNoneIsNotPassedOn) {
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  pod("r0");
+  for (const std::string& uri : {std::string("s3://a\nb"), std::string(2000, 'a'), std::string("s3://a b")}) {
+    ranks.say("r0", {http::json(200, Json::object({{"step", 5}, {"uri", uri}}).dump())});
+    const auto acks = carry_out(desk, "o" + std::to_string(uri.size()));
+    EXPECT_FALSE(acks[0].ok()) << uri.substr(0, 20);
+    EXPECT_EQ(acks[0].uri(), "");
+    EXPECT_THAT(acks[0].message(), HasSubstr("team/r0 answers with a URI that cannot be used"));
+  }
+  ranks.say("r0", {http::json(200, R"({"step":-1,"uri":"s3://x"})")});
+  EXPECT_THAT(carry_out(desk, "o-1")[0].message(), HasSubstr("without a step"));
+}
+
 TEST_F(CheckpointsTest, NobodyHereIsNotOk) {
-  Checkpoints desk(pods, facts, clock);
+  Checkpoints desk(pods, facts, clock, behind_gateway());
   const auto acks = carry_out(desk, "o1");
   EXPECT_EQ(acks[0].ranks(), 0);
   EXPECT_FALSE(acks[0].ok());
@@ -158,7 +253,7 @@ TEST_F(CheckpointsTest, NobodyHereIsNotOk) {
 }
 
 TEST_F(CheckpointsTest, SilentRankIsGivenUp) {
-  Checkpoints desk(pods, facts, clock, std::chrono::milliseconds(300));
+  Checkpoints desk(pods, facts, clock, behind_gateway(std::chrono::milliseconds(300)));
   pod("r0"), pod("r1");
   ranks.silent("r0");
   ranks.saved("r1", 5);
@@ -169,7 +264,7 @@ TEST_F(CheckpointsTest, SilentRankIsGivenUp) {
 }
 
 TEST_F(CheckpointsTest, OrderUnderWayIsNotStartedTwiceAndStopDoesNotWaitForIt) {
-  Checkpoints desk(pods, facts, clock, std::chrono::minutes(5));
+  Checkpoints desk(pods, facts, clock, behind_gateway(std::chrono::minutes(5)));
   pod("r0");
   ranks.silent("r0");
   desk.order(order_of("o1"), {"n"});

@@ -18,6 +18,7 @@ Claim claim(const std::string& uid, std::vector<std::int32_t> gpus, std::vector<
   return {uid,
           "team/" + uid,
           "2026-01-01T00:00:0" + uid.substr(uid.size() - 1) + "Z",
+          "quartermaster",
           std::move(gpus),
           std::move(asks),
           std::move(given)};
@@ -77,6 +78,49 @@ TEST(Claims, AStrangerMayBeWhoIsServed) {
   const auto found = judge(claims, kFour, {"d"});
   EXPECT_EQ(found.kind, Kind::kFree);
   EXPECT_EQ(found.claim->uid, "s2");
+}
+
+// ---- whose assignments count ----
+
+using Reasons = std::map<std::string, std::string>;
+const std::set<std::string> kOurs = {"quartermaster"};
+
+TEST(Unusable, AnAssignmentOfAnotherScheduler) {
+  std::vector<Claim> claims = {claim("p1", {0}, {1}), claim("s2", {1}, {1})};
+  claims[1].scheduler = "default-scheduler";
+  EXPECT_EQ(drop_unusable(claims, kFour, kOurs), (Reasons{{"s2", "OtherScheduler"}}));
+  EXPECT_THAT(claims[0].gpus, ElementsAre(0));
+  EXPECT_TRUE(claims[1].gpus.empty());
+  // It is asked for as a stranger's, and takes nothing that is promised.
+  EXPECT_THAT(prefer({claims[1]}, kFour, {"a", "b", "c", "d"}, {}, 1), ElementsAre("d"));
+  claims[1].gpus = {1};
+  EXPECT_EQ(drop_unusable(claims, kFour, {"quartermaster", "default-scheduler"}), Reasons());
+}
+
+TEST(Unusable, WhatPlacementNeverWrites) {
+  std::vector<Claim> claims = {claim("p1", {0, 1, 2, 3}, {1}), claim("p2", {4}, {1}), claim("p3", {3, 3}, {2}),
+                               claim("p4", {0, 2}, {2})};
+  EXPECT_EQ(drop_unusable(claims, kFour, kOurs),
+            (Reasons{{"p1", "Malformed"}, {"p2", "Malformed"}, {"p3", "Malformed"}}));
+  EXPECT_THAT(claims[3].gpus, ElementsAre(0, 2));
+}
+
+TEST(Unusable, TheSameDeviceTwice) {
+  // The forged one is the older: it would be asked for first.
+  std::vector<Claim> claims = {claim("p5", {1}, {1}), claim("x1", {1}, {1}), claim("p6", {2}, {1})};
+  EXPECT_EQ(drop_unusable(claims, kFour, kOurs), (Reasons{{"p5", "Conflict"}, {"x1", "Conflict"}}));
+  EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {}, 1), ElementsAre("c")) << "p6 has what it was assigned";
+  // What the kubelet has given is the pod's, whatever another names.
+  claims = {claim("p5", {1}, {1}, {"b"}), claim("x1", {1}, {1})};
+  EXPECT_EQ(drop_unusable(claims, kFour, kOurs), (Reasons{{"x1", "Conflict"}}));
+  EXPECT_THAT(claims[0].gpus, ElementsAre(1));
+}
+
+TEST(Unusable, SharesOfAGpuMayHaveSeveralPods) {
+  std::vector<Claim> claims = {claim("p1", {0}, {1}), claim("p2", {0}, {1})};
+  EXPECT_EQ(drop_unusable(claims, kShares, kOurs), Reasons());
+  claims.push_back(claim("x3", {0}, {1}));
+  EXPECT_EQ(drop_unusable(claims, kShares, kOurs).size(), 3U) << "it has two";
 }
 
 }  // namespace claims_test

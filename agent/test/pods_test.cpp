@@ -18,23 +18,38 @@ TEST(PodsTest, RankKnowsItsWorkload) {
   const Rank rank = rank_of(pod_of("job-3", "n", "uid-job", 7, "http://{podIP}/save"));
   EXPECT_EQ(rank.ns, "team");
   EXPECT_EQ(rank.name, "job-3");
-  EXPECT_EQ(rank.ip, "10.0.0.1");
+  EXPECT_THAT(rank.ips, ::testing::ElementsAre("10.0.0.1"));
+  EXPECT_FALSE(rank.host_network);
+  EXPECT_EQ(rank.scheduler, "quartermaster");
   EXPECT_EQ(rank.node, "n");
-  EXPECT_EQ(rank.owner, "uid-job");
+  EXPECT_EQ(rank.controller, "uid-job");
+  EXPECT_EQ(rank.controller_kind, "Job");
   EXPECT_EQ(rank.attempt, 7);
   EXPECT_EQ(rank.checkpoint, "http://{podIP}/save");
   EXPECT_TRUE(rank.uses_gpus);
   EXPECT_TRUE(rank.running);
 }
 
-TEST(PodsTest, JobIsTheOwnerBeforeAnotherController) {
+TEST(PodsTest, OnlyTheControllerCountsAsOwner) {
   Json pod = pod_of("p", "n", "uid-job", 1);
   auto& owners = pod.set("metadata").set("ownerReferences");
-  owners.items_mut().insert(owners.items_mut().begin(),
-                            Json::object({{"kind", "Other"}, {"uid", "x"}, {"controller", true}}));
-  EXPECT_EQ(rank_of(pod).owner, "uid-job");
-  owners.items_mut().pop_back();
-  EXPECT_EQ(rank_of(pod).owner, "x");
+  owners.items_mut()[0].set("controller", false);
+  EXPECT_EQ(rank_of(pod).controller, "");
+  owners.push_back(Json::object({{"kind", "Other"}, {"uid", "x"}, {"controller", true}}));
+  EXPECT_EQ(rank_of(pod).controller, "x");
+  EXPECT_EQ(rank_of(pod).controller_kind, "Other");
+}
+
+TEST(PodsTest, AddressesOfAPod) {
+  Json pod = pod_of("p", "n", "uid-job", 1);
+  pod.set("status").set("podIPs", Json::array({Json::object({{"ip", "10.0.0.1"}}), Json::object({{"ip", "fd00::1"}})}));
+  EXPECT_THAT(rank_of(pod).ips, ::testing::ElementsAre("10.0.0.1", "fd00::1"));
+  pod.set("status").set("hostIP", "10.0.0.1");
+  EXPECT_TRUE(rank_of(pod).host_network) << "the address is the node's";
+  pod.set("status").set("hostIP", "192.168.0.1");
+  EXPECT_FALSE(rank_of(pod).host_network);
+  pod.set("spec").set("hostNetwork", true);
+  EXPECT_TRUE(rank_of(pod).host_network);
 }
 
 TEST(PodsTest, OnlyThisNodeWorkloadAndAttempt) {
@@ -47,10 +62,13 @@ TEST(PodsTest, OnlyThisNodeWorkloadAndAttempt) {
   pods.apply(pod_of("f", "n", "job", 2, "", "Failed"), false);
   pods.apply(pod_of("g", "", "job", 2, "", "Pending"), false);
   EXPECT_EQ(pods.size(), 4U);
-  const auto ranks = pods.ranks("n", "job", 2);
-  ASSERT_THAT(ranks, SizeIs(1));
-  EXPECT_EQ(ranks[0].name, "b");
-  EXPECT_THAT(pods.ranks("nowhere", "job", 2), IsEmpty());
+  pods.apply(pod_of("forged", "n", "job", 2, "", "Running", "other"), false);
+  const WorkloadIdentity job{"job", "team", "Job"};
+  const auto ranks = pods.ranks("n", job, 2);
+  ASSERT_THAT(ranks.own, SizeIs(1));
+  EXPECT_EQ(ranks.own[0].name, "b");
+  EXPECT_THAT(ranks.foreign, ::testing::ElementsAre("other/forged"));
+  EXPECT_THAT(pods.ranks("nowhere", job, 2).own, IsEmpty());
 }
 
 TEST(PodsTest, ThoseThatHaveEndedAreKnownByName) {
@@ -96,12 +114,15 @@ TEST(PodsTest, OnlyRunningPodsHoldGpus) {
 
 TEST(PodsTest, WaitsForTheFirstList) {
   Pods pods;
-  EXPECT_FALSE(pods.wait_synced({}));
-  std::thread lists([&] { pods.synced(); });
-  EXPECT_TRUE(pods.wait_synced(std::chrono::seconds(20)));
+  EXPECT_FALSE(pods.wait_synced("n", {}));
+  std::thread lists([&] { pods.synced("n"); });
+  EXPECT_TRUE(pods.wait_synced("n", std::chrono::seconds(20)));
   lists.join();
+  EXPECT_FALSE(pods.wait_synced("m", {})) << "its pods are listed apart";
+  pods.synced();
+  EXPECT_TRUE(pods.wait_synced("m", {})) << "all are listed";
   pods.close();
-  EXPECT_FALSE(pods.wait_synced(std::chrono::seconds(20))) << "closed: nobody waits any more";
+  EXPECT_FALSE(pods.wait_synced("n", std::chrono::seconds(20))) << "closed: nobody waits any more";
 }
 
 }  // namespace pods_test

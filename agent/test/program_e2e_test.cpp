@@ -1,4 +1,5 @@
 // The programs themselves: qm-agent on the simulated fleet, with the telemetry service played by the test.
+#include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
 #include "rig.hpp"
@@ -41,7 +42,8 @@ class ProgramTest : public ::testing::Test {
   std::unique_ptr<Process> run_agent(const std::string& which) {
     return run({"qm-agent", "--kube", kube_url, "--clock", "scaled:" + dir.path() + "/clock", "--set", which, "--set",
                 "telemetry=" + telemetry.address(), "--set", "dcgm=" + node_url + "/node/{node}/metrics", "--set",
-                "imds=" + node_url + "/node/{node}", "--set", "sample-period=30s", "--set", "notice-period=10s"});
+                "imds=" + node_url + "/node/{node}", "--set", "sample-period=30s", "--set", "notice-period=10s",
+                "--set", "checkpoint-gateway=" + node_url + "/pods/{namespace}/{pod}"});
   }
   Json post(const std::string& path, const std::string& body) {
     http::Request request;
@@ -65,7 +67,7 @@ class ProgramTest : public ::testing::Test {
     return name;
   }
   void place_rank(const std::string& node) {
-    Json pod = testing::pod_of("r0", "", "job", 1, node_url + "/pods/{namespace}/{pod}/v1/checkpoint");
+    Json pod = testing::pod_of("r0", "", "job", 1, "http://{podIP}:8480/v1/checkpoint");
     pod.set("apiVersion", "v1").set("kind", "Pod");
     pod.erase("status");
     pod.set("spec").erase("nodeName");
@@ -112,6 +114,8 @@ TEST_F(ProgramTest, SeesAPodAnXidANoticeAndSavesItsWork) {
   order.set_id("job/1/1");
   order.set_uid("job");
   order.set_attempt(1);
+  order.set_namespace_("default");
+  order.set_kind("Job");
   order.add_nodes(node);
   ASSERT_TRUE(telemetry.order(order));
   ASSERT_TRUE(wait_until([&] { return !telemetry.acks().empty(); }));
@@ -135,6 +139,72 @@ TEST_F(ProgramTest, StopsInTimeWithFactsNobodyConfirmsAndTimeStandingStill) {
   post("/fleet/clock", R"({"factor":0})");
   agent->signal(SIGTERM);
   EXPECT_EQ(agent->wait(std::chrono::milliseconds(3000)), 0);
+}
+
+// One agent of a large fleet is sent the pods of its own node, and no object of another.
+TEST(ScopeTest, OneAgentOfAThousandNodesIsSentItsOwnPodsAlone) {
+  constexpr int kNodes = 1000;
+  const qm::testing::TempDir dir;
+  const auto start = [&](std::vector<std::string> argv) {
+    const std::string name = argv[0];
+    argv[0] = std::string(QM_BIN_DIR) + "/" + name;
+    return Process::start({std::move(argv), {}, dir.path() + "/" + name + ".log"});
+  };
+  const auto fleet = start(
+      {"qm-fleet", "--dir", dir.path(), "--nodes", std::to_string(kNodes), "--spot-nodes", "0", "--factor", "60"});
+  ASSERT_TRUE(fleet);
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(dir.path() + "/fleet.json"); }));
+  const auto ports = Json::parse(qm::testing::read_file(dir.path() + "/fleet.json"));
+  ASSERT_TRUE(ports);
+  const std::string kube_url = "http://127.0.0.1:" + std::to_string((*ports)["kube"].integer());
+  kube::Client kube(kube::ClientOptions{.server = kube_url});
+  std::vector<std::string> nodes;
+  ASSERT_TRUE(wait_until([&] {
+    nodes.clear();
+    const auto all = kube.list_all(kube::resources::kNodes, "");
+    if (all) {
+      for (const auto& node : *all) nodes.push_back(kube::name_of(node));
+    }
+    return nodes.size() == static_cast<std::size_t>(kNodes);
+  }));
+  const auto add = [&](const std::string& name, const std::string& node) {
+    Json pod = testing::pod_of(name, node, "job", 1);
+    pod.set("apiVersion", "v1").set("kind", "Pod");
+    pod.erase("status");
+    if (node.empty()) pod.set("spec").erase("nodeName");
+    pod.set("metadata").set("namespace", "default").erase("uid");
+    pod.set("metadata").set("annotations").set("fleet.quartermaster.dev/run-seconds", "360000");
+    return kube.create(kube::resources::kPods, "default", pod);
+  };
+  for (int i = 0; i < kNodes; ++i) ASSERT_TRUE(add(fmt::format("p{}", i), nodes[static_cast<std::size_t>(i)]));
+  const auto unbound = add("later", "");
+  ASSERT_TRUE(unbound);
+
+  FakeTelemetry telemetry;
+  const int http = qm::testing::free_port();
+  const auto agent = start({"qm-agent", "--kube", kube_url, "--clock", "scaled:" + dir.path() + "/clock", "--http",
+                            "127.0.0.1:" + std::to_string(http), "--set", "nodes=" + nodes[0], "--set",
+                            "telemetry=" + telemetry.address()});
+  ASSERT_TRUE(agent);
+  http::Client admin("http://127.0.0.1:" + std::to_string(http));
+  const auto metric = [&](const std::string& name) {
+    http::Request request;
+    request.target = "/metrics";
+    const auto answer = admin.send(request);
+    const auto at = answer ? answer->body.find("\n" + name + " ") : std::string::npos;
+    return at == std::string::npos ? -1 : std::atoi(answer->body.c_str() + at + name.size() + 2);
+  };
+  ASSERT_TRUE(wait_until([&] { return metric("qm_agent_pods") == 1; }));
+  // Each of the other nodes' pods changes; then one comes to the agent's node, after all of these.
+  const Json mark = Json::object({{"metadata", Json::object({{"labels", Json::object({{"x", "1"}})}})}});
+  for (int i = 1; i < kNodes; ++i)
+    ASSERT_TRUE(kube.merge_patch(kube::resources::kPods, "default", fmt::format("p{}", i), mark));
+  ASSERT_TRUE(kube.bind("default", "later", kube::uid_of(*unbound), nodes[0]));
+  ASSERT_TRUE(wait_until([&] { return metric("qm_agent_pods") == 2; }));
+  // Of its own two pods each change is an object: bound, started, running.
+  const auto objects = metric("qm_agent_pod_objects");
+  EXPECT_GE(objects, 2);
+  EXPECT_LE(objects, 16) << "of " << 2 * kNodes << " changes in the cluster";
 }
 
 TEST_F(ProgramTest, BadSettingsAreNamed) {

@@ -113,6 +113,11 @@ class FakeKube {
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   void put(const std::string& plural, Json object) { change(plural, "ADDED", std::move(object)); }
   void remove(const std::string& plural, Json object) { change(plural, "DELETED", std::move(object)); }
+  /// Field selectors of all lists and watches of the kind: "list spec.nodeName=a".
+  [[nodiscard]] std::set<std::string> selectors(const std::string& plural) {
+    const std::lock_guard lock(mutex_);
+    return selectors_[plural];
+  }
 
  private:
   using Watcher = std::pair<std::string, std::shared_ptr<http::Stream>>;
@@ -139,6 +144,11 @@ class FakeKube {
   http::Answer answer(const http::Request& request) {
     const std::string path = request.path(), plural = path.substr(path.rfind('/') + 1);
     http::Response head = http::json(200, "");
+    {
+      const std::lock_guard lock(mutex_);
+      selectors_[plural].insert((request.query().contains("watch") ? "watch " : "list ") +
+                                request.query()["fieldSelector"]);
+    }
     if (request.query().contains("watch")) {
       const int from = std::atoi(request.query()["resourceVersion"].c_str());
       return {head, [this, plural, from](std::shared_ptr<http::Stream> stream) {
@@ -162,13 +172,14 @@ class FakeKube {
   std::mutex mutex_;
   int version_ = 1;
   std::map<std::string, std::map<std::string, Json>> objects_;
+  std::map<std::string, std::set<std::string>> selectors_;
   std::vector<Event> events_;  ///< for watches that begin at an older version
   std::vector<Watcher> watchers_;
   http::Server server_;
   bool started_ = false;
 };
 
-/// The checkpoint endpoints of ranks: POST /<pod>; answers are set by pod.
+/// The checkpoint endpoints of ranks behind a gateway: POST /<pod>; answers are set by pod.
 class FakeRanks {
  public:
   FakeRanks() : server_({.threads = 2}, [this](const http::Request& r) { return answer(r); }) {
@@ -179,6 +190,8 @@ class FakeRanks {
   [[nodiscard]] std::string url_template() const {
     return "http://127.0.0.1:" + std::to_string(server_.port()) + "/{pod}";
   }
+  /// The annotation of its ranks.
+  static constexpr const char* kUrl = "http://{podIP}:8480/save";
   /// Answers in turn; the last one stays.
   void say(const std::string& pod, std::deque<http::Response> answers) {
     const std::lock_guard lock(mutex_);
@@ -200,7 +213,7 @@ class FakeRanks {
  private:
   http::Answer answer(const http::Request& request) {
     const std::lock_guard lock(mutex_);
-    const std::string pod = request.path().substr(1);
+    const std::string pod = request.path().substr(1, request.path().find('/', 1) - 1);
     asked_.emplace_back(pod, request.body);
     if (silent_.contains(pod)) {
       return {http::json(200, ""), [this](std::shared_ptr<http::Stream> stream) {
@@ -306,19 +319,21 @@ inline std::string page_of(const std::string& pod, int util = 50, int xid = 0) {
 
 /// A pod of a Job, as the API shows it.
 inline Json pod_of(const std::string& name, const std::string& node, const std::string& job_uid, int attempt,
-                   const std::string& checkpoint = {}, const std::string& phase = "Running") {
+                   const std::string& checkpoint = {}, const std::string& phase = "Running",
+                   const std::string& ns = "team") {
   Json annotations = Json::object({{"quartermaster.dev/attempt", std::to_string(attempt)}});
   if (!checkpoint.empty()) annotations.set("quartermaster.dev/checkpoint", checkpoint);
   return Json::object(
       {{"metadata",
         Json::object({{"name", name},
-                      {"namespace", "team"},
+                      {"namespace", ns},
                       {"uid", "uid-" + name},
                       {"annotations", std::move(annotations)},
                       {"ownerReferences",
                        Json::array({Json::object({{"kind", "Job"}, {"uid", job_uid}, {"controller", true}})})}})},
        {"spec",
         Json::object({{"nodeName", node},
+                      {"schedulerName", "quartermaster"},
                       {"containers",
                        Json::array({Json::object(
                            {{"name", "main"},

@@ -200,6 +200,7 @@ void Agents::answer(const std::string& node, Agent& agent, const telemetry::pb::
   ack->set_order_id(order.id());
   ack->set_uid(order.uid());
   ack->set_attempt(order.attempt());
+  ack->set_namespace_(order.namespace_());
   ack->set_node(node);
   ack->set_ranks(ranks);
   ack->set_ok(ranks > 0);

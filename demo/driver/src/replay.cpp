@@ -139,7 +139,6 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   set->mutable_shape()->mutable_gpu()->set_whole(per_pod);
   auto& notes = *request.mutable_pod_annotations();
   notes["fleet.quartermaster.dev/run-seconds"] = std::to_string(job.duration_s);
-  if (saves) notes[std::string(words::kCheckpoint)] = stack_.node_url() + "/pods/{namespace}/{pod}/v1/checkpoint";
 
   auto stub = pb::Admission::NewStub(rpc::channel_to(stack_.grpc("admission")));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -264,11 +264,27 @@ Status Stack::start_agents() {
     if (static_cast<int>(own.size()) < plan_.own_agents) own.push_back(instance["node"].string());
   }
   const auto agent = [&](const std::string& name, const std::string& which) {
-    return spawn(name,
-                 {bin_ + "/qm-agent", "--kube", kube_url_, "--clock", clock_setting_, "--http",
-                  "127.0.0.1:" + std::to_string(testing::free_port()), "--set", which, "--set",
-                  "telemetry=" + grpc("telemetry"), "--set", "dcgm=" + node_url_ + "/node/{node}/metrics", "--set",
-                  "imds=" + node_url_ + "/node/{node}", "--set", "sample-period=60s", "--set", "notice-period=10s"});
+    return spawn(name, {bin_ + "/qm-agent",
+                        "--kube",
+                        kube_url_,
+                        "--clock",
+                        clock_setting_,
+                        "--http",
+                        "127.0.0.1:" + std::to_string(testing::free_port()),
+                        "--set",
+                        which,
+                        "--set",
+                        "telemetry=" + grpc("telemetry"),
+                        "--set",
+                        "dcgm=" + node_url_ + "/node/{node}/metrics",
+                        "--set",
+                        "imds=" + node_url_ + "/node/{node}",
+                        "--set",
+                        "sample-period=60s",
+                        "--set",
+                        "notice-period=10s",
+                        "--set",
+                        "checkpoint-gateway=" + node_url_ + "/pods/{namespace}/{pod}"});
   };
   std::string except;
   for (std::size_t i = 0; i < own.size(); ++i) {

@@ -37,7 +37,6 @@ class Stack {
   /// Of all replicas, with commas between.
   [[nodiscard]] std::string grpc(const std::string& service) const;
   [[nodiscard]] int http_port(const std::string& service) const { return http_.at(service); }
-  [[nodiscard]] std::string node_url() const { return node_url_; }
   [[nodiscard]] const DomainClock& clock() const { return *clock_; }
   /// The real control plane; null where the fleet's API is the cluster.
   [[nodiscard]] RealCluster* real() { return real_.get(); }

@@ -214,7 +214,7 @@ void Engine::apply(const AssignmentHeard& c) {
 
 void Engine::apply(const WorkloadHeard& c) {
   if (!c.ended) {
-    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns});
+    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind});
   } else if (tables_.workloads.contains(c.uid)) {
     tables_.workloads.erase(c.uid);
   }
@@ -428,7 +428,7 @@ class Folder {
         n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
-  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns); }
+  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind); }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;
@@ -442,7 +442,7 @@ class Folder {
   void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
   void add(const Order& o) {
-    all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri, o.reason);
+    all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri, o.reason, o.ns, o.kind);
   }
   void add(const SaveRow& s) { all(s.node, s.reason, s.until); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }

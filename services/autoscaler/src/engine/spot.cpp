@@ -14,6 +14,7 @@ void Engine::order_saving(const AttemptId& id, const AttemptRow& attempt, const 
   const WorkloadRow* workload = tables_.workloads.find(id.uid);
   if (workload == nullptr && now_ < deadline) return;  // its own topic will say whether it can save
   Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, "", reason};
+  if (workload != nullptr) order.ns = workload->ns, order.kind = workload->kind;
   if (workload != nullptr && workload->checkpoints && !attempt.nodes.empty() && now_ < deadline) {
     out_.orders.push_back({order_id, order});
   } else {

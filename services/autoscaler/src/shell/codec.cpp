@@ -72,7 +72,7 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
     return std::vector<Command>{WorkloadHeard{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
                                               e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone,
-                                              e.spec().namespace_()}};
+                                              e.spec().namespace_(), e.spec().kind()}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
@@ -268,6 +268,8 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     order->set_outcome(o.row.outcome);
     order->set_step(o.row.step);
     order->set_uri(o.row.uri);
+    order->set_namespace_(o.row.ns);
+    order->set_kind(o.row.kind);
     publish("checkpoint/" + o.id, event, !o.row.outcome.empty());
   }
   for (const auto& d : out.drains) {

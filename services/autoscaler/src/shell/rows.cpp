@@ -160,6 +160,7 @@ std::string bytes(const WorkloadRow& w) {
   row.set_attempt(w.attempt);
   row.set_checkpoints(w.checkpoints);
   row.set_ns(w.ns);
+  row.set_kind(w.kind);
   return row.SerializeAsString();
 }
 std::string bytes(const OwnerRow& o) {
@@ -217,6 +218,8 @@ std::string bytes(const Order& o) {
   row.set_step(o.step);
   row.set_uri(o.uri);
   row.set_reason(o.reason);
+  row.set_ns(o.ns);
+  row.set_kind(o.kind);
   return row.SerializeAsString();
 }
 std::string bytes(const SaveRow& s) {
@@ -337,7 +340,7 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
-    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns()});
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind()});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));
@@ -358,7 +361,9 @@ Status restore(Tables& t, const store::StateRow& row) {
             m.outcome(),
             m.step(),
             m.uri(),
-            m.reason().empty() ? kSpotInterruption : m.reason()};
+            m.reason().empty() ? kSpotInterruption : m.reason(),
+            m.ns(),
+            m.kind()};
     for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
     for (const auto& a : m.acks()) o.acks.push_back({NodeName(a.node()), a.step(), a.uri(), a.ok()});
     t.orders.restore(row.key, std::move(o));

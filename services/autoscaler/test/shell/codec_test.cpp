@@ -102,7 +102,11 @@ TEST(Decode, EveryTopic) {
   workload.mutable_spec()->set_uid("w");
   workload.mutable_spec()->set_checkpoints(true);
   workload.set_phase(pb::ADMITTED);
+  workload.mutable_spec()->set_namespace_("team");
+  workload.mutable_spec()->set_kind("JobSet");
   EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload)).checkpoints);
+  EXPECT_EQ(only<WorkloadHeard>(said("qm.workload", workload)).ns, "team");
+  EXPECT_EQ(only<WorkloadHeard>(said("qm.workload", workload)).kind, "JobSet");
   EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload, true)).ended);
   workload.set_phase(pb::CANCELLED);
   EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload)).ended);
@@ -310,13 +314,15 @@ TEST(Rows, ARowThatCannotBeReadIsNamed) {
 
 TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   Stored s;
-  s.step(
-      {NodeHeard{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")},
-       WorkloadHeard{WorkloadUid("w"), 1, true, false}, AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1")}},
-       SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
-      kNow);
+  s.step({NodeHeard{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")},
+          WorkloadHeard{WorkloadUid("w"), 1, true, false, "team", "JobSet"},
+          AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1")}},
+          SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
+         kNow);
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1", "drain/n1"}));
   EXPECT_EQ(s.events()[0].checkpoint().deadline_us(), micros(kNow + seconds(110)));
+  EXPECT_EQ(s.events()[0].checkpoint().namespace_(), "team");
+  EXPECT_EQ(s.events()[0].checkpoint().kind(), "JobSet");
   EXPECT_EQ(s.events()[1].drain().deadline_us(), micros(kNow + seconds(120)));
   EXPECT_EQ(*s.last.wake_at, kNow + seconds(110));
   s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(1));

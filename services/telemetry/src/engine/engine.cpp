@@ -136,13 +136,18 @@ void Engine::apply(const AckSeen& c) {
   const OpenOrder* order = tables_.orders.find(c.order);
   const auto key = std::pair(c.order, c.node);
   if (order == nullptr || !names(*order, c.node) || tables_.acked.contains(key)) return;
+  // The URI becomes what the workload resumes from: an answer for another one is no answer.
+  if (c.id != order->id || c.ns != order->ns) {
+    out_.foreign_acks.push_back(c);
+    return;
+  }
   tables_.acked.insert(key, c.step);
   out_.acks.push_back(c);
 }
 
 void Engine::apply(const OrderHeard& c) {
   if (c.settled || c.deadline + kOrderMemory <= now_) return;  // drop_old_orders forgets it in its time
-  const OpenOrder row{c.id, c.nodes, c.reason, c.deadline};
+  const OpenOrder row{c.id, c.nodes, c.reason, c.deadline, c.ns, c.kind};
   if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row))
     tables_.orders.insert(c.order, row);
 }
@@ -218,6 +223,8 @@ std::uint64_t Engine::digest() const {
         .add(o.id.attempt)
         .add(o.reason)
         .add(micros(o.deadline))
+        .add(o.ns)
+        .add(o.kind)
         .add(static_cast<std::int64_t>(o.nodes.size()));
     for (const auto& node : o.nodes) d.add(node.value());
   }

@@ -1,4 +1,5 @@
 #include "qm/base/log.hpp"
+#include "qm/model/checkpoint.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
@@ -47,8 +48,15 @@ Result<std::vector<Command>> fact(const service::Input& in) {
       return std::vector<Command>{
           NoticeSeen{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
     }
-    case pb::AgentFact::kAck:
-      return std::vector<Command>{from_pb(f.ack())};
+    case pb::AgentFact::kAck: {
+      AckSeen ack = from_pb(f.ack());
+      if (const auto checked = check_resume_uri(ack.uri); !checked) {
+        ack.ok = false;
+        ack.uri.clear();
+        ack.message = checked.error().message;
+      }
+      return std::vector<Command>{std::move(ack)};
+    }
     case pb::AgentFact::FACT_NOT_SET:
       break;
   }
@@ -62,8 +70,14 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     QM_ASSIGN(const auto e, read<pb::CapacityEvent>(in.bytes, in.name));
     if (!e.has_checkpoint()) return std::vector<Command>{};
     const auto& o = e.checkpoint();
-    OrderHeard heard{o.id(),     {WorkloadUid(o.uid()), o.attempt()}, {},
-                     o.reason(), from_micros(o.deadline_us()),        !o.outcome().empty()};
+    OrderHeard heard{o.id(),
+                     {WorkloadUid(o.uid()), o.attempt()},
+                     {},
+                     o.reason(),
+                     from_micros(o.deadline_us()),
+                     !o.outcome().empty(),
+                     o.namespace_(),
+                     o.kind()};
     for (const auto& n : o.nodes()) heard.nodes.emplace_back(n);
     return std::vector<Command>{std::move(heard)};
   }
@@ -84,6 +98,8 @@ std::string order_bytes(const OpenOrder& o) {
   for (const auto& n : o.nodes) row.add_nodes(n.value());
   row.set_reason(o.reason);
   row.set_deadline_us(micros(o.deadline));
+  row.set_ns(o.ns);
+  row.set_kind(o.kind);
   return row.SerializeAsString();
 }
 
@@ -155,6 +171,8 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
   for (const auto& n : order.nodes) m.add_nodes(n.value());
   m.set_reason(order.reason);
   m.set_deadline_us(micros(order.deadline));
+  m.set_namespace_(order.ns);
+  m.set_kind(order.kind);
   return m;
 }
 
@@ -221,6 +239,11 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     spot("ack/" + a.order + "/" + a.node.value(), e, false);
   }
 
+  for (const auto& a : out.foreign_acks) {
+    log::warn("acknowledgement of a checkpoint is for another workload than its order, and is dropped",
+              {{"order", a.order}, {"node", a.node.value()}, {"workload", a.id.to_string()}, {"namespace", a.ns}});
+  }
+
   for (const auto& node : out.gone) {
     if (node_gone_) node_gone_(node);
   }
@@ -280,7 +303,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     const std::string& value = *row.value;
     if (row.kind == "order") {
       QM_ASSIGN(const auto m, stored<st::Order>(value, row.kind));
-      OpenOrder o{{WorkloadUid(m.uid()), m.attempt()}, {}, m.reason(), from_micros(m.deadline_us())};
+      OpenOrder o{{WorkloadUid(m.uid()), m.attempt()}, {}, m.reason(), from_micros(m.deadline_us()), m.ns(), m.kind()};
       for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
       t.orders.restore(row.key, std::move(o));
     } else if (row.kind == "health") {

@@ -88,6 +88,7 @@ pb::CheckpointAck to_pb(const AckSeen& a) {
   m.set_at_us(micros(a.at));
   m.set_ok(a.ok);
   m.set_message(a.message);
+  m.set_namespace_(a.ns);
   return m;
 }
 AckSeen from_pb(const pb::CheckpointAck& m) {
@@ -99,7 +100,8 @@ AckSeen from_pb(const pb::CheckpointAck& m) {
           m.uri(),
           m.message(),
           m.ok(),
-          from_micros(m.at_us())};
+          from_micros(m.at_us()),
+          m.namespace_()};
 }
 
 pb::UsageInterval to_pb(const UsageSeen& u) {

@@ -386,6 +386,19 @@ TEST(Ack, OfAnUnknownOrderOrNodeIsIgnored) {
   )");
 }
 
+// Its URI would become what the order's workload resumes from.
+TEST(Ack, OfAnotherWorkloadThanItsOrderIsDropped) {
+  expect(R"(
+    order o w/1 a ns=red
+    ack o a of=v/1 step=1
+    ack o a of=w/2 step=2
+    ack o a ns=blue step=3
+    -- none of them counts as the answer
+    ack o a step=4
+    => ack o a step=4
+  )");
+}
+
 TEST(Order, IsToldToNodesThatConnectUntilTheyAnswer) {
   expect(R"(
     open a

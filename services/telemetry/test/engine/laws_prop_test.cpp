@@ -59,6 +59,7 @@ Command command_of(const Choice& c, Instant now) {
     ack.order = fmt::format("o{}", c.a % 5);
     ack.node = node_of(c.b);
     ack.step = c.b;
+    ack.id = {WorkloadUid(c.b % 7 == 6 ? "v" : "w"), 1};
     return ack;
   }
   if (c.what < 95) return NodeGone{node_of(c.a)};
@@ -97,7 +98,7 @@ TEST(Laws, HoldAfterEveryStep) {
         RC_ASSERT((!devices.contains(d.seen.node) || d.gone || devices.at(d.seen.node).pods != d.seen.pods));
         d.gone ? void(devices.erase(d.seen.node)) : void(devices[d.seen.node] = d.seen);
       }
-      for (const auto& a : out.acks) RC_ASSERT(tables.orders.contains(a.order));
+      for (const auto& a : out.acks) RC_ASSERT(tables.orders.contains(a.order) && a.id.uid == WorkloadUid("w"));
       acks += out.acks.size();
       // What was published is what is known: a consumer of the events alone knows as much.
       RC_ASSERT(told == tables.health.rows());

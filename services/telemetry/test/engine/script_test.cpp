@@ -122,6 +122,8 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
                      now_ + std::chrono::seconds(words.number("in", 110)),
                      settled};
     for (std::size_t i = 3; i < words.plain.size(); ++i) order.nodes.emplace_back(words.plain[i]);
+    order.ns = words.text("ns");
+    order.kind = "Job";
     return {order};
   }
   if (verb == "ack") {
@@ -129,6 +131,9 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     ack.order = words.plain.at(1);
     ack.node = NodeName(words.plain.at(2));
     ack.step = words.number("step", 0);
+    if (const OpenOrder* order = engine_.tables().orders.find(ack.order)) ack.id = order->id, ack.ns = order->ns;
+    if (const auto of = words.text("of"); !of.empty()) ack.id = attempt_id(of);
+    if (const auto ns = words.text("ns"); !ns.empty()) ack.ns = ns;
     ack.ok = !bad;
     ack.at = now_;
     return {ack};

@@ -82,6 +82,9 @@ TEST(Push, OpenOrdersAreToldToAnAgentThatConnects) {
   pb::AgentFact fact;
   fact.set_id("a/1/1");
   fact.mutable_ack()->set_order_id("o");
+  fact.mutable_ack()->set_uid("w");
+  fact.mutable_ack()->set_attempt(1);
+  fact.mutable_ack()->set_namespace_("team");
   fact.mutable_ack()->set_node("a");
   fact.mutable_ack()->set_ok(true);
   first.send(fact);

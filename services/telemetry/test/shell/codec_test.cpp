@@ -114,6 +114,7 @@ pb::AgentFact ack_fact(const std::string& order, const std::string& node) {
   a->set_at_us(9);
   a->set_ok(true);
   a->set_message("saved");
+  a->set_namespace_("team");
   return f;
 }
 service::Input order_input(const std::string& id, std::int64_t deadline_us, const std::string& outcome = {}) {
@@ -122,6 +123,8 @@ service::Input order_input(const std::string& id, std::int64_t deadline_us, cons
   o->set_id(id);
   o->set_uid("w");
   o->set_attempt(2);
+  o->set_namespace_("team");
+  o->set_kind("Job");
   o->add_nodes("a");
   o->add_nodes("b");
   o->set_reason("SpotInterruption");
@@ -177,6 +180,15 @@ TEST(Codec, ReadsOrdersAndNodesThatGo) {
   EXPECT_EQ(order.nodes, (std::vector{NodeName("a"), NodeName("b")}));
   EXPECT_FALSE(order.settled);
   EXPECT_TRUE(only<OrderHeard>(codec.decode(order_input("o", 110, "Acked"))).settled);
+  EXPECT_EQ(order.ns, "team");
+  EXPECT_EQ(order.kind, "Job");
+  // An answer with a URI that no workload may resume from is an answer that failed.
+  auto odd = ack_fact("o", "a");
+  odd.mutable_ack()->set_uri("s3://a b");
+  const auto failed = only<AckSeen>(codec.decode(fact_input(odd)));
+  EXPECT_FALSE(failed.ok);
+  EXPECT_EQ(failed.uri, "");
+  EXPECT_EQ(failed.message, "the URI has the byte 0x20 at position 6, which no URI has");
   pb::CapacityEvent other;
   other.mutable_price()->set_zone("z");
   EXPECT_TRUE(codec.decode(bus_input("qm.capacity", "price/x/z", other.SerializeAsString()))->empty());

@@ -94,6 +94,7 @@ void LittleService::order(const std::string& id, const std::vector<std::string>&
   order->set_id(id);
   order->set_uid("w");
   order->set_attempt(1);
+  order->set_namespace_("team");
   for (const auto& node : nodes) order->add_nodes(node);
   order->set_reason("SpotInterruption");
   order->set_deadline_us(micros(clock.now()) + deadline_s * 1'000'000);

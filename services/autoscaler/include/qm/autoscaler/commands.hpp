@@ -124,6 +124,7 @@ struct WorkloadHeard {
   bool checkpoints = false;
   bool ended = false;
   std::string ns = {};
+  std::string kind = {};
 };
 struct SpotNoticeHeard {
   NodeName node;

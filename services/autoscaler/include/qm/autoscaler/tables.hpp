@@ -61,6 +61,7 @@ struct WorkloadRow {
   std::int32_t attempt = 1;
   bool checkpoints = false;
   std::string ns = {};
+  std::string kind = {};  ///< of its object; empty = a row of an earlier release
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
@@ -108,6 +109,7 @@ struct Order {
   std::int64_t step = 0;
   std::string uri;
   std::string reason;
+  std::string ns = {}, kind = {};  ///< of the workload
   friend auto operator<=>(const Order&, const Order&) = default;
 };
 

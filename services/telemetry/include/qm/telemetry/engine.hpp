@@ -61,6 +61,7 @@ struct AckSeen {
   std::string uri, message;
   bool ok = false;
   Instant at{};
+  std::string ns = {};  ///< of the workload that was asked
 };
 /// The mean of one device over a closed interval.
 struct UsageSeen {
@@ -81,6 +82,7 @@ struct OrderHeard {
   std::string reason;
   Instant deadline{};
   bool settled = false;
+  std::string ns = {}, kind = {};  ///< of the workload
 };
 /// A node was repaired or replaced: what was known of it is over.
 struct NodeGone {
@@ -109,6 +111,7 @@ struct OpenOrder {
   std::vector<NodeName> nodes;
   std::string reason;
   Instant deadline{};
+  std::string ns = {}, kind = {};  ///< of the workload
   friend auto operator<=>(const OpenOrder&, const OpenOrder&) = default;
 };
 
@@ -164,6 +167,7 @@ struct Output {
   std::vector<NodeName> gone;
   std::vector<NoticeEvent> notices;
   std::vector<AckSeen> acks;
+  std::vector<AckSeen> foreign_acks;  ///< dropped: of another workload than their order
   std::vector<UsageSeen> usage;
   std::optional<Instant> wake_at;
 };

@@ -1,0 +1,27 @@
+#include "qm/model/checkpoint.hpp"
+
+#include <algorithm>
+
+namespace qm {
+
+Status check_resume_uri(std::string_view uri) {
+  if (uri.size() > kMaxResumeUri) {
+    return fail(Error{Code::kInvalid,
+                      fmt::format("the URI has {} bytes, at most {} are allowed", uri.size(), kMaxResumeUri), "uri",
+                      "answer with a shorter URI"});
+  }
+  constexpr std::string_view kOthers = "-._~:/?#[]@!$&'()*+,;=%";
+  const auto odd = std::ranges::find_if(uri, [&](char c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return !letter && kOthers.find(c) == std::string_view::npos;
+  });
+  if (odd != uri.end()) {
+    return fail(Error{Code::kInvalid,
+                      fmt::format("the URI has the byte 0x{:02x} at position {}, which no URI has",
+                                  static_cast<unsigned char>(*odd), odd - uri.begin()),
+                      "uri", "write it percent-encoded, as RFC 3986 says"});
+  }
+  return {};
+}
+
+}  // namespace qm
