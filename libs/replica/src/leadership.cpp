@@ -6,14 +6,8 @@ namespace qm::replica {
 
 using store::boot_now;
 
-namespace {
-/// How long the last look of who waits, or the last failure of who leads, is worth something, in looks or leases.
-constexpr int kFreshLooks = 10;
-constexpr int kAwayLeases = 3;
-}  // namespace
-
 Leadership::Leadership(std::unique_ptr<store::Lease> lease, store::LeaseTiming timing, std::string holder)
-    : lease_(std::move(lease)), timing_(timing), holder_(std::move(holder)), judge_(timing) {}
+    : lease_(std::move(lease)), timing_(timing), holder_(std::move(holder)), state_(timing) {}
 
 Leadership::~Leadership() { release(); }
 
@@ -39,21 +33,17 @@ Status Leadership::wait(const std::function<bool()>& give_up, const std::functio
 bool Leadership::look_again(bool at_once) {
   const auto view = lease_->look();
   const auto now = boot_now();
-  const bool gone = view && judge_.free(*view, now);
-  const bool free = gone || (view && at_once);
+  bool free = false;
   {
     const std::lock_guard lock(mutex_);
+    const bool was_away = state_.away(), was_known = state_.known();
+    const auto before = state_.view().holder;
+    free = state_.looked(view, now, at_once);
     if (!view) {
-      if (!away_) log::warn("cannot see who leads", {{"error", view.error().to_string()}});
-      away_ = now;
-      return false;
-    }
-    away_.reset();
-    if (!free && (view_.holder != view->holder || !looked_))
+      if (!was_away) log::warn("cannot see who leads", {{"error", view.error().to_string()}});
+    } else if (!free && (before != view->holder || !was_known)) {
       log::info("another leads, standing by", {{"leader", view->holder}, {"term", view->terms}});
-    view_ = *view;
-    looked_ = now;
-    served_ = judge_.served();
+    }
   }
   if (!free) return false;
   if (const auto fit = lease_->ready(); !fit) {
@@ -69,10 +59,7 @@ bool Leadership::look_again(bool at_once) {
       "this replica leads now",
       {{"after", view->holder}, {"released", view->released}, {"session", view->session}, {"term", view->terms + 1}});
   const std::lock_guard lock(mutex_);
-  ++view_.terms;
-  view_.holder = holder_;
-  proven_ = before;
-  if (!gone) acts_from_ = boot_now() + timing_.proof;
+  state_.claimed(holder_, before, boot_now());
   waiting_ = false;
   return true;
 }
@@ -91,18 +78,12 @@ void Leadership::keep(const std::stop_token& stop) {
     const auto renewed = lease_->renew(holder_, address);
     const auto after = boot_now();
     const std::lock_guard lock(mutex_);
-    if (!renewed) {
-      if (!away_) log::warn("the lead cannot be renewed", {{"error", renewed.error().to_string()}});
-      away_ = after;
-      continue;
-    }
-    away_.reset();
-    if (!*renewed) {
-      lost_ = true;
+    if (!renewed && !state_.away()) log::warn("the lead cannot be renewed", {{"error", renewed.error().to_string()}});
+    state_.renewed(renewed, before, after);
+    if (state_.lost()) {
       log::error("another replica has taken the lead", {{"holder", holder_}});
       return;
     }
-    proven_ = before;
   }
 }
 
@@ -119,9 +100,8 @@ void Leadership::release() {
   thread_ = {};
   {
     const std::lock_guard lock(mutex_);
-    if (released_ || !proven_ || lost_) return;
+    if (released_ || !state_.release()) return;
     released_ = true;
-    proven_.reset();
   }
   if (const auto told = lease_->release(holder_); !told)
     log::warn("the lead is left without a word", {{"error", told.error().to_string()}});
@@ -129,20 +109,17 @@ void Leadership::release() {
 
 bool Leadership::leads() const {
   const std::lock_guard lock(mutex_);
-  const auto now = boot_now();
-  return proven_ && !lost_ && now - *proven_ < timing_.proof && now >= acts_from_;
+  return state_.leads(boot_now());
 }
 
 bool Leadership::may_answer() const {
   const std::lock_guard lock(mutex_);
-  if (!proven_ || lost_) return false;
-  const auto now = boot_now();
-  return now - *proven_ < timing_.proof || (away_ && now - *away_ < timing_.lease * kAwayLeases);
+  return state_.may_answer(boot_now());
 }
 
 bool Leadership::lost() const {
   const std::lock_guard lock(mutex_);
-  return lost_;
+  return state_.lost();
 }
 
 bool Leadership::waiting() const {
@@ -152,12 +129,12 @@ bool Leadership::waiting() const {
 
 bool Leadership::served() const {
   const std::lock_guard lock(mutex_);
-  return waiting_ && served_ && looked_ && boot_now() - *looked_ < timing_.look * kFreshLooks;
+  return waiting_ && state_.served(boot_now());
 }
 
 store::LeaseView Leadership::view() const {
   const std::lock_guard lock(mutex_);
-  return view_;
+  return state_.view();
 }
 
 }  // namespace qm::replica

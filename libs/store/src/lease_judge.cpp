@@ -4,6 +4,11 @@
 #include <ctime>
 
 namespace qm::store {
+namespace {
+/// How long the last look of a standby, or the last failure of a leader, counts: in looks, or leases.
+constexpr int kFreshLooks = 10;
+constexpr int kAwayLeases = 3;
+}  // namespace
 
 LeaseJudge::LeaseJudge(LeaseTiming timing) : timing_(timing) {
   QM_ASSERT(timing.exclusive(), "a standby could claim while a proof of the holder is valid");
@@ -18,6 +23,59 @@ bool LeaseJudge::free(const LeaseView& view, SteadyInstant now) {
       view.holder.empty() || view.released || now - since_ >= (view.session ? timing_.lease : timing_.without_session);
   served_ = !gone && view.session && !view.address.empty();
   return gone;
+}
+
+bool LeaseState::looked(const Result<LeaseView>& view, SteadyInstant now, bool at_once) {
+  if (!view) {
+    away_ = now;
+    return false;
+  }
+  gone_ = judge_.free(*view, now);
+  away_.reset();
+  view_ = *view;
+  looked_ = now;
+  served_ = judge_.served();
+  return gone_ || at_once;
+}
+
+void LeaseState::claimed(const std::string& holder, SteadyInstant before, SteadyInstant after) {
+  ++view_.terms;
+  view_.holder = holder;
+  proven_ = before;
+  served_ = false;
+  if (!gone_) acts_from_ = after + timing_.proof;
+}
+
+void LeaseState::renewed(const Result<bool>& answer, SteadyInstant before, SteadyInstant after) {
+  if (!answer) {
+    away_ = after;
+    return;
+  }
+  away_.reset();
+  if (*answer) {
+    proven_ = before;
+  } else {
+    lost_ = true;
+  }
+}
+
+bool LeaseState::release() {
+  if (!proven_ || lost_) return false;
+  proven_.reset();
+  return true;
+}
+
+bool LeaseState::leads(SteadyInstant now) const {
+  return proven_ && !lost_ && now - *proven_ < timing_.proof && now >= acts_from_;
+}
+
+bool LeaseState::may_answer(SteadyInstant now) const {
+  if (!proven_ || lost_) return false;
+  return now - *proven_ < timing_.proof || (away_ && now - *away_ < timing_.lease * kAwayLeases);
+}
+
+bool LeaseState::served(SteadyInstant now) const {
+  return served_ && looked_ && now - *looked_ < timing_.look * kFreshLooks;
 }
 
 SteadyInstant boot_now() {

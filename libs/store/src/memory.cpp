@@ -1,7 +1,8 @@
 // The store in memory: a MemoryDisk holds what PostgreSQL would, and outlives the Store objects that lead on it.
+#include "qm/store/memory.hpp"
+
 #include "commit_check.hpp"
 #include "qm/base/crash_point.hpp"
-#include "qm/store/store.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace qm::store {
@@ -32,6 +34,8 @@ struct MemoryData {
   std::map<Key, SeenRow> seen;
   std::map<std::string, RequestRow> requests;
   std::vector<AppendRow> appends;
+  LeaseView lease;            ///< but for `session`
+  std::uint64_t session = 0;  ///< of the holder
 
   void forget(const Commit& batch) {
     for (const auto& row : batch.forget_seen) {
@@ -88,6 +92,9 @@ struct MemoryDisk : MemoryData {
   std::vector<MemoryData> copies;
   std::optional<std::size_t> rollback;  ///< to this copy, at the next acquire
   std::optional<Instant> server_now;
+  std::uint64_t next_session = 0;
+  std::set<std::uint64_t> sessions;  ///< of leases, alive
+  std::condition_variable lease_changed;
 
   void apply(const Commit& batch) {
     MemoryData::apply(batch);
@@ -101,32 +108,43 @@ namespace {
 
 class MemoryStore final : public Store {
  public:
-  explicit MemoryStore(std::shared_ptr<MemoryDisk> disk) : disk_(std::move(disk)) {}
+  MemoryStore(std::shared_ptr<MemoryDisk> disk, bool fenced) : disk_(std::move(disk)), fenced_(fenced) {}
 
-  Result<Loaded> acquire(const std::string&) override {
+  Result<Loaded> acquire(const std::string& holder) override {
     const std::lock_guard lock(disk_->mutex);
+    epoch_ = 0;
     if (disk_->rollback) static_cast<MemoryData&>(*disk_) = disk_->copies.at(*disk_->rollback);
     disk_->rollback.reset();
-    Loaded out;
-    out.epoch = epoch_ = ++disk_->epoch;
+    const auto& lease = disk_->lease;
+    if (fenced_ && (lease.holder != holder || lease.released))
+      return fail(Code::kFailedPrecondition, "{} does not hold the lease, \"{}\" does", holder, lease.holder);
+    epoch_ = ++disk_->epoch;
     commits_ = disk_->commits;
-    out.ancestors = disk_->ancestors = ancestors_of_next({disk_->term, disk_->numbers.outbox(), disk_->ancestors});
-    out.term = disk_->term = ++disk_->newest_term;
-    for (const auto& [key, value] : disk_->state) out.state.push_back({key.first, key.second, value});
-    out.journal_sequence = disk_->numbers.journal();
-    out.outbox_sequence = disk_->numbers.outbox();
-    out.intent_sequence = disk_->numbers.intent();
-    out.last_now = disk_->last_now;
+    disk_->ancestors = ancestors_of_next({disk_->term, disk_->numbers.outbox(), disk_->ancestors});
+    disk_->term = ++disk_->newest_term;
+    return loaded(*disk_);
+  }
+
+  static Loaded loaded(const MemoryDisk& disk) {
+    Loaded out;
+    out.epoch = disk.epoch;
+    out.term = disk.term;
+    out.ancestors = disk.ancestors;
+    for (const auto& [key, value] : disk.state) out.state.push_back({key.first, key.second, value});
+    out.journal_sequence = disk.numbers.journal();
+    out.outbox_sequence = disk.numbers.outbox();
+    out.intent_sequence = disk.numbers.intent();
+    out.last_now = disk.last_now;
     std::map<std::uint64_t, const IntentRow*> in_order;
-    for (const auto& [id, row] : disk_->intents) in_order.emplace(row.sequence, &row);
+    for (const auto& [id, row] : disk.intents) in_order.emplace(row.sequence, &row);
     for (const auto& [sequence, row] : in_order) out.open_intents.push_back(*row);
-    for (const auto& [key, row] : disk_->cursors) out.cursors.push_back(row);
-    for (const auto& [key, row] : disk_->seen) out.seen.push_back(row);
-    for (const auto& [key, row] : disk_->published)
+    for (const auto& [key, row] : disk.cursors) out.cursors.push_back(row);
+    for (const auto& [key, row] : disk.seen) out.seen.push_back(row);
+    for (const auto& [key, row] : disk.published)
       out.published.push_back({row.topic, row.key, row.key_version, row.tombstone});
-    for (const auto& [topic, version] : disk_->floors) out.floors.push_back({topic, version});
-    for (const auto& [id, row] : disk_->requests) out.requests.push_back(row);
-    out.server_now = disk_->server_now;
+    for (const auto& [topic, version] : disk.floors) out.floors.push_back({topic, version});
+    for (const auto& [id, row] : disk.requests) out.requests.push_back(row);
+    out.server_now = disk.server_now;
     return out;
   }
 
@@ -221,9 +239,69 @@ class MemoryStore final : public Store {
   }
 
   std::shared_ptr<MemoryDisk> disk_;
+  const bool fenced_;
   std::uint64_t epoch_ = 0;    ///< 0 = not the leader
   std::uint64_t commits_ = 0;  ///< on the disk, as far as we know
   std::uint64_t waited_ = 0;
+};
+
+class MemoryLease final : public Lease {
+ public:
+  explicit MemoryLease(std::shared_ptr<MemoryDisk> disk) : disk_(std::move(disk)) {
+    const std::lock_guard lock(disk_->mutex);
+    session_ = ++disk_->next_session;
+    disk_->sessions.insert(session_);
+  }
+  ~MemoryLease() override {
+    const std::lock_guard lock(disk_->mutex);
+    disk_->sessions.erase(session_);
+    disk_->lease_changed.notify_all();
+  }
+  MemoryLease(const MemoryLease&) = delete;
+  MemoryLease& operator=(const MemoryLease&) = delete;
+
+  Result<LeaseView> look() override {
+    const std::lock_guard lock(disk_->mutex);
+    LeaseView out = disk_->lease;
+    out.session = disk_->sessions.contains(disk_->session);
+    return out;
+  }
+  Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) override {
+    const std::lock_guard lock(disk_->mutex);
+    auto& lease = disk_->lease;
+    if (lease.beat != seen_beat) return false;
+    lease = {.holder = holder, .address = {}, .beat = lease.beat + 1, .terms = lease.terms + 1};
+    disk_->session = session_;
+    return true;
+  }
+  Result<bool> renew(const std::string& holder, const std::string& address) override {
+    const std::lock_guard lock(disk_->mutex);
+    auto& lease = disk_->lease;
+    if (lease.holder != holder || lease.released) return false;
+    lease.address = address;
+    disk_->session = session_;
+    ++lease.beat;
+    return true;
+  }
+  Status release(const std::string& holder) override {
+    const std::lock_guard lock(disk_->mutex);
+    auto& lease = disk_->lease;
+    if (lease.holder != holder) return {};
+    lease.released = true;
+    lease.address.clear();
+    ++lease.beat;
+    disk_->lease_changed.notify_all();
+    return {};
+  }
+  void wait(SteadyDuration timeout) override {
+    std::unique_lock lock(disk_->mutex);
+    disk_->lease_changed.wait_for(lock, timeout);
+  }
+  Status ready() override { return {}; }
+
+ private:
+  std::shared_ptr<MemoryDisk> disk_;
+  std::uint64_t session_ = 0;
 };
 
 }  // namespace
@@ -235,8 +313,12 @@ std::shared_ptr<MemoryDisk> make_memory_disk() {
   return disk;
 }
 
-std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk) {
-  return std::make_unique<MemoryStore>(std::move(disk));
+std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk, bool fenced) {
+  return std::make_unique<MemoryStore>(std::move(disk), fenced);
+}
+
+std::unique_ptr<Lease> open_memory_lease(std::shared_ptr<MemoryDisk> disk) {
+  return std::make_unique<MemoryLease>(std::move(disk));
 }
 
 void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed) {
@@ -263,6 +345,39 @@ void restore_disk(MemoryDisk& disk, std::size_t copy) {
 void plant_rollback(MemoryDisk& disk, std::size_t copy) {
   const std::lock_guard lock(disk.mutex);
   disk.rollback = copy;
+}
+
+namespace {
+DiskPosition position_of(const MemoryData& data) {
+  return {data.epoch, data.commits, data.numbers.outbox(), data.numbers.intent()};
+}
+}  // namespace
+
+DiskPosition position(MemoryDisk& disk) {
+  const std::lock_guard lock(disk.mutex);
+  return position_of(disk);
+}
+
+DiskPosition position(MemoryDisk& disk, std::size_t copy) {
+  const std::lock_guard lock(disk.mutex);
+  return position_of(disk.copies.at(copy));
+}
+
+Loaded look_at(MemoryDisk& disk) {
+  const std::lock_guard lock(disk.mutex);
+  return MemoryStore::loaded(disk);
+}
+
+std::vector<OutboxRow> newest_rows(MemoryDisk& disk) {
+  const std::lock_guard lock(disk.mutex);
+  std::vector<OutboxRow> out;
+  for (const auto& [key, row] : disk.published) out.push_back(row);
+  return out;
+}
+
+std::string lease_holder(MemoryDisk& disk) {
+  const std::lock_guard lock(disk.mutex);
+  return disk.lease.holder;
 }
 
 std::vector<AppendRow> appended(MemoryDisk& disk) {

@@ -96,5 +96,45 @@ TEST_F(Judged, OneThatDoesNotServeYetLeadsAllTheSame) {
   EXPECT_FALSE(judge_.served());
 }
 
+TEST(LeaseState, AProofCountsFromTheMomentBeforeItsRenewal) {
+  const LeaseTiming timing;
+  LeaseState state(timing);
+  const SteadyInstant start{1000s};
+  ASSERT_TRUE(state.looked(LeaseView{}, start));
+  EXPECT_FALSE(state.leads(start));
+  state.claimed("a", start, start + 100ms);
+  EXPECT_TRUE(state.leads(start + 1499ms));
+  EXPECT_FALSE(state.leads(start + 1500ms));
+  state.renewed(true, start + 1s, start + 1900ms);
+  EXPECT_TRUE(state.leads(start + 2499ms));
+  EXPECT_FALSE(state.leads(start + 2500ms)) << "the answer took 0.9 s, which the proof does not count";
+  EXPECT_FALSE(state.may_answer(start + 2500ms));
+  state.renewed(fail(Code::kUnavailable, "away"), start + 2500ms, start + 2600ms);
+  EXPECT_TRUE(state.may_answer(start + 11'599ms)) << "while the database is away nothing can have changed";
+  EXPECT_FALSE(state.may_answer(start + 11'600ms));
+  state.renewed(false, start + 12s, start + 12s);
+  EXPECT_TRUE(state.lost());
+  EXPECT_FALSE(state.leads(start + 12s));
+  EXPECT_FALSE(state.release()) << "there is no lead to end";
+}
+
+TEST(LeaseState, AClaimFromALivingHolderActsWhenTheLastProofHasEnded) {
+  LeaseState state{LeaseTiming{}};
+  const SteadyInstant start{1000s};
+  const LeaseView view{.holder = "b", .address = "b:1", .beat = 7, .terms = 4, .released = false, .session = true};
+  EXPECT_FALSE(state.looked(view, start));
+  EXPECT_TRUE(state.served(start + 1999ms));
+  EXPECT_FALSE(state.served(start + 2s)) << "an old look";
+  EXPECT_TRUE(state.looked(view, start, true));
+  state.claimed("a", start, start + 100ms);
+  EXPECT_EQ(state.view().holder, "a");
+  EXPECT_EQ(state.view().terms, 5U);
+  state.renewed(true, start + 1s, start + 1s);
+  EXPECT_FALSE(state.leads(start + 1599ms));
+  EXPECT_TRUE(state.leads(start + 1600ms));
+  EXPECT_TRUE(state.release());
+  EXPECT_FALSE(state.leads(start + 1600ms));
+}
+
 }  // namespace lease_judge_test
 }  // namespace qm::store

@@ -1,7 +1,5 @@
-#include "qm/store/lease.hpp"
-
+#include "lease_contract_body.hpp"
 #include "qm/pg/connection.hpp"
-#include "qm/testing/testing.hpp"
 
 #include <gmock/gmock.h>
 
@@ -42,80 +40,17 @@ class PgLeaseTest : public ::testing::Test {
   std::string conninfo_;
 };
 
-TEST_F(PgLeaseTest, OneClaimsRenewsAndReleases) {
-  const auto a = lease();
-  auto view = a->look();
-  ASSERT_TRUE(view) << view.error().to_string();
-  EXPECT_TRUE(view->holder.empty());
-  EXPECT_EQ(a->claim(view->beat, "a"), true);
-  EXPECT_EQ(a->renew("a", "10.0.0.1:7101"), true);
-
-  const auto b = lease();
-  view = b->look();
-  ASSERT_TRUE(view);
-  EXPECT_EQ(view->holder, "a");
-  EXPECT_EQ(view->address, "10.0.0.1:7101");
-  EXPECT_EQ(view->terms, 1U);
-  EXPECT_TRUE(view->session);
-  EXPECT_FALSE(view->released);
-  EXPECT_EQ(b->renew("b", ""), false) << "it is not the holder";
-
-  ASSERT_TRUE(a->release("a"));
-  view = b->look();
-  ASSERT_TRUE(view);
-  EXPECT_TRUE(view->released);
-  EXPECT_TRUE(view->address.empty());
-  EXPECT_EQ(a->renew("a", "x:1"), false) << "what was given back does not come back by a beat";
+Shard place(std::string* why_not) {
+  auto* server = testing::Postgres::shared(why_not);
+  if (server == nullptr) return {};
+  PgOptions options{.conninfo = server->fresh_database(), .service = "admission"};
+  const auto store = open_postgres(options);
+  EXPECT_TRUE(store) << store.error().to_string();
+  options.fenced = true;
+  return {[options] { return open_lease(options).value(); }, [options] { return open_postgres(options).value(); }};
 }
 
-TEST_F(PgLeaseTest, OfManyClaimsOneWins) {
-  const auto seen = lease()->look();
-  ASSERT_TRUE(seen);
-  std::atomic<int> won = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&, i] {
-      const auto claimed = lease()->claim(seen->beat, std::to_string(i));
-      if (claimed && *claimed) ++won;
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(won, 1);
-}
-
-TEST_F(PgLeaseTest, ABeatBetweenLookAndClaimKeepsTheLead) {
-  const auto a = lease(), b = lease();
-  ASSERT_EQ(a->claim(0, "a"), true);
-  const auto seen = b->look();
-  ASSERT_TRUE(seen);
-  EXPECT_EQ(a->renew("a", "a:1"), true);
-  EXPECT_EQ(b->claim(seen->beat, "b"), false);
-  EXPECT_EQ(a->renew("a", "a:1"), true);
-}
-
-TEST_F(PgLeaseTest, WhoWasOvertakenLearnsItAtTheNextBeat) {
-  const auto a = lease(), b = lease();
-  ASSERT_EQ(a->claim(0, "a"), true);
-  const auto seen = b->look();
-  ASSERT_EQ(b->claim(seen->beat, "b"), true);
-  EXPECT_EQ(a->renew("a", "a:1"), false);
-  ASSERT_TRUE(a->release("a"));
-  const auto view = b->look();
-  ASSERT_TRUE(view);
-  EXPECT_EQ(view->holder, "b");
-  EXPECT_FALSE(view->released) << "a word of the old holder does not end the new one's lead";
-}
-
-TEST_F(PgLeaseTest, TheEndOfAProcessShowsAsTheEndOfItsSession) {
-  auto a = lease();
-  const auto b = lease();
-  ASSERT_EQ(a->claim(0, "a"), true);
-  a.reset();
-  EXPECT_TRUE(testing::wait_until([&] {
-    const auto view = b->look();
-    return view && !view->session;
-  }));
-}
+INSTANTIATE_TEST_SUITE_P(Postgres, LeaseContract, ::testing::Values(LeasePlace{"postgres", &place}));
 
 TEST_F(PgLeaseTest, ReleaseWakesWhoWaits) {
   const auto a = lease(), b = lease();

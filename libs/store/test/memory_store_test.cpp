@@ -1,3 +1,5 @@
+#include "lease_contract_body.hpp"
+#include "qm/store/memory.hpp"
 #include "store_contract_body.hpp"
 
 namespace qm::store {
@@ -8,6 +10,36 @@ Open memory_place(std::string*) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, StoreContract, ::testing::Values(Place{"memory", &memory_place}));
+
+Shard memory_shard(std::string*) {
+  const auto disk = make_memory_disk();
+  return {[disk] { return open_memory_lease(disk); }, [disk] { return open_memory(disk, true); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, LeaseContract, ::testing::Values(LeasePlace{"memory", &memory_shard}));
+
+TEST(MemoryDisk, ARestoredCopyHasItsLease) {
+  const auto disk = make_memory_disk();
+  const auto a = open_memory_lease(disk), b = open_memory_lease(disk);
+  const auto store = open_memory(disk, true);
+  ASSERT_EQ(a->claim(0, "a"), true);
+  EXPECT_EQ(store->acquire("a").value().epoch, 1U);
+  const auto copy = copy_disk(*disk);
+  ASSERT_EQ(store->commit({.state = {{"job", "a", "1"}}}), CommitOutcome::kCommitted);
+  ASSERT_EQ(b->claim(1, "b"), true);
+  const auto next = open_memory(disk, true);
+  EXPECT_EQ(next->acquire("b").value().epoch, 2U);
+  EXPECT_EQ(position(*disk).commits, position(*disk, copy).commits + 1);
+
+  restore_disk(*disk, copy);
+  EXPECT_EQ(lease_holder(*disk), "a") << "the lease is a row of the database";
+  EXPECT_EQ(next->commit({}), CommitOutcome::kRolledBack);
+  EXPECT_FALSE(next->acquire("b"));
+  const auto found = store->acquire("a").value();
+  EXPECT_EQ(found.epoch, 2U);
+  EXPECT_TRUE(found.state.empty());
+  EXPECT_EQ(look_at(*disk).epoch, 2U);
+}
 
 class PlantedOutcome : public ::testing::Test {
  protected:

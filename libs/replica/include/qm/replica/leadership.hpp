@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -14,9 +13,9 @@ namespace qm::replica {
 
 /// Waits until this process may lead its shard, and then keeps the lead as long as it can prove that it lives.
 ///
-/// Laws     a proof is an answered renewal; it counts from the moment before it was sent, for LeaseTiming::proof, in
-///          steady time that goes on while the machine sleeps. So a process that was stopped for longer than that knows,
-///          at the first look at the clock after it wakes, that it must prove itself again.
+/// Laws     those of store::LeaseState, which decides, in steady time that goes on while the machine sleeps. So a process
+///          that was stopped for longer than a proof is valid knows, at the first look at the clock after it wakes, that it must
+///          prove itself again.
 /// Threads  any, but for wait().
 class Leadership {
  public:
@@ -51,15 +50,12 @@ class Leadership {
   const std::unique_ptr<store::Lease> lease_;
   const store::LeaseTiming timing_;
   const std::string holder_;
-  store::LeaseJudge judge_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  store::LeaseView view_;
+  store::LeaseState state_;
   std::string address_;
-  std::optional<SteadyInstant> looked_, proven_, away_;
-  SteadyInstant acts_from_{};  ///< after a claim from a holder that may live: when its last proof has ended
-  bool served_ = false, waiting_ = false, lost_ = false, released_ = false, unfit_ = false, poke_ = false;
+  bool waiting_ = false, released_ = false, unfit_ = false, poke_ = false;
   std::jthread thread_;
 };
 

@@ -79,6 +79,40 @@ class LeaseJudge {
   bool served_ = false;
 };
 
+/// The decisions of one replica about its lease, without threads or IO: looks, claims and renewals go in with the moment before
+/// they were sent and after they were answered; what the replica may do follows. replica::Leadership runs it on a Lease.
+///
+/// Laws     a proof is an answered renewal or claim; it counts from the moment before it was sent, for LeaseTiming::proof.
+/// Threads  one at a time.
+class LeaseState {
+ public:
+  explicit LeaseState(LeaseTiming timing) : timing_(timing), judge_(timing) {}
+  /// After a look. True: the lease may be claimed; with `at_once` also from a holder that may live.
+  bool looked(const Result<LeaseView>& view, SteadyInstant now, bool at_once = false);
+  /// After a claim that succeeded, of the lease as it was at the last look.
+  void claimed(const std::string& holder, SteadyInstant before, SteadyInstant after);
+  void renewed(const Result<bool>& answer, SteadyInstant before, SteadyInstant after);
+  /// The replica ends its lead. False: there is none to end.
+  bool release();
+
+  [[nodiscard]] bool leads(SteadyInstant now) const;  ///< proven: effects on the outside world are allowed
+  /// Answers from memory are allowed: proven; or the database is away, so that no replica can have claimed the lease since.
+  [[nodiscard]] bool may_answer(SteadyInstant now) const;
+  [[nodiscard]] bool served(SteadyInstant now) const;  ///< another replica leads and serves, by a look that is not old
+  [[nodiscard]] bool lost() const { return lost_; }    ///< another replica claimed it, for ever
+  [[nodiscard]] bool away() const { return bool(away_); }        ///< the last call failed
+  [[nodiscard]] bool known() const { return bool(looked_); }     ///< there was a look
+  [[nodiscard]] const LeaseView& view() const { return view_; }  ///< of the last look, or of its own claim
+
+ private:
+  LeaseTiming timing_;
+  LeaseJudge judge_;
+  LeaseView view_;
+  std::optional<SteadyInstant> looked_, proven_, away_;
+  SteadyInstant acts_from_{};  ///< after a claim from a holder that may live: when its last proof has ended
+  bool gone_ = false, served_ = false, lost_ = false;
+};
+
 /// Steady time that goes on while the machine sleeps.
 [[nodiscard]] SteadyInstant boot_now();
 

@@ -58,6 +58,7 @@ struct SeenRow {
   std::uint64_t version = 0;
   bool gone = false;
   std::chrono::seconds age{0};  ///< as loaded: since it was written, by the server's clock
+  std::uint64_t epoch = 0;      ///< of a consumed topic: of the leader that published the version; 0 = not known
 };
 
 /// The greatest version among the keys of an own topic that were forgotten: new keys begin above it, so that no key ever
@@ -214,7 +215,8 @@ Result<std::unique_ptr<Store>> open_postgres(PgOptions options);
 /// A store in memory that survives its Store object: the handle is the "disk". Faults can be planted.
 struct MemoryDisk;
 std::shared_ptr<MemoryDisk> make_memory_disk();
-std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk);
+/// `fenced` as in PgOptions; the lease of the disk, its positions and views are in memory.hpp.
+std::unique_ptr<Store> open_memory(std::shared_ptr<MemoryDisk> disk, bool fenced = false);
 /// The next commit on this disk answers so; kInDoubt is decided by `really_committed`.
 void plant_outcome(MemoryDisk& disk, CommitOutcome outcome, bool really_committed = false);
 /// Takes a copy of the disk and returns its number; restore_disk puts it in the place of what was written since.
