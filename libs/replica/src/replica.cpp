@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <thread>
 #include <unistd.h>
@@ -21,6 +22,13 @@ namespace {
 constexpr auto kLookForDatabase = std::chrono::milliseconds(200);
 /// Between a signal and the exit of the process. Committed intents that are not executed by then are left to the next leader.
 constexpr auto kShutdownTimeout = std::chrono::seconds(9);
+
+/// How often processes of this pid found a database that had lost commits: a counter that an alert watches must outlive them.
+constexpr const char* kRollbacks = "QM_ROLLBACKS";
+std::uint64_t rollbacks() {
+  const char* text = std::getenv(kRollbacks);
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
 
 std::string host_name() {
   char name[256] = "";
@@ -70,7 +78,7 @@ struct Replica::Impl {
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::AdminServer> admin;
   std::unique_ptr<KubeLease> kube_lease;
-  std::atomic<bool> host_lost{false};
+  std::atomic<bool> host_lost{false}, rolled_back{false};
 
   /// The lease names one process, by its Pod's address; its certificate carries the name by which the others call the
   /// service. Replicas that are named one by one have each its own.
@@ -161,6 +169,8 @@ void Replica::guard(service::HostOptions& options) const {
   options.may_answer = [&l = *impl_->leadership] { return l.may_answer(); };
   options.holder = impl_->leadership->holder();
   options.on_lost = [&lost = impl_->host_lost] { lost = true; };
+  options.on_rollback = [&rolled_back = impl_->rolled_back] { rolled_back = true; };
+  options.rollbacks = rollbacks();
 }
 
 void Replica::end_standby() {
@@ -185,9 +195,11 @@ void Replica::wait_for_end() {
 }
 
 Status Replica::end() {
+  if (impl_->rolled_back) ::setenv(kRollbacks, std::to_string(rollbacks() + 1).c_str(), 1);
   if (impl_->leadership->lost()) return fail(Code::kAborted, "another replica has taken the lead");
   impl_->kube_lease.reset();
   impl_->leadership->release();
+  if (impl_->rolled_back) return fail(Code::kAborted, "the database lost commits, and the lease is released");
   if (impl_->host_lost) return fail(Code::kAborted, "another process took the shard, and the lease is released");
   log::info("the lead is given back", {{"service", impl_->service}});
   return {};

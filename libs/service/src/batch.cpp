@@ -391,10 +391,11 @@ void Host::Impl::write(Batch& batch) {
       loaded = false;
       log::error("another leader took this shard; this process stops deciding", {{"epoch", epoch}});
       retry.push_back(std::move(batch.pending));
-      step_down();
+      step_down("another leader took over");
       break;
     case store::CommitOutcome::kRolledBack:
-      reload(batch, true);
+      shell->undo();
+      rolled_back(batch);
       break;
     case store::CommitOutcome::kInDoubt:
       reload(batch);
@@ -403,7 +404,7 @@ void Host::Impl::write(Batch& batch) {
 }
 
 // Pending calls are answered now: a server stops only after its last call, and this host decides none of these.
-void Host::Impl::step_down() {
+void Host::Impl::step_down(const char* why) {
   {
     const std::lock_guard lock(mutex);
     lost = true;  // from here on nothing more is let in
@@ -412,7 +413,7 @@ void Host::Impl::step_down() {
   }
   for (auto& pending : std::exchange(retry, {})) {
     for (auto& p : pending) {
-      if (p.done) p.done(fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"}));
+      if (p.done) p.done(fail(Error{Code::kUnavailable, why, {}, "send the call again"}));
     }
   }
   if (options.on_lost) options.on_lost();
@@ -517,21 +518,25 @@ void Host::Impl::works(Failing& what) {
   what.ended();
 }
 
-void Host::Impl::note_rollback() {
+// Inputs of the lost commits that did not come from the bus are lost with them: what watches, agents and looks at the cloud have
+// reported already is not reported again. So the process begins again and observes everything anew.
+void Host::Impl::rolled_back(Batch& batch) {
   log::error(
-      "the database is behind commits that it acknowledged, as after a restore; this service goes on from what is there",
+      "the database is behind commits that it acknowledged, as after a restore; this process begins again on what is there",
       {{"shard", options.shard}});
-  const std::lock_guard lock(mutex);
-  ++counters.rollbacks;
+  {
+    const std::lock_guard lock(mutex);
+    ++counters.rollbacks;
+  }
+  loaded = false;
+  if (options.on_rollback) options.on_rollback();
+  retry.push_back(std::move(batch.pending));
+  step_down("the database lost commits");
 }
 
-void Host::Impl::reload(Batch& batch, bool rolled_back) {
+void Host::Impl::reload(Batch& batch) {
   const std::uint64_t attempted = batch.commit.journal_sequence, acknowledged = journal_sequence;
-  if (rolled_back) {
-    note_rollback();
-  } else {
-    log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
-  }
+  log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
   {
     std::lock_guard lock(mutex);
     ++counters.reloads;
@@ -547,10 +552,10 @@ void Host::Impl::reload(Batch& batch, bool rolled_back) {
                           {},
                           "read the object's state, or repeat with the same request id"}));
     }
-    step_down();
+    step_down("another leader took over");
     return;
   }
-  if (!rolled_back && journal_sequence < acknowledged) note_rollback();
+  if (journal_sequence < acknowledged) return rolled_back(batch);
   if (journal_sequence < attempted) {
     retry.push_front(std::move(batch.pending));
     return;

@@ -32,6 +32,7 @@ struct Host::Impl {
         feed(options.feed),
         pool(
             e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }, options.may_act) {
+    counters.rollbacks = options.rollbacks;
   }
 
   // ---- wiring ----
@@ -147,9 +148,9 @@ struct Host::Impl {
   [[nodiscard]] std::string not_ready() const;
   void failed(Failing& what, const Error& error);
   void works(Failing& what);
-  void reload(Batch& batch, bool rolled_back = false);
-  void note_rollback();
-  void step_down();  // another decides: nothing is let in any more, and who waits is told so
+  void reload(Batch& batch);
+  void rolled_back(Batch& batch);
+  void step_down(const char* why);  // no input is accepted any more, and pending calls are answered with `why`
   bool answer_reads();
 
   // audit.cpp

@@ -45,9 +45,12 @@ struct HostOptions {
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
   /// As the holder of the shard's lease; it is shown in the leader row. Empty = "<service>/<shard>/<pid>".
   std::string holder;
-  /// Called once, from the engine thread, when another leader took the shard or the state cannot be read back: this host
-  /// decides nothing more.
+  /// Called once, from the engine thread, when another leader took the shard, the database lost commits, or the state cannot be
+  /// read back: this host decides nothing more.
   std::function<void()> on_lost;
+  /// Called before on_lost where the database lost commits that it had acknowledged.
+  std::function<void()> on_rollback;
+  std::uint64_t rollbacks = 0;  ///< found by earlier hosts of the process; the counter goes on from there
   /// Whether the lead is proven at this moment: asked before each intent is executed, which waits otherwise. Empty = yes.
   std::function<bool()> may_act;
   /// Whether requests and reads may be answered from what this process holds; they are refused as kUnavailable otherwise.
@@ -92,7 +95,8 @@ struct Readiness {
 ///          (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected: batches go on with bounded time,
 ///          an error is logged, /readyz and the counter report it.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was promoted)
-///          is not written: an alert is logged and counted, and engine, relay and consumer start from what is there.
+///          is not written: it is logged and counted, and this host decides nothing more, because inputs of watches are lost
+///          with the commits. The next host goes on from what is there.
 /// Size     besides the engine's own: two numbers for each row of the state; a number for each key that lives on a topic heard or
 ///          produced, and for those that ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
 ///          on disk.
