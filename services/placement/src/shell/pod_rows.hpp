@@ -58,6 +58,9 @@ struct Pods {
     f.workload_type = m.workload_type();
     const std::string uid = f.uid;
     BoundPlan plan{NodeName(m.plan_node()), {m.plan_gpus().begin(), m.plan_gpus().end()}};
+    // In those rows what the bind said is known from the annotation alone.
+    if (!m.has_controller() && f.ours && !f.node.empty())
+      plan = {f.node, {m.annotated_gpus().begin(), m.annotated_gpus().end()}};
     tables.pods.restore(uid, Pod{std::move(f), m.delete_sent(), std::move(plan), m.foreign()});
   }
 };
