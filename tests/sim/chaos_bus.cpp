@@ -2,43 +2,71 @@
 
 #include "quartermaster/v1/envelope.pb.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 
 namespace qm::sim {
 namespace {
 
-constexpr std::size_t kRemembered = 8;
+/// The creation of each log that the readers of one service have met.
+using Met = std::map<bus::TopicPartition, std::uint64_t>;
+
+template <class Map>
+std::uint64_t of(const Map& counts, const typename Map::key_type& key) {
+  const auto it = counts.find(key);
+  return it == counts.end() ? 0 : it->second;
+}
 
 class ChaosConsumer final : public bus::Consumer {
  public:
-  ChaosConsumer(std::unique_ptr<bus::Consumer> inner, Random& random, const BusFaults& faults,
-                const std::function<void(const std::string&)>& broken,
-                const std::function<bool(const bus::Message&)>& lose)
-      : inner_(std::move(inner)), random_(random), faults_(faults), broken_(broken), lose_(lose) {}
+  struct Around {
+    Random& random;
+    const BusFaults& faults;
+    const std::function<void(const std::string&)>& broken;
+    const std::function<bool(const bus::Message&)>& lose;
+    Met& met;
+  };
+  ChaosConsumer(bus::Bus& inner, bus::ConsumerOptions options, Around around)
+      : around_(around), cursor_(options.cursor), recreations_(around.faults.recreations) {
+    // As long as the new log has not been met, it is shorter than the cursor; a restored cursor may be of a log before it.
+    options.cursor = [this, restored = around.faults.restores.contains(
+                                options.group.substr(0, options.group.find('/')))](const bus::TopicPartition& at) {
+      const auto next = cursor_(at);
+      const auto recreated = of(recreations_, at.topic);
+      return next > 0 && recreated > 0 && (restored || of(around_.met, at) != recreated) ? INT64_MAX : next;
+    };
+    auto made = inner.consumer(std::move(options));
+    if (made) {
+      inner_ = std::move(*made);
+    } else {
+      failed_ = made.error();
+    }
+  }
+  [[nodiscard]] const std::optional<Error>& failed() const { return failed_; }
 
   Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration) override {
-    if (random_.chance(faults_.cut_per_mille)) return fail(Code::kUnavailable, "the reader is cut off");
+    if (recreations_ != around_.faults.recreations) return fail(Code::kUnavailable, "a topic was deleted");
+    if (around_.random.chance(around_.faults.cut_per_mille)) return fail(Code::kUnavailable, "the reader is cut off");
     QM_ASSIGN(auto fresh, inner_->poll(max, SteadyDuration::zero()));
     for (auto& message : fresh) {
       check(message);
       auto& partition = partitions_[message.at];
-      if ((lose_ && lose_(message)) || random_.chance(faults_.skip_per_mille)) continue;
+      if ((around_.lose && around_.lose(message)) || around_.random.chance(around_.faults.skip_per_mille)) continue;
       partition.waiting.push_back(std::move(message));
     }
     std::vector<bus::Message> out;
     for (auto& [at, partition] : partitions_) {
-      if (random_.chance(faults_.rewind_per_mille)) {
-        for (; !partition.given.empty(); partition.given.pop_back())
-          partition.waiting.push_front(partition.given.back());
-      }
+      if (around_.random.chance(around_.faults.rewind_per_mille)) rewind(at, partition);
       auto n = static_cast<std::int64_t>(partition.waiting.size());
-      if (random_.chance(faults_.hold_per_mille)) n = random_.between(0, n);
+      if (around_.random.chance(around_.faults.hold_per_mille)) n = around_.random.between(0, n);
       for (; n > 0; --n) {
         out.push_back(partition.waiting.front());
+        if (around_.faults.hide_gaps) hide(out.back(), partition);
         partition.given.push_back(std::move(partition.waiting.front()));
         partition.waiting.pop_front();
-        if (partition.given.size() > kRemembered) partition.given.pop_front();
+        around_.met[at] = of(recreations_, at.topic);
       }
     }
     return out;
@@ -55,24 +83,41 @@ class ChaosConsumer final : public bus::Consumer {
  private:
   struct Partition {
     std::deque<bus::Message> waiting, given;
+    std::int64_t shown = -1;  ///< planted bug: the last offset that the reader was shown
   };
 
-  // Versions of a key stand in the log without a jump; a repeat by the relay is allowed.
+  // As after a rebalance: the reader is asked for its cursor and gets what follows it.
+  void rewind(const bus::TopicPartition& at, Partition& partition) {
+    if (partition.given.empty() || around_.faults.hide_gaps) return;
+    const auto next = std::max<std::int64_t>(cursor_(at), 0);
+    while (!partition.given.empty() && partition.given.back().offset >= next) {
+      partition.waiting.push_front(std::move(partition.given.back()));
+      partition.given.pop_back();
+    }
+    partition.given.clear();
+  }
+
+  void hide(bus::Message& message, Partition& partition) {
+    if (partition.shown < 0) partition.shown = std::max<std::int64_t>(cursor_(message.at), 0) - 1;
+    message.offset = ++partition.shown;
+  }
+
+  // Versions of a key are in the log without a jump; a repeat by the relay is allowed.
   void check(const bus::Message& message) {
     quartermaster::v1::Envelope e;
-    if (!e.ParseFromString(message.value)) return broken_("a message is no envelope");
+    if (!e.ParseFromString(message.value)) return around_.broken("a message is no envelope");
     auto& newest = versions_[{e.topic(), e.key()}];
-    if (newest != 0 && e.key_version() > newest + 1) {
-      broken_(fmt::format("{} {} jumps from version {} to {}", e.topic(), e.key(), newest, e.key_version()));
+    if (newest != 0 && e.key_version() > newest + 1 && of(around_.faults.losses, message.at.topic) == 0) {
+      around_.broken(fmt::format("{} {} jumps from version {} to {}", e.topic(), e.key(), newest, e.key_version()));
     }
     newest = std::max(newest, e.key_version());
   }
 
+  Around around_;
+  bus::CursorLookup cursor_;
+  const std::map<std::string, std::uint64_t> recreations_;
   std::unique_ptr<bus::Consumer> inner_;
-  Random& random_;
-  const BusFaults& faults_;
-  const std::function<void(const std::string&)>& broken_;
-  const std::function<bool(const bus::Message&)>& lose_;
+  std::optional<Error> failed_;
   std::map<bus::TopicPartition, Partition> partitions_;
   std::map<std::pair<std::string, std::string>, std::uint64_t> versions_;
 };
@@ -91,8 +136,10 @@ class ChaosBus final : public bus::Bus {
   }
   Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return inner_->producer(id); }
   Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
-    QM_ASSIGN(auto made, inner_->consumer(std::move(options)));
-    return std::make_unique<ChaosConsumer>(std::move(made), random_, faults_, broken_, lose_);
+    auto made = std::make_unique<ChaosConsumer>(*inner_, std::move(options),
+                                                ChaosConsumer::Around{random_, faults_, broken_, lose_, met_});
+    if (made->failed()) return fail(*made->failed());
+    return std::unique_ptr<bus::Consumer>(std::move(made));
   }
   [[nodiscard]] std::string name() const override { return inner_->name(); }
 
@@ -102,6 +149,7 @@ class ChaosBus final : public bus::Bus {
   const BusFaults& faults_;
   std::function<void(const std::string&)> broken_;
   std::function<bool(const bus::Message&)> lose_;
+  Met met_;
 };
 
 }  // namespace

@@ -102,7 +102,7 @@ class Day {
     jobs_.awaited = [this](const auto& ns, const auto& name, const auto& intent) {
       return admission::awaits(services_[0]->host(), ns, name, intent);
     };
-    for (auto& service : services_) service->start();
+    for (auto& service : services_) service->pass();
     (void)services_[1]->host().follow(0, [this](const service::FeedEvent& event) { hear(event); });
     (void)services_[1]->host().submit(placement::watch_started());
     watches_.emplace_back(world_, World::Kind::kJob, *services_[0]);
@@ -190,6 +190,7 @@ class Day {
     clock_.advance(by);
     advance_steady_time(by);
     world_.advance(clock_.now());
+    for (auto& service : services_) service->pass();
   }
   /// Until nobody has anything to do: decisions take no time, so what is left of a wait is waiting.
   void settle() {

@@ -47,6 +47,17 @@ Json bind_outcome(const Json& order, const Error* error) {
 
 Result<service::Outcome> WorldExecutor::execute(const store::IntentRow& intent) {
   if (random_.chance(outages_.away_per_mille)) return fail(Code::kUnavailable, "the other side is away");
+  if (random_.chance(outages_.refused_per_mille)) {
+    if (outages_.gives_up) return done(intent);
+    switch (random_.between(0, 2)) {
+      case 0:
+        return fail(Code::kUnavailable, "403: forbidden");
+      case 1:
+        return fail(Code::kExhausted, "429: too many requests");
+      default:
+        return fail(Code::kUnavailable, "503: the server is shutting down");
+    }
+  }
   auto result = run(intent);
   world_.note(fmt::format("intent {}{}", intent.id, result ? "" : ": " + result.error().to_string()));
   if (random_.chance(outages_.answer_lost_per_mille)) return fail(Code::kUnavailable, "the answer is lost");
@@ -56,7 +67,7 @@ Result<service::Outcome> WorldExecutor::execute(const store::IntentRow& intent) 
 Result<service::Outcome> JobExecutor::run(const store::IntentRow& intent) {
   state::JobIntent want;
   if (!want.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
-  auto out = done(want);
+  auto out = sim::done(want);
   const auto ok = [&] { return service::Outcome{out.SerializeAsString()}; };
   if (intent.kind == "event.create") return ok();
   if (intent.kind == "job.create") {
@@ -95,10 +106,16 @@ Result<service::Outcome> JobExecutor::run(const store::IntentRow& intent) {
   return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
 }
 
+service::Outcome JobExecutor::done(const store::IntentRow& intent) {
+  state::JobIntent want;
+  (void)want.ParseFromString(intent.payload);
+  return {sim::done(want).SerializeAsString()};
+}
+
 service::Outcome JobExecutor::failed(const store::IntentRow& intent, const Error& error) {
   state::JobIntent want;
   state::JobOutcome out;
-  if (want.ParseFromString(intent.payload)) out = done(want);
+  if (want.ParseFromString(intent.payload)) out = sim::done(want);
   out.set_ok(false);
   out.set_error(error.to_string());
   return {out.SerializeAsString()};

@@ -11,6 +11,8 @@ namespace qm::sim {
 struct Outages {
   int away_per_mille = 0;
   int answer_lost_per_mille = 0;
+  int refused_per_mille = 0;  ///< the API server answers 403, 429 or 503
+  bool gives_up = false;      ///< planted bug: and a call that it refused counts as done
 };
 
 /// Does the intents of one service on the world: the payloads are those that the real executor of the service reads,
@@ -23,6 +25,8 @@ class WorldExecutor : public service::Executor {
 
  protected:
   virtual Result<service::Outcome> run(const store::IntentRow& intent) = 0;
+  /// The outcome of a call that worked.
+  virtual service::Outcome done(const store::IntentRow& intent) { return failed(intent, {}); }
   World& world_;
   Random& random_;
 
@@ -36,6 +40,7 @@ class JobExecutor final : public WorldExecutor {
   JobExecutor(World& world, Random& random, const Outages& outages, Bug bug)
       : WorldExecutor(world, random, outages), bug_(bug) {}
   Result<service::Outcome> run(const store::IntentRow& intent) override;
+  service::Outcome done(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
   /// As the real one asks: whether the job of a submission has still to show.
   std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited;

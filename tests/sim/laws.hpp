@@ -19,7 +19,8 @@ struct Five {
 using Broken = std::function<void(const std::string&)>;
 
 /// What must hold at any time: the engines' own laws, no gap and no unreadable message, a balanced ledger.
-void check_running(const Five& five, Instant now, const Broken& broken);
+/// With `lossy`, messages were lost on purpose, and versions that are missed are no fault.
+void check_running(const Five& five, Instant now, bool lossy, const Broken& broken);
 
 /// Gangs that lost a node and have their other places kept, now.
 std::uint64_t returning(const Five& five);

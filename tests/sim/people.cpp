@@ -4,6 +4,8 @@
 #include "qm/config/manifest.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 
+#include <algorithm>
+
 namespace qm::sim {
 
 namespace pb = quartermaster::v1;
@@ -51,7 +53,7 @@ void Watch::put(const std::string& key, const Json& object, bool deleted) {
 }
 
 void Watch::change(const std::string& key, const Json& object, bool deleted) {
-  if (to_.up()) put(key, object, deleted);
+  if (to_.has_leader()) put(key, object, deleted);
 }
 
 void Watch::restart() {
@@ -312,11 +314,33 @@ bool Users::done() const {
   for (const auto& w : wishes_) {
     if (!w.submitted || (w.cancel_at != Instant{} && !w.cancelled)) return false;
   }
-  return true;
+  return std::ranges::all_of(unwritable_, &Unwritable::answered);
 }
+
+void Users::send_unwritable() { unwritable_.emplace_back(); }
 
 bool Users::step() {
   bool any = false;
+  for (std::size_t i = 0; i < unwritable_.size(); ++i) {
+    auto& call = unwritable_[i];
+    if (call.answered || call.asked + seconds(5) > world_.now() || !admission_.up()) continue;
+    call.asked = world_.now();
+    pb::CancelRequest request;
+    request.set_request_id(fmt::format("unwritable-{}", i));
+    request.set_uid("job-uid-0");
+    request.set_reason(std::string(kUnwritable));
+    service::Input input;
+    input.source = service::Source::kRequest;
+    input.name = "Cancel";
+    input.id = request.request_id();
+    input.bytes = request.SerializeAsString();
+    (void)admission_.host().submit(std::move(input), [this, i](const Result<std::string>& answer) {
+      if (answer || answer.error().code != Code::kInvalid || unwritable_[i].answered) return;
+      unwritable_[i].answered = true;
+      ++refused_;
+    });
+    any = true;
+  }
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
     Wish& w = wishes_[i];
     if (!w.submitted && w.at <= world_.now() && w.asked + seconds(5) <= world_.now()) {

@@ -97,6 +97,9 @@ class Users {
   void plan(int jobs, Duration within, Kinds kinds);
   bool step();
   [[nodiscard]] bool done() const;
+  /// Sends a call whose effects the database rejects; it must be refused as invalid, and nothing else must wait.
+  void send_unwritable();
+  [[nodiscard]] std::uint64_t refused() const { return refused_; }
 
   struct Wish {
     std::string ns, name, priority;
@@ -119,6 +122,12 @@ class Users {
   Random& random_;
   Service& admission_;
   std::vector<Wish> wishes_;
+  struct Unwritable {
+    bool answered = false;
+    Instant asked{};
+  };
+  std::vector<Unwritable> unwritable_;
+  std::uint64_t refused_ = 0;
 };
 
 }  // namespace qm::sim

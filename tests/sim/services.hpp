@@ -6,8 +6,10 @@
 #include "qm/placement/shell.hpp"
 #include "qm/service/host.hpp"
 #include "qm/telemetry/shell.hpp"
+#include "replicas.hpp"
 #include "world.hpp"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,8 +20,11 @@ namespace qm::sim {
 /// Thrown at a crash point: the process that passes it is no more.
 struct Crash {};
 
-/// One of the five, as a process would be: a Host over the service's own shell, a disk that outlives it, and a place
-/// in the schedule. A crash destroys the Host wherever it stands; what comes back reads the disk.
+/// A batch with this in its journal is rejected by the database.
+inline constexpr std::string_view kUnwritable = "cannot be written";
+
+/// One of the five: two processes that lead in turns, each a Host over the service's own shell as long as it leads, and a disk
+/// that outlives them. A crash destroys the Host wherever it is; what leads next reads the disk.
 class Service {
  public:
   struct Parts {
@@ -28,42 +33,82 @@ class Service {
     service::Executor* executor = nullptr;
     std::shared_ptr<bus::Bus> bus;
     std::function<void(const std::string&)> broken;
+    std::function<void(std::string)> note = [](const std::string&) {};  ///< for the trace
+    std::function<void(Service&)> opened = [](Service&) {};             ///< another process leads, and its host is open
+    std::function<void(Service&)> in_call = [](Service&) {};            ///< a call to the outside is under way
+    std::function<void(Service&, Process&)> blocked = {};  ///< a process waits until it reaches its database
     Bug bug = Bug::kNone;
     Random* random = nullptr;
   };
   Service(Parts parts, const DomainClock& clock);
+  ~Service();
 
-  void start();
-  void crash();
-  [[nodiscard]] bool up() const { return host_ != nullptr; }
-  [[nodiscard]] service::Host& host() { return *host_; }
+  /// A process leads, and it is running.
+  [[nodiscard]] bool up() const;
+  /// A process leads, even if it is stopped.
+  [[nodiscard]] bool has_leader() const;
+  [[nodiscard]] service::Host& host() { return *leader().host; }
   [[nodiscard]] store::MemoryDisk& disk() { return *disk_; }
   [[nodiscard]] const std::string& name() const { return parts_.options.service; }
-  [[nodiscard]] int lives() const { return lives_; }
+  [[nodiscard]] const service::HostOptions& options() const { return parts_.options; }
+  [[nodiscard]] Process& leader() { return *processes_[leader_]; }
+  [[nodiscard]] Process& other() { return *processes_[1 - leader_]; }
 
+  /// What the threads of the leases do until now: looks, renewals, claims; and the ends of processes that lost their lead.
+  void pass();
+  /// One turn of the schedule: processes that were killed are started, those that were stopped go on.
+  void turn();
   enum class Step { kConsume, kPump, kRelay, kExecute };
-  /// Whether it did anything. A crash point that fires leaves the service down.
+  /// Whether it did anything. A crash point that fires leaves the process down.
   bool step(Step what);
+  /// One step of the process that does not lead any more and does not know it yet, if there is one.
+  void step_deposed(Step what);
   /// Nothing is under way.
   [[nodiscard]] bool idle();
 
+  // Faults.
+  void kill(Process& process, int turns);
+  void cut(Process& process, SteadyDuration for_how_long, bool session_ends);
+  /// The answer of the next commit of the leader is lost, and with it the connection to the database.
+  void cut_in_commit(SteadyDuration for_how_long, bool really_committed);
+  /// The database is restored to a copy of it.
+  void restore(std::size_t copy);
+
+  struct Totals {
+    std::uint64_t batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, too_large = 0;
+    std::uint64_t claims = 0, deposed = 0, rollbacks = 0, gaps = 0, overlaps = 0;
+  };
+  [[nodiscard]] Totals totals() const;  ///< of all hosts so far
+
   template <class Fn>
   void read(Fn&& fn) {
-    host_->read([&](const service::Shell& shell) { fn(unwrapped(shell)); });
+    host().read([&](const service::Shell& shell) { fn(unwrapped(shell)); });
   }
 
   /// Replays the journal with a new shell: the same inputs at the same times must give the same states.
   void replay(std::uint64_t* hash);
 
  private:
-  [[nodiscard]] std::uint64_t digest();
+  friend class FaultyStore;
+  friend class GuardedCalls;
+  void begin(Process& process);
+  void beat(Process& process, SteadyInstant at);
+  void look(Process& process, SteadyInstant at);
+  void open_host(Process& process, bool begins = true);
+  void end(Process& process);  ///< as a process that begins again: nothing is left of what it held
+  void check_leaders(SteadyInstant at);
+  bool guarded(Process& process, const std::function<bool(service::Host&)>& fn);
+  [[nodiscard]] bool quiet() const;
+  [[nodiscard]] bool cut_off(const Process& process) const;
   [[nodiscard]] static const service::Shell& unwrapped(const service::Shell& shell);
 
   Parts parts_;
-  const DomainClock& clock_;
   std::shared_ptr<store::MemoryDisk> disk_;
-  std::unique_ptr<service::Host> host_;
-  int lives_ = 0;
+  std::array<std::unique_ptr<Process>, 2> processes_;
+  std::size_t leader_ = 0;  ///< claimed last
+  SteadyInstant passed_ = std::chrono::steady_clock::now();
+  SteadyDuration cut_at_commit_{};
+  Totals totals_;
 };
 
 }  // namespace qm::sim

@@ -1,13 +1,13 @@
-#include "sim.hpp"
-
-#include "executors.hpp"
-#include "laws.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
+#include "qm/bus/memory.hpp"
+#include "qm/wire/last_state.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/placement_service.pb.h"
+#include "simulation.hpp"
 #include "steady_clock.hpp"
 
+#include <cstdlib>
 #include <deque>
 
 namespace qm::sim {
@@ -16,10 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
-
-struct LawBroken {
-  std::string what;
-};
 
 struct Line {
   std::string text, topic, payload;
@@ -30,6 +26,8 @@ struct Progress {
 } progress;
 
 constexpr std::size_t kLines = 60;
+/// Every step is printed, and after a failure the state of each service.
+const bool kTrace = std::getenv("QM_SIM_TRACE") != nullptr;
 
 constexpr const char* kQueues = R"(
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -77,46 +75,6 @@ metadata: {name: main, namespace: team-b}
 spec: {clusterQueue: b}
 )";
 
-/// How often each kind of trouble comes, drawn per seed: a seed without a kind leaves room for the others.
-struct Faults {
-  int crash = 0, crash_point = 0, commit = 0, publish = 0, watch_break = 0, watch_repeat = 0, watch_hold = 0;
-  int node_lost = 0, node_silent = 0, spot = 0, xid = 0, capacity = 0, fact_repeat = 0;
-  BusFaults bus;
-  Outages outages;
-  std::string names;
-
-  void draw(Random& random) {
-    const auto rate = [&](const char* name, int low, int high) {
-      if (random.chance(450)) return 0;
-      names += std::string(name) + " ";
-      return static_cast<int>(random.between(low, high));
-    };
-    crash = rate("crash", 2, 15);
-    crash_point = rate("crash-point", 2, 20);
-    commit = rate("commit", 5, 40);
-    publish = rate("publish", 5, 60);
-    watch_break = rate("watch-break", 2, 15);
-    watch_repeat = rate("watch-repeat", 10, 100);
-    watch_hold = rate("watch-hold", 200, 900);
-    node_lost = rate("node-lost", 1, 6);
-    node_silent = rate("node-silent", 2, 10);
-    spot = rate("spot", 3, 15);
-    xid = rate("xid", 1, 4);
-    capacity = rate("capacity", 3, 30);
-    fact_repeat = rate("fact-repeat", 10, 200);
-    bus.hold_per_mille = rate("bus-hold", 200, 800);
-    bus.rewind_per_mille = rate("bus-rewind", 5, 60);
-    bus.cut_per_mille = rate("bus-cut", 5, 40);
-    outages.away_per_mille = rate("away", 20, 200);
-    outages.answer_lost_per_mille = rate("answer-lost", 20, 200);
-  }
-  void end() {
-    const std::string kept = names;
-    *this = {};
-    names = kept;
-  }
-};
-
 /// One that is soon used up and has a new period before long, one that counts dollars of everybody in a namespace.
 std::vector<cost::Budget> draw_budgets(Random& random, Instant now) {
   if (random.chance(400)) return {};
@@ -138,64 +96,7 @@ std::vector<cost::Budget> draw_budgets(Random& random, Instant now) {
   return {hours, dollars};
 }
 
-class Sim {
- public:
-  Sim(std::uint64_t seed, Bug bug);
-  ~Sim() { disarm_crash_points(); }
-  Report run();
-
- private:
-  void say(std::string text, std::string topic = {}, std::string payload = {});
-  void make_services(std::uint64_t seed);
-  void start(Service& service);
-  void down(Service& service, const char* how);
-  void tick(Duration by);
-  void turn(Service& service, bool busy);
-  void outside(bool busy);
-  void trouble();
-  void apply_config();
-  void tell_budgets();
-  void offer_layout();
-  void turn_all(bool busy);
-
-  Random random_;
-  Bug bug_;
-  bool sliced_;     ///< two tenants share a machine with GPUs that are cut by MIG, too
-  bool cut_later_;  ///< it is not cut before somebody waits for instances
-  bool elastic_;    ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
-  bool in_turns_;   ///< most jobs have more pods to come than run at once
-  ManualClock clock_;
-  Faults faults_;
-  World world_;
-  Broken broken_ = [](const std::string& what) { throw LawBroken{what}; };
-  std::shared_ptr<bus::Bus> bus_;
-  JobExecutor jobs_;
-  PodExecutor pods_;
-  CloudExecutor cloud_;
-  std::unique_ptr<telemetry::AgentHub> hub_;
-  /// The hub of the telemetry process that lives now.
-  struct HubExecutor final : service::Executor {
-    explicit HubExecutor(std::unique_ptr<telemetry::AgentHub>& h) : hub(h) {}
-    Result<service::Outcome> execute(const store::IntentRow& intent) override { return hub->execute(intent); }
-    service::Outcome failed(const store::IntentRow& intent, const Error& error) override {
-      return hub->failed(intent, error);
-    }
-    std::unique_ptr<telemetry::AgentHub>& hub;
-  } orders_{hub_};
-  std::vector<std::unique_ptr<Service>> services_;
-  Five five_{};
-  std::map<Service*, int> down_for_;
-  std::vector<Watch> watches_;
-  std::unique_ptr<CloudLooks> looks_;
-  std::unique_ptr<Agents> agents_;
-  std::unique_ptr<Users> users_;
-  bool configured_ = false;
-  int offers_ = 0;
-  std::vector<cost::Budget> budgets_;
-  Instant asked_{};
-  Digest hash_;
-  Report report_;
-};
+}  // namespace
 
 Sim::Sim(std::uint64_t seed, Bug bug)
     : random_(seed),
@@ -214,11 +115,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
   progress.lines.clear();
   faults_.draw(random_);
   report_.faults = faults_.names;
-  // A bug that shows only when something is repeated or taken back needs these to happen.
-  if (bug == Bug::kLaunchTwice || bug == Bug::kCreateTwice) faults_.outages.answer_lost_per_mille = 300;
-  if (bug == Bug::kUndoForgotten) faults_.commit = 60;
-  if (bug == Bug::kRowNotWritten || bug == Bug::kClockBack) faults_.crash = 15;
-  if (bug == Bug::kSkipMessages) faults_.bus.skip_per_mille = 5;
+  plant(bug);
   world_.start(clock_.now());
   world_.broken = broken_;
   world_.note = [this](std::string text) { say(std::move(text)); };
@@ -230,6 +127,10 @@ void Sim::say(std::string text, std::string topic, std::string payload) {
   progress.lines.push_back(
       {fmt::format("{:9.3f} {}", static_cast<double>(micros(clock_.now()) % 86'400'000'000) / 1e6, text),
        std::move(topic), std::move(payload)});
+  if (kTrace) {
+    const Line& line = progress.lines.back();
+    fmt::print(stderr, "{} {}\n", line.text, line.topic.empty() ? "" : telemetry::summary_of(line.topic, line.payload));
+  }
   if (progress.lines.size() > kLines) progress.lines.pop_front();
 }
 
@@ -247,6 +148,15 @@ void Sim::make_services(std::uint64_t seed) {
     parts.broken = broken_;
     parts.bug = bug_;
     parts.random = &random_;
+    parts.note = [this](std::string text) { say(std::move(text)); };
+    parts.opened = [this](Service& service) { opened(service); };
+    parts.in_call = [this](Service& service) { in_call(service); };
+    parts.blocked = [this](Service&, Process& process) { blocked(process); };
+    parts.options.snapshot = [this](const std::string& topic, const auto&) { return snapshot(topic); };
+    parts.options.last_state = [this](const std::string& topic, const std::string& key, bool rolled_back) {
+      const bool kept = bug_ == Bug::kNoTombstones || bug_ == Bug::kSnapshotSkipped;
+      return kept ? std::nullopt : wire::last_state(topic, key, rolled_back);
+    };
     services_.push_back(std::make_unique<Service>(std::move(parts), clock_));
     return services_.back().get();
   };
@@ -306,17 +216,20 @@ void Sim::make_services(std::uint64_t seed) {
   users_ = std::make_unique<Users>(world_, random_, *five_.admission);
 }
 
-void Sim::start(Service& service) {
-  say(fmt::format("{} starts", service.name()));
+void Sim::opened(Service& service) {
+  say(fmt::format("{} leads {}", service.leader().holder, service.name()));
   if (&service == five_.telemetry) hub_ = std::make_unique<telemetry::AgentHub>();
-  service.start();
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
         count_proposals(e, report_);
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });
-  if (&service == five_.admission) watches_[0].restart();
+  if (&service == five_.admission) {
+    watches_[0].restart();
+    // Until a restore is detected, a repeated call is answered from memory.
+    if (report_.restores > 0) configured_ = false;
+  }
   if (&service == five_.placement) {
     (void)service.host().submit(placement::watch_started());
     if (cut_later_) offer_layout();
@@ -362,24 +275,16 @@ void Sim::tell_budgets() {
   if (five_.cost->up()) (void)five_.cost->host().submit(cost::budgets_input(budgets_));
 }
 
-void Sim::down(Service& service, const char* how) {
-  say(fmt::format("{} {}", service.name(), how));
-  ++report_.crashes;
-  if (service.up()) {
-    const auto c = service.host().counters();
-    report_.batches += c.batches;
-    report_.undone += c.undone;
-    report_.reloads += c.reloads;
-    report_.duplicates += c.duplicates;
-    service.crash();
-  }
-  down_for_[&service] = static_cast<int>(random_.between(0, 15));
+void Sim::kill(Service& service) {
+  service.kill(service.leader(), static_cast<int>(random_.between(0, 15)));
+  if (random_.chance(300)) service.kill(service.other(), static_cast<int>(random_.between(0, 15)));
 }
 
 void Sim::tick(Duration by) {
   clock_.advance(by);
   advance_steady_time(by);
   world_.advance(clock_.now());
+  for (auto& service : services_) service->pass();
 }
 
 void Sim::turn(Service& service, bool busy) {
@@ -404,14 +309,11 @@ void Sim::turn(Service& service, bool busy) {
         bus::plant_publish(*bus_, random_.chance(500) ? Code::kUnknown : Code::kUnavailable, random_.chance(500));
       }
       if (!service.step(step)) break;
-      if (!service.up()) {
-        say(fmt::format("{} dies while it {}", service.name(), kNames[static_cast<int>(step)]));
-        ++report_.crashes;
-        down_for_[&service] = static_cast<int>(random_.between(0, 15));
-      } else if (step != Service::Step::kExecute) {
+      if (step != Service::Step::kExecute) {
         say(fmt::format("{} {}", service.name(), kNames[static_cast<int>(step)]));
       }
     }
+    service.step_deposed(step);
   }
 }
 
@@ -448,67 +350,11 @@ void Sim::outside(bool busy) {
   if (!busy || random_.chance(500)) agents_->step(faults_.fact_repeat);
 }
 
-void Sim::trouble() {
-  static const std::vector<std::string> kPoints{
-      "service.before_commit", "service.after_commit", "service.before_publish", "service.after_publish",
-      "service.before_intent", "service.after_intent", "store.in_commit",        "store.before_commit",
-      "bus.before_publish",    "bus.after_publish",    "bus.after_poll"};
-  if (random_.chance(faults_.crash)) {
-    auto& service = *random_.pick(services_);
-    if (service.up()) down(service, "is killed");
-  }
-  if (random_.chance(faults_.crash_point)) {
-    arm_crash_point(random_.pick(kPoints), static_cast<int>(random_.between(1, 12)),
-                    [](std::string_view) { throw Crash{}; });
-  }
-  if (random_.chance(faults_.watch_break)) watches_[static_cast<std::size_t>(random_.between(0, 2))].list();
-  std::vector<std::string> names;
-  for (const auto& [name, node] : world_.nodes) names.push_back(name);
-  if (!names.empty()) {
-    const std::string& name = random_.pick(names);
-    if (random_.chance(faults_.node_lost)) {
-      say("node " + name + " is lost");
-      world_.lose_node(name);
-    }
-    if (random_.chance(faults_.node_silent)) {
-      const auto length =
-          milliseconds(random_.chance(500) ? random_.between(2000, 40'000) : random_.between(55'000, 240'000));
-      say(fmt::format("node {} is silent for {} s", name, length.count() / 1000));
-      world_.silence_node(name, length);
-    }
-    if (random_.chance(faults_.spot)) {
-      const auto& instance = world_.instances.at(world_.nodes.at(name).instance);
-      if (instance.spot) {
-        say("spot notice for " + name);
-        world_.spot_notice(instance.id, seconds(120));
-      }
-    }
-    // Nobody makes a machine whose GPUs are cut: the one that there is lives on.
-    if (random_.chance(faults_.xid) && !world_.nodes.at(name).sliced && !world_.nodes.at(name).cuttable) {
-      const int xid = random_.chance(500) ? 79 : random_.chance(500) ? 48 : 13;
-      say(fmt::format("XID {} on {}", xid, name));
-      agents_->report_xid(name, xid, static_cast<int>(random_.between(0, 7)));
-    }
-  }
-  if (random_.chance(faults_.capacity)) {
-    world_.no_capacity = !world_.no_capacity;
-    say(world_.no_capacity ? "the cloud has no capacity" : "the cloud has capacity");
-  }
-  auto& quotes = looks_->quotes;
-  if (random_.chance(5) && quotes.back().first + minutes(4) < clock_.now()) {
-    quotes.emplace_back(from_micros(micros(clock_.now()) / 1'000'000 * 1'000'000),
-                        random_.between(15, 50) * 1'000'000'000);
-  }
-}
-
 void Sim::turn_all(bool busy) {
   std::vector<Service*> order = five_.all();
   if (busy) random_.shuffle(order);
   for (Service* service : order) {
-    if (!service->up()) {
-      if (down_for_[service]-- > 0) continue;
-      start(*service);
-    }
+    service->turn();
     turn(*service, busy);
   }
 }
@@ -519,6 +365,7 @@ Report Sim::run() {
     const auto statics = random_.between(1, 3);
     for (std::int64_t i = 0; i < statics; ++i) world_.add_static(CloudLooks::kType);
     if (sliced_) world_.add_static(CloudLooks::kType, cut_later_ ? World::Cut::kWhenAsked : World::Cut::kFromTheFirst);
+    for (auto& service : services_) service->pass();
     users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), {sliced_, elastic_, in_turns_});
     const int turns = static_cast<int>(random_.between(200, 500));
     for (int i = 0; i < turns; ++i) {
@@ -526,12 +373,15 @@ Report Sim::run() {
       outside(true);
       turn_all(true);
       trouble();
-      if (i % 50 == 0) check_running(five_, clock_.now(), broken_);
+      if (i % 50 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (i % 10 == 0) report_.returning += returning(five_);
     }
 
     say("calm");
     faults_.end();
+    for (auto& service : services_) {
+      for (Process* process : {&service->leader(), &service->other()}) process->clock.correct();
+    }
     // Somebody raises what is too little for all of it.
     for (auto& budget : budgets_) budget.amount = std::int64_t{1} << 50;
     tell_budgets();
@@ -545,7 +395,7 @@ Report Sim::run() {
       outside(false);
       turn_all(false);
       if (i % 4 == 0) left = agents_->idle() ? unfinished(five_, world_, *users_) : "agents have work";
-      if (i % 100 == 0) check_running(five_, clock_.now(), broken_);
+      if (i % 100 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (clock_.now() > limit) throw LawBroken{"five hours of calm and this is left: " + left};
     }
     // The rest that has only to be heard: the last events, and the settlement of the ledger, which waits for word of machines.
@@ -555,7 +405,7 @@ Report Sim::run() {
       turn_all(false);
       turn_all(false);
     }
-    check_running(five_, clock_.now(), broken_);
+    check_running(five_, clock_.now(), lossy(), broken_);
     check_end(five_, world_, *users_, looks_->quotes, clock_.now(), broken_);
     std::uint64_t journals = 0;
     for (auto& service : services_) service->replay(&journals);
@@ -563,15 +413,24 @@ Report Sim::run() {
   } catch (const LawBroken& law) {
     report_.failure = law.what;
     report_.last_steps = steps_so_far();
+    for (auto& service : services_) {
+      if (kTrace && service->up())
+        fmt::print(stderr, "{}: {}\n", service->name(), service->host().debug_state().dump());
+    }
   }
   for (auto& service : services_) {
-    if (!service->up()) continue;
-    const auto c = service->host().counters();
+    const auto c = service->totals();
     report_.batches += c.batches;
+    report_.crashes += c.crashes;
     report_.undone += c.undone;
     report_.reloads += c.reloads;
     report_.duplicates += c.duplicates;
+    report_.claims += c.claims;
+    report_.deposed += c.deposed;
+    report_.rollbacks += c.rollbacks;
+    report_.overlaps += c.overlaps;
   }
+  report_.refused = users_->refused();
   report_.jobs = world_.jobs.size();
   report_.starts = world_.starts;
   report_.meetings = world_.meetings;
@@ -581,8 +440,6 @@ Report Sim::run() {
   report_.hash = hash_.value();
   return report_;
 }
-
-}  // namespace
 
 Report run_seed(std::uint64_t seed, Bug bug) { return Sim(seed, bug).run(); }
 

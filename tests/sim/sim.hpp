@@ -14,7 +14,13 @@ struct Report {
   std::uint64_t hash = 0;               ///< of all that was done: equal for equal seeds
   // What went on, for a look at whether the schedule is worth running.
   std::uint64_t jobs = 0, starts = 0, batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, instances = 0;
-  std::uint64_t layouts = 0;    ///< GPUs cut anew, for who waited
+  std::uint64_t claims = 0, deposed = 0;                          ///< of leases; leaders that were overtaken
+  std::uint64_t restores = 0, rollbacks = 0;                      ///< of databases; those that a running process found
+  std::uint64_t truncations = 0, recreations = 0, snapshots = 0;  ///< of topics
+  std::uint64_t jumps = 0;                                        ///< of clocks
+  std::uint64_t overlaps = 0;                                     ///< reloads while a call was under way
+  std::uint64_t refused = 0;                                      ///< calls whose effects the database does not take
+  std::uint64_t layouts = 0;                                      ///< GPUs cut anew, for who waited
   std::uint64_t meetings = 0;   ///< MIG instances given on a GPU of which another tenant had one
   std::uint64_t returning = 0;  ///< gangs on their way back to where they were, at every tenth look
   std::uint64_t grown = 0;      ///< pods that were bound to gangs that ran without them

@@ -115,7 +115,7 @@ void World::control(Job& job) {
   std::set<int> active;
   std::vector<std::string> doomed;
   for (const auto& [uid, pod] : pods) {
-    if (pod.job != job.uid || pod.terminal() || pod.deleting) continue;
+    if (pod.job != job.uid || pod.terminal() || pod.deleting || pod.forged) continue;
     if (stop && !job.complete) {
       doomed.push_back(uid);
     } else {
@@ -170,6 +170,7 @@ bool World::kubelet(const std::string& name) const {
 Status World::bind_pod(const std::string& ns, const std::string& name, const std::string& uid, const std::string& where,
                        const std::string& devices) {
   for (auto& [key, pod] : pods) {
+    if (pod.forged && key == uid) broken(fmt::format("pod {} of namespace {} is bound as a rank", name, pod.ns));
     if (pod.ns != ns || pod.name != name) continue;
     if (key != uid) return fail(Code::kFailedPrecondition, "pod {} is another one now", name);
     if (pod.node == where) return {};
@@ -491,30 +492,6 @@ void World::cut_gpus(Node& node) {
   tell_node(node);
 }
 
-// ---- faults ----
-
-void World::lose_node(const std::string& name) {
-  if (Node* at = node(name); at != nullptr && !at->sliced && !at->cuttable) stop_instance(instances.at(at->instance));
-}
-
-void World::silence_node(const std::string& name, Duration for_how_long) {
-  Node* at = node(name);
-  if (at == nullptr || !at->ready || !at->alive) return;
-  at->ready = false;
-  at->back_at = now_ + for_how_long;
-  for (auto& [uid, pod] : pods) {
-    if (pod.node == name && pod.phase == Pod::Phase::kRunning) {
-      pod.left_us = std::max<std::int64_t>(1'000'000, pod.left_us - (now_ - pod.started).count());
-    }
-  }
-  tell_node(*at);
-}
-
-void World::spot_notice(const std::string& id, Duration notice) {
-  auto& instance = instances.at(id);
-  if (!instance.taken_at && !instance.stopped) instance.taken_at = now_ + notice;
-}
-
 void World::advance(Instant now) {
   for (auto& [name, node] : nodes) {
     if (node.ready) continue;
@@ -550,7 +527,7 @@ void World::check() {
   for (const auto& pod : zombies) all.push_back(&pod);
   for (const Pod* each : all) {
     const Pod& pod = *each;
-    if (pod.terminal()) continue;
+    if (pod.terminal() || pod.forged) continue;
     if (!pod.node.empty()) {
       for (const int index : pod.devices) {
         const auto [other, first] = devices.emplace(std::pair(pod.node, index), &pod);

@@ -16,17 +16,28 @@ namespace qm::sim {
 /// A bug that is planted to prove that the laws find it.
 enum class Bug {
   kNone,
-  kLaunchTwice,     ///< a repeated launch gives a second instance
-  kCreateTwice,     ///< a repeated creation gives a second job
-  kSkipMessages,    ///< a consumer loses a message now and then
-  kOldAttemptRuns,  ///< a pod that was deleted runs on for a while
-  kWrongDevices,    ///< binding gives each pod the first devices of its node
-  kCostLosesStops,  ///< cost never hears of some instances' end
-  kHalfGang,        ///< some pods of a gang are never created
-  kRowNotWritten,   ///< some state rows of a batch are lost
-  kUndoForgotten,   ///< a batch that was not committed stays applied
-  kClockBack,       ///< a service that starts again reads an older time
-  kOneInstance,     ///< a kubelet gives the same MIG instance to every pod
+  kLaunchTwice,       ///< a repeated launch gives a second instance
+  kCreateTwice,       ///< a repeated creation gives a second job
+  kSkipMessages,      ///< a consumer loses a message now and then
+  kOldAttemptRuns,    ///< a pod that was deleted runs on for a while
+  kWrongDevices,      ///< binding gives each pod the first devices of its node
+  kCostLosesStops,    ///< cost never hears of some instances' end
+  kHalfGang,          ///< some pods of a gang are never created
+  kRowNotWritten,     ///< some state rows of a batch are lost
+  kUndoForgotten,     ///< a batch that was not committed stays applied
+  kClockBack,         ///< a service that starts again reads an older time
+  kOneInstance,       ///< a kubelet gives the same MIG instance to every pod
+  kRetriesForEver,    ///< an input whose effects the database rejects is not isolated
+  kRollbackUnseen,    ///< a database that lost commits is written on: only the epoch is compared
+  kNotObservedAgain,  ///< what was reported in commits that the database lost is not reported again
+  kUnfenced,          ///< a replica raises the epoch without the lease
+  kClaimsEarly,       ///< a standby claims before the proof of the leader has ended
+  kCallsOverlap,      ///< a reload does not wait for the calls that are under way
+  kNoTombstones,      ///< a snapshot omits the keys that ended
+  kSnapshotSkipped,   ///< a topic is read on although its snapshot failed
+  kGapUnseen,         ///< missing messages are not recognized as a gap
+  kForgedPod,         ///< the namespace of a pod that names a workload is not compared
+  kGivesUp,           ///< a call that the API server refused counts as done
 };
 
 /// The layout that cuts GPUs 0 and 1 into seven, and the pool of the machine that it is for.
@@ -40,7 +51,8 @@ inline constexpr const char* kLayoutPool = "cuttable";
 ///
 /// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live pod, so
 ///          that tenants meet on a GPU in distinct instances alone; no GPU is cut under a pod; the pods of a node ask for no more CPU than it has (S-012);
-///          a job's attempts do not overlap; an index succeeds once; one instance per client token.
+///          a job's attempts do not overlap; an index succeeds once; one instance per client token; no pod of a foreign namespace
+///          is bound for a job.
 class World {
  public:
   enum class Kind { kJob, kPod, kNode };
@@ -69,6 +81,7 @@ class World {
     Instant start_at{}, started{}, gone_at{};
     std::int64_t left_us = 0, start_step = 0, ran_us = 0;
     bool deleting = false;
+    bool forged = false;  ///< of another tenant, with the names of a workload in it
     [[nodiscard]] bool terminal() const { return phase == Phase::kSucceeded || phase == Phase::kFailed; }
   };
   struct Instance {
@@ -127,6 +140,8 @@ class World {
   void lose_node(const std::string& name);  ///< the machine dies; the cloud says so
   void silence_node(const std::string& name, Duration for_how_long);
   void spot_notice(const std::string& instance, Duration notice);
+  /// A tenant of another namespace makes a pod that claims to be a rank of the job, or to have succeeded as one.
+  void forge_pod(const std::string& job, bool succeeded);
 
   /// Looks at everything that must hold at any moment.
   void check();

@@ -1,4 +1,6 @@
 // The bus in memory: topics, partitions and groups behind one mutex, shared by every user of its name in the process.
+#include "qm/bus/memory.hpp"
+
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "qm/base/assert.hpp"
@@ -19,6 +21,12 @@ struct Entry {
   std::string value;
 };
 
+struct Partition {
+  std::int64_t first = 0;  ///< offset of the oldest entry
+  std::deque<Entry> entries;
+  [[nodiscard]] std::int64_t next() const { return first + static_cast<std::int64_t>(entries.size()); }
+};
+
 struct Group {
   std::uint64_t generation = 0;
   std::map<std::string, std::vector<std::string>> members;  ///< id -> topics
@@ -28,7 +36,7 @@ struct Group {
 struct Log {
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<std::string, std::vector<std::vector<Entry>>> topics;
+  std::map<std::string, std::vector<Partition>> topics;
   std::map<std::string, Group> groups;
   std::uint64_t next_member = 0;
   struct Planted {
@@ -69,7 +77,7 @@ class MemoryProducer final : public Producer {
     }
     for (const auto& record : records) {
       auto& parts = log_->topics.at(record.topic);
-      parts[static_cast<std::size_t>(partition_of(record.key, static_cast<int>(parts.size())))].push_back(
+      parts[static_cast<std::size_t>(partition_of(record.key, static_cast<int>(parts.size())))].entries.push_back(
           {record.key, record.value});
     }
     log_->changed.notify_all();
@@ -137,15 +145,19 @@ class MemoryConsumer final : public Consumer {
   }
 
   [[nodiscard]] std::int64_t lag() const override {
+    const std::lock_guard lock(log_->mutex);
     std::int64_t out = 0;
-    for (const auto& [at, end] : ends()) out += end - std::max<std::int64_t>(positions_.at(at), 0);
+    for (const auto& [at, next] : positions_) {
+      const auto& part = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)];
+      out += part.next() - (next < part.first || next > part.next() ? part.first : next);
+    }
     return out;
   }
   [[nodiscard]] std::map<TopicPartition, std::int64_t> ends() const override {
     const std::lock_guard lock(log_->mutex);
     std::map<TopicPartition, std::int64_t> out;
     for (const auto& [at, next] : positions_)
-      out[at] = static_cast<std::int64_t>(log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].size());
+      out[at] = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].next();
     return out;
   }
 
@@ -179,10 +191,10 @@ class MemoryConsumer final : public Consumer {
     for (std::size_t i = 0; i < positions_.size(); ++i, ++it) {
       if (it == positions_.end()) it = positions_.begin();
       auto& [at, next] = *it;
-      const auto& entries = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)];
-      if (next < 0 || next > static_cast<std::int64_t>(entries.size())) next = 0;
-      for (; next < static_cast<std::int64_t>(entries.size()) && out.size() < max && bytes < kPollBytes; ++next) {
-        const auto& entry = entries[static_cast<std::size_t>(next)];
+      const auto& part = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)];
+      if (next < part.first || next > part.next()) next = part.first;
+      for (; next < part.next() && out.size() < max && bytes < kPollBytes; ++next) {
+        const auto& entry = part.entries[static_cast<std::size_t>(next - part.first)];
         bytes += entry.value.size();
         out.push_back({at, next, entry.key, entry.value});
       }
@@ -225,6 +237,13 @@ class MemoryBus final : public Bus {
     const std::lock_guard lock(log_->mutex);
     log_->planted.push_back({code, really_sent});
   }
+  template <class Fn>
+  void each_partition(const std::string& topic, Fn&& fn) {
+    const std::lock_guard lock(log_->mutex);
+    const auto it = log_->topics.find(topic);
+    if (it == log_->topics.end()) return;
+    for (auto& part : it->second) fn(part);
+  }
 
  private:
   std::shared_ptr<Log> log_;
@@ -241,10 +260,32 @@ std::shared_ptr<Bus> memory_bus(const std::string& name) {
   return bus;
 }
 
-void plant_publish(Bus& bus, Code code, bool really_sent) {
+namespace {
+MemoryBus& memory_of(Bus& bus) {
   auto* memory = dynamic_cast<MemoryBus*>(&bus);
   QM_ASSERT(memory != nullptr, "faults are planted in the memory bus, this one is {}", bus.name());
-  memory->plant(code, really_sent);
+  return *memory;
+}
+}  // namespace
+
+void plant_publish(Bus& bus, Code code, bool really_sent) { memory_of(bus).plant(code, really_sent); }
+
+std::vector<LogBounds> log_bounds(Bus& bus, const std::string& topic) {
+  std::vector<LogBounds> out;
+  memory_of(bus).each_partition(topic, [&](const Partition& part) { out.push_back({part.first, part.next()}); });
+  return out;
+}
+
+void plant_truncation(Bus& bus, const std::string& topic, std::size_t count) {
+  memory_of(bus).each_partition(topic, [&](Partition& part) {
+    const auto gone = std::min(count, part.entries.size());
+    part.first += static_cast<std::int64_t>(gone);
+    part.entries.erase(part.entries.begin(), part.entries.begin() + static_cast<std::ptrdiff_t>(gone));
+  });
+}
+
+void plant_recreation(Bus& bus, const std::string& topic) {
+  memory_of(bus).each_partition(topic, [](Partition& part) { part = {}; });
 }
 
 }  // namespace qm::bus

@@ -1,0 +1,109 @@
+#pragma once
+#include "executors.hpp"
+#include "laws.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/base/digest.hpp"
+#include "sim.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace qm::sim {
+
+struct LawBroken {
+  std::string what;
+};
+
+/// Placement of this tree does not compare the namespace of a pod with that of the workload that it names. Where it does, this is
+/// true, and forged pods are a fault like any other.
+constexpr bool kForgedPodsAreRefused = true;
+
+/// How often each kind of trouble comes, drawn per seed: a seed without a kind leaves room for the others.
+struct Faults {
+  int crash = 0, crash_point = 0, commit = 0, publish = 0, watch_break = 0, watch_repeat = 0, watch_hold = 0;
+  int node_lost = 0, node_silent = 0, spot = 0, xid = 0, capacity = 0, fact_repeat = 0;
+  int stop = 0, cut = 0, cut_commit = 0, restore = 0, truncate = 0, recreate = 0, snapshot = 0, jump = 0, in_call = 0;
+  int unwritable = 0, forge = 0;
+  BusFaults bus;
+  Outages outages;
+  std::string names;
+
+  void draw(Random& random);
+  void end();  ///< calm; what has happened to logs and what is planted stays
+};
+
+class Sim {
+ public:
+  Sim(std::uint64_t seed, Bug bug);
+  ~Sim() { disarm_crash_points(); }
+  Report run();
+
+ private:
+  void say(std::string text, std::string topic = {}, std::string payload = {});
+  void plant(Bug bug);
+  void make_services(std::uint64_t seed);
+  void opened(Service& service);
+  void kill(Service& service);
+  void tick(Duration by);
+  void in_call(Service& service);
+  void blocked(Process& process);
+  Result<service::Snapshot> snapshot(const std::string& topic);
+  void trouble_of_replicas();
+  void trouble_of_history();
+  void take_copies();
+  void restore(Service& service);
+  void lose_messages();
+  [[nodiscard]] Service* owner_of(const std::string& topic);
+  [[nodiscard]] bool lossy() const { return !faults_.bus.losses.empty() || report_.restores > 0; }
+  [[nodiscard]] bool all_read(const std::string& topic);
+  void turn(Service& service, bool busy);
+  void outside(bool busy);
+  void trouble();
+  void apply_config();
+  void tell_budgets();
+  void offer_layout();
+  void turn_all(bool busy);
+
+  Random random_;
+  Bug bug_;
+  bool sliced_;     ///< two tenants share a machine with GPUs that are cut by MIG, too
+  bool cut_later_;  ///< it is not cut before somebody waits for instances
+  bool elastic_;    ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
+  bool in_turns_;   ///< most jobs have more pods to come than run at once
+  ManualClock clock_;
+  Faults faults_;
+  World world_;
+  Broken broken_ = [](const std::string& what) { throw LawBroken{what}; };
+  std::shared_ptr<bus::Bus> bus_;
+  JobExecutor jobs_;
+  PodExecutor pods_;
+  CloudExecutor cloud_;
+  std::unique_ptr<telemetry::AgentHub> hub_;
+  /// The hub of the telemetry process that lives now.
+  struct HubExecutor final : service::Executor {
+    explicit HubExecutor(std::unique_ptr<telemetry::AgentHub>& h) : hub(h) {}
+    Result<service::Outcome> execute(const store::IntentRow& intent) override { return hub->execute(intent); }
+    service::Outcome failed(const store::IntentRow& intent, const Error& error) override {
+      return hub->failed(intent, error);
+    }
+    std::unique_ptr<telemetry::AgentHub>& hub;
+  } orders_{hub_};
+  std::vector<std::unique_ptr<Service>> services_;
+  Five five_{};
+  std::map<Service*, std::vector<std::size_t>> copies_;  ///< of its disk, since the last restore
+  bool nested_ = false;                                  ///< within a call or a wait of one process
+  std::vector<Watch> watches_;
+  std::unique_ptr<CloudLooks> looks_;
+  std::unique_ptr<Agents> agents_;
+  std::unique_ptr<Users> users_;
+  bool configured_ = false;
+  int offers_ = 0;
+  std::vector<cost::Budget> budgets_;
+  Instant asked_{};
+  Digest hash_;
+  Report report_;
+};
+
+}  // namespace qm::sim

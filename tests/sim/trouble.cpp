@@ -1,0 +1,310 @@
+// The faults of a schedule: how often each kind comes, and what it does.
+#include "qm/base/crash_point.hpp"
+#include "qm/bus/memory.hpp"
+#include "simulation.hpp"
+#include "steady_clock.hpp"
+
+#include <algorithm>
+
+namespace qm::sim {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+void Faults::draw(Random& random) {
+  const auto rate = [&](const char* name, int low, int high) {
+    if (random.chance(450)) return 0;
+    names += std::string(name) + " ";
+    return static_cast<int>(random.between(low, high));
+  };
+  crash = rate("crash", 2, 15);
+  crash_point = rate("crash-point", 2, 20);
+  commit = rate("commit", 5, 40);
+  publish = rate("publish", 5, 60);
+  watch_break = rate("watch-break", 2, 15);
+  watch_repeat = rate("watch-repeat", 10, 100);
+  watch_hold = rate("watch-hold", 200, 900);
+  node_lost = rate("node-lost", 1, 6);
+  node_silent = rate("node-silent", 2, 10);
+  spot = rate("spot", 3, 15);
+  xid = rate("xid", 1, 4);
+  capacity = rate("capacity", 3, 30);
+  fact_repeat = rate("fact-repeat", 10, 200);
+  bus.hold_per_mille = rate("bus-hold", 200, 800);
+  bus.rewind_per_mille = rate("bus-rewind", 5, 60);
+  bus.cut_per_mille = rate("bus-cut", 5, 40);
+  outages.away_per_mille = rate("away", 20, 200);
+  outages.answer_lost_per_mille = rate("answer-lost", 20, 200);
+  outages.refused_per_mille = rate("refused", 300, 300);
+  stop = rate("stop", 3, 15);
+  cut = rate("cut", 3, 15);
+  cut_commit = rate("cut-in-commit", 2, 10);
+  restore = rate("restore", 20, 60);
+  truncate = rate("truncate", 5, 40);
+  recreate = rate("recreate", 5, 40);
+  snapshot = rate("snapshot", 100, 700);
+  jump = rate("clock", 3, 15);
+  in_call = rate("in-call", 5, 50);
+  unwritable = rate("unwritable", 3, 15);
+  if (kForgedPodsAreRefused) forge = rate("forged", 3, 15);
+}
+void Faults::end() {
+  Faults calm;
+  calm.names = names;
+  // What has happened to the logs, and what is planted, stays.
+  calm.bus.losses = bus.losses, calm.bus.recreations = bus.recreations, calm.bus.restores = bus.restores;
+  calm.bus.hide_gaps = bus.hide_gaps;
+  calm.outages.gives_up = outages.gives_up;
+  *this = calm;
+}
+/// A bug that shows only when something fails, is repeated or taken back needs these to happen.
+void Sim::plant(Bug bug) {
+  if (bug == Bug::kLaunchTwice || bug == Bug::kCreateTwice) faults_.outages.answer_lost_per_mille = 300;
+  if (bug == Bug::kUndoForgotten) faults_.commit = 60;
+  if (bug == Bug::kRowNotWritten || bug == Bug::kClockBack) faults_.crash = 15;
+  if (bug == Bug::kSkipMessages) faults_.bus.skip_per_mille = 5, faults_.truncate = faults_.recreate = 0;
+  if (bug == Bug::kRetriesForEver) faults_.unwritable = 15;
+  if (bug == Bug::kRollbackUnseen || bug == Bug::kNotObservedAgain) faults_.restore = 60;
+  if (bug == Bug::kUnfenced) faults_.cut_commit = 20;
+  if (bug == Bug::kClaimsEarly) faults_.cut = 20;
+  if (bug == Bug::kCallsOverlap) faults_.in_call = 50;
+  if (bug == Bug::kNoTombstones || bug == Bug::kSnapshotSkipped || bug == Bug::kGapUnseen)
+    faults_.truncate = 40, faults_.bus.hold_per_mille = 800;
+  if (bug == Bug::kSnapshotSkipped) faults_.snapshot = 700;
+  if (bug == Bug::kForgedPod) faults_.forge = 15;
+  if (bug == Bug::kGivesUp) faults_.outages.refused_per_mille = 300;
+  faults_.bus.hide_gaps = bug == Bug::kGapUnseen;
+  faults_.outages.gives_up = bug == Bug::kGivesUp;
+}
+
+/// While a call to the outside is under way, the engine thread goes on: a commit stays in doubt, and other calls begin.
+void Sim::in_call(Service& service) {
+  if (nested_ || !random_.chance(faults_.in_call)) return;
+  nested_ = true;
+  store::plant_outcome(service.disk(), store::CommitOutcome::kInDoubt, random_.chance(500));
+  say(fmt::format("{} reads its state back while a call is under way", service.name()));
+  (void)service.step(Service::Step::kPump);
+  for (int i = 0; i < 3; ++i) (void)service.step(Service::Step::kExecute);
+  nested_ = false;
+}
+
+/// A process waits for its database, and time passes for the others.
+void Sim::blocked(Process& process) {
+  while (std::chrono::steady_clock::now() < process.cut_until) tick(milliseconds(500));
+  // The connection is made before the server notices.
+  for (auto more = random_.between(0, 6); more > 0; --more) tick(milliseconds(500));
+}
+
+Service* Sim::owner_of(const std::string& topic) {
+  for (Service* service : five_.all()) {
+    if (std::ranges::find(service->options().produces, topic) != service->options().produces.end()) return service;
+  }
+  broken_("no service owns topic " + topic);
+  return nullptr;
+}
+
+/// The Snapshot call of the service that owns a topic.
+Result<service::Snapshot> Sim::snapshot(const std::string& topic) {
+  Service* owner = owner_of(topic);
+  const bool away = !owner->up() || random_.chance(faults_.snapshot);
+  say(fmt::format("a snapshot of {} {}", topic, away ? "fails" : "is taken"));
+  if (away) {
+    if (bug_ == Bug::kSnapshotSkipped) return service::Snapshot{};
+    return fail(Code::kUnavailable, "{} is away", owner->name());
+  }
+  ++report_.snapshots;
+  service::Snapshot out{{}, owner->host().history()};
+  for (std::string after;;) {
+    QM_ASSIGN(const auto page, owner->host().snapshot(topic, after, 200, {}, bug_ != Bug::kNoTombstones));
+    for (const auto& row : page) out.entries.push_back(row.value);
+    if (page.empty()) return out;
+    after = page.back().key;
+  }
+}
+
+/// Processes that stop, are cut off from their database, or have another time.
+void Sim::trouble_of_replicas() {
+  auto& service = *random_.pick(services_);
+  Process& process = random_.chance(700) ? service.leader() : service.other();
+  if (random_.chance(faults_.stop) && process.running()) {
+    process.stopped_for = static_cast<int>(random_.between(1, 8));
+    say(fmt::format("{} stops for {} turns", process.holder, process.stopped_for));
+  }
+  if (random_.chance(faults_.cut))
+    service.cut(process, milliseconds(random_.between(100, 15'000)), random_.chance(500));
+  if (random_.chance(faults_.cut_commit)) {
+    say(fmt::format("the next commit of {} loses its connection", service.name()));
+    service.cut_in_commit(milliseconds(random_.between(100, 15'000)), random_.chance(500));
+  }
+  if (random_.chance(faults_.jump)) {
+    ++report_.jumps;
+    auto& clock = process.clock;
+    // Periods of budgets are compared with the time of admission: where there are any, clocks differ by little.
+    const bool budgets = !budgets_.empty();
+    switch (random_.between(0, 3)) {
+      case 0: {
+        const auto by = seconds(random_.between(1, budgets ? 5 : 120));
+        say(fmt::format("the clock of {} jumps {} s ahead", process.holder, by.count()));
+        clock.jump(by);
+        break;
+      }
+      case 1: {
+        const auto by = seconds(random_.between(1, budgets ? 5 : 3600));
+        say(fmt::format("the clock of {} jumps {} s back", process.holder, by.count()));
+        clock.jump(-by);
+        break;
+      }
+      case 2: {
+        const auto rate = static_cast<int>(random_.between(-20'000, 20'000));
+        say(fmt::format("the clock of {} runs {} ppm fast", process.holder, rate));
+        clock.run_at(rate);
+        break;
+      }
+      default:
+        say(fmt::format("the clock of {} is corrected", process.holder));
+        clock.correct();
+    }
+  }
+}
+
+void Sim::take_copies() {
+  for (Service* service : five_.all()) {
+    if (!random_.chance(200)) continue;
+    auto& copies = copies_[service];
+    copies.push_back(store::copy_disk(service->disk()));
+    if (copies.size() > 4) copies.erase(copies.begin());
+  }
+}
+
+/// To a copy that is some commits older. What other services applied of the lost commits stays with them, and what was done outside
+/// stays done; so the lost commits have neither events nor intents. Cost derives its events anew from the bus, so of cost they may
+/// have some; but not where there are budgets, because admission does not take back what one has granted.
+void Sim::restore(Service& service) {
+  const auto now = store::position(service.disk());
+  for (const std::size_t copy : copies_[&service]) {
+    const auto then = store::position(service.disk(), copy);
+    if (then.commits == now.commits) continue;
+    const bool derived = &service == five_.cost && budgets_.empty();
+    if (!derived && (then.outbox != now.outbox || then.intents != now.intents)) continue;
+    if (random_.chance(300)) kill(service);
+    service.restore(copy);
+    faults_.bus.restores.insert(service.name());
+    copies_[&service].clear();
+    ++report_.restores;
+    if (&service == five_.admission) configured_ = false;
+    return;
+  }
+}
+
+/// The disks whose cursors have nothing left to read of the topic.
+bool Sim::all_read(const std::string& topic) {
+  const auto bounds = bus::log_bounds(*bus_, topic);
+  for (Service* service : five_.all()) {
+    if (std::ranges::find(service->options().consumes, topic) == service->options().consumes.end()) continue;
+    std::vector<std::int64_t> next(bounds.size());
+    for (const auto& row : store::look_at(service->disk()).cursors) {
+      if (row.topic == topic) next[static_cast<std::size_t>(row.partition)] = row.next_offset;
+    }
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      if (next[i] != bounds[i].next) return false;
+    }
+  }
+  return true;
+}
+
+/// A log loses its oldest messages, but for the newest; or the topic is deleted and created again. A log that is then empty shows no
+/// gap before its next message, so that one had been read.
+void Sim::lose_messages() {
+  static const std::vector<std::string> kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity",
+                                                "qm.gpu",      "qm.spot",      "qm.cost"};
+  const auto& topic = random_.pick(kTopics);
+  if (random_.chance(faults_.truncate)) {
+    std::size_t least = SIZE_MAX;
+    for (const auto& log : bus::log_bounds(*bus_, topic)) {
+      if (log.next > log.first) least = std::min(least, static_cast<std::size_t>(log.next - log.first));
+    }
+    if (least != SIZE_MAX && least > 1) {
+      bus::plant_truncation(*bus_, topic, least - 1);
+      ++faults_.bus.losses[topic];
+      ++report_.truncations;
+      say(fmt::format("{} loses its oldest {} messages", topic, least - 1));
+    }
+  }
+  if (random_.chance(faults_.recreate) && all_read(topic)) {
+    bus::plant_recreation(*bus_, topic);
+    ++faults_.bus.losses[topic];
+    ++faults_.bus.recreations[topic];
+    ++report_.recreations;
+    copies_.clear();  // their cursors are of a log that is gone, which the product does not detect, see docs/topics.md
+    say(fmt::format("{} is deleted and created again", topic));
+  }
+}
+
+void Sim::trouble_of_history() {
+  if (faults_.restore > 0) take_copies();
+  if (random_.chance(faults_.restore)) restore(*random_.pick(services_));
+  lose_messages();
+  if (random_.chance(faults_.unwritable)) users_->send_unwritable();
+  if (random_.chance(faults_.forge)) {
+    std::vector<std::string> jobs;
+    for (const auto& [uid, job] : world_.jobs) {
+      if (!job.complete && !job.deleting) jobs.push_back(uid);
+    }
+    if (!jobs.empty()) world_.forge_pod(random_.pick(jobs), random_.chance(500));
+  }
+}
+
+void Sim::trouble() {
+  static const std::vector<std::string> kPoints{
+      "service.before_commit", "service.after_commit", "service.before_publish", "service.after_publish",
+      "service.before_intent", "service.after_intent", "store.in_commit",        "store.before_commit",
+      "bus.before_publish",    "bus.after_publish",    "bus.after_poll"};
+  if (random_.chance(faults_.crash)) kill(*random_.pick(services_));
+  trouble_of_replicas();
+  trouble_of_history();
+  if (random_.chance(faults_.crash_point)) {
+    arm_crash_point(random_.pick(kPoints), static_cast<int>(random_.between(1, 12)),
+                    [](std::string_view) { throw Crash{}; });
+  }
+  if (random_.chance(faults_.watch_break)) watches_[static_cast<std::size_t>(random_.between(0, 2))].list();
+  std::vector<std::string> names;
+  for (const auto& [name, node] : world_.nodes) names.push_back(name);
+  if (!names.empty()) {
+    const std::string& name = random_.pick(names);
+    if (random_.chance(faults_.node_lost)) {
+      say("node " + name + " is lost");
+      world_.lose_node(name);
+    }
+    if (random_.chance(faults_.node_silent)) {
+      const auto length =
+          milliseconds(random_.chance(500) ? random_.between(2000, 40'000) : random_.between(55'000, 240'000));
+      say(fmt::format("node {} is silent for {} s", name, length.count() / 1000));
+      world_.silence_node(name, length);
+    }
+    if (random_.chance(faults_.spot)) {
+      const auto& instance = world_.instances.at(world_.nodes.at(name).instance);
+      if (instance.spot) {
+        say("spot notice for " + name);
+        world_.spot_notice(instance.id, seconds(120));
+      }
+    }
+    // Nobody makes a machine whose GPUs are cut: the one that there is lives on.
+    if (random_.chance(faults_.xid) && !world_.nodes.at(name).sliced && !world_.nodes.at(name).cuttable) {
+      const int xid = random_.chance(500) ? 79 : random_.chance(500) ? 48 : 13;
+      say(fmt::format("XID {} on {}", xid, name));
+      agents_->report_xid(name, xid, static_cast<int>(random_.between(0, 7)));
+    }
+  }
+  if (random_.chance(faults_.capacity)) {
+    world_.no_capacity = !world_.no_capacity;
+    say(world_.no_capacity ? "the cloud has no capacity" : "the cloud has capacity");
+  }
+  auto& quotes = looks_->quotes;
+  if (random_.chance(5) && quotes.back().first + minutes(4) < clock_.now()) {
+    quotes.emplace_back(from_micros(micros(clock_.now()) / 1'000'000 * 1'000'000),
+                        random_.between(15, 50) * 1'000'000'000);
+  }
+}
+
+}  // namespace qm::sim
