@@ -10,4 +10,7 @@ namespace qm::admission {
 /// Whether the engine has a workload of this uid that has not ended.
 [[nodiscard]] bool engine_follows(service::Host& host, const std::string& uid);
 
+/// Whether the engine has a workload of this uid in a namespace other than `ns`: an annotation that names it there is forged.
+[[nodiscard]] bool is_of_other_namespace(service::Host& host, const std::string& uid, const std::string& ns);
+
 }  // namespace qm::admission

@@ -137,8 +137,18 @@ void PodWatch::settle(const std::string& key, Group& group) {
     const auto rank = [](const Json& pod) { return std::tuple(created(pod), kube::name_of(pod), kube::uid_of(pod)); };
     return rank(*a) < rank(*b);
   });
-  const auto written = std::find_if(
-      pods.begin(), pods.end(), [](const Json* pod) { return !kube::annotation(*pod, kWorkloadAnnotation).empty(); });
+  // A tenant may write the annotation of another tenant's workload.
+  const auto was_let_go = [&](const Json* pod) {
+    const auto uid = kube::annotation(*pod, kWorkloadAnnotation);
+    if (uid.empty() || uid == group.uid) return !uid.empty();
+    if (!is_of_other_namespace(mailbox_.host(), uid, kube::namespace_of(*pod))) return true;
+    log::warn("a pod names the workload of another namespace and does not count for it",
+              {{"pod", kube::namespace_of(*pod) + "/" + kube::name_of(*pod)},
+               {"workload", uid},
+               {"remedy", "remove the annotation quartermaster.dev/workload"}});
+    return false;
+  };
+  const auto written = std::find_if(pods.begin(), pods.end(), was_let_go);
   const bool let_go = written != pods.end();
   Gang* gang = gang_of(key, pods);
   const bool gone = pods.empty() || (group.let_go && !let_go) || (group.to_come && gang == nullptr);
@@ -156,9 +166,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
     if (total == 0 && gang != nullptr) {
       total = std::max<std::int64_t>(gang->object["spec"]["minMember"].integer(), 1);
       const auto there = static_cast<std::int64_t>(pods.size());
-      const auto went = std::count_if(pods.begin(), pods.end(), [](const Json* pod) {
-        return !kube::annotation(*pod, kWorkloadAnnotation).empty();
-      });
+      const auto went = std::count_if(pods.begin(), pods.end(), was_let_go);
       group.total = let_go ? went : std::max(there, total);
     }
     if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) {  // more are to come

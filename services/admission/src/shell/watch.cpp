@@ -85,6 +85,15 @@ bool engine_follows(service::Host& host, const std::string& uid) {
   return follows;
 }
 
+bool is_of_other_namespace(service::Host& host, const std::string& uid, const std::string& ns) {
+  bool other = false;
+  host.read([&](const service::Shell& shell) {
+    const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid));
+    other = w != nullptr && w->spec.ns.value() != ns;
+  });
+  return other;
+}
+
 JobWatch::JobWatch(kube::Client& client, service::Host& host, WatchOptions options, const std::string& kind)
     : kind_(*config::workload_kind(kind)),
       options_(options),

@@ -104,6 +104,26 @@ constexpr const char* kOne = "2026-01-01T00:00:01Z";
 constexpr const char* kTwo = "2026-01-01T00:00:02Z";
 constexpr const char* kThree = "2026-01-01T00:00:03Z";
 
+TEST_F(PodsOfOthers, AnAnnotationDoesNotReachAWorkloadOfAnotherNamespace) {
+  server_.put(pod("a", kOne, "apps/v1 ReplicaSet web", {}));
+  ASSERT_TRUE(is("a", Phase::kAdmitted));
+  auto forged = pod("b", kTwo, "apps/v1 ReplicaSet web", {});
+  forged.set("metadata").set("namespace", "rival");
+  forged.set("spec").erase("schedulingGates");
+  forged.set("metadata").set("annotations").set("quartermaster.dev/workload", "uid-a");
+  forged.set("metadata").set("annotations").set("quartermaster.dev/index", "0");
+  server_.put(forged);
+  // Inputs of one watch come in order: once this is known, those of the forged pod are.
+  server_.put(pod("c", kThree, "apps/v1 ReplicaSet web", {}));
+  ASSERT_TRUE(is("c", Phase::kAdmitted));
+  EXPECT_EQ(workload("uid-a")->spec.ns, Namespace("team"));
+  EXPECT_EQ(workload("uid-a")->phase, Phase::kAdmitted);
+  server_.remove("rival/b");
+  server_.put(pod("d", kThree, "apps/v1 ReplicaSet web", {}));
+  ASSERT_TRUE(is("d", Phase::kAdmitted));
+  EXPECT_EQ(workload("uid-a")->phase, Phase::kAdmitted) << "the end of the forged pod is not its end";
+}
+
 TEST(PodGroups, OfVolcanoSayWhatTheirPodsLeaveOpen) {
   auto member = pod("ring-a", "2026-01-01T00:00:00Z", "batch/v1 Job ring", {});
   auto group = Json::object({{"kind", "PodGroup"},
