@@ -93,8 +93,11 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     std::lock_guard lock(mutex);
     saving.ended();
     cursors.clear();
+    // Not fewer than before: snapshots that were taken then may still be in the mailbox.
+    for (const auto& [key, newest] : seen)
+      breaks[key.first] = std::max(breaks[key.first], breaks_before(newest.version));
     for (const auto& row : state.cursors)
-      cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history, row.breaks};
+      cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history};
     counters.epoch = state.epoch;
     history = {state.term, 0, state.ancestors};
   }
@@ -303,7 +306,7 @@ void Host::Impl::decide(Batch& batch) {
   c.intents = std::move(batch.effects.intents);
   for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
   for (const auto& [at, read] : batch.cursors)
-    c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history, read.breaks});
+    c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history});
   for (const auto& in : batch.inputs) {
     if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
   }

@@ -246,7 +246,9 @@ std::uint64_t Host::feed_position() const { return impl_->feed.position(); }
 
 store::HistoryPosition Host::history() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->history;
+  auto out = impl_->history;
+  out.sequence = impl_->written;
+  return out;
 }
 
 Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, const std::string& after_key,

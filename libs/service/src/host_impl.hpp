@@ -50,6 +50,7 @@ struct Host::Impl {
   Mailbox mailbox{options.mailbox, options.mailbox_bytes};
   std::deque<std::function<void(const Shell&)>> reads;
   std::map<bus::TopicPartition, ReadPosition> cursors;  // committed
+  std::map<std::string, std::uint64_t> breaks;          // by topic, of its producer's history
   Counters counters;
   /// A topic is not read on while messages of it are missing and its snapshot cannot be had.
   struct Paused {
@@ -110,20 +111,16 @@ struct Host::Impl {
   std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
-  std::uint64_t consumer_epoch = 0;                      // whose cursors the consumer began at
-  std::map<bus::TopicPartition, std::int64_t> expected;  // next offset the consumer should see; kAny after a snapshot
+  std::uint64_t consumer_epoch = 0;                       // whose cursors the consumer began at
+  std::map<bus::TopicPartition, std::int64_t> expected;   // next offset the consumer should see; kAny after a snapshot
   std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
-  struct Adopted {
-    store::HistoryPosition history;
-    std::uint64_t breaks = 0;
-  };
-  std::set<bus::TopicPartition> unverified;              // whose log is not known to be that of the cursor yet
-  std::set<std::uint64_t> abandoned;                     // terms that are of no history of their producer
-  std::map<std::string, Adopted> adopted;                // by topic: the history of the snapshot that closes its gap
-  std::deque<Pending> arrived_inputs;                    // read, and not in the mailbox yet
-  std::map<std::string, SteadyInstant> healing, healed;  // when the snapshots of topics were taken that the next, this
-                                                         // consumer begins after
-  SteadyInstant next_lag{};                              // when the lag is looked up again
+  std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
+  std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
+  std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of the snapshot that closes its gap
+  std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
+  std::map<std::string, SteadyInstant> healing, healed;   // when the snapshots of topics were taken that the next, this
+                                                          // consumer begins after
+  SteadyInstant next_lag{};                               // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
@@ -176,10 +173,11 @@ struct Host::Impl {
   bool consume_once();
   [[nodiscard]] Pending pending_of(bus::Message message);
   [[nodiscard]] Pending pending_of(const std::string& topic, quartermaster::v1::Envelope& envelope,
-                                   std::uint64_t breaks) const;
+                                   std::uint64_t after) const;  // so many breaks
   bool open_consumer();
   // By a snapshot; false: the topic is paused. `replaces`: the snapshot is of another history.
   bool close_gap(const std::string& topic, bool replaces);
+  [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;
   void adopt_history(const std::string& topic, const store::HistoryPosition& owner);
   [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
   // False: the database of the producer lost the event.

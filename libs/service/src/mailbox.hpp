@@ -18,11 +18,11 @@ struct ReadPosition {
   std::int64_t next = 0;
   std::uint64_t mark = 0;  // stable_hash of the message before `next`
   store::HistoryPosition history{};
-  std::uint64_t breaks = 0;  // of the history
 };
 
 /// Versions after a break of the producer's history are greater than all before it, for host and engine alike.
 inline std::uint64_t version_after(std::uint64_t breaks, std::uint64_t version) { return (breaks << 40) + version; }
+inline std::uint64_t breaks_before(std::uint64_t version) { return version >> 40; }
 
 /// The end of a snapshot that was taken to close a gap.
 struct SnapshotEnd {
@@ -41,7 +41,7 @@ struct Pending {
   bool skip = false;     // of another shard on the same bus, or lost by its producer's database: only its offset counts
   bool omitted = false;  // by a snapshot: the key ends
   std::shared_ptr<const SnapshotEnd> snapshot_end = {};  // what the snapshot of topic input.name omits has ended
-  std::optional<Error> unreadable = {};  // no envelope: it becomes a dead letter without a codec
+  std::optional<Error> unreadable = {};                  // no envelope: it becomes a dead letter without a codec
   // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
   std::optional<Error> refused = {};
   bool settled = false;              // the engine's own work that was due with it is done

@@ -131,14 +131,14 @@ void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome)
   put(std::move(one));
 }
 
-Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Envelope& e, std::uint64_t breaks) const {
+Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Envelope& e, std::uint64_t after) const {
   Pending p;
   p.input.source = Source::kBus;
   p.input.name = topic;  // not the envelope's: dead letters need a topic that exists
   // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
   p.skip = is_foreign(e);
   p.input.key = e.key();
-  p.input.version = version_after(breaks, e.key_version());
+  p.input.version = version_after(after, e.key_version());
   p.input.tombstone = e.tombstone();
   p.input.trace_parent = trace_of(e);
   p.input.bytes = std::move(*e.mutable_payload());
@@ -156,7 +156,7 @@ Pending Host::Impl::pending_of(bus::Message message) {
   if (good) {
     bool dropped = false;
     if (!is_foreign(e)) dropped = !follow_history(message.at, history_of(e));
-    p = pending_of(message.at.topic, e, read.breaks);
+    p = pending_of(message.at.topic, e, breaks_of(message.at.topic));
     p.skip = p.skip || dropped;
   } else {
     // It goes to the dead-letter topic under a key of its own, so that the key it came with goes on.
@@ -219,16 +219,20 @@ bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::Hist
 
 // Events of the topic are compared with the owner's history from now on, and their versions are greater than all before.
 void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner) {
-  Adopted now{{owner.term, 0, owner.ancestors}, 0};
-  for (const auto& [at, read] : positions) {
-    if (at.topic == topic) now.breaks = std::max(now.breaks, read.breaks + 1);
+  {
+    const std::lock_guard lock(mutex);
+    ++breaks[topic];
   }
   for (auto& [at, read] : positions) {
-    if (at.topic != topic) continue;
-    read.history = now.history;
-    read.breaks = now.breaks;
+    if (at.topic == topic) read.history = owner;
   }
-  adopted[topic] = now;
+  adopted[topic] = owner;
+}
+
+std::uint64_t Host::Impl::breaks_of(const std::string& topic) const {
+  const std::lock_guard lock(mutex);
+  const auto found = breaks.find(topic);
+  return found == breaks.end() ? 0 : found->second;
 }
 
 bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
@@ -266,9 +270,7 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
   auto end = std::make_shared<SnapshotEnd>();
   end->replaces = replaces;
-  for (const auto& [at, read] : positions) {
-    if (at.topic == topic) end->breaks = std::max(end->breaks, read.breaks);
-  }
+  end->breaks = breaks_of(topic);
   for (auto& bytes : snapshot->entries) {
     quartermaster::v1::Envelope e;
     if (e.ParseFromString(bytes) && check_key("the key", e.key())) {
@@ -332,14 +334,8 @@ bool Host::Impl::open_consumer() {
     const auto it = cursors.find(at);
     auto& read = positions[at] = it == cursors.end() ? ReadPosition{} : it->second;
     expected[at] = healed.contains(at.topic) ? kAny : read.next;
-    // A break is of the topic, though each partition stores it only with its next message.
-    for (const auto& [other, committed] : cursors) {
-      if (other.topic == at.topic) read.breaks = std::max(read.breaks, committed.breaks);
-    }
-    if (const auto known = adopted.find(at.topic); healed.contains(at.topic) && known != adopted.end()) {
-      read.history = known->second.history;
-      read.breaks = known->second.breaks;
-    }
+    if (const auto known = adopted.find(at.topic); healed.contains(at.topic) && known != adopted.end())
+      read.history = known->second;
     if (it == cursors.end()) return std::int64_t{-1};
     if (expected[at] == kAny || read.mark == 0) return read.next;
     unverified.insert(at);

@@ -76,7 +76,7 @@ void put_intents(pg::Params& params, const Commit& batch) {
 
 void put_inbox(pg::Params& params, const Commit& batch) {
   Views topics, keys;
-  Numbers partitions, offsets, versions, marks, breaks;
+  Numbers partitions, offsets, versions, marks;
   std::vector<std::string> histories;
   std::vector<bool> gone;
   const auto cursor_key = [](const CursorRow& r) {
@@ -88,10 +88,8 @@ void put_inbox(pg::Params& params, const Commit& batch) {
     offsets.push_back(row->next_offset);
     marks.push_back(number(row->mark));
     histories.push_back(to_text(row->history));
-    breaks.push_back(number(row->breaks));
   }
   params.texts(topics).int8s(partitions).int8s(offsets).int8s(marks).texts(Views(histories.begin(), histories.end()));
-  params.int8s(breaks);
   topics.clear();
   for (const auto* row : newest(batch.seen, [](const SeenRow& r) { return pair_of(r.topic, r.key); })) {
     topics.push_back(row->topic);

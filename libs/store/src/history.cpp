@@ -48,6 +48,12 @@ Ancestors ancestors_of_next(const HistoryPosition& last) {
 
 Succession succession(const HistoryPosition& applied, const HistoryPosition& event) {
   if (applied.term == 0 || event.term == 0 || applied.term == event.term) return Succession::kSuccessor;
+  if (const auto& before = applied.ancestors.front(); applied.sequence <= before.end) {
+    // Nothing of its term was published, so no later term names it: what was applied ends with its newest ancestor.
+    HistoryPosition shorter{before.term, before.end, {}};
+    std::copy(applied.ancestors.begin() + 1, applied.ancestors.end(), shorter.ancestors.begin());
+    return succession(shorter, event);
+  }
   if (const auto* ours = find(event.ancestors, applied.term))
     return applied.sequence <= ours->end ? Succession::kSuccessor : Succession::kBroken;
   if (const auto* its = find(applied.ancestors, event.term))

@@ -364,12 +364,12 @@ class PgStore final : public Store {
         each("id, kind, key, sequence, payload", "intent order by sequence", {}, [&](const pg::Rows& r, std::size_t i) {
           out.open_intents.push_back({r.str(i, 0), r.str(i, 1), r.str(i, 2), r.uint8(i, 3), r.bytes(i, 4)});
         }));
-    QM_ASSIGN(const auto cursors, engine_->query("select topic, partition, next_offset, mark, history, breaks from " +
-                                                 name_ + ".cursor order by 1, 2"));
+    QM_ASSIGN(const auto cursors, engine_->query("select topic, partition, next_offset, mark, history from " + name_ +
+                                                 ".cursor order by 1, 2"));
     for (std::size_t i = 0; i < cursors.size(); ++i) {
       QM_ASSIGN(const auto history, history_position(cursors.str(i, 4)));
       out.cursors.push_back({cursors.str(i, 0), static_cast<std::int32_t>(cursors.int8(i, 1)), cursors.int8(i, 2),
-                             cursors.uint8(i, 3), history, cursors.uint8(i, 5)});
+                             cursors.uint8(i, 3), history});
     }
     const auto with_age = [](const pg::Rows& r, std::size_t i) {
       return SeenRow{r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3), std::chrono::seconds(r.int8(i, 4))};
@@ -549,7 +549,7 @@ class PgStore final : public Store {
   std::string write_batch_ =
       "select " + name_ +
       ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
-      "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37), "
+      "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36), "
       "(select commits from " +
       name_ + ".leader), (select epoch from " + name_ + ".leader)";
   Session engine_;

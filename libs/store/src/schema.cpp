@@ -233,8 +233,7 @@ create trigger audit_is_append_only before update or delete or truncate on {sche
 // Terms of the producer (history.hpp), and with each cursor what identifies the log and the history that it is of.
 constexpr const char* kHistory = R"sql(
 alter table {schema}.leader add column term bigint not null default 0, add column ancestors text not null default '';
-alter table {schema}.cursor add column mark bigint not null default 0, add column history text not null default '',
-  add column breaks bigint not null default 0;
+alter table {schema}.cursor add column mark bigint not null default 0, add column history text not null default '';
 
 drop function {schema}.write_batch(
   bigint, bigint, bigint, bytea, bigint, text[], text[], bytea[], text[], text[], bigint[], text[], text[],
@@ -249,7 +248,7 @@ create function {schema}.write_batch(
   p_intent_id text[], p_intent_kind text[], p_intent_key text[], p_intent_sequence bigint[], p_intent_payload bytea[],
   p_intents_done text[],
   p_cursor_topic text[], p_cursor_partition bigint[], p_cursor_next bigint[], p_cursor_mark bigint[],
-  p_cursor_history text[], p_cursor_breaks bigint[],
+  p_cursor_history text[],
   p_seen_topic text[], p_seen_key text[], p_seen_version bigint[], p_seen_gone boolean[],
   p_request_id text[], p_request_at bigint[], p_request_reply bytea[], p_request_oldest bigint)
 returns boolean language plpgsql as $body$
@@ -287,11 +286,10 @@ begin
     delete from {schema}.intent where id = any(p_intents_done);
   end if;
   if cardinality(p_cursor_topic) > 0 then
-    insert into {schema}.cursor as c (topic, partition, next_offset, mark, history, breaks)
-    select * from unnest(p_cursor_topic, p_cursor_partition, p_cursor_next, p_cursor_mark, p_cursor_history,
-      p_cursor_breaks)
+    insert into {schema}.cursor as c (topic, partition, next_offset, mark, history)
+    select * from unnest(p_cursor_topic, p_cursor_partition, p_cursor_next, p_cursor_mark, p_cursor_history)
     on conflict (topic, partition) do update set next_offset = excluded.next_offset, mark = excluded.mark,
-      history = excluded.history, breaks = excluded.breaks;
+      history = excluded.history;
   end if;
   if cardinality(p_seen_key) > 0 then
     insert into {schema}.seen as s (topic, key, version, gone)

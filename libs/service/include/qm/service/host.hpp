@@ -153,7 +153,7 @@ class Host {
 
   /// Newest envelope per live key of an own topic, for the Snapshot call.
   /// With `ended` also those that ended, as long as they are kept.
-  [[nodiscard]] store::HistoryPosition history() const;  ///< of this leader; any thread
+  [[nodiscard]] store::HistoryPosition history() const;  ///< of this leader, as far as it is committed; any thread
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                  std::size_t max, const std::string& only_key, bool ended = false);
 

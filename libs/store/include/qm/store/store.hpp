@@ -48,7 +48,6 @@ struct CursorRow {
   std::int64_t next_offset = 0;
   std::uint64_t mark = 0;     ///< stable_hash of the message before next_offset, which identifies the log; 0 = unknown
   HistoryPosition history{};  ///< of what is applied of this service's shard
-  std::uint64_t breaks = 0;   ///< times that the producer's history broke
 };
 
 /// Newest applied version of a key of a consumed topic. `gone` = its tombstone was applied.
