@@ -16,9 +16,6 @@ struct LawBroken {
   std::string what;
 };
 
-/// Placement of this tree does not compare the namespace of a pod with that of the workload that it names. Where it does, this is
-/// true, and forged pods are a fault like any other.
-constexpr bool kForgedPodsAreRefused = true;
 
 /// How often each kind of trouble comes, drawn per seed: a seed without a kind leaves room for the others.
 struct Faults {

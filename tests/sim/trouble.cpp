@@ -47,7 +47,7 @@ void Faults::draw(Random& random) {
   jump = rate("clock", 3, 15);
   in_call = rate("in-call", 5, 50);
   unwritable = rate("unwritable", 3, 15);
-  if (kForgedPodsAreRefused) forge = rate("forged", 3, 15);
+  forge = rate("forged", 3, 15);
 }
 void Faults::end() {
   Faults calm;
