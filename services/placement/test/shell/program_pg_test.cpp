@@ -64,6 +64,7 @@ struct Program {
 void say(bus::Bus& bus, const std::string& uid, pb::WorkloadPhase phase) {
   pb::WorkloadEvent event;
   event.mutable_spec()->set_uid(uid);
+  event.mutable_spec()->set_namespace_("team");
   auto* set = event.mutable_spec()->add_pod_sets();
   set->set_count(1);
   set->mutable_shape()->mutable_gpu()->set_whole(8);
