@@ -153,6 +153,8 @@ Pending Host::Impl::pending_of(bus::Message message) {
   read.mark = stable_hash(message.value);
   auto good = e.ParseFromString(message.value) ? check_key("the key", e.key())
                                                : fail(Code::kInvalid, "{} bytes are no Envelope", message.value.size());
+  if (good && breaks_before(e.key_version()) != 0)
+    good = fail(Code::kInvalid, "the version {} of the key is out of range", e.key_version());
   if (good) {
     bool dropped = false;
     if (!is_foreign(e)) dropped = !follow_history(message.at, history_of(e));

@@ -77,6 +77,19 @@ TEST(HostAtTheBus, WhatIsNoEnvelopeIsShownToNoCodec) {
   EXPECT_FALSE(w.host->consume_once()) << "the cursor is past it";
 }
 
+TEST(HostAtTheBus, AVersionOutOfRangeBlocksNoKey) {
+  World w("version_range");
+  w.boot({.consumes = {"qm.in"}});
+  auto producer = *w.bus->producer("p");
+  ASSERT_TRUE(producer->publish(std::vector<bus::Record>{{"qm.in", "x", envelope("x", std::uint64_t{1} << 40, "x=5")},
+                                                         {"qm.in", "x", envelope("x", ~std::uint64_t{0}, "x=5")},
+                                                         {"qm.in", "x", envelope("x", 1, "x=1")}},
+                                std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_EQ(w.sums->sum("x"), 1);
+  EXPECT_EQ(w.host->counters().poison, 2u);
+}
+
 /// `end=` ends a key of the test's topic: Sums publishes a tombstone for sums that are zero.
 TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   World w("forget");
