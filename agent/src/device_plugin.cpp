@@ -237,7 +237,7 @@ DevicePlugin::DevicePlugin(Options options, DeviceSource& devices, const Pods& p
                allocations("free"),
                allocations("differs"),
                allocations("refused"),
-               registry.counter("qm_agent_plugin_registrations_total", "Resources that the kubelet was told of."),
+               registry.counter("qm_agent_plugin_registrations_total", "Resources registered at the kubelet."),
                [&registry](const std::string& reason) {
                  return registry.counter("qm_agent_plugin_assignments_unused_total",
                                          "Pods whose annotation of devices cannot be placement's.",

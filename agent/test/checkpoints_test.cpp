@@ -167,12 +167,12 @@ TEST_F(CheckpointsTest, PodsOfOthersThatNameTheWorkloadAreNotAsked) {
   pods.apply(named, false);
   named.set("metadata").set("namespace", "team").set("name", "same-team").set("uid", "uid-same-team");
   pods.apply(named, false);
-  // Owned beside its controller: not a pod of the Job.
-  Json beside = pod_of("beside", "n", "job", 2, FakeRanks::kUrl);
-  beside.set("metadata").set("ownerReferences").items_mut()[0].set("controller", false);
-  pods.apply(beside, false);
+  // Owned by the Job, which is not its controller: not a pod of the Job.
+  Json co_owned = pod_of("co-owned", "n", "job", 2, FakeRanks::kUrl);
+  co_owned.set("metadata").set("ownerReferences").items_mut()[0].set("controller", false);
+  pods.apply(co_owned, false);
   ranks.saved("r0", 100);
-  for (const char* other : {"forged", "named", "same-team", "beside"}) ranks.saved(other, 1);
+  for (const char* other : {"forged", "named", "same-team", "co-owned"}) ranks.saved(other, 1);
   const auto acks = carry_out(desk, "o1");
   ASSERT_THAT(acks, SizeIs(1));
   EXPECT_TRUE(acks[0].ok()) << acks[0].message();

@@ -122,7 +122,7 @@ TEST(PodsTest, WaitsForTheFirstList) {
   pods.synced();
   EXPECT_TRUE(pods.wait_synced("m", {})) << "all are listed";
   pods.close();
-  EXPECT_FALSE(pods.wait_synced("n", std::chrono::seconds(20))) << "closed: nobody waits any more";
+  EXPECT_FALSE(pods.wait_synced("n", std::chrono::seconds(20))) << "closed: no caller waits any more";
 }
 
 }  // namespace pods_test

@@ -195,7 +195,7 @@ TEST_F(Certificates, AnAuthorityIsRenewedInTwoSteps) {
   std::map<std::string, Data> before;
   for (const char* one : kComponents) before[one] = stored(one);
 
-  // First it is trusted beside the old one, which still issues.
+  // First both are trusted, and the old one still issues.
   const auto first = upgraded();
   EXPECT_EQ(first.at("ca").at("previous.crt"), old_ca.certificate);
   EXPECT_EQ(first.at("ca").at("previous.key"), old_ca.key);

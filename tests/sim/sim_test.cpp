@@ -102,7 +102,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   EXPECT_GT(sum.moved, 0U) << "no pod ever migrated: nothing is shown of defragmentation";
 }
 
-/// Seeds that once failed. A change of the simulation gives a seed another schedule, so each fault has a test beside the code, too.
+/// Seeds that once failed. A change of the simulation gives a seed another schedule, so each fault has a test next to the code, too.
 struct Past {
   std::uint64_t seed;
   const char* what;

@@ -178,7 +178,7 @@ void Sim::take_copies() {
 }
 
 /// To a copy that is some commits older. What other services applied of the lost commits stays with them, and what was done outside
-/// stays done; so the lost commits have neither events nor intents. Cost derives its events anew from the bus, so of cost they may
+/// stays done; so the lost commits have neither events nor intents. Cost derives its events again from the bus, so of cost they may
 /// have some; but not where there are budgets, because admission does not take back what one has granted.
 void Sim::restore(Service& service) {
   const auto now = store::position(service.disk());

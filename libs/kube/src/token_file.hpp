@@ -18,7 +18,7 @@ class TokenFile {
   std::string read_again();
 
  private:
-  std::string read(bool anew);
+  std::string read(bool again);
   struct Stamp {
     std::timespec changed{};
     unsigned long inode = 0;

@@ -96,7 +96,7 @@ TEST(KubeErrors, OrdersWaitForWhatCanChange) {
     EXPECT_FALSE(for_release({code, {}, {}, {}}).retryable()) << name_of(code);
   }
   EXPECT_TRUE(for_start({Code::kUnauthenticated, {}, {}, {}}).retryable()) << "a certificate that is not accepted";
-  EXPECT_TRUE(for_start({Code::kUnknown, {}, {}, {}}).retryable()) << "nobody knows whether it arrived";
+  EXPECT_TRUE(for_start({Code::kUnknown, {}, {}, {}}).retryable()) << "it may have arrived";
 }
 
 ClientOptions with_token(const Api& api, const std::string& path, const std::string& token) {

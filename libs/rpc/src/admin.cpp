@@ -138,8 +138,7 @@ struct AdminServer::Impl {
       if (request.loopback) return std::nullopt;
       return refusal(
           {Code::kPermissionDenied,
-           fmt::format("{} is answered on the loopback interface only, because this process asks nobody for a token",
-                       row),
+           fmt::format("{} is answered on the loopback interface only, because this process checks no tokens", row),
            {},
            "use kubectl port-forward, or start the process with --auth tokenreview and --roles"});
     }

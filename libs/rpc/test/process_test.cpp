@@ -293,7 +293,7 @@ TEST(AdminServer, TwoTokensAreCheckedAtATimeAndTheOpenPagesAnswer) {
   options.review = [&](const std::string&) -> Result<Identity> {
     ++asked;
     released.wait();
-    return fail(Code::kUnavailable, "nobody answers");
+    return fail(Code::kUnavailable, "no answer");
   };
   const qm::testing::TempDir dir;
   (void)with_roles(dir);

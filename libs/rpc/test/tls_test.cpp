@@ -127,7 +127,7 @@ TEST(Tls, PeersOfBothAuthoritiesConnectDuringARotation) {
   const auto renewed = after.issue("quartermaster-placement");
   testing::write_file(files.key, qm::testing::read_file(renewed.key));
   testing::write_file(files.certificate, qm::testing::read_file(renewed.certificate));
-  // Only whoever trusts the old authority alone, for a new connection, sees that the server has a new certificate.
+  // Only a peer that trusts the old authority alone, for a new connection, sees that the server has a new certificate.
   EXPECT_TRUE(wait_until([&] { return call(running.address(), old_peer).code == Code::kUnavailable; }));
   EXPECT_EQ(call(running.address(), between).code, Code::kExhausted);
   EXPECT_EQ(call(running.address(), new_peer).code, Code::kExhausted);

@@ -522,7 +522,7 @@ void Host::Impl::works(Failing& what) {
 }
 
 // Inputs of the lost commits that did not come from the bus are lost with them: what watches, agents and looks at the cloud have
-// reported already is not reported again. So the process begins again and observes everything anew.
+// reported already is not reported again. So the process begins again and observes everything again.
 void Host::Impl::rolled_back(Batch& batch) {
   log::error(
       "the database is behind commits that it acknowledged, as after a restore; this process begins again on what is there",

@@ -28,7 +28,7 @@ inline std::uint64_t breaks_before(std::uint64_t version) { return version >> 40
 struct SnapshotEnd {
   std::set<std::string> keys;  // that the owner has, ended ones too
   std::uint64_t breaks = 0;
-  bool replaces = false;  // it is of another history: the keys that it omits begin anew
+  bool replaces = false;  // it is of another history: the keys that it omits start again at version 1
 };
 
 /// One pending input, with what belongs to it besides the bytes.

@@ -118,7 +118,7 @@ TEST(HostHistory, WhatAProducersDatabaseLostIsReplacedByItsSnapshot) {
   EXPECT_EQ(reader.mirror->text(), "a=1 c=5") << "versions of a are lower than known, b is unknown to its owner";
   EXPECT_GE(reader.snapshots, 1);
 
-  // b begins anew at version 1, which is lower than what was applied of the other b.
+  // b starts again at version 1, which is lower than what was applied of the other b.
   const int before = reader.snapshots;
   ASSERT_TRUE(w.add("b=3", "r5"));
   ASSERT_TRUE(w.add("a=1", "r6"));

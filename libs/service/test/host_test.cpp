@@ -267,7 +267,7 @@ class NoStore final : public store::Store {
   Result<std::vector<JournalRow>> read_journal(std::uint64_t, std::size_t) override { return gone(); }
 
  private:
-  static tl::unexpected<Error> gone() { return fail(Code::kUnavailable, "nobody answers"); }
+  static tl::unexpected<Error> gone() { return fail(Code::kUnavailable, "no answer"); }
 };
 
 TEST(Host, WaitsForItsStoreAsLongAsItsCallerDoes) {
@@ -277,7 +277,7 @@ TEST(Host, WaitsForItsStoreAsLongAsItsCallerDoes) {
   const auto opened = host.open([&] { return ++asked < 2; });
   EXPECT_EQ(asked, 2);
   ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().message, "test cannot take its shard default: nobody answers");
+  EXPECT_EQ(opened.error().message, "test cannot take its shard default: no answer");
 }
 
 /// A bus that is away until it is said to be there.
@@ -299,7 +299,7 @@ class Away final : public bus::Bus {
   bool there = false, closed = false;
 
  private:
-  static Status gone() { return fail(Code::kUnavailable, "nobody answers"); }
+  static Status gone() { return fail(Code::kUnavailable, "no answer"); }
   std::shared_ptr<bus::Bus> all_;
 };
 
@@ -315,7 +315,7 @@ TEST(Host, StartsAndDecidesWithoutItsBus) {
   EXPECT_EQ(reply, "5");
   EXPECT_TRUE(w.host->ready());
   EXPECT_EQ(w.host->counters().outbox_backlog, 1U);
-  const auto error = Error{Code::kUnavailable, "nobody answers", {}, {}}.to_string();
+  const auto error = Error{Code::kUnavailable, "no answer", {}, {}}.to_string();
   EXPECT_EQ(w.host->readiness().text,
             fmt::format("ok; events could not be sent to the bus for 0 s: {0}; the bus could not be "
                         "read for 0 s: {0}",

@@ -1,4 +1,4 @@
-// A clock of the machine that jumps forward, beside a database with a clock of its own.
+// A machine's clock that jumps forward, and a database with a clock of its own.
 #include "sums.hpp"
 
 namespace qm::service {

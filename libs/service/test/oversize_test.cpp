@@ -264,7 +264,7 @@ class Narrow final : public bus::Bus {
         std::size_t bytes = 0;
         for (const auto& record : records) bytes += record.value.size();
         const bool letter = records[0].topic.ends_with(".dlq");
-        if (letter && bus->letters_away) return fail(Code::kUnavailable, "nobody answers");
+        if (letter && bus->letters_away) return fail(Code::kUnavailable, "no answer");
         if (bytes > bus->most_ || (letter && bus->no_letters)) return fail(Code::kOutOfRange, "too long");
         return all->publish(records, timeout);
       }

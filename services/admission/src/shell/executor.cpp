@@ -339,7 +339,7 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   if (result) return service::Outcome{result->SerializeAsString()};
   const Error& error = result.error();
   if (intent.kind == "job.suspend" || intent.kind == "job.delete") return fail(kube::for_release(error));
-  // Whoever submitted the Job reads the refusal, and can do something about it.
+  // The submitter reads the refusal and can act on it.
   if (intent.kind == "job.create" && error.code == Code::kPermissionDenied) return fail(error);
   return fail(kube::for_start(error));
 }

@@ -47,7 +47,7 @@ bool claims_devices(const Json& spec) {
          any_resource(spec, [](const std::string& name) { return name.starts_with(kDeviceClass); });
 }
 
-/// By a name that a device plugin was told to use. Whether a queue covers it is for the queue to say.
+/// By a name that a device plugin was configured with. The queue decides whether it covers the name.
 bool asks_for_renamed(const Json& spec) {
   return any_resource(spec, [](const std::string& name) { return name.starts_with(kVendor) && !is_gpu(name); });
 }

@@ -203,7 +203,7 @@ TEST_F(ExecutorTest, EachOrderTakesEachRefusalAsTheLifecycleSays) {
       const auto result = run(kind);
       ASSERT_FALSE(result) << kind << ", " << one.what;
       const bool releases = order == "job.suspend" || order == "job.delete";
-      // Whoever submits a Job is told of missing rights at once.
+      // A submitter gets an error about missing rights at once.
       const bool waits = releases                                       ? one.release_waits
                          : creates && one.what == std::string("rights") ? false
                                                                         : one.start_waits;

@@ -402,7 +402,7 @@ TEST_F(RealTenants, TemplatesOfOtherKindsAreGuardedToo) {
     return send(user, method, target, body,
                 std::string_view(method) == "POST" ? "application/json" : "application/merge-patch+json", true);
   };
-  const std::string stranger = "somebody",
+  const std::string stranger = "stranger",
                     ours = fmt::format("system:serviceaccount:{0}:{0}-quartermaster-admission", name_);
   for (const auto& other : kOthers) {
     SCOPED_TRACE(other.kind);
@@ -471,7 +471,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   }
   EXPECT_GE(tried, 60);
 
-  // What asks for GPUs after the pod is there is refused by the API server itself, and a gated pod is bound by nobody.
+  // What asks for GPUs after the pod is there is refused by the API server itself, and a gated pod cannot be bound.
   ASSERT_EQ(create(tenant(ns_), kPods.path(ns_), complete(gpu_object("Pod"), "Pod", "waits"), true).status, 201);
   const auto waits = kPods.path(ns_, "waits");
   const auto debug = patch(
@@ -546,7 +546,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   EXPECT_EQ(kube::annotation(pods("train").front(), words::kAttempt), "1");
   EXPECT_EQ(pods("train").front()["spec"]["schedulingGates"].size(), 0U);
 
-  // It stays the Job's: its controller would let go what it does not find any more, and make another beside it.
+  // It stays the Job's: its controller would release what it does not find any more, and create another pod.
   const auto one = kPods.path(ns_, kube::name_of(pods("train").front()));
   for (const auto* change : {R"({"metadata":{"labels":{"batch.kubernetes.io/controller-uid":null}}})",
                              R"({"metadata":{"labels":{"batch.kubernetes.io/job-name":"other"}}})",
@@ -566,7 +566,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   EXPECT_NE(orphaned.body.find("Job " + ns_ + "/train would leave its pods behind"), std::string::npos)
       << orphaned.body;
   EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train") + "?orphanDependents=true", "").status, 403);
-  EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train"), "").status, 403) << "what a Job does that is told nothing";
+  EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train"), "").status, 403) << "the default of a Job";
   EXPECT_EQ(patch(tenant(ns_), path(jobs, "train"), R"({"metadata":{"finalizers":["orphan"]}})").status, 403);
   EXPECT_EQ(pods("train").size(), 1U);
   EXPECT_EQ(send(tenant(ns_), "DELETE", path(jobs, "train"), R"({"propagationPolicy":"Background"})").status, 200);

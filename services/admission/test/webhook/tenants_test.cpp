@@ -98,7 +98,7 @@ TEST(Tenants, ControllersThatAreNamedMakePartsOfTheirWorkloads) {
   EXPECT_EQ(try_row(pod, view, settings), "left");
   pod.object = with_owner("kubeflow.org/v1", "PyTorchJob");
   EXPECT_NE(try_row(pod, view, settings).find("PyTorchJob x that it is part of was not admitted"), std::string::npos);
-  EXPECT_EQ(try_row(pod, view, {}), "gated") << "an account that nobody named";
+  EXPECT_EQ(try_row(pod, view, {}), "gated") << "an account that is not listed";
   const TenantRow job{"job", "Job", with_owner("kubeflow.org/v2beta1", "MPIJob"), "left",
                       "system:serviceaccount:kubeflow:training-operator"};
   EXPECT_EQ(try_row(job, view, settings), "left") << "its MPIJob is held, not the Job of its launcher";

@@ -185,7 +185,7 @@ TEST(Observer, ChargesWhatRanOnWhatThereWas) {
 }
 
 // The annotation of devices is written by users too: it moves no charge from one tenant to another, and none away.
-TEST(Observer, AnAnnotationOfDevicesChangesNobodysCharge) {
+TEST(Observer, AnAnnotationOfDevicesChangesNoCharge) {
   Server server;
   server.put("nodes", *Json::parse(kNode));
   server.put("pods", pod("runs", 2, "Running"));

@@ -143,7 +143,7 @@ void Engine::apply(const WorkloadHeard& heard) {
                 heard.order_reason, heard.order_deadline, {},          {},
                 heard.standing};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
-  // The end of a workload that nobody admitted has its uid alone.
+  // The end of a workload that was not admitted has its uid alone.
   if (old != nullptr && next.spec.ns.empty()) next.spec.ns = old->spec.ns, next.spec.kind = old->spec.kind;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {

@@ -64,7 +64,7 @@ std::vector<WorkloadUid> Engine::settle_for(const PodFacts& pod) {
   return out;
 }
 
-/// Of each pod once: it is counted, and where it waits for us to bind it, its condition says why nothing does.
+/// Once for each pod: it is counted, and if it is pending, its condition says why it is not bound.
 void Engine::report_foreign(const std::string& pod_uid) {
   const Pod* pod = tables_.pods.find(pod_uid);
   const PodFacts& facts = pod->facts;

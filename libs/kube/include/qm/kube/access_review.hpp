@@ -12,7 +12,7 @@
 
 namespace qm::kube {
 
-/// One verb on one resource, for the user of somebody else's request.
+/// One verb on one resource, for the user of a request.
 struct AccessRequest {
   std::string user;
   std::vector<std::string> groups;

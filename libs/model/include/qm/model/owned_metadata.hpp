@@ -6,7 +6,7 @@
 
 namespace qm::words {
 
-/// Metadata that Quartermaster writes as facts and believes when it reads them back. Whoever else could write them would choose
+/// Metadata that Quartermaster writes as facts and believes when it reads them back. Any other author of them would choose
 /// the workload, the reservation or the GPUs of a pod. The admission webhook and the chart's ValidatingAdmissionPolicy refuse
 /// them from any other account; Submit refuses them in what it is given.
 
