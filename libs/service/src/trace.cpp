@@ -14,6 +14,12 @@ std::string_view above(std::string_view key) {
   return slash == std::string_view::npos ? std::string_view() : key.substr(0, slash);
 }
 
+/// "promise/a/b" -> "a/b" -> "b" -> "".
+std::string_view without_prefix(std::string_view key) {
+  const auto slash = key.find('/');
+  return slash == std::string_view::npos ? std::string_view() : key.substr(slash + 1);
+}
+
 /// The first trace stays: of two inputs about one key either is right.
 void note(std::map<std::string_view, std::string_view>& to, std::string_view key, std::string_view trace) {
   auto& slot = to[key];
@@ -25,7 +31,6 @@ void note(std::map<std::string_view, std::string_view>& to, std::string_view key
 Traces::Traces(std::span<const Input> inputs) {
   for (const auto& in : inputs) {
     if (in.trace_parent.empty()) continue;
-    if (first_.empty()) first_ = in.trace_parent;
     const auto id = log::trace_id(in.trace_parent);
     if (std::ranges::find(ids_, id) == ids_.end()) ids_.push_back(id);
   }
@@ -39,11 +44,13 @@ Traces::Traces(std::span<const Input> inputs) {
 
 std::string_view Traces::of(std::string_view key) const {
   if (ids_.empty()) return {};
-  for (auto up = key; !up.empty(); up = above(up)) {
-    if (const auto found = exact_.find(up); found != exact_.end()) return found->second;
+  for (auto object = key; !object.empty(); object = without_prefix(object)) {
+    for (auto up = object; !up.empty(); up = above(up)) {
+      if (const auto found = exact_.find(up); found != exact_.end()) return found->second;
+    }
   }
-  if (const auto found = below_.find(key); found != below_.end()) return found->second;
-  return ids_.size() == 1 ? first_ : std::string_view();
+  const auto found = below_.find(key);
+  return found != below_.end() ? found->second : std::string_view();
 }
 
 }  // namespace qm::service

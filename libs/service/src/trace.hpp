@@ -11,9 +11,9 @@ namespace qm::service {
 
 /// Which W3C trace each event of a batch belongs to.
 ///
-/// An event goes on with the trace of the input that it is about: one of the same key, or of a key above or below it
-/// ("uid" and "uid/attempt"). One that no input names goes on with the trace of the batch where there is only one, and
-/// with none where there are several: no trace is better than that of somebody else.
+/// An event has the trace of the input about the same object: an input of the same key, of a key above or below it ("uid"
+/// and "uid/attempt"), or of the key after a prefix ("promise/uid"). Any other event of the batch has no trace: an input
+/// about one workload often leads to decisions about others, and a wrong trace is worse than none.
 ///
 /// Threads  one; the inputs must outlive it.
 class Traces {
@@ -27,7 +27,6 @@ class Traces {
  private:
   std::map<std::string_view, std::string_view> exact_, below_;  // an input's key, and the keys above it
   std::vector<std::string_view> ids_;
-  std::string_view first_;
 };
 
 }  // namespace qm::service

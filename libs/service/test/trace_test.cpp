@@ -34,15 +34,17 @@ TEST(Traces, GoOnWithTheEventsAboutTheSameKey) {
   EXPECT_EQ(traces.of("b"), parent(kIdB)) << "above it";
   EXPECT_EQ(traces.of("c"), "") << "not under the trace of somebody else";
   EXPECT_EQ(traces.of("c/1"), "");
-  EXPECT_EQ(traces.of("demand"), "") << "nobody can say which of two";
+  EXPECT_EQ(traces.of("demand"), "");
   EXPECT_EQ(traces.ids(), (std::vector<std::string_view>{kIdA, kIdB}));
 }
 
-TEST(Traces, OneTraceCoversWhatNoInputNames) {
+TEST(Traces, DoNotExtendToOtherObjectsThatTheBatchDecides) {
   const std::vector<Input> inputs = {about("a", parent(kIdA)), about("c", ""), about("a/1", parent(kIdA))};
   const Traces traces(inputs);
-  EXPECT_EQ(traces.of("demand"), parent(kIdA));
-  EXPECT_EQ(traces.of("c"), "");
+  for (const char* other : {"b", "b/1", "promise/b", "evict/b/1", "c", "demand", ""})
+    EXPECT_EQ(traces.of(other), "") << other;
+  for (const char* same : {"a", "a/2", "promise/a", "evict/a/1", "evict/a/1/node"})
+    EXPECT_EQ(traces.of(same), parent(kIdA)) << same;
   EXPECT_EQ(traces.ids().size(), 1U);
   const std::vector<Input> plain = {about("a", ""), about("", "")};
   EXPECT_EQ(Traces(plain).of("a"), "");
