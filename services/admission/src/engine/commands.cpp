@@ -15,6 +15,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   QM_ASSERT(now >= now_, "time went back from {} to {}", micros(now_), micros(now));
   now_ = now;
   out_ = {};
+  reserved_ = 0;
   touched_.clear();
   // Marks live within a step: what a step decides depends on the tables and its batch alone.
   dirty_.clear();
@@ -532,10 +533,10 @@ void Engine::fire_timers() {
         if (over && waits_for_victims(*w)) {
           wait_on(uid);
         } else if (over) {
-          const int doublings = std::min(w->short_streak, 30);
+          const int doublings = std::min<int>(w->short_streak, 30);
           const Duration wait =
               std::min(options_.backoff_most, options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
-          update(uid, [](Workload& row) { ++row.short_streak; });
+          update(uid, [](Workload& row) { row.short_streak += row.short_streak < UINT16_MAX; });
           release(uid, "NoRoom", wait);
         } else {
           repeat(uid);

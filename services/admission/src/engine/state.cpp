@@ -390,7 +390,7 @@ std::uint64_t Engine::digest() const {
       at(how.at);
     }
     for (const auto count : w.counts) d.add(std::int64_t{count});
-    d.add(std::int64_t{w.ended_pods});
+    d.add(std::int64_t{w.ended_pods}).add(std::int64_t{w.quota_turn});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }

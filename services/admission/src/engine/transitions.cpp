@@ -31,6 +31,7 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.usage = assignment.usage;
     row.counts = assignment.counts;
     row.quota_reserved = now_;
+    row.quota_turn = static_cast<std::uint16_t>(std::min<std::size_t>(++reserved_, UINT16_MAX));
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.short_reason.clear();
@@ -120,7 +121,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.flavors.clear();
     row.usage.clear();
     row.counts.clear();
-    row.ended_pods = 0;
+    row.ended_pods = row.quota_turn = 0;
     row.eviction.reset();
     row.answer = Answer::kNone;
     row.reservation.clear();

@@ -130,6 +130,7 @@ Workload from_row(const state::WorkloadRow& row) {
     w.displacers.edit()[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};
   w.queued = from_micros(e.queued_us());
   w.quota_reserved = from_micros(e.quota_reserved_us());
+  w.quota_turn = static_cast<std::uint16_t>(e.quota_turn());
   w.admitted = from_micros(e.admitted_us());
   w.finished = from_micros(e.finished_us());
   w.succeeded = e.succeeded();
@@ -148,7 +149,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.answer = static_cast<Answer>(row.answer());
   w.reservation = row.reservation();
   w.short_reason = row.short_reason();
-  w.short_streak = row.short_streak();
+  w.short_streak = static_cast<std::uint16_t>(row.short_streak());
   w.promised_attempt = row.promised_attempt();
   w.promised_until = from_micros(row.promised_until_us());
   w.resume_attempt = row.resume_attempt();

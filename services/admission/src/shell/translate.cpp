@@ -236,6 +236,7 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   }
   e.set_queued_us(micros(w.queued));
   e.set_quota_reserved_us(micros(w.quota_reserved));
+  e.set_quota_turn(w.quota_turn);
   e.set_admitted_us(micros(w.admitted));
   e.set_finished_us(micros(w.finished));
   e.set_succeeded(w.succeeded);

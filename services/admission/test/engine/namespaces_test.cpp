@@ -40,13 +40,14 @@ class Namespaces : public ::testing::Test {
     objects.namespaces = {labelled(ns, env)};
     return step(objects);
   }
-  const Workload& submit(const char* ns, const char* name, int gpus) {
+  const Workload& submit(const char* ns, const char* name, int gpus, int priority = 0) {
     JobSeen seen;
     seen.spec.uid = WorkloadUid(name);
     seen.spec.ns = Namespace(ns);
     seen.spec.name = name;
     seen.spec.queue = "l";
     seen.spec.submitted = now_;
+    seen.spec.priority = priority;
     PodSet pods;
     pods.shape.gpu.whole = gpus;
     seen.spec.pod_sets = {pods};
@@ -77,6 +78,16 @@ TEST_F(Namespaces, OneThatIsSeenLateBringsItsWorkloadsIn) {
   EXPECT_TRUE(early.cluster_queue.empty());
   label("b", "prod");
   EXPECT_EQ(early.phase, Phase::kQuotaReserved);
+}
+
+TEST_F(Namespaces, WorkloadsThatGetQuotaInOneStepHaveTheirTurn) {
+  const auto& second = submit("b", "a-second", 2);
+  const auto& first = submit("b", "z-first", 2, 10);
+  label("b", "prod");
+  EXPECT_EQ(first.quota_reserved, second.quota_reserved);
+  EXPECT_EQ(first.quota_turn, 1) << "the higher priority is decided first";
+  EXPECT_EQ(second.quota_turn, 2);
+  EXPECT_EQ(submit("a", "later", 2).quota_turn, 1) << "each step counts from one";
 }
 
 TEST_F(Namespaces, OneThatIsGoneHasNoLabels) {

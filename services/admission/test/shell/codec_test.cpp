@@ -422,6 +422,7 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.spec.pod_sets.edit()[0].min_count = 1;
   w.counts = Counts{1};
   w.ended_pods = 1;
+  w.quota_turn = 2;
   w.claim = Claim{w.flavors, w.usage, Counts{1}, {WorkloadUid("v")}};
   w.budget = "b";
   EXPECT_TRUE(from_row(to_row(w)) == w);

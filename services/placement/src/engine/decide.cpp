@@ -1,4 +1,5 @@
-// Who gets a place: workloads with quota and without a place, highest priority first, then longest short.
+// Which workloads get a place: those with quota and without a place, highest priority first, then longest short, then in the
+// order in which admission gave them quota.
 #include "engine/asked_gang.hpp"
 #include "engine/attaching.hpp"
 #include "engine/beside.hpp"
@@ -15,14 +16,18 @@
 namespace qm::placement {
 namespace {
 
-/// Priority falls, who runs already comes after who does not, waiting time falls, then uid: a total order.
+/// A total order. Of workloads that ask at the same time, the one that admission decided first is first: it may have preempted
+/// for its quota, and a later one that took its nodes would be preempted again.
 struct Turn {
   std::int32_t priority;
   bool grows;  // it runs already, and asks for more
   Instant since;
+  Instant reserved;
+  std::int32_t turn;
   WorkloadUid uid;
   friend bool operator<(const Turn& a, const Turn& b) {
-    return std::tie(b.priority, a.grows, a.since, a.uid) < std::tie(a.priority, b.grows, b.since, b.uid);
+    return std::tie(b.priority, a.grows, a.since, a.reserved, a.turn, a.uid) <
+           std::tie(a.priority, b.grows, b.since, b.reserved, b.turn, b.uid);
   }
 };
 
@@ -122,7 +127,7 @@ void Engine::decide_waiting() {
     const auto grows = [&](const WorkloadUid& uid) {
       const Workload& workload = *tables_.workloads.find(uid);
       const Instant since = tables_.assignments.find({uid, workload.attempt})->decided;
-      turns.push_back({workload.spec.priority, true, since, uid});
+      turns.push_back({workload.spec.priority, true, since, workload.quota_reserved, workload.standing.turn, uid});
     };
     if (first && all) std::ranges::for_each(index_.growing, grows);
     for (const WorkloadUid& uid : (first && all) || stirred ? index_.wanting : scratch_.heirs) {
@@ -132,7 +137,7 @@ void Engine::decide_waiting() {
       const bool asks = first && (all || scratch_.heirs.contains(uid));
       if (!asks && !index_.speaking.contains(uid) && !index_.expecting.contains(uid)) continue;
       const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
-      turns.push_back({workload.spec.priority, false, since, uid});
+      turns.push_back({workload.spec.priority, false, since, workload.quota_reserved, workload.standing.turn, uid});
     }
     std::ranges::sort(turns, std::less<>());
     if (!turns.empty() || (first && all)) reckon();
@@ -358,7 +363,7 @@ void Engine::offer_to_pending() {
   for (const WorkloadUid& uid : index_.short_of) {
     const Workload& workload = *tables_.workloads.find(uid);
     if (workload.phase == WorkloadPhase::kPending)
-      turns.push_back({workload.spec.priority, false, workload.short_since, uid});
+      turns.push_back({workload.spec.priority, false, workload.short_since, {}, 0, uid});
   }
   if (turns.empty()) return;
   std::ranges::sort(turns, std::less<>());

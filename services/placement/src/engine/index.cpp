@@ -268,7 +268,7 @@ class Folder {
     add(static_cast<std::int64_t>(w.done.size()));
     for (const auto& [set, index] : w.done) all(set, index);
     const QuotaStanding& q = w.standing;
-    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until, q.ended_pods);
+    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until, q.ended_pods, q.turn);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);

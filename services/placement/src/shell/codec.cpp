@@ -16,7 +16,6 @@ using service::Input;
 using service::Source;
 using Commands = std::vector<Command>;
 
-
 template <class Message>
 Result<Message> parse_message(const Input& input) {
   return wire::parse<Message>(input.bytes, fmt::format("message of {} with key {}", input.name, input.key));
@@ -67,7 +66,8 @@ Result<Commands> decode_workload(const Input& input) {
                     from_micros(event.admitted_us()),
                     from_micros(event.saved_us()),
                     from_micros(event.kept_until_us()),
-                    event.ended_pods()};
+                    event.ended_pods(),
+                    event.quota_turn()};
   if (event.has_proposal()) {
     const auto& said = event.proposal();
     auto& answer = heard.answer.emplace(ProposalAnswer{said.number(), said.accepted(), said.reason(), {}});

@@ -237,6 +237,7 @@ struct Workloads {
     m.set_saved_us(micros(told.saved));
     m.set_kept_until_us(micros(told.kept_until));
     m.set_ended_pods(told.ended_pods);
+    m.set_quota_turn(told.turn);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -250,7 +251,7 @@ struct Workloads {
         from_micros(m.short_since_us()),
         {},
         {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(), from_micros(m.admitted_us()),
-         from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods()}};
+         from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods(), m.quota_turn()}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }

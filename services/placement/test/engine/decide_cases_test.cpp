@@ -28,6 +28,19 @@ TEST(Decide, TakesTheFewestNodesThenTheTightest) {
   )");
 }
 
+// A workload that preempted for its quota must not lose its nodes to one that admission decided after it.
+TEST(Decide, WorkloadsThatAskAtOnceGoInTheOrderInWhichTheyGotQuota) {
+  expect(R"(
+    node a gpus=8
+    want a-second/1 1x8 turn=2
+    want z-first/1 1x8 turn=1
+    synced
+    => short a-second/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => reserved z-first/1 0:a[0,1,2,3,4,5,6,7]
+    => demand a-second/1
+  )");
+}
+
 // Which of two nodes is better depends on who else is known. Nobody asks for T4s: the small node is the tighter fit. A dozen
 // that can run nowhere else wait: the others leave it to them.
 TEST(Decide, ScarceModelsAreLeftToThoseWhoCanRunNowhereElse) {

@@ -18,6 +18,7 @@ namespace qm::placement::testing {
 ///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true min=N, of all sets
 ///                            of=N pods have to succeed, more than run at once
 ///   phase w/1 admitted       pending, admitted, evicting deadline=60, finished, cancelled; ended=1 pods have nothing left to do
+///                            turn=N: which of those that got quota at once
 ///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace
 ///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N; of one that moves, who is evicting or still admitted
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor

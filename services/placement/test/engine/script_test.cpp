@@ -290,6 +290,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       const auto may = words.get("may");
       standings_[id.uid] = {words.get("queue", "q"), words.get("tree", "t"), may == "own" || may == "both",
                             may == "tree" || may == "both"};
+      standings_[id.uid].turn = static_cast<std::int32_t>(words.number("turn", 0));
     } else {
       const std::map<std::string, WorkloadPhase> phases{
           {"pending", WorkloadPhase::kPending},   {"quota-reserved", WorkloadPhase::kQuotaReserved},

@@ -594,7 +594,7 @@ class Engine {
   Instant now_{};
   Instant decided_{};  ///< the step that was committed last
   Output out_;
-  std::size_t command_ = 0;
+  std::size_t command_ = 0, reserved_ = 0;  ///< of this step: the command, and workloads that got quota
 };
 
 }  // namespace qm::admission

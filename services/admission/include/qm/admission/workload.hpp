@@ -119,7 +119,9 @@ struct Workload {
 
   Text reservation, short_reason;
   std::int32_t ended_pods = 0;  ///< of a Job that runs: pods that nothing is left for, and that hold no quota any more
-  std::int32_t short_streak = 0;  ///< attempts in a row for which there was no room
+  std::uint16_t short_streak = 0;  ///< attempts in a row for which there was no room
+  std::uint16_t quota_turn =
+      0;  ///< 1, 2, ... of those that got quota in the same step, in the order decided; at most 65535
   std::int32_t promised_attempt = 0;
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
   Instant promised_until{};         ///< a node is announced for then

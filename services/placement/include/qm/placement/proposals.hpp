@@ -143,6 +143,7 @@ struct QuotaStanding {
   bool in_tree = false;           ///< and in other queues of the tree
   Instant admitted{}, saved{}, kept_until{};
   std::int32_t ended_pods = 0;  ///< of the pods that run at once, those that have nothing left to do
+  std::int32_t turn = 0;        ///< 1, 2, ... of those that got quota at the same instant; 0 = admission did not say
   friend auto operator<=>(const QuotaStanding&, const QuotaStanding&) = default;
 };
 
