@@ -53,6 +53,8 @@ void LeaseState::renewed(const Result<bool>& answer, SteadyInstant before, Stead
   }
   away_.reset();
   if (*answer) {
+    // Another replica may have claimed meanwhile, in a database that is gone: a restored one names this replica again.
+    if (proven_ && after - *proven_ >= timing_.without_session) acts_from_ = after + timing_.without_session;
     proven_ = before;
   } else {
     lost_ = true;

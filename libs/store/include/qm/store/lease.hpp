@@ -83,6 +83,8 @@ class LeaseJudge {
 /// they were sent and after they were answered; what the replica may do follows. replica::Leadership runs it on a Lease.
 ///
 /// Laws     a proof is an answered renewal or claim; it counts from the moment before it was sent, for LeaseTiming::proof.
+///          A replica that had no proof for so long that another could claim acts again after LeaseTiming::without_session:
+///          the database may have been restored to a copy that has not seen the claim.
 /// Threads  one at a time.
 class LeaseState {
  public:
@@ -109,7 +111,7 @@ class LeaseState {
   LeaseJudge judge_;
   LeaseView view_;
   std::optional<SteadyInstant> looked_, proven_, away_;
-  SteadyInstant acts_from_{};  ///< after a claim from a holder that may live: when its last proof has ended
+  SteadyInstant acts_from_{};  ///< when the last proof of another replica that may lead has ended
   bool gone_ = false, served_ = false, lost_ = false;
 };
 
