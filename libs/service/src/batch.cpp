@@ -131,7 +131,7 @@ bool Host::Impl::pump() {
   const bool read = answer_reads();
   if (lost || !loaded) return read;
   Batch batch;
-  if (!collect(batch)) return read;
+  if (!collect(batch)) return read || !batch.pending.empty();  // of duplicates nothing is written
   decide(batch);
   if (batch.unwritable) {
     narrow(batch);
@@ -210,7 +210,8 @@ bool Host::Impl::collect(Batch& batch) {
         continue;
       }
       // An event carries the whole state of its key, so the newest version makes up for any that are missing.
-      if (last != 0 && p.input.version > last + 1 && version_after(1, last) > p.input.version) ++batch.gaps;
+      // A snapshot has no position, and its jumps are what it is for.
+      if (p.at && last != 0 && p.input.version > last + 1 && version_after(1, last) > p.input.version) ++batch.gaps;
       batch.seen[key] = {p.input.version, p.input.tombstone};
     } else if (p.input.source == Source::kRequest && !p.input.id.empty()) {
       if (auto old = requests.find(p.input.id); old != requests.end()) {

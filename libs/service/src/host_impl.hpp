@@ -120,7 +120,7 @@ struct Host::Impl {
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
   std::map<std::string, SteadyInstant> healing, healed;   // when the snapshots of topics were taken that the next, this
                                                           // consumer begins after
-  SteadyInstant next_lag{};                               // when the lag is looked up again
+  SteadyInstant next_lag{};  // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
