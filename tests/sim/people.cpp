@@ -323,8 +323,8 @@ bool Users::step() {
   bool any = false;
   for (std::size_t i = 0; i < unwritable_.size(); ++i) {
     auto& call = unwritable_[i];
-    if (call.answered || call.asked + seconds(5) > world_.now() || !admission_.up()) continue;
-    call.asked = world_.now();
+    if (call.answered || call.again > world_.now() || !admission_.up()) continue;
+    call.again = world_.now() + seconds(5) * (1 << std::min(call.asks++, 6));
     pb::CancelRequest request;
     request.set_request_id(fmt::format("unwritable-{}", i));
     request.set_uid("job-uid-0");
@@ -396,6 +396,13 @@ void Users::cancel(Wish& w, std::size_t number) {
     return;
   }
   if (w.cancel_by_kubectl) {
+    // A Job that is deleted before its creation is recorded is created again if the process ends in between.
+    const bool recorded =
+        w.by_kubectl || (admission_.up() && !admission::awaits(admission_.host(), w.ns, w.name, job->intent));
+    if (!recorded) {
+      w.asked = world_.now();
+      return;
+    }
     world_.delete_job(job->uid);
     w.cancelled = true;
     return;

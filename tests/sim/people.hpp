@@ -124,7 +124,8 @@ class Users {
   std::vector<Wish> wishes_;
   struct Unwritable {
     bool answered = false;
-    Instant asked{};
+    Instant again{};  ///< each wait is twice the one before, up to five minutes
+    int asks = 0;
   };
   std::vector<Unwritable> unwritable_;
   std::uint64_t refused_ = 0;

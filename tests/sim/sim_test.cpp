@@ -119,6 +119,11 @@ constexpr Past kPast[] = {
     {555, "the success of a rank was not observed", "910000a3"},
     {499, "a reservation that expired before admission accepted it was requested for ever in the same attempt",
      "admission: an expired reservation is requested as the next attempt"},
+    {545, "a call that cannot be written was repeated every 5 s, and admission did nothing else",
+     "calls wait twice as long"},
+    {963, "three workloads preempted each other in turns: placement did not follow the order in which they got quota",
+     "admission, placement: workloads that get quota at once get their nodes in that order"},
+    {578, "versions that a snapshot skipped were counted as missed", "service: what a snapshot skips is not missed"},
 };
 
 TEST_F(Simulation, SeedsOfPastFailuresPass) {

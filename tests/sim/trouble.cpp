@@ -70,11 +70,11 @@ void Sim::plant(Bug bug) {
   if (bug == Bug::kClaimsEarly) faults_.cut = 20;
   if (bug == Bug::kCallsOverlap) faults_.in_call = 50;
   if (bug == Bug::kNoTombstones || bug == Bug::kSnapshotSkipped || bug == Bug::kGapUnseen)
-    faults_.truncate = 40, faults_.bus.hold_per_mille = 800;
+    faults_.truncate = 150, faults_.bus.hold_per_mille = 800;
   if (bug == Bug::kSnapshotSkipped) faults_.snapshot = 700;
   if (bug == Bug::kForgedPod) faults_.forge = 15;
   if (bug == Bug::kGivesUp) faults_.outages.refused_per_mille = 300;
-  faults_.bus.hide_gaps = bug == Bug::kGapUnseen;
+  faults_.bus.hide_gaps = bug == Bug::kGapUnseen || bug == Bug::kSkipMessages;
   faults_.outages.gives_up = bug == Bug::kGivesUp;
 }
 

@@ -18,7 +18,7 @@ enum class Bug {
   kNone,
   kLaunchTwice,       ///< a repeated launch gives a second instance
   kCreateTwice,       ///< a repeated creation gives a second job
-  kSkipMessages,      ///< a consumer loses a message now and then
+  kSkipMessages,      ///< a consumer loses a message now and then, and the offsets do not show it
   kOldAttemptRuns,    ///< a pod that was deleted runs on for a while
   kWrongDevices,      ///< binding gives each pod the first devices of its node
   kCostLosesStops,    ///< cost never hears of some instances' end
