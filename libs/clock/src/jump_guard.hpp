@@ -48,7 +48,8 @@ class JumpGuard {
       offset_ = guarding_ ? std::max(offset_, reference) : reference;
       rejected_ = read - offset_;
     }
-    baseline_ = offset_;
+    // Not the accepted offset: what is ahead within the bound, or was before a rejection, would be room for the next step.
+    baseline_ = std::min(offset_, guarding_ ? std::max(baseline_, reference) : reference);
     followed_at_ = boot_us;
     guarding_ = true;
   }

@@ -71,6 +71,34 @@ TEST(JumpGuard, ManySmallStepsAreOneJump) {
   EXPECT_GT(m.guard.rejected(), 400s);
 }
 
+TEST(JumpGuard, SmallStepsWithAReferenceBetweenThemAreOneJump) {
+  Guarded m;
+  const auto start = m.system;
+  m.confirm(start);
+  for (int i = 0; i < 100; ++i) {
+    m.system += 9 * kSecond;
+    (void)m.now();
+    m.confirm(start);  // a takeover, or after a rejection; the database's clock did not move
+    ASSERT_LE(m.now(), start + 10 * kSecond) << "step " << i;
+  }
+  EXPECT_EQ(m.guard.rejected(), 900s - 9s);
+  m.system = start + kSecond;
+  EXPECT_EQ(m.now(), m.system) << "corrected";
+  EXPECT_EQ(m.guard.rejected(), Duration::zero());
+}
+
+TEST(JumpGuard, AReferenceThatIsBehindDoesNotHoldBackAMachineThatIsCorrected) {
+  Guarded m;
+  m.confirm(m.system);
+  m.system += kHour;
+  (void)m.now();
+  m.confirm(m.system - 3 * kHour);
+  EXPECT_EQ(m.guard.rejected(), 1h);
+  m.system -= kHour;
+  EXPECT_EQ(m.now(), m.system);
+  EXPECT_EQ(m.guard.rejected(), Duration::zero());
+}
+
 TEST(JumpGuard, ASlowDriftIsFollowedForEver) {
   Guarded m;
   m.confirm(m.system);
