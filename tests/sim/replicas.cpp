@@ -2,21 +2,28 @@
 
 namespace qm::sim {
 
-Instant MachineClock::raw() const {
-  return truth_.now() + offset_ + Duration{(truth_.now() - since_).count() * per_million_ / 1'000'000};
+MachineClock::MachineClock(const DomainClock& truth) : truth_(truth), since_(truth.now()), boot_(truth.now()) {
+  restart_process();
 }
 
-Instant MachineClock::now() const {
-  return from_micros(forward_->now(micros(raw()), [] { return std::chrono::steady_clock::now(); }));
-}
+Duration MachineClock::gained() const { return Duration{(truth_.now() - since_).count() * per_million_ / 1'000'000}; }
+
+Duration MachineClock::ahead() const { return offset_ + gained(); }
 
 SteadyDuration MachineClock::until(Instant t) const {
   return t <= now() ? SteadyDuration::zero() : SteadyDuration(std::chrono::hours(1));
 }
 
+void MachineClock::confirm(Instant reference) const {
+  process_->confirm(reference);
+  rejections_ += process_->rejected() > Duration::zero() ? 1 : 0;
+}
+
 void MachineClock::run_at(int per_million) {
-  offset_ = raw() - truth_.now();
-  since_ = truth_.now();
+  const Instant now = truth_.now();
+  offset_ = ahead();
+  boot_ += (now - since_) + gained();
+  since_ = now;
   const auto at = std::chrono::steady_clock::now();
   steady_offset_ = steady(at) - at;
   steady_since_ = at;
@@ -28,7 +35,11 @@ void MachineClock::correct() {
   offset_ = {};
 }
 
-void MachineClock::restart_process() { forward_ = std::make_unique<ForwardClock>(); }
+void MachineClock::restart_process() {
+  process_ = std::make_unique<SystemClock>(
+      SystemClock::Sources{[this] { return micros(truth_.now() + ahead()); },
+                           [this] { return micros(boot_ + (truth_.now() - since_) + gained()); }});
+}
 
 SteadyInstant MachineClock::steady(SteadyInstant at) const {
   return at + steady_offset_ + (at - steady_since_) * per_million_ / 1'000'000;

@@ -1,5 +1,4 @@
 #pragma once
-#include "forward_clock.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/service/host.hpp"
 #include "qm/store/memory.hpp"
@@ -11,13 +10,18 @@
 
 namespace qm::sim {
 
-/// The clock of one machine: it jumps, and runs at a rate of its own. A process of the machine reads it as SystemClock does: where
-/// it is set back, the process's time goes on at half the pace.
+/// The clocks of one machine: its UTC jumps, and both run at a rate of their own. A process of the machine reads them through
+/// qm::SystemClock, as in production.
 class MachineClock final : public DomainClock {
  public:
-  explicit MachineClock(const DomainClock& truth) : truth_(truth), since_(truth.now()) {}
-  [[nodiscard]] Instant now() const override;
+  static constexpr int kFastest = 20'000;  ///< per million
+  explicit MachineClock(const DomainClock& truth);
+  [[nodiscard]] Instant now() const override { return process_->now(); }
   [[nodiscard]] SteadyDuration until(Instant t) const override;
+  void confirm(Instant reference) const override;
+  [[nodiscard]] Duration rejected() const override { return process_->rejected(); }
+  [[nodiscard]] std::uint64_t rejections() const { return rejections_; }  ///< comparisons with the database
+  [[nodiscard]] Duration ahead() const;                                   ///< of the true time
   void jump(Duration by) { offset_ += by; }
   void run_at(int per_million);
   void correct();          ///< to the true time, as NTP does it
@@ -26,15 +30,17 @@ class MachineClock final : public DomainClock {
   [[nodiscard]] SteadyInstant steady(SteadyInstant at) const;
 
  private:
-  [[nodiscard]] Instant raw() const;
+  [[nodiscard]] Duration gained() const;  ///< since `since_`, by the rate
 
   const DomainClock& truth_;
-  Instant since_;  ///< of the rate
-  Duration offset_{};
+  Instant since_;      ///< of the rate
+  Duration offset_{};  ///< of UTC, at `since_`
+  Instant boot_;       ///< of the clock that counts from the machine's start, at `since_`
   SteadyInstant steady_since_ = std::chrono::steady_clock::now();
   SteadyDuration steady_offset_{};
   int per_million_ = 0;
-  std::unique_ptr<ForwardClock> forward_ = std::make_unique<ForwardClock>();
+  mutable std::uint64_t rejections_ = 0;
+  std::unique_ptr<SystemClock> process_;
 };
 
 /// One process of a service on its machine: a standby that looks at the lease, or the leader with its host. It runs as

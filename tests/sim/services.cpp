@@ -13,6 +13,8 @@ namespace {
 constexpr store::LeaseTiming kTiming;
 /// Of looks and renewals where anything is amiss; as in production.
 constexpr SteadyDuration kBeat = std::chrono::milliseconds(250);
+/// What JumpGuard follows of small steps, 1 ms a second, in a whole run.
+constexpr Duration kFollowed = std::chrono::seconds(20);
 
 Status away() { return fail(Code::kUnavailable, "the database cannot be reached"); }
 
@@ -31,6 +33,7 @@ class FaultyStore final : public store::Store {
     if (const auto leads = store::lease_holder(service_.disk()); leads != holder)
       service_.parts_.broken(fmt::format("{} raised the epoch without the lease, which {} holds", holder, leads));
     if (bug_ == Bug::kClockBack) out->last_now -= std::chrono::minutes(10);
+    if (const auto now = server_now()) out->server_now = *now;
     at_ = {.journal = out->journal_sequence, .outbox = out->outbox_sequence, .intents = out->intent_sequence};
     shift_ = {};
     return out;
@@ -40,6 +43,7 @@ class FaultyStore final : public store::Store {
     // As a value that PostgreSQL does not take: the name of an object with a NUL, a key beyond what an index holds.
     if (batch.journal.find(kUnwritable) != std::string::npos)
       return fail(bug_ == Bug::kRetriesForEver ? Code::kExhausted : Code::kInvalid, "the database rejects a value");
+    check_time(batch);
     store::Commit copy = batch;
     Random& random = *service_.parts_.random;
     if (bug_ == Bug::kRowNotWritten && !copy.state.empty() && random.chance(20)) copy.state.pop_back();
@@ -82,8 +86,24 @@ class FaultyStore final : public store::Store {
   Result<std::vector<JournalRow>> read_journal(std::uint64_t after, std::size_t max) override {
     return inner_->read_journal(after, max);
   }
+  Result<Instant> server_now() override {
+    if (service_.cut_off(process_)) return fail(away().error());
+    if (bug_ == Bug::kJumpAccepted) return fail(Code::kUnimplemented, "the clocks are not compared");
+    return service_.truth_.now();
+  }
 
  private:
+  // A step of a machine is followed by up to 10 s, and so is its rate.
+  void check_time(const store::Commit& batch) const {
+    const Instant now = service_.truth_.now();
+    const Duration drift = (now - service_.since_) * MachineClock::kFastest / 1'000'000;
+    const Duration ahead = batch.now - now;
+    if (ahead > SystemClock::kMaxJump + drift + kFollowed) {
+      service_.parts_.broken(fmt::format("{}: batch {} is {} s ahead of the database's clock", process_.holder,
+                                         batch.journal_sequence, ahead.count() / 1'000'000));
+    }
+  }
+
   struct Numbers {
     std::uint64_t journal = 0, outbox = 0, intents = 0;
   };
@@ -157,7 +177,8 @@ class ForgetfulShell final : public service::Shell {
 
 }  // namespace
 
-Service::Service(Parts parts, const DomainClock& clock) : parts_(std::move(parts)), disk_(store::make_memory_disk()) {
+Service::Service(Parts parts, const DomainClock& clock)
+    : truth_(clock), since_(clock.now()), parts_(std::move(parts)), disk_(store::make_memory_disk()) {
   for (int i = 0; i < 2; ++i) {
     processes_[static_cast<std::size_t>(i)] = std::make_unique<Process>(i, clock);
     begin(*processes_[static_cast<std::size_t>(i)]);

@@ -102,6 +102,8 @@ class Service {
   [[nodiscard]] bool cut_off(const Process& process) const;
   [[nodiscard]] static const service::Shell& unwrapped(const service::Shell& shell);
 
+  const DomainClock& truth_;  ///< which the database's machine has
+  Instant since_;
   Parts parts_;
   std::shared_ptr<store::MemoryDisk> disk_;
   std::array<std::unique_ptr<Process>, 2> processes_;

@@ -100,6 +100,7 @@ std::vector<cost::Budget> draw_budgets(Random& random, Instant now) {
 
 Sim::Sim(std::uint64_t seed, Bug bug)
     : random_(seed),
+      later_(~seed),
       bug_(bug),
       sliced_(seed % 5 == 0),
       cut_later_(seed % 10 == 0),
@@ -114,6 +115,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
   progress.seed = seed;
   progress.lines.clear();
   faults_.draw(random_);
+  faults_.draw_later(later_);
   report_.faults = faults_.names;
   plant(bug);
   world_.start(clock_.now());
@@ -429,6 +431,7 @@ Report Sim::run() {
     report_.deposed += c.deposed;
     report_.rollbacks += c.rollbacks;
     report_.overlaps += c.overlaps;
+    for (Process* process : {&service->leader(), &service->other()}) report_.rejections += process->clock.rejections();
   }
   report_.refused = users_->refused();
   report_.jobs = world_.jobs.size();

@@ -18,12 +18,13 @@ struct Report {
   std::uint64_t restores = 0, rollbacks = 0;                      ///< of databases; those that a running process found
   std::uint64_t truncations = 0, recreations = 0, snapshots = 0;  ///< of topics
   std::uint64_t jumps = 0;                                        ///< of clocks
-  std::uint64_t overlaps = 0;                                     ///< reloads while a call was under way
-  std::uint64_t refused = 0;                                      ///< calls whose effects the database does not take
-  std::uint64_t layouts = 0;                                      ///< GPUs cut anew, for who waited
-  std::uint64_t meetings = 0;   ///< MIG instances given on a GPU of which another tenant had one
-  std::uint64_t returning = 0;  ///< gangs on their way back to where they were, at every tenth look
-  std::uint64_t grown = 0;      ///< pods that were bound to gangs that ran without them
+  std::uint64_t leaps = 0, rejections = 0;  ///< jumps by hours and their corrections; comparisons that rejected a jump
+  std::uint64_t overlaps = 0;               ///< reloads while a call was under way
+  std::uint64_t refused = 0;                ///< calls whose effects the database does not take
+  std::uint64_t layouts = 0;                ///< GPUs cut anew, for who waited
+  std::uint64_t meetings = 0;               ///< MIG instances given on a GPU of which another tenant had one
+  std::uint64_t returning = 0;              ///< gangs on their way back to where they were, at every tenth look
+  std::uint64_t grown = 0;                  ///< pods that were bound to gangs that ran without them
   std::uint64_t proposed = 0, withdrawn = 0, gave_way = 0, moved = 0,
                 moved_for = 0;  ///< words said of proposals, and of those who went; moved_for: for another
   std::string faults;           ///< which kinds this seed had

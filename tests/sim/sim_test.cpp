@@ -45,17 +45,17 @@ void add(Report& sum, const Report& one) {
       &Report::proposed,    &Report::withdrawn,   &Report::gave_way,  &Report::returning, &Report::moved,
       &Report::moved_for,   &Report::claims,      &Report::deposed,   &Report::restores,  &Report::rollbacks,
       &Report::truncations, &Report::recreations, &Report::snapshots, &Report::jumps,     &Report::overlaps,
-      &Report::refused};
+      &Report::refused,     &Report::leaps,       &Report::rejections};
   for (const auto count : kCounts) sum.*count += one.*count;
 }
 
 void print(const Report& r) {
   fmt::print(
       "{} batches, {} pods started, {} instances, {} crashes, {} batches undone, {} reloads, {} duplicates\n"
-      "leases: {} claims, {} leaders deposed; databases: {} restores, {} found by a running process; clocks: {} changes\n"
+      "leases: {} claims, {} leaders deposed; databases: {} restores, {} found by a running process; clocks: {} changes, {} of hours, rejected {} times\n"
       "topics: {} truncated, {} created again, {} snapshots; {} reloads during a call; {} unwritable calls refused\n",
       r.batches, r.starts, r.instances, r.crashes, r.undone, r.reloads, r.duplicates, r.claims, r.deposed, r.restores,
-      r.rollbacks, r.jumps, r.truncations, r.recreations, r.snapshots, r.overlaps, r.refused);
+      r.rollbacks, r.jumps, r.leaps, r.rejections, r.truncations, r.recreations, r.snapshots, r.overlaps, r.refused);
   fmt::print(
       "{} MIG instances on a GPU with instances of another tenant; {} pods joined a running gang; {} MIG repartitions\n"
       "preemption proposals: {} published, {} withdrawn; events of workloads: {} preempted, {} migrated, {} migrated for another; "
@@ -93,6 +93,8 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
                                                           {"topics that were created again", sum.recreations},
                                                           {"snapshots", sum.snapshots},
                                                           {"changes of clocks", sum.jumps},
+                                                          {"changes of clocks by hours", sum.leaps},
+                                                          {"rejected jumps of clocks", sum.rejections},
                                                           {"reloads during a call", sum.overlaps},
                                                           {"refused calls", sum.refused}};
   for (const auto& [what, times] : wanted) EXPECT_GT(times, 10U) << what;
@@ -204,6 +206,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                                            Plant{Bug::kUndoForgotten, "UndoForgotten", "another state"},
                                            Plant{Bug::kOneInstance, "OneInstance", " of GPU "},  // S-148
                                            Plant{Bug::kClockBack, "ClockBack", "earlier than the one before"},
+                                           Plant{Bug::kJumpAccepted, "JumpAccepted", "ahead of the database's clock"},
                                            Plant{Bug::kRetriesForEver, "RetriesForEver", "a call is not answered"},
                                            Plant{Bug::kRollbackUnseen, "RollbackUnseen", "another state"},
                                            Plant{Bug::kNotObservedAgain, "NotObservedAgain", "has not ended"},

@@ -16,19 +16,20 @@ struct LawBroken {
   std::string what;
 };
 
-
 /// How often each kind of trouble comes, drawn per seed: a seed without a kind leaves room for the others.
 struct Faults {
   int crash = 0, crash_point = 0, commit = 0, publish = 0, watch_break = 0, watch_repeat = 0, watch_hold = 0;
   int node_lost = 0, node_silent = 0, spot = 0, xid = 0, capacity = 0, fact_repeat = 0;
   int stop = 0, cut = 0, cut_commit = 0, restore = 0, truncate = 0, recreate = 0, snapshot = 0, jump = 0, in_call = 0;
   int unwritable = 0, forge = 0;
+  int leap = 0;
   BusFaults bus;
   Outages outages;
   std::string names;
 
   void draw(Random& random);
-  void end();  ///< calm; what has happened to logs and what is planted stays
+  void draw_later(Random& random);  ///< kinds that were added later
+  void end();                       ///< calm; what has happened to logs and what is planted stays
 };
 
 class Sim {
@@ -48,6 +49,7 @@ class Sim {
   void blocked(Process& process);
   Result<service::Snapshot> snapshot(const std::string& topic);
   void trouble_of_replicas();
+  void trouble_of_time();
   void trouble_of_history();
   void take_copies();
   void restore(Service& service);
@@ -64,6 +66,7 @@ class Sim {
   void turn_all(bool busy);
 
   Random random_;
+  Random later_;  ///< of faults that were added later, so that a seed keeps what it was before
   Bug bug_;
   bool sliced_;     ///< two tenants share a machine with GPUs that are cut by MIG, too
   bool cut_later_;  ///< it is not cut before somebody waits for instances

@@ -12,12 +12,16 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+namespace {
+int draw_rate(Random& random, std::string& names, const char* name, int low, int high) {
+  if (random.chance(450)) return 0;
+  names += std::string(name) + " ";
+  return static_cast<int>(random.between(low, high));
+}
+}  // namespace
+
 void Faults::draw(Random& random) {
-  const auto rate = [&](const char* name, int low, int high) {
-    if (random.chance(450)) return 0;
-    names += std::string(name) + " ";
-    return static_cast<int>(random.between(low, high));
-  };
+  const auto rate = [&](const char* name, int low, int high) { return draw_rate(random, names, name, low, high); };
   crash = rate("crash", 2, 15);
   crash_point = rate("crash-point", 2, 20);
   commit = rate("commit", 5, 40);
@@ -49,6 +53,10 @@ void Faults::draw(Random& random) {
   unwritable = rate("unwritable", 3, 15);
   forge = rate("forged", 3, 15);
 }
+void Faults::draw_later(Random& random) {
+  const auto rate = [&](const char* name, int low, int high) { return draw_rate(random, names, name, low, high); };
+  leap = rate("clock-leap", 3, 15);
+}
 void Faults::end() {
   Faults calm;
   calm.names = names;
@@ -73,6 +81,7 @@ void Sim::plant(Bug bug) {
     faults_.truncate = 150, faults_.bus.hold_per_mille = 800;
   if (bug == Bug::kSnapshotSkipped) faults_.snapshot = 700;
   if (bug == Bug::kForgedPod) faults_.forge = 15;
+  if (bug == Bug::kJumpAccepted) faults_.leap = 15;
   if (bug == Bug::kGivesUp) faults_.outages.refused_per_mille = 300;
   faults_.bus.hide_gaps = bug == Bug::kGapUnseen || bug == Bug::kSkipMessages;
   faults_.outages.gives_up = bug == Bug::kGivesUp;
@@ -166,6 +175,21 @@ void Sim::trouble_of_replicas() {
         clock.correct();
     }
   }
+}
+
+/// The clock of a machine is hours ahead, or such a jump is corrected. The database's clock does not confirm it.
+void Sim::trouble_of_time() {
+  if (!later_.chance(faults_.leap)) return;
+  auto& service = *later_.pick(services_);
+  Process& process = later_.chance(700) ? service.leader() : service.other();
+  ++report_.leaps;
+  if (process.clock.ahead() > minutes(30)) {
+    say(fmt::format("the clock of {} is corrected", process.holder));
+    return process.clock.correct();
+  }
+  const auto by = minutes(later_.between(60, 72 * 60));
+  say(fmt::format("the clock of {} jumps {} min ahead", process.holder, by.count()));
+  process.clock.jump(by);
 }
 
 void Sim::take_copies() {
@@ -262,6 +286,7 @@ void Sim::trouble() {
       "bus.before_publish",    "bus.after_publish",    "bus.after_poll"};
   if (random_.chance(faults_.crash)) kill(*random_.pick(services_));
   trouble_of_replicas();
+  trouble_of_time();
   trouble_of_history();
   if (random_.chance(faults_.crash_point)) {
     arm_crash_point(random_.pick(kPoints), static_cast<int>(random_.between(1, 12)),

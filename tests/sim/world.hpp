@@ -26,6 +26,7 @@ enum class Bug {
   kRowNotWritten,     ///< some state rows of a batch are lost
   kUndoForgotten,     ///< a batch that was not committed stays applied
   kClockBack,         ///< a service that starts again reads an older time
+  kJumpAccepted,      ///< the machine's clock is not compared with the database's
   kOneInstance,       ///< a kubelet gives the same MIG instance to every pod
   kRetriesForEver,    ///< an input whose effects the database rejects is not isolated
   kRollbackUnseen,    ///< a database that lost commits is written on: only the epoch is compared
