@@ -137,7 +137,7 @@ class GuardedCalls final : public service::Executor {
     auto out = service_.parts_.executor->execute(intent);
     if (under_way_.size() == 1) service_.parts_.in_call(service_);
     if (process_.host->counters().reloads != reloads) {
-      ++service_.totals_.overlaps;
+      ++service_.counts_.overlaps;
       // As a pool that forgets on a reload which calls are under way.
       if (service_.parts_.bug == Bug::kCallsOverlap && process_.host->counters().open_intents > 0)
         (void)execute(intent);
@@ -215,27 +215,26 @@ void Service::begin(Process& p) {
 }
 
 namespace {
-void add(Service::Totals& to, const service::Host::Counters& c) {
+void add(Counts& to, const service::Host::Counters& c) {
   to.batches += c.batches;
   to.undone += c.undone;
   to.reloads += c.reloads;
   to.duplicates += c.duplicates;
-  to.too_large += c.too_large;
   to.rollbacks += c.rollbacks;
-  to.gaps += c.gaps;
 }
 }  // namespace
 
-Service::Totals Service::totals() const {
-  Totals out = totals_;
+Counts Service::counts() const {
+  Counts out = counts_;
   for (const auto& p : processes_) {
     if (p->host) add(out, p->host->counters());
+    out.rejections += p->clock.rejections();
   }
   return out;
 }
 
 void Service::end(Process& p) {
-  if (p.host) add(totals_, p.host->counters());
+  if (p.host) add(counts_, p.host->counters());
   p.host.reset();
   p.executor.reset();
   p.state.reset();
@@ -244,7 +243,7 @@ void Service::end(Process& p) {
 
 void Service::kill(Process& p, int turns) {
   if (!p.running() || p.in_host > 0) return;
-  if (p.host) ++totals_.crashes;
+  if (p.host) ++counts_.crashes;
   parts_.note(fmt::format("{} is killed", p.holder));
   end(p);
   p.down_for = turns;
@@ -291,13 +290,13 @@ void Service::beat(Process& p, SteadyInstant at) {
     const bool overtaken = p.state->lost();
     if (parts_.bug == Bug::kNotObservedAgain && p.rolled_back && !overtaken) {
       // The state is read back, and what watches and agents have reported is taken for known.
-      add(totals_, p.host->counters());
+      add(counts_, p.host->counters());
       p.host.reset();
       p.lost = p.rolled_back = false;
       return open_host(p, false);
     }
     parts_.note(fmt::format("{} {}", p.holder, overtaken ? "was deposed" : "lost its shard"));
-    totals_.deposed += overtaken ? 1 : 0;
+    counts_.deposed += overtaken ? 1 : 0;
     if (!away && p.state->release()) (void)store::open_memory_lease(disk_)->release(p.holder);
     end(p);
     begin(p);
@@ -324,7 +323,7 @@ void Service::look(Process& p, SteadyInstant at) {
   if (!claimed || !*claimed) return;
   p.state->claimed(p.holder, own, own);
   p.claimed = true;
-  ++totals_.claims;
+  ++counts_.claims;
   parts_.note(fmt::format("{} claims the lease of {}", p.holder, view->holder.empty() ? "none" : view->holder));
   open_host(p);
 }
@@ -369,7 +368,7 @@ bool Service::guarded(Process& p, const std::function<bool(service::Host&)>& fn)
     // In the middle of something: what the disk holds is all there is.
     if (--p.in_host > 0) throw;
     parts_.note(fmt::format("{} dies", p.holder));
-    ++totals_.crashes;
+    ++counts_.crashes;
     end(p);
     p.down_for = static_cast<int>(parts_.random->between(0, 15));
     return true;

@@ -7,6 +7,7 @@
 #include "qm/service/host.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "replicas.hpp"
+#include "sim.hpp"
 #include "world.hpp"
 
 #include <array>
@@ -74,11 +75,7 @@ class Service {
   /// The database is restored to a copy of it.
   void restore(std::size_t copy);
 
-  struct Totals {
-    std::uint64_t batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, too_large = 0;
-    std::uint64_t claims = 0, deposed = 0, rollbacks = 0, gaps = 0, overlaps = 0;
-  };
-  [[nodiscard]] Totals totals() const;  ///< of all hosts so far
+  [[nodiscard]] Counts counts() const;  ///< of all processes so far
 
   template <class Fn>
   void read(Fn&& fn) {
@@ -110,7 +107,7 @@ class Service {
   std::size_t leader_ = 0;  ///< claimed last
   SteadyInstant passed_ = std::chrono::steady_clock::now();
   SteadyDuration cut_at_commit_{};
-  Totals totals_;
+  Counts counts_;
 };
 
 }  // namespace qm::sim

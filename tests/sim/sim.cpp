@@ -420,21 +420,8 @@ Report Sim::run() {
         fmt::print(stderr, "{}: {}\n", service->name(), service->host().debug_state().dump());
     }
   }
-  for (auto& service : services_) {
-    const auto c = service->totals();
-    report_.batches += c.batches;
-    report_.crashes += c.crashes;
-    report_.undone += c.undone;
-    report_.reloads += c.reloads;
-    report_.duplicates += c.duplicates;
-    report_.claims += c.claims;
-    report_.deposed += c.deposed;
-    report_.rollbacks += c.rollbacks;
-    report_.overlaps += c.overlaps;
-    for (Process* process : {&service->leader(), &service->other()}) report_.rejections += process->clock.rejections();
-  }
+  for (auto& service : services_) report_ += service->counts();
   report_.refused = users_->refused();
-  report_.jobs = world_.jobs.size();
   report_.starts = world_.starts;
   report_.meetings = world_.meetings;
   report_.grown = world_.grown;
@@ -442,6 +429,19 @@ Report Sim::run() {
   report_.instances = world_.instances.size();
   report_.hash = hash_.value();
   return report_;
+}
+
+Counts& Counts::operator+=(const Counts& more) {
+  constexpr std::uint64_t Counts::*kAll[] = {
+      &Counts::starts,     &Counts::batches,     &Counts::crashes,     &Counts::undone,    &Counts::reloads,
+      &Counts::duplicates, &Counts::instances,   &Counts::claims,      &Counts::deposed,   &Counts::restores,
+      &Counts::rollbacks,  &Counts::truncations, &Counts::recreations, &Counts::snapshots, &Counts::jumps,
+      &Counts::leaps,      &Counts::rejections,  &Counts::overlaps,    &Counts::refused,   &Counts::layouts,
+      &Counts::meetings,   &Counts::returning,   &Counts::grown,       &Counts::proposed,  &Counts::withdrawn,
+      &Counts::gave_way,   &Counts::moved,       &Counts::moved_for};
+  static_assert(std::size(kAll) * sizeof(std::uint64_t) == sizeof(Counts));
+  for (const auto count : kAll) this->*count += more.*count;
+  return *this;
 }
 
 Report run_seed(std::uint64_t seed, Bug bug) { return Sim(seed, bug).run(); }

@@ -7,13 +7,9 @@
 
 namespace qm::sim {
 
-/// What one seed came to.
-struct Report {
-  std::string failure;                  ///< empty = every law held and everything ended
-  std::vector<std::string> last_steps;  ///< newest last
-  std::uint64_t hash = 0;               ///< of all that was done: equal for equal seeds
-  // What went on, for a look at whether the schedule is worth running.
-  std::uint64_t jobs = 0, starts = 0, batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, instances = 0;
+/// What went on, for a look at whether the schedule is worth running.
+struct Counts {
+  std::uint64_t starts = 0, batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, instances = 0;
   std::uint64_t claims = 0, deposed = 0;                          ///< of leases; leaders that were overtaken
   std::uint64_t restores = 0, rollbacks = 0;                      ///< of databases; those that a running process found
   std::uint64_t truncations = 0, recreations = 0, snapshots = 0;  ///< of topics
@@ -21,13 +17,22 @@ struct Report {
   std::uint64_t leaps = 0, rejections = 0;  ///< jumps by hours and their corrections; comparisons that rejected a jump
   std::uint64_t overlaps = 0;               ///< reloads while a call was under way
   std::uint64_t refused = 0;                ///< calls whose effects the database does not take
-  std::uint64_t layouts = 0;                ///< GPUs cut anew, for who waited
+  std::uint64_t layouts = 0;                ///< MIG repartitions for pending workloads
   std::uint64_t meetings = 0;               ///< MIG instances given on a GPU of which another tenant had one
-  std::uint64_t returning = 0;              ///< gangs on their way back to where they were, at every tenth look
+  std::uint64_t returning = 0;              ///< gangs in recovery, at every tenth look
   std::uint64_t grown = 0;                  ///< pods that were bound to gangs that ran without them
-  std::uint64_t proposed = 0, withdrawn = 0, gave_way = 0, moved = 0,
-                moved_for = 0;  ///< words said of proposals, and of those who went; moved_for: for another
-  std::string faults;           ///< which kinds this seed had
+  /// Preemption proposals published and withdrawn; events of workloads: preempted, migrated, migrated for another.
+  std::uint64_t proposed = 0, withdrawn = 0, gave_way = 0, moved = 0, moved_for = 0;
+
+  Counts& operator+=(const Counts& more);
+};
+
+/// What one seed came to.
+struct Report : Counts {
+  std::string failure;                  ///< empty = every law held and everything ended
+  std::vector<std::string> last_steps;  ///< newest last
+  std::uint64_t hash = 0;               ///< of all that was done: equal for equal seeds
+  std::string faults;                   ///< which kinds this seed had
 };
 
 /// Runs the whole suite from one seed: a time with faults, then a calm in which everything must come to an end.

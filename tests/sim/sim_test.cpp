@@ -37,19 +37,7 @@ struct Simulation : ::testing::Test {
   static void TearDownTestSuite() { set_assertion_hook(nullptr); }
 };
 
-/// What a range of seeds came to, together.
-void add(Report& sum, const Report& one) {
-  constexpr std::uint64_t Report::*kCounts[] = {
-      &Report::batches,     &Report::starts,      &Report::instances, &Report::crashes,   &Report::undone,
-      &Report::reloads,     &Report::duplicates,  &Report::meetings,  &Report::layouts,   &Report::grown,
-      &Report::proposed,    &Report::withdrawn,   &Report::gave_way,  &Report::returning, &Report::moved,
-      &Report::moved_for,   &Report::claims,      &Report::deposed,   &Report::restores,  &Report::rollbacks,
-      &Report::truncations, &Report::recreations, &Report::snapshots, &Report::jumps,     &Report::overlaps,
-      &Report::refused,     &Report::leaps,       &Report::rejections};
-  for (const auto count : kCounts) sum.*count += one.*count;
-}
-
-void print(const Report& r) {
+void print(const Counts& r) {
   fmt::print(
       "{} batches, {} pods started, {} instances, {} crashes, {} batches undone, {} reloads, {} duplicates\n"
       "leases: {} claims, {} leaders deposed; databases: {} restores, {} found by a running process; clocks: {} changes, {} of hours, rejected {} times\n"
@@ -70,7 +58,7 @@ void print(const Report& r) {
 TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 300);
   std::uint64_t failures = 0, ran = 0;
-  Report sum;
+  Counts sum;
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed, ++ran) {
     const auto report = run_seed(seed);
     if (!report.failure.empty()) {
@@ -78,7 +66,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
       ADD_FAILURE() << "seed " << seed << ": " << report.failure;
       print_steps(seed, report.failure, report.last_steps);
     }
-    add(sum, report);
+    sum += report;
   }
   fmt::print("{} seeds, {} failed: ", ran, failures);
   print(sum);
