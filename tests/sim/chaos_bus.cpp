@@ -52,6 +52,7 @@ class ChaosConsumer final : public bus::Consumer {
     QM_ASSIGN(auto fresh, inner_->poll(max, SteadyDuration::zero()));
     for (auto& message : fresh) {
       check(message);
+      if (around_.faults.hide_terms) hide_term(message);
       auto& partition = partitions_[message.at];
       if ((around_.lose && around_.lose(message)) || around_.random.chance(around_.faults.skip_per_mille)) continue;
       partition.waiting.push_back(std::move(message));
@@ -100,6 +101,14 @@ class ChaosConsumer final : public bus::Consumer {
   void hide(bus::Message& message, Partition& partition) {
     if (partition.shown < 0) partition.shown = std::max<std::int64_t>(cursor_(message.at), 0) - 1;
     message.offset = ++partition.shown;
+  }
+
+  static void hide_term(bus::Message& message) {
+    quartermaster::v1::Envelope e;
+    if (!e.ParseFromString(message.value)) return;
+    e.clear_term();
+    e.clear_ancestors();
+    message.value = e.SerializeAsString();
   }
 
   // Versions of a key are in the log without a jump; a repeat by the relay is allowed.

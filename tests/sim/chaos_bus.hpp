@@ -18,6 +18,7 @@ struct BusFaults {
   int cut_per_mille = 0;     ///< a poll fails: the reader starts again from its cursor
   int skip_per_mille = 0;    ///< planted bug: a message is lost without a trace
   bool hide_gaps = false;    ///< planted bug: offsets go on where messages are missing
+  bool hide_terms = false;   ///< planted bug: events name no term
   /// By topic: how often its log has lost messages, and how often it was deleted and created again.
   std::map<std::string, std::uint64_t> losses, recreations;
   std::set<std::string> restores;  ///< services whose cursors are older than they were

@@ -2,6 +2,9 @@
 
 #include "qm/catalog/catalog.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/wire/last_state.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/journal.pb.h"
 
 namespace qm::sim {
 namespace {
@@ -27,15 +30,34 @@ Money bill(const World::Instance& i, const std::vector<std::pair<Instant, std::i
   return sum;
 }
 
-/// What each service has applied is what the owners of its topics published last.
+/// The last event of each key that a service has applied.
+std::map<std::pair<std::string, std::string>, quartermaster::v1::JournalInput> last_events(Service& reader) {
+  std::map<std::pair<std::string, std::string>, quartermaster::v1::JournalInput> out;
+  for (const auto& row : reader.journal()) {
+    quartermaster::v1::JournalBatch batch;
+    if (!batch.ParseFromString(row.bytes)) continue;
+    for (auto& in : *batch.mutable_inputs()) {
+      if (static_cast<service::Source>(in.source()) != service::Source::kBus) continue;
+      const std::pair key(in.name(), in.key());
+      out[key] = std::move(in);
+    }
+  }
+  return out;
+}
+
+/// What each service has applied is what the owners of its topics published last. What an owner's database lost, and the owner did not
+/// publish again, may be kept where a snapshot after a break does not end it.
 void check_inboxes(const Five& five, const Broken& broken) {
   std::map<std::pair<std::string, std::string>, store::OutboxRow> newest;
+  std::set<std::string> lost;  // topics
   for (Service* owner : five.all()) {
+    if (owner->lost_events() > 0) lost.insert(owner->options().produces.begin(), owner->options().produces.end());
     for (auto& row : store::newest_rows(owner->disk())) newest.emplace(std::pair(row.topic, row.key), std::move(row));
   }
   for (Service* reader : five.all()) {
     std::map<std::pair<std::string, std::string>, store::SeenRow> seen;
     for (auto& row : store::look_at(reader->disk()).seen) seen.emplace(std::pair(row.topic, row.key), std::move(row));
+    const auto applied = last_events(*reader);
     const auto& topics = reader->options().consumes;
     for (const auto& [key, row] : newest) {
       if (std::ranges::find(topics, row.topic) == topics.end()) continue;
@@ -45,9 +67,15 @@ void check_inboxes(const Five& five, const Broken& broken) {
       if (version != row.key_version)
         broken(fmt::format("{} has version {} of {} {}, its owner published {}", reader->name(), version, row.topic,
                            row.key, row.key_version));
+      quartermaster::v1::Envelope e;
+      const auto last = applied.find(key);
+      if (!e.ParseFromString(row.value) || last == applied.end() || last->second.bytes() != e.payload())
+        broken(fmt::format("{} applied another version {} of {} {} than its owner published", reader->name(), version,
+                           row.topic, row.key));
     }
     for (const auto& [key, row] : seen) {
-      if (!newest.contains(key) && !row.gone)
+      const bool kept = lost.contains(row.topic) && !wire::last_state(row.topic, row.key, true);
+      if (!newest.contains(key) && !row.gone && !kept)
         broken(fmt::format("{} has version {} of {} {}, which its owner does not know", reader->name(), row.version,
                            row.topic, row.key));
     }

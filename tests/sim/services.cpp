@@ -221,6 +221,8 @@ void add(Counts& to, const service::Host::Counters& c) {
   to.reloads += c.reloads;
   to.duplicates += c.duplicates;
   to.rollbacks += c.rollbacks;
+  to.breaks += c.history_breaks;
+  to.abandoned += c.abandoned;
 }
 }  // namespace
 
@@ -426,15 +428,20 @@ void Service::cut_in_commit(SteadyDuration for_how_long, bool really_committed) 
 void Service::restore(std::size_t copy) {
   const auto now = store::position(*disk_), then = store::position(*disk_, copy);
   parts_.note(fmt::format("the database of {} is restored to {} commits before", name(), now.commits - then.commits));
+  counts_.lost_events += now.outbox - then.outbox;
+  ++counts_.restores;
   store::restore_disk(*disk_, copy);
 }
 
+std::vector<store::Store::JournalRow> Service::journal() const {
+  return *store::open_memory(disk_)->read_journal(0, SIZE_MAX);
+}
+
 void Service::replay(std::uint64_t* hash) {
-  const auto rows = store::open_memory(disk_)->read_journal(0, SIZE_MAX);
   auto shell = parts_.shell();
   Digest total;
   Instant last{};
-  for (const auto& row : *rows) {
+  for (const auto& row : journal()) {
     if (row.now < last) {
       parts_.broken(fmt::format("{}: batch {} is {} us earlier than the one before", name(), row.sequence,
                                 (last - row.now).count()));

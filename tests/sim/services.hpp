@@ -82,6 +82,8 @@ class Service {
     host().read([&](const service::Shell& shell) { fn(unwrapped(shell)); });
   }
 
+  [[nodiscard]] std::vector<store::Store::JournalRow> journal() const;
+  [[nodiscard]] std::uint64_t lost_events() const { return counts_.lost_events; }  ///< by restores
   /// Replays the journal with a new shell: the same inputs at the same times must give the same states.
   void replay(std::uint64_t* hash);
 

@@ -230,7 +230,7 @@ void Sim::opened(Service& service) {
   if (&service == five_.admission) {
     watches_[0].restart();
     // Until a restore is detected, a repeated call is answered from memory.
-    if (report_.restores > 0) configured_ = false;
+    if (restored_) configured_ = false;
   }
   if (&service == five_.placement) {
     (void)service.host().submit(placement::watch_started());
@@ -433,12 +433,13 @@ Report Sim::run() {
 
 Counts& Counts::operator+=(const Counts& more) {
   constexpr std::uint64_t Counts::*kAll[] = {
-      &Counts::starts,     &Counts::batches,     &Counts::crashes,     &Counts::undone,    &Counts::reloads,
-      &Counts::duplicates, &Counts::instances,   &Counts::claims,      &Counts::deposed,   &Counts::restores,
-      &Counts::rollbacks,  &Counts::truncations, &Counts::recreations, &Counts::snapshots, &Counts::jumps,
-      &Counts::leaps,      &Counts::rejections,  &Counts::overlaps,    &Counts::refused,   &Counts::layouts,
-      &Counts::meetings,   &Counts::returning,   &Counts::grown,       &Counts::proposed,  &Counts::withdrawn,
-      &Counts::gave_way,   &Counts::moved,       &Counts::moved_for};
+      &Counts::starts,      &Counts::batches,     &Counts::crashes,   &Counts::undone,    &Counts::reloads,
+      &Counts::duplicates,  &Counts::instances,   &Counts::claims,    &Counts::deposed,   &Counts::restores,
+      &Counts::rollbacks,   &Counts::lost_events, &Counts::breaks,    &Counts::abandoned, &Counts::truncations,
+      &Counts::recreations, &Counts::snapshots,   &Counts::jumps,     &Counts::leaps,     &Counts::rejections,
+      &Counts::overlaps,    &Counts::refused,     &Counts::layouts,   &Counts::meetings,  &Counts::returning,
+      &Counts::grown,       &Counts::proposed,    &Counts::withdrawn, &Counts::gave_way,  &Counts::moved,
+      &Counts::moved_for};
   static_assert(std::size(kAll) * sizeof(std::uint64_t) == sizeof(Counts));
   for (const auto count : kAll) this->*count += more.*count;
   return *this;

@@ -10,8 +10,10 @@ namespace qm::sim {
 /// What went on, for a look at whether the schedule is worth running.
 struct Counts {
   std::uint64_t starts = 0, batches = 0, crashes = 0, undone = 0, reloads = 0, duplicates = 0, instances = 0;
-  std::uint64_t claims = 0, deposed = 0;                          ///< of leases; leaders that were overtaken
-  std::uint64_t restores = 0, rollbacks = 0;                      ///< of databases; those that a running process found
+  std::uint64_t claims = 0, deposed = 0;      ///< of leases; leaders that were overtaken
+  std::uint64_t restores = 0, rollbacks = 0;  ///< of databases; those that a running process found
+  std::uint64_t lost_events = 0, breaks = 0,
+                abandoned = 0;  ///< by restores; histories that broke for a consumer, events that it dropped
   std::uint64_t truncations = 0, recreations = 0, snapshots = 0;  ///< of topics
   std::uint64_t jumps = 0;                                        ///< of clocks
   std::uint64_t leaps = 0, rejections = 0;  ///< jumps by hours and their corrections; comparisons that rejected a jump

@@ -40,10 +40,11 @@ struct Simulation : ::testing::Test {
 void print(const Counts& r) {
   fmt::print(
       "{} batches, {} pods started, {} instances, {} crashes, {} batches undone, {} reloads, {} duplicates\n"
-      "leases: {} claims, {} leaders deposed; databases: {} restores, {} found by a running process; clocks: {} changes, {} of hours, rejected {} times\n"
+      "leases: {} claims, {} leaders deposed; databases: {} restores, {} found by a running process, {} events lost, {} histories broke, {} events abandoned; clocks: {} changes, {} of hours, rejected {} times\n"
       "topics: {} truncated, {} created again, {} snapshots; {} reloads during a call; {} unwritable calls refused\n",
       r.batches, r.starts, r.instances, r.crashes, r.undone, r.reloads, r.duplicates, r.claims, r.deposed, r.restores,
-      r.rollbacks, r.jumps, r.leaps, r.rejections, r.truncations, r.recreations, r.snapshots, r.overlaps, r.refused);
+      r.rollbacks, r.lost_events, r.breaks, r.abandoned, r.jumps, r.leaps, r.rejections, r.truncations, r.recreations,
+      r.snapshots, r.overlaps, r.refused);
   fmt::print(
       "{} MIG instances on a GPU with instances of another tenant; {} pods joined a running gang; {} MIG repartitions\n"
       "preemption proposals: {} published, {} withdrawn; events of workloads: {} preempted, {} migrated, {} migrated for another; "
@@ -77,6 +78,8 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
                                                           {"deposed leaders", sum.deposed},
                                                           {"restored databases", sum.restores},
                                                           {"restores that a running process found", sum.rollbacks},
+                                                          {"events that a database lost", sum.lost_events},
+                                                          {"broken histories", sum.breaks},
                                                           {"truncated topics", sum.truncations},
                                                           {"topics that were created again", sum.recreations},
                                                           {"snapshots", sum.snapshots},
@@ -204,6 +207,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                                            Plant{Bug::kNoTombstones, "NoTombstones", "its owner published"},
                                            Plant{Bug::kSnapshotSkipped, "SnapshotSkipped", "its owner published"},
                                            Plant{Bug::kGapUnseen, "GapUnseen", "its owner published"},
+                                           Plant{Bug::kHistoryUnseen, "HistoryUnseen", "its owner published"},
                                            Plant{Bug::kForgedPod, "ForgedPod", "is bound as a rank"},
                                            Plant{Bug::kGivesUp, "GivesUp", "has not ended"}),
                          [](const auto& plant) { return std::string(plant.param.name); });

@@ -22,7 +22,7 @@ struct Faults {
   int node_lost = 0, node_silent = 0, spot = 0, xid = 0, capacity = 0, fact_repeat = 0;
   int stop = 0, cut = 0, cut_commit = 0, restore = 0, truncate = 0, recreate = 0, snapshot = 0, jump = 0, in_call = 0;
   int unwritable = 0, forge = 0;
-  int leap = 0;
+  int leap = 0, lost_events = 0;
   BusFaults bus;
   Outages outages;
   std::string names;
@@ -53,9 +53,11 @@ class Sim {
   void trouble_of_history();
   void take_copies();
   void restore(Service& service);
+  void restore(Service& service, std::size_t copy);
+  void lose_events();
   void lose_messages();
   [[nodiscard]] Service* owner_of(const std::string& topic);
-  [[nodiscard]] bool lossy() const { return !faults_.bus.losses.empty() || report_.restores > 0; }
+  [[nodiscard]] bool lossy() const { return !faults_.bus.losses.empty() || restored_; }
   [[nodiscard]] bool all_read(const std::string& topic);
   void turn(Service& service, bool busy);
   void outside(bool busy);
@@ -93,12 +95,18 @@ class Sim {
   std::vector<std::unique_ptr<Service>> services_;
   Five five_{};
   std::map<Service*, std::vector<std::size_t>> copies_;  ///< of its disk, since the last restore
-  bool nested_ = false;                                  ///< within a call or a wait of one process
+  struct OldCopy {
+    Service* service;
+    std::size_t copy;
+  };
+  std::optional<OldCopy> old_copy_;  ///< to which a restore may lose events
+  bool nested_ = false;              ///< within a call or a wait of one process
   std::vector<Watch> watches_;
   std::unique_ptr<CloudLooks> looks_;
   std::unique_ptr<Agents> agents_;
   std::unique_ptr<Users> users_;
   bool configured_ = false;
+  bool restored_ = false;  ///< a database
   int offers_ = 0;
   std::vector<cost::Budget> budgets_;
   Instant asked_{};

@@ -56,13 +56,14 @@ void Faults::draw(Random& random) {
 void Faults::draw_later(Random& random) {
   const auto rate = [&](const char* name, int low, int high) { return draw_rate(random, names, name, low, high); };
   leap = rate("clock-leap", 3, 15);
+  lost_events = rate("lost-events", 10, 60);
 }
 void Faults::end() {
   Faults calm;
   calm.names = names;
   // What has happened to the logs, and what is planted, stays.
   calm.bus.losses = bus.losses, calm.bus.recreations = bus.recreations, calm.bus.restores = bus.restores;
-  calm.bus.hide_gaps = bus.hide_gaps;
+  calm.bus.hide_gaps = bus.hide_gaps, calm.bus.hide_terms = bus.hide_terms;
   calm.outages.gives_up = outages.gives_up;
   *this = calm;
 }
@@ -82,8 +83,10 @@ void Sim::plant(Bug bug) {
   if (bug == Bug::kSnapshotSkipped) faults_.snapshot = 700;
   if (bug == Bug::kForgedPod) faults_.forge = 15;
   if (bug == Bug::kJumpAccepted) faults_.leap = 15;
+  if (bug == Bug::kHistoryUnseen) faults_.lost_events = 60;
   if (bug == Bug::kGivesUp) faults_.outages.refused_per_mille = 300;
   faults_.bus.hide_gaps = bug == Bug::kGapUnseen || bug == Bug::kSkipMessages;
+  faults_.bus.hide_terms = bug == Bug::kHistoryUnseen;
   faults_.outages.gives_up = bug == Bug::kGivesUp;
 }
 
@@ -212,13 +215,36 @@ void Sim::restore(Service& service) {
     const bool derived = &service == five_.cost && budgets_.empty();
     if (!derived && (then.outbox != now.outbox || then.intents != now.intents)) continue;
     if (random_.chance(300)) kill(service);
-    service.restore(copy);
-    faults_.bus.restores.insert(service.name());
-    copies_[&service].clear();
-    ++report_.restores;
-    if (&service == five_.admission) configured_ = false;
-    return;
+    return restore(service, copy);
   }
+}
+
+void Sim::restore(Service& service, std::size_t copy) {
+  service.restore(copy);
+  faults_.bus.restores.insert(service.name());
+  restored_ = true;
+  copies_[&service].clear();
+  if (old_copy_ && old_copy_->service == &service) old_copy_.reset();
+  if (&service == five_.admission) configured_ = false;
+}
+
+/// All processes of a service are down, and they start on a database that has lost events: only consumers can find out.
+void Sim::lose_events() {
+  if (!old_copy_ && later_.chance(faults_.lost_events)) {
+    Service& service = *later_.pick(services_);
+    old_copy_ = {&service, store::copy_disk(service.disk())};
+  }
+  if (!old_copy_) return;
+  Service& service = *old_copy_->service;
+  const auto then = store::position(service.disk(), old_copy_->copy), now = store::position(service.disk());
+  const bool derived = &service == five_.cost && budgets_.empty();
+  if (!derived && then.intents != now.intents) return old_copy_.reset();
+  if (then.outbox == now.outbox || !later_.chance(300)) return;
+  for (Process* process : {&service.leader(), &service.other()}) {
+    service.kill(*process, static_cast<int>(later_.between(0, 15)));
+    if (process->running()) return;
+  }
+  restore(service, old_copy_->copy);
 }
 
 /// The disks whose cursors have nothing left to read of the topic.
@@ -268,6 +294,7 @@ void Sim::lose_messages() {
 void Sim::trouble_of_history() {
   if (faults_.restore > 0) take_copies();
   if (random_.chance(faults_.restore)) restore(*random_.pick(services_));
+  lose_events();
   lose_messages();
   if (random_.chance(faults_.unwritable)) users_->send_unwritable();
   if (random_.chance(faults_.forge)) {

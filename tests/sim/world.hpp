@@ -37,6 +37,7 @@ enum class Bug {
   kNoTombstones,      ///< a snapshot omits the keys that ended
   kSnapshotSkipped,   ///< a topic is read on although its snapshot failed
   kGapUnseen,         ///< missing messages are not recognized as a gap
+  kHistoryUnseen,     ///< consumers do not compare the terms of events
   kForgedPod,         ///< the namespace of a pod that names a workload is not compared
   kGivesUp,           ///< a call that the API server refused counts as done
 };
