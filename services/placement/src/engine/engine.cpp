@@ -193,6 +193,8 @@ void Engine::apply(const DrainHeard& heard) {
   const NodeMark* old = tables_.marks.find(heard.node);
   NodeMark next = old == nullptr ? NodeMark{} : *old;
   next.drain = heard.mark;
+  // Requested again, by an autoscaler whose database lost the first request: it waits for a state of the node after that.
+  if (old != nullptr && *old == next && heard.mark) scratch_.node_changed.insert(heard.node);
   if (old != nullptr ? *old == next : next == NodeMark{}) return;
   if (next == NodeMark{}) {
     tables_.marks.erase(heard.node);

@@ -93,6 +93,25 @@ TEST(Node, GoneWhileNobodyLooked) {
   )");
 }
 
+TEST(Node, ADrainThatIsRequestedAgainIsAnsweredAgain) {
+  expect(R"(
+    show nodes
+    node a gpus=8
+    => node a ready pods=0 empty
+    drain a
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    => cordon a drain
+    drain a
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    undrain a
+    => node a ready pods=0 empty
+    => uncordon a
+    undrain a
+    drain b
+    drain b
+  )");
+}
+
 TEST(Node, DrainAndHealthCordonEachForItself) {
   expect(R"(
     show nodes
