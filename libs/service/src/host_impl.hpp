@@ -115,6 +115,7 @@ struct Host::Impl {
   std::map<bus::TopicPartition, std::int64_t> expected;   // next offset the consumer should see; kAny after a snapshot
   std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
   std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
+  std::set<bus::TopicPartition> short_logs;               // they end before the cursor; until a snapshot is taken
   std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
   std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of the snapshot that closes its gap
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet

@@ -284,6 +284,19 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   arrived_inputs.emplace_back();
   arrived_inputs.back().input.name = topic;
   arrived_inputs.back().snapshot_end = std::move(end);
+  // Their cursors move to the beginning of the new logs. Otherwise each consumer that is opened for the gap of another topic would find
+  // the same short log again.
+  for (const auto& at : short_logs) {
+    if (at.topic != topic) continue;
+    arrived_inputs.emplace_back();
+    auto& p = arrived_inputs.back();
+    p.input.name = topic;
+    p.skip = true;
+    p.at = at;
+    p.read.history = positions[at].history;
+    p.epoch = consumer_epoch;
+  }
+  std::erase_if(short_logs, [&](const bus::TopicPartition& at) { return at.topic == topic; });
   return true;
 }
 
@@ -458,6 +471,7 @@ bool Host::Impl::close_short_logs() {
     log::warn("the log of a topic is shorter than it was, taking a snapshot",
               {{"topic", at.topic}, {"partition", at.partition}, {"expected", expected[at]}, {"end", end}});
     unverified.erase(at);
+    short_logs.insert(at);
     short_ones.insert(at.topic);
   }
   for (const auto& topic : short_ones) {

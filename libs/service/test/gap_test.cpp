@@ -159,6 +159,59 @@ TEST(Host, ARecreatedTopicIsAGapAndEndsTheKeysThatEndedInIt) {
   EXPECT_EQ(recreated.sums->sum("gone"), 0) << "its tombstone was lost with the log";
 }
 
+TEST(Host, SeveralShortLogsAreGapsOnceEvenIfAnOwnerIsAway) {
+  World w("short");
+  std::map<std::string, int> asked;
+  bool away = false;
+  HostOptions options;
+  options.consumes = {"qm.in", "qm.other"};
+  options.snapshot = [&](const std::string& topic, const auto&) -> Result<Snapshot> {
+    ++asked[topic];
+    if (away && topic == "qm.other") return fail(Code::kUnavailable, "its owner is away");
+    return Snapshot{{topic == "qm.in" ? envelope("a", 9, "a=10") : envelope("b", 1, "b=1")}};
+  };
+  w.boot(options);
+  const std::vector<bus::Record> both{{"qm.in", "a", envelope("a", 1, "a=1")},
+                                      {"qm.other", "b", envelope("b", 1, "b=1")}};
+  ASSERT_TRUE((*w.bus->producer("p"))->publish(both, std::chrono::seconds(1)));
+  w.settle();
+  EXPECT_TRUE(asked.empty());
+
+  World empty("short2");  // both topics were lost, and nothing is published since
+  empty.disk = w.disk;
+  away = true;
+  empty.boot(options);
+  const auto turns = [&] {
+    for (int i = 0; i < 8; ++i) {
+      empty.host->consume_once();
+      empty.host->pump();
+    }
+  };
+  turns();
+  EXPECT_EQ(asked["qm.in"], 1);
+  EXPECT_EQ(empty.host->counters().paused_topics, 1U);
+  away = false;
+  EXPECT_TRUE(testing::wait_until([&] {
+    turns();
+    return empty.host->counters().paused_topics == 0;
+  }));
+  const auto once = asked;
+  turns();
+  EXPECT_EQ(asked, once) << "a consumer that is opened for one topic does not find the log of the other short again";
+  EXPECT_EQ(empty.sums->sum("a"), 1 + 10);
+
+  const std::vector<bus::Record> next{{"qm.in", "a", envelope("a", 10, "a=1")},
+                                      {"qm.other", "b", envelope("b", 2, "b=1")}};
+  ASSERT_TRUE((*empty.bus->producer("p"))->publish(next, std::chrono::seconds(1)));
+  turns();
+  EXPECT_EQ(empty.sums->sum("a"), 1 + 10 + 1);
+  EXPECT_EQ(empty.sums->sum("b"), 2);
+  EXPECT_EQ(asked, once) << "the new logs are read from their beginning";
+  empty.boot(options);
+  turns();
+  EXPECT_EQ(asked, once);
+}
+
 TEST(Host, TheMailboxIsBoundedInBytes) {
   World w("bytes");
   HostOptions options;
