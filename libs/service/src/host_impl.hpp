@@ -117,7 +117,7 @@ struct Host::Impl {
   std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
   std::set<bus::TopicPartition> short_logs;               // they end before the cursor; until a snapshot is taken
   std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
-  std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of the snapshot that closes its gap
+  std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of its newest snapshot
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
   std::map<std::string, SteadyInstant> healing, healed;   // when the snapshots of topics were taken that the next, this
                                                           // consumer begins after
@@ -179,7 +179,9 @@ struct Host::Impl {
   // By a snapshot; false: the topic is paused. `replaces`: the snapshot is of another history.
   bool close_gap(const std::string& topic, bool replaces);
   [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;
-  void adopt_history(const std::string& topic, const store::HistoryPosition& owner);
+  [[nodiscard]] bool breaks_with(const std::string& topic, const store::HistoryPosition& owner) const;
+  void adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces);
+  void commit_positions(const std::string& topic);         // with the snapshot of the topic
   [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
   // False: the database of the producer lost the event.
   [[nodiscard]] bool follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event);

@@ -219,16 +219,44 @@ bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::Hist
   return drop();
 }
 
-// Events of the topic are compared with the owner's history from now on, and their versions are greater than all before.
-void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner) {
-  {
+// Whether the owner's database lost what was applied of the topic: its snapshot shows that as an event would.
+bool Host::Impl::breaks_with(const std::string& topic, const store::HistoryPosition& owner) const {
+  return std::ranges::any_of(positions, [&](const auto& item) {
+    return item.first.topic == topic && store::succession(item.second.history, owner) == store::Succession::kBroken;
+  });
+}
+
+// A snapshot is applied up to the position of its owner, whichever partitions its keys are in: what the owner's database loses of it later
+// is a break, as with events. If it replaces what was applied, the versions of the topic are greater than all before.
+void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces) {
+  if (replaces) {
     const std::lock_guard lock(mutex);
     ++breaks[topic];
+  } else if (owner.term == 0) {
+    adopted.erase(topic);
+    return;
   }
   for (auto& [at, read] : positions) {
-    if (at.topic == topic) read.history = owner;
+    if (at.topic == topic && (replaces || store::succession(read.history, owner) == store::Succession::kSuccessor))
+      read.history = owner;
   }
   adopted[topic] = owner;
+}
+
+// Behind the snapshot, so that its history is known after a restart too. The cursor of a short log moves to the beginning of the new one:
+// otherwise each consumer that is opened for the gap of another topic would find the same short log again.
+void Host::Impl::commit_positions(const std::string& topic) {
+  for (auto& [at, read] : positions) {
+    if (at.topic != topic) continue;
+    if (short_logs.erase(at) > 0) read = {.history = read.history};
+    arrived_inputs.emplace_back();
+    auto& p = arrived_inputs.back();
+    p.input.name = topic;
+    p.skip = true;
+    p.at = at;
+    p.read = read;
+    p.epoch = consumer_epoch;
+  }
 }
 
 std::uint64_t Host::Impl::breaks_of(const std::string& topic) const {
@@ -239,10 +267,9 @@ std::uint64_t Host::Impl::breaks_of(const std::string& topic) const {
 
 bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   if (!options.snapshot) {
-    if (replaces) adopt_history(topic, {});
+    if (replaces) adopt_history(topic, {}, true);
     return true;
   }
-  if (!replaces) adopted.erase(topic);
   const auto begin = std::chrono::steady_clock::now();
   auto snapshot = options.snapshot(topic, [this] { return stopping.load(); });
   const auto now = std::chrono::steady_clock::now();
@@ -267,7 +294,8 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   }
   if (!snapshot) return false;
   log::info("snapshot taken", {{"topic", topic}, {"keys", snapshot->entries.size()}});
-  if (replaces) adopt_history(topic, snapshot->history);
+  replaces = replaces || breaks_with(topic, snapshot->history);
+  adopt_history(topic, snapshot->history, replaces);
   // What came before the snapshot is in it, whatever log it was in.
   std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
   auto end = std::make_shared<SnapshotEnd>();
@@ -284,19 +312,7 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   arrived_inputs.emplace_back();
   arrived_inputs.back().input.name = topic;
   arrived_inputs.back().snapshot_end = std::move(end);
-  // Their cursors move to the beginning of the new logs. Otherwise each consumer that is opened for the gap of another topic would find
-  // the same short log again.
-  for (const auto& at : short_logs) {
-    if (at.topic != topic) continue;
-    arrived_inputs.emplace_back();
-    auto& p = arrived_inputs.back();
-    p.input.name = topic;
-    p.skip = true;
-    p.at = at;
-    p.read.history = positions[at].history;
-    p.epoch = consumer_epoch;
-  }
-  std::erase_if(short_logs, [&](const bus::TopicPartition& at) { return at.topic == topic; });
+  commit_positions(topic);
   return true;
 }
 

@@ -1,4 +1,5 @@
 // Events of a producer whose database lost commits, and logs that are not the ones that were read.
+#include "qm/bus/memory.hpp"
 #include "sums.hpp"
 
 #include <gtest/gtest.h>
@@ -154,6 +155,58 @@ TEST(HostHistory, ABreakIsOfAllPartitionsAfterARestartToo) {
   std::string expected = "k0=13 k1=11 k10=11 k11=11";
   for (int i = 2; i < 10; ++i) expected += fmt::format(" k{}=11", i);
   EXPECT_EQ(reader.mirror->text(), expected);
+}
+
+/// What comes with a snapshot before its event is on the bus may be lost with the database, too.
+void lose_what_a_snapshot_had(const std::string& name, bool restarted) {
+  World w(name);
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  bus::plant_truncation(*w.bus, "qm.test", 1);  // the first start is a gap
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("b=7", "r3"));
+  w.host->pump();
+  reader.settle();
+  EXPECT_EQ(reader.snapshots, 1);
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
+  if (restarted) reader.boot();
+
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("b=3", "r4"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=3") << "version 1 of b, as the one that is lost";
+  EXPECT_EQ(reader.host->counters().history_breaks, 1U);
+}
+TEST(HostHistory, WhatASnapshotHadIsOfTheHistoryToo) {
+  lose_what_a_snapshot_had("history-snapshot", false);
+  lose_what_a_snapshot_had("history-snapshot-restart", true);
+}
+
+TEST(HostHistory, ASnapshotForAGapShowsABreak) {
+  World w("history-gap");
+  w.boot();
+  Reader reader(w);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(w.add("a=1", fmt::format("r{}", i)));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=10", "lost"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=13");
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  bus::plant_recreation(*w.bus, "qm.test");
+  reader.boot();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=3") << "the owner has published nothing since";
+  EXPECT_EQ(reader.snapshots, 1);
 }
 
 TEST(HostHistory, ATermThatTheDatabaseLostWholeIsABreak) {
