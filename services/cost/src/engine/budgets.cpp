@@ -7,7 +7,7 @@
 namespace qm::cost {
 namespace {
 
-/// How long after its end an attempt waits for word of the machines that it ran on.
+/// How long after its end an attempt waits for the machines that it ran on.
 constexpr Duration kMachinesCome = std::chrono::hours(1);
 
 Instant last_release(const AssignmentRow& row) {
@@ -92,12 +92,36 @@ std::optional<Instant> Engine::next_turn() const {
   return first;
 }
 
+void Engine::forget_ending(const AttemptId& id) {
+  const auto it = index_.ending_at.find(id);
+  if (it == index_.ending_at.end()) return;
+  index_.ending.erase({it->second, id});
+  index_.ending_at.erase(it);
+}
+
+// By the row as it is now: an engine that is loaded from rows has the same index.
 void Engine::index_ending(const AttemptId& id) {
+  forget_ending(id);
   const auto* row = state_.assignments.find(id);
   if (!row->ended) return;
   const auto* spent = state_.spent.find(id);
   if (spent != nullptr && spent->final) return;
-  index_.ending.emplace(last_release(*row) + options_.settle_after, id);
+  const Instant due = last_release(*row) + options_.settle_after;
+  index_.ending.emplace(due, id);
+  index_.ending_at.emplace(id, due);
+}
+
+std::optional<Instant> Engine::next_ending() const {
+  std::optional<Instant> first;
+  if (!any_budget()) return first;
+  for (const auto& [due, id] : index_.ending) {
+    if (first && *first <= due) break;
+    const auto* row = state_.assignments.find(id);
+    const bool waits = due <= meta().now && row != nullptr && !knows_machines_of(*row);
+    const Instant at = waits ? due + kMachinesCome : due;
+    if (!first || at < *first) first = at;
+  }
+  return first;
 }
 
 /// Whether a machine is known for everything that it held. One that no provider bills never is.
@@ -115,14 +139,10 @@ bool Engine::knows_machines_of(const AssignmentRow& row) const {
 void Engine::finalise(Output& out) {
   if (!any_budget()) return;
   std::size_t budget = options_.max_slices;
-  while (!index_.ending.empty() && index_.ending.begin()->first <= meta().now) {
-    const auto [due, id] = *index_.ending.begin();
+  for (auto it = index_.ending.begin(); it != index_.ending.end() && it->first <= meta().now;) {
+    const auto [due, id] = *it++;
     const auto* row = state_.assignments.find(id);
-    if (row != nullptr && due == last_release(*row) + options_.settle_after && !knows_machines_of(*row)) {
-      index_.ending.erase(index_.ending.begin());
-      index_.ending.emplace(due + kMachinesCome, id);
-      continue;
-    }
+    if (row != nullptr && meta().now < due + kMachinesCome && !knows_machines_of(*row)) continue;
     const auto* spent = state_.spent.find(id);
     const bool open = row != nullptr && row->ended && !(spent != nullptr && spent->final);
     for (const auto& member : open ? row->members : std::vector<Member>{}) {
@@ -137,7 +157,7 @@ void Engine::finalise(Output& out) {
         if (settled(*state_.instances.find(instance)) < until) return;  // the rest follows at once
       }
     }
-    index_.ending.erase(index_.ending.begin());
+    forget_ending(id);
     if (open) state_.spent.edit(id).final = true;
   }
 }

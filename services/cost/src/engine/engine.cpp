@@ -96,7 +96,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   });
   const auto wake = [&](Instant t) { out.wake_at = out.wake_at ? std::min(*out.wake_at, t) : t; };
   if (!index_.due.empty()) wake(index_.due.begin()->first);
-  if (any_budget() && !index_.ending.empty()) wake(index_.ending.begin()->first);
+  if (const auto ending = next_ending()) wake(*ending);
   if (const auto turn = next_turn()) wake(*turn);
   return out;
 }

@@ -54,6 +54,29 @@ InstanceHeard machine(Instant launched) {
   return {InstanceId("i-1"), ClaimName("c"), 1, "g5.48xlarge", "z", "on-demand", NodeName("n1"), 8, launched, {}};
 }
 
+/// As after a restart: an engine that was loaded from the rows of another.
+Engine loaded(const Engine& from) {
+  State rows;
+  const auto copy = [](auto& to, const auto& table) {
+    for (const auto& [key, row] : table) to.restore(key, row);
+  };
+  const State& state = from.state();
+  copy(rows.instances, state.instances);
+  copy(rows.spot, state.spot);
+  copy(rows.nodes, state.nodes);
+  copy(rows.assignments, state.assignments);
+  copy(rows.plans, state.plans);
+  copy(rows.slices, state.slices);
+  copy(rows.totals, state.totals);
+  copy(rows.accounts, state.accounts);
+  copy(rows.budgets, state.budgets);
+  copy(rows.spent, state.spent);
+  copy(rows.meta, state.meta);
+  Engine out;
+  out.load(std::move(rows));
+  return out;
+}
+
 TEST(Budgets, AllotmentsFollowTheCalendarAndTheNextIsToldAhead) {
   Books books;
   const Instant now = at("2026-11-22T22:30:00Z");
@@ -215,24 +238,7 @@ TEST(Budgets, OrderRepeatsAndRestartsChangeNothing) {
       // A step that is taken back, and made again by an engine that was loaded from rows.
       (void)books.engine.step(std::span(&facts[static_cast<std::size_t>(one)], 1), now);
       books.engine.undo();
-      State rows;
-      const auto& from = books.engine.state();
-      const auto copy = [](auto& to, const auto& table) {
-        for (const auto& [key, row] : table) to.restore(key, row);
-      };
-      copy(rows.instances, from.instances);
-      copy(rows.spot, from.spot);
-      copy(rows.nodes, from.nodes);
-      copy(rows.assignments, from.assignments);
-      copy(rows.plans, from.plans);
-      copy(rows.slices, from.slices);
-      copy(rows.totals, from.totals);
-      copy(rows.accounts, from.accounts);
-      copy(rows.budgets, from.budgets);
-      copy(rows.spent, from.spent);
-      copy(rows.meta, from.meta);
-      Engine next;
-      next.load(std::move(rows));
+      Engine next = loaded(books.engine);
       EXPECT_EQ(next.digest(), books.engine.digest());
       books.engine = std::move(next);
       books.step({facts[static_cast<std::size_t>(one)], facts[static_cast<std::size_t>(one)]}, now);
@@ -244,6 +250,42 @@ TEST(Budgets, OrderRepeatsAndRestartsChangeNothing) {
     ++orders;
   } while (std::ranges::next_permutation(order).found);
   EXPECT_EQ(orders, 120);
+}
+
+/// The same steps by an engine that runs, and by one that is started again before each of them.
+struct Twins {
+  Books runs, restarts;
+  std::optional<Instant> step(const std::vector<Engine::Command>& batch, Instant now) {
+    const auto wake_at = runs.step(batch, now).wake_at;
+    restarts.engine = loaded(restarts.engine);
+    EXPECT_EQ(restarts.step(batch, now).wake_at, wake_at) << to_rfc3339(now);
+    EXPECT_EQ(restarts.engine.digest(), runs.engine.digest()) << to_rfc3339(now);
+    return wake_at;
+  }
+};
+
+TEST(Budgets, AnEndThatMovesIsFinalAfterTheLastOne) {
+  Twins twins;
+  const Instant day = at("2026-11-22T00:00:00Z");
+  twins.step({BudgetsApplied{{gpu_hours(10)}}, machine(day),
+              NodeHeard{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}},
+             day);
+  twins.step({stay(kJob, 1, day + 30min, day + 40min)}, day + 41min);
+  EXPECT_EQ(twins.step({stay(kJob, 2, day + 30min, day + 48min)}, day + 49min), day + 58min);
+  twins.step({Tick{}}, day + 50min);
+  EXPECT_FALSE(twins.runs.spent.contains(kJob)) << "the end of before counts no more";
+  twins.step({Tick{}}, day + 58min);
+  EXPECT_EQ(twins.runs.spent.at(kJob).row, (SpentRow{{{}, 2 * 1'080'000'000LL}, true}));
+}
+
+TEST(Budgets, AnAttemptIsFinalAsSoonAsItsMachinesAreKnown) {
+  Twins twins;
+  const Instant day = at("2026-11-22T00:00:00Z");
+  twins.step({BudgetsApplied{{gpu_hours(10)}}, stay(kJob, 2, day + 5min, day + 20min)}, day + 21min);
+  EXPECT_EQ(twins.step({Tick{}}, day + 31min), day + 90min) << "an hour after it could be final";
+  EXPECT_TRUE(twins.runs.spent.empty());
+  twins.step({machine(day), NodeHeard{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}}, day + 40min);
+  EXPECT_EQ(twins.runs.spent.at(kJob).row, (SpentRow{{{}, 2 * 900'000'000LL}, true}));
 }
 
 }  // namespace budgets_test

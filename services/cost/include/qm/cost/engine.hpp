@@ -183,6 +183,7 @@ class Engine {
     std::set<std::pair<Instant, InstanceId>> due;  ///< when the next slice may be posted
     std::map<InstanceId, Instant> due_at;
     std::set<std::pair<Instant, AttemptId>> ending;  ///< ended and not final; when all of its time may be posted
+    std::map<AttemptId, Instant> ending_at;
   };
 
  private:
@@ -210,6 +211,8 @@ class Engine {
   void finalise(Output& out);
   void tell_budgets(Output& out);
   void index_ending(const AttemptId& id);
+  void forget_ending(const AttemptId& id);
+  [[nodiscard]] std::optional<Instant> next_ending() const;
   void forget_spent(const AttemptId& id);
   [[nodiscard]] bool any_budget() const;
   [[nodiscard]] bool knows_machines_of(const AssignmentRow& row) const;
