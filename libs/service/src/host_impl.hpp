@@ -116,6 +116,7 @@ struct Host::Impl {
   std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
   std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
   std::set<bus::TopicPartition> short_logs;               // they end before the cursor; until a snapshot is taken
+  std::map<bus::TopicPartition, ReadPosition> left_logs;  // whose cursor moves to the new log: the cursor of before
   std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
   std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of its newest snapshot
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet

@@ -248,7 +248,10 @@ void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPos
 void Host::Impl::commit_positions(const std::string& topic) {
   for (auto& [at, read] : positions) {
     if (at.topic != topic) continue;
-    if (short_logs.erase(at) > 0) read = {.history = read.history};
+    if (short_logs.erase(at) > 0) {
+      left_logs[at] = read;
+      read = {.history = read.history};
+    }
     arrived_inputs.emplace_back();
     auto& p = arrived_inputs.back();
     p.input.name = topic;
@@ -364,6 +367,14 @@ bool Host::Impl::open_consumer() {
     std::lock_guard lock(mutex);
     const auto it = cursors.find(at);
     auto& read = positions[at] = it == cursors.end() ? ReadPosition{} : it->second;
+    // The cursor that moves to the new log may not be committed yet, and by now that log may have grown to the one of before.
+    if (const auto left = left_logs.find(at); left != left_logs.end()) {
+      if (left->second.next == read.next && left->second.mark == read.mark) {
+        read = {.history = read.history};
+      } else {
+        left_logs.erase(left);
+      }
+    }
     expected[at] = healed.contains(at.topic) ? kAny : read.next;
     if (const auto known = adopted.find(at.topic); healed.contains(at.topic) && known != adopted.end())
       read.history = known->second;
@@ -428,6 +439,7 @@ bool Host::Impl::consume_once() {
     consumer.reset();
     arrived_inputs.clear();
     healing.clear();
+    left_logs.clear();
   }
   if (!arrived_inputs.empty()) return hand_over();
   if (close_gaps()) return true;

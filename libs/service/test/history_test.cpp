@@ -157,6 +157,27 @@ TEST(HostHistory, ABreakIsOfAllPartitionsAfterARestartToo) {
   EXPECT_EQ(reader.mirror->text(), expected);
 }
 
+TEST(HostHistory, ALogThatWasShortIsReadFromItsBeginningEvenIfItGrowsBeforeItsSnapshotIsApplied) {
+  World w("history-short");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  reader.settle();
+  bus::plant_recreation(*w.bus, "qm.test");
+  reader.boot();
+  while (reader.snapshots == 0) reader.host->consume_once();
+  ASSERT_TRUE(w.add("a=1", "r2"));  // as many messages as the log of before had
+  w.settle();
+  for (int i = 0; i < 3; ++i) reader.host->consume_once();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2");
+  EXPECT_EQ(reader.snapshots, 1);
+  reader.boot();
+  reader.settle();
+  EXPECT_EQ(reader.snapshots, 1);
+}
+
 /// What comes with a snapshot before its event is on the bus may be lost with the database, too.
 void lose_what_a_snapshot_had(const std::string& name, bool restarted) {
   World w(name);
