@@ -17,6 +17,12 @@ constexpr auto kSnapshotAgain = std::chrono::seconds(1);
 constexpr std::int64_t kAny = -1;
 constexpr auto kFresh = std::chrono::seconds(10);
 
+/// Whether what was applied at `next` is all that was at `before`, and more.
+bool continues(const store::HistoryPosition& before, const store::HistoryPosition& next) {
+  return next.term != 0 && store::succession(before, next) == store::Succession::kSuccessor &&
+         (next.term != before.term || next.sequence >= before.sequence);
+}
+
 /// Events and dead letters that follow carry the trace on, so a longer one than W3C defines is dropped.
 std::string trace_of(const quartermaster::v1::Envelope& e) {
   return e.trace_parent().size() <= kLongestTrace && is_text(e.trace_parent()) ? e.trace_parent() : std::string();
@@ -376,7 +382,8 @@ bool Host::Impl::open_consumer() {
       }
     }
     expected[at] = healed.contains(at.topic) ? kAny : read.next;
-    if (const auto known = adopted.find(at.topic); healed.contains(at.topic) && known != adopted.end())
+    if (const auto known = adopted.find(at.topic);
+        healed.contains(at.topic) && known != adopted.end() && !continues(known->second, read.history))
       read.history = known->second;
     if (it == cursors.end()) return std::int64_t{-1};
     if (expected[at] == kAny || read.mark == 0) return read.next;

@@ -209,6 +209,40 @@ TEST(HostHistory, WhatASnapshotHadIsOfTheHistoryToo) {
   lose_what_a_snapshot_had("history-snapshot-restart", true);
 }
 
+TEST(HostHistory, ARebalanceDoesNotMoveTheHistoryBackToASnapshot) {
+  World w("history-rebalance");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  reader.settle();
+  bus::plant_recreation(*w.bus, "qm.test");  // a short log
+  reader.boot();
+  reader.settle();
+  EXPECT_EQ(reader.snapshots, 1);
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=2");
+  // Other members of the group take partitions and leave.
+  std::vector<std::unique_ptr<bus::Consumer>> others;
+  for (int i = 0; i < 3; ++i) {
+    others.push_back(*w.bus->consumer({.group = "reader/default", .topics = {"qm.test"}, .cursor = {}}));
+    (void)others.back()->poll(1, std::chrono::milliseconds(1));
+    reader.settle();
+  }
+  others.clear();
+  reader.settle();
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+  ASSERT_TRUE(w.add("a=10", "r3"));
+  w.settle();
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=11") << "version 2, as the one that is lost";
+}
+
 TEST(HostHistory, ASnapshotForAGapShowsABreak) {
   World w("history-gap");
   w.boot();
