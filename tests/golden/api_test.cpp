@@ -6,6 +6,7 @@
 #include "quartermaster/v1/capacity_service.pb.h"
 #include "quartermaster/v1/cost_service.pb.h"
 #include "quartermaster/v1/journal.pb.h"
+#include "quartermaster/v1/options.pb.h"
 #include "quartermaster/v1/placement_service.pb.h"
 #include "quartermaster/v1/telemetry_service.pb.h"
 
@@ -91,16 +92,44 @@ void walk(const FileDescriptor& file, Lines& out, std::set<std::string>& seen) {
 }
 
 /// All of the package: a file that nothing below imports must be named here.
+std::vector<const FileDescriptor*> roots() {
+  return {pb::SubmitRequest::descriptor()->file(), pb::CapacityPlan::descriptor()->file(),
+          pb::Statement::descriptor()->file(),     pb::NodeView::descriptor()->file(),
+          pb::QueryRequest::descriptor()->file(),  pb::JournalBatch::descriptor()->file()};
+}
 Lines spoken(std::set<std::string>* files = nullptr) {
   Lines out;
   std::set<std::string> seen;
-  for (const auto* file : {pb::SubmitRequest::descriptor()->file(), pb::CapacityPlan::descriptor()->file(),
-                           pb::Statement::descriptor()->file(), pb::NodeView::descriptor()->file(),
-                           pb::QueryRequest::descriptor()->file(), pb::JournalBatch::descriptor()->file()}) {
-    walk(*file, out, seen);
-  }
+  for (const auto* file : roots()) walk(*file, out, seen);
   if (files != nullptr) *files = seen;
   return out;
+}
+
+bool is_text(const FieldDescriptor* field) { return field->cpp_type() == FieldDescriptor::CPPTYPE_STRING; }
+
+/// Fields whose option `text` or `map_key` is missing, or is there although they hold no text.
+void find_unbounded(const Descriptor& type, Lines& out) {
+  if (type.options().map_entry()) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const auto* field = type.field(i);
+    const auto* key = field->is_map() ? field->message_type()->map_key() : nullptr;
+    const auto* value = field->is_map() ? field->message_type()->map_value() : field;
+    const auto& options = field->options();
+    const auto is = [&](const FieldDescriptor* held, const auto& option) {
+      const bool given = options.GetExtension(option) != pb::Text::UNSPECIFIED;
+      return given == (held != nullptr && is_text(held));
+    };
+    if (!is(value, pb::text)) out.insert(field->full_name() + " (text)");
+    if (!is(key, pb::map_key)) out.insert(field->full_name() + " (map_key)");
+  }
+  for (int i = 0; i < type.nested_type_count(); ++i) find_unbounded(*type.nested_type(i), out);
+}
+
+void find_unbounded(const FileDescriptor& file, Lines& out) {
+  for (int i = 0; i < file.message_type_count(); ++i) find_unbounded(*file.message_type(i), out);
+  for (int i = 0; i < file.dependency_count(); ++i) {
+    if (file.dependency(i)->package() == kPackage) find_unbounded(*file.dependency(i), out);
+  }
 }
 
 Lines lines_of(const std::string& text) {
@@ -178,6 +207,46 @@ TEST(Api, ARemovalOrAChangeIsFound) {
   auto grown = now;
   grown.insert("field quartermaster.v1.Envelope region = 11 string singular");
   EXPECT_TRUE(lost(now, grown).empty());
+}
+
+// What a message may hold is declared with its fields: wire::parse refuses what is longer.
+TEST(Api, EveryTextFieldHasABound) {
+  Lines unbounded;
+  for (const auto* file : roots()) find_unbounded(*file, unbounded);
+  EXPECT_TRUE(unbounded.empty()) << "add or remove the option of quartermaster/v1/options.proto:\n  "
+                                 << fmt::format("{}", fmt::join(unbounded, "\n  "));
+}
+
+TEST(Api, AMissingAndAMisplacedBoundAreFound) {
+  google::protobuf::FileDescriptorProto file;
+  pb::Text::descriptor()->file()->CopyTo(&file);
+  file.set_name("test.proto");
+  file.set_package("test");
+  file.clear_message_type();
+  file.clear_extension();
+  auto& message = *file.add_message_type();
+  message.set_name("Message");
+  const auto add = [&](const char* name, auto type) {
+    auto& field = *message.add_field();
+    field.set_name(name);
+    field.set_number(message.field_size());
+    field.set_type(type);
+    field.set_label(google::protobuf::FieldDescriptorProto::LABEL_OPTIONAL);
+    return field.mutable_options();
+  };
+  using Proto = google::protobuf::FieldDescriptorProto;
+  add("unbounded", Proto::TYPE_STRING);
+  add("bytes", Proto::TYPE_BYTES);
+  add("bounded", Proto::TYPE_STRING)->SetExtension(pb::text, pb::Text::NAME);
+  add("number", Proto::TYPE_INT32)->SetExtension(pb::text, pb::Text::NAME);
+  add("no_map", Proto::TYPE_STRING)->SetExtension(pb::map_key, pb::Text::NAME);
+  google::protobuf::DescriptorPool pool(google::protobuf::DescriptorPool::generated_pool());
+  const auto* built = pool.BuildFile(file);
+  ASSERT_NE(built, nullptr);
+  Lines found;
+  find_unbounded(*built, found);
+  EXPECT_EQ(found, (Lines{"test.Message.unbounded (text)", "test.Message.bytes (text)", "test.Message.number (text)",
+                          "test.Message.no_map (text)", "test.Message.no_map (map_key)"}));
 }
 
 TEST(Golden, ADifferenceNamesItsLine) {

@@ -1,36 +1,62 @@
 #include "qm/wire/parse.hpp"
 
 #include "qm/base/text.hpp"
+#include "quartermaster/v1/options.pb.h"
 
 #include <google/protobuf/descriptor.h>
 
-#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
 namespace qm::wire {
 namespace {
 
+namespace pb = quartermaster::v1;
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-bool names_something(const FieldDescriptor* field) {
-  static const std::vector<std::string_view> names{
-      "id",          "uid",           "name",  "namespace", "node",     "nodes",          "pod",
-      "instance_id", "instance_type", "zone",  "pool",      "claim",    "gpu_uuid",       "team",
-      "key",         "cluster_queue", "queue", "owner",     "workload", "reservation_id", "tenant",
-      "cohort",      "resource"};
-  return std::ranges::find(names, field->name()) != names.end();
+/// As the field is declared; of the two fields of a map's entry, as the map is.
+pb::Text::Kind kind_of(const FieldDescriptor* field) {
+  const auto* type = field->containing_type();
+  if (!type->options().map_entry()) return field->options().GetExtension(pb::text);
+  // A map's field and its entry are declared in one message, and the name of an entry is made of the field's.
+  const auto* owner = type->containing_type();
+  for (int i = 0; i < owner->field_count(); ++i) {
+    const auto& options = owner->field(i)->options();
+    if (owner->field(i)->message_type() == type)
+      return options.GetExtension(field == type->map_key() ? pb::map_key : pb::text);
+  }
+  return pb::Text::UNSPECIFIED;
 }
 
-/// The fields of a type that hold text or messages: looked up once for each type and thread.
+Status check(const FieldDescriptor* field, pb::Text::Kind kind, std::string_view value) {
+  std::size_t most = 0;
+  switch (kind) {
+    case pb::Text::REQUEST_ID:
+      return check_request_id(value);
+    case pb::Text::KEY:
+      return check_key("field " + field->full_name(), value);
+    case pb::Text::NAME:
+      most = kMaxName;
+      break;
+    case pb::Text::DOCUMENT:
+      most = kMaxDocument;
+      break;
+    default:
+      most = kMaxText;
+  }
+  if (value.size() <= most) return {};
+  return fail(Code::kInvalid, "field {} has {} bytes, {} are taken at most", field->full_name(), value.size(), most);
+}
+
+/// The fields of a type that hold text, bytes or messages: looked up once for each type and thread.
 struct Fields {
-  struct Text {
+  struct Bounded {
     const FieldDescriptor* field;
-    bool name;
+    pb::Text::Kind kind;
   };
-  std::vector<Text> texts;
+  std::vector<Bounded> texts;
   std::vector<const FieldDescriptor*> messages;
 };
 const Fields& fields_of(const Descriptor* type) {
@@ -40,21 +66,19 @@ const Fields& fields_of(const Descriptor* type) {
   for (int i = 0; i < type->field_count(); ++i) {
     const auto* field = type->field(i);
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) it->second.messages.push_back(field);
-    if (field->type() == FieldDescriptor::TYPE_STRING) it->second.texts.push_back({field, names_something(field)});
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) it->second.texts.push_back({field, kind_of(field)});
   }
   return it->second;
 }
 
-Status clean_text(Message& message, const Fields::Text& text, int index) {
+Status clean_text(Message& message, const Fields::Bounded& text, int index) {
   const auto* reflection = message.GetReflection();
   const auto* field = text.field;
   std::string scratch;
   const auto& value = index < 0 ? reflection->GetStringReference(message, field, &scratch)
                                 : reflection->GetRepeatedStringReference(message, field, index, &scratch);
-  if (text.name && value.size() > kMaxName)
-    return fail(Code::kInvalid, "field {} has {} bytes, {} are taken at most", field->full_name(), value.size(),
-                kMaxName);
-  if (is_text(value)) return {};
+  QM_TRY(check(field, text.kind, value));
+  if (field->type() == FieldDescriptor::TYPE_BYTES || is_text(value)) return {};
   std::string cleaned;
   for (const char c : value) {
     if (c == '\0') {

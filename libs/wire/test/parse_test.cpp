@@ -1,6 +1,7 @@
 #include "qm/wire/parse.hpp"
 
 #include "qm/base/text.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,49 @@ TEST(Parse, RefusesANameThatIsTooLongForKeysAndTakesLongText) {
   ASSERT_FALSE(parsed);
   EXPECT_NE(parsed.error().message.find("WorkloadSpec.namespace has 513 bytes"), std::string::npos)
       << parsed.error().message;
+}
+
+/// The error of parsing the message; empty if it was parsed.
+template <class Message>
+std::string error_of(const Message& message) {
+  const auto parsed = parse<Message>(message.SerializeAsString(), "message");
+  return parsed ? "" : parsed.error().message;
+}
+
+// The bound is that of the declaration, whatever the name of the field: each kind of text, in map keys and values and in bytes.
+TEST(Parse, RefusesWhatIsBeyondTheBoundOfItsField) {
+  pb::CheckpointAck ack;
+  ack.set_order_id(std::string(kMaxName + 1, 'o'));
+  EXPECT_EQ(error_of(ack),
+            "message: field quartermaster.v1.CheckpointAck.order_id has 513 bytes, 512 are taken at most");
+
+  pb::NodeSigns signs;
+  (*signs.mutable_annotations())["a"] = std::string(kMaxText, 'x');
+  EXPECT_EQ(error_of(signs), "");
+  (*signs.mutable_annotations())["a"] += 'x';
+  EXPECT_EQ(
+      error_of(signs),
+      "message: field quartermaster.v1.NodeSigns.AnnotationsEntry.value has 1048577 bytes, 1048576 are taken at most");
+  signs.Clear();
+  (*signs.mutable_labels())[std::string(kMaxName + 1, 'k')] = "v";
+  EXPECT_EQ(error_of(signs),
+            "message: field quartermaster.v1.NodeSigns.LabelsEntry.key has 513 bytes, 512 are taken at most");
+
+  pb::CancelRequest cancel;
+  cancel.set_request_id("a\tb");
+  EXPECT_EQ(error_of(cancel), "message: byte 1 of the request id is 0x09, which is no printable ASCII character");
+
+  pb::SnapshotRequest snapshot;
+  snapshot.set_key(std::string(kMaxKey + 1, 'k'));
+  EXPECT_EQ(error_of(snapshot),
+            "message: field quartermaster.v1.SnapshotRequest.key has 1025 bytes, 1024 are taken at most");
+
+  pb::Envelope envelope;
+  envelope.set_payload(std::string(kMaxText + 1, '\0'));
+  EXPECT_EQ(error_of(envelope), "") << "bytes may hold a NUL";
+  envelope.set_payload(std::string(kMaxDocument + 1, '\0'));
+  EXPECT_EQ(error_of(envelope),
+            "message: field quartermaster.v1.Envelope.payload has 16777217 bytes, 16777216 are taken at most");
 }
 
 TEST(Parse, RefusesWhatIsNoMessageOfItsKind) {
