@@ -75,6 +75,10 @@ class Prompt final : public bus::Bus {
     [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return inner_->assignment(); }
     [[nodiscard]] std::int64_t lag() const override { return inner_->lag(); }
     [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return inner_->ends(); }
+    Result<std::optional<std::string>> value_at(const bus::TopicPartition& at, std::int64_t offset,
+                                                SteadyDuration timeout) override {
+      return inner_->value_at(at, offset, timeout);
+    }
 
    private:
     std::unique_ptr<bus::Consumer> inner_;

@@ -10,9 +10,6 @@
 namespace qm::sim {
 namespace {
 
-/// The creation of each log that the readers of one service have met.
-using Met = std::map<bus::TopicPartition, std::uint64_t>;
-
 template <class Map>
 std::uint64_t of(const Map& counts, const typename Map::key_type& key) {
   const auto it = counts.find(key);
@@ -26,17 +23,9 @@ class ChaosConsumer final : public bus::Consumer {
     const BusFaults& faults;
     const std::function<void(const std::string&)>& broken;
     const std::function<bool(const bus::Message&)>& lose;
-    Met& met;
   };
   ChaosConsumer(bus::Bus& inner, bus::ConsumerOptions options, Around around)
       : around_(around), cursor_(options.cursor), recreations_(around.faults.recreations) {
-    // As long as the new log has not been met, it is shorter than the cursor; a restored cursor may be of a log before it.
-    options.cursor = [this, restored = around.faults.restores.contains(
-                                options.group.substr(0, options.group.find('/')))](const bus::TopicPartition& at) {
-      const auto next = cursor_(at);
-      const auto recreated = of(recreations_, at.topic);
-      return next > 0 && recreated > 0 && (restored || of(around_.met, at) != recreated) ? INT64_MAX : next;
-    };
     auto made = inner.consumer(std::move(options));
     if (made) {
       inner_ = std::move(*made);
@@ -47,7 +36,10 @@ class ChaosConsumer final : public bus::Consumer {
   [[nodiscard]] const std::optional<Error>& failed() const { return failed_; }
 
   Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration) override {
-    if (recreations_ != around_.faults.recreations) return fail(Code::kUnavailable, "a topic was deleted");
+    if (recreations_ != around_.faults.recreations) {
+      recreations_ = around_.faults.recreations;
+      if (around_.random.chance(500)) return fail(Code::kUnavailable, "a topic was deleted");
+    }
     if (around_.random.chance(around_.faults.cut_per_mille)) return fail(Code::kUnavailable, "the reader is cut off");
     QM_ASSIGN(auto fresh, inner_->poll(max, SteadyDuration::zero()));
     for (auto& message : fresh) {
@@ -67,7 +59,6 @@ class ChaosConsumer final : public bus::Consumer {
         if (around_.faults.hide_gaps) hide(out.back(), partition);
         partition.given.push_back(std::move(partition.waiting.front()));
         partition.waiting.pop_front();
-        around_.met[at] = of(recreations_, at.topic);
       }
     }
     return out;
@@ -80,6 +71,12 @@ class ChaosConsumer final : public bus::Consumer {
     return out;
   }
   [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return inner_->ends(); }
+  Result<std::optional<std::string>> value_at(const bus::TopicPartition& at, std::int64_t offset,
+                                              SteadyDuration timeout) override {
+    if (around_.faults.hide_gaps)
+      return fail(Code::kUnavailable, "the offsets that are shown are not those of the log");
+    return inner_->value_at(at, offset, timeout);
+  }
 
  private:
   struct Partition {
@@ -124,7 +121,7 @@ class ChaosConsumer final : public bus::Consumer {
 
   Around around_;
   bus::CursorLookup cursor_;
-  const std::map<std::string, std::uint64_t> recreations_;
+  std::uint64_t recreations_;
   std::unique_ptr<bus::Consumer> inner_;
   std::optional<Error> failed_;
   std::map<bus::TopicPartition, Partition> partitions_;
@@ -146,7 +143,7 @@ class ChaosBus final : public bus::Bus {
   Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return inner_->producer(id); }
   Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
     auto made = std::make_unique<ChaosConsumer>(*inner_, std::move(options),
-                                                ChaosConsumer::Around{random_, faults_, broken_, lose_, met_});
+                                                ChaosConsumer::Around{random_, faults_, broken_, lose_});
     if (made->failed()) return fail(*made->failed());
     return std::unique_ptr<bus::Consumer>(std::move(made));
   }
@@ -158,7 +155,6 @@ class ChaosBus final : public bus::Bus {
   const BusFaults& faults_;
   std::function<void(const std::string&)> broken_;
   std::function<bool(const bus::Message&)> lose_;
-  Met met_;
 };
 
 }  // namespace

@@ -6,29 +6,24 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 namespace qm::sim {
 
 /// How the bus treats its readers; all zero is a bus without faults.
 struct BusFaults {
-  int hold_per_mille = 0;    ///< a poll gives only part of what is there
-  int rewind_per_mille = 0;  ///< a partition is assigned again and read from its cursor
-  int cut_per_mille = 0;     ///< a poll fails: the reader starts again from its cursor
-  int skip_per_mille = 0;    ///< planted bug: a message is lost without a trace
-  bool hide_gaps = false;    ///< planted bug: offsets go on where messages are missing
-  bool hide_terms = false;   ///< planted bug: events name no term
-  /// By topic: how often its log has lost messages, and how often it was deleted and created again.
-  std::map<std::string, std::uint64_t> losses, recreations;
-  std::set<std::string> restores;  ///< services whose cursors are older than they were
+  int hold_per_mille = 0;                       ///< a poll gives only part of what is there
+  int rewind_per_mille = 0;                     ///< a partition is assigned again and read from its cursor
+  int cut_per_mille = 0;                        ///< a poll fails: the reader starts again from its cursor
+  int skip_per_mille = 0;                       ///< planted bug: a message is lost without a trace
+  bool hide_gaps = false;                       ///< planted bug: offsets go on where messages are missing
+  bool hide_terms = false;                      ///< planted bug: events name no term
+  std::map<std::string, std::uint64_t> losses;  ///< by topic: how often its log has lost messages
+  std::uint64_t recreations = 0;  ///< topics deleted and created again: half of the readers get an error of the carrier
 };
 
 /// A bus of one service in front of the common memory bus: partitions advance at different speeds, repeat, and break
 /// off. Offsets stay as they are, so everything that it does may happen on Kafka too (but for `skip`).
-///
-/// A reader meets a log that was created again as long as that is shorter than its cursor: one that has grown past the cursor
-/// is not detected by the product, see docs/topics.md.
 ///
 /// `lose` is a planted bug: messages for which it answers true never arrive.
 std::shared_ptr<bus::Bus> chaos_bus(std::shared_ptr<bus::Bus> inner, Random& random, const BusFaults& faults,

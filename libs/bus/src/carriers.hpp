@@ -16,6 +16,13 @@ inline Error no_topic(const std::string& topic) {
   return {Code::kNotFound, "topic " + topic + " does not exist", "", "create it with ensure_topics"};
 }
 
+/// What a carrier says of a log that ends at the offset or before.
+inline Error no_offset(const TopicPartition& at, std::int64_t offset, std::int64_t end) {
+  return {Code::kOutOfRange,
+          fmt::format("partition {} of topic {} ends at offset {}, {} was read", at.partition, at.topic, end, offset),
+          "", ""};
+}
+
 /// Refuses records that no carrier takes, before any is sent.
 inline Status check_sizes(std::span<const Record> records) {
   for (const auto& record : records) {

@@ -6,6 +6,7 @@
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "kafka_client.hpp"
+#include "kafka_log_reader.hpp"
 #include "kafka_security.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
@@ -22,42 +23,6 @@
 
 namespace qm::bus {
 
-Error error_of(int code, std::string_view what) {
-  Code ours = Code::kUnavailable;
-  switch (static_cast<rd_kafka_resp_err_t>(code)) {
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-      ours = Code::kPermissionDenied;
-      break;
-    case RD_KAFKA_RESP_ERR__AUTHENTICATION:
-    case RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED:
-      ours = Code::kUnauthenticated;
-      break;
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      ours = Code::kNotFound;
-      break;
-    case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
-      ours = Code::kUnimplemented;
-      break;
-    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
-      ours = Code::kAborted;
-      break;
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-      ours = Code::kOutOfRange;
-      break;
-    case RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT:
-    case RD_KAFKA_RESP_ERR_INVALID_CONFIG:
-      ours = Code::kInvalid;
-      break;
-    default:
-      break;
-  }
-  return {ours, fmt::format("{}: {}", what, rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code))), "", ""};
-}
-
 namespace {
 
 using std::chrono::steady_clock;
@@ -67,47 +32,11 @@ constexpr auto kCreateTimeout = std::chrono::seconds(20);
 constexpr auto kReportEvery = std::chrono::seconds(1);
 constexpr int kFirstVersionWithScram = 0x02060100;
 
-using Client = Handle<rd_kafka_t, &rd_kafka_destroy>;
+using Client = KafkaClient;
+using Config = KafkaConfig;
 using Partitions = Handle<rd_kafka_topic_partition_list_t, &rd_kafka_topic_partition_list_destroy>;
 
-/// Syslog levels; a lost connection is 3 there, and a warning here, because the client heals it by itself.
-void log_line(const rd_kafka_t*, int level, const char* facility, const char* text) {
-  const auto ours = level <= 2 ? log::Level::kError : level <= 5 ? log::Level::kWarn : log::Level::kInfo;
-  log::write(ours, "librdkafka", {{"facility", facility}, {"text", text}});
-}
-
 using Settings = KafkaSettings;
-
-/// A configuration with our settings over the operator's, which come after '?' in the bus setting.
-class Config {
- public:
-  Config() : conf_(rd_kafka_conf_new()) {
-    rd_kafka_conf_set_log_cb(conf_.get(), &log_line);
-    // The library waits up to 10 s between its looks for a broker that was away: a second is soon enough to be noticed.
-    char why[512];
-    rd_kafka_conf_set(conf_.get(), "reconnect.backoff.max.ms", "1000", why, sizeof why);
-  }
-
-  Status set(const Settings& settings) {
-    char why[512];
-    for (const auto& [key, value] : settings)
-      if (rd_kafka_conf_set(conf_.get(), key.c_str(), value.c_str(), why, sizeof why) != RD_KAFKA_CONF_OK)
-        return fail(Error{Code::kInvalid, why, "bus", "see the configuration page of librdkafka for the names"});
-    return {};
-  }
-  rd_kafka_conf_t* get() { return conf_.get(); }
-
-  Result<Client> make(rd_kafka_type_t type) {
-    char why[512];
-    Client client(rd_kafka_new(type, conf_.get(), why, sizeof why));
-    if (!client) return fail(Code::kInvalid, "a Kafka client cannot be made: {}", why);
-    conf_.release();  // the client owns it now
-    return client;
-  }
-
- private:
-  Handle<rd_kafka_conf_t, &rd_kafka_conf_destroy> conf_;
-};
 
 /// Partition counts of the topics that exist, of those asked for.
 Result<std::map<std::string, int>> read_partitions(rd_kafka_t* client, const std::string* only,
@@ -173,7 +102,7 @@ class KafkaProducer final : public Producer {
     QM_TRY(config.set(settings));
     rd_kafka_conf_set_dr_msg_cb(config.get(), &delivered);
     rd_kafka_conf_set_opaque(config.get(), this);
-    QM_ASSIGN(client_, config.make(RD_KAFKA_PRODUCER));
+    QM_ASSIGN(client_, config.make_producer());
     return {};
   }
 
@@ -274,6 +203,7 @@ class KafkaConsumer final : public Consumer {
 
   Status open(Settings settings) {
     settings_ = settings;
+    reader_.emplace(settings);
     const auto session = std::chrono::duration_cast<std::chrono::milliseconds>(options_.session_timeout).count();
     settings["group.id"] = options_.group;
     if (!options_.instance.empty()) settings["group.instance.id"] = place_name(options_);
@@ -291,7 +221,7 @@ class KafkaConsumer final : public Consumer {
     QM_TRY(config.set(settings));
     rd_kafka_conf_set_rebalance_cb(config.get(), &rebalance);
     rd_kafka_conf_set_opaque(config.get(), this);
-    QM_ASSIGN(client_, config.make(RD_KAFKA_CONSUMER));
+    QM_ASSIGN(client_, config.make_consumer());
     rd_kafka_poll_set_consumer(client_.get());
     const Partitions topics(rd_kafka_topic_partition_list_new(static_cast<int>(options_.topics.size())));
     for (const auto& topic : options_.topics)
@@ -354,6 +284,10 @@ class KafkaConsumer final : public Consumer {
       if (const auto high = kept(at).second; high >= 0) out[at] = high;
     }
     return out;
+  }
+  Result<std::optional<std::string>> value_at(const TopicPartition& at, std::int64_t offset,
+                                              SteadyDuration timeout) override {
+    return reader_->value_at(at, offset, timeout);
   }
 
  private:
@@ -436,6 +370,7 @@ class KafkaConsumer final : public Consumer {
   ConsumerOptions options_;
   Settings settings_;
   Client client_;
+  std::optional<KafkaLogReader> reader_;
   std::map<TopicPartition, std::int64_t> positions_;
   std::map<TopicPartition, std::int64_t> reports_;
   steady_clock::time_point next_report_{};
@@ -448,7 +383,7 @@ class KafkaBus final : public Bus {
   Status open() {
     Config config;
     QM_TRY(config.set(settings_));
-    QM_ASSIGN(admin_, config.make(RD_KAFKA_PRODUCER));
+    QM_ASSIGN(admin_, config.make_producer());
     return {};
   }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "kafka_security.hpp"
 #include "qm/bus/bus.hpp"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <vector>
 
 struct rd_kafka_s;
+struct rd_kafka_conf_s;
 
 namespace qm::bus {
 
@@ -26,6 +28,29 @@ struct Deleter {
 };
 template <class T, auto Free>
 using Handle = std::unique_ptr<T, Deleter<Free>>;
+
+struct KafkaClientDeleter {
+  void operator()(rd_kafka_s* client) const;
+};
+struct KafkaConfigDeleter {
+  void operator()(rd_kafka_conf_s* conf) const;
+};
+using KafkaClient = std::unique_ptr<rd_kafka_s, KafkaClientDeleter>;
+
+/// The configuration of one client: our settings over the operator's, which come after '?' in the bus setting.
+class KafkaConfig {
+ public:
+  KafkaConfig();
+  Status set(const KafkaSettings& settings);  ///< kInvalid: librdkafka does not know one
+  rd_kafka_conf_s* get() { return conf_.get(); }
+  /// Once. kInvalid: the settings contradict each other.
+  Result<KafkaClient> make_producer();
+  Result<KafkaClient> make_consumer();
+
+ private:
+  Result<KafkaClient> make(int type);
+  std::unique_ptr<rd_kafka_conf_s, KafkaConfigDeleter> conf_;
+};
 
 /// Our error for an rd_kafka_resp_err_t.
 Error error_of(int code, std::string_view what);

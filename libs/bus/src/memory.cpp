@@ -160,6 +160,16 @@ class MemoryConsumer final : public Consumer {
       out[at] = log_->topics.at(at.topic)[static_cast<std::size_t>(at.partition)].next();
     return out;
   }
+  Result<std::optional<std::string>> value_at(const TopicPartition& at, std::int64_t offset, SteadyDuration) override {
+    const std::lock_guard lock(log_->mutex);
+    const auto topic = log_->topics.find(at.topic);
+    if (topic == log_->topics.end() || at.partition < 0 || at.partition >= static_cast<int>(topic->second.size()))
+      return fail(no_topic(at.topic));
+    const auto& part = topic->second[static_cast<std::size_t>(at.partition)];
+    if (offset >= part.next()) return fail(no_offset(at, offset, part.next()));
+    if (offset < part.first) return std::optional<std::string>();
+    return std::optional(part.entries[static_cast<std::size_t>(offset - part.first)].value);
+  }
 
  private:
   /// Adopts the group's generation. The cursor is asked without the lock: its owner may use this bus.

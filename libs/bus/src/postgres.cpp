@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 
 namespace qm::bus {
@@ -130,11 +131,24 @@ class PgProducer final : public Producer {
                m.first + row_number() over (partition by r.topic, r.partition order by r.number) - 1, r.key, r.value
         from record r join moved m using (topic, partition)
         returning topic)
-      select pg_notify('qm_bus.t' || topic, '') from (select distinct topic from written) t)sql",
+      select pg_notify('qm_bus.t' || topic, ''), (select count(*) from moved)
+      from (select distinct topic from written) t)sql",
                                 pg::Params().int8s(topics).int8s(partitions).texts(keys).bytes(values));
-    if (done) return {};
+    if (done) return check_moved(*done, topics, partitions);
     sent = sent || session_->broken();
     return fail(done.error());
+  }
+
+  /// A topic that was deleted and created again has another id, and rows of the old one are gone.
+  Status check_moved(const pg::Rows& done, const std::vector<std::int64_t>& topics,
+                     const std::vector<std::int64_t>& partitions) {
+    std::set<std::pair<std::int64_t, std::int64_t>> wanted;
+    for (std::size_t i = 0; i < topics.size(); ++i) wanted.emplace(topics[i], partitions[i]);
+    const auto moved = done.empty() ? 0 : done.uint8(0, 1);
+    if (moved == wanted.size()) return {};
+    topics_.clear();
+    return fail(Code::kAborted, "{} of {} partitions are of topics that were deleted", wanted.size() - moved,
+                wanted.size());
   }
 
   Result<Topic> find(const std::string& name) {
@@ -212,6 +226,18 @@ class PgConsumer final : public Consumer {
       if (positions_.contains(at)) out[at] = rows->int8(i, 2);
     }
     return out;
+  }
+  /// By the topic's name: one that was deleted and created again has another id.
+  Result<std::optional<std::string>> value_at(const TopicPartition& at, std::int64_t offset, SteadyDuration) override {
+    if (!session_ || session_->broken()) return fail(Code::kUnavailable, "the session of {} is lost", options_.group);
+    QM_ASSIGN(const auto rows, session_->query(R"sql(
+      select p.next_offset, m.value from bus.topic t join bus.partition p on p.topic = t.id
+      left join bus.message m on m.topic = p.topic and m.partition = p.partition and m."offset" = $3::bigint
+      where t.name = $1::text and p.partition = $2::bigint)sql",
+                                               pg::Params().text(at.topic).int8(at.partition).int8(offset)));
+    if (rows.empty()) return fail(no_topic(at.topic));
+    if (offset >= rows.int8(0, 0)) return fail(no_offset(at, offset, rows.int8(0, 0)));
+    return rows.null(0, 1) ? std::optional<std::string>() : std::optional(rows.bytes(0, 1));
   }
 
  private:

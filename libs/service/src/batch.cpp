@@ -97,7 +97,8 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     for (const auto& [key, newest] : seen)
       breaks[key.first] = std::max(breaks[key.first], breaks_before(newest.version));
     for (const auto& row : state.cursors)
-      cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history};
+      cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history,
+                                             row.anchor.value_or(store::LogAnchor{})};
     counters.epoch = state.epoch;
     history = {state.term, 0, state.ancestors};
   }
@@ -306,8 +307,11 @@ void Host::Impl::decide(Batch& batch) {
 
   c.intents = std::move(batch.effects.intents);
   for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
-  for (const auto& [at, read] : batch.cursors)
+  for (const auto& [at, read] : batch.cursors) {
     c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history});
+    const auto known = cursors.find(at);  // this thread alone writes them
+    if (known == cursors.end() || known->second.anchor != read.anchor) c.cursors.back().anchor = read.anchor;
+  }
   for (const auto& in : batch.inputs) {
     if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
   }

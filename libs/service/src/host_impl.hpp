@@ -57,6 +57,7 @@ struct Host::Impl {
     SteadyInstant since, again;
     std::string why;
     bool replaces = false;  // the owner's database lost what was applied
+    bool other_log = false;
   };
   std::map<std::string, Paused> paused;
   /// What is repeated without success: since the first failure, with the last error.
@@ -115,14 +116,21 @@ struct Host::Impl {
   std::map<bus::TopicPartition, std::int64_t> expected;   // next offset the consumer should see; kAny after a snapshot
   std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
   std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
-  std::set<bus::TopicPartition> short_logs;               // they end before the cursor; until a snapshot is taken
+  std::set<bus::TopicPartition> other_logs;               // that are not those of the cursors; until a snapshot is taken
   std::map<bus::TopicPartition, ReadPosition> left_logs;  // whose cursor moves to the new log: the cursor of before
+  std::uint64_t polls = 0;
+  bus::TopicPartition checked;                            // the last partition whose log was compared with its anchor
   std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
   std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of its newest snapshot
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
-  std::map<std::string, SteadyInstant> healing, healed;   // when the snapshots of topics were taken that the next, this
-                                                          // consumer begins after
-  SteadyInstant next_lag{};  // when the lag is looked up again
+  /// Topics behind a snapshot. Of another log the oldest message is the first to read: what was published after the snapshot may
+  /// have offsets that the old log had too.
+  struct Healing {
+    SteadyInstant since;  // the snapshot was taken
+    bool other_log = false;
+  };
+  std::map<std::string, Healing> healing, healed;  // of the next consumer, of this one
+  SteadyInstant next_lag{};                        // when the lag is looked up again
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
@@ -184,11 +192,14 @@ struct Host::Impl {
   void adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces);
   void commit_positions(const std::string& topic);         // with the snapshot of the topic
   [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
+  bool is_same_log();  // of one partition; false: it is not, and is read on behind a snapshot
+  [[nodiscard]] bool is_paused(const std::string& topic) const;
   // False: the database of the producer lost the event.
   [[nodiscard]] bool follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event);
   void end_omitted(Batch& batch);  // inputs for the keys that a snapshot omits
   bool close_gaps();               // those whose time has come
-  bool hand_over();                // what was read, as far as the mailbox has room
+  bool leave_log(const std::string& topic);
+  bool hand_over();  // what was read, as far as the mailbox has room
   void take_message(bus::Message message);
   bool look_at_lag(bool any);  // whether the carrier was asked
   bool close_short_logs();

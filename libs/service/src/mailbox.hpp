@@ -18,6 +18,7 @@ struct ReadPosition {
   std::int64_t next = 0;
   std::uint64_t mark = 0;  // stable_hash of the message before `next`
   store::HistoryPosition history{};
+  store::LogAnchor anchor{};
 };
 
 /// Versions after a break of the producer's history are greater than all before it, for host and engine alike.

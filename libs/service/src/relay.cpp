@@ -16,6 +16,9 @@ constexpr auto kSnapshotAgain = std::chrono::seconds(1);
 /// Any offset is the next one, for so long after the snapshot.
 constexpr std::int64_t kAny = -1;
 constexpr auto kFresh = std::chrono::seconds(10);
+/// Every so many polls the log of one partition is compared with what was read of it: with polls that find nothing, one a second.
+constexpr std::uint64_t kPollsPerCheck = 10;
+constexpr auto kCheckTimeout = std::chrono::milliseconds(500);
 
 /// Whether what was applied at `next` is all that was at `before`, and more.
 bool continues(const store::HistoryPosition& before, const store::HistoryPosition& next) {
@@ -157,6 +160,7 @@ Pending Host::Impl::pending_of(bus::Message message) {
   auto& read = positions[message.at];
   read.next = message.offset + 1;
   read.mark = stable_hash(message.value);
+  if (read.anchor.offset < 0) read.anchor = {message.offset, read.mark};
   auto good = e.ParseFromString(message.value) ? check_key("the key", e.key())
                                                : fail(Code::kInvalid, "{} bytes are no Envelope", message.value.size());
   if (good && breaks_before(e.key_version()) != 0)
@@ -254,7 +258,7 @@ void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPos
 void Host::Impl::commit_positions(const std::string& topic) {
   for (auto& [at, read] : positions) {
     if (at.topic != topic) continue;
-    if (short_logs.erase(at) > 0) {
+    if (other_logs.erase(at) > 0) {
       left_logs[at] = read;
       read = {.history = read.history};
     }
@@ -306,6 +310,9 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   replaces = replaces || breaks_with(topic, snapshot->history);
   adopt_history(topic, snapshot->history, replaces);
   // What came before the snapshot is in it, whatever log it was in.
+  for (auto& [at, read] : positions) {
+    if (at.topic == topic) read.anchor = {};
+  }
   std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
   auto end = std::make_shared<SnapshotEnd>();
   end->replaces = replaces;
@@ -326,18 +333,18 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
 }
 
 bool Host::Impl::close_gaps() {
-  std::vector<std::pair<std::string, bool>> due;
+  std::vector<std::pair<std::string, Paused>> due;
   {
     const std::lock_guard lock(mutex);
     const auto now = std::chrono::steady_clock::now();
     for (const auto& [topic, state] : paused)
-      if (state.again <= now) due.emplace_back(topic, state.replaces);
+      if (state.again <= now) due.emplace_back(topic, state);
   }
   bool any = false;
-  for (const auto& [topic, replaces] : due) {
-    if (stopping || !close_gap(topic, replaces)) continue;
+  for (const auto& [topic, state] : due) {
+    if (stopping || !close_gap(topic, state.replaces)) continue;
     // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
-    healing[topic] = std::chrono::steady_clock::now();
+    healing[topic] = {std::chrono::steady_clock::now(), state.other_log};
     consumer.reset();
     any = true;
   }
@@ -381,12 +388,18 @@ bool Host::Impl::open_consumer() {
         left_logs.erase(left);
       }
     }
-    expected[at] = healed.contains(at.topic) ? kAny : read.next;
-    if (const auto known = adopted.find(at.topic);
-        healed.contains(at.topic) && known != adopted.end() && !continues(known->second, read.history))
-      read.history = known->second;
-    if (it == cursors.end()) return std::int64_t{-1};
-    if (expected[at] == kAny || read.mark == 0) return read.next;
+    // Behind a snapshot, until the first message comes.
+    const auto heals = healed.find(at.topic);
+    const auto [next, fresh] = expected.try_emplace(at, kAny);
+    const bool healing_now = heals != healed.end() && next->second == kAny;
+    next->second = healing_now ? kAny : read.next;
+    if (healing_now) {
+      read.anchor = {};
+      if (const auto known = adopted.find(at.topic); known != adopted.end() && !continues(known->second, read.history))
+        read.history = known->second;
+    }
+    if (it == cursors.end() || (healing_now && heals->second.other_log)) return std::int64_t{-1};
+    if (healing_now || read.mark == 0) return read.next;
     unverified.insert(at);
     return read.next - 1;
   };
@@ -409,7 +422,7 @@ bool Host::Impl::open_consumer() {
 // Messages are missing: retention; or the log is another one: a restore, a recreated topic.
 bool Host::Impl::is_gap(const bus::Message& message) {
   auto& next = expected.try_emplace(message.at, 0).first->second;
-  if (next == kAny && std::chrono::steady_clock::now() - healed[message.at.topic] < kFresh) next = message.offset;
+  if (next == kAny && std::chrono::steady_clock::now() - healed[message.at.topic].since < kFresh) next = message.offset;
   const bool last_applied = unverified.erase(message.at) > 0 && message.offset == next - 1;
   if (last_applied ? positions[message.at].mark == stable_hash(message.value) : message.offset == next) return false;
   log::warn("messages are missing on the bus, taking a snapshot",
@@ -421,20 +434,62 @@ bool Host::Impl::is_gap(const bus::Message& message) {
   return true;
 }
 
+// A log that was recreated may have grown past the position of its reader, who then reads on without an error. While the anchor is in
+// the log, all that was read before this moment is of the same log, and the newest of it is the next anchor.
+bool Host::Impl::is_same_log() {
+  if (++polls % kPollsPerCheck != 0 || positions.empty()) return true;
+  auto next = positions.upper_bound(checked);
+  if (next == positions.end()) next = positions.begin();
+  auto& [at, read] = *next;
+  checked = at;
+  if (read.anchor.offset < 0 || is_paused(at.topic)) return true;
+  const auto value = consumer->value_at(at, read.anchor.offset, kCheckTimeout);
+  // Without an answer it is asked again the next time. Where polls fail too, they say so.
+  if (!value && value.error().code != Code::kOutOfRange) return true;
+  if (value && (!*value || stable_hash(**value) == read.anchor.hash)) {
+    if (read.mark != 0) read.anchor = {read.next - 1, read.mark};
+    return true;
+  }
+  log::warn("the log of a topic is another one than was read, taking a snapshot",
+            {{"topic", at.topic},
+             {"partition", at.partition},
+             {"offset", read.anchor.offset},
+             {"why", value ? "the message is another one" : value.error().message}});
+  other_logs.insert(at);
+  return !leave_log(std::string(at.topic));
+}
+
+// The topic has another log than was read: it is read from its beginning behind a snapshot. False: the snapshot cannot be had yet.
+bool Host::Impl::leave_log(const std::string& topic) {
+  if (!close_gap(topic, false)) {
+    const std::lock_guard lock(mutex);
+    paused[topic].other_log = true;
+    return false;
+  }
+  healing[topic] = {std::chrono::steady_clock::now(), true};
+  consumer.reset();
+  return true;
+}
+
+bool Host::Impl::is_paused(const std::string& topic) const {
+  const std::lock_guard lock(mutex);
+  return paused.contains(topic);
+}
+
 void Host::Impl::take_message(bus::Message message) {
   const auto at = message.at;
-  const auto is_paused = [&] {
-    const std::lock_guard lock(mutex);
-    return paused.contains(at.topic);
-  };
-  if (is_paused()) return;
+  if (is_paused(at.topic)) return;
   const bool gap = is_gap(message);
+  if (gap && message.offset < expected[at] && expected[at] != kAny) {
+    other_logs.insert(at);
+    return (void)leave_log(at.topic);
+  }
   if (gap && !close_gap(at.topic, false)) return;
   auto& next = expected[at];
   if (!gap && message.offset < next) return;  // it was applied, and shows that this is the same log
   next = message.offset + 1;
   auto pending = pending_of(std::move(message));
-  if (!is_paused()) arrived_inputs.push_back(std::move(pending));
+  if (!is_paused(at.topic)) arrived_inputs.push_back(std::move(pending));
 }
 
 bool Host::Impl::consume_once() {
@@ -472,7 +527,11 @@ bool Host::Impl::consume_once() {
     return false;
   }
   works(reading);
-  for (auto& m : *messages) take_message(std::move(m));
+  if (!is_same_log()) return true;
+  for (auto& m : *messages) {
+    take_message(std::move(m));
+    if (!consumer) return true;  // the log is another one: all that is not committed is read again
+  }
   const bool any = !arrived_inputs.empty();
   if (any) (void)hand_over();
   if (look_at_lag(any) && close_short_logs()) return true;
@@ -506,14 +565,10 @@ bool Host::Impl::close_short_logs() {
     log::warn("the log of a topic is shorter than it was, taking a snapshot",
               {{"topic", at.topic}, {"partition", at.partition}, {"expected", expected[at]}, {"end", end}});
     unverified.erase(at);
-    short_logs.insert(at);
+    other_logs.insert(at);
     short_ones.insert(at.topic);
   }
-  for (const auto& topic : short_ones) {
-    if (!close_gap(topic, false)) continue;
-    healing[topic] = std::chrono::steady_clock::now();
-    consumer.reset();
-  }
+  for (const auto& topic : short_ones) (void)leave_log(topic);
   return !short_ones.empty();
 }
 

@@ -28,6 +28,11 @@ class Trimmed final : public bus::Bus {
       [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return all->assignment(); }
       [[nodiscard]] std::int64_t lag() const override { return all->lag(); }
       [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return all->ends(); }
+      Result<std::optional<std::string>> value_at(const bus::TopicPartition& at, std::int64_t offset,
+                                                  SteadyDuration timeout) override {
+        if (offset < first) return std::optional<std::string>();
+        return all->value_at(at, offset, timeout);
+      }
     };
     auto late = std::make_unique<Late>();
     QM_ASSIGN(late->all, all_->consumer(std::move(options)));

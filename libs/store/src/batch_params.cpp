@@ -16,6 +16,8 @@ using Numbers = std::vector<std::int64_t>;
 
 std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
+std::pair<std::string_view, std::int32_t> place_of(const CursorRow& row) { return {row.topic, row.partition}; }
+
 /// The rows whose key no later row has, in order.
 template <class Row, class KeyOf>
 std::vector<const Row*> newest(const std::vector<Row>& rows, KeyOf key_of) {
@@ -79,10 +81,7 @@ void put_inbox(pg::Params& params, const Commit& batch) {
   Numbers partitions, offsets, versions, marks;
   std::vector<std::string> histories;
   std::vector<bool> gone;
-  const auto cursor_key = [](const CursorRow& r) {
-    return std::pair<std::string_view, std::int32_t>(r.topic, r.partition);
-  };
-  for (const auto* row : newest(batch.cursors, cursor_key)) {
+  for (const auto* row : newest(batch.cursors, place_of)) {
     topics.push_back(row->topic);
     partitions.push_back(row->partition);
     offsets.push_back(row->next_offset);
@@ -135,6 +134,29 @@ pg::Params key_params(const std::vector<KeyRow>& keys) {
   pg::Params params;
   params.texts(topics).texts(names);
   return params;
+}
+
+Status put_anchors(pg::Connection& session, const std::string& schema, const Commit& batch) {
+  Views topics;
+  Numbers partitions, offsets, anchors, hashes;
+  std::vector<CursorRow> given;
+  std::ranges::copy_if(batch.cursors, std::back_inserter(given),
+                       [](const CursorRow& r) { return r.anchor.has_value(); });
+  for (const auto* row : newest(given, place_of)) {
+    topics.push_back(row->topic);
+    partitions.push_back(row->partition);
+    offsets.push_back(row->next_offset);
+    anchors.push_back(row->anchor->offset);
+    hashes.push_back(number(row->anchor->hash));
+  }
+  if (topics.empty()) return {};
+  QM_TRY(session.query("insert into " + schema +
+                           ".cursor as c (topic, partition, next_offset, anchor_offset, anchor_hash) select * from "
+                           "unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) "
+                           "on conflict (topic, partition) do update set anchor_offset = excluded.anchor_offset, "
+                           "anchor_hash = excluded.anchor_hash",
+                       pg::Params().texts(topics).int8s(partitions).int8s(offsets).int8s(anchors).int8s(hashes)));
+  return {};
 }
 
 }  // namespace qm::store

@@ -9,4 +9,8 @@ namespace qm::store {
 /// Topics and keys as two arrays.
 [[nodiscard]] pg::Params key_params(const std::vector<KeyRow>& keys);
 
+/// Writes the anchors of a batch: they change far less often than the cursors they belong to. What else a new row has comes with
+/// write_batch, later in the transaction.
+Status put_anchors(pg::Connection& session, const std::string& schema, const Commit& batch);
+
 }  // namespace qm::store

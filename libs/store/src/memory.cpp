@@ -67,7 +67,11 @@ struct MemoryData {
     }
     for (const auto& row : batch.intents) intents.try_emplace(row.id, row);
     for (const auto& id : batch.intents_done) intents.erase(id);
-    for (const auto& row : batch.cursors) cursors.insert_or_assign({row.topic, row.partition}, row);
+    for (auto row : batch.cursors) {
+      auto& kept = cursors[{row.topic, row.partition}];
+      if (!row.anchor) row.anchor = kept.anchor.value_or(LogAnchor{});
+      kept = std::move(row);
+    }
     for (const auto& row : batch.seen) seen.insert_or_assign({row.topic, row.key}, row);
     for (const auto& row : batch.requests) requests.insert_or_assign(row.id, row);
     std::erase_if(requests, [&](const auto& item) { return item.second.at < batch.now - kRequestLife; });

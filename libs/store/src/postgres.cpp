@@ -364,12 +364,13 @@ class PgStore final : public Store {
         each("id, kind, key, sequence, payload", "intent order by sequence", {}, [&](const pg::Rows& r, std::size_t i) {
           out.open_intents.push_back({r.str(i, 0), r.str(i, 1), r.str(i, 2), r.uint8(i, 3), r.bytes(i, 4)});
         }));
-    QM_ASSIGN(const auto cursors, engine_->query("select topic, partition, next_offset, mark, history from " + name_ +
-                                                 ".cursor order by 1, 2"));
+    QM_ASSIGN(const auto cursors, engine_->query("select topic, partition, next_offset, mark, history, anchor_offset, "
+                                                 "anchor_hash from " +
+                                                 name_ + ".cursor order by 1, 2"));
     for (std::size_t i = 0; i < cursors.size(); ++i) {
       QM_ASSIGN(const auto history, history_position(cursors.str(i, 4)));
       out.cursors.push_back({cursors.str(i, 0), static_cast<std::int32_t>(cursors.int8(i, 1)), cursors.int8(i, 2),
-                             cursors.uint8(i, 3), history});
+                             cursors.uint8(i, 3), history, LogAnchor{cursors.int8(i, 5), cursors.uint8(i, 6)}});
     }
     const auto with_age = [](const pg::Rows& r, std::size_t i) {
       return SeenRow{r.str(i, 0), r.str(i, 1), r.uint8(i, 2), r.boolean(i, 3), std::chrono::seconds(r.int8(i, 4))};
@@ -430,6 +431,7 @@ class PgStore final : public Store {
   Result<Written> write(const Commit& batch) {
     QM_TRY(append(batch));
     QM_TRY(forget(batch));
+    QM_TRY(put_anchors(*engine_, name_, batch));
     QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, epoch_)));
     return Written{rows.boolean(0, 0), {rows.uint8(0, 2), rows.uint8(0, 1)}};
   }

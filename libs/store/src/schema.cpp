@@ -313,12 +313,18 @@ begin
 end $body$;
 )sql";
 
+// A message that was read again after newer ones: all that is applied is of the log with it (LogAnchor).
+constexpr const char* kAnchors = R"sql(
+alter table {schema}.cursor add column anchor_offset bigint not null default -1,
+  add column anchor_hash bigint not null default 0;
+)sql";
+
 }  // namespace
 
 const std::vector<pg::Migration>& common_migrations() {
-  static const std::vector<pg::Migration> steps{{1, "tables", kTables}, {2, "write_batch", kWriteBatch},
-                                                {3, "forget", kForget}, {4, "lease", kLease},
-                                                {5, "audit", kAudit},   {6, "history", kHistory}};
+  static const std::vector<pg::Migration> steps{
+      {1, "tables", kTables}, {2, "write_batch", kWriteBatch}, {3, "forget", kForget},  {4, "lease", kLease},
+      {5, "audit", kAudit},   {6, "history", kHistory},        {7, "anchors", kAnchors}};
   return steps;
 }
 

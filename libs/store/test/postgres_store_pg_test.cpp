@@ -116,7 +116,7 @@ TEST_F(PgStoreTest, ManyProcessesMayOpenAtOnce) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(opened, 6);
-  EXPECT_EQ(ask("select count(*) from admission.migration"), "7");
+  EXPECT_EQ(ask("select count(*) from admission.migration"), "8");
 }
 
 TEST_F(PgStoreTest, ShardsHaveSchemasOfTheirOwn) {

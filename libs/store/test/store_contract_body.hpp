@@ -51,7 +51,7 @@ TEST_P(StoreContract, TheNextLeaderFindsAllOfACommit) {
   batch.outbox = {{1, "qm.test", "a", 7, false, kBytes}};
   batch.intents = {{"i/1", "pod.bind", "a", 1, kBytes}};
   const HistoryPosition history{(std::uint64_t{1} << 63) - 1, 20, {{{7, 9}, {5, 4}}}};
-  batch.cursors = {{"qm.other", 3, 42, ~std::uint64_t{0}, history}};
+  batch.cursors = {{"qm.other", 3, 42, ~std::uint64_t{0}, history, LogAnchor{40, ~std::uint64_t{1}}}};
   batch.seen = {{"qm.other", "k", 9, true}};
   batch.requests = {{"r1", kBytes, batch.now}};
   ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
@@ -75,6 +75,7 @@ TEST_P(StoreContract, TheNextLeaderFindsAllOfACommit) {
   EXPECT_EQ(found.cursors[0].partition, 3);
   EXPECT_EQ(found.cursors[0].mark, ~std::uint64_t{0});
   EXPECT_EQ(found.cursors[0].history, history);
+  EXPECT_EQ(found.cursors[0].anchor, (LogAnchor{40, ~std::uint64_t{1}}));
   ASSERT_EQ(found.seen.size(), 1U);
   EXPECT_EQ(found.seen[0].version, 9U);
   EXPECT_TRUE(found.seen[0].gone);

@@ -21,6 +21,8 @@ struct Place {
   std::function<void()> restore = {};
   std::function<void()> freeze = {};
   std::function<void()> thaw = {};
+  std::function<void(Bus&, const std::string& topic, int partitions)> recreate =
+      {};  ///< deletes a topic and creates it
 };
 
 struct Carrier {

@@ -231,6 +231,60 @@ TEST_P(BusContract, LagCountsWhatIsNotRead) {
   }));
 }
 
+/// What the consumer's owner compares with what it read, to find that the log is another one.
+TEST_P(BusContract, AMessageIsReadAgainWithoutMovingThePosition) {
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  publish({record("a", 1), record("a", 2), record("a", 3)});
+  ASSERT_TRUE(read(reader, 2));
+  const auto at = reader.log()[0].at;
+  const auto value_at = [&](std::int64_t offset) { return reader.consumer().value_at(at, offset, 20s); };
+  for (std::int64_t offset = 0; offset < 3; ++offset) {
+    const auto value = value_at(offset);
+    ASSERT_TRUE(value.has_value()) << value.error().to_string();
+    EXPECT_EQ(*value, std::to_string(offset + 1));
+  }
+  for (const std::int64_t offset : {3, 1000}) {
+    const auto beyond = value_at(offset);
+    ASSERT_FALSE(beyond.has_value()) << offset;
+    EXPECT_EQ(beyond.error().code, Code::kOutOfRange) << beyond.error().to_string();
+    EXPECT_NE(beyond.error().message.find("ends at offset 3"), std::string::npos) << beyond.error().to_string();
+  }
+  publish({record("a", 4)});
+  ASSERT_TRUE(read(reader, 4));
+  EXPECT_EQ(reader.log().size(), 4U) << "each was polled once";
+  const auto none = reader.consumer().value_at({"never.made", 0}, 0, 5s);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_TRUE(none.error().code == Code::kNotFound || none.error().code == Code::kUnavailable)
+      << none.error().to_string() << ": or it may come to be known yet";
+}
+
+/// A topic that was deleted and created again, and has grown past the position of its reader.
+TEST_P(BusContract, ARecreatedLogHasOtherMessagesAtTheOffsetsThatWereRead) {
+  if (!place_.recreate) GTEST_SKIP() << "topics of the " << bus_->name() << " bus cannot be deleted from here";
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  publish({record("a", 1), record("a", 2), record("a", 3)});
+  ASSERT_TRUE(read(reader, 3));
+  const auto last = reader.log().back();
+  const auto again = reader.consumer().value_at(last.at, last.offset, 20s);
+  ASSERT_TRUE(again.has_value()) << again.error().to_string();
+  EXPECT_EQ(*again, "3");
+  place_.recreate(*bus_, topic_, kPartitions);
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto beyond = reader.consumer().value_at(last.at, last.offset, 1s);
+    return !beyond.has_value() && beyond.error().code == Code::kOutOfRange;
+  })) << "the new log is shorter";
+  ASSERT_TRUE(testing::wait_until([&] {
+    const std::vector<Record> more{record("a", 11), record("a", 12), record("a", 13), record("a", 14)};
+    return producer_->publish(more, 5s).has_value();
+  }));
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto other = reader.consumer().value_at(last.at, last.offset, 1s);
+    return other.has_value() && *other && **other != "3";
+  }));
+}
+
 TEST_P(BusContract, PoisonGoesAsideAndTheRestGoesOn) {
   const std::vector<std::string> aside{dead_letter(topic_)};
   ASSERT_TRUE(bus_->ensure_topics(aside, 1));

@@ -42,6 +42,18 @@ inline void signal_broker(int number) {
   ASSERT_EQ(::kill(std::stoi(status.substr(at + 4)), number), 0);
 }
 
+inline void recreate_topic(Bus& bus, const std::string& topic, int partitions) {
+  broker("tool", {"org.apache.kafka.tools.TopicCommand", "--delete", "--topic", topic});
+  // The broker deletes it after its answer.
+  ASSERT_TRUE(testing::wait_until([&] {
+    const std::vector<Record> record{{topic, "a", "of the old log"}};
+    const auto sent = (*bus.producer("recreate"))->publish(record, std::chrono::seconds(5));
+    return !sent.has_value() && sent.error().code == Code::kNotFound;
+  }));
+  const std::vector<std::string> topics{topic};
+  ASSERT_TRUE(bus.ensure_topics(topics, partitions));
+}
+
 inline Place kafka_place() {
   const char* where = std::getenv("QM_KAFKA");
   if (where == nullptr)
@@ -54,6 +66,7 @@ inline Place kafka_place() {
     place.restore = [] { broker("start"); };
     place.freeze = [] { signal_broker(SIGSTOP); };
     place.thaw = [] { signal_broker(SIGCONT); };
+    place.recreate = &recreate_topic;
   }
   return place;
 }

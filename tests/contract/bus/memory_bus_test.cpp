@@ -1,4 +1,5 @@
 #include "bus_contract_body.hpp"
+#include "qm/bus/memory.hpp"
 
 namespace qm::bus {
 namespace memory_bus_test {
@@ -11,7 +12,8 @@ Place memory_place() {
           .crash = [] { plant(Code::kUnavailable, false); },
           .restore = [] {},
           .freeze = [] { plant(Code::kUnknown, true); },
-          .thaw = [] {}};
+          .thaw = [] {},
+          .recreate = [](Bus& bus, const std::string& topic, int) { plant_recreation(bus, topic); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, BusContract, ::testing::Values(Carrier{"memory", &memory_place}));

@@ -23,7 +23,21 @@ Place postgres_place() {
                 blocker->session = pg::Connection::open(conninfo, {"blocker"}).value();
                 ASSERT_TRUE(blocker->session->exec("begin; lock table bus.message in exclusive mode"));
               },
-          .thaw = [blocker] { ASSERT_TRUE(blocker->session->exec("rollback")); }};
+          .thaw = [blocker] { ASSERT_TRUE(blocker->session->exec("rollback")); },
+          .recreate =
+              [](Bus& bus, const std::string& topic, int partitions) {
+                const auto session = pg::Connection::open(conninfo, {"recreate"}).value();
+                const auto name = pg::Params().text(topic);
+                for (const char* part : {"message", "partition"}) {
+                  ASSERT_TRUE(session->query(fmt::format("delete from bus.{} where topic = (select id from bus.topic "
+                                                         "where name = $1::text)",
+                                                         part),
+                                             name));
+                }
+                ASSERT_TRUE(session->query("delete from bus.topic where name = $1::text", name));
+                const std::vector<std::string> topics{topic};
+                ASSERT_TRUE(bus.ensure_topics(topics, partitions));
+              }};
 }
 
 INSTANTIATE_TEST_SUITE_P(Postgres, BusContract, ::testing::Values(Carrier{"postgres", &postgres_place}));

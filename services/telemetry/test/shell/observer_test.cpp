@@ -281,6 +281,10 @@ class FragileBus final : public bus::Bus {
     [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return real->assignment(); }
     [[nodiscard]] std::int64_t lag() const override { return real->lag(); }
     [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return real->ends(); }
+    Result<std::optional<std::string>> value_at(const bus::TopicPartition& at, std::int64_t offset,
+                                                SteadyDuration timeout) override {
+      return real->value_at(at, offset, timeout);
+    }
     FragileBus& bus;
     std::unique_ptr<bus::Consumer> real;
   };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,14 @@ class Consumer {
   [[nodiscard]] virtual std::int64_t lag() const = 0;
   /// The offset that the next message gets, by partition of the assignment, where it is known.
   [[nodiscard]] virtual std::map<TopicPartition, std::int64_t> ends() const = 0;
+  /// The value that the log has at the offset now, read once more: whether the log is still the one that was polled.
+  /// nullopt: the log keeps only newer messages. Waits at most `timeout` for a broker. Positions do not change.
+  ///
+  /// Fails    kOutOfRange: the log ends at the offset or before. kNotFound: no such topic or partition. kUnavailable: not known now,
+  ///          as Kafka says for half a minute of a topic that it does not know.
+  /// Cost     one request for one message.
+  virtual Result<std::optional<std::string>> value_at(const TopicPartition& at, std::int64_t offset,
+                                                      SteadyDuration timeout) = 0;
 };
 
 struct ConsumerOptions {

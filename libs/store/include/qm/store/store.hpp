@@ -41,6 +41,13 @@ struct IntentRow {
   std::string payload;  ///< protobuf or JSON bytes of the executor's own message
 };
 
+/// A message that identifies the log it is of.
+struct LogAnchor {
+  std::int64_t offset = -1;  ///< -1 = none
+  std::uint64_t hash = 0;    ///< stable_hash of the message
+  friend bool operator==(const LogAnchor&, const LogAnchor&) = default;
+};
+
 /// How far a topic partition is applied.
 struct CursorRow {
   std::string topic;
@@ -48,6 +55,8 @@ struct CursorRow {
   std::int64_t next_offset = 0;
   std::uint64_t mark = 0;     ///< stable_hash of the message before next_offset, which identifies the log; 0 = unknown
   HistoryPosition history{};  ///< of what is applied of this service's shard
+  /// All that was applied is of the log with this message. As written: unset = as before.
+  std::optional<LogAnchor> anchor = {};
 };
 
 /// Newest applied version of a key of a consumed topic. `gone` = its tombstone was applied.
