@@ -322,9 +322,10 @@ void Engine::on(const PlacementHeard& c) {
       } else if (c.state == Answer::kShort && !repeated) {
         const Instant until = std::max({w->promised_until, now_ + options_.short_grace, kept_for_victims(*w)});
         update(c.uid, [&](Workload& row) { row.give_up_at = until; });
-      } else if (c.state == Answer::kExpired) {
-        // It ended before its answer was accepted, and placement gives no second one for the same attempt.
-        release(c.uid, "ReservationExpired", Duration{0});
+      } else if (c.state == Answer::kExpired || c.state == Answer::kReleased) {
+        // The attempt ended, before its answer was accepted or in commits that a restored database lost. Placement gives no
+        // second answer for it.
+        release(c.uid, c.state == Answer::kExpired ? "ReservationExpired" : "AttemptReleased", Duration{0});
       }
       break;
     case Phase::kAdmitted:

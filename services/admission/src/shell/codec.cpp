@@ -82,6 +82,8 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
           {Code::kInvalid, fmt::format("budget \"{}\" does not say whom it pays for", grant.budget()), "grant", {}});
     }
     auto granted = from_event(grant);
+    // A restored cost issues sequences again. The host counts such breaks in the bits of the version above 40.
+    granted.sequence += input.version >> 40 << 40;
     forecast::Budget anew;
     for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(anew.grant(period, amount, carry, Instant{}));
     commands.emplace_back(std::move(granted));

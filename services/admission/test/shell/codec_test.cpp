@@ -201,6 +201,10 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   const auto heard = only<BudgetGranted>(input_of(Source::kBus, "qm.cost", event));
   EXPECT_EQ(heard.budget, "b");
   EXPECT_EQ(heard.sequence, 7U);
+  auto restored = input_of(Source::kBus, "qm.cost", event);
+  restored.version = (std::uint64_t{1} << 40) + 2;
+  EXPECT_EQ(only<BudgetGranted>(restored).sequence, (std::uint64_t{1} << 40) + 7)
+      << "after each grant of the history that the database lost";
   EXPECT_EQ(heard.terms, (BudgetTerms{{}, {}, Team("red"), true, true, Duration(9), {{"p5", "H100", 5}}}));
   ASSERT_EQ(heard.allotments.size(), 1U);
   EXPECT_EQ(heard.allotments[0].amount, 3);
