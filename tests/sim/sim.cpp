@@ -224,6 +224,7 @@ void Sim::opened(Service& service) {
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
         count_proposals(e, report_);
+        count_attempts(e);
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });
@@ -388,6 +389,7 @@ Report Sim::run() {
     for (auto& budget : budgets_) budget.amount = std::int64_t{1} << 50;
     tell_budgets();
     disarm_crash_points();
+    publish_of_other_cluster();
     world_.no_capacity = false;
     if (bug_ == Bug::kLaunchTwice || bug_ == Bug::kCreateTwice) faults_.outages.answer_lost_per_mille = 100;
     const Instant limit = clock_.now() + std::chrono::hours(5);
@@ -436,10 +438,10 @@ Counts& Counts::operator+=(const Counts& more) {
       &Counts::starts,      &Counts::batches,     &Counts::crashes,   &Counts::undone,    &Counts::reloads,
       &Counts::duplicates,  &Counts::instances,   &Counts::claims,    &Counts::deposed,   &Counts::restores,
       &Counts::rollbacks,   &Counts::lost_events, &Counts::breaks,    &Counts::abandoned, &Counts::truncations,
-      &Counts::recreations, &Counts::snapshots,   &Counts::jumps,     &Counts::leaps,     &Counts::rejections,
-      &Counts::overlaps,    &Counts::refused,     &Counts::layouts,   &Counts::meetings,  &Counts::returning,
-      &Counts::grown,       &Counts::proposed,    &Counts::withdrawn, &Counts::gave_way,  &Counts::moved,
-      &Counts::moved_for};
+      &Counts::recreations, &Counts::emptied,     &Counts::snapshots, &Counts::jumps,     &Counts::leaps,
+      &Counts::rejections,  &Counts::overlaps,    &Counts::refused,   &Counts::layouts,   &Counts::meetings,
+      &Counts::returning,   &Counts::grown,       &Counts::proposed,  &Counts::withdrawn, &Counts::gave_way,
+      &Counts::moved,       &Counts::moved_for};
   static_assert(std::size(kAll) * sizeof(std::uint64_t) == sizeof(Counts));
   for (const auto count : kAll) this->*count += more.*count;
   return *this;

@@ -14,8 +14,8 @@ struct Counts {
   std::uint64_t restores = 0, rollbacks = 0;  ///< of databases; those that a running process found
   std::uint64_t lost_events = 0, breaks = 0,
                 abandoned = 0;  ///< by restores; histories that broke for a consumer, events that it dropped
-  std::uint64_t truncations = 0, recreations = 0, snapshots = 0;  ///< of topics
-  std::uint64_t jumps = 0;                                        ///< of clocks
+  std::uint64_t truncations = 0, recreations = 0, emptied = 0, snapshots = 0;  ///< of topics
+  std::uint64_t jumps = 0;                                                     ///< of clocks
   std::uint64_t leaps = 0, rejections = 0;  ///< jumps by hours and their corrections; comparisons that rejected a jump
   std::uint64_t overlaps = 0;               ///< reloads while a call was under way
   std::uint64_t refused = 0;                ///< calls whose effects the database does not take

@@ -41,10 +41,10 @@ void print(const Counts& r) {
   fmt::print(
       "{} batches, {} pods started, {} instances, {} crashes, {} batches undone, {} reloads, {} duplicates\n"
       "leases: {} claims, {} leaders deposed; databases: {} restores, {} found by a running process, {} events lost, {} histories broke, {} events abandoned; clocks: {} changes, {} of hours, rejected {} times\n"
-      "topics: {} truncated, {} created again, {} snapshots; {} reloads during a call; {} unwritable calls refused\n",
+      "topics: {} truncated, {} created again, {} lost all messages, {} snapshots; {} reloads during a call; {} unwritable calls refused\n",
       r.batches, r.starts, r.instances, r.crashes, r.undone, r.reloads, r.duplicates, r.claims, r.deposed, r.restores,
       r.rollbacks, r.lost_events, r.breaks, r.abandoned, r.jumps, r.leaps, r.rejections, r.truncations, r.recreations,
-      r.snapshots, r.overlaps, r.refused);
+      r.emptied, r.snapshots, r.overlaps, r.refused);
   fmt::print(
       "{} MIG instances on a GPU with instances of another tenant; {} pods joined a running gang; {} MIG repartitions\n"
       "preemption proposals: {} published, {} withdrawn; events of workloads: {} preempted, {} migrated, {} migrated for another; "
@@ -82,6 +82,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
                                                           {"broken histories", sum.breaks},
                                                           {"truncated topics", sum.truncations},
                                                           {"topics that were created again", sum.recreations},
+                                                          {"topics that lost all messages", sum.emptied},
                                                           {"snapshots", sum.snapshots},
                                                           {"changes of clocks", sum.jumps},
                                                           {"changes of clocks by hours", sum.leaps},
@@ -113,10 +114,17 @@ constexpr Past kPast[] = {
     {499, "a reservation that expired before admission accepted it was requested for ever in the same attempt",
      "admission: an expired reservation is requested as the next attempt"},
     {545, "a call that cannot be written was repeated every 5 s, and admission did nothing else",
-     "calls wait twice as long"},
+     "tests/sim: calls are repeated at growing intervals, and past seeds"},
     {963, "three workloads preempted each other in turns: placement did not follow the order in which they got quota",
      "admission, placement: workloads that get quota at once get their nodes in that order"},
-    {578, "versions that a snapshot skipped were counted as missed", "service: what a snapshot skips is not missed"},
+    {578, "versions that a snapshot skipped were counted as missed", "service: versions that a snapshot skips are not counted as missed"},
+    {424, "placement did not answer a drain that an autoscaler requested again whose database lost the first request",
+     "placement: a drain that is requested again is answered again"},
+    {429, "a replay of cost's journal reached another state",
+     "cost: when an attempt is final depends on its rows alone"},
+    {513, "a rebalance moved the history of a partition back, and a version that was issued again was dropped",
+     "service: a rebalance does not move the history of a partition back to a snapshot"},
+    {1479, "the same", "service: a rebalance does not move the history of a partition back to a snapshot"},
 };
 
 TEST_F(Simulation, SeedsOfPastFailuresPass) {

@@ -22,7 +22,7 @@ struct Faults {
   int node_lost = 0, node_silent = 0, spot = 0, xid = 0, capacity = 0, fact_repeat = 0;
   int stop = 0, cut = 0, cut_commit = 0, restore = 0, truncate = 0, recreate = 0, snapshot = 0, jump = 0, in_call = 0;
   int unwritable = 0, forge = 0;
-  int leap = 0, lost_events = 0;
+  int leap = 0, lost_events = 0, empty = 0;
   BusFaults bus;
   Outages outages;
   std::string names;
@@ -55,7 +55,10 @@ class Sim {
   void restore(Service& service);
   void restore(Service& service, std::size_t copy);
   void lose_events();
+  void count_attempts(const service::FeedEvent& e);
   void lose_messages();
+  void lose_all_messages();
+  void publish_of_other_cluster();
   [[nodiscard]] Service* owner_of(const std::string& topic);
   [[nodiscard]] bool lossy() const { return !faults_.bus.losses.empty() || restored_; }
   [[nodiscard]] bool all_read(const std::string& topic);
@@ -98,9 +101,14 @@ class Sim {
   struct OldCopy {
     Service* service;
     std::size_t copy;
+    std::uint64_t attempts;
   };
-  std::optional<OldCopy> old_copy_;  ///< to which a restore may lose events
-  bool nested_ = false;              ///< within a call or a wait of one process
+  std::map<std::string, std::int32_t> attempt_of_;    ///< of each workload, as admission published it
+  std::uint64_t attempts_ = 0;                        ///< so many times one came to its next attempt
+  std::optional<OldCopy> old_copy_;                   ///< to which a restore may lose events
+  std::set<std::string> emptied_;                     ///< topics that lost all messages
+  std::map<std::string, SteadyInstant> snapshot_at_;  ///< by topic: the newest that was taken
+  bool nested_ = false;                               ///< within a call or a wait of one process
   std::vector<Watch> watches_;
   std::unique_ptr<CloudLooks> looks_;
   std::unique_ptr<Agents> agents_;

@@ -1,6 +1,8 @@
 // The faults of a schedule: how often each kind comes, and what it does.
 #include "qm/base/crash_point.hpp"
 #include "qm/bus/memory.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/events.pb.h"
 #include "simulation.hpp"
 #include "steady_clock.hpp"
 
@@ -57,6 +59,7 @@ void Faults::draw_later(Random& random) {
   const auto rate = [&](const char* name, int low, int high) { return draw_rate(random, names, name, low, high); };
   leap = rate("clock-leap", 3, 15);
   lost_events = rate("lost-events", 10, 60);
+  empty = rate("empty", 5, 30);
 }
 void Faults::end() {
   Faults calm;
@@ -72,7 +75,8 @@ void Sim::plant(Bug bug) {
   if (bug == Bug::kLaunchTwice || bug == Bug::kCreateTwice) faults_.outages.answer_lost_per_mille = 300;
   if (bug == Bug::kUndoForgotten) faults_.commit = 60;
   if (bug == Bug::kRowNotWritten || bug == Bug::kClockBack) faults_.crash = 15;
-  if (bug == Bug::kSkipMessages) faults_.bus.skip_per_mille = 5, faults_.truncate = faults_.recreate = 0;
+  if (bug == Bug::kSkipMessages)
+    faults_.bus.skip_per_mille = 5, faults_.truncate = faults_.recreate = faults_.empty = 0;
   if (bug == Bug::kRetriesForEver) faults_.unwritable = 15;
   if (bug == Bug::kRollbackUnseen || bug == Bug::kNotObservedAgain) faults_.restore = 60;
   if (bug == Bug::kUnfenced) faults_.cut_commit = 20;
@@ -126,6 +130,7 @@ Result<service::Snapshot> Sim::snapshot(const std::string& topic) {
     return fail(Code::kUnavailable, "{} is away", owner->name());
   }
   ++report_.snapshots;
+  snapshot_at_[topic] = std::chrono::steady_clock::now();
   service::Snapshot out{{}, owner->host().history()};
   for (std::string after;;) {
     QM_ASSIGN(const auto page, owner->host().snapshot(topic, after, 200, {}, bug_ != Bug::kNoTombstones));
@@ -227,17 +232,28 @@ void Sim::restore(Service& service, std::size_t copy) {
   if (&service == five_.admission) configured_ = false;
 }
 
+void Sim::count_attempts(const service::FeedEvent& e) {
+  quartermaster::v1::WorkloadEvent event;
+  if (e.topic != "qm.workload" || !event.ParseFromString(e.payload)) return;
+  auto& newest = attempt_of_[e.key];
+  if (newest != 0 && event.attempt() > newest) ++attempts_;
+  newest = std::max(newest, event.attempt());
+}
+
 /// All processes of a service are down, and they start on a database that has lost events: only consumers can find out.
 void Sim::lose_events() {
   if (!old_copy_ && later_.chance(faults_.lost_events)) {
     Service& service = *later_.pick(services_);
-    old_copy_ = {&service, store::copy_disk(service.disk())};
+    old_copy_ = {&service, store::copy_disk(service.disk()), attempts_};
   }
   if (!old_copy_) return;
   Service& service = *old_copy_->service;
   const auto then = store::position(service.disk(), old_copy_->copy), now = store::position(service.disk());
   const bool derived = &service == five_.cost && budgets_.empty();
-  if (!derived && then.intents != now.intents) return old_copy_.reset();
+  // Placement does not answer an attempt that it saw the end of, so admission must not request one again.
+  if (&service == five_.admission && old_copy_->attempts != attempts_) return old_copy_.reset();
+  // Cost needs each event, and none is in a snapshot but the newest: it must not be behind by more terms than events name.
+  if ((!derived && then.intents != now.intents) || now.commits - then.commits > 20) return old_copy_.reset();
   if (then.outbox == now.outbox || !later_.chance(300)) return;
   for (Process* process : {&service.leader(), &service.other()}) {
     service.kill(*process, static_cast<int>(later_.between(0, 15)));
@@ -262,11 +278,48 @@ bool Sim::all_read(const std::string& topic) {
   return true;
 }
 
+namespace {
+const std::vector<std::string> kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity",
+                                       "qm.gpu",      "qm.spot",      "qm.cost"};
+}  // namespace
+
+/// All partitions of a topic lose all of their messages, also those that were not read. A consumer finds out with the next message, but not
+/// for 10 s after a snapshot, when any offset is the next one.
+void Sim::lose_all_messages() {
+  if (!later_.chance(faults_.empty)) return;
+  const auto& topic = later_.pick(kTopics);
+  const auto snapshot = snapshot_at_.find(topic);
+  if (snapshot != snapshot_at_.end() && std::chrono::steady_clock::now() - snapshot->second < seconds(20)) return;
+  bus::plant_truncation(*bus_, topic, SIZE_MAX);
+  ++faults_.bus.losses[topic];
+  ++report_.emptied;
+  emptied_.insert(topic);
+  say(fmt::format("{} loses all messages", topic));
+}
+
+/// Another cluster on the bus publishes a message in each partition of the topics that lost all messages, as one does sooner or later.
+void Sim::publish_of_other_cluster() {
+  const auto producer = bus_->producer("other-cluster");
+  for (const auto& topic : emptied_) {
+    const auto partitions = static_cast<int>(bus::log_bounds(*bus_, topic).size());
+    std::set<int> done;
+    for (int i = 0; static_cast<int>(done.size()) < partitions; ++i) {
+      const std::string key = fmt::format("other/{}", i);
+      if (done.contains(bus::partition_of(key, partitions))) continue;
+      quartermaster::v1::Envelope e;
+      e.set_topic(topic);
+      e.set_key(key);
+      e.set_key_version(1);
+      e.set_shard("other");
+      const std::vector<bus::Record> record{{topic, key, e.SerializeAsString()}};
+      if ((*producer)->publish(record, seconds(1))) done.insert(bus::partition_of(key, partitions));
+    }
+  }
+}
+
 /// A log loses its oldest messages, but for the newest; or the topic is deleted and created again. A log that is then empty shows no
 /// gap before its next message, so that one had been read.
 void Sim::lose_messages() {
-  static const std::vector<std::string> kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity",
-                                                "qm.gpu",      "qm.spot",      "qm.cost"};
   const auto& topic = random_.pick(kTopics);
   if (random_.chance(faults_.truncate)) {
     std::size_t least = SIZE_MAX;
@@ -285,7 +338,7 @@ void Sim::lose_messages() {
     ++faults_.bus.losses[topic];
     ++faults_.bus.recreations;
     ++report_.recreations;
-    copies_.clear();  // a partition of which a copy has read nothing has no anchor, see docs/topics.md
+    copies_.clear(), old_copy_.reset();  // a partition of which a copy has read nothing has no anchor, see docs/topics.md
     say(fmt::format("{} is deleted and created again", topic));
   }
 }
@@ -295,6 +348,7 @@ void Sim::trouble_of_history() {
   if (random_.chance(faults_.restore)) restore(*random_.pick(services_));
   lose_events();
   lose_messages();
+  lose_all_messages();
   if (random_.chance(faults_.unwritable)) users_->send_unwritable();
   if (random_.chance(faults_.forge)) {
     std::vector<std::string> jobs;
