@@ -151,7 +151,7 @@ Request request_for(const WorkloadName& name) {
 }
 
 bool waits(pb::WorkloadPhase phase) {
-  return phase == pb::PENDING || phase == pb::QUOTA_RESERVED || phase == pb::EVICTING;
+  return phase == pb::PENDING || phase == pb::QUOTA_RESERVED || phase == pb::EVICTING || phase == pb::REJECTED;
 }
 
 }  // namespace

@@ -53,8 +53,8 @@ TEST(Words, GpuHoursRoundHalfUpAtTheThousandth) {
 
 TEST(Words, EnumWordsGoThereAndBack) {
   const auto& phases = *google::protobuf::GetEnumDescriptor<pb::WorkloadPhase>();
-  EXPECT_EQ(enum_words(phases, ""),
-            (std::vector<std::string>{"Pending", "QuotaReserved", "Admitted", "Evicting", "Finished", "Cancelled"}));
+  EXPECT_EQ(enum_words(phases, ""), (std::vector<std::string>{"Pending", "QuotaReserved", "Admitted", "Evicting",
+                                                              "Finished", "Cancelled", "Rejected"}));
   for (const auto* text : {"QuotaReserved", "quota-reserved", "QUOTA_RESERVED", "quotareserved"})
     EXPECT_EQ(enum_number(phases, "", text), pb::QUOTA_RESERVED) << text;
   EXPECT_FALSE(enum_number(phases, "", "WorkloadPhaseUnspecified"));

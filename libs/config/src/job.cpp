@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace qm::config {
 namespace {
 
 constexpr std::int64_t kMostPods = 100'000;
+constexpr std::int64_t kMostCompletions = std::numeric_limits<std::int32_t>::max();
 constexpr std::string_view kDefaultImage = "busybox:stable";
 /// Far from the default of 6: a rank that dies with its node is no failure of the job.
 constexpr int kBackoffLimit = 1000;
@@ -22,11 +24,14 @@ void read_number(const Cursor& at, std::int64_t& out) {
   if (read_text(at, text)) std::from_chars(text.data(), text.data() + text.size(), out);
 }
 
+bool is_empty(const Json& text) { return text.is_string() && text.string().empty(); }
+
 /// Annotations that we read; the others are carried. Those of a template may say more than those of the object.
 void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (!is_object(at)) return;
   for (const auto& member : at.value->members()) {
     const Cursor annotation = at.member(member.first);
+    if (is_empty(member.second)) continue;  // as if it were not given
     if (of_pods &&
         (read_topology(annotation, member.first, out.pod.topology) || read_need(annotation, member.first, out.pod)))
       continue;
@@ -56,7 +61,9 @@ void read_pod_labels(const Cursor& at, JobRead& out) {
   if (!is_object(at)) return;
   bool others = at.value->members().empty();
   for (const auto& member : at.value->members()) {
-    if (member.first == words::kQueueLabel) {
+    if (is_empty(member.second)) {
+      others = others || member.first != words::kQueueLabel;
+    } else if (member.first == words::kQueueLabel) {
       std::string queue;
       if (read_text(at.member(member.first), queue) && out.queue_of_pods.empty()) out.queue_of_pods = std::move(queue);
     } else if (std::ranges::find(words::kChargebackLabels, member.first) != words::kChargebackLabels.end()) {
@@ -77,8 +84,8 @@ const Table<JobRead>& job_table() {
   using T = JobRead;
   static const Table<T> table{taken<T>("apiVersion"), taken<T>("kind"), required(object_metadata()),
                               required(group<T>("spec",
-                                                {integer("parallelism", &T::parallelism, 1, kMostPods),
-                                                 integer("completions", &T::completions, 1, kMostPods),
+                                                {integer("parallelism", &T::parallelism, 0, kMostPods),
+                                                 integer("completions", &T::completions, 0, kMostCompletions),
                                                  required(group<T>("template", template_rows(), Unknown::kCarry))},
                                                 Unknown::kCarry))};
   return table;
@@ -138,8 +145,8 @@ std::string seconds_text(Duration d) {
 Field<JobRead> object_metadata() {
   using T = JobRead;
   return group<T>("metadata",
-                  {text("name", &T::name), text("generateName", &T::generate_name), text("namespace", &T::ns),
-                   text("uid", &T::uid), labels("labels", &T::labels),
+                  {text("name", &T::name), or_empty(text("generateName", &T::generate_name)),
+                   or_empty(text("namespace", &T::ns)), or_empty(text("uid", &T::uid)), labels("labels", &T::labels),
                    custom<T>("annotations", [](const Cursor& at, T& out) { read_annotations(at, out, false); }),
                    custom<T>("creationTimestamp",
                              [](const Cursor& at, T& out) {
@@ -191,8 +198,8 @@ WorkloadSpec read_job(const Cursor& root) {
   choose_parts(root.member("spec").member("template"), job.pod);
   PodSet set;
   // It may run with fewer pods than it asks for.
-  const auto at_once = std::max(job.parallelism, std::min(job.all_parallel, kMostPods));
-  set.count = static_cast<std::int32_t>(job.completions == 0 ? at_once : std::min(at_once, job.completions));
+  const auto at_once = job.parallelism == 0 ? 0 : std::max(job.parallelism, std::min(job.all_parallel, kMostPods));
+  set.count = static_cast<std::int32_t>(job.completions < 0 ? at_once : std::min(at_once, job.completions));
   if (job.completions > set.count) set.completions = static_cast<std::int32_t>(job.completions);
   if (job.min_parallelism > 0 && job.min_parallelism < set.count) {
     set.min_count = static_cast<std::int32_t>(job.min_parallelism);
@@ -201,7 +208,7 @@ WorkloadSpec read_job(const Cursor& root) {
   set.topology = std::move(job.pod.topology);
   set.rules = rules_of_template((*root.value)["spec"]["template"], job.pod.node_affinity_is_in_shape);
   WorkloadSpec out = workload_of(job, "Job");
-  out.pod_sets.push_back(std::move(set));
+  if (set.count > 0) out.pod_sets.push_back(std::move(set));  // without pods it asks for nothing
   return out;
 }
 

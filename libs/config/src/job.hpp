@@ -11,7 +11,8 @@ struct JobRead {
   Instant created{};
   Labels labels;
   std::string queue_annotation, queue_of_pods;
-  std::int64_t parallelism = 1, completions = 0, min_parallelism = 0, all_parallel = 0;
+  std::int64_t parallelism = 1, min_parallelism = 0, all_parallel = 0;
+  std::int64_t completions = -1;  ///< -1 = not given: as many as parallelism
   Labels pod_labels;
   Duration expected{0};
   bool checkpoints = false;

@@ -99,7 +99,9 @@ void fill_shape(const Cursor& at, const Resources& resources, PodShape& out) {
       }
     } else if (name.starts_with(words::kMigPrefix) && quantity.units() > 0) {
       if (out.gpu.mig_count > 0) {
-        at.error("asks for two MIG profiles", "use one profile in a pod; split the pod otherwise");
+        at.error(fmt::format("asks for two MIG profiles, {} and {}", out.gpu.mig_profile,
+                             name.substr(words::kMigPrefix.size())),
+                 "use one profile in a pod, or split it into pods with one profile each");
         continue;
       }
       out.gpu.mig_profile = name.substr(words::kMigPrefix.size());
@@ -153,7 +155,7 @@ const Table<Container>& container_table() {
       group<Container>("resources",
                        {quantities("requests", &Container::requests), quantities("limits", &Container::limits)},
                        Unknown::kCarry),
-      text("restartPolicy", &Container::restart_policy)};
+      or_empty(text("restartPolicy", &Container::restart_policy))};
   return table;
 }
 
@@ -173,7 +175,7 @@ const Table<Draft>& pod_table() {
       group<Draft>("resources", {quantities("requests", &Draft::pod_level)}, Unknown::kCarry),
       labels("nodeSelector", &Draft::node_selector),
       list("tolerations", &Draft::tolerations, toleration_table()),
-      text("priorityClassName", &Draft::priority_class),
+      or_empty(text("priorityClassName", &Draft::priority_class)),
       group<Draft>("affinity", {custom<Draft>("nodeAffinity", read_node_affinity)}, Unknown::kCarry)};
   return table;
 }
@@ -237,7 +239,7 @@ void choose_parts(const Cursor& pod, PodRead& out) {
 Result<std::optional<catalog::Share>> share_of_pod(const Json& pod) {
   Labels needs;
   for (const auto& [key, value] : pod["metadata"]["annotations"].members()) {
-    if (key.starts_with(catalog::kNeedPrefix)) needs[key] = value.string();
+    if (key.starts_with(catalog::kNeedPrefix) && !value.string().empty()) needs[key] = value.string();
   }
   if (needs.empty()) return std::optional<catalog::Share>();
   Json spec = Json::object();  // the rest of it may be as odd as it likes

@@ -192,7 +192,7 @@ TEST(Job, SaysWhatIsWrong) {
   expect(R"({"spec":{"template":{"spec":{"containers":[]}}}})", "metadata");
   expect(R"({"metadata":{},"spec":{"template":{"spec":{"containers":[]}}}})", "metadata.name");
   expect(R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{}}}})", "spec.template.spec.containers");
-  expect(R"({"metadata":{"name":"a"},"spec":{"parallelism":0,"template":{"spec":{"containers":[]}}}})",
+  expect(R"({"metadata":{"name":"a"},"spec":{"parallelism":-1,"template":{"spec":{"containers":[]}}}})",
          "spec.parallelism");
   expect(R"({"metadata":{"name":"a","annotations":{"quartermaster.dev/expected-runtime":"soon"}},
              "spec":{"template":{"spec":{"containers":[]}}}})",
@@ -200,6 +200,34 @@ TEST(Job, SaysWhatIsWrong) {
   expect(
       R"({"metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}})",
       "spec.template.spec.containers[0].resources.requests.cpu");
+}
+
+// What the API server accepts and Kubernetes takes for a value that is not given.
+TEST(JobReading, EmptyTextsAreAsIfNotGiven) {
+  const auto spec = workload_from_job(parse(R"({
+    "metadata":{"name":"a","generateName":"","annotations":{"quartermaster.dev/expected-runtime":"","kueue.x-k8s.io/queue-name":""},
+                "labels":{"kueue.x-k8s.io/queue-name":"q","team":""}},
+    "spec":{"template":{"metadata":{"annotations":{"kueue.x-k8s.io/podset-required-topology":"",
+        "kueue.x-k8s.io/podset-slice-size":"","quartermaster.dev/gpu-memory":"","quartermaster.dev/exclusive-nodes":""},
+        "labels":{"team":"","kueue.x-k8s.io/queue-name":""}},
+      "spec":{"priorityClassName":"","containers":[{"restartPolicy":""}]}}}})"));
+  ASSERT_TRUE(spec) << spec.error().to_string();
+  EXPECT_EQ(spec->queue, "q");
+  EXPECT_EQ(spec->priority_class, "");
+  EXPECT_TRUE(spec->pod_sets.at(0).topology.none());
+}
+
+TEST(JobReading, ZeroPodsAskForNothing) {
+  for (const char* numbers : {R"("parallelism":0,"completions":4)", R"("parallelism":4,"completions":0)"}) {
+    const auto spec = workload_from_job(parse(fmt::format(
+        R"({{"metadata":{{"name":"a"}},"spec":{{{},"template":{{"spec":{{"containers":[]}}}}}}}})", numbers)));
+    ASSERT_TRUE(spec) << spec.error().to_string();
+    EXPECT_TRUE(spec->pod_sets.empty()) << numbers;
+  }
+  const auto many = workload_from_job(parse(
+      R"({"metadata":{"name":"a"},"spec":{"parallelism":2,"completions":2147483647,"template":{"spec":{"containers":[]}}}})"));
+  ASSERT_TRUE(many) << many.error().to_string();
+  EXPECT_EQ(many->total_pods(), 2);
 }
 
 TEST(PodShape, SumsAsTheScheduler) {
@@ -266,7 +294,7 @@ TEST(PodShape, RefusesGpuRequestsThatCannotBe) {
   EXPECT_EQ(refused(R"({"quartermaster.dev/gpu-milli":1000})"),
             "containers 1k of quartermaster.dev/gpu-milli is more than a share");
   EXPECT_EQ(refused(R"({"nvidia.com/mig-1g.10gb":1,"nvidia.com/mig-2g.20gb":1})"),
-            "containers asks for two MIG profiles");
+            "containers asks for two MIG profiles, 1g.10gb and 2g.20gb");
   EXPECT_EQ(refused(R"({"nvidia.com/gpu":1,"nvidia.com/mig-2g.20gb":1})"),
             "containers asks for GPUs in more than one way");
 }

@@ -223,6 +223,7 @@ void Engine::close_queues() {
 void Engine::on(const JobSeen& c) {
   const auto& uid = c.spec.uid;
   const Workload* known = tables_.workloads.find(uid);
+  const bool busy = known != nullptr && known->open_intents > 0;
   if (known == nullptr) {
     if (c.complete || c.failed) return;
     if (const std::pair key{c.spec.ns, c.spec.name}; tables_.submissions.contains(key)) tables_.submissions.erase(key);
@@ -240,14 +241,18 @@ void Engine::on(const JobSeen& c) {
       w.queue_is_direct = where.direct;
       w.queued = now_;
       w.others_place = c.others_place;
-      w.refused = c.refused;
+      w.except([&](Exceptions& e) { e.refused = c.refused; });
       w.max_execution = c.max_execution;
       w.spec.pods_to_come = c.pods_to_come;
       w.waiting_time = c.waiting_time;
       w.reason = where.obstacle ? where.obstacle->code : "Queued";
       w.planned = planned_run(w);
     });
-    say(Event::What::kQueued, uid);
+    if (!c.rejected.empty()) {
+      reject(uid, c.rejected);
+    } else {
+      say(Event::What::kQueued, uid);
+    }
     if (where.direct) {
       ask("event.create", uid,
           fmt::format("queue {} is a ClusterQueue, taken although namespace {} has no LocalQueue "
@@ -259,19 +264,25 @@ void Engine::on(const JobSeen& c) {
   }
   if (known->ended()) return;
   if (c.complete || c.failed) return finish(uid, c.complete);
-  if (known->refused != c.refused) update(uid, [&](Workload& row) { row.refused = c.refused; });
+  if (known->refused() != c.refused) {
+    update(uid, [&](Workload& row) { row.except([&](Exceptions& e) { e.refused = c.refused; }); });
+  }
   if (c.wish) hear_wish(uid, *c.wish);
   hear_pods(uid, c.pods_ready && c.attempt == known->attempt);
   hear_group(c);
+  if (known->ended()) return;
+  follow(c);
   if (known->ended()) return;
   // Of pods none that was let go is left.
   const bool same = c.attempt == known->attempt || (is_pods(*known->spec.kind) && c.attempt == 0);
   const bool quiet = c.suspended && c.active == 0 && same;
   if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
-  if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) pods_ended(uid, c.ended);
-  if (known->open_intents > 0) return;
+  if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) scale_down(c);
+  if (busy) return;
   // The cluster is brought to what was decided, however it came to differ.
-  if (!c.suspended && (known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved)) {
+  const bool held_back =
+      known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved || known->phase == Phase::kRejected;
+  if (!c.suspended && held_back) {
     ask("job.suspend", uid);
   } else if (c.suspended && known->phase == Phase::kAdmitted) {
     ask("job.unsuspend", uid);
@@ -323,8 +334,7 @@ void Engine::on(const PlacementHeard& c) {
         const Instant until = std::max({w->promised_until, now_ + options_.short_grace, kept_for_victims(*w)});
         update(c.uid, [&](Workload& row) { row.give_up_at = until; });
       } else if (c.state == Answer::kExpired || c.state == Answer::kReleased) {
-        // The attempt ended, before its answer was accepted or in commits that a restored database lost. Placement gives no
-        // second answer for it.
+        // It ended before its answer was accepted, or in commits that were lost; placement answers an attempt once.
         release(c.uid, c.state == Answer::kExpired ? "ReservationExpired" : "AttemptReleased", Duration{0});
       }
       break;
@@ -343,6 +353,7 @@ void Engine::on(const PlacementHeard& c) {
       if (c.state == Answer::kReleased) pods_gone(c.uid);
       break;
     case Phase::kPending:
+    case Phase::kRejected:
     case Phase::kFinished:
     case Phase::kCancelled:
       break;
@@ -460,7 +471,7 @@ void Engine::on(const Cancel& c) {
     const std::string why = c.reason.empty() ? "Cancelled" : c.reason;
     update(uid, [&](Workload& row) {
       row.cancelled = true;
-      row.cancel_reason = why;
+      row.except([&](Exceptions& e) { e.cancel_reason = why; });
     });
     if (w->phase == Phase::kAdmitted) {
       evict(uid, "Cancelled", why, now_ + options_.eviction_grace);
@@ -564,6 +575,8 @@ void Engine::fire_timers() {
       case Phase::kEvicting:
         repeat(uid);
         break;
+      case Phase::kRejected:
+        break;  // it has no timer
       case Phase::kFinished:
       case Phase::kCancelled:
         forget(uid);

@@ -372,11 +372,12 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       }
       if (where.obstacle) causes.push_back(*where.obstacle);
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-      if (!w.refused.empty()) {
-        causes.push_back(simple("Misconfigured", w.refused, "change what its pods ask for, or the LimitRange"));
+      if (w.spec.pod_sets.empty()) causes.push_back(no_pods());
+      if (!w.refused().empty()) {
+        causes.push_back(simple("Misconfigured", w.refused(), "change what its pods ask for, or the LimitRange"));
       }
       explain_budget(w, now, causes);
-      if (queue != nullptr && w.inactive.empty() && w.refused.empty()) {
+      if (queue != nullptr && w.inactive.empty() && w.refused().empty() && !w.spec.pod_sets.empty()) {
         if (auto obstacle = queue_obstacle(*queue)) causes.push_back(*obstacle);
         const auto shortfalls = indexes_.decisions.shortfalls(w);
         if (!shortfalls.empty()) {
@@ -477,7 +478,12 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
     case Phase::kCancelled:
       e.summary = fmt::format("{} was cancelled at {}: {}", who, to_rfc3339(w.finished), w.reason);
       break;
+    case Phase::kRejected:
+      causes.push_back(simple("Rejected", w.rejected(), "correct the object; each update of it is parsed again"));
+      e.summary = fmt::format("{} is rejected: {}", who, w.rejected());
+      break;
   }
+  if (w.holds_quota()) explain_update(w, causes);
   return e;
 }
 

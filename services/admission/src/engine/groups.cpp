@@ -40,20 +40,6 @@ std::optional<Flavors> Engine::as_held(const Workload& w, const std::vector<PodS
   return out;
 }
 
-/// Changes what a workload asks for. Where it holds quota, that stays.
-template <class Fn>
-void Engine::reshape(const WorkloadUid& uid, Fn&& fn) {
-  const Workload& before = *tables_.workloads.find(uid);
-  move(indexes_, before, marks_of(before), {});
-  indexes_.decisions.reshape(uid);
-  Workload& row = tables_.workloads.edit(uid);
-  fn(row);
-  row.claim.reset();
-  tables_.workloads.unite(row);
-  move(indexes_, row, {}, marks_of(row));
-  dirty_.insert(indexes_.decisions.tree_of(row.cluster_queue));
-}
-
 /// News of a group that is known and has not ended.
 void Engine::hear_group(const JobSeen& c) {
   const WorkloadUid uid = c.spec.uid;

@@ -21,6 +21,8 @@ std::string_view name_of(Phase phase) {
       return "Finished";
     case Phase::kCancelled:
       return "Cancelled";
+    case Phase::kRejected:
+      return "Rejected";
   }
   return "Unknown";
 }
@@ -51,6 +53,10 @@ std::string_view name_of(Event::What what) {
       return "Activated";
     case Event::What::kPodsEnded:
       return "PodsEnded";
+    case Event::What::kUpdated:
+      return "Updated";
+    case Event::What::kRejected:
+      return "Rejected";
     case Event::What::kRepeated:
       return "Repeated";
     case Event::What::kForgotten:
@@ -80,6 +86,8 @@ std::optional<Instant> Engine::timer_of(const Workload& w) const {
       break;
     case Phase::kEvicting:
       take(w.ask_at);
+      break;
+    case Phase::kRejected:
       break;
     case Phase::kFinished:
     case Phase::kCancelled:
@@ -375,7 +383,12 @@ std::uint64_t Engine::digest() const {
     d.add(std::int64_t{w.spec.pods_to_come}).add(std::int64_t{w.waiting_time.count()});
     d.add(std::int64_t{w.gated})
         .add(w.inactive)
-        .add(w.refused)
+        .add(w.refused())
+        .add(w.rejected())
+        .add(w.spec.queue)
+        .add(std::int64_t{w.spec.total_pods()})
+        .add(w.next() != nullptr ? *w.next()->queue : *w.spec.queue)
+        .add(std::int64_t{w.next() != nullptr ? w.next()->total_pods() : -1})
         .add(w.ran.count())
         .add(w.max_execution.count())
         .add(std::int64_t{w.requeues})
@@ -436,6 +449,9 @@ void Engine::check_laws() const {
               uid, name_of(w.phase));
     QM_ASSERT(w.holds_quota() || w.checks.empty() || w.ended(), "workload {} is {} and has checks", uid,
               name_of(w.phase));
+    QM_ASSERT((w.phase != Phase::kRejected) || !w.rejected().empty(), "workload {} is Rejected without a reason", uid);
+    QM_ASSERT(w.next() == nullptr || w.holds_quota() || w.ended(), "workload {} is {} and does not use its newest spec",
+              uid, name_of(w.phase));
     QM_ASSERT(!w.claim || w.ready(), "workload {} is {} and has a claim", uid, name_of(w.phase));
     QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
     if (!w.holds_quota()) continue;

@@ -10,7 +10,7 @@ void Engine::say(Event::What what, const WorkloadUid& uid) {
   out_.events.push_back({what, w, now_});
 }
 
-void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
+void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object, std::string reason) {
   update(uid, [](Workload& w) {
     ++w.intents;
     ++w.open_intents;
@@ -19,7 +19,7 @@ void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object) {
   // By the job's name, as its creation is: a creation whose answer was lost is settled before the job is deleted, or
   // its repeat would bring the job back.
   out_.intents.push_back({kind, fmt::format("{}/{}/{}/{}", kind, uid, w.attempt, w.intents),
-                          fmt::format("{}/{}", w.spec.ns, w.spec.name), w, std::move(object)});
+                          fmt::format("{}/{}", w.spec.ns, w.spec.name), w, std::move(object), std::move(reason)});
 }
 
 void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
@@ -111,7 +111,7 @@ void Engine::evict(const WorkloadUid& uid, std::string reason, std::string messa
 void Engine::release(const WorkloadUid& uid, std::string reason, Duration backoff) {
   const Workload& w = *tables_.workloads.find(uid);
   QM_ASSERT(w.holds_quota(), "workload {} is {}", uid, name_of(w.phase));
-  if (w.cancelled || w.job_gone) return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
+  if (w.cancelled || w.job_gone) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
   const Lead where = lead(w.spec);
   learn_run(w, forecast::LifeTable::End::kCutOff);
   update(uid, [&](Workload& row) {
@@ -138,6 +138,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.reason = reason;
   });
   say(Event::What::kRequeued, uid);
+  settle_next(uid);
 }
 
 void Engine::finish(const WorkloadUid& uid, bool succeeded) {
@@ -177,7 +178,7 @@ void Engine::job_gone(const WorkloadUid& uid) {
   update(uid, [](Workload& row) { row.job_gone = true; });
   if (w.ended()) return;
   // Nobody will report of pods that another scheduler bound.
-  if (w.others_place) return cancel_now(uid, w.cancelled ? w.cancel_reason : "JobDeleted");
+  if (w.others_place) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
   if (w.phase == Phase::kEvicting) return;
   if (w.phase == Phase::kAdmitted) {
     // The garbage collector takes the pods; quota is held until placement has seen them go.

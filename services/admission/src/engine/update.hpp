@@ -39,4 +39,23 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   if (w.ready()) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
 }
 
+template <class Fn>
+void Engine::except(const WorkloadUid& uid, Fn&& fn) {
+  update(uid, [&](Workload& row) { row.except(fn); });
+}
+
+/// Changes what a workload asks for. Where it holds quota, that stays.
+template <class Fn>
+void Engine::reshape(const WorkloadUid& uid, Fn&& fn) {
+  const Workload& before = *tables_.workloads.find(uid);
+  move(indexes_, before, marks_of(before), {});
+  indexes_.decisions.reshape(uid);
+  Workload& row = tables_.workloads.edit(uid);
+  fn(row);
+  row.claim.reset();
+  tables_.workloads.unite(row);
+  move(indexes_, row, {}, marks_of(row));
+  dirty_.insert(indexes_.decisions.tree_of(row.cluster_queue));
+}
+
 }  // namespace qm::admission

@@ -95,7 +95,9 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   if (w.priority_unknown) {
     return simple("PriorityClassUnknown", fmt::format("priority class {} does not exist", w.spec.priority_class));
   }
-  if (!w.refused.empty()) return simple("Misconfigured", w.refused);
+  if (w.phase == Phase::kRejected) return simple("Rejected", w.rejected());
+  if (w.spec.pod_sets.empty()) return no_pods();
+  if (!w.refused().empty()) return simple("Misconfigured", w.refused());
   if (!w.budget.empty()) return simple("BudgetExhausted", fmt::format("it waits for budget {}", w.budget));
   if (const auto where = lead(w.spec).obstacle) return *where;
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
@@ -153,7 +155,8 @@ tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) con
     if (row.holds_quota()) {
       const Instant began = row.admitted == Instant{} ? now : std::min(now, row.admitted);
       out.scene.running.push_back({std::move(figure->work), life, began});
-    } else if (row.inactive.empty() && row.refused.empty() && row.budget.empty() && !row.priority_unknown) {
+    } else if (row.phase == Phase::kPending && !row.spec.pod_sets.empty() && row.inactive.empty() &&
+               row.refused().empty() && row.budget.empty() && !row.priority_unknown) {
       std::vector<int> victims;
       if (row.claim) {
         for (const auto& victim : row.claim->victims) {

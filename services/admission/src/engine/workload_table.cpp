@@ -47,6 +47,11 @@ std::int32_t Spec::total_pods() const {
   return total;
 }
 
+const std::string& Workload::no_text() {
+  static const std::string none;
+  return none;
+}
+
 WorkloadSpec Workload::running() const {
   WorkloadSpec out = spec;
   for (std::size_t i = 0; i < counts.size() && i < out.pod_sets.size(); ++i) out.pod_sets[i].count = counts[i];

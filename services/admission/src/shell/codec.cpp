@@ -100,6 +100,13 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
   return commands;
 }
 
+/// An object that cannot be used is a workload too, which says why. Without a uid there is nothing to say it of.
+Result<JobSeen> seen_or_rejected(Result<JobSeen> seen, const Json& object) {
+  if (seen) return seen;
+  auto rejected = rejected_job(object, seen.error());
+  return rejected ? std::move(rejected) : std::move(seen);
+}
+
 Result<std::vector<Command>> from_watch(const service::Input& input) {
   QM_ASSIGN(const auto json, Json::parse(input.bytes));
   std::vector<Command> commands;
@@ -114,12 +121,12 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
     if (json["deleted"].boolean()) {
       commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
     } else if (is_ours(json)) {
-      QM_ASSIGN(auto seen, job_seen(json));
+      QM_ASSIGN(auto seen, seen_or_rejected(job_seen(json), json));
       commands.emplace_back(std::move(seen));
     }
   } else if (input.name == "workload") {
     if (!is_mirror(json)) {
-      QM_ASSIGN(auto seen, workload_object_seen(json));
+      QM_ASSIGN(auto seen, seen_or_rejected(workload_object_seen(json), json));
       commands.emplace_back(std::move(seen));
     }
     for (auto& word : words_of(json)) commands.push_back(std::move(word));
@@ -127,7 +134,7 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
     if (json["deleted"].boolean()) {
       commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
     } else {
-      QM_ASSIGN(auto seen, pods_seen(json));
+      QM_ASSIGN(auto seen, seen_or_rejected(pods_seen(json), json));
       commands.emplace_back(std::move(seen));
     }
   } else if (input.name == "object") {
@@ -232,6 +239,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   out.set_reservation(w.reservation);
   out.set_resume_uri(w.resume_uri);
   out.set_object(intent.object);
+  out.set_reason(intent.reason);
   out.set_kind(w.spec.kind);
   if (w.eviction) out.set_deadline_us(micros(w.eviction->deadline));
   if (w.spec.kind == "Job" && intent.kind == "job.unsuspend" && !w.counts.empty()) {

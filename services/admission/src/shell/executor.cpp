@@ -4,6 +4,7 @@
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/workload.hpp"
+#include "qm/admission/workload_objects.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/errors.hpp"
@@ -125,24 +126,6 @@ Json toleration_json(const quartermaster::v1::Toleration& t) {
   return out;
 }
 
-/// Annotation of an object: what was added to its templates beside the node selector, by pod set, so that it can be taken away.
-constexpr const char* kAdded = "quartermaster.dev/added-to-pods";
-
-/// What an earlier attempt added goes, unless somebody has changed it since.
-void take_back(Json& pods, const Json& added) {
-  for (const char* part : {"labels", "annotations"}) {
-    for (const auto& [key, value] : added[part].members()) {
-      if (pods["metadata"][part][key] == value) pods.set("metadata").set(part).erase(key);
-    }
-  }
-  if (added["tolerations"].size() == 0) return;
-  Json left = Json::array();
-  for (const auto& has : pods["spec"]["tolerations"].items()) {
-    if (std::ranges::find(added["tolerations"].items(), has) == added["tolerations"].items().end()) left.push_back(has);
-  }
-  pods.set("spec").set("tolerations", std::move(left));
-}
-
 /// Labels and annotations of checks. What the template has otherwise is not overwritten.
 template <class Effect>
 Status describe(Json& pods, const Effect& effect, Json& added) {
@@ -171,7 +154,10 @@ Status lead_to(Json& pods, const Effect& effect, Json& added) {
   QM_TRY(describe(pods, effect, added));
   Json selector = Json::object();
   const std::map<std::string, std::string> wanted(effect.node_selector().begin(), effect.node_selector().end());
-  for (const auto& [key, value] : wanted) selector.set(key, value);
+  for (const auto& [key, value] : wanted) {
+    selector.set(key, value);
+    if (!(pods["spec"]["nodeSelector"][key] == Json(value))) added.set("nodeSelector").set(key, value);
+  }
   Json& spec = pods.set("spec");
   if (selector.size() > 0 || spec.contains("nodeSelector")) spec.set("nodeSelector", std::move(selector));
   for (const auto& t : effect.tolerations()) {
@@ -205,10 +191,12 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
   Json now = *subject.job;
   const auto before = Json::parse(kube::annotation(now, kAdded));
   Json added = Json::object();
+  bool selects = false;
   for (const auto& place : kind.places(now)) {
     Json* pods = config::find_template(now, place);
     if (pods == nullptr) continue;
     if (before) take_back(*pods, (*before)[place.pod_set]);
+    selects = selects || !(*pods)["spec"]["nodeSelector"].is_null();
     Json more = Json::object();
     Json& annotations = pods->set("metadata").set("annotations");
     annotations.set(words::kAttempt, std::to_string(intent.attempt())).set(words::kReservation, intent.reservation());
@@ -233,6 +221,8 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
     }
     if (more.size() > 0) added.set(place.pod_set, std::move(more));
   }
+  // So that the selector of the author is known from that of an attempt.
+  if (added.size() > 0 || selects) added.set(kSelectorsAdded, true);
   if (added.size() > 0) {
     now.set("metadata").set("annotations").set(kAdded, added.dump());
   } else if (before) {
@@ -287,7 +277,9 @@ Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& i
 
 Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& intent, const std::string& id) {
   const auto* known = config::workload_kind(is_pods(intent.kind()) ? "Pod" : intent.kind());
-  const auto& kind = known != nullptr ? *known : *config::workload_kind("Job");
+  const auto& kind = intent.kind() == "Workload" ? workload_object_kind()
+                     : known != nullptr          ? *known
+                                                 : *config::workload_kind("Job");
   const Json event = Json::object(
       {{"apiVersion", "v1"},
        {"kind", "Event"},
@@ -299,7 +291,7 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
                                         {"name", intent.name()},
                                         {"uid", intent.uid()}})},
        {"type", "Warning"},
-       {"reason", "QueueIsCluster"},
+       {"reason", intent.reason().empty() ? std::string("QueueIsCluster") : intent.reason()},
        {"message", intent.object()},
        {"source", Json::object({{"component", "qm-admission"}})}});
   const auto written = client.create(kube::resources::kEvents, intent.namespace_(), event);

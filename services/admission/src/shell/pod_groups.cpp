@@ -139,6 +139,7 @@ std::string PodWatch::wanted_phase(const Gang& gang) {
   }
   switch (row->phase) {
     case Phase::kPending:
+    case Phase::kRejected:
       return "Pending";
     case Phase::kQuotaReserved:
       return row->checked ? "Inqueue" : "Pending";

@@ -3,6 +3,7 @@
 #include "owners.hpp"
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/config/workload_kinds.hpp"
 
@@ -30,6 +31,12 @@ std::string print_of(const std::vector<const Json*>& pods, bool readiness) {
     print += fmt::format("{}:{}:{}:{};", kube::uid_of(*pod), gated(*pod) ? "gated" : "free",
                          kube::annotation(*pod, words::kAttempt), (*pod)["status"]["phase"].string());
     if (readiness && config::are_pods_ready(*pod, kind)) print += "ready;";
+    if (!gated(*pod)) continue;
+    // Until it is let go its author may change it; each update is parsed again.
+    const auto& metadata = (*pod)["metadata"];
+    print += fmt::format(
+        "{:x};",
+        Digest().add(metadata["labels"].dump()).add(metadata["annotations"].dump()).add((*pod)["spec"].dump()).value());
   }
   return print;
 }

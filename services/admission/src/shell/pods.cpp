@@ -197,6 +197,8 @@ Result<JobSeen> pods_seen(const Json& group) {
   // Of those above the least some may have gone with their nodes, and come no more.
   const bool all_over = over >= total || (least < total && over >= least && over == pods.size());
   seen.pods_ready = ready >= least;
+  seen.as_submitted = pods.size() >= total && seen.attempt == 0 &&
+                      std::ranges::all_of(pods.items(), [](const Json& pod) { return gated(pod); });
   seen.complete = succeeded >= total || (all_over && failed == 0);
   seen.failed = !seen.complete && failed > 0 && all_over && !seen.suspended && seen.active == 0;
   return seen;

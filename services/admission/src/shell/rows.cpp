@@ -68,7 +68,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_ask_at_us(micros(w.ask_at));
   row.set_give_up_at_us(micros(w.give_up_at));
   row.set_cancelled(w.cancelled);
-  row.set_cancel_reason(w.cancel_reason);
+  row.set_cancel_reason(w.cancel_reason());
   row.set_job_gone(w.job_gone);
   row.set_queue_is_direct(w.queue_is_direct);
   row.set_priority_unknown(w.priority_unknown);
@@ -101,7 +101,9 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_requeued_us(micros(w.requeued));
   if (w.eviction) row.set_requeue_at_us(micros(w.eviction->requeue_at));
   row.set_patient(w.patient);
-  row.set_refused(w.refused);
+  row.set_refused(w.refused());
+  row.set_rejected(w.rejected());
+  if (w.next() != nullptr) *row.mutable_next() = wire::to_pb(*w.next());
   row.set_gated(w.gated);
   row.set_pods_to_come(w.spec.pods_to_come);
   row.set_waiting_s(w.waiting_time.count());
@@ -157,7 +159,6 @@ Workload from_row(const state::WorkloadRow& row) {
   w.ask_at = from_micros(row.ask_at_us());
   w.give_up_at = from_micros(row.give_up_at_us());
   w.cancelled = row.cancelled();
-  w.cancel_reason = row.cancel_reason();
   w.job_gone = row.job_gone();
   w.queue_is_direct = row.queue_is_direct();
   w.priority_unknown = row.priority_unknown();
@@ -190,7 +191,12 @@ Workload from_row(const state::WorkloadRow& row) {
   w.requeued = from_micros(row.requeued_us());
   w.patient = row.patient();
   w.budget = row.budget();
-  w.refused = row.refused();
+  w.except([&](Exceptions& rare) {
+    rare.refused = row.refused();
+    rare.rejected = row.rejected();
+    rare.cancel_reason = row.cancel_reason();
+    if (row.has_next()) rare.next = Spec(wire::from_pb(row.next()));
+  });
   w.planned = Duration(row.planned_us());
   if (row.has_wished()) w.wished = row.wished();
   return w;

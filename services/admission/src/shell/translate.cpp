@@ -8,7 +8,6 @@
 #include "queue_annotations.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 namespace qm::admission {
@@ -358,92 +357,6 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
     return fail({Code::kInvalid, "the manifest holds no object", "manifest", "give at least one YAML document"});
   }
   return objects;
-}
-
-const config::WorkloadKind* suspending_kind(const Json& object) {
-  const auto& kind = object["kind"].string();
-  const auto* found =
-      kind.empty() ? config::workload_kind("Job") : config::workload_kind(object["apiVersion"].string(), kind);
-  return found != nullptr && found->suspends() ? found : nullptr;
-}
-
-bool is_ours(const Json& job) {
-  const auto* kind = suspending_kind(job);
-  if (kind == nullptr) return false;
-  for (const auto& owner : job["metadata"]["ownerReferences"].items()) {
-    if (owner["controller"].boolean() && suspending_kind(owner) != nullptr) return false;
-  }
-  const auto named = [](const Json& object) {
-    return !kube::label(object, words::kQueueLabel).empty() || !kube::annotation(object, words::kQueueLabel).empty();
-  };
-  if (named(job)) return true;
-  for (const auto& place : kind->places(job)) {
-    const Json* pods = config::find_template(job, place);
-    if (pods == nullptr) continue;
-    if (named(*pods) || (*pods)["spec"]["schedulerName"].string() == words::kScheduler) return true;
-  }
-  return false;
-}
-
-Result<JobSeen> job_seen(const Json& job) {
-  const auto* kind = suspending_kind(job);
-  if (kind == nullptr) {
-    return fail({Code::kInvalid, fmt::format("{} is not suspended as a whole", job["kind"].string()), "kind", {}});
-  }
-  JobSeen seen;
-  QM_ASSIGN(seen.spec, kind->kind == "Job" ? config::workload_from_job(job) : config::workload_from_object(job));
-  if (seen.spec.uid.empty()) seen.spec.uid = WorkloadUid(kube::uid_of(job));
-  if (seen.spec.uid.empty()) {
-    return fail({Code::kInvalid, "the job has no uid", "metadata.uid", "only jobs from the API server are taken"});
-  }
-  seen.suspended = job.path(kind->suspend).boolean();
-  seen.attempt = attempt_of(job, *kind);
-  seen.complete = config::is_complete(job, *kind);
-  seen.failed = config::is_failed(job, *kind);
-  seen.active = static_cast<std::int32_t>(kind->active(job));
-  seen.pods_ready = config::are_pods_ready(job, *kind);
-  seen.max_execution = max_execution_of(seen.spec);
-  seen.refused = job[kRefused].string();
-  seen.others_place = job[kOthersPlace].boolean();
-  seen.ended = ended_pods(job, *kind);
-  return seen;
-}
-
-std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind) {
-  if (kind.kind != "Job" || job.path(kind.suspend).boolean()) return 0;
-  const auto at_once = job.path("spec.parallelism").integer(1);
-  const auto succeeded = job.path("status.succeeded").integer();
-  const auto left = job.path("spec.completions").integer(at_once) - succeeded;
-  if (at_once == 1 || succeeded == 0 || left >= at_once) return 0;
-  return static_cast<std::int32_t>(at_once - std::max<std::int64_t>(left, 0));
-}
-
-Duration max_execution_of(const WorkloadSpec& spec) {
-  const auto found = spec.labels.find(std::string(kMaxExecution));
-  if (found == spec.labels.end()) return Duration{0};
-  const auto& text = found->second;
-  std::int32_t seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && seconds > 0 ? std::chrono::seconds(seconds) : Duration{0};
-}
-
-std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind) {
-  for (const auto& place : kind.places(job)) {
-    const Json* pods = config::find_template(job, place);
-    const std::string attempt = pods == nullptr ? std::string() : kube::annotation(*pods, words::kAttempt);
-    if (!attempt.empty() && attempt.size() < 10 &&
-        std::all_of(attempt.begin(), attempt.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-      return std::stoi(attempt);
-    }
-  }
-  return 0;
-}
-
-std::string trace_of(const Json& job) {
-  constexpr std::size_t kLongest = 128;  // version 00 has 55; later ones may be longer
-  const std::string trace = kube::annotation(job, kTraceAnnotation);
-  return trace.size() <= kLongest ? trace : std::string();
 }
 
 namespace {

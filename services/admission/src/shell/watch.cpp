@@ -3,6 +3,7 @@
 #include "owners.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 
 #include <algorithm>
@@ -43,6 +44,14 @@ std::string job_print(const Json& job, bool readiness) {
   for (const auto& c : job.path("status.conditions").items()) {
     if (c["status"].string() == "True") print += "/" + c["type"].string();
   }
+  // Whatever its author may change: each update of that is parsed again.
+  const auto& metadata = job["metadata"];
+  print += fmt::format("/{:x}", Digest()
+                                    .add(metadata["labels"].dump())
+                                    .add(metadata["annotations"].dump())
+                                    .add(metadata["ownerReferences"].dump())
+                                    .add(job["spec"].dump())
+                                    .value());
   return print;
 }
 

@@ -4,6 +4,7 @@
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/workload_objects.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 
 namespace qm::admission {
@@ -20,6 +21,10 @@ std::string print_of(const Json& object) {
   for (const auto& check : object.path("status.admissionChecks").items()) {
     out += check["name"].string() + "=" + check["state"].string() + check["message"].string() +
            check["podSetUpdates"].dump() + ";";
+  }
+  // Of a Workload that stands for a job the spec is ours.
+  if (!is_mirror(object)) {
+    out += fmt::format("{:x}/", Digest().add(object["metadata"]["labels"].dump()).add(object["spec"].dump()).value());
   }
   return out + object[kRefused].string();
 }
@@ -132,12 +137,15 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
     const Engine& engine = static_cast<const AdmissionShell&>(shell).engine();
     for (const auto& [uid, w] : engine.tables().workloads) {
       const bool mirror = w.spec.kind != "Workload";
-      if (w.job_gone || (mirror && (!options_.mirrors || is_pods(w.spec.kind)))) {
+      // A Workload has at least one pod set, so one without pods has none beside it.
+      const bool none = !options_.mirrors || is_pods(w.spec.kind) || w.spec.pod_sets.empty();
+      if (w.job_gone || (mirror && none)) {
         written_.erase(uid);
         continue;
       }
       std::string print = fmt::format("{}/{}/{}/{}/{}/{}/{}", w.attempt, static_cast<int>(w.phase), w.gated, w.inactive,
                                       w.requeues, micros(w.not_before), w.ran.count());
+      print += fmt::format("/{}/{}", w.rejected(), w.next() != nullptr);
       for (const auto& [name, answer] : w.checks)
         print += fmt::format("/{}={}", name, static_cast<int>(answer.verdict));
       const auto last = written_.find(uid);

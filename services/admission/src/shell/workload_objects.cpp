@@ -128,7 +128,9 @@ Result<JobSeen> workload_object_seen(const Json& object) {
     PodSet set;
     if (const auto& name = sets[i]["name"].string(); !name.empty()) set.name = name;
     const auto count = sets[i]["count"].integer(1);
-    if (count < 0 || count > kMostPods) return fail(wrong(at + ".count", "is no number of pods", "use 0 to 100000"));
+    if (count < 0 || count > kMostPods) {
+      return fail(wrong(at + ".count", fmt::format("{}.count {} is out of range", at, count), "use 0 to 100000"));
+    }
     const auto least = sets[i]["minCount"].integer(0);
     set.count = static_cast<std::int32_t>(count);
     if (least > 0 && least < count) set.min_count = static_cast<std::int32_t>(least);
@@ -136,12 +138,13 @@ Result<JobSeen> workload_object_seen(const Json& object) {
     if (!shape) {
       auto error = shape.error();
       error.field = fmt::format("{}.template.{}", at, error.field);
+      error.message = fmt::format("{}.template: {}", at, error.message);
       return fail(std::move(error));
     }
     set.shape = std::move(*shape);
     if (set.count > 0) spec.pod_sets.push_back(std::move(set));
   }
-  if (spec.pod_sets.empty()) return fail(wrong("spec.podSets", "has no pods", "give it at least one pod set"));
+  if (sets.empty()) return fail(wrong("spec.podSets", "spec.podSets has no pods", "give it at least one pod set"));
   // Whoever makes its pods says when they are gone: quota is given back by QuotaReserved = False.
   seen.suspended = !holds(object, "Admitted") || holds(object, "Evicted");
   seen.active = holds(object, "QuotaReserved") ? spec.total_pods() : 0;
@@ -320,9 +323,22 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
                    fmt::format("Quota reserved in ClusterQueue {}", w.cluster_queue));
     status.set("admission", admission_of(w));
   } else {
-    conditions.set("QuotaReserved", false, "Pending",
-                   w.ended() ? "The workload has ended" : "The workload waits for quota");
+    if (w.phase == Phase::kRejected) {
+      conditions.set("QuotaReserved", false, "Rejected", w.rejected());
+    } else {
+      conditions.set("QuotaReserved", false, "Pending",
+                     w.ended() ? "The workload has ended" : "The workload waits for quota");
+    }
     status.set("admission", Json());
+  }
+  const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr);
+  if (behind) {
+    conditions.set("UpdateFollowed", false, w.rejected().empty() ? "HoldsQuota" : "Rejected",
+                   w.rejected().empty()
+                       ? "Its object changed since it got quota; the update is used at its next attempt"
+                       : w.rejected());
+  } else if (said("UpdateFollowed")) {
+    conditions.set("UpdateFollowed", true, "Followed", "The workload is what its object asks for");
   }
   if (admitted) {
     conditions.set("Admitted", true, "Admitted", "The workload is admitted");

@@ -262,7 +262,7 @@ class Runner {
       if (has("tolerate")) pods.shape.tolerations.push_back({"", "Exists", "", ""});
       const auto selector = split(value("sel", ""), ':');
       if (selector.size() == 2) pods.shape.node_selector[selector[0]] = selector[1];
-      seen.spec.pod_sets.push_back(pods);
+      if (pods.count > 0) seen.spec.pod_sets.push_back(pods);
       const auto leader = std::stoll(value("leader-gpu", "0"));
       if (leader > 0) {
         pods.name = "leader";
@@ -282,6 +282,10 @@ class Runner {
       seen.spec.expected_runtime = read_duration(value("expects", "0s"));
       seen.spec.team = Team(value("team", ""));
       seen.refused = value("refused", "");
+      seen.rejected = value("rejected", "");
+      if (!seen.rejected.empty()) seen.spec.pod_sets.clear();
+      seen.at_once = std::stoi(value("at-once", "-1"));
+      seen.as_submitted = !has("added");  // "job one added sel=zone:a": what an attempt added may be in its template
       // "job ring group to-come gpu=8 pods=8": a group of which no pod exists
       if (has("group")) seen.spec.kind = "PodGroup";
       if (has("stays")) seen.spec.labels[std::string(kMovable)] = "false";
@@ -426,6 +430,7 @@ class Runner {
       EXPECT_EQ(i.key, fmt::format("{}/{}", job.ns, job.name)) << i.kind;
       lines.push_back(fmt::format("do {} {}", i.kind,
                                   i.kind == "job.create" ? i.key : fmt::format("{}/{}", job.uid, i.workload.attempt)));
+      if (!i.reason.empty()) lines.back() += fmt::format(" {}: {}", i.reason, i.object);
       if (i.kind == "job.create") last_create_ = i.id;
     }
     for (const auto& r : out.replies) {

@@ -87,6 +87,26 @@ ApplyObjects random_objects() {
   return apply;
 }
 
+/// What an author may change of an object, also to what is not supported.
+void change_object(int n, JobSeen& seen) {
+  const auto one_in = [](int many) { return *inRange(0, many) == 0; };
+  if (one_in(4)) seen.spec.queue = fmt::format("l{}", (n + 1) % 5);
+  if (one_in(4)) seen.spec.priority = *inRange(0, 5);
+  seen.as_submitted = !one_in(4);
+  if (seen.spec.kind == "Job") {
+    if (one_in(4)) seen.spec.pod_sets[0].count = *inRange(0, 4);
+    if (one_in(4)) seen.spec.pod_sets[0].shape.gpu.whole = *inRange(1, 4);
+    if (one_in(2)) seen.at_once = *inRange(0, 4);
+    if (seen.spec.pod_sets[0].count == 0) seen.spec.pod_sets.clear();
+    if (n % 5 == 0 && !seen.spec.pod_sets.empty() && seen.spec.pod_sets[0].count < 2)
+      seen.spec.pod_sets[0].min_count = 0;
+  }
+  if (!one_in(8)) return;
+  seen.rejected = fmt::format("field {} is not supported", *inRange(0, 2));
+  seen.spec.pod_sets.clear();
+  seen.pods_to_come = false;
+}
+
 JobSeen random_job() {
   JobSeen seen;
   const int n = *inRange(0, 12);
@@ -119,6 +139,7 @@ JobSeen random_job() {
     seen.waiting_time = WholeSeconds(*inRange(0, 3) == 0 ? *inRange(1, 60) : 0);
     if (seen.pods_to_come) seen.suspended = true;
   }
+  change_object(n, seen);
   return seen;
 }
 

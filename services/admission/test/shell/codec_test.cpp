@@ -417,7 +417,11 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.ask_at = from_micros(13);
   w.give_up_at = from_micros(14);
   w.cancelled = true;
-  w.cancel_reason = "mistake";
+  w.except([&](Exceptions& e) {
+    e.cancel_reason = "mistake";
+    e.rejected = "spec.parallelism 200000 is out of range";
+    e.next = w.spec;
+  });
   w.job_gone = true;
   w.queue_is_direct = true;
   w.priority_unknown = true;

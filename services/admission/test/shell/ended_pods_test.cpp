@@ -27,6 +27,24 @@ TEST(EndedPods, AreThoseBeyondWhatIsLeftToDo) {
   EXPECT_EQ(ended(4, 4, 3, true), 0);
 }
 
+TEST(EndedPods, AreThoseOfFailedIndexesToo) {
+  const auto failed = [](const char* indexes, int succeeded) {
+    Json job = testing::make_job("team", "train", "q", 1, 6);
+    job.set("spec").set("suspend", false);
+    job.set("status").set("failedIndexes", indexes).set("succeeded", succeeded);
+    return job_seen(job)->ended;
+  };
+  EXPECT_EQ(failed("", 0), 0);
+  EXPECT_EQ(failed("3", 0), 1);
+  EXPECT_EQ(failed("0,2-4", 1), 5);
+  EXPECT_EQ(failed("2-1", 0), 0) << "it cannot be read";
+  EXPECT_EQ(failed("a", 0), 0);
+}
+
+TEST(EndedPods, OfAJobWithFewerCompletionsThanParallelismAreCountedFromThose) {
+  EXPECT_EQ(ended(4, 2, 1), 1) << "two run at once";
+}
+
 TEST(EndedPods, AreNewsToTheEngine) {
   Json job = testing::make_job("team", "train", "q", 1, 4);
   job.set("spec").set("suspend", false);

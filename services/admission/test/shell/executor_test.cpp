@@ -1,6 +1,7 @@
 #include "qm/admission/executor.hpp"
 
 #include "job_server.hpp"
+#include "qm/admission/translate.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/testing/kube_refusals.hpp"
@@ -61,6 +62,37 @@ TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
   const int writes = server_.writes();
   EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
   EXPECT_EQ(server_.writes(), writes);
+}
+
+TEST_F(ExecutorTest, WhatAnAttemptAddedIsNotReadAsWhatWasSubmitted) {
+  Json submitted = testing::make_job("team", "train", "q", 8);
+  submitted.set("spec").set("template").set("spec").set("nodeSelector").set("zone", "a");
+  server_.put(submitted);
+  const auto before = job_seen(job());
+  ASSERT_TRUE(before);
+  (*intent_.mutable_node_selector())["zone"] = "a";
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(job().path("spec.template.spec.nodeSelector.model").string(), "h100");
+  const auto after = job_seen(job());
+  ASSERT_TRUE(after);
+  EXPECT_TRUE(after->as_submitted);
+  EXPECT_EQ(after->spec.pod_sets, before->spec.pod_sets);
+  // An earlier release did not name what it added.
+  Json old = job();
+  old.set("metadata").set("annotations").erase(kAdded);
+  const auto unknown = job_seen(old);
+  ASSERT_TRUE(unknown);
+  EXPECT_FALSE(unknown->as_submitted);
+}
+
+TEST_F(ExecutorTest, AnEventHasItsReason) {
+  server_.put(testing::make_job("team", "train", "q", 8));
+  intent_.set_object("spec.parallelism 200000 is out of range; write a whole number from 0 to 100000");
+  intent_.set_reason("Rejected");
+  EXPECT_TRUE(outcome(run("event.create")).ok());
+  ASSERT_EQ(server_.events().size(), 1U);
+  EXPECT_EQ(server_.events()[0]["reason"].string(), "Rejected");
+  EXPECT_EQ(server_.events()[0]["message"].string(), intent_.object());
 }
 
 TEST_F(ExecutorTest, AJobStartsWithFewerPodsAndAsksForAllAgainWhenItIsSuspended) {

@@ -105,7 +105,25 @@ TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
   jobs_.put(testing::make_job("team", "good", "q", 1));
   watch_->start();
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-good").has_value(); }));
-  EXPECT_FALSE(phase("uid-bad").has_value());
+  EXPECT_EQ(phase("uid-bad"), Phase::kRejected);
+  // To correct it is enough.
+  jobs_.put(testing::make_job("team", "bad", "q", 1));
+  EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-bad") == Phase::kPending; }));
+}
+
+TEST_F(WatchTest, EachFieldThatAnAuthorMayChangeIsSent) {
+  const Json job = testing::make_job("team", "a", "q", 1);
+  const auto differs = [&](auto&& change) {
+    Json changed = job;
+    change(changed);
+    return job_print(changed) != job_print(job);
+  };
+  EXPECT_TRUE(differs([](Json& j) { j.set("metadata").set("labels").set(words::kQueueLabel, "r"); }));
+  EXPECT_TRUE(differs([](Json& j) { j.set("metadata").set("labels").set(words::kPriorityClassLabel, "high"); }));
+  EXPECT_TRUE(differs([](Json& j) { j.set("metadata").set("annotations").set(words::kExpectedRuntime, "1h"); }));
+  EXPECT_TRUE(differs([](Json& j) { j.set("spec").set("parallelism", 7); }));
+  EXPECT_TRUE(differs([](Json& j) { j.set("spec").set("template").set("spec").set("priorityClassName", "high"); }));
+  EXPECT_FALSE(differs([](Json& j) { j.set("metadata").set("resourceVersion", "77"); }));
 }
 
 }  // namespace watch_test

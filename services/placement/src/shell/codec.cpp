@@ -35,6 +35,7 @@ Result<Commands> decode_workload(const Input& input) {
   heard.attempt = event.attempt();
   switch (event.phase()) {
     case pb::PENDING:
+    case pb::REJECTED:  // it asks for no place, as one that has no quota
       heard.phase = WorkloadPhase::kPending;
       break;
     case pb::QUOTA_RESERVED:

@@ -2,6 +2,7 @@
 #include "qm/admission/budgets.hpp"
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/forecasts.hpp"
+#include "qm/admission/jobs_seen.hpp"
 #include "qm/admission/options.hpp"
 #include "qm/admission/proposals.hpp"
 #include "qm/admission/workload_table.hpp"
@@ -49,31 +50,6 @@ struct ObjectGone {
 struct ObjectsSynced {
   std::string kind;
   std::set<std::pair<Namespace, std::string>> names;
-};
-/// A job as the cluster has it now.
-struct JobSeen {
-  WorkloadSpec spec;
-  bool suspended = true;
-  std::int32_t attempt = 0;  ///< written on its pod template; 0 = none
-  bool complete = false, failed = false;
-  std::int32_t active = 0;       ///< pods that were let go and have not ended
-  bool others_place = false;     ///< counts when it is first seen
-  std::int32_t ended = 0;        ///< of a Job: pods of those that run at once for which nothing is left to do
-  bool pods_ready = false;       ///< all that it wants, or have ended well
-  Duration max_execution{0};     ///< counts when it is first seen
-  std::optional<bool> wish;      ///< what the object itself says of being tried; nothing = it says nothing
-  std::string refused;           ///< why pods of it would be refused; it waits while that holds
-  bool pods_to_come = false;     ///< a group of which no pod exists: its pod sets are what it says that they will need
-  WholeSeconds waiting_time{0};  ///< of a group in a pool: then room is kept for it; zero = as the pool says
-};
-struct JobGone {
-  WorkloadUid uid;
-};
-/// The uids of all jobs of a kind that exist; what the engine knows beside them is gone.
-struct JobsSynced {
-  std::set<WorkloadUid> uids;
-  bool pods = false;         ///< the list is of workloads that are pods; else of this kind
-  std::string kind = "Job";  ///< "PyTorchJob", ...
 };
 struct PlacementHeard {
   WorkloadUid uid;
@@ -179,6 +155,8 @@ struct Event {
     kDeactivated,  ///< while it waits
     kActivated,
     kPodsEnded,  ///< fewer of its places are needed, as fewer pods are left to come
+    kUpdated,    ///< its object changed, and it is what the object asks for now
+    kRejected,   ///< its object asks for what is not supported
     kRepeated,   ///< the question or the order once more
     kForgotten,  ///< long ended: the key ends
   };
@@ -191,9 +169,10 @@ struct Event {
 struct Intent {
   std::string kind;  ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
   std::string id;
-  std::string key;     ///< namespace/name of the job: its intents are done one after the other
-  Workload workload;   ///< as it stood when this was decided
-  std::string object;  ///< job.create: the job; event.create: the message
+  std::string key;          ///< namespace/name of the job: its intents are done one after the other
+  Workload workload;        ///< as it stood when this was decided
+  std::string object;       ///< job.create: the job; event.create: the message
+  std::string reason = {};  ///< event.create: of the event; empty = QueueIsCluster
 };
 
 struct ApplyReply {
@@ -394,6 +373,18 @@ class Engine {
   void repeat(const WorkloadUid& uid);
   void forget(const WorkloadUid& uid);
 
+  // Updates of the object (updates.cpp).
+  void follow(const JobSeen& c);
+  void reject(const WorkloadUid& uid, std::string why);
+  void use_spec(const WorkloadUid& uid, const Spec& spec);
+  void keep_for_later(const WorkloadUid& uid, const Spec& spec);
+  void settle_next(const WorkloadUid& uid);
+  void scale_down(const JobSeen& c);
+  template <class Fn>
+  void except(const WorkloadUid& uid, Fn&& fn);
+  [[nodiscard]] static Cause no_pods();
+  void explain_update(const Workload& w, std::vector<Cause>& causes) const;
+
   void hear_group(const JobSeen& c);  // groups.cpp, as the next two
   template <class Fn>
   void reshape(const WorkloadUid& uid, Fn&& fn);
@@ -464,7 +455,7 @@ class Engine {
   template <class Fn>
   void update(const WorkloadUid& uid, Fn&& fn);
   void say(Event::What what, const WorkloadUid& uid);
-  void ask(const char* kind, const WorkloadUid& uid, std::string object = {});
+  void ask(const char* kind, const WorkloadUid& uid, std::string object = {}, std::string reason = {});
   void reply(Result<AnyReply> result);
   [[nodiscard]] const Workload* heard(const WorkloadUid& uid, std::int32_t attempt);
 

@@ -39,6 +39,17 @@ struct PodEffect {
 /// Label of jobs and pods: how long they may run, in seconds. As Kueue reads it: a whole number above zero, and anything else is none.
 inline constexpr std::string_view kMaxExecution = "kueue.x-k8s.io/max-exec-time-seconds";
 [[nodiscard]] Duration max_execution_of(const WorkloadSpec& spec);
+/// Annotation of an object: what was added to its pod templates, by pod set, so that it can be taken away.
+inline constexpr const char* kAdded = "quartermaster.dev/added-to-pods";
+/// In it: the node selectors that were added are named too; earlier releases did not name them. No pod set has such a name.
+inline constexpr const char* kSelectorsAdded = "nodeSelectors";
+/// Takes what an earlier attempt added out of a pod template, unless it has been changed since.
+void take_back(Json& pods, const Json& added);
+/// An object with the pod templates that its author wrote: without what kAdded says.
+[[nodiscard]] Json as_submitted(const Json& job, const config::WorkloadKind& kind);
+/// A workload of an object that cannot be used: metadata, queue and priority class, without pod sets, and `why` with the remedy.
+/// kInvalid: the object has no uid, so it is not from the API server.
+[[nodiscard]] Result<JobSeen> rejected_job(const Json& object, const Error& why);
 /// Of the first template that has one; 0 = none.
 [[nodiscard]] std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind);
 /// Of a Job that runs: how many of the pods that it runs at once have nothing left to do (Kueue's reclaimable pods).

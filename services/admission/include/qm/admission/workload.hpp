@@ -21,6 +21,7 @@ enum class Phase : std::uint8_t {
   kEvicting = 4,  ///< an order stands; quota is held until the pods are gone
   kFinished = 5,
   kCancelled = 6,
+  kRejected = 7,  ///< its object asks for what is not supported; an update of the object is parsed again
 };
 [[nodiscard]] std::string_view name_of(Phase phase);
 
@@ -97,6 +98,16 @@ struct Spec {
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 
+/// What few workloads have.
+struct Exceptions {
+  std::string refused;   ///< why its pods would be refused; it is not tried meanwhile
+  std::string rejected;  ///< field, value and remedy of what its object asks for and is not supported
+  std::string cancel_reason;
+  std::optional<Spec>
+      next;  ///< what its object asks for, where it holds quota for something else; used after the release
+  friend bool operator==(const Exceptions&, const Exceptions&) = default;
+};
+
 /// One row per workload. Everything else that the engine knows about it is derived from this. Very many wait, so what few have is
 /// a pointer, and what many have in common is shared.
 struct Workload {
@@ -133,7 +144,6 @@ struct Workload {
   Instant ask_at{};      ///< when the open question or order is sent again
   Instant give_up_at{};  ///< end of the wait for what was announced or must follow
 
-  Text cancel_reason;
   bool cancelled = false;  ///< ends at the next release
   bool job_gone = false;
   bool queue_is_direct = false;  ///< the label named a cluster queue
@@ -145,21 +155,33 @@ struct Workload {
   std::int32_t requeues = 0;                          ///< times its pods were not ready in time
   Shared<std::map<std::string, CheckAnswer>> checks;  ///< that its queue asks of its flavors, while it holds quota
   Text inactive;  ///< why it was deactivated, and then it is not tried until it is activated; empty = active
-  Text refused;   ///< why its pods would be refused; it is not tried meanwhile
-  Duration max_execution{0};   ///< it may be admitted so long, over all attempts; zero = no limit
-  Duration ran{0};             ///< in earlier attempts, counted against that
-  Instant pods_ready{};        ///< since when all of its pods are ready; zero = not all are
-  Instant pods_lost{};         ///< since when they are not although they were; zero = they never were, or they are
-  Instant requeued{};          ///< its place in the queue is from here on, where that is not its age
-  std::optional<bool> wished;  ///< what its object says of being active; nothing = it says nothing
-  bool gated = false;          ///< holds quota and may not start yet: checks are open, or others have to be ready first
-  bool patient = false;        ///< room that appears does not end its back-off
+  Rare<Exceptions> exceptions;  ///< use the accessors
+  Duration max_execution{0};    ///< it may be admitted so long, over all attempts; zero = no limit
+  Duration ran{0};              ///< in earlier attempts, counted against that
+  Instant pods_ready{};         ///< since when all of its pods are ready; zero = not all are
+  Instant pods_lost{};          ///< since when they are not although they were; zero = they never were, or they are
+  Instant requeued{};           ///< its place in the queue is from here on, where that is not its age
+  std::optional<bool> wished;   ///< what its object says of being active; nothing = it says nothing
+  bool gated = false;    ///< holds quota and may not start yet: checks are open, or others have to be ready first
+  bool patient = false;  ///< room that appears does not end its back-off
   WholeSeconds waiting_time{0};  ///< as JobSeen has it
   Text budget;                   ///< that cannot pay for it: it is not tried until it can; empty = all can
 
   /// How long it is taken to run where starts are reserved: as it says or as its like ran, when it was first seen; zero = not known.
   Duration planned{0};
 
+  [[nodiscard]] const std::string& refused() const { return exceptions ? exceptions->refused : no_text(); }
+  [[nodiscard]] const std::string& rejected() const { return exceptions ? exceptions->rejected : no_text(); }
+  [[nodiscard]] const std::string& cancel_reason() const { return exceptions ? exceptions->cancel_reason : no_text(); }
+  /// Null where its object asks for what it has or waits for.
+  [[nodiscard]] const Spec* next() const { return exceptions && exceptions->next ? &*exceptions->next : nullptr; }
+  template <class Fn>
+  void except(Fn&& fn) {
+    Exceptions all = exceptions ? *exceptions : Exceptions{};
+    fn(all);
+    exceptions = all == Exceptions{} ? Rare<Exceptions>() : Rare<Exceptions>(std::move(all));
+  }
+  [[nodiscard]] static const std::string& no_text();
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
@@ -172,7 +194,7 @@ struct Workload {
   [[nodiscard]] Instant waits_since() const { return requeued == Instant{} ? spec.submitted : requeued; }
   [[nodiscard]] bool ready() const {
     return phase == Phase::kPending && !cluster_queue.empty() && !priority_unknown && not_before == Instant{} &&
-           inactive.empty() && refused.empty() && budget.empty();
+           inactive.empty() && refused().empty() && budget.empty() && !spec.pod_sets.empty();
   }
   friend bool operator==(const Workload&, const Workload&) = default;
 };

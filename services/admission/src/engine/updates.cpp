@@ -1,0 +1,217 @@
+// Updates of objects. A workload that holds no quota becomes what its object asks for now and keeps its queue position, as in Kueue. One that
+// holds quota keeps what it was admitted with; what can be followed at once is (priority class, fewer pods of a Job), and the rest is kept for
+// its next attempt. What is not supported is Rejected until its object changes.
+#include "update.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+std::string named(const std::string& value) { return value.empty() ? "none" : value; }
+
+/// What quota was counted from and differs, in the terms of the API; empty = nothing.
+std::string differences(const Spec& was, const Spec& is) {
+  std::string out;
+  const auto add = [&](const std::string& what) { out += (out.empty() ? "" : ", ") + what; };
+  if (was.queue != is.queue) add(fmt::format("queue {} to {}", named(was.queue), named(is.queue)));
+  if (was.team != is.team) add(fmt::format("team {} to {}", was.team, is.team));
+  if (was.pod_sets == is.pod_sets) return out;
+  if (was.total_pods() != is.total_pods()) add(fmt::format("{} pods to {}", was.total_pods(), is.total_pods()));
+  const auto alike = [](const PodSet& a, const PodSet& b) {
+    return a.name == b.name && a.shape == b.shape && a.topology == b.topology && a.rules == b.rules;
+  };
+  if (!std::ranges::equal(*was.pod_sets, *is.pod_sets, alike)) add("the pod template");
+  return out.empty() ? "the numbers of pods" : out;
+}
+
+/// Whether the only difference is that a Job runs fewer pods at once, which frees quota while it runs.
+bool only_fewer_pods(const Spec& was, const Spec& is) {
+  if (*was.kind != "Job" || was.pod_sets.size() != 1 || is.total_pods() >= was.total_pods()) return false;
+  Spec as = is;
+  if (is.pod_sets.empty()) {
+    as.pod_sets = was.pod_sets;
+    return differences(was, as).empty();
+  }
+  auto sets = *is.pod_sets;
+  sets[0].count = was.pod_sets[0].count;
+  sets[0].completions = was.pod_sets[0].completions;
+  sets[0].min_count = was.pod_sets[0].min_count;
+  as.pod_sets = std::move(sets);
+  return differences(was, as).empty();
+}
+
+Cause cause(std::string code, std::string message, std::string remedy) {
+  Cause out;
+  out.code = std::move(code);
+  out.message = std::move(message);
+  out.remedy = std::move(remedy);
+  return out;
+}
+
+}  // namespace
+
+Cause Engine::no_pods() {
+  return cause("NoPods", "it asks for no pods: parallelism, completions or all replicas are 0",
+               "set them to at least 1; it keeps its queue position");
+}
+
+/// An update of an object that is known and has not ended.
+void Engine::follow(const JobSeen& c) {
+  const WorkloadUid uid = c.spec.uid;
+  const Workload& w = *tables_.workloads.find(uid);
+  if (!c.rejected.empty()) return reject(uid, c.rejected);
+  if (w.spec.pods_to_come || c.pods_to_come) return;  // groups.cpp
+  const bool was_rejected = w.phase == Phase::kRejected;
+  // Pods that were let go differ from what was submitted, and their spec does not change.
+  if (is_pods(*w.spec.kind) && !c.as_submitted && !was_rejected) return;
+  Spec next = c.spec;
+  next.submitted = w.spec.submitted;
+  if (!c.as_submitted && !was_rejected) next.pod_sets = w.spec.pod_sets;
+  if (*w.spec.kind == "PodGroup") {  // what its pods leave open its PodGroup said
+    if (next.queue.empty()) next.queue = w.spec.queue;
+    if (next.priority_class.empty()) next.priority_class = w.spec.priority_class;
+  }
+  // A default that was resolved once stays, as in Kueue.
+  const bool same_class = next.priority_class == w.spec.priority_class && !was_rejected;
+  if (same_class && (!next.priority_class.empty() || next.priority == 0)) {
+    next.priority = w.spec.priority;
+  } else {
+    next.priority = priority_of(next).value_or(0);
+  }
+  if (!w.holds_quota()) {
+    if (next == w.spec && !was_rejected && w.max_execution == c.max_execution && w.others_place == c.others_place)
+      return;
+    update(uid, [&](Workload& row) {
+      row.max_execution = c.max_execution;
+      row.others_place = c.others_place;
+    });
+    return use_spec(uid, next);
+  }
+  if (!w.rejected().empty()) except(uid, [](Exceptions& e) { e.rejected.clear(); });
+  if (w.phase == Phase::kQuotaReserved && !differences(w.spec, next).empty()) {
+    keep_for_later(uid, next);
+    return release(uid, "Updated", Duration{0});
+  }
+  if (next.priority_class != w.spec.priority_class) {
+    const bool unknown = !priority_of(next);
+    reshape(uid, [&](Workload& row) {
+      row.spec.priority_class = next.priority_class;
+      row.spec.priority = next.priority;
+      row.priority_unknown = unknown;
+    });
+    say(Event::What::kUpdated, uid);
+  }
+  if (!(next == w.spec)) return keep_for_later(uid, next);
+  if (w.next() != nullptr) except(uid, [](Exceptions& e) { e.next.reset(); });
+}
+
+void Engine::reject(const WorkloadUid& uid, std::string why) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.rejected() == why) return;
+  except(uid, [&](Exceptions& e) {
+    e.rejected = why;
+    e.next.reset();
+  });
+  if (w.phase == Phase::kQuotaReserved) {
+    release(uid, "Rejected", Duration{0});
+  } else if (w.phase == Phase::kPending) {
+    settle_next(uid);
+  } else if (w.phase == Phase::kRejected) {
+    say(Event::What::kRejected, uid);
+  }
+  if (w.ended()) return;
+  if (w.phase == Phase::kRejected) return ask("event.create", uid, why, "Rejected");
+  ask("event.create", uid, fmt::format("it runs on with what it was admitted with; its update is rejected: {}", why),
+      "UpdateRejected");
+}
+
+/// The newest spec, in the place of the one that it waited with, or was rejected with.
+void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
+  const Workload& w = *tables_.workloads.find(uid);
+  const Lead where = lead(spec);
+  const bool unknown = !priority_of(spec);
+  dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
+  forget_said(uid);
+  update(uid, [&](Workload& row) {
+    row.phase = Phase::kPending;
+    row.except([](Exceptions& e) {
+      e.rejected.clear();
+      e.next.reset();
+    });
+    row.cluster_queue = where.queue;
+    row.queue_is_direct = where.direct;
+    row.priority_unknown = unknown;
+    row.spec.priority = spec.priority;
+    row.not_before = Instant{};
+    row.short_streak = 0;
+    row.patient = false;
+    row.budget.clear();
+    row.reason = where.obstacle ? where.obstacle->code : spec.pod_sets.empty() ? "NoPods" : "Queued";
+  });
+  reshape(uid, [&](Workload& row) {
+    row.spec = spec;
+    row.planned = planned_run(row);
+  });
+  say(Event::What::kUpdated, uid);
+}
+
+/// Its object shows in an event, once, that it is not what runs.
+void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.next() != nullptr && *w.next() == spec) return;
+  except(uid, [&](Exceptions& e) { e.next = spec; });
+  const std::string what = differences(w.spec, spec);
+  if (what.empty() || only_fewer_pods(w.spec, spec) || w.phase != Phase::kAdmitted) return;
+  ask("event.create", uid,
+      fmt::format("its object changed ({}) while it holds quota; the update is used at its next attempt: to use it "
+                  "now, delete the object and create it again",
+                  what),
+      "UpdateNotFollowed");
+}
+
+/// Once it holds no quota any more.
+void Engine::settle_next(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.phase != Phase::kPending) return;
+  if (!w.rejected().empty()) {
+    forget_said(uid);
+    update(uid, [](Workload& row) {
+      row.phase = Phase::kRejected;
+      row.not_before = Instant{};
+      row.budget.clear();
+      row.reason = "Rejected";
+    });
+    say(Event::What::kRejected, uid);
+  } else if (w.next() != nullptr) {
+    const Spec spec = *w.next();
+    use_spec(uid, spec);
+  }
+}
+
+/// A Job that runs: of the pods that it was admitted with, those that it does not run any more, and those that nothing is left for.
+void Engine::scale_down(const JobSeen& c) {
+  const Workload& w = *tables_.workloads.find(c.spec.uid);
+  if (*w.spec.kind != "Job" || c.at_once < 0) return pods_ended(c.spec.uid, c.ended);
+  if (c.at_once == 0) {
+    return evict(c.spec.uid, "NoPods", "its Job asks for no pods any more", now_ + options_.eviction_grace);
+  }
+  pods_ended(c.spec.uid, std::max(0, w.running_pods() - c.at_once) + c.ended);
+}
+
+void Engine::explain_update(const Workload& w, std::vector<Cause>& causes) const {
+  if (!w.rejected().empty()) {
+    causes.push_back(
+        cause("UpdateRejected",
+              fmt::format("it runs with what it was admitted with; its update is rejected: {}", w.rejected()),
+              "correct the object; each update of it is parsed again"));
+  } else if (w.next() != nullptr && !differences(w.spec, *w.next()).empty()) {
+    causes.push_back(
+        cause("UpdateNotFollowed",
+              fmt::format("its object changed since it got quota ({}); the update is used at its next attempt",
+                          differences(w.spec, *w.next())),
+              "to use the update now, delete the object and create it again"));
+  }
+}
+
+}  // namespace qm::admission
