@@ -271,6 +271,13 @@ std::vector<Counted> counted_in_job(const Json& was, const Json& is) {
   return out;
 }
 
+/// What admission follows while the Job holds quota: another priority class, and fewer pods, whose quota is free at once.
+bool is_followed(const Counted& c) {
+  if (c.field == fmt::format("metadata.labels[{}]", words::kPriorityClassLabel)) return true;
+  const bool pods = c.field == "spec.parallelism" || c.field == "spec.completions";
+  return pods && c.is.is_int() && c.is.integer() < c.was.integer(1);
+}
+
 /// The template of a Job that has not begun may be changed, and its pods are not asked about again. What was wrong with it
 /// before is not held against the change.
 void guard_template(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
@@ -320,7 +327,7 @@ void guard_job(const Subject& s, const Settings& settings, const View& view, Ver
   const bool counts = !held || (view.holds_quota && view.holds_quota(kube::uid_of(was)));
   if (!counts) return;
   for (const auto& c : counted_in_job(was, is)) {
-    if (c.was == c.is) continue;
+    if (c.was == c.is || is_followed(c)) continue;
     out.refusals.push_back({"admitted",
                             fmt::format("{} holds quota that was counted from {}, which is {} and would be {}", who(s),
                                         c.field, c.was.dump(), c.is.dump()),

@@ -308,6 +308,10 @@ TEST(ByHand, WhatQuotaWasCountedFromStaysWhileItIsHeld) {
   EXPECT_EQ(by_hand(running, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"other"}}})"),
             "admitted metadata.labels[kueue.x-k8s.io/queue-name];");
   EXPECT_EQ(by_hand(running, R"({"spec":{"suspend":true}})"), "") << "anybody may stop a job";
+  EXPECT_EQ(by_hand(running, R"({"spec":{"parallelism":1}})"), "") << "fewer pods free quota at once";
+  EXPECT_EQ(by_hand(running, R"({"spec":{"parallelism":0}})"), "");
+  EXPECT_EQ(by_hand(running, R"({"metadata":{"labels":{"kueue.x-k8s.io/priority-class":"high"}}})"), "")
+      << "the priority class of a job that runs is followed";
   View view;
   view.holds_quota = [](const std::string& uid) { return uid == "u1"; };
   EXPECT_EQ(by_hand(kHeld, grow, {}, view), "admitted spec.parallelism;") << "held, but its quota is taken already";

@@ -154,7 +154,7 @@ TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
       << log();
   ASSERT_TRUE(submit("fits", 2));
   ASSERT_TRUE(qm::testing::wait_until([&] { return !suspended("fits"); }, 60s)) << log();
-  const auto grown = by_alice(kJobs, team_, "fits", R"({"spec":{"parallelism":1}})");
+  const auto grown = by_alice(kJobs, team_, "fits", R"({"spec":{"parallelism":3}})");
   EXPECT_EQ(grown.status, 403) << grown.body;
   EXPECT_NE(grown.body.find("holds quota that was counted from spec.parallelism"), std::string::npos) << grown.body;
 
