@@ -1,4 +1,5 @@
 // Where a queue name leads, which priority holds, and why a workload is where it is: all computed from the state.
+#include "cause.hpp"
 #include "qm/admission/engine.hpp"
 #include "update.hpp"
 
@@ -84,14 +85,6 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
   return c;
 }
 
-Cause simple(std::string code, std::string message, std::string remedy = {}) {
-  Cause c;
-  c.code = std::move(code);
-  c.message = std::move(message);
-  c.remedy = std::move(remedy);
-  return c;
-}
-
 /// " with 5 of 8 pods", where it was admitted so.
 std::string fewer_pods(const Workload& w) {
   if (w.counts.empty()) return {};
@@ -120,7 +113,7 @@ Engine::Lead Engine::lead(const Spec& spec) const {
       ++count;
     }
     if (count != 1) {
-      found.obstacle = simple(
+      found.obstacle = cause_of(
           "QueueMissing",
           fmt::format("the job names no queue and namespace {} has {}", spec.ns, count == 0 ? "none" : "several"),
           fmt::format("set the label {} to a LocalQueue of the namespace", words::kQueueLabel));
@@ -137,7 +130,7 @@ Engine::Lead Engine::lead(const Spec& spec) const {
     if (const auto& queue = *tables_.cluster_queues.find(name); takes(queue, spec.ns)) {
       found.queue = name;
     } else {
-      found.obstacle = simple(
+      found.obstacle = cause_of(
           "NamespaceNotSelected",
           queue.namespaces ? fmt::format("ClusterQueue {} does not select namespace {}", name, spec.ns)
                            : fmt::format("ClusterQueue {} has no namespaceSelector, so it takes no namespace", name),
@@ -151,21 +144,22 @@ Engine::Lead Engine::lead(const Spec& spec) const {
       found.direct = !tables_.cluster_queues.find(direct)->volcano;  // Volcano knows no others
       return lead_to(direct);
     }
-    found.obstacle = simple("QueueUnknown", fmt::format("queue {} does not exist in namespace {}", spec.queue, spec.ns),
-                            "apply a LocalQueue of that name, or correct the label");
+    found.obstacle =
+        cause_of("QueueUnknown", fmt::format("queue {} does not exist in namespace {}", spec.queue, spec.ns),
+                 "apply a LocalQueue of that name, or correct the label");
     return found;
   }
   if (local->stop != StopPolicy::kNone) {
     found.drain = local->stop == StopPolicy::kHoldAndDrain;
-    found.obstacle = simple("QueueStopped", fmt::format("LocalQueue {}/{} is stopped", local->ns, local->name),
-                            "set its stopPolicy to None");
+    found.obstacle = cause_of("QueueStopped", fmt::format("LocalQueue {}/{} is stopped", local->ns, local->name),
+                              "set its stopPolicy to None");
     return found;
   }
   if (!known(local->cluster_queue)) {
-    found.obstacle = simple("QueueUnknown",
-                            fmt::format("LocalQueue {}/{} leads to ClusterQueue {}, which does not exist", local->ns,
-                                        local->name, local->cluster_queue),
-                            "apply that ClusterQueue");
+    found.obstacle = cause_of("QueueUnknown",
+                              fmt::format("LocalQueue {}/{} leads to ClusterQueue {}, which does not exist", local->ns,
+                                          local->name, local->cluster_queue),
+                              "apply that ClusterQueue");
     return found;
   }
   return lead_to(local->cluster_queue);
@@ -173,28 +167,29 @@ Engine::Lead Engine::lead(const Spec& spec) const {
 
 std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
   if (queue.closing) {
-    return simple("QueueUnknown", fmt::format("ClusterQueue {} was deleted", queue.name), "apply it again");
+    return cause_of("QueueUnknown", fmt::format("ClusterQueue {} was deleted", queue.name), "apply it again");
   }
   if (queue.stop != StopPolicy::kNone) {
-    return simple("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name), "set its stopPolicy to None");
+    return cause_of("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name),
+                    "set its stopPolicy to None");
   }
   if (auto obstacle = check_obstacle(queue)) return obstacle;
   if (const auto why = indexes_.decisions.poolless(queue.name); !why.empty()) {
-    return simple("NoPool", fmt::format("queue {} admits nothing: {}", queue.name, why),
-                  "give one Cohort the quota of the pool and the annotation quartermaster.dev/queue-rules");
+    return cause_of("NoPool", fmt::format("queue {} admits nothing: {}", queue.name, why),
+                    "give one Cohort the quota of the pool and the annotation quartermaster.dev/queue-rules");
   }
   if (queue.volcano && queue.volcano->rules.state != volcano::QueueState::kOpen) {
-    return simple("QueueStopped", fmt::format("Queue {} is not open", queue.name), "open it: its status says Closed");
+    return cause_of("QueueStopped", fmt::format("Queue {} is not open", queue.name), "open it: its status says Closed");
   }
   if (queue.volcano && std::ranges::any_of(tables_.cluster_queues, [&](const auto& row) {
         return row.second.volcano && row.second.volcano->rules.parent == queue.name.value();
       })) {
-    return simple("QueueHasChildren", fmt::format("Queue {} has queues below it", queue.name),
-                  "name one of these in the job");
+    return cause_of("QueueHasChildren", fmt::format("Queue {} has queues below it", queue.name),
+                    "name one of these in the job");
   }
   if (indexes_.decisions.in_circle(queue.name)) {
-    return simple("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
-                  "break the circle of parentName");
+    return cause_of("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
+                    "break the circle of parentName");
   }
   return std::nullopt;
 }
@@ -346,8 +341,8 @@ std::optional<Cause> Engine::room_being_made(const Workload& w) const {
     names += fmt::format("{}{}/{}", names.empty() ? "" : ", ", leaving->spec.ns, leaving->spec.name);
   }
   if (names.empty()) return std::nullopt;
-  return simple("WaitingForPreemptedWorkloads",
-                fmt::format("room is being made: the pods of {} have to go first", names));
+  return cause_of("WaitingForPreemptedWorkloads",
+                  fmt::format("room is being made: the pods of {} have to go first", names));
 }
 
 Explanation Engine::explain(const Workload& w, Instant now) const {
@@ -362,19 +357,19 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
     case Phase::kPending: {
       const Lead where = lead(w.spec);
       if (!w.inactive.empty()) {
-        causes.push_back(simple("Deactivated", fmt::format("it is not active: {}", w.inactive),
-                                fmt::format("activate it: qmctl resume {}", who)));
+        causes.push_back(cause_of("Deactivated", fmt::format("it is not active: {}", w.inactive),
+                                  fmt::format("activate it: qmctl resume {}", who)));
       }
       if (w.priority_unknown) {
-        causes.push_back(simple("PriorityClassUnknown",
-                                fmt::format("priority class {} does not exist", w.spec.priority_class),
-                                "apply a WorkloadPriorityClass of that name"));
+        causes.push_back(cause_of("PriorityClassUnknown",
+                                  fmt::format("priority class {} does not exist", w.spec.priority_class),
+                                  "apply a WorkloadPriorityClass of that name"));
       }
       if (where.obstacle) causes.push_back(*where.obstacle);
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
       if (w.spec.pod_sets.empty()) causes.push_back(no_pods());
       if (!w.refused().empty()) {
-        causes.push_back(simple("Misconfigured", w.refused(), "change what its pods ask for, or the LimitRange"));
+        causes.push_back(cause_of("Misconfigured", w.refused(), "change what its pods ask for, or the LimitRange"));
       }
       explain_budget(w, now, causes);
       if (queue != nullptr && w.inactive.empty() && w.refused().empty() && !w.spec.pod_sets.empty()) {
@@ -397,7 +392,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         }
         if (w.not_before != Instant{}) {
           const bool no_room = w.reason == "NoRoom";
-          causes.push_back(simple(
+          causes.push_back(cause_of(
               no_room ? "NoRoom" : "BackOff",
               no_room ? fmt::format("there was no room for it: {}; tried again when room appears, at "
                                     "the latest {}",
@@ -412,18 +407,18 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
           // Whose it is may not be for everybody who asks.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).all.first().uid);
           causes.push_back(
-              simple("Behind",
-                     fmt::format("{} {} ahead of it in ClusterQueue {}, the first with priority {}", place - 1,
-                                 place == 2 ? "workload is" : "workloads are", w.cluster_queue, first.spec.priority),
-                     queue->strategy == Strategy::kStrictFifo ? "the queue keeps strict order: they go first"
-                                                              : "it may pass them where it fits and they do not"));
+              cause_of("Behind",
+                       fmt::format("{} {} ahead of it in ClusterQueue {}, the first with priority {}", place - 1,
+                                   place == 2 ? "workload is" : "workloads are", w.cluster_queue, first.spec.priority),
+                       queue->strategy == Strategy::kStrictFifo ? "the queue keeps strict order: they go first"
+                                                                : "it may pass them where it fits and they do not"));
         }
       }
       if (w.queue_is_direct) {
-        causes.push_back(
-            simple("QueueIsCluster",
-                   fmt::format("queue {} is a ClusterQueue, not a LocalQueue of namespace {}", w.spec.queue, w.spec.ns),
-                   "make a LocalQueue that points to it"));
+        causes.push_back(cause_of(
+            "QueueIsCluster",
+            fmt::format("queue {} is a ClusterQueue, not a LocalQueue of namespace {}", w.spec.queue, w.spec.ns),
+            "make a LocalQueue that points to it"));
       }
       e.summary = causes.empty() ? fmt::format("{} is next and about to be decided", who)
                                  : fmt::format("{} waits: {}", who, causes.front().message);
@@ -435,35 +430,35 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       } else if (w.answer == Answer::kShort) {
         explain_proposal(w, causes);
         const bool promised = w.promised_until > now;
-        causes.push_back(simple(
+        causes.push_back(cause_of(
             "NoRoom",
             fmt::format("quota is reserved but there is no room: {}{}",
                         w.short_reason.empty() ? "no node fits" : w.short_reason,
                         promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
             promised ? "" : "add nodes that fit its pods, or wait for running work to end"));
       } else {
-        causes.push_back(simple("WaitingForPlacement", "quota is reserved; placement has not answered yet",
-                                "if this lasts, look whether the placement service runs"));
+        causes.push_back(cause_of("WaitingForPlacement", "quota is reserved; placement has not answered yet",
+                                  "if this lasts, look whether the placement service runs"));
       }
       e.summary = fmt::format("{} waits: {}", who, causes.front().message);
       break;
     case Phase::kAdmitted:
       if (const auto limit = run_limit_of(w)) {
-        causes.push_back(simple("MaximumExecutionTime",
-                                fmt::format("it may run until {}: {} s in all, {} s of them in earlier attempts",
-                                            to_rfc3339(*limit), seconds(w.max_execution), seconds(w.ran))));
+        causes.push_back(cause_of("MaximumExecutionTime",
+                                  fmt::format("it may run until {}: {} s in all, {} s of them in earlier attempts",
+                                              to_rfc3339(*limit), seconds(w.max_execution), seconds(w.ran))));
       }
       if (w.answer == Answer::kBound) {
         e.summary = fmt::format("{} runs{} since {}", who, fewer_pods(w), to_rfc3339(w.admitted));
       } else {
-        causes.push_back(simple("WaitingForPods",
-                                fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
-                                "look at the events of the job if this lasts"));
+        causes.push_back(cause_of(
+            "WaitingForPods", fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
+            "look at the events of the job if this lasts"));
         e.summary = fmt::format("{} is admitted and starts{}", who, fewer_pods(w));
       }
       break;
     case Phase::kEvicting:
-      causes.push_back(simple(
+      causes.push_back(cause_of(
           w.eviction->reason,
           fmt::format("evicted: {}; its pods are gone by {}", w.eviction->message, to_rfc3339(w.eviction->deadline)),
           w.cancelled               ? ""
@@ -479,7 +474,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       e.summary = fmt::format("{} was cancelled at {}: {}", who, to_rfc3339(w.finished), w.reason);
       break;
     case Phase::kRejected:
-      causes.push_back(simple("Rejected", w.rejected(), "correct the object; each update of it is parsed again"));
+      causes.push_back(cause_of("Rejected", w.rejected(), "correct the object; each update of it is parsed again"));
       e.summary = fmt::format("{} is rejected: {}", who, w.rejected());
       break;
   }

@@ -1,4 +1,5 @@
 // Who may pass whom: starts that are reserved, and priorities that rise with age.
+#include "cause.hpp"
 #include "qm/admission/engine.hpp"
 #include "qm/admission/forecast/reservations.hpp"
 #include "rule_tree.hpp"
@@ -10,14 +11,6 @@ namespace {
 
 /// Reservations are looked at so deep.
 constexpr std::size_t kDeepest = 100;
-
-Cause simple(std::string code, std::string message, std::string remedy) {
-  Cause out;
-  out.code = std::move(code);
-  out.message = std::move(message);
-  out.remedy = std::move(remedy);
-  return out;
-}
 
 }  // namespace
 
@@ -99,19 +92,19 @@ void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>&
     return std::tuple(-std::int64_t{priority}, one.waits_since(), one.spec.uid);
   };
   if (queue.ageing && queue.ageing->overdue(waited)) {
-    causes.push_back(simple("Overdue",
-                            fmt::format("it has waited for {} h, as long as it may: nobody that came later into "
-                                        "ClusterQueue {} starts before it, whether or not it fits",
-                                        waited / std::chrono::hours(1), queue.name),
-                            ""));
+    causes.push_back(cause_of("Overdue",
+                              fmt::format("it has waited for {} h, as long as it may: nobody that came later into "
+                                          "ClusterQueue {} starts before it, whether or not it fits",
+                                          waited / std::chrono::hours(1), queue.name),
+                              ""));
   } else if (queue.ageing) {
     const auto counts = queue.ageing->priority(w.spec.priority, waited);
     causes.push_back(
-        simple("Ageing",
-               fmt::format("for its age its priority counts as {} rather than {}; from {} on nobody that came "
-                           "later into ClusterQueue {} starts before it",
-                           counts, w.spec.priority, to_rfc3339(w.waits_since() + queue.ageing->bound), queue.name),
-               ""));
+        cause_of("Ageing",
+                 fmt::format("for its age its priority counts as {} rather than {}; from {} on nobody that came "
+                             "later into ClusterQueue {} starts before it",
+                             counts, w.spec.priority, to_rfc3339(w.waits_since() + queue.ageing->bound), queue.name),
+                 ""));
   }
   if (!queue.backfill || !w.ready()) return;
   // As the decider has it: the heads of the other queues in order, then its own queue.
@@ -136,29 +129,30 @@ void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>&
   std::size_t before = 0;
   while (before < own.size() && own[before] != &w) ++before;
   if (before >= kDeepest) {
-    causes.push_back(simple("NoReservedStart",
-                            fmt::format("{} are ahead of it in ClusterQueue {}, and starts are reserved for {}", before,
-                                        queue.name, kDeepest),
-                            ""));
+    causes.push_back(cause_of("NoReservedStart",
+                              fmt::format("{} are ahead of it in ClusterQueue {}, and starts are reserved for {}",
+                                          before, queue.name, kDeepest),
+                              ""));
     return;
   }
   own.resize(before + 1);
   in_order.insert(in_order.end(), own.begin(), own.end());
   const auto start = indexes_.decisions.reserved(in_order, now).back();
   causes.push_back(
-      start
-          ? simple("ReservedStart",
-                   fmt::format("a start is reserved for it at {}, by how long those before it run; in ClusterQueue {} "
-                               "nobody passes it who would move that",
-                               to_rfc3339(*start), queue.name),
-                   w.planned > Duration{0}
-                       ? ""
-                       : "say how long it runs (quartermaster.dev/expected-runtime): then it may pass others")
-          : simple("NoReservedStart",
-                   fmt::format("no start within a week can be reserved for it in ClusterQueue {}: how long others run "
-                               "is not known, or is longer",
-                               queue.name),
-                   "say how long workloads run (quartermaster.dev/expected-runtime), or wait"));
+      start ? cause_of(
+                  "ReservedStart",
+                  fmt::format("a start is reserved for it at {}, by how long those before it run; in ClusterQueue {} "
+                              "nobody passes it who would move that",
+                              to_rfc3339(*start), queue.name),
+                  w.planned > Duration{0}
+                      ? ""
+                      : "say how long it runs (quartermaster.dev/expected-runtime): then it may pass others")
+            : cause_of(
+                  "NoReservedStart",
+                  fmt::format("no start within a week can be reserved for it in ClusterQueue {}: how long others run "
+                              "is not known, or is longer",
+                              queue.name),
+                  "say how long workloads run (quartermaster.dev/expected-runtime), or wait"));
 }
 
 }  // namespace qm::admission

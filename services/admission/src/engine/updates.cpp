@@ -1,6 +1,7 @@
 // Updates of objects. A workload that holds no quota becomes what its object asks for now and keeps its queue position, as in Kueue. One that
 // holds quota keeps what it was admitted with; what can be followed at once is (priority class, fewer pods of a Job), and the rest is kept for
 // its next attempt. What is not supported is Rejected until its object changes.
+#include "cause.hpp"
 #include "update.hpp"
 
 #include <algorithm>
@@ -41,19 +42,11 @@ bool only_fewer_pods(const Spec& was, const Spec& is) {
   return differences(was, as).empty();
 }
 
-Cause cause(std::string code, std::string message, std::string remedy) {
-  Cause out;
-  out.code = std::move(code);
-  out.message = std::move(message);
-  out.remedy = std::move(remedy);
-  return out;
-}
-
 }  // namespace
 
 Cause Engine::no_pods() {
-  return cause("NoPods", "it asks for no pods: parallelism, completions or all replicas are 0",
-               "set them to at least 1; it keeps its queue position");
+  return cause_of("NoPods", "it asks for no pods: parallelism, completions or all replicas are 0",
+                  "set them to at least 1; it keeps its queue position");
 }
 
 /// An update of an object that is known and has not ended.
@@ -202,15 +195,15 @@ void Engine::scale_down(const JobSeen& c) {
 void Engine::explain_update(const Workload& w, std::vector<Cause>& causes) const {
   if (!w.rejected().empty()) {
     causes.push_back(
-        cause("UpdateRejected",
-              fmt::format("it runs with what it was admitted with; its update is rejected: {}", w.rejected()),
-              "correct the object; each update of it is parsed again"));
+        cause_of("UpdateRejected",
+                 fmt::format("it runs with what it was admitted with; its update is rejected: {}", w.rejected()),
+                 "correct the object; each update of it is parsed again"));
   } else if (w.next() != nullptr && !differences(w.spec, *w.next()).empty()) {
     causes.push_back(
-        cause("UpdateNotFollowed",
-              fmt::format("its object changed since it got quota ({}); the update is used at its next attempt",
-                          differences(w.spec, *w.next())),
-              "to use the update now, delete the object and create it again"));
+        cause_of("UpdateNotFollowed",
+                 fmt::format("its object changed since it got quota ({}); the update is used at its next attempt",
+                             differences(w.spec, *w.next())),
+                 "to use the update now, delete the object and create it again"));
   }
 }
 

@@ -1,6 +1,7 @@
 // When a workload starts: the rows become a scene, and futures are played from there.
 #include "qm/admission/when.hpp"
 
+#include "cause.hpp"
 #include "copied.hpp"
 
 #include <algorithm>
@@ -15,13 +16,6 @@ using forecast::Kin;
 constexpr int kFutures = 32;
 constexpr int kMostEvents = 10'000;  ///< of one future
 constexpr std::size_t kMostClasses = 512;
-
-Cause simple(std::string code, std::string message) {
-  Cause out;
-  out.code = std::move(code);
-  out.message = std::move(message);
-  return out;
-}
 
 /// Lifetimes by who they are of, each made once.
 class Lives {
@@ -80,31 +74,32 @@ std::set<QueueName> Engine::tree_of(const QueueName& queue) const {
 
 /// What no future would change, or of which none is played.
 std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
-  if (w.ended()) return simple("Ended", fmt::format("it has ended: {}", name_of(w.phase)));
+  if (w.ended()) return cause_of("Ended", fmt::format("it has ended: {}", name_of(w.phase)));
   if (w.phase == Phase::kEvicting) {
-    return simple("Evicting", fmt::format("it is being evicted ({}); ask once its pods are gone", w.reason));
+    return cause_of("Evicting", fmt::format("it is being evicted ({}); ask once its pods are gone", w.reason));
   }
   if (w.phase == Phase::kAdmitted) {
-    return simple("HoldsQuota", fmt::format("it has started: admitted at {}", to_rfc3339(w.admitted)));
+    return cause_of("HoldsQuota", fmt::format("it has started: admitted at {}", to_rfc3339(w.admitted)));
   }
   if (w.phase == Phase::kQuotaReserved) {
-    return simple("HoldsQuota", fmt::format("it holds quota since {}, and waits for {}", to_rfc3339(w.quota_reserved),
-                                            w.gated ? "its admission checks or for others to be ready" : "placement"));
+    return cause_of("HoldsQuota",
+                    fmt::format("it holds quota since {}, and waits for {}", to_rfc3339(w.quota_reserved),
+                                w.gated ? "its admission checks or for others to be ready" : "placement"));
   }
-  if (!w.inactive.empty()) return simple("Inactive", fmt::format("it is not active: {}", w.inactive));
+  if (!w.inactive.empty()) return cause_of("Inactive", fmt::format("it is not active: {}", w.inactive));
   if (w.priority_unknown) {
-    return simple("PriorityClassUnknown", fmt::format("priority class {} does not exist", w.spec.priority_class));
+    return cause_of("PriorityClassUnknown", fmt::format("priority class {} does not exist", w.spec.priority_class));
   }
-  if (w.phase == Phase::kRejected) return simple("Rejected", w.rejected());
+  if (w.phase == Phase::kRejected) return cause_of("Rejected", w.rejected());
   if (w.spec.pod_sets.empty()) return no_pods();
-  if (!w.refused().empty()) return simple("Misconfigured", w.refused());
-  if (!w.budget.empty()) return simple("BudgetExhausted", fmt::format("it waits for budget {}", w.budget));
+  if (!w.refused().empty()) return cause_of("Misconfigured", w.refused());
+  if (!w.budget.empty()) return cause_of("BudgetExhausted", fmt::format("it waits for budget {}", w.budget));
   if (const auto where = lead(w.spec).obstacle) return *where;
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-  if (queue == nullptr) return simple("QueueUnknown", "it leads to no ClusterQueue");
+  if (queue == nullptr) return cause_of("QueueUnknown", "it leads to no ClusterQueue");
   if (auto obstacle = queue_obstacle(*queue)) return obstacle;
   if (indexes_.decisions.pooled(w.cluster_queue)) {
-    return simple(
+    return cause_of(
         "VolcanoRules",
         fmt::format("queue {} shares a pool by Volcano's rules, of which no futures are played", w.cluster_queue));
   }
@@ -114,9 +109,9 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
     const auto kind = shortfalls.front().kind;  // where waiting is no help, that speaks first
     if (kind != Shortfall::Kind::kQuota && kind != Shortfall::Kind::kBorrowingLimit) {
       if (auto ahead = window_ahead(*queue, shortfalls, now)) return ahead;
-      return simple("NeverFits",
-                    fmt::format("as things are it never fits in ClusterQueue {}: qmctl why says what is in the way",
-                                w.cluster_queue));
+      return cause_of("NeverFits",
+                      fmt::format("as things are it never fits in ClusterQueue {}: qmctl why says what is in the way",
+                                  w.cluster_queue));
     }
   }
   return std::nullopt;
@@ -125,7 +120,7 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
 tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) const {
   if (auto no = no_estimate(w, now)) return tl::unexpected<Cause>(std::move(*no));
   auto stage = indexes_.decisions.stage(w.cluster_queue);
-  if (!stage) return tl::unexpected<Cause>(simple("QueueUnknown", "its queue decides nothing"));
+  if (!stage) return tl::unexpected<Cause>(cause_of("QueueUnknown", "its queue decides nothing"));
   Outlook out{{std::move(*stage), {}, {}, {}}, {}, -1, {}, {}};
   const auto queues = tree_of(w.cluster_queue);
 
@@ -197,8 +192,8 @@ Result<When> when(const Engine::Tables& rows, const Options& options, const Work
     out.waits_for.push_back({outlook->names[static_cast<std::size_t>(cause.id)], cause.futures});
   }
   if (!estimate.p10) {
-    out.unknown = simple("NotInSight", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
-                                                   estimate.futures, settings.horizon / std::chrono::hours(24)));
+    out.unknown = cause_of("NotInSight", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
+                                                     estimate.futures, settings.horizon / std::chrono::hours(24)));
     return out;
   }
   const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings.horizon; };
