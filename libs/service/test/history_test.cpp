@@ -83,6 +83,20 @@ struct Reader {
   bool owner_away = false;
 };
 
+/// The producer begins again on a database that lost what came after the copy.
+void restore(World& w, std::size_t copy) {
+  w.host.reset();
+  store::restore_disk(*w.disk, copy);
+  w.boot();
+}
+
+/// The producer commits and publishes one input, and the reader applies what that leads to.
+void publish(World& w, Reader& reader, const std::string& bytes, const std::string& id) {
+  ASSERT_TRUE(w.add(bytes, id));
+  w.settle();
+  reader.settle();
+}
+
 TEST(HostHistory, ANewLeaderContinuesTheHistory) {
   World w("history-leaders");
   w.boot();
@@ -106,26 +120,20 @@ TEST(HostHistory, WhatAProducersDatabaseLostIsReplacedByItsSnapshot) {
   w.settle();
   const auto copy = store::copy_disk(*w.disk);
   ASSERT_TRUE(w.add("a=1", "r2"));
-  ASSERT_TRUE(w.add("b=7", "r3"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "b=7", "r3");
   EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
 
   w.host.reset();  // the process is down while the copy is put in place: only consumers can find out
   store::restore_disk(*w.disk, copy);
   w.boot();
-  ASSERT_TRUE(w.add("c=5", "r4"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "c=5", "r4");
   EXPECT_EQ(reader.mirror->text(), "a=1 c=5") << "versions of a are lower than known, b is unknown to its owner";
   EXPECT_GE(reader.snapshots, 1);
 
   // b starts again at version 1, which is lower than what was applied of the other b.
   const int before = reader.snapshots;
   ASSERT_TRUE(w.add("b=3", "r5"));
-  ASSERT_TRUE(w.add("a=1", "r6"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r6");
   EXPECT_EQ(reader.mirror->text(), "a=2 b=3 c=5");
   EXPECT_EQ(reader.snapshots, before) << "all partitions were settled at once";
   reader.boot();
@@ -140,12 +148,8 @@ TEST(HostHistory, ABreakIsOfAllPartitionsAfterARestartToo) {
   for (int i = 0; i < 12; ++i) ASSERT_TRUE(w.add(fmt::format("k{}=1", i), fmt::format("r{}", i)));
   w.settle();
   const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("k0=5", "lost"));
-  w.settle();
-  reader.settle();
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
+  publish(w, reader, "k0=5", "lost");
+  restore(w, copy);
   ASSERT_TRUE(w.add("k0=2", "s0"));  // the break is seen in the partition of k0
   w.settle();
   reader.settle();
@@ -162,9 +166,7 @@ TEST(HostHistory, ALogThatWasShortIsReadFromItsBeginningEvenIfItGrowsBeforeItsSn
   World w("history-short");
   w.boot();
   Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r1");
   bus::plant_recreation(*w.bus, "qm.test");
   reader.boot();
   while (reader.snapshots == 0) reader.host->consume_once();
@@ -196,12 +198,8 @@ void lose_what_a_snapshot_had(const std::string& name, bool restarted) {
   EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
   if (restarted) reader.boot();
 
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
-  ASSERT_TRUE(w.add("b=3", "r4"));
-  w.settle();
-  reader.settle();
+  restore(w, copy);
+  publish(w, reader, "b=3", "r4");
   EXPECT_EQ(reader.mirror->text(), "a=2 b=3") << "version 1 of b, as the one that is lost";
   EXPECT_EQ(reader.host->counters().history_breaks, 1U);
 }
@@ -214,17 +212,13 @@ TEST(HostHistory, ARebalanceDoesNotMoveTheHistoryBackToASnapshot) {
   World w("history-rebalance");
   w.boot();
   Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r1");
   bus::plant_recreation(*w.bus, "qm.test");  // a short log
   reader.boot();
   reader.settle();
   EXPECT_EQ(reader.snapshots, 1);
   const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("a=1", "r2"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r2");
   EXPECT_EQ(reader.mirror->text(), "a=2");
   // Other members of the group take partitions and leave.
   std::vector<std::unique_ptr<bus::Consumer>> others;
@@ -235,12 +229,8 @@ TEST(HostHistory, ARebalanceDoesNotMoveTheHistoryBackToASnapshot) {
   }
   others.clear();
   reader.settle();
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
-  ASSERT_TRUE(w.add("a=10", "r3"));
-  w.settle();
-  reader.settle();
+  restore(w, copy);
+  publish(w, reader, "a=10", "r3");
   EXPECT_EQ(reader.mirror->text(), "a=11") << "version 2, as the one that is lost";
 }
 
@@ -251,13 +241,9 @@ TEST(HostHistory, ASnapshotForAGapShowsABreak) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(w.add("a=1", fmt::format("r{}", i)));
   w.settle();
   const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("a=10", "lost"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=10", "lost");
   EXPECT_EQ(reader.mirror->text(), "a=13");
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
+  restore(w, copy);
   bus::plant_recreation(*w.bus, "qm.test");
   reader.boot();
   reader.settle();
@@ -273,16 +259,10 @@ TEST(HostHistory, ATermThatTheDatabaseLostWholeIsABreak) {
   w.settle();
   const auto copy = store::copy_disk(*w.disk);
   w.boot();
-  ASSERT_TRUE(w.add("a=1", "r2"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r2");
   EXPECT_EQ(reader.mirror->text(), "a=2");
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
-  ASSERT_TRUE(w.add("a=10", "r3"));
-  w.settle();
-  reader.settle();
+  restore(w, copy);
+  publish(w, reader, "a=10", "r3");
   EXPECT_EQ(reader.mirror->text(), "a=11") << "version 2, as the one that is lost";
 }
 
@@ -290,20 +270,14 @@ TEST(HostHistory, EventsThatTheDatabaseLostAreDroppedWhereTheyComeLater) {
   World w("history-abandoned");
   w.boot();
   Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r1");
   const auto copy = store::copy_disk(*w.disk);
   ASSERT_TRUE(w.add("a=1", "r2"));
   w.host->pump();
   const auto late = w.host->snapshot("qm.test", "", 10, {}, false).value();  // the event of r2, not on the bus yet
   ASSERT_EQ(late.size(), 1U);
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
-  ASSERT_TRUE(w.add("a=10", "r3"));
-  w.settle();
-  reader.settle();
+  restore(w, copy);
+  publish(w, reader, "a=10", "r3");
   EXPECT_EQ(reader.mirror->text(), "a=11");
   EXPECT_EQ(reader.snapshots, 0) << "nothing that was applied is lost";
   // A process of before the restore sends what it still had.
@@ -318,9 +292,7 @@ TEST(HostHistory, EventsOfATermThatTheDatabaseLostWholeAreDroppedWhereTheyComeLa
   World w("history-zombie");
   w.boot();
   Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=1", "r1");
   const auto copy = store::copy_disk(*w.disk);
   w.boot();
   ASSERT_TRUE(w.add("a=1", "r2"));
@@ -328,12 +300,8 @@ TEST(HostHistory, EventsOfATermThatTheDatabaseLostWholeAreDroppedWhereTheyComeLa
   w.host->pump();
   const auto late = w.host->snapshot("qm.test", "", 10, {}, false).value();
   ASSERT_EQ(late.size(), 2U);
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
-  ASSERT_TRUE(w.add("a=10", "r4"));
-  w.settle();
-  reader.settle();
+  restore(w, copy);
+  publish(w, reader, "a=10", "r4");
   EXPECT_EQ(reader.snapshots, 0);
   for (const auto& row : late) {
     const std::vector<bus::Record> record{{"qm.test", row.key, row.value}};
@@ -343,9 +311,7 @@ TEST(HostHistory, EventsOfATermThatTheDatabaseLostWholeAreDroppedWhereTheyComeLa
   EXPECT_EQ(reader.mirror->text(), "a=11") << "the history of the owner counts, not the one that came last";
   EXPECT_EQ(reader.snapshots, 1) << "the term is known as abandoned then";
   EXPECT_EQ(reader.host->counters().abandoned, 2U);
-  ASSERT_TRUE(w.add("a=10", "r5"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "a=10", "r5");
   EXPECT_EQ(reader.mirror->text(), "a=21");
   EXPECT_EQ(reader.snapshots, 1);
 }
@@ -357,12 +323,8 @@ TEST(HostHistory, ABrokenHistoryPausesTheTopicWhileItsOwnerIsAway) {
   ASSERT_TRUE(w.add("a=1", "r1"));
   w.settle();
   const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("a=1", "r2"));
-  w.settle();
-  reader.settle();
-  w.host.reset();
-  store::restore_disk(*w.disk, copy);
-  w.boot();
+  publish(w, reader, "a=1", "r2");
+  restore(w, copy);
   ASSERT_TRUE(w.add("a=10", "r3"));
   w.settle();
   reader.owner_away = true;
@@ -495,9 +457,7 @@ TEST(HostHistory, WhatIsPublishedAfterTheSnapshotOfAnotherLogIsRead) {
   World w("recreated-shorter");
   w.boot();
   Reader reader(w);
-  ASSERT_TRUE(w.add("b=1", "r1"));
-  w.settle();
-  reader.settle();
+  publish(w, reader, "b=1", "r1");
   bus::plant_recreation(*w.bus, "qm.test");
   reader.boot();
   ASSERT_TRUE(testing::wait_until([&] {
