@@ -434,7 +434,7 @@ bool Host::Impl::is_gap(const bus::Message& message) {
   return true;
 }
 
-// A log that was recreated may have grown past the position of its reader, who then reads on without an error. While the anchor is in
+// A log that was recreated may have grown past the position of its reader, which then reads on without an error. While the anchor is in
 // the log, all that was read before this moment is of the same log, and the newest of it is the next anchor.
 bool Host::Impl::is_same_log() {
   if (++polls % kPollsPerCheck != 0 || positions.empty()) return true;

@@ -137,7 +137,7 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
     const Engine& engine = static_cast<const AdmissionShell&>(shell).engine();
     for (const auto& [uid, w] : engine.tables().workloads) {
       const bool mirror = w.spec.kind != "Workload";
-      // A Workload has at least one pod set, so one without pods has none beside it.
+      // The API server requires a pod set in a Workload, so a workload without pods has no mirror.
       const bool none = !options_.mirrors || is_pods(w.spec.kind) || w.spec.pod_sets.empty();
       if (w.job_gone || (mirror && none)) {
         written_.erase(uid);

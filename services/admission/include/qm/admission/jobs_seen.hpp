@@ -31,7 +31,7 @@ struct JobSeen {
 struct JobGone {
   WorkloadUid uid;
 };
-/// The uids of all jobs of a kind that exist; what the engine knows beside them is gone.
+/// The uids of all jobs of a kind that exist; any other that the engine knows is gone.
 struct JobsSynced {
   std::set<WorkloadUid> uids;
   bool pods = false;         ///< the list is of workloads that are pods; else of this kind
