@@ -96,6 +96,9 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     // Not fewer than before: snapshots that were taken then may still be in the mailbox.
     for (const auto& [key, newest] : seen)
       breaks[key.first] = std::max(breaks[key.first], breaks_before(newest.version));
+    for (const auto& [key, newest] : seen) {
+      if (!newest.gone && breaks_before(newest.version) < breaks[key.first]) unconfirmed.insert(key.first);
+    }
     for (const auto& row : state.cursors)
       cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history,
                                              row.anchor.value_or(store::LogAnchor{})};
@@ -247,16 +250,19 @@ void Host::Impl::end_omitted(Batch& batch) {
   const auto snapshot = std::exchange(end->snapshot_end, nullptr);
   const auto topic = end->input.name;
   std::vector<Pending> omitted;
+  const bool replaces = snapshot->use == SnapshotUse::kReplaces, confirms = snapshot->use == SnapshotUse::kConfirms;
   for (auto it = seen.lower_bound({topic, {}}); it != seen.end() && it->first.first == topic; ++it) {
     if (it->second.gone || snapshot->keys.contains(it->first.second)) continue;
-    auto payload = options.last_state ? options.last_state(topic, it->first.second, snapshot->replaces) : std::string();
+    if (confirms && breaks_before(it->second.version) >= snapshot->breaks) continue;
+    auto payload = options.last_state ? options.last_state(topic, it->first.second, replaces) : std::string();
     if (!payload) continue;
     Pending p;
     p.input.source = Source::kBus;
     p.input.name = topic;
     p.input.key = it->first.second;
     p.input.bytes = std::move(*payload);
-    p.input.version = snapshot->replaces ? version_after(snapshot->breaks, 0) : it->second.version;
+    // Greater than that of the state which it ends. The owner, should it begin the key anew, has counted its tombstone too.
+    p.input.version = replaces || confirms ? version_after(snapshot->breaks, 0) : it->second.version + 1;
     p.input.tombstone = true;
     p.omitted = true;
     omitted.push_back(std::move(p));

@@ -51,6 +51,7 @@ struct Host::Impl {
   std::deque<std::function<void(const Shell&)>> reads;
   std::map<bus::TopicPartition, ReadPosition> cursors;  // committed
   std::map<std::string, std::uint64_t> breaks;          // by topic, of its producer's history
+  std::set<std::string> unconfirmed;                    // topics with keys that were kept over a break
   Counters counters;
   /// A topic is not read on while messages of it are missing and its snapshot cannot be had.
   struct Paused {
@@ -108,6 +109,7 @@ struct Host::Impl {
   std::uint64_t relayed = 0;
   std::size_t relay_most = kRelayBatch;  // rows in one send; fewer while the bus refuses one of them as too long
   std::uint64_t cleared = 0;             // outbox rows up to here are deleted
+  std::uint64_t announced = 0;           // the epoch that consumers know of
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
@@ -123,6 +125,7 @@ struct Host::Impl {
   std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
   std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of its newest snapshot
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
+  std::map<std::string, SteadyInstant> confirm_at;        // by topic in `unconfirmed`: when its owner is asked again
   /// Topics behind a snapshot. Of another log the oldest message is the first to read: what was published after the snapshot may
   /// have offsets that the old log had too.
   struct Healing {
@@ -155,6 +158,7 @@ struct Host::Impl {
   [[nodiscard]] std::string not_ready() const;
   void failed(Failing& what, const Error& error);
   void works(Failing& what);
+  void end_omitted(Batch& batch);  // inputs for the keys that a snapshot omits
   void reload(Batch& batch);
   void rolled_back(Batch& batch);
   void step_down(const char* why);  // no input is accepted any more, and pending calls are answered with `why`
@@ -178,33 +182,40 @@ struct Host::Impl {
     return !e.shard().empty() && e.shard() != options.shard;
   }
   Status make_topics();  // what is missing of ours; nothing once they are there
+  Status open_producer();
+  Status announce();  // the term, on each topic
   bool relay_once();
   void set_backlog();
   bool consume_once();
   [[nodiscard]] Pending pending_of(bus::Message message);
   [[nodiscard]] Pending pending_of(const std::string& topic, quartermaster::v1::Envelope& envelope,
                                    std::uint64_t after) const;  // so many breaks
-  bool open_consumer();
-  // By a snapshot; false: the topic is paused. `replaces`: the snapshot is of another history.
-  bool close_gap(const std::string& topic, bool replaces);
-  [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;
-  [[nodiscard]] bool breaks_with(const std::string& topic, const store::HistoryPosition& owner) const;
-  void adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces);
-  void commit_positions(const std::string& topic);         // with the snapshot of the topic
-  [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
-  bool is_same_log();  // of one partition; false: it is not, and is read on behind a snapshot
-  [[nodiscard]] bool is_paused(const std::string& topic) const;
-  // False: the database of the producer lost the event.
-  [[nodiscard]] bool follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event);
-  void end_omitted(Batch& batch);  // inputs for the keys that a snapshot omits
-  bool close_gaps();               // those whose time has come
-  bool leave_log(const std::string& topic);
-  bool hand_over();  // what was read, as far as the mailbox has room
+  bool hand_over();                                             // what was read, as far as the mailbox has room
   void take_message(bus::Message message);
+  bool open_consumer();
+  [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
+  bool is_same_log();          // of one partition; false: it is not, and is read on behind a snapshot
   bool look_at_lag(bool any);  // whether the carrier was asked
   bool close_short_logs();
   void report_outcome(const store::IntentRow& intent, Outcome outcome);
   void put(std::vector<Pending> pending);  // past the bound: for what may not be refused
+
+  // gaps.cpp
+  // By a snapshot; false: the topic is paused. `replaces`: the snapshot is of another history.
+  bool close_gap(const std::string& topic, bool replaces);
+  bool close_gaps();                         // those whose time has come
+  bool leave_log(const std::string& topic);  // for another one of the topic; false: it is paused
+  bool confirm_kept();                       // whether a snapshot was taken
+  void put_snapshot(const std::string& topic, Snapshot snapshot, SnapshotUse use);
+  void commit_positions(const std::string& topic);  // with the snapshot of the topic
+  [[nodiscard]] bool is_paused(const std::string& topic) const;
+  [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;
+  // False: the database of the producer lost the event.
+  [[nodiscard]] bool follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event);
+  void check_announced(const std::string& topic, const store::HistoryPosition& event);
+  void take_break(const std::string& topic, const store::HistoryPosition& event);
+  [[nodiscard]] bool breaks_with(const std::string& topic, const store::HistoryPosition& owner) const;
+  void adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces);
 
   void engine_loop(const std::stop_token& stop);
   void wait_for_work();

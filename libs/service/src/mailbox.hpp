@@ -25,11 +25,18 @@ struct ReadPosition {
 inline std::uint64_t version_after(std::uint64_t breaks, std::uint64_t version) { return (breaks << 40) + version; }
 inline std::uint64_t breaks_before(std::uint64_t version) { return version >> 40; }
 
-/// The end of a snapshot that was taken to close a gap.
+/// What a snapshot was taken for, and so what becomes of the keys that it omits.
+enum class SnapshotUse {
+  kGap,       // messages are missing: they ended
+  kReplaces,  // it is of another history: they start again at version 1, or are kept for some time (wire::last_state)
+  kConfirms,  // some time after a break: those that were kept, and that the owner has not published since, ended
+};
+
+/// The end of a snapshot.
 struct SnapshotEnd {
   std::set<std::string> keys;  // that the owner has, ended ones too
   std::uint64_t breaks = 0;
-  bool replaces = false;  // it is of another history: the keys that it omits start again at version 1
+  SnapshotUse use = SnapshotUse::kGap;
 };
 
 /// One pending input, with what belongs to it besides the bytes.

@@ -12,7 +12,6 @@ namespace qm::service {
 namespace {
 constexpr std::size_t kPollBatch = 512;
 constexpr std::size_t kLongestTrace = 128;
-constexpr auto kSnapshotAgain = std::chrono::seconds(1);
 /// Any offset is the next one, for so long after the snapshot.
 constexpr std::int64_t kAny = -1;
 constexpr auto kFresh = std::chrono::seconds(10);
@@ -42,6 +41,33 @@ Status Host::Impl::make_topics() {
   return {};
 }
 
+Status Host::Impl::open_producer() {
+  if (producer) return {};
+  QM_TRY(make_topics());
+  QM_ASSIGN(producer, bus->producer(options.service + "-" + options.shard));
+  return {};
+}
+
+// A producer whose database lost events may have nothing to publish for long. So each leader announces its term on each topic, by an
+// envelope without a key, and consumers compare what they applied with its ancestors.
+Status Host::Impl::announce() {
+  if (options.produces.empty()) return {};
+  QM_TRY(open_producer());
+  quartermaster::v1::Envelope e;
+  e.set_shard(options.shard);
+  e.set_epoch(relay_epoch);
+  {
+    const std::lock_guard lock(mutex);
+    put_history({history.term, written, history.ancestors}, e);
+  }
+  std::vector<bus::Record> records;
+  for (const auto& topic : options.produces) {
+    e.set_topic(topic);
+    records.push_back({topic, {}, e.SerializeAsString()});
+  }
+  return producer->publish(records, options.publish_timeout);
+}
+
 bool Host::Impl::relay_once() {
   if (lost) return false;  // what is left in the outbox is the new leader's to send
   // After a reload the rows of before are read again: a database that was rolled back numbers others alike.
@@ -55,6 +81,16 @@ bool Host::Impl::relay_once() {
   store_away = !rows;
   if (!rows) return false;
   if (rows->empty()) {
+    if (announced != relay_epoch) {
+      if (auto sent = announce(); !sent) {
+        log::warn("the term is not announced yet", {{"bus", bus->name()}, {"error", sent.error().to_string()}});
+        producer.reset();
+        failed(sending, sent.error());
+        return false;
+      }
+      announced = relay_epoch;
+      works(sending);
+    }
     // What was written before we looked and is not there has been published, perhaps before this process began.
     relayed = std::max(relayed, upto);
     if (cleared < relayed) {
@@ -68,19 +104,10 @@ bool Host::Impl::relay_once() {
     set_backlog();
     return false;
   }
-  if (!producer) {
-    if (auto there = make_topics(); !there) {
-      log::warn("no topics yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
-      failed(sending, there.error());
-      return false;
-    }
-    auto made = bus->producer(options.service + "-" + options.shard);
-    if (!made) {
-      log::warn("no producer yet", {{"bus", bus->name()}, {"error", made.error().to_string()}});
-      failed(sending, made.error());
-      return false;
-    }
-    producer = std::move(*made);
+  if (auto there = open_producer(); !there) {
+    log::warn("no producer yet", {{"bus", bus->name()}, {"error", there.error().to_string()}});
+    failed(sending, there.error());
+    return false;
   }
   std::vector<bus::Record> records;
   records.reserve(rows->size());
@@ -165,7 +192,10 @@ Pending Host::Impl::pending_of(bus::Message message) {
                                                : fail(Code::kInvalid, "{} bytes are no Envelope", message.value.size());
   if (good && breaks_before(e.key_version()) != 0)
     good = fail(Code::kInvalid, "the version {} of the key is out of range", e.key_version());
-  if (good) {
+  if (good && e.key_version() == 0 && e.key().empty()) {
+    if (!is_foreign(e)) check_announced(message.at.topic, history_of(e));
+    p.skip = true;
+  } else if (good) {
     bool dropped = false;
     if (!is_foreign(e)) dropped = !follow_history(message.at, history_of(e));
     p = pending_of(message.at.topic, e, breaks_of(message.at.topic));
@@ -184,171 +214,6 @@ Pending Host::Impl::pending_of(bus::Message message) {
   p.read = read;
   p.epoch = consumer_epoch;
   return p;
-}
-
-// An event of another term shows what the database of its producer kept of the terms before. What it lost may have been
-// applied from any partition and topic of that producer. Of two histories that are not one, that of the producer's snapshot counts.
-bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event) {
-  auto& applied = positions[at].history;
-  const auto drop = [&] {
-    const std::lock_guard lock(mutex);
-    ++counters.abandoned;
-    return false;
-  };
-  const auto advance = [&] {
-    const auto before = event.term == applied.term ? applied.sequence : 0;
-    applied = event;
-    applied.sequence = std::max(before, event.sequence);
-    return true;
-  };
-  auto how = store::succession(applied, event);
-  if (how == store::Succession::kAbandoned || abandoned.contains(event.term)) return drop();
-  if (how == store::Succession::kEarlier || event.term == 0) return true;
-  if (event.term == applied.term) return advance();
-  std::set<std::string> broken;
-  if (how == store::Succession::kBroken) broken.insert(at.topic);
-  for (const auto& [other, read] : positions) {
-    if (store::lost(read.history, event)) broken.insert(other.topic);
-  }
-  bool closed = true;
-  for (const auto& topic : broken) {
-    log::error("the history of a producer broke: its database lost events, taking a snapshot",
-               {{"topic", topic}, {"term", event.term}, {"sequence", event.sequence}});
-    {
-      const std::lock_guard lock(mutex);
-      ++counters.history_breaks;
-    }
-    if (!close_gap(topic, true) && topic == at.topic) closed = false;
-  }
-  if (!broken.contains(at.topic)) return advance();
-  if (!closed) return true;  // the topic is paused
-  how = store::succession(applied, event);
-  if (how == store::Succession::kEarlier) return true;
-  if (how == store::Succession::kSuccessor) return advance();
-  abandoned.insert(event.term);  // bounded by the leaders that there were
-  return drop();
-}
-
-// Whether the owner's database lost what was applied of the topic: its snapshot shows that as an event would.
-bool Host::Impl::breaks_with(const std::string& topic, const store::HistoryPosition& owner) const {
-  return std::ranges::any_of(positions, [&](const auto& item) {
-    return item.first.topic == topic && store::succession(item.second.history, owner) == store::Succession::kBroken;
-  });
-}
-
-// A snapshot is applied up to the position of its owner, whichever partitions its keys are in: what the owner's database loses of it later
-// is a break, as with events. If it replaces what was applied, the versions of the topic are greater than all before.
-void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces) {
-  if (replaces) {
-    const std::lock_guard lock(mutex);
-    ++breaks[topic];
-  } else if (owner.term == 0) {
-    adopted.erase(topic);
-    return;
-  }
-  for (auto& [at, read] : positions) {
-    if (at.topic == topic && (replaces || store::succession(read.history, owner) == store::Succession::kSuccessor))
-      read.history = owner;
-  }
-  adopted[topic] = owner;
-}
-
-// Behind the snapshot, so that its history is known after a restart too. The cursor of a short log moves to the beginning of the new one:
-// otherwise each consumer that is opened for the gap of another topic would find the same short log again.
-void Host::Impl::commit_positions(const std::string& topic) {
-  for (auto& [at, read] : positions) {
-    if (at.topic != topic) continue;
-    if (other_logs.erase(at) > 0) {
-      left_logs[at] = read;
-      read = {.history = read.history};
-    }
-    arrived_inputs.emplace_back();
-    auto& p = arrived_inputs.back();
-    p.input.name = topic;
-    p.skip = true;
-    p.at = at;
-    p.read = read;
-    p.epoch = consumer_epoch;
-  }
-}
-
-std::uint64_t Host::Impl::breaks_of(const std::string& topic) const {
-  const std::lock_guard lock(mutex);
-  const auto found = breaks.find(topic);
-  return found == breaks.end() ? 0 : found->second;
-}
-
-bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
-  if (!options.snapshot) {
-    if (replaces) adopt_history(topic, {}, true);
-    return true;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  auto snapshot = options.snapshot(topic, [this] { return stopping.load(); });
-  const auto now = std::chrono::steady_clock::now();
-  const auto again = now + kSnapshotAgain + 3 * (now - begin);  // the other topics are read meanwhile
-  {
-    const std::lock_guard lock(mutex);
-    const auto known = paused.find(topic);
-    if (!snapshot) {
-      const auto why = snapshot.error().to_string();
-      if (known == paused.end()) {
-        log::error("the topic is not read on until its snapshot can be had", {{"topic", topic}, {"error", why}});
-        paused[topic] = {now, again, why, replaces};
-      } else {
-        known->second.again = again;
-        known->second.why = why;
-        known->second.replaces = known->second.replaces || replaces;
-      }
-    } else if (known != paused.end()) {
-      paused.erase(known);
-    }
-    counters.paused_topics = paused.size();
-  }
-  if (!snapshot) return false;
-  log::info("snapshot taken", {{"topic", topic}, {"keys", snapshot->entries.size()}});
-  replaces = replaces || breaks_with(topic, snapshot->history);
-  adopt_history(topic, snapshot->history, replaces);
-  // What came before the snapshot is in it, whatever log it was in.
-  for (auto& [at, read] : positions) {
-    if (at.topic == topic) read.anchor = {};
-  }
-  std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
-  auto end = std::make_shared<SnapshotEnd>();
-  end->replaces = replaces;
-  end->breaks = breaks_of(topic);
-  for (auto& bytes : snapshot->entries) {
-    quartermaster::v1::Envelope e;
-    if (e.ParseFromString(bytes) && check_key("the key", e.key())) {
-      end->keys.insert(e.key());
-      arrived_inputs.push_back(pending_of(topic, e, end->breaks));
-    }
-    bytes = {};
-  }
-  arrived_inputs.emplace_back();
-  arrived_inputs.back().input.name = topic;
-  arrived_inputs.back().snapshot_end = std::move(end);
-  commit_positions(topic);
-  return true;
-}
-
-bool Host::Impl::close_gaps() {
-  std::vector<std::pair<std::string, Paused>> due;
-  {
-    const std::lock_guard lock(mutex);
-    const auto now = std::chrono::steady_clock::now();
-    for (const auto& [topic, state] : paused)
-      if (state.again <= now) due.emplace_back(topic, state);
-  }
-  bool any = false;
-  for (const auto& [topic, state] : due) {
-    if (stopping || !close_gap(topic, state.replaces)) continue;
-    // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
-    healing[topic] = {std::chrono::steady_clock::now(), state.other_log};
-    consumer.reset();
-    any = true;
-  }
-  return any;
 }
 
 bool Host::Impl::hand_over() {
@@ -459,23 +324,6 @@ bool Host::Impl::is_same_log() {
   return !leave_log(std::string(at.topic));
 }
 
-// The topic has another log than was read: it is read from its beginning behind a snapshot. False: the snapshot cannot be had yet.
-bool Host::Impl::leave_log(const std::string& topic) {
-  if (!close_gap(topic, false)) {
-    const std::lock_guard lock(mutex);
-    paused[topic].other_log = true;
-    return false;
-  }
-  healing[topic] = {std::chrono::steady_clock::now(), true};
-  consumer.reset();
-  return true;
-}
-
-bool Host::Impl::is_paused(const std::string& topic) const {
-  const std::lock_guard lock(mutex);
-  return paused.contains(topic);
-}
-
 void Host::Impl::take_message(bus::Message message) {
   const auto at = message.at;
   if (is_paused(at.topic)) return;
@@ -504,7 +352,7 @@ bool Host::Impl::consume_once() {
     left_logs.clear();
   }
   if (!arrived_inputs.empty()) return hand_over();
-  if (close_gaps()) return true;
+  if (close_gaps() || confirm_kept()) return true;
   if (!consumer) {
     if (!open_consumer()) return false;
   }

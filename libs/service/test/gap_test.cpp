@@ -1,4 +1,5 @@
 // Messages that are missing on the bus, and the bounds of what is read.
+#include "qm/bus/memory.hpp"
 #include "qm/testing/testing.hpp"
 #include "sums.hpp"
 

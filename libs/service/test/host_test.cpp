@@ -25,10 +25,9 @@ TEST(Host, AnswersAfterTheCommitAndFeedsTheBus) {
   EXPECT_EQ(w.host->counters().open_intents, 0u);
 
   auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
-  const auto got = *consumer->poll(10, std::chrono::milliseconds(10));
+  const auto got = events_of(*consumer->poll(10, std::chrono::milliseconds(10)));
   ASSERT_EQ(got.size(), 1u);
-  pb::Envelope e;
-  ASSERT_TRUE(e.ParseFromString(got[0].value));
+  const auto& e = got[0];
   EXPECT_EQ(e.key_version(), 1u);
   EXPECT_EQ(e.payload(), "5");
   EXPECT_EQ(e.decision_id(), "test/default/1");
@@ -357,7 +356,7 @@ TEST(Host, EventsNotYetSentSurviveTheProcess) {
   w.boot();
   w.settle();
   auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
-  EXPECT_EQ(consumer->poll(10, std::chrono::milliseconds(10))->size(), 1u);
+  EXPECT_EQ(events_of(*consumer->poll(10, std::chrono::milliseconds(10))).size(), 1u);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
   w.boot();  // nothing is left from before: that is no backlog either
   w.settle();

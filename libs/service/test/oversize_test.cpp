@@ -27,12 +27,8 @@ std::vector<Said> said(World& w, const std::string& topic) {
   auto consumer =
       *w.bus->consumer({fmt::format("said{}", ++readers), {topic}, [](const auto&) { return std::int64_t{-1}; }});
   std::vector<Said> out;
-  const auto got = *consumer->poll(10'000, std::chrono::milliseconds(1));
-  for (const auto& message : got) {
-    pb::Envelope e;
-    EXPECT_TRUE(e.ParseFromString(message.value));
+  for (const auto& e : events_of(*consumer->poll(10'000, std::chrono::milliseconds(1))))
     out.push_back({e.key(), e.key_version(), e.payload().substr(0, e.payload().find(' '))});
-  }
   std::ranges::stable_sort(out, {}, &Said::key);
   return out;
 }

@@ -155,6 +155,16 @@ struct World {
   }
 };
 
+/// The events of messages: without announcements of terms, which have version 0.
+inline std::vector<quartermaster::v1::Envelope> events_of(const std::vector<bus::Message>& messages) {
+  std::vector<quartermaster::v1::Envelope> out;
+  for (const auto& message : messages) {
+    quartermaster::v1::Envelope e;
+    if (e.ParseFromString(message.value) && e.key_version() != 0) out.push_back(std::move(e));
+  }
+  return out;
+}
+
 inline std::string reply_of(const Result<std::string>& r) { return r ? *r : r.error().to_string(); }
 
 inline std::string envelope(const std::string& key, std::uint64_t version, const std::string& payload,

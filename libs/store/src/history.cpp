@@ -67,6 +67,13 @@ bool lost(const HistoryPosition& applied, const HistoryPosition& event) {
   return ours != nullptr && applied.sequence > ours->end;
 }
 
+bool replaced(const HistoryPosition& applied, const HistoryPosition& event) {
+  if (applied.term == 0 || event.term == 0 || succession(applied, event) != Succession::kBroken) return false;
+  // A term that is older than all that the event names is not known to be of another history.
+  const auto& oldest = event.ancestors.back();
+  return oldest.term == 0 || applied.sequence > oldest.end;
+}
+
 std::string to_text(const Ancestors& ancestors) {
   std::string out;
   for (const auto& [term, end] : ancestors) {

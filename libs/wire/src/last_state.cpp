@@ -60,9 +60,13 @@ Payload of_placement(const std::string& key, bool rolled_back) {
   return event.SerializeAsString();
 }
 
-Payload of_capacity(const std::string& key) {
+Payload of_capacity(const std::string& key, bool rolled_back) {
   pb::CapacityEvent event;
-  if (const auto uid = after("promise/", key)) {
+  if (const auto claim = after("instance/", key)) {
+    if (rolled_back) return std::nullopt;
+    event.mutable_instance()->set_claim(*claim);
+    event.mutable_instance()->set_state(pb::INSTANCE_STOPPED);
+  } else if (const auto uid = after("promise/", key)) {
     event.mutable_promise()->set_uid(*uid);
     event.mutable_promise()->set_withdrawn(true);
   } else if (const auto node = after("drain/", key)) {
@@ -71,6 +75,23 @@ Payload of_capacity(const std::string& key) {
   } else if (const auto order = after("checkpoint/", key)) {
     event.mutable_checkpoint()->set_id(*order);
     event.mutable_checkpoint()->set_outcome("Withdrawn");
+  } else {
+    return std::nullopt;
+  }
+  return event.SerializeAsString();
+}
+
+Payload of_cost(const std::string& key) {
+  pb::CostEvent event;
+  if (const auto budget = after("budget/", key)) {
+    event.mutable_grant()->set_budget(*budget);
+    event.mutable_grant()->set_withdrawn(true);
+  } else if (const auto spent = after("spent/", key)) {
+    const auto attempt = attempt_of(*spent);
+    if (!attempt) return std::nullopt;
+    event.mutable_spent()->set_uid(attempt->uid);
+    event.mutable_spent()->set_attempt(attempt->number);
+    event.mutable_spent()->set_final(true);
   } else {
     return std::nullopt;
   }
@@ -93,7 +114,7 @@ Payload of_gpu(const std::string& key) {
 
 Payload last_state(const std::string& topic, const std::string& key, bool rolled_back) {
   if (topic == "qm.placement") return of_placement(key, rolled_back);
-  if (topic == "qm.capacity") return of_capacity(key);
+  if (topic == "qm.capacity") return of_capacity(key, rolled_back);
   if (rolled_back) return std::nullopt;
   if (topic == "qm.workload") {
     pb::WorkloadEvent event;
@@ -108,6 +129,7 @@ Payload last_state(const std::string& topic, const std::string& key, bool rolled
     return event.SerializeAsString();
   }
   if (topic == "qm.gpu") return of_gpu(key);
+  if (topic == "qm.cost") return of_cost(key);
   if (const auto node = after("notice/", key); topic == "qm.spot" && node) {
     pb::SpotEvent event;
     event.mutable_notice()->set_node(*node);

@@ -28,6 +28,10 @@ TEST(LastState, EndsWhatTheKeyNames) {
   EXPECT_EQ(text<pb::CapacityEvent>("qm.capacity", "drain/n1", false), R"(drain { node: "n1" lifted: true })");
   EXPECT_EQ(text<pb::CapacityEvent>("qm.capacity", "checkpoint/u1/3/n", false),
             R"(checkpoint { id: "u1/3/n" outcome: "Withdrawn" })");
+  EXPECT_EQ(text<pb::CapacityEvent>("qm.capacity", "instance/c1", false),
+            R"(instance { claim: "c1" state: INSTANCE_STOPPED })");
+  EXPECT_EQ(text<pb::CostEvent>("qm.cost", "budget/b1", false), R"(grant { budget: "b1" withdrawn: true })");
+  EXPECT_EQ(text<pb::CostEvent>("qm.cost", "spent/u1/3", false), R"(spent { uid: "u1" attempt: 3 final: true })");
   EXPECT_EQ(text<pb::GpuEvent>("qm.gpu", "health/n1", false), R"(health { node: "n1" })");
   EXPECT_EQ(text<pb::GpuEvent>("qm.gpu", "signs/n1", false), R"(signs { node: "n1" })");
   EXPECT_EQ(text<pb::SpotEvent>("qm.spot", "notice/n1", false), R"(notice { node: "n1" })");
@@ -38,6 +42,9 @@ TEST(LastState, KeepsWhatTheOwnerPublishesAgainAfterARollback) {
   for (const auto& [topic, key] : std::vector<std::pair<std::string, std::string>>{{"qm.placement", "u1/3"},
                                                                                    {"qm.workload", "u1"},
                                                                                    {"qm.node", "n1"},
+                                                                                   {"qm.capacity", "instance/c1"},
+                                                                                   {"qm.cost", "budget/b1"},
+                                                                                   {"qm.cost", "spent/u1/3"},
                                                                                    {"qm.gpu", "health/n1"},
                                                                                    {"qm.gpu", "signs/n1"},
                                                                                    {"qm.spot", "notice/n1"}}) {
@@ -53,10 +60,11 @@ TEST(LastState, NothingForFactsListsAndKeysOfAnotherForm) {
                                                                                      {"qm.placement", "evict/u1"},
                                                                                      {"qm.placement", "propose/x"},
                                                                                      {"qm.capacity", "price/a/b"},
-                                                                                     {"qm.capacity", "instance/c"},
+                                                                                     {"qm.capacity", "instance/"},
                                                                                      {"qm.gpu", "usage/n1/0"},
                                                                                      {"qm.spot", "ack/o/n1"},
-                                                                                     {"qm.cost", "budget/b"},
+                                                                                     {"qm.cost", "total/2026-11/t"},
+                                                                                     {"qm.cost", "spent/u1"},
                                                                                      {"qm.other", "k"}}) {
       EXPECT_FALSE(last_state(topic, key, rolled_back)) << topic << " " << key;
     }

@@ -341,10 +341,11 @@ void Engine::ask_anew() {
 void Engine::on(const SpentHeard& c) {
   for (const auto& key : holds_of(c.uid, c.attempt)) {
     const auto spent = tables_.budgets.find(key.budget)->terms.dollars ? c.nano_usd : (c.gpu_micros + 999) / 1000;
-    edit_hold(key, [&](forecast::Budget& account, Hold& hold) {
-      const auto settled = account.settle(hold, std::max<std::int64_t>(0, spent), now_);
-      QM_ASSERT(settled, "budget {}: {}", key.budget, settled.error().message);
-    });
+    if (!c.forgotten)
+      edit_hold(key, [&](forecast::Budget& account, Hold& hold) {
+        const auto settled = account.settle(hold, std::max<std::int64_t>(0, spent), now_);
+        QM_ASSERT(settled, "budget {}: {}", key.budget, settled.error().message);
+      });
     if (c.final) drop_hold(key);
   }
 }

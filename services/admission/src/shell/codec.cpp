@@ -77,13 +77,14 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
   if (event.has_grant()) {
     const auto& grant = event.grant();
     const int owners = !grant.cluster_queue().empty() + !grant.namespace_().empty() + !grant.team().empty();
-    if (grant.budget().empty() || owners != 1 || grant.default_run_us() <= 0) {
+    const bool complete = grant.withdrawn() || (owners == 1 && grant.default_run_us() > 0);
+    if (grant.budget().empty() || !complete) {
       return fail(
           {Code::kInvalid, fmt::format("budget \"{}\" does not say whom it pays for", grant.budget()), "grant", {}});
     }
     auto granted = from_event(grant);
-    // A restored cost issues sequences again. The host counts such breaks in the bits of the version above 40.
-    granted.sequence += input.version >> 40 << 40;
+    // Grants of one budget are ordered by the version of the key, which also grows where cost's database lost grants.
+    granted.sequence = input.version;
     forecast::Budget anew;
     for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(anew.grant(period, amount, carry, Instant{}));
     commands.emplace_back(std::move(granted));
@@ -94,8 +95,9 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
       return fail(
           {Code::kInvalid, fmt::format("{}/{} cannot have spent so much", spent.uid(), spent.attempt()), "spent", {}});
     }
-    commands.emplace_back(
-        SpentHeard{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(), spent.final()});
+    const bool forgotten = input.tombstone && spent.nano_usd() == 0 && spent.gpu_micros() == 0;
+    commands.emplace_back(SpentHeard{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(),
+                                     spent.final(), forgotten});
   }
   return commands;
 }

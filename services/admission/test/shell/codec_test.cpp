@@ -180,6 +180,26 @@ TEST(AdmissionCodec, ReadsCapacity) {
   EXPECT_EQ(only<CapacityCame>(input_of(Source::kBus, "qm.capacity", node)).gpu_milli, 8000);
 }
 
+TEST(AdmissionCodec, ABudgetAndASpentAttemptThatCostForgotEnd) {
+  pb::CostEvent event;
+  event.mutable_grant()->set_budget("b");
+  event.mutable_grant()->set_withdrawn(true);
+  auto input = input_of(Source::kBus, "qm.cost", event);
+  input.tombstone = true;
+  const auto withdrawn = only<BudgetGranted>(input);
+  EXPECT_EQ(withdrawn.budget, "b");
+  EXPECT_TRUE(withdrawn.withdrawn);
+
+  pb::CostEvent spent;
+  spent.mutable_spent()->set_uid("w");
+  spent.mutable_spent()->set_attempt(2);
+  spent.mutable_spent()->set_final(true);
+  input = input_of(Source::kBus, "qm.cost", spent);
+  EXPECT_FALSE(only<SpentHeard>(input).forgotten) << "it cost nothing";
+  input.tombstone = true;
+  EXPECT_TRUE(only<SpentHeard>(input).forgotten) << "what it cost is not known, and stays as it was";
+}
+
 TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   pb::CostEvent event;
   auto& grant = *event.mutable_grant();
@@ -198,13 +218,11 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   price.set_instance_type("p5");
   price.set_gpu_product("H100");
   price.set_nano_usd_gpu_hour(5);
-  const auto heard = only<BudgetGranted>(input_of(Source::kBus, "qm.cost", event));
+  auto input = input_of(Source::kBus, "qm.cost", event);
+  input.version = 11;
+  const auto heard = only<BudgetGranted>(input);
   EXPECT_EQ(heard.budget, "b");
-  EXPECT_EQ(heard.sequence, 7U);
-  auto restored = input_of(Source::kBus, "qm.cost", event);
-  restored.version = (std::uint64_t{1} << 40) + 2;
-  EXPECT_EQ(only<BudgetGranted>(restored).sequence, (std::uint64_t{1} << 40) + 7)
-      << "after each grant of the history that the database lost";
+  EXPECT_EQ(heard.sequence, 11U) << "of the key: cost's own number starts again where its database lost grants";
   EXPECT_EQ(heard.terms, (BudgetTerms{{}, {}, Team("red"), true, true, Duration(9), {{"p5", "H100", 5}}}));
   ASSERT_EQ(heard.allotments.size(), 1U);
   EXPECT_EQ(heard.allotments[0].amount, 3);
@@ -229,6 +247,7 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   EXPECT_EQ(settled.nano_usd, 3);
   EXPECT_EQ(settled.gpu_micros, 4);
   EXPECT_TRUE(settled.final);
+  EXPECT_FALSE(settled.forgotten);
   spent.mutable_spent()->set_nano_usd(std::numeric_limits<std::int64_t>::max());
   EXPECT_FALSE(Codec{}.decode(input_of(Source::kBus, "qm.cost", spent)));
   pb::CostEvent totals;

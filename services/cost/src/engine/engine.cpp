@@ -244,6 +244,23 @@ void Engine::hear(const InstanceHeard& fact) {
   if (from != kNever) touch(fact.id, from);
 }
 
+// Should the owner find it again, under any key, what it says then counts: a key that is only the id is the last in rank.
+void Engine::hear(const InstanceForgotten& fact) {
+  std::vector<InstanceId> ended;
+  for (const auto& [id, row] : state_.instances) {
+    if (row.claim == fact.claim && row.stopped == Instant{}) ended.push_back(id);
+  }
+  for (const auto& id : ended) {
+    auto& row = state_.instances.edit(id);
+    row.claim = ClaimName(id.value());
+    row.version = 0;
+    row.stopped = std::max(meta().now, row.launched);
+    const auto from = row.stopped;
+    schedule(id);
+    touch(id, from);
+  }
+}
+
 void Engine::hear(const SpotPriceHeard& fact) {
   const auto* old = state_.spot.find(fact.pool);
   if (old != nullptr) {
@@ -294,6 +311,15 @@ void Engine::hear(const AssignmentHeard& fact) {
   AssignmentRow row{fact.version, fact.owner, fact.labels, {}, fact.ended};
   for (const auto& member : fact.members) {
     if (member.bound != Instant{}) row.members.push_back(member);
+  }
+  if (fact.ended && fact.members.empty() && old != nullptr) {
+    // Its owner has forgotten it: whatever is held ends now.
+    row.owner = old->owner;
+    row.labels = old->labels;
+    row.members = old->members;
+    for (auto& member : row.members) {
+      if (member.released == Instant{}) member.released = std::max(meta().now, member.bound);
+    }
   }
   // Nothing was held yet; where somebody waits for what it cost, it matters that nothing ever was.
   if (old == nullptr && row.members.empty() && !(row.ended && any_budget())) return;

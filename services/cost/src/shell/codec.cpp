@@ -46,11 +46,16 @@ DeviceShare share_of(const pb::DeviceRef& device) {
   return {device.index(), 1000};
 }
 
-Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& event, std::uint64_t version) {
+Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& event, std::uint64_t version,
+                                                   bool tombstone) {
   std::vector<Engine::Command> out;
   if (event.has_instance()) {
     const auto& i = event.instance();
-    if (i.launched_us() == 0) return out;  // asked for, or refused: nothing is billed
+    if (i.launched_us() == 0) {
+      // Asked for, or refused: nothing is billed. Or a tombstone that was made from the key alone.
+      if (tombstone) out.push_back(InstanceForgotten{ClaimName(i.claim())});
+      return out;
+    }
     if (i.instance_id().empty()) return bad(i.claim(), "instance_id", "is empty although it was launched");
     if (i.gpus() < 0 || i.gpus() > kMostGpus) return bad(i.instance_id(), "gpus", "is out of range");
     if (i.launched_us() < 0 || i.stopped_us() < 0) return bad(i.instance_id(), "launched_us", "is before 1970");
@@ -137,7 +142,8 @@ Result<std::vector<Engine::Command>> Codec::decode(const service::Input& input) 
     case service::Source::kBus:
       if (input.bytes.empty()) return Commands{};
       if (input.name == "qm.capacity") {
-        return parsed<pb::CapacityEvent>(input, [&](const auto& event) { return from_capacity(event, input.version); });
+        return parsed<pb::CapacityEvent>(
+            input, [&](const auto& event) { return from_capacity(event, input.version, input.tombstone); });
       }
       if (input.name == "qm.node") {
         return parsed<pb::NodeEvent>(input, [&](const auto& event) { return from_node(event, input.version); });

@@ -141,6 +141,12 @@ std::string Script::line(const std::vector<std::string>& words) {
       if (node == "everywhere" || member.node.value() == node) member.released = time_option(words, "at");
     }
     pending_.push_back(a);
+  } else if (verb == "forget" && words[1].find('/') == std::string::npos) {
+    pending_.push_back(InstanceForgotten{instances_[words[1]].claim});
+  } else if (verb == "forget") {
+    AssignmentHeard a{attempt(words[1]), ++version_, {}, {}, {}, true};
+    a.owner.uid = a.id.uid.value();
+    pending_.push_back(std::move(a));
   } else if (verb == "step") {
     const auto done = engine.step(pending_, at_second(std::stod(words[1])));
     engine.commit();

@@ -15,6 +15,7 @@
 ///   node NAME ID STATE at=T [gpus=N]          STATE: ready notready unhealthy draining
 ///   bind WORKLOAD/ATTEMPT TEAM NS NODE DEVICES at=T   DEVICES: 0,1 or 0:250
 ///   release WORKLOAD/ATTEMPT at=T [on=NODE]
+///   forget ID               forget WORKLOAD/ATTEMPT      its owner does not know it any more
 ///   step T                  runs everything above in one step; prints the entries
 ///   statement T [PERIOD]    use T0 T1 GROUP    counts
 namespace qm::cost::test {

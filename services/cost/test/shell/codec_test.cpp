@@ -31,6 +31,16 @@ TEST(Codec, ReadsInstancesOnceTheyAreBilled) {
   EXPECT_TRUE(Codec{}.decode(bus_input("qm.capacity", "instance/c", 1, asked.SerializeAsString()))->empty());
 }
 
+TEST(Codec, ATombstoneWithoutALaunchEndsWhatTheClaimHas) {
+  pb::CapacityEvent event;
+  event.mutable_instance()->set_claim("claim-i-1");
+  event.mutable_instance()->set_state(pb::INSTANCE_STOPPED);
+  auto input = bus_input("qm.capacity", "instance/claim-i-1", 1, event.SerializeAsString());
+  EXPECT_TRUE(Codec{}.decode(input)->empty()) << "stopped before it was launched";
+  input.tombstone = true;
+  EXPECT_EQ(only<InstanceForgotten>(input).claim, ClaimName("claim-i-1"));
+}
+
 // S-074: a gang that has no place is charged nothing: all of the node is idle.
 TEST(Codec, AGangWithoutAPlaceIsChargedNothing) {
   pb::PlacementEvent waits;

@@ -142,6 +142,7 @@ struct Observer::Impl {
   void tell(const bus::Message& m) {
     pb::Envelope e;
     if (!e.ParseFromString(m.value)) return;  // its consumers report it
+    if (e.key_version() == 0) return;         // a leader announces its term
     pb::EventLine line;
     line.set_topic(e.topic());
     line.set_key(e.key());

@@ -42,6 +42,9 @@ struct HostOptions {
   /// message of the key go, so none can come again; it is twice the bus's retention, because Kafka may keep a message for
   /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
   SteadyDuration forget_after = 2 * bus::kRetention;
+  /// So long after a break of a producer's history its owner is asked once more for the keys that were kept (last_state): by then
+  /// it has observed the cluster. Those that it still omits end.
+  SteadyDuration confirm_after = std::chrono::minutes(5);
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
   /// As the holder of the shard's lease; it is shown in the leader row. Empty = "<service>/<shard>/<pid>".
   std::string holder;

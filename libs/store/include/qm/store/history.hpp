@@ -49,6 +49,10 @@ Succession succession(const HistoryPosition& applied, const HistoryPosition& eve
 /// Whether the producer of `event` lost what was applied at `applied`: a certain proof, even across topics of one producer.
 bool lost(const HistoryPosition& applied, const HistoryPosition& event);
 
+/// Whether the producer of `event` has another history than what was applied at `applied` of the same producer: the sequence that was
+/// applied belongs to another term, or was not given yet. A certain proof too, where the term that was applied was lost as a whole.
+bool replaced(const HistoryPosition& applied, const HistoryPosition& event);
+
 /// "TERM/END TERM/END ..." in decimal, and the inverse; kInvalid for any other text.
 std::string to_text(const Ancestors& ancestors);
 Result<Ancestors> ancestors_from_text(std::string_view text);

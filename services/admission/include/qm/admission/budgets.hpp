@@ -29,7 +29,7 @@ struct BudgetTerms {
 };
 struct BudgetRow {
   BudgetTerms terms;
-  std::uint64_t sequence = 0;  ///< of cost's last word
+  std::uint64_t sequence = 0;  ///< of the newest grant
   forecast::Budget account;
   friend bool operator==(const BudgetRow&, const BudgetRow&) = default;
 };
@@ -45,7 +45,7 @@ using Hold = forecast::Budget::Hold;
 /// Cost's word of a budget: all of it.
 struct BudgetGranted {
   std::string budget;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  ///< version of the budget's key: a grant that is not newer is dropped
   BudgetTerms terms;
   struct Allotment {
     forecast::Budget::Period period;
@@ -61,6 +61,7 @@ struct SpentHeard {
   std::int32_t attempt = 0;
   std::int64_t nano_usd = 0, gpu_micros = 0;
   bool final = false;
+  bool forgotten = false;  ///< cost does not know the attempt any more: what was spent stays as it is
 };
 
 /// "2.5 GPU-hours" or "12.34 USD"; rounded down to thousandths, and to cents.

@@ -25,6 +25,10 @@ struct InstanceHeard {
   std::int32_t gpus = 0;
   Instant launched{}, stopped{};
 };
+/// The owner of the claim has forgotten it, or lost it with its database. Whatever runs of it ends now: no earlier instant is known.
+struct InstanceForgotten {
+  ClaimName claim;
+};
 struct SpotPriceHeard {
   SpotPool pool;
   HourlyRate rate;
@@ -146,8 +150,8 @@ struct PriceInEffect {
 /// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
 class Engine {
  public:
-  using Command =
-      std::variant<InstanceHeard, SpotPriceHeard, NodeHeard, AssignmentHeard, PriceApplied, BudgetsApplied, Tick>;
+  using Command = std::variant<InstanceHeard, InstanceForgotten, SpotPriceHeard, NodeHeard, AssignmentHeard,
+                               PriceApplied, BudgetsApplied, Tick>;
   using Output = qm::cost::Output;
 
   explicit Engine(Options options = {});
@@ -188,6 +192,7 @@ class Engine {
 
  private:
   void hear(const InstanceHeard& fact);
+  void hear(const InstanceForgotten& fact);
   void hear(const SpotPriceHeard& fact);
   void hear(const NodeHeard& fact);
   void hear(const AssignmentHeard& fact);

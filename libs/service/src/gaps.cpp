@@ -1,0 +1,250 @@
+// What a consumer missed: the history of a producer that broke, messages that are missing on the bus, and the snapshots that make up
+// for them.
+#include "host_impl.hpp"
+#include "qm/base/log.hpp"
+#include "qm/base/text.hpp"
+#include "quartermaster/v1/envelope.pb.h"
+
+#include <algorithm>
+
+namespace qm::service {
+
+namespace {
+constexpr auto kSnapshotAgain = std::chrono::seconds(1);
+constexpr auto kConfirmAgain = std::chrono::seconds(10);
+}  // namespace
+
+// An event of another term shows what the database of its producer kept of the terms before. What it lost may have been
+// applied from any partition and topic of that producer. Of two histories that are not one, that of the producer's snapshot counts.
+bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event) {
+  auto& applied = positions[at].history;
+  const auto drop = [&] {
+    const std::lock_guard lock(mutex);
+    ++counters.abandoned;
+    return false;
+  };
+  const auto advance = [&] {
+    const auto before = event.term == applied.term ? applied.sequence : 0;
+    applied = event;
+    applied.sequence = std::max(before, event.sequence);
+    return true;
+  };
+  auto how = store::succession(applied, event);
+  if (how == store::Succession::kAbandoned || abandoned.contains(event.term)) return drop();
+  if (how == store::Succession::kEarlier || event.term == 0) return true;
+  if (event.term == applied.term) return advance();
+  std::set<std::string> broken;
+  if (how == store::Succession::kBroken) broken.insert(at.topic);
+  for (const auto& [other, read] : positions) {
+    if (store::lost(read.history, event)) broken.insert(other.topic);
+  }
+  for (const auto& topic : broken) take_break(topic, event);
+  if (!broken.contains(at.topic)) return advance();
+  if (is_paused(at.topic)) return true;
+  how = store::succession(applied, event);
+  if (how == store::Succession::kEarlier) return true;
+  if (how == store::Succession::kSuccessor) return advance();
+  abandoned.insert(event.term);  // bounded by the leaders that there were
+  return drop();
+}
+
+void Host::Impl::take_break(const std::string& topic, const store::HistoryPosition& event) {
+  log::error("the history of a producer broke: its database lost events, taking a snapshot",
+             {{"topic", topic}, {"term", event.term}, {"sequence", event.sequence}});
+  {
+    const std::lock_guard lock(mutex);
+    ++counters.history_breaks;
+  }
+  (void)close_gap(topic, true);
+}
+
+// No position advances: of a term without events no later term is a successor. And of two histories only the owner knows which is
+// its own, because an announcement may be read late: it is asked before anything is taken for broken.
+void Host::Impl::check_announced(const std::string& topic, const store::HistoryPosition& event) {
+  const auto differs = [&](const store::HistoryPosition& other) {
+    return std::ranges::any_of(positions, [&](const auto& item) {
+      const auto& applied = item.second.history;
+      return item.first.topic == topic && (store::lost(applied, other) || store::replaced(applied, other));
+    });
+  };
+  if (!options.snapshot || !differs(event)) return;
+  if (const auto owner = options.snapshot(topic, [this] { return stopping.load(); }); owner && !differs(owner->history))
+    return;
+  take_break(topic, event);
+}
+
+// Whether the owner's database lost what was applied of the topic: its snapshot shows that as an event would.
+bool Host::Impl::breaks_with(const std::string& topic, const store::HistoryPosition& owner) const {
+  return std::ranges::any_of(positions, [&](const auto& item) {
+    return item.first.topic == topic && store::succession(item.second.history, owner) == store::Succession::kBroken;
+  });
+}
+
+// A snapshot is applied up to the position of its owner, whichever partitions its keys are in: what the owner's database loses of it later
+// is a break, as with events. If it replaces what was applied, the versions of the topic are greater than all before.
+void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces) {
+  if (replaces) {
+    const std::lock_guard lock(mutex);
+    ++breaks[topic];
+    unconfirmed.insert(topic);
+    confirm_at.erase(topic);
+  } else if (owner.term == 0) {
+    adopted.erase(topic);
+    return;
+  }
+  for (auto& [at, read] : positions) {
+    if (at.topic == topic && (replaces || store::succession(read.history, owner) == store::Succession::kSuccessor))
+      read.history = owner;
+  }
+  adopted[topic] = owner;
+}
+
+// Behind the snapshot, so that its history is known after a restart too. The cursor of a short log moves to the beginning of the new one:
+// otherwise each consumer that is opened for the gap of another topic would find the same short log again.
+void Host::Impl::commit_positions(const std::string& topic) {
+  for (auto& [at, read] : positions) {
+    if (at.topic != topic) continue;
+    if (other_logs.erase(at) > 0) {
+      left_logs[at] = read;
+      read = {.history = read.history};
+    }
+    arrived_inputs.emplace_back();
+    auto& p = arrived_inputs.back();
+    p.input.name = topic;
+    p.skip = true;
+    p.at = at;
+    p.read = read;
+    p.epoch = consumer_epoch;
+  }
+}
+
+std::uint64_t Host::Impl::breaks_of(const std::string& topic) const {
+  const std::lock_guard lock(mutex);
+  const auto found = breaks.find(topic);
+  return found == breaks.end() ? 0 : found->second;
+}
+
+bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
+  if (!options.snapshot) {
+    if (replaces) adopt_history(topic, {}, true);
+    return true;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  auto snapshot = options.snapshot(topic, [this] { return stopping.load(); });
+  const auto now = std::chrono::steady_clock::now();
+  const auto again = now + kSnapshotAgain + 3 * (now - begin);  // the other topics are read meanwhile
+  {
+    const std::lock_guard lock(mutex);
+    const auto known = paused.find(topic);
+    if (!snapshot) {
+      const auto why = snapshot.error().to_string();
+      if (known == paused.end()) {
+        log::error("the topic is not read on until its snapshot can be had", {{"topic", topic}, {"error", why}});
+        paused[topic] = {now, again, why, replaces};
+      } else {
+        known->second.again = again;
+        known->second.why = why;
+        known->second.replaces = known->second.replaces || replaces;
+      }
+    } else if (known != paused.end()) {
+      paused.erase(known);
+    }
+    counters.paused_topics = paused.size();
+  }
+  if (!snapshot) return false;
+  log::info("snapshot taken", {{"topic", topic}, {"keys", snapshot->entries.size()}});
+  replaces = replaces || breaks_with(topic, snapshot->history);
+  adopt_history(topic, snapshot->history, replaces);
+  // What came before the snapshot is in it, whatever log it was in.
+  for (auto& [at, read] : positions) {
+    if (at.topic == topic) read.anchor = {};
+  }
+  std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
+  put_snapshot(topic, std::move(*snapshot), replaces ? SnapshotUse::kReplaces : SnapshotUse::kGap);
+  commit_positions(topic);
+  return true;
+}
+
+void Host::Impl::put_snapshot(const std::string& topic, Snapshot snapshot, SnapshotUse use) {
+  auto end = std::make_shared<SnapshotEnd>();
+  end->use = use;
+  end->breaks = breaks_of(topic);
+  for (auto& bytes : snapshot.entries) {
+    quartermaster::v1::Envelope e;
+    if (e.ParseFromString(bytes) && check_key("the key", e.key())) {
+      end->keys.insert(e.key());
+      arrived_inputs.push_back(pending_of(topic, e, end->breaks));
+    }
+    bytes = {};
+  }
+  arrived_inputs.emplace_back();
+  arrived_inputs.back().input.name = topic;
+  arrived_inputs.back().snapshot_end = std::move(end);
+}
+
+// Keys that were kept over a break end where their owner, which has observed the cluster since, has not published them again.
+bool Host::Impl::confirm_kept() {
+  std::set<std::string> kept;
+  {
+    const std::lock_guard lock(mutex);
+    kept = unconfirmed;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& topic : kept) {
+    const auto [at, fresh] = confirm_at.try_emplace(topic, now + options.confirm_after);
+    if (now < at->second || is_paused(topic) || !options.snapshot) continue;
+    auto snapshot = options.snapshot(topic, [this] { return stopping.load(); });
+    if (!snapshot) {
+      log::warn("keys that were kept over a history break are not confirmed yet",
+                {{"topic", topic}, {"error", snapshot.error().to_string()}});
+      at->second = std::chrono::steady_clock::now() + kConfirmAgain;
+      continue;
+    }
+    confirm_at.erase(at);
+    {
+      const std::lock_guard lock(mutex);
+      unconfirmed.erase(topic);
+    }
+    put_snapshot(topic, std::move(*snapshot), SnapshotUse::kConfirms);
+    return true;
+  }
+  return false;
+}
+
+bool Host::Impl::close_gaps() {
+  std::vector<std::pair<std::string, Paused>> due;
+  {
+    const std::lock_guard lock(mutex);
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& [topic, state] : paused)
+      if (state.again <= now) due.emplace_back(topic, state);
+  }
+  bool any = false;
+  for (const auto& [topic, state] : due) {
+    if (stopping || !close_gap(topic, state.replaces)) continue;
+    // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
+    healing[topic] = {std::chrono::steady_clock::now(), state.other_log};
+    consumer.reset();
+    any = true;
+  }
+  return any;
+}
+
+bool Host::Impl::is_paused(const std::string& topic) const {
+  const std::lock_guard lock(mutex);
+  return paused.contains(topic);
+}
+
+// The topic has another log than was read: it is read from its beginning behind a snapshot. False: the snapshot cannot be had yet.
+bool Host::Impl::leave_log(const std::string& topic) {
+  if (!close_gap(topic, false)) {
+    const std::lock_guard lock(mutex);
+    paused[topic].other_log = true;
+    return false;
+  }
+  healing[topic] = {std::chrono::steady_clock::now(), true};
+  consumer.reset();
+  return true;
+}
+
+}  // namespace qm::service
