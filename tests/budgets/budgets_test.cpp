@@ -44,7 +44,7 @@ spec: {clusterQueue: research}
 )";
 
 using testing::Crash;
-using testing::Process;
+using Process = testing::ServiceProcess;
 using testing::Prompt;
 
 /// What stood at one moment.

@@ -18,7 +18,7 @@ namespace qm::testing {
 struct Crash {};
 
 /// A service as a process would be: what it has on its disk outlives it.
-struct Process {
+struct ServiceProcess {
   service::HostOptions options;
   std::function<std::unique_ptr<service::Shell>()> shell;
   std::shared_ptr<bus::Bus> bus;

@@ -22,7 +22,7 @@ namespace elastic_test {
 namespace pb = quartermaster::v1;
 namespace state = quartermaster::admission;
 using std::chrono::seconds;
-using testing::Process;
+using Process = testing::ServiceProcess;
 using testing::Prompt;
 
 constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1

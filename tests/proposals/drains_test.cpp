@@ -17,7 +17,7 @@ namespace pb = quartermaster::v1;
 using placement::relayout::Phase;
 using std::chrono::seconds;
 using testing::Crash;
-using testing::Process;
+using Process = testing::ServiceProcess;
 using testing::Prompt;
 
 constexpr const char* kSevens = "all-1g.10gb";

@@ -16,7 +16,7 @@ namespace proposals_test {
 namespace pb = quartermaster::v1;
 using std::chrono::seconds;
 using testing::Crash;
-using testing::Process;
+using Process = testing::ServiceProcess;
 using testing::Prompt;
 
 constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1

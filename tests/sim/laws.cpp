@@ -142,6 +142,36 @@ void check_running(const Five& five, Instant now, bool lossy, const Broken& brok
   }
 }
 
+void check_waits(const Five& five, Instant now, WaitsInVain& since, const Broken& broken) {
+  constexpr Duration kQuiet = std::chrono::seconds(5);
+  constexpr int kLooks = 4;  // placement offers, admission hears of it; what is left is offered, admission hears of it
+  const auto services = five.all();
+  if (!std::ranges::all_of(services, [](Service* service) { return service->idle(); })) return since.clear();
+  WaitsInVain next;
+  std::vector<std::pair<WorkloadSpec, Instant>> waiting;  // and when the back-off ends
+  five.admission->read([&](const service::Shell& s) {
+    for (const auto& [uid, w] : admission_of(s).tables().workloads) {
+      const bool backs_off = w.phase == admission::Phase::kPending && w.reason == "NoRoom" && w.not_before > now;
+      const bool is_short = w.phase == admission::Phase::kQuotaReserved && w.answer == admission::Answer::kShort;
+      if (backs_off || is_short) waiting.emplace_back(WorkloadSpec(w.spec), backs_off ? w.not_before : w.give_up_at);
+    }
+  });
+  five.placement->read([&](const service::Shell& s) {
+    const auto& engine = placement::engine_of(s);
+    for (const auto& [spec, until] : waiting) {
+      if (!engine.synced() || !engine.dry_run(spec.pod_sets).plan) continue;
+      const auto before = since.find(spec.uid);
+      const auto [from, looks] = before == since.end() ? std::pair(now, 0) : before->second;
+      if (now - from > kQuiet && looks >= kLooks) {
+        broken(fmt::format("workload {} backs off until {} although its pods fit since {}", spec.uid, to_rfc3339(until),
+                           to_rfc3339(from)));
+      }
+      next.emplace(spec.uid, std::pair(from, looks + 1));
+    }
+  });
+  since = std::move(next);
+}
+
 std::uint64_t returning(const Five& five) {
   std::uint64_t gangs = 0;
   if (five.placement->up()) {

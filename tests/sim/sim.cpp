@@ -166,9 +166,16 @@ void Sim::make_services(std::uint64_t seed) {
   admission.service = "admission";
   admission.consumes = {"qm.placement", "qm.capacity", "qm.cost"};
   admission.produces = {"qm.workload"};
-  five_.admission = add(admission, &jobs_, [] {
-    return std::make_unique<admission::AdmissionShell>(std::make_unique<admission::Engine>(), admission::Codec{});
-  });
+  std::function<bool(const bus::Message&)> unheard;
+  if (bug_ == Bug::kRequeueUnheard) {
+    unheard = [](const bus::Message& m) { return m.at.topic == "qm.placement" && m.key == "requeue"; };
+  }
+  five_.admission = add(
+      admission, &jobs_,
+      [] {
+        return std::make_unique<admission::AdmissionShell>(std::make_unique<admission::Engine>(), admission::Codec{});
+      },
+      unheard);
   jobs_.awaited = [this](const auto& ns, const auto& name, const auto& intent) {
     return admission::awaits(five_.admission->host(), ns, name, intent);
   };
@@ -375,6 +382,7 @@ Report Sim::run() {
       tick(milliseconds(random_.chance(300) ? random_.between(1, 300) : random_.between(300, 4000)));
       outside(true);
       turn_all(true);
+      check_waits(five_, clock_.now(), waits_, broken_);
       trouble();
       if (i % 50 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (i % 10 == 0) report_.returning += returning(five_);
@@ -398,6 +406,7 @@ Report Sim::run() {
       tick(milliseconds(random_.between(1000, 8000)));
       outside(false);
       turn_all(false);
+      check_waits(five_, clock_.now(), waits_, broken_);
       if (i % 4 == 0) left = agents_->idle() ? unfinished(five_, world_, *users_) : "agents have work";
       if (i % 100 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (clock_.now() > limit) throw LawBroken{"five hours of calm and this is left: " + left};

@@ -217,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                                            Plant{Bug::kGapUnseen, "GapUnseen", "its owner published"},
                                            Plant{Bug::kHistoryUnseen, "HistoryUnseen", "its owner published"},
                                            Plant{Bug::kForgedPod, "ForgedPod", "is bound as a rank"},
-                                           Plant{Bug::kGivesUp, "GivesUp", "has not ended"}),
+                                           Plant{Bug::kGivesUp, "GivesUp", "has not ended"},
+                                           Plant{Bug::kRequeueUnheard, "RequeueUnheard", "although its pods fit"}),
                          [](const auto& plant) { return std::string(plant.param.name); });
 
 // What finds bugs must not find one where none is planted, in the same child and by the same words.

@@ -118,6 +118,7 @@ class Sim {
   int offers_ = 0;
   std::vector<cost::Budget> budgets_;
   Instant asked_{};
+  WaitsInVain waits_;
   Digest hash_;
   Report report_;
 };

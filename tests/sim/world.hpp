@@ -40,6 +40,7 @@ enum class Bug {
   kHistoryUnseen,     ///< consumers do not compare the terms of events
   kForgedPod,         ///< the namespace of a pod that names a workload is not compared
   kGivesUp,           ///< a call that the API server refused counts as done
+  kRequeueUnheard,    ///< admission does not receive which pending workloads fit
 };
 
 /// The layout that cuts GPUs 0 and 1 into seven, and the pool of the machine that it is for.

@@ -8,7 +8,6 @@ namespace qm::admission {
 
 namespace {
 constexpr int kPassesPerStep = 64;
-constexpr std::size_t kMostWoken = 16;
 }  // namespace
 
 Output Engine::step(std::span<const Command> batch, Instant now) {
@@ -311,11 +310,6 @@ void Engine::on(const Reconsider&) {
 }
 
 void Engine::on(const PlacementHeard& c) {
-  if (c.state == Answer::kReleased) {
-    // Said of an earlier attempt, what came free was heard of long ago: whoever waits would displace others for nothing.
-    const Workload* w = tables_.workloads.find(c.uid);
-    if (w != nullptr && w->attempt == c.attempt) wake_waiting(w->running_gpu_milli());
-  }
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;
   const bool repeated = w->answer == c.state;
@@ -394,7 +388,14 @@ void Engine::on(const CheckpointHeard& c) {
   });
 }
 
-void Engine::on(const CapacityCame& c) { wake_waiting(c.gpu_milli); }
+/// Placement repeats an item as long as its workload is pending in that attempt; the back-off of an attempt ends once.
+void Engine::on(const RequeueHeard& c) {
+  for (const auto& [uid, attempt] : c.items) {
+    const Workload* w = tables_.workloads.find(uid);
+    if (w == nullptr || w->attempt != attempt || w->phase != Phase::kPending) continue;
+    if (w->not_before != Instant{} && !w->patient) update(uid, [](Workload& row) { row.not_before = Instant{}; });
+  }
+}
 
 void Engine::on(const EvictionAsked& c) {
   // What was saved is worth knowing even when the attempt that saved it is over.
@@ -511,18 +512,6 @@ void Engine::on(const IntentOutcome& c) {
   if (c.kind == "job.unsuspend" && w->phase == Phase::kAdmitted) {
     evict(uid, "StartFailed", c.error, now_ + options_.eviction_grace);
   }
-}
-
-void Engine::wake_waiting(std::int64_t freed_gpu_milli) {
-  std::vector<WorkloadUid> woken;
-  std::int64_t wanted = 0;
-  // The first in line always; then about as many as could share what came.
-  for (const auto& order : indexes_.backed_off) {
-    if (!woken.empty() && (wanted >= 2 * freed_gpu_milli || woken.size() >= kMostWoken)) break;
-    woken.push_back(order.uid);
-    wanted += tables_.workloads.find(order.uid)->spec.total_gpu_milli();
-  }
-  for (const auto& uid : woken) update(uid, [](Workload& w) { w.not_before = Instant{}; });
 }
 
 void Engine::fire_timers() {

@@ -394,7 +394,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
           const bool no_room = w.reason == "NoRoom";
           causes.push_back(cause_of(
               no_room ? "NoRoom" : "BackOff",
-              no_room ? fmt::format("there was no room for it: {}; tried again when room appears, at "
+              no_room ? fmt::format("there was no room for it: {}; tried again when its pods fit, at "
                                     "the latest {}",
                                     w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
                       : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),

@@ -119,7 +119,6 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
     }
   }
   out.waits.emplace(w.cluster_queue, QueueOrder::of(w));
-  out.backed_off = w.not_before != Instant{} && !w.patient;
   out.ready = w.ready();
   return out;
 }
@@ -174,20 +173,18 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
       }
     }
   }
-  if (from.waits != to.waits || from.backed_off != to.backed_off || from.ready != to.ready) {
+  if (from.waits != to.waits || from.ready != to.ready) {
     if (from.waits) {
       const auto line = in.waiting.find(*from.waits->first);
       line->second.all.erase(from.waits->second);
       line->second.ready -= from.ready ? 1 : 0;
       if (line->second.all.empty()) in.waiting.erase(line);
     }
-    if (from.backed_off) in.backed_off.erase(from.waits->second);
     if (to.waits) {
       auto& line = in.waiting[to.waits->first];
       line.all.insert(to.waits->second);
       line.ready += to.ready ? 1 : 0;
     }
-    if (to.backed_off) in.backed_off.insert(to.waits->second);
   }
   const auto asked = in.asked.find(uid);
   const Asks said = asked == in.asked.end() ? Asks{} : asked->second;
@@ -428,7 +425,6 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.decisions == indexes_.decisions, "the trees do not know what the rows say");
   QM_ASSERT(fresh.holders == indexes_.holders);
   QM_ASSERT(fresh.waiting == indexes_.waiting);
-  QM_ASSERT(fresh.backed_off == indexes_.backed_off);
   QM_ASSERT(fresh.quota_changes == indexes_.quota_changes && fresh.draining == indexes_.draining);
   QM_ASSERT(fresh.timers == indexes_.timers);
   QM_ASSERT(fresh.ended == indexes_.ended);

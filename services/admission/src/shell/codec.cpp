@@ -29,6 +29,10 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
     if (a.state() == pb::ASSIGNMENT_STATE_UNSPECIFIED) return commands;
     commands.emplace_back(PlacementHeard{WorkloadUid(a.uid()), a.attempt(), static_cast<Answer>(a.state()),
                                          a.reservation_id(), a.short_reason(), from_micros(a.expires_us())});
+  } else if (message.has_requeue()) {
+    auto& heard = std::get<RequeueHeard>(commands.emplace_back(RequeueHeard{}));
+    for (const auto& item : message.requeue().items())
+      heard.items.emplace_back(WorkloadUid(item.uid()), item.attempt());
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
     if (e.save_until_us() > 0) return commands;  // it saves first: the autoscaler has that ordered, and says when
@@ -64,9 +68,6 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
   } else if (message.has_checkpoint() && message.checkpoint().outcome() == "Acked") {
     const auto& c = message.checkpoint();
     commands.emplace_back(CheckpointHeard{WorkloadUid(c.uid()), c.attempt(), c.uri()});
-  } else if (message.has_instance() && message.instance().state() == pb::INSTANCE_RUNNING &&
-             !message.instance().node().empty()) {
-    commands.emplace_back(CapacityCame{std::int64_t{message.instance().gpus()} * 1000});
   }
   return commands;
 }

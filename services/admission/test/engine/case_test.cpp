@@ -377,7 +377,15 @@ class Runner {
       return heard;
     }
     if (w[0] == "saved") return CheckpointHeard{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
-    if (w[0] == "room") return CapacityCame{std::stoll(w[1]) * 1000};
+    // "fits one/2 two/3": pending workloads whose pods fit what is free
+    if (w[0] == "fits") {
+      RequeueHeard heard;
+      for (std::size_t i = 1; i < w.size(); ++i) {
+        const auto item = split(w[i], '/');
+        heard.items.emplace_back(WorkloadUid(item.at(0)), std::stoi(item.at(1)));
+      }
+      return heard;
+    }
     if (w[0] == "cancel") {
       const auto name = split(w[1], '/');
       if (name.size() == 2) return Cancel{{}, Namespace(name[0]), name[1], value("why", "")};

@@ -223,7 +223,7 @@ Command random_command(const Engine& engine) {
                            "no",
                            *inRange(0, 2) == 0};
     case 14:
-      return *inRange(0, 4) == 0 ? Command(random_objects()) : Command(CapacityCame{8000});
+      return *inRange(0, 4) == 0 ? Command(random_objects()) : Command(RequeueHeard{{{uid, attempt}}});
     case 15:
       if (*inRange(0, 3) != 0) return Tick{};
       switch (*inRange(0, 3)) {

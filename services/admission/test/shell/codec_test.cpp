@@ -172,12 +172,13 @@ TEST(AdmissionCodec, ReadsCapacity) {
   saved.mutable_checkpoint()->set_outcome("Acked");
   saved.mutable_checkpoint()->set_uri("uri");
   EXPECT_EQ(only<CheckpointHeard>(input_of(Source::kBus, "qm.capacity", saved)).uri, "uri");
-  pb::CapacityEvent node;
-  node.mutable_instance()->set_state(pb::INSTANCE_RUNNING);
-  node.mutable_instance()->set_gpus(8);
-  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.capacity", node))->empty());
-  node.mutable_instance()->set_node("n");
-  EXPECT_EQ(only<CapacityCame>(input_of(Source::kBus, "qm.capacity", node)).gpu_milli, 8000);
+  pb::PlacementEvent requeue;
+  auto* item = requeue.mutable_requeue()->add_items();
+  item->set_uid("u");
+  item->set_attempt(2);
+  const auto heard = only<RequeueHeard>(input_of(Source::kBus, "qm.placement", requeue));
+  ASSERT_EQ(heard.items.size(), 1U);
+  EXPECT_EQ(heard.items[0], std::pair(WorkloadUid("u"), 2));
 }
 
 TEST(AdmissionCodec, ABudgetAndASpentAttemptThatCostForgotEnd) {

@@ -122,6 +122,7 @@ void Engine::decide_waiting() {
   const bool all = scratch_.grew;
   for (bool first = true; first || scratch_.stirred; first = false) {
     const bool stirred = std::exchange(scratch_.stirred, false);
+    scratch_.neighbors = scratch_.neighbors || stirred;
     std::vector<Turn> turns;
     scratch_.heirs.insert(scratch_.asked.begin(), scratch_.asked.end());
     const auto grows = [&](const WorkloadUid& uid) {
@@ -150,7 +151,6 @@ void Engine::decide_waiting() {
       }
     }
   }
-  if (scratch_.grew) offer_to_pending();
   scratch_.asked.clear();
   scratch_.heirs.clear();
 }
@@ -356,14 +356,26 @@ Asked Engine::asked_by(const WorkloadUid& uid) const {
   return asked;
 }
 
-// A workload that fell back to waiting for quota stays on the demand list until its shape would fit; then it leaves
-// the list, and the list's change tells admission that it is worth trying.
+// A workload that fell back to waiting for quota stays on the demand list until its pods fit; then it goes to the requeue list, and
+// admission ends its back-off. As many go as fit together. Of these some may have no quota, so what they leave free is offered to
+// the next a moment later, until nothing that is free is of use to a pending workload.
 void Engine::offer_to_pending() {
+  if (!synced()) return;
+  const Instant due = meta().requeue_at;
+  const bool is_due = due != Instant{} && due <= scratch_.now;
+  if (is_due) tables_.meta.edit(0).requeue_at = {};
+  if (scratch_.grew || is_due) return requeue_fitting(index_.short_of);
+  if (scratch_.neighbors || scratch_.stirred)
+    scratch_.fell_back.insert(index_.attending.begin(), index_.attending.end());
+  if (!scratch_.fell_back.empty()) requeue_fitting(scratch_.fell_back);
+}
+
+void Engine::requeue_fitting(const std::set<WorkloadUid>& pending) {
   std::vector<Turn> turns;
-  for (const WorkloadUid& uid : index_.short_of) {
-    const Workload& workload = *tables_.workloads.find(uid);
-    if (workload.phase == WorkloadPhase::kPending)
-      turns.push_back({workload.spec.priority, false, workload.short_since, {}, 0, uid});
+  for (const WorkloadUid& uid : pending) {
+    const Workload* workload = tables_.workloads.find(uid);
+    if (workload != nullptr && workload->phase == WorkloadPhase::kPending && workload->short_since != Instant{})
+      turns.push_back({workload->spec.priority, false, workload->short_since, {}, 0, uid});
   }
   if (turns.empty()) return;
   std::ranges::sort(turns, std::less<>());
@@ -381,12 +393,16 @@ void Engine::offer_to_pending() {
       continue;
     }
     set_short(turn.uid, false);
+    tables_.workloads.edit(turn.uid).fits_since = scratch_.now;
+    index_workload(turn.uid);
+    scratch_.requeue = true;
     for (const Member& member : placed.plan->members) {
       offered.insert(member.node);
       index_.lists.touch(member.node);
     }
   }
   for (const NodeName& node : offered) set_room(node, room_of(node));
+  if (!offered.empty()) tables_.meta.edit(0).requeue_at = scratch_.now + options_.requeue_pause;
 }
 
 void Engine::set_short(const WorkloadUid& uid, bool is_short) {

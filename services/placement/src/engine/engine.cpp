@@ -143,6 +143,11 @@ void Engine::apply(const WorkloadHeard& heard) {
                 heard.order_reason, heard.order_deadline, {},          {},
                 heard.standing};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
+  if (old != nullptr && old->fits_since != Instant{}) {
+    const bool stays = heard.phase == WorkloadPhase::kPending && heard.attempt == old->attempt;
+    if (stays) next.fits_since = old->fits_since;
+    scratch_.requeue = scratch_.requeue || !stays;
+  }
   // The end of a workload that was not admitted has its uid alone.
   if (old != nullptr && next.spec.ns.empty()) next.spec.ns = old->spec.ns, next.spec.kind = old->spec.kind;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
@@ -150,6 +155,11 @@ void Engine::apply(const WorkloadHeard& heard) {
     if (!may_wait) next.short_since = {};
     // The list names the newest attempt, so a later attempt changes it too.
     scratch_.demand = scratch_.demand || !may_wait || old->attempt != heard.attempt;
+  }
+  // Whatever became of its former attempt here: it backs off since it had no nodes, so it is compared with what is free.
+  if (heard.no_room && next.fits_since == Instant{} && (old == nullptr || old->attempt < heard.attempt)) {
+    if (next.short_since == Instant{}) next.short_since = scratch_.now, scratch_.demand = true;
+    scratch_.fell_back.insert(uid);
   }
   if (old != nullptr) index_.preference.count(old->spec.pod_sets, -1);
   index_.preference.count(tables_.workloads.insert(uid, std::move(next)).spec.pod_sets, 1);
@@ -273,6 +283,7 @@ void Engine::evaluate() {
   tidy_up();
   seen.insert(scratch_.nodes.begin(), scratch_.nodes.end());
   for (const NodeName& name : scratch_.nodes) refresh_room(name);
+  offer_to_pending();
   for (const NodeName& name : seen) publish_status(name);
 
   // Publishing: whole states, once per key.
@@ -294,6 +305,7 @@ void Engine::evaluate() {
     if (const Node* node = tables_.nodes.find(name)) events.push_back(NodeChanged{name, *node, false});
   }
   if (scratch_.demand) events.push_back(DemandChanged{demand()});
+  if (scratch_.requeue) events.push_back(RequeueChanged{requeue()});
   for (const NodeName& name : seen) check_node(name);
   scratch_.out.wake_at = next_timer();
 }
@@ -306,6 +318,7 @@ std::optional<Instant> Engine::next_timer() const {
   };
   for (const NodeName& name : index_.not_ready) at(tables_.nodes.find(name)->not_ready_since + options_.node_timeout);
   for (const NodeName& name : index_.cutting) at(tables_.cuts.find(name)->wake);
+  if (synced() && meta().requeue_at != Instant{}) at(meta().requeue_at);
   for (const auto& [due, id] : index_.timed) {
     if (due <= last_now_ && !tables_.assignments.find(id)->holds()) continue;  // its pods keep it
     at(due);
@@ -348,6 +361,18 @@ std::vector<DemandItem> Engine::demand() const {
                      workload.short_since,
                      workload.spec.checkpoints});
   }
+  return items;
+}
+
+std::vector<RequeueItem> Engine::requeue() const {
+  std::vector<std::tuple<std::int64_t, Instant, AttemptId>> order;
+  for (const WorkloadUid& uid : index_.fitting) {
+    const Workload& workload = *tables_.workloads.find(uid);
+    order.emplace_back(-std::int64_t{workload.spec.priority}, workload.fits_since, AttemptId{uid, workload.attempt});
+  }
+  std::ranges::sort(order);
+  std::vector<RequeueItem> items;
+  for (auto& [priority, since, id] : order) items.push_back({std::move(id), since});
   return items;
 }
 

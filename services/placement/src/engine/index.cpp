@@ -77,6 +77,10 @@ void Engine::index_workload(const WorkloadUid& uid) {
   put(index_.growing, uid, grows);
   put(index_.expecting, uid, wants && looks_beside(workload->spec.pod_sets));
   put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
+  const bool waits =
+      workload != nullptr && workload->short_since != Instant{} && workload->phase == WorkloadPhase::kPending;
+  put(index_.attending, uid, waits && looks_beside(workload->spec.pod_sets));
+  put(index_.fitting, uid, workload != nullptr && workload->fits_since != Instant{});
 }
 
 void Engine::index_cut_for(const WorkloadUid& uid, const NodeName& name, bool add) {
@@ -268,7 +272,8 @@ class Folder {
     add(static_cast<std::int64_t>(w.done.size()));
     for (const auto& [set, index] : w.done) all(set, index);
     const QuotaStanding& q = w.standing;
-    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until, q.ended_pods, q.turn);
+    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until, q.ended_pods, q.turn,
+        w.fits_since);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);
@@ -298,7 +303,7 @@ class Folder {
   void add(const NodeSigns& s) { all(s.labels, s.annotations, s.owned_prefixes); }
   void add(const Meta& m) {
     all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too, m.next_proposal,
-        m.searched, m.recut_searched, m.recut);
+        m.searched, m.recut_searched, m.recut, m.requeue_at);
     for (const auto& kind : m.storage_told) add(kind);
   }
   void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }

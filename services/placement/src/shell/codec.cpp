@@ -16,6 +16,9 @@ using service::Input;
 using service::Source;
 using Commands = std::vector<Command>;
 
+/// WorkloadEvent.reason of a workload that backs off since placement had no nodes for it.
+constexpr std::string_view kNoRoom = "NoRoom";
+
 template <class Message>
 Result<Message> parse_message(const Input& input) {
   return wire::parse<Message>(input.bytes, fmt::format("message of {} with key {}", input.name, input.key));
@@ -57,6 +60,7 @@ Result<Commands> decode_workload(const Input& input) {
       return fail(Error{Code::kInvalid, fmt::format("workload event {} has no known phase", input.key), "phase",
                         "update placement before admission"});
   }
+  heard.no_room = event.phase() == pb::PENDING && event.reason() == kNoRoom;
   heard.quota_reserved = from_micros(event.quota_reserved_us());
   heard.order_reason = event.eviction().reason();
   heard.order_deadline = from_micros(event.eviction().deadline_us());
@@ -237,6 +241,11 @@ struct Encoder {
     pb::PlacementEvent out;
     *out.mutable_demand() = to_pb(event.items);
     publish("qm.placement", "demand", out.SerializeAsString(), false);
+  }
+  void operator()(const RequeueChanged& event) const {
+    pb::PlacementEvent out;
+    *out.mutable_requeue() = to_pb(event.items);
+    publish("qm.placement", "requeue", out.SerializeAsString(), false);
   }
   void operator()(const EvictionRequested& event) const {
     pb::PlacementEvent out;

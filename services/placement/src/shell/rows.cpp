@@ -238,6 +238,7 @@ struct Workloads {
     m.set_kept_until_us(micros(told.kept_until));
     m.set_ended_pods(told.ended_pods);
     m.set_quota_turn(told.turn);
+    m.set_fits_since_us(micros(workload.fits_since));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -251,7 +252,8 @@ struct Workloads {
         from_micros(m.short_since_us()),
         {},
         {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(), from_micros(m.admitted_us()),
-         from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods(), m.quota_turn()}};
+         from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods(), m.quota_turn()},
+        from_micros(m.fits_since_us())};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }
@@ -476,6 +478,7 @@ struct Metas {
     m.set_searched_us(micros(meta.searched));
     m.set_recut_searched_us(micros(meta.recut_searched));
     for (const Instant at : meta.recut) m.add_recut_us(micros(at));
+    m.set_requeue_at_us(micros(meta.requeue_at));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -489,7 +492,8 @@ struct Metas {
                                 from_micros(m.searched_us()),
                                 {m.default_layout(), m.default_for_labelled()},
                                 from_micros(m.recut_searched_us()),
-                                std::move(recut)});
+                                std::move(recut),
+                                from_micros(m.requeue_at_us())});
   }
 };
 

@@ -62,6 +62,17 @@ pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask) {
   return out;
 }
 
+pb::RequeueList to_pb(const std::vector<RequeueItem>& items) {
+  pb::RequeueList out;
+  for (const auto& item : items) {
+    auto* i = out.add_items();
+    i->set_uid(item.id.uid.value());
+    i->set_attempt(item.id.attempt);
+    i->set_since_us(micros(item.since));
+  }
+  return out;
+}
+
 pb::DemandList to_pb(const std::vector<DemandItem>& items) {
   pb::DemandList out;
   for (const auto& item : items) {

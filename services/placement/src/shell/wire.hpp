@@ -18,6 +18,7 @@ pb::AssignmentEvent to_pb(const AttemptId& id, const Assignment& assignment);
 pb::AssignmentMember to_pb(const Member& member, const std::vector<PodSet>& pod_sets);
 pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask);
 pb::DemandList to_pb(const std::vector<DemandItem>& items);
+pb::RequeueList to_pb(const std::vector<RequeueItem>& items);
 pb::Proposal to_pb(const WorkloadUid& uid, const Proposal& proposal, bool withdrawn);
 pb::NodeEvent to_pb(const NodeName& name, const Node& node);
 pb::AssignmentState to_pb(AssignmentState state);

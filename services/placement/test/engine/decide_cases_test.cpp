@@ -275,8 +275,10 @@ TEST(Short, StaysOnTheListWhileItWaitsForQuotaAndLeavesItWhenItWouldFit) {
     node a gpus=8
     node b gpus=8
     => demand
+    => requeue w/2
     want w/2 2x8
     => reserved w/2 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    => requeue
   )");
 }
 

@@ -169,6 +169,7 @@ TEST(Recut, WhatWasCutIsKeptForWhomItWasCut) {
     => uncordon a
     node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
     => demand
+    => requeue w/1
   )";
   expect(begun + R"(
     want v/1 1x1 mig=1
@@ -176,6 +177,7 @@ TEST(Recut, WhatWasCutIsKeptForWhomItWasCut) {
     => demand v/1
     want w/2 7x1 mig=1
     => reserved w/2 0:a[0=] 1:a[0=] 2:a[0=] 3:a[0=] 4:a[0=] 5:a[0=] 6:a[0=]
+    => requeue
   )");
   expect(begun + R"(
     want v/1 1x1 mig=1 prio=5

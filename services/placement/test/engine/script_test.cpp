@@ -98,6 +98,10 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       std::string line = "demand";
       for (const DemandItem& item : d->items) line += " " + item.id.to_string();
       lines.push_back(line);
+    } else if (const auto* r = std::get_if<RequeueChanged>(&event)) {
+      std::string line = "requeue";
+      for (const RequeueItem& item : r->items) line += " " + item.id.to_string();
+      lines.push_back(line);
     } else if (const auto* e = std::get_if<EvictionRequested>(&event)) {
       lines.push_back(fmt::format("{}evict {} {}{}{}{}", e->forgotten ? "forget " : "", e->id.to_string(),
                                   e->ask.reason, e->ask.node.empty() ? "" : " " + e->ask.node.value(),
@@ -297,6 +301,7 @@ std::vector<Command> Script::parse(const std::string& line) {
           {"admitted", WorkloadPhase::kAdmitted}, {"evicting", WorkloadPhase::kEvicting},
           {"finished", WorkloadPhase::kFinished}, {"cancelled", WorkloadPhase::kCancelled}};
       heard.phase = phases.at(arg(2));
+      heard.no_room = words.has("no-room");
       spec.uid = id.uid;
       if (words.named.contains("ended"))
         standings_[id.uid].ended_pods = static_cast<std::int32_t>(words.number("ended", 0));

@@ -359,6 +359,32 @@ TEST(Rows, ComeBackAsTheyWere) {
   EXPECT_EQ(qm::testing::whole_state<service::StateDump>(fresh).path("unschedulable").at(0).string(), "s/1");
 }
 
+TEST(Rows, TheRequeueListIsPublishedAndComesBack) {
+  Stepped stepped;
+  auto cordoned = make_node("a", 8);
+  cordoned.set("spec").set("unschedulable", true);
+  stepped.step({watch_of("node", cordoned), watch_of("node.synced", Json::array({"a"})),
+                watch_of("pod.synced", Json::array()), heard(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 8))});
+  auto pending = workload_event("w", 2, pb::PENDING, 1, 8);
+  pending.set_reason("NoRoom");
+  stepped.step({heard(pending)});
+  const auto effects = stepped.step({watch_of("node", make_node("a", 8))});
+  const auto requeue = std::ranges::find_if(effects.events, [](const auto& one) { return one.key == "requeue"; });
+  ASSERT_NE(requeue, effects.events.end());
+  pb::PlacementEvent event;
+  ASSERT_TRUE(event.ParseFromString(requeue->payload));
+  ASSERT_EQ(event.requeue().items_size(), 1);
+  EXPECT_EQ(event.requeue().items(0).uid(), "w");
+  EXPECT_EQ(event.requeue().items(0).attempt(), 2);
+  EXPECT_EQ(event.requeue().items(0).since_us(), micros(stepped.now));
+
+  Shell fresh(std::make_unique<Engine>(), Codec());
+  ASSERT_TRUE(fresh.load(stepped.stored()));
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  fresh.engine().audit();
+  EXPECT_EQ(fresh.engine().requeue().size(), 1U);
+}
+
 TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {
   Stepped stepped;
   stepped.open();

@@ -69,9 +69,9 @@ struct CheckpointHeard {
   std::int32_t attempt = 0;
   std::string uri;
 };
-/// Room appeared in the fleet that quota does not know of.
-struct CapacityCame {
-  std::int64_t gpu_milli = 0;
+/// Pending workloads whose pods fit the free capacity, by placement: the whole list, in the order in which they are placed.
+struct RequeueHeard {
+  std::vector<std::pair<WorkloadUid, std::int32_t>> items;  ///< with the attempt that is pending
 };
 struct EvictionAsked {
   WorkloadUid uid;
@@ -136,7 +136,7 @@ struct Reconsider {};
 
 using Command =
     std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
-                 CheckpointHeard, CapacityCame, EvictionAsked, Submit, Cancel, AnswerCheck, WishHeard, SetActive,
+                 CheckpointHeard, RequeueHeard, EvictionAsked, Submit, Cancel, AnswerCheck, WishHeard, SetActive,
                  IntentOutcome, BudgetGranted, SpentHeard, EstimateSaid, ProposalHeard, Tick, Reconsider>;
 
 // ---- output: what was decided ----
@@ -343,7 +343,7 @@ class Engine {
   void on(const PlacementHeard& c);
   void on(const PromiseHeard& c);
   void on(const CheckpointHeard& c);
-  void on(const CapacityCame& c);
+  void on(const RequeueHeard& c);
   void on(const EvictionAsked& c);
   void on(const Submit& c);
   void on(const Cancel& c);
@@ -480,7 +480,6 @@ class Engine {
   void read_anew();
   void remove_queue(const QueueName& name);
   void close_queues();
-  void wake_waiting(std::int64_t freed_gpu_milli);
   void fire_timers();
 
   // What local queues used (usage.cpp).
@@ -542,7 +541,6 @@ class Engine {
     std::map<QueueName, Line> waiting;
     std::optional<Instant> quota_changes;  ///< when a window next opens or closes
     std::vector<QueueName> draining;       ///< the queues that evict what is beyond their quota
-    std::set<QueueOrder> backed_off;
     std::set<std::pair<Instant, Uid>> timers;
     std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which they got quota
     std::set<Uid> starting;                   ///< let through, and not all of their pods are ready
@@ -562,7 +560,7 @@ class Engine {
     Shared<QueueName> holds;  ///< of which it has quota; empty where it has none
     Shared<Usage> usage;
     std::optional<std::pair<Shared<QueueName>, QueueOrder>> waits;
-    bool backed_off = false, ready = false;
+    bool ready = false;
     std::optional<Instant> gated;
     bool starting = false;
     Asks asks;

@@ -57,6 +57,7 @@ struct WorkloadHeard {
   Instant order_deadline{};
   QuotaStanding standing{};
   std::optional<ProposalAnswer> answer{};  ///< to the newest proposal for it
+  bool no_room = false;                    ///< pending, and backs off since placement had no nodes for it
 };
 struct HealthHeard {
   NodeName node;
@@ -117,6 +118,14 @@ struct DemandItem {
 struct DemandChanged {
   std::vector<DemandItem> items;  ///< the whole list
 };
+/// A pending workload that was short and whose pods fit the free capacity now.
+struct RequeueItem {
+  AttemptId id;
+  Instant since{};  ///< when its pods were found to fit
+};
+struct RequeueChanged {
+  std::vector<RequeueItem> items;  ///< the whole list: higher priority first, then the earlier instant
+};
 struct EvictionRequested {
   AttemptId id;
   EvictionAsk ask;
@@ -132,7 +141,8 @@ struct NodeChanged {
   Node node;
   bool gone = false;
 };
-using Event = std::variant<AssignmentChanged, DemandChanged, EvictionRequested, ProposalChanged, NodeChanged>;
+using Event =
+    std::variant<AssignmentChanged, DemandChanged, RequeueChanged, EvictionRequested, ProposalChanged, NodeChanged>;
 
 /// A label on specs of workloads that nobody admits: no order will come for them.
 inline constexpr const char* kUnadmitted = "quartermaster.dev/unadmitted";

@@ -33,7 +33,9 @@ struct Options {
   Duration node_timeout = std::chrono::seconds(60);   ///< not ready so long = lost
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
   Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
-  Duration returning{};                  ///< a gang that lost a node has its other places kept so long; 0 = not
+  Duration requeue_pause =
+      std::chrono::milliseconds(500);  ///< what the first pending workloads leave free is offered to the next after it
+  Duration returning{};                ///< a gang that lost a node has its other places kept so long; 0 = not
   std::string policy = "quartermaster";  ///< among nodes: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
                           "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
@@ -89,6 +91,8 @@ class Engine {
   /// What is in the way of these pods now, and what would help; empty where they fit.
   [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
+  /// Pending workloads whose pods fit: an item leaves the list with its attempt, or when it gets quota.
+  [[nodiscard]] std::vector<RequeueItem> requeue() const;
   /// Nodes and pods as numbers, to reckon with elsewhere. One pass over nodes, members and waiting workloads.
   [[nodiscard]] Outline outline() const;
   /// Nodes and who might move, to find out elsewhere what tidying up would win; without the room that is kept for these movers. One pass over
@@ -146,6 +150,8 @@ class Engine {
     std::map<WorkloadUid, std::int64_t> speaking;       // how many unbound pods of ours tell rules
     std::set<WorkloadUid> expecting;                    // of those wanting: who comes beside them may give them a place
     std::set<WorkloadUid> short_of;                     // on the demand list
+    std::set<WorkloadUid> attending;                    // of those, pending ones with rules about other pods
+    std::set<WorkloadUid> fitting;                      // on the requeue list
     std::set<WorkloadUid> standing;                     // for whom something is proposed
     std::map<NodeName, std::set<WorkloadUid>> held;     // for whom room is kept there
     std::set<NodeName> tidied;                          // that the moves under way empty, and where they go
@@ -160,9 +166,9 @@ class Engine {
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.naming == b.naming && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
-             a.growing == b.growing && a.short_of == b.short_of && a.speaking == b.speaking &&
-             a.preference == b.preference && a.standing == b.standing && a.held == b.held && a.tidied == b.tidied &&
-             a.cut_for == b.cut_for;
+             a.growing == b.growing && a.short_of == b.short_of && a.fitting == b.fitting &&
+             a.attending == b.attending && a.speaking == b.speaking && a.preference == b.preference &&
+             a.standing == b.standing && a.held == b.held && a.tidied == b.tidied && a.cut_for == b.cut_for;
     }
   };
   struct Scratch {  // of the running step
@@ -180,6 +186,9 @@ class Engine {
     std::set<WorkloadUid> contested;  // whether their proposal still does is to be looked at
     bool unheld = false;              // room is kept no more
     bool demand = false;              // to publish
+    bool requeue = false;             // to publish
+    std::set<WorkloadUid> fell_back;  // had no nodes, and are pending again
+    bool neighbors = false;           // neighbors changed: pending workloads with rules are compared again
     bool grew = false;                // room appeared: shorts are tried again
     bool stirred = false;             // neighbours changed: shorts with rules are tried again
   };
@@ -328,6 +337,7 @@ class Engine {
   [[nodiscard]] Mounted mounted(const Asked& asked) const;
   class WhatIf;
   void offer_to_pending();
+  void requeue_fitting(const std::set<WorkloadUid>& pending);
   void set_short(const WorkloadUid& uid, bool is_short);
 
   // grow.cpp: gangs that run with fewer than they ask for

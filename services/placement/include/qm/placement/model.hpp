@@ -223,6 +223,7 @@ struct Workload {
   Instant short_since{};                                 ///< on the demand list since; zero = not on it
   std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod succeeded, in whichever attempt
   QuotaStanding standing;
+  Instant fits_since{};  ///< pending, short before, and found to fit: on the requeue list; zero = not on it
   friend auto operator<=>(const Workload&, const Workload&) = default;
 };
 
@@ -289,6 +290,7 @@ struct Meta {
   DefaultLayout layout;
   Instant recut_searched{};    ///< when it was last looked for what might be cut anew
   std::vector<Instant> recut;  ///< orders for workloads that wait, as far as they count for the budget
+  Instant requeue_at{};  ///< when pending workloads are next compared with the free capacity; zero = when it grows
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
 

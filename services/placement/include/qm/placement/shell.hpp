@@ -31,7 +31,7 @@ struct Meters {
 /// The words of the placement service: topics, Kubernetes objects and outcomes to commands, events and rows back.
 ///
 /// Hears    qm.workload; of qm.gpu the verdicts, observations and signs; of qm.capacity the drains; watched nodes and pods.
-/// Says     qm.placement: assignments "uid/attempt", the list "demand", wishes "evict/uid/attempt", "propose/number"; qm.node by name.
+/// Says     qm.placement: assignments "uid/attempt", the lists "demand" and "requeue", wishes "evict/uid/attempt", "propose/number"; qm.node by name.
 /// Asked    OrderLayouts.
 /// Intents  pod.bind, pod.delete, node.cordon, node.mark, node.layout, with JSON payloads that the executor below reads.
 class Codec {

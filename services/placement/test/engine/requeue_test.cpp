@@ -1,0 +1,165 @@
+// Pending workloads that were short: which change of capacity puts them on the requeue list, and when they leave it.
+#include "qm/placement/rules/text.hpp"
+#include "test/engine/script.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::placement::testing {
+namespace requeue_test {
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+/// A workload that is short on the node as it is now, falls back to pending, and is on the list after the change.
+void expect_wake(const std::string& before, const std::string& request, const std::string& change) {
+  Script script;
+  for (const std::string& line : {before, std::string("synced"), "want w/1 " + request, std::string("tick 5")}) {
+    const auto out = script.run(line);  // what comes is another test's matter
+    ASSERT_EQ(out.find("reserved w/1"), std::string::npos) << out;
+  }
+  const auto pending = script.run("phase w/2 pending no-room");
+  ASSERT_EQ(pending.find("requeue"), std::string::npos) << pending;
+  ASSERT_NE(script.run(change).find("requeue w/2"), std::string::npos) << change;
+}
+
+TEST(Requeue, EachChangeOfCapacityWakesThePendingWorkloadThatFits) {
+  const struct {
+    const char *before, *request, *change;
+  } cases[] = {
+      {"node a gpus=8 external", "1x8", "node a gpus=8"},                                      // uncordoned
+      {"node a gpus=8 ready=no", "1x8", "node a gpus=8"},                                      // Ready
+      {"node a gpus=8", "1x8 select=pool=x", "node a gpus=8 label=pool=x"},                    // relabeled
+      {"node a gpus=8 taint=team:NoSchedule", "1x8", "node a gpus=8"},                         // untainted
+      {"node a gpus=4", "1x8", "node a gpus=8"},                                               // more GPUs
+      {"node a gpus=8 cpu=1", "1x8 cpu=4", "node a gpus=8 cpu=8"},                             // more CPUs
+      {"node a gpus=8 mem=1", "1x8 mem=4", "node a gpus=8 mem=8"},                             // more memory
+      {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger p on=a gpus=1 succeeded"},   // of others
+      {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger-gone p"},                    //
+      {"node a gpus=8 cpu=8 | stranger m on=a cpu=8 daemon", "1x8 cpu=4", "stranger-gone m"},  // a mirror pod
+      {"node a gpus=8 | health a gpu=3", "1x8", "health a ok"},                                // repaired
+      {"node a gpus=8 | drain a", "1x8", "undrain a"},                                         // no drain any more
+      {"node b gpus=2", "1x8", "node a gpus=8"},                                               // a new node
+  };
+  for (const auto& one : cases) expect_wake(one.before, one.request, one.change);
+}
+
+TEST(Requeue, AClaimThatIsBoundWakesThePendingWorkloadThatUsesIt) {
+  Script script;
+  script.run("node a gpus=8");
+  script.run("synced");
+  script.step({StorageSynced{"class", {}}, StorageSynced{"volume", {}}, StorageSynced{"claim", {}},
+               StorageSeen{"claim/default/data", Claim{"", "slow", "", false}}});
+  rules::PodTemplate like{Namespace("default"), {}, {}};
+  like.rules.claims = {"data"};
+  WorkloadHeard heard;
+  heard.spec.uid = WorkloadUid("w");
+  heard.spec.ns = Namespace("default");
+  heard.spec.name = "w";
+  heard.spec.pod_sets = {pod_set(1, 1)};
+  heard.spec.pod_sets[0].rules = rules::text_of(like);
+  heard.phase = WorkloadPhase::kQuotaReserved;
+  script.step({heard});
+  heard.attempt = 2;
+  heard.phase = WorkloadPhase::kPending;
+  heard.no_room = true;
+  script.step({heard});
+  EXPECT_TRUE(script.engine().requeue().empty());
+  script.step({StorageSeen{"volume/pv", Volume{}}, StorageSeen{"claim/default/data", Claim{"pv", "slow", "", false}}});
+  ASSERT_EQ(script.engine().requeue().size(), 1U);
+  EXPECT_EQ(script.engine().requeue()[0].id, attempt_id("w/2"));
+}
+
+// As many as fit together at once; what these leave free, since they have no quota, goes to the next a moment later.
+TEST(Requeue, WhatTheFirstDoNotUseIsOfferedToTheNext) {
+  Options options;
+  options.requeue_pause = std::chrono::seconds(1);
+  EXPECT_EQ(Script(options).run(R"(
+    node a gpus=8 external
+    synced
+    want v/1 1x8 prio=1 | want w/1 1x8
+    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => demand v/1 w/1
+    phase v/2 pending no-room | phase w/2 pending no-room
+    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => demand v/2 w/2
+    node a gpus=8
+    => demand w/2
+    => requeue v/2
+    tick 1
+    => demand
+    => requeue v/2 w/2
+    -- nothing is left to offer
+    tick 1
+    tick 60
+    -- it leaves the list when it gets quota
+    want w/2 1x8
+    => reserved w/2 0:a[0,1,2,3,4,5,6,7]
+    => requeue v/2
+    phase v/2 cancelled
+    => requeue
+  )"),
+            "");
+}
+
+TEST(Requeue, AWorkloadThatGetsQuotaLeavesNothingForTheNext) {
+  Options options;
+  options.requeue_pause = std::chrono::seconds(1);
+  EXPECT_EQ(Script(options).run(R"(
+    node a gpus=8 external
+    synced
+    want v/1 1x8 prio=1 | want w/1 1x8
+    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => demand v/1 w/1
+    phase v/2 pending no-room | phase w/2 pending no-room
+    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => demand v/2 w/2
+    node a gpus=8
+    => demand w/2
+    => requeue v/2
+    want v/2 1x8 prio=1
+    => reserved v/2 0:a[0,1,2,3,4,5,6,7]
+    => requeue
+    tick 1
+    tick 60
+  )"),
+            "");
+}
+
+// Admission gave up before it got the answer. The nodes of the late answer are free again, and the next attempt is tried.
+TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
+  expect(R"(
+    node a gpus=8 external
+    synced
+    want w/1 1x8
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => demand w/1
+    node a gpus=8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    => demand
+    phase w/2 pending no-room
+    => released w/1 0:a[0,1,2,3,4,5,6,7]-
+    => demand
+    => requeue w/2
+    -- published again: nothing new
+    phase w/2 pending no-room
+  )");
+}
+
+// A workload that was preempted backs off for no want of nodes: nothing is offered, and no machine is made for it.
+TEST(Requeue, AWorkloadThatIsPendingForOtherReasonsIsNotOnTheList) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/1 1x8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    phase w/2 pending
+    => released w/1 0:a[0,1,2,3,4,5,6,7]-
+    node b gpus=8
+  )");
+}
+
+}  // namespace requeue_test
+}  // namespace qm::placement::testing
