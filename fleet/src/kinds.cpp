@@ -88,9 +88,24 @@ Answered<void> prepare_pod_spec(const Kind& kind, std::string_view name, Json& s
   return {};
 }
 
+/// As the API server's admission plugin DefaultTolerationSeconds does.
+void tolerate_for_a_while(Json& spec) {
+  for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    const auto covers = [key](const Json& toleration) {
+      const std::string &of = toleration["key"].string(), &effect = toleration["effect"].string();
+      return (of.empty() || of == key) && (effect.empty() || effect == "NoExecute");
+    };
+    if (std::ranges::any_of(spec["tolerations"].items(), covers)) continue;
+    spec.set("tolerations")
+        .push_back(
+            Json::object({{"key", key}, {"operator", "Exists"}, {"effect", "NoExecute"}, {"tolerationSeconds", 300}}));
+  }
+}
+
 Answered<void> prepare_pod(const Kind& kind, std::string_view name, Json& pod) {
   FLEET_TRY(prepare_pod_spec(kind, name, pod.set("spec"), "spec"));
   set_default(pod.set("spec"), "restartPolicy", "Always");
+  tolerate_for_a_while(pod.set("spec"));
   pod.set("status", Json::object({{"phase", "Pending"}, {"qosClass", "Burstable"}}));
   return {};
 }

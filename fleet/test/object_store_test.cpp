@@ -59,6 +59,25 @@ TEST_F(Store, CreateGivesIdentityAndRefusesTheSecond) {
   EXPECT_EQ(name_of(*rig.make("configmaps", "team-a", generated)).size(), 7u);
 }
 
+TEST_F(Store, PodsTolerateNodesThatAreNotReadyForAsLongAsTheApiServerLetsThem) {
+  const auto of = [&](const char* name, Json spec) {
+    const auto made = rig.make("pods", "team-a",
+                               Json::object({{"metadata", Json::object({{"name", name}})}, {"spec", std::move(spec)}}));
+    std::map<std::string, std::int64_t> seconds;
+    for (const Json& toleration : (*made)["spec"]["tolerations"].items())
+      seconds[toleration["key"].string()] = toleration["tolerationSeconds"].integer(-1);
+    return seconds;
+  };
+  const std::string not_ready = "node.kubernetes.io/not-ready", unreachable = "node.kubernetes.io/unreachable";
+  EXPECT_EQ(of("plain", Rig::pod_spec(1)), (std::map<std::string, std::int64_t>{{not_ready, 300}, {unreachable, 300}}));
+  Json own = Rig::pod_spec(1);
+  own.set("tolerations",
+          Json::array({Json::object({{"key", not_ready}, {"operator", "Exists"}, {"tolerationSeconds", 5}})}));
+  EXPECT_EQ(of("own", own), (std::map<std::string, std::int64_t>{{not_ready, 5}, {unreachable, 300}}));
+  own.set("tolerations", Json::array({Json::object({{"operator", "Exists"}})}));
+  EXPECT_EQ(of("all", own), (std::map<std::string, std::int64_t>{{"", -1}}));
+}
+
 TEST_F(Store, UpdateIsOptimistic) {
   const auto first = rig.make("configmaps", "team-a", config("c"));
   Json changed = *first;

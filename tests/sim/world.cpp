@@ -156,6 +156,17 @@ void World::make_pod(Job& job, int index) {
   meta.set("ownerReferences",
            Json::array({Json::object({{"kind", "Job"}, {"name", job.name}, {"uid", job.uid}, {"controller", true}})}));
   pod.body = Json::object({{"metadata", std::move(meta)}, {"spec", of["spec"]}});
+  // Pods of some jobs leave a node that is not ready at once, others after a minute or as long as the API server lets them by default.
+  const auto kind = job.uid.back() % 3;
+  for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    if (kind == 0) break;
+    pod.body.set("spec")
+        .set("tolerations")
+        .push_back(Json::object({{"key", key},
+                                 {"operator", "Exists"},
+                                 {"effect", "NoExecute"},
+                                 {"tolerationSeconds", kind == 1 ? 60 : 300}}));
+  }
   const std::string uid = pod.uid;
   tell_pod(pods.emplace(uid, std::move(pod)).first->second);
 }

@@ -60,6 +60,9 @@ void Engine::apply(const NodeSeen& seen) {
                   old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
   const bool fresh = old == nullptr;
   Node& node = tables_.nodes.edit(seen.node);
+  // Our own uncordon removes our annotation with the cordon. kubectl leaves it; and a cordon without it was of others.
+  const bool by_us = !node.facts.cordoned_by.empty() && seen.facts.cordoned_by.empty();
+  if (node.facts.unschedulable && !seen.facts.unschedulable && !by_us) scratch_.uncordoned.insert(seen.node);
   node.facts = seen.facts;
   if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered in an earlier life of this row
   if (const NodeSigns* signs = tables_.signs.find(seen.node); fresh && signs != nullptr)
@@ -189,7 +192,9 @@ void Engine::apply(const WorkloadHeard& heard) {
 void Engine::apply(const HealthHeard& heard) {
   const NodeMark* old = tables_.marks.find(heard.node);
   NodeMark next = old == nullptr ? NodeMark{} : *old;
+  scratch_.health_before.try_emplace(heard.node, next.health);
   next.health = heard.mark;
+  if (!heard.mark) next.overridden.reset();
   if (old != nullptr ? *old == next : next == NodeMark{}) return;
   if (next == NodeMark{}) {
     tables_.marks.erase(heard.node);
@@ -251,9 +256,8 @@ void Engine::evaluate() {
       settle(id);
     }
   };
-  for (const NodeName& name : index_.not_ready) {
-    const Node& node = *tables_.nodes.find(name);
-    if (node.not_ready_since + options_.node_timeout <= scratch_.now) scratch_.nodes.insert(name);
+  for (const auto& [name, due] : index_.not_ready) {
+    if (due <= scratch_.now) scratch_.nodes.insert(name);
   }
   for (const auto& [due, id] : index_.timed) {
     if (due > scratch_.now) break;
@@ -316,7 +320,9 @@ std::optional<Instant> Engine::next_timer() const {
   const auto at = [&](Instant t) {
     if (!next || t < *next) next = t;
   };
-  for (const NodeName& name : index_.not_ready) at(tables_.nodes.find(name)->not_ready_since + options_.node_timeout);
+  for (const auto& [name, due] : index_.not_ready) {
+    if (due != Instant::max()) at(due);
+  }
   for (const NodeName& name : index_.cutting) at(tables_.cuts.find(name)->wake);
   if (synced() && meta().requeue_at != Instant{}) at(meta().requeue_at);
   for (const auto& [due, id] : index_.timed) {

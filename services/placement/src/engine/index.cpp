@@ -99,7 +99,7 @@ Engine::Index Engine::build_index() const {
     fresh.index_.preference.count(workload.spec.pod_sets, 1);
   }
   for (const auto& [name, node] : tables_.nodes) {
-    if (!node.facts.ready && !node.lost) fresh.index_.not_ready.insert(name);
+    if (!node.facts.ready) fresh.index_.not_ready.emplace(name, fresh.next_loss(name));
     fresh.index_.preference.keep(name, node.facts);
   }
   for (const auto& [name, cut] : tables_.cuts) {
@@ -127,7 +127,7 @@ void Engine::rebuild() {
     if (cut.wish && cut.wish->waits) index_cut_for(cut.wish->uid, name, true);
   }
   for (const auto& [name, node] : tables_.nodes) {
-    if (!node.facts.ready && !node.lost) index_.not_ready.insert(name);
+    if (!node.facts.ready) index_.not_ready.emplace(name, next_loss(name));
     set_room(name, room_of(name));
     book_node(name);
   }
@@ -251,18 +251,18 @@ class Folder {
         static_cast<int>(f.numa.policy), f.numa.zones, f.switches);
   }
   void add(const Node& n) {
-    all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.lost,
-        n.cordon_sent);
+    all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.cordon_sent);
   }
-  void add(const HealthMark& m) { all(m.cordon, m.gpu, m.xid, m.reason); }
+  void add(const HealthMark& m) { all(m.cordon, m.gpu, m.xid, m.reason, m.gpus); }
+  void add(const GpuMark& m) { all(m.cordon, m.reason, m.at); }
   void add(const DrainMark& m) { all(m.reason, m.deadline); }
-  void add(const NodeMark& m) { all(m.health, m.drain); }
+  void add(const NodeMark& m) { all(m.health, m.drain, m.overridden); }
   void add(const Observation& o) { all(o.at, o.pods); }
   void add(const Pod& p) {
     const PodFacts& f = p.facts;
     all(f.ns, f.name, f.owner, f.attempt, f.pod_set, f.index, f.node, static_cast<int>(f.phase), f.deleting, f.ours,
         f.daemon, f.shape, p.delete_sent, f.rules, f.workload_type, f.controller, f.controller_kind, p.plan.node,
-        p.plan.gpus, p.foreign);
+        p.plan.gpus, p.foreign, f.not_ready_s, f.unreachable_s);
   }
   void add(const Workload& w) {
     const WorkloadSpec& s = w.spec;

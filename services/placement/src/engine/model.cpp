@@ -1,5 +1,7 @@
 #include "qm/placement/model.hpp"
 
+#include <algorithm>
+
 namespace qm::placement {
 
 std::string_view name_of(TopologyPolicy policy) {
@@ -73,6 +75,31 @@ Assignment assignment_for(const WorkloadSpec& spec) {
     if (const auto label = spec.labels.find(std::string(key)); label != spec.labels.end()) out.labels.insert(*label);
   }
   out.pod_sets = spec.pod_sets;
+  return out;
+}
+
+std::optional<HealthMark> NodeMark::verdict() const {
+  if (!health) return std::nullopt;
+  // A verdict that names one GPU, and no list: of a telemetry of before.
+  const auto whole = [](HealthMark mark) {
+    if (mark.gpu >= 0 && mark.gpus.empty()) mark.gpus[mark.gpu] = {mark.cordon, mark.reason, {}};
+    return mark;
+  };
+  HealthMark out = whole(*health);
+  if (!overridden) return out;
+  const HealthMark past = whole(*overridden);
+  std::erase_if(out.gpus, [&](const auto& gpu) {
+    const auto known = past.gpus.find(gpu.first);
+    return known != past.gpus.end() && known->second == gpu.second;
+  });
+  const bool of_node = out.cordon && out.gpu < 0 && !(past.cordon && past.gpu < 0 && past.reason == out.reason);
+  const auto heaviest = std::ranges::find_if(out.gpus, [](const auto& gpu) { return gpu.second.cordon; });
+  out.cordon = of_node || heaviest != out.gpus.end();
+  if (!out.cordon && out.gpus.empty()) return std::nullopt;
+  if (of_node) return out;
+  const auto& [gpu, why] = heaviest != out.gpus.end() ? *heaviest : *out.gpus.begin();
+  out.gpu = gpu;
+  out.reason = why.reason;
   return out;
 }
 

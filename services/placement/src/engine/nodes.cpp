@@ -16,6 +16,22 @@ bool manager_at_work(const NodeFacts& facts) {
          state->second != "failed";
 }
 
+/// Where GPUs are given as MIG instances nothing tells which GPU the next one is of, so a faulty GPU cannot be left out alone.
+bool cordons(const Node* node, const std::optional<HealthMark>& verdict) {
+  if (!verdict || verdict->cordon) return verdict.has_value();
+  const auto is_mig = [](const auto& resource) {
+    return resource.first.starts_with(words::kMigPrefix) && resource.second > 0;
+  };
+  return node != nullptr && (counts_instances(node->facts) || std::ranges::any_of(node->facts.extended, is_mig));
+}
+
+/// The taint that the node lifecycle controller sets on a node whose kubelet is silent.
+bool is_unreachable(const NodeFacts& facts) {
+  return std::ranges::any_of(facts.taints, [](const Taint& taint) {
+    return taint.key == "node.kubernetes.io/unreachable" && taint.effect == "NoExecute";
+  });
+}
+
 /// As if a pod that is there had gone.
 void put_back(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices) {
   room.cpu_milli += shape.cpu_milli;
@@ -53,7 +69,7 @@ std::string Engine::own_causes(const NodeName& name) const {
   std::string causes;
   const auto add = [&](std::string_view cause) { causes += fmt::format("{}{}", causes.empty() ? "" : ",", cause); };
   if (mark != nullptr && mark->drain) add("drain");
-  if (mark != nullptr && mark->health && mark->health->cordon) add("health");
+  if (mark != nullptr && cordons(tables_.nodes.find(name), mark->verdict())) add("health");
   if (being_cut(name)) add("layout");
   return causes;
 }
@@ -67,30 +83,24 @@ void Engine::evaluate_node(const NodeName& name) {
   Node next = *row;
   if (next.facts.ready) {
     next.not_ready_since = {};
-    next.lost = false;
-  } else if (next.not_ready_since == Instant{}) {
-    next.not_ready_since = scratch_.now;
-  } else if (!next.lost && next.not_ready_since + options_.node_timeout <= scratch_.now) {
-    next.lost = true;
-    lose_members(name,
-                 fmt::format("node {} has not been ready for {} s", name,
-                             static_cast<std::int64_t>(seconds(options_.node_timeout))),
-                 -1);
+  } else {
+    if (next.not_ready_since == Instant{}) next.not_ready_since = scratch_.now;
+    const auto lasts = static_cast<std::int64_t>(seconds(scratch_.now - next.not_ready_since));
+    lose_members(name, fmt::format("node {} has not been ready for {} s, longer than its pods tolerate", name, lasts),
+                 -1, &next);
   }
   cut_anew(name);
+  const bool uncordoned = scratch_.uncordoned.erase(name) > 0;
+  if (uncordoned) override_verdicts(name);
   const std::string causes = own_causes(name);
+  if (uncordoned && !causes.empty()) next.cordon_sent = false;  // of other causes: ordered again
   if (causes.empty() == next.cordon_sent) {
     next.cordon_sent = !causes.empty();
     send(CordonNode{name, causes});
   }
   if (next != *row) tables_.nodes.insert(name, next);
-  if (!next.facts.ready && !next.lost) {
-    index_.not_ready.insert(name);
-  } else {
-    index_.not_ready.erase(name);
-  }
   const NodeMark* mark = tables_.marks.find(name);
-  if (mark != nullptr && mark->health && mark->health->cordon) blame_faulty(name, *mark->health);
+  if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict()) blame_faulty(name, *verdict);
   adopt(name);
   refresh_room(name);
 }
@@ -108,18 +118,51 @@ void Engine::remove_node(const NodeName& name) {
   if (tables_.marks.contains(name)) tables_.marks.erase(name);
   if (tables_.observations.contains(name)) tables_.observations.erase(name);
   store_cut(name, {});
-  index_.not_ready.erase(name);
   refresh_room(name);
   scratch_.node_changed.erase(name);
   scratch_.out.events.push_back(NodeChanged{name, std::move(last), true});
 }
 
+/// An operator ended the cordon, and with it the verdicts as they were before this step.
+void Engine::override_verdicts(const NodeName& name) {
+  const NodeMark* mark = tables_.marks.find(name);
+  if (mark == nullptr || !mark->health) return;
+  const auto before = scratch_.health_before.find(name);
+  const auto past = before == scratch_.health_before.end() ? mark->health : before->second;
+  if (past) tables_.marks.edit(name).overridden = past;
+}
+
+/// When the pods of the member count as lost. Kubernetes deletes a pod once the node has been not ready for as long as the pod tolerates;
+/// nothing confirms the end of one that is being deleted.
+Instant Engine::lost_at(const Node& node, const Member& member) const {
+  const Pod* pod = member.pod_uid.empty() ? nullptr : tables_.pods.find(member.pod_uid);
+  if (pod == nullptr || pod->facts.node != member.node || pod->facts.deleting || pod->facts.terminal())
+    return node.not_ready_since + options_.node_timeout;
+  const auto stays = is_unreachable(node.facts) ? pod->facts.unreachable_s : pod->facts.not_ready_s;
+  return stays < 0 ? Instant::max() : node.not_ready_since + std::chrono::seconds(stays);
+}
+
+Instant Engine::next_loss(const NodeName& name) const {
+  Instant next = Instant::max();
+  const auto on_node = index_.members.find(name);
+  if (on_node == index_.members.end()) return next;
+  const Node& node = *tables_.nodes.find(name);
+  for (const auto& [id, position] : on_node->second)
+    next = std::min(next, lost_at(node, tables_.assignments.find(id)->members[position]));
+  return next;
+}
+
 /// `grace_s`: of the orders for pods whose gang runs on. Nobody is left on a node that is gone to confirm the end of a pod.
-void Engine::lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s) {
+/// `not_ready`: the node is there, and those members alone are lost whose time is over.
+void Engine::lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s,
+                          const Node* not_ready) {
   const auto on_node = index_.members.find(name);
   if (on_node == index_.members.end()) return;
   std::map<AttemptId, std::vector<std::size_t>> lost;
-  for (const auto& [id, position] : on_node->second) lost[id].push_back(position);
+  for (const auto& [id, position] : on_node->second) {
+    const Member& member = tables_.assignments.find(id)->members[position];
+    if (not_ready == nullptr || lost_at(*not_ready, member) <= scratch_.now) lost[id].push_back(position);
+  }
   for (const auto& [id, positions] : lost) {
     Assignment next = *tables_.assignments.find(id);
     for (const auto position : positions) {
@@ -155,15 +198,15 @@ void Engine::blame_faulty(const NodeName& name, const HealthMark& health) {
     Assignment next = *tables_.assignments.find(id);
     const auto& devices = next.members[position].devices;
     const auto shares = shares_of(tables_.nodes.find(name)->facts);
-    const bool uses = health.gpu < 0 || std::ranges::any_of(devices, [&](const DeviceRef& device) {
-                        return gpu_of(device, shares) == health.gpu;
-                      });
-    if (!uses) continue;
-    const auto what =
-        health.gpu < 0 ? fmt::format("node {}", name) : fmt::format("GPU {} of node {}", health.gpu, name);
-    request_eviction(id, next,
-                     {"GpuFault", fmt::format("{} is faulty: {}", what, health.reason),
-                      scratch_.now + options_.health_grace, name, false});
+    std::string what;
+    if (health.cordon && health.gpu < 0) what = fmt::format("node {} is faulty: {}", name, health.reason);
+    for (const DeviceRef& device : devices) {
+      const auto gpu = health.gpus.find(gpu_of(device, shares));
+      if (what.empty() && gpu != health.gpus.end())
+        what = fmt::format("GPU {} of node {} is faulty: {}", gpu->first, name, gpu->second.reason);
+    }
+    if (what.empty()) continue;
+    request_eviction(id, next, {"GpuFault", what, scratch_.now + options_.health_grace, name, false});
     store(id, std::move(next));
   }
 }
@@ -254,10 +297,13 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
     }
   }
   const NodeMark* mark = tables_.marks.find(name);
-  for (std::int32_t share = 0; mark != nullptr && mark->health && mark->health->gpu >= 0 && share < shares; ++share) {
-    const auto index = static_cast<std::size_t>(mark->health->gpu) * static_cast<std::size_t>(shares) +
-                       static_cast<std::size_t>(share);
-    if (index < use.size()) use[index].healthy = false;
+  const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
+  for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>()) {
+    for (std::int32_t share = 0; share < shares; ++share) {
+      const auto index =
+          static_cast<std::size_t>(gpu) * static_cast<std::size_t>(shares) + static_cast<std::size_t>(share);
+      if (index < use.size()) use[index].healthy = false;
+    }
   }
   return use;
 }
@@ -391,6 +437,9 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
 
 void Engine::refresh_room(const NodeName& name) {
   book_node(name);
+  index_.not_ready.erase(name);
+  if (const Node* node = tables_.nodes.find(name); node != nullptr && !node->facts.ready)
+    index_.not_ready.emplace(name, next_loss(name));
   if (!tables_.nodes.contains(name)) {
     index_.rooms.erase(name);
     index_.lists.touch(name);
@@ -423,14 +472,15 @@ void Engine::publish_status(const NodeName& name) {
   std::string reason;
   if (!next.facts.ready) {
     state = NodeState::kNotReady;
-    reason = next.lost ? "lost" : "not ready";
+    reason = "not ready";
   } else if (!causes.empty()) {
     state = NodeState::kCordoned;
     const NodeMark* mark = tables_.marks.find(name);
     const auto add = [&](std::string_view cause, const std::string& why) {
       reason += fmt::format("{}{}: {}", reason.empty() ? "" : "; ", cause, why);
     };
-    if (mark != nullptr && mark->health && mark->health->cordon) add("health", mark->health->reason);
+    if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict(); cordons(&next, verdict))
+      add("health", verdict->reason);
     if (mark != nullptr && mark->drain) add("drain", mark->drain->reason);
     if (being_cut(name)) {
       const relayout::Row& order = *tables_.cuts.find(name)->order;
@@ -441,6 +491,13 @@ void Engine::publish_status(const NodeName& name) {
     reason = next.facts.cordoned_by.empty() ? "cordoned by somebody else" : "cordon is being lifted";
   } else {
     reason = layout_finding(name);
+    const NodeMark* mark = tables_.marks.find(name);
+    const auto add = [&](const std::string& what) { reason += (reason.empty() ? "" : "; ") + what; };
+    const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
+    for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>())
+      add(fmt::format("GPU {} is out of service: {}", gpu, why.reason));
+    if (mark != nullptr && mark->overridden)
+      add(fmt::format("health verdict overridden by a manual uncordon: {}", mark->overridden->reason));
   }
   if (state != next.state || next.since == Instant{}) next.since = scratch_.now;
   next.state = state;

@@ -42,7 +42,7 @@ std::string Engine::stays_cut(const NodeName& name, const Lifted& lifted) const 
   if (!room.usable) return room.why_not;
   if (is_single(facts) || is_shared(facts)) return "where devices go by other names";
   const NodeMark* mark = tables_.marks.find(name);
-  if ((mark != nullptr && mark->health) || (cut != nullptr && cut->mismatch)) return "with a fault";
+  if ((mark != nullptr && mark->verdict()) || (cut != nullptr && cut->mismatch)) return "with a fault";
   if (installed(facts, tables_.layouts.rows()) == 0) return "of which nobody knows the number of GPUs";
   std::set<std::string> leave;
   for (const AttemptId& id : lifted.attempts) leave.insert(id.to_string());

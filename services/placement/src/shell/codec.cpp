@@ -88,9 +88,16 @@ Result<Commands> decode_gpu(const Input& input) {
     HealthHeard heard{NodeName(verdict.node()), std::nullopt};
     const bool cordon = verdict.action() == pb::HEALTH_CORDON;
     if (!input.tombstone && (cordon || verdict.action() == pb::HEALTH_RESET_GPU)) {
-      // Index 0 is also what an absent index reads as: only the uuid says that one GPU is meant.
-      const std::int32_t gpu = verdict.gpu_uuid().empty() ? -1 : verdict.gpu_index();
-      heard.mark = HealthMark{cordon, gpu, verdict.xid(), verdict.reason()};
+      // Index 0 is also what an absent index reads as: only the uuid, or the list, says that one GPU is meant.
+      const auto named = [&](const auto& gpu) {
+        return gpu.gpu_index() == verdict.gpu_index() && gpu.xid() == verdict.xid();
+      };
+      const bool of_gpu = !verdict.gpu_uuid().empty() || std::ranges::any_of(verdict.gpus(), named);
+      const std::int32_t gpu = of_gpu ? verdict.gpu_index() : -1;
+      // Which GPU is to be reset is not known: that is a matter of the node.
+      auto& mark = heard.mark.emplace(HealthMark{cordon || gpu < 0, gpu, verdict.xid(), verdict.reason(), {}});
+      for (const auto& one : verdict.gpus())
+        mark.gpus[one.gpu_index()] = {one.action() == pb::HEALTH_CORDON, one.reason(), from_micros(one.at_us())};
     }
     return Commands{std::move(heard)};
   }

@@ -37,6 +37,26 @@ std::int32_t number_of(std::string_view text, std::int32_t other) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : other;
 }
 
+/// How long Kubernetes leaves the pod on a node with the taint: the least of the tolerations that speak of it; -1 = as long as the
+/// taint is there.
+std::int64_t seconds_tolerated(const Json& pod, std::string_view key) {
+  constexpr std::int64_t kLongest = 10LL * 365 * 86'400;  // longer is for ever
+  const Taint taint{std::string(key), {}, "NoExecute"};
+  bool tolerated = false;
+  std::optional<std::int64_t> least;
+  for (const Json& item : pod.path("spec.tolerations").items()) {
+    const Toleration toleration{item["key"].string(), item["operator"].string(), item["value"].string(),
+                                item["effect"].string()};
+    if (!tolerates(toleration, taint)) continue;
+    tolerated = true;
+    if (!item["tolerationSeconds"].is_int()) continue;
+    const auto stays = std::max<std::int64_t>(item["tolerationSeconds"].integer(), 0);
+    least = std::min(least.value_or(stays), stays);
+  }
+  if (!tolerated) return 0;
+  return least && *least <= kLongest ? *least : -1;
+}
+
 /// {"policy":"single-numa-node","zones":[{"cpu":"56","memory":"1Ti","gpus":[0,1,2,3]}]}, less what is reserved for the system.
 Result<Numa> numa_of(const std::string& annotation) {
   Numa out;
@@ -156,6 +176,8 @@ PodFacts pod_from_json(const Json& pod) {
                 : phase == "Succeeded" ? PodPhase::kSucceeded
                 : phase == "Failed"    ? PodPhase::kFailed
                                        : PodPhase::kPending;
+  facts.not_ready_s = seconds_tolerated(pod, "node.kubernetes.io/not-ready");
+  facts.unreachable_s = seconds_tolerated(pod, "node.kubernetes.io/unreachable");
   facts.deleting = !pod.path("metadata.deletionTimestamp").is_null();
   facts.ours = pod.path("spec.schedulerName").string() == words::kScheduler;
   if (const Json& hint = pod[kHint]; hint.is_object()) {

@@ -34,6 +34,8 @@ struct Pods {
     m.set_delete_sent(pod.delete_sent);
     m.set_rules(f.rules);
     m.set_workload_type(f.workload_type);
+    m.set_not_ready_s(f.not_ready_s);
+    m.set_unreachable_s(f.unreachable_s);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -56,6 +58,8 @@ struct Pods {
     f.controller_kind = m.controller_kind();
     f.rules = m.rules();
     f.workload_type = m.workload_type();
+    if (m.has_not_ready_s()) f.not_ready_s = m.not_ready_s();
+    if (m.has_unreachable_s()) f.unreachable_s = m.unreachable_s();
     const std::string uid = f.uid;
     BoundPlan plan{NodeName(m.plan_node()), {m.plan_gpus().begin(), m.plan_gpus().end()}};
     // In those rows what the bind said is known from the annotation alone.

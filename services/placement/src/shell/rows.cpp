@@ -55,7 +55,6 @@ struct Nodes {
     m.set_pods(node.pods);
     m.set_empty_since_us(micros(node.empty_since));
     m.set_not_ready_since_us(micros(node.not_ready_since));
-    m.set_lost(node.lost);
     m.set_cordon_sent(node.cordon_sent);
     return m;
   }
@@ -89,7 +88,6 @@ struct Nodes {
     node.pods = m.pods();
     node.empty_since = from_micros(m.empty_since_us());
     node.not_ready_since = from_micros(m.not_ready_since_us());
-    node.lost = m.lost();
     node.cordon_sent = m.cordon_sent();
     tables.nodes.restore(NodeName(m.name()), std::move(node));
   }
@@ -99,16 +97,31 @@ struct Marks {
   using Message = row::Mark;
   static constexpr const char* kind = "mark";
   static std::string key(const NodeName& name) { return name.value(); }
+  static Message::Health row_of(const HealthMark& mark) {
+    Message::Health m;
+    m.set_cordon(mark.cordon);
+    m.set_gpu(mark.gpu);
+    m.set_xid(mark.xid);
+    m.set_reason(mark.reason);
+    for (const auto& [index, gpu] : mark.gpus) {
+      auto* g = m.add_gpus();
+      g->set_index(index);
+      g->set_cordon(gpu.cordon);
+      g->set_reason(gpu.reason);
+      g->set_at_us(micros(gpu.at));
+    }
+    return m;
+  }
+  static HealthMark from_row(const Message::Health& m) {
+    HealthMark mark{m.cordon(), m.gpu(), m.xid(), m.reason(), {}};
+    for (const auto& gpu : m.gpus()) mark.gpus[gpu.index()] = {gpu.cordon(), gpu.reason(), from_micros(gpu.at_us())};
+    return mark;
+  }
   static Message encode(const NodeName& name, const NodeMark& mark) {
     Message m;
     m.set_node(name.value());
-    if (mark.health) {
-      auto* h = m.mutable_health();
-      h->set_cordon(mark.health->cordon);
-      h->set_gpu(mark.health->gpu);
-      h->set_xid(mark.health->xid);
-      h->set_reason(mark.health->reason);
-    }
+    if (mark.health) *m.mutable_health() = row_of(*mark.health);
+    if (mark.overridden) *m.mutable_overridden() = row_of(*mark.overridden);
     if (mark.drain) {
       m.mutable_drain()->set_reason(mark.drain->reason);
       m.mutable_drain()->set_deadline_us(micros(mark.drain->deadline));
@@ -117,9 +130,8 @@ struct Marks {
   }
   static void restore(const Message& m, Tables& tables) {
     NodeMark mark;
-    if (m.has_health()) {
-      mark.health = HealthMark{m.health().cordon(), m.health().gpu(), m.health().xid(), m.health().reason()};
-    }
+    if (m.has_health()) mark.health = from_row(m.health());
+    if (m.has_overridden()) mark.overridden = from_row(m.overridden());
     if (m.has_drain()) mark.drain = DrainMark{m.drain().reason(), from_micros(m.drain().deadline_us())};
     tables.marks.restore(NodeName(m.node()), std::move(mark));
   }

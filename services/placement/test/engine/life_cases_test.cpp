@@ -420,6 +420,8 @@ TEST(Engine, SaysWhenItMustBeWoken) {
   EXPECT_EQ(script.run("want w/1 1x1\n=> reserved w/1 0:a[0]\n"), "");
   EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + Options{}.hold);
   EXPECT_EQ(script.run("node b gpus=1 ready=no\n"), "");
+  EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + Options{}.hold) << "it has no pods";
+  EXPECT_EQ(script.run("node a gpus=1 ready=no\n"), "");
   EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + Options{}.node_timeout);
 }
 

@@ -35,7 +35,7 @@ TEST(Node, GoneTakesItsMembersWithIt) {
   )");
 }
 
-TEST(Node, NotReadyForAMinuteCountsAsLost) {
+TEST(Node, NotReadyForLongerThanItsPodsTolerateCountsAsLost) {
   expect(R"(
     show nodes
     node a gpus=1
@@ -49,16 +49,16 @@ TEST(Node, NotReadyForAMinuteCountsAsLost) {
     => bound w/1 0:a[0]*
     node a gpus=1 ready=no
     => node a not-ready pods=1 not ready
-    tick 59
+    tick 299
     -- back in time: nothing happened
     node a gpus=1
     => node a ready pods=1
     node a gpus=1 ready=no
     => node a not-ready pods=1 not ready
-    tick 60
+    tick 299
+    tick 1
     => bound w/1 0:a[0]*-
     => evict w/1 NodeFailure a lost
-    => node a not-ready pods=1 lost
     phase w/1 evicting
     => released w/1 0:a[0]*-
     => delete w/1#0 grace=-1
@@ -71,6 +71,57 @@ TEST(Node, NotReadyForAMinuteCountsAsLost) {
     pod-gone w/1#0
     => reserved v/1 0:a[0]
     => demand
+  )");
+}
+
+TEST(Node, EachPodLeavesANodeThatIsNotReadyByItsOwnTolerations) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want u/1 1x1 | want v/1 1x1 | want w/1 1x1 | want x/1 1x1
+    => reserved u/1 0:a[0]
+    => reserved v/1 0:a[1]
+    => reserved w/1 0:a[2]
+    => reserved x/1 0:a[3]
+    pod u/1#0 on=a running tolerates=0
+    => bound u/1 0:a[0]*
+    pod v/1#0 on=a running tolerates=30
+    => bound v/1 0:a[1]*
+    pod w/1#0 on=a running tolerates=-1
+    => bound w/1 0:a[2]*
+    -- it tolerates nothing: at once; a place for which no pod came is kept for a minute
+    node a gpus=8 ready=no
+    => bound u/1 0:a[0]*-
+    => evict u/1 NodeFailure a lost
+    tick 30
+    => bound v/1 0:a[1]*-
+    => evict v/1 NodeFailure a lost
+    tick 30
+    => reserved x/1 0:a[3]-
+    => evict x/1 NodeFailure a lost
+    -- as long as the node is not ready, unless the pod is deleted
+    tick 86400
+    => expired x/1 0:a[3]-
+    pod w/1#0 on=a running tolerates=-1 deleting
+    => bound w/1 0:a[2]*-
+    => evict w/1 NodeFailure a lost
+  )");
+}
+
+// The node lifecycle controller sets another taint where the kubelet is silent, and pods may tolerate that for another time.
+TEST(Node, AnUnreachableNodeIsLeftByTheTolerationOfThatTaint) {
+  expect(R"(
+    node a gpus=8
+    synced
+    want w/1 1x1
+    => reserved w/1 0:a[0]
+    pod w/1#0 on=a running tolerates=0 unreachable=60
+    => bound w/1 0:a[0]*
+    node a gpus=8 ready=no taint=node.kubernetes.io/unreachable:NoExecute
+    tick 59
+    tick 1
+    => bound w/1 0:a[0]*-
+    => evict w/1 NodeFailure a lost
   )");
 }
 
@@ -156,6 +207,122 @@ TEST(Node, AFaultyGpuEvictsOnlyItsUsers) {
     health a cordon
     => reserved v/1 0:a[4,5]
     => evict v/1 GpuFault a
+  )");
+}
+
+// The GPU that needs a reset takes no work, and its node and the seven others go on.
+TEST(Node, AGpuThatNeedsAResetIsTakenOutOfServiceAlone) {
+  expect(R"(
+    show nodes
+    node a gpus=8
+    => node a ready pods=0 empty
+    synced
+    want w/1 1x1
+    => reserved w/1 0:a[0]
+    => node a ready pods=1
+    want v/1 1x2
+    => reserved v/1 0:a[1,2]
+    => node a ready pods=2
+    health a gpu=1
+    => reserved v/1 0:a[1,2]
+    => evict v/1 GpuFault a
+    => node a ready pods=2 GPU 1 is out of service: XID 79
+    want u/1 1x5
+    => reserved u/1 0:a[3,4,5,6,7]
+    => node a ready pods=3 GPU 1 is out of service: XID 79
+    want t/1 1x1
+    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => demand t/1
+    phase v/1 evicting
+    => released v/1 0:a[1,2]-
+    => reserved t/1 0:a[2]
+    => demand
+  )");
+}
+
+// Nothing tells of which GPU the kubelet gives the next MIG instance.
+TEST(Node, AFaultyGpuOfANodeWithMigInstancesIsAMatterOfTheNode) {
+  expect(R"(
+    node a gpus=7 installed=8 ext=7
+    synced
+    health a gpu=1
+    => cordon a health
+  )");
+}
+
+TEST(Node, AManualUncordonOverridesTheVerdictAndNoNewerOne) {
+  expect(R"(
+    show nodes
+    node a gpus=8
+    => node a ready pods=0 empty
+    synced
+    health a gpu=3 cordon
+    => node a cordoned pods=0 empty health: XID 79
+    => cordon a health
+    node a gpus=8 ours cause=health
+    => node a cordoned pods=0 empty health: XID 79
+    -- the operator uncordons it; the annotation that kubectl leaves is removed
+    node a gpus=8 left=health
+    => node a ready pods=0 empty health verdict overridden by a manual uncordon: XID 79
+    => uncordon a
+    -- the same verdict again, also after a restart of telemetry: no cordon, and the GPU takes work
+    health a gpu=3 cordon
+    want w/1 1x8
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    => node a ready pods=1 health verdict overridden by a manual uncordon: XID 79
+    -- another GPU: that is another verdict
+    health a gpu=5 cordon
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7]
+    => evict w/1 GpuFault a
+    => node a cordoned pods=1 health: XID 79
+    => cordon a health
+  )");
+}
+
+TEST(Node, AManualUncordonDoesNotEndADrain) {
+  expect(R"(
+    show nodes
+    node a gpus=8
+    => node a ready pods=0 empty
+    synced
+    drain a
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    => cordon a drain
+    node a gpus=8 ours
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    -- still cordoned, and the object says so again
+    node a gpus=8 left=drain
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    => cordon a drain
+    node a gpus=8 ours
+    => node a cordoned pods=0 empty drain: SpotInterruption
+    -- the end of our own cordon overrides nothing
+    undrain a
+    => node a cordoned pods=0 empty cordon is being lifted
+    => uncordon a
+    health a gpu=3 cordon
+    => node a cordoned pods=0 empty health: XID 79
+    => cordon a health
+    node a gpus=8
+    => node a cordoned pods=0 empty health: XID 79
+    node a gpus=8 ours cause=health
+    => node a cordoned pods=0 empty health: XID 79
+    want w/1 1x1
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned
+    => demand w/1
+  )");
+}
+
+// After a repair an operator uncordons the node: its GPU is in service again.
+TEST(Node, TheEndOfAForeignCordonPutsAFaultyGpuBackIntoService) {
+  expect(R"(
+    node a gpus=2
+    synced
+    health a gpu=1
+    node a gpus=2 external
+    node a gpus=2
+    want w/1 1x2
+    => reserved w/1 0:a[0,1]
   )");
 }
 
@@ -292,6 +459,8 @@ TEST(Devices, SharesOfAGpuAreAdopted) {
     stranger p on=a gpus=1
     devices a p=1
     health a gpu=1
+    => reserved u/1 0:a[2] 1:a[3] 2:a[4]
+    => evict u/1 GpuFault a
     want t/1 1x1
     => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 with no-free-slice: pods have all shares of their GPUs
     => demand t/1

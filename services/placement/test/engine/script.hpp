@@ -11,6 +11,7 @@ namespace qm::placement::testing {
 /// Runs a text table against an engine: a command a line, "=> ..." lines for what must come out of it.
 ///
 ///   node a gpus=8            a ready node with 64 CPUs and 256 GiB; also cpu= mem= label=k=v taint=k:e model= ready=no
+///                            ours cause=drain: cordoned by us, left=drain: uncordoned by kubectl, which leaves our annotation
 ///                            external (cordoned by somebody), allocatable=N where it differs from gpus, has=3g.40gb:2 instances
 ///   node-gone a | synced | restart | nodes-listed a b | pods-listed w/1#0 ...
 ///   want w/1 2x4 prio=5      kind=JobSet in=NAMESPACE: of another object than a Job. Quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
@@ -22,6 +23,7 @@ namespace qm::placement::testing {
 ///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace
 ///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N; of one that moves, who is evicting or still admitted
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
+///                            tolerates=30: seconds on a node that is not ready, -1 = for ever; unreachable=60: other seconds there
 ///                            in=NAMESPACE by=UID|none kind=KIND: another namespace or controller than the workload's
 ///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
 ///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4

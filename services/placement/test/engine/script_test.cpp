@@ -194,6 +194,7 @@ std::vector<Command> Script::parse(const std::string& line) {
     facts.ready = words.get("ready", "yes") == "yes";
     facts.unschedulable = words.has("external") || words.has("ours");
     if (words.has("ours")) facts.cordoned_by = words.get("cause", "drain");
+    if (words.named.contains("left")) facts.cordoned_by = words.get("left");
     if (words.named.contains("installed"))
       facts.gpus_installed = static_cast<std::int32_t>(words.number("installed", 0));
     if (words.named.contains("ext")) facts.extended["nvidia.com/mig-1g.10gb"] = words.number("ext", 0);
@@ -332,6 +333,9 @@ std::vector<Command> Script::parse(const std::string& line) {
     pod.node = NodeName(words.get("on"));
     pod.ours = true;
     pod.deleting = words.has("deleting");
+    if (words.named.contains("tolerates"))
+      pod.not_ready_s = pod.unreachable_s = words.number("tolerates", kDefaultTolerationSeconds);
+    pod.unreachable_s = words.number("unreachable", pod.unreachable_s);
     if (words.has("running")) pod.phase = PodPhase::kRunning;
     if (words.has("succeeded")) pod.phase = PodPhase::kSucceeded;
     if (words.has("failed")) pod.phase = PodPhase::kFailed;

@@ -126,6 +126,27 @@ TEST(Decode, OnlyPodsOfOurSchedulerAreBound) {
   }
 }
 
+TEST(Decode, HowLongAPodStaysOnANodeThatIsNotReady) {
+  const auto stays = [](const std::string& tolerations) {
+    auto pod = make_pod("p", "w", 1, 0, 1);
+    pod.set("spec").set("tolerations", Json::parse(tolerations).value());
+    const auto facts = only<PodSeen>(watch_of("pod", pod)).pod;
+    return std::pair(facts.not_ready_s, facts.unreachable_s);
+  };
+  constexpr const char* kNotReady = R"({"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute")";
+  EXPECT_EQ(stays("[]"), std::pair(std::int64_t{0}, std::int64_t{0})) << "the taint manager deletes it at once";
+  EXPECT_EQ(stays(fmt::format(R"([{},"tolerationSeconds":30}}])", kNotReady)).first, 30);
+  EXPECT_EQ(stays(fmt::format(R"([{},"tolerationSeconds":30}}])", kNotReady)).second, 0);
+  EXPECT_EQ(stays(fmt::format("[{}}}]", kNotReady)).first, -1) << "without seconds: for ever";
+  EXPECT_EQ(stays(R"([{"operator":"Exists"}])"), std::pair(std::int64_t{-1}, std::int64_t{-1})) << "of every taint";
+  EXPECT_EQ(stays(R"([{"operator":"Exists","effect":"NoSchedule"}])").first, 0) << "another effect";
+  EXPECT_EQ(stays(fmt::format(R"([{0},"tolerationSeconds":30}},{0},"tolerationSeconds":20}},{0}}}])", kNotReady)).first,
+            20)
+      << "the least counts";
+  EXPECT_EQ(stays(fmt::format(R"([{},"tolerationSeconds":-5}}])", kNotReady)).first, 0);
+  EXPECT_EQ(stays(fmt::format(R"([{},"tolerationSeconds":9000000000000000000}}])", kNotReady)).first, -1);
+}
+
 TEST(Decode, CompleteListsAndTheStartOfTheWatches) {
   EXPECT_EQ(only<NodesSynced>(watch_of("node.synced", Json::array({"a", "b"}))).nodes.size(), 2U);
   EXPECT_EQ(only<PodsSynced>(watch_of("pod.synced", Json::array({"u"}))).uids, std::set<std::string>{"u"});
@@ -260,6 +281,20 @@ TEST(Decode, VerdictsDrainsAndObservations) {
   EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, 3, 0, "XID 79"}));
   verdict->set_action(pb::HEALTH_RESET_GPU);
   EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{false, 3, 0, "XID 79"}));
+  // Each GPU that takes no work, and which of them asks for more than a reset.
+  for (const int index : {3, 5}) {
+    auto* fault = verdict->add_gpus();
+    fault->set_gpu_index(index);
+    fault->set_action(index == 5 ? pb::HEALTH_CORDON : pb::HEALTH_RESET_GPU);
+    fault->set_reason(fmt::format("of {}", index));
+    fault->set_at_us(index);
+  }
+  EXPECT_EQ(
+      only<HealthHeard>(gpu(event)).mark,
+      (HealthMark{false, 3, 0, "XID 79", {{3, {false, "of 3", from_micros(3)}}, {5, {true, "of 5", from_micros(5)}}}}));
+  verdict->clear_gpus();
+  verdict->clear_gpu_uuid();
+  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, -1, 0, "XID 79"})) << "which GPU is not known";
   verdict->set_action(pb::HEALTH_WATCH);
   EXPECT_FALSE(only<HealthHeard>(gpu(event)).mark);
 
@@ -416,6 +451,36 @@ TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {
   const auto& members = fresh.engine().tables().assignments.find({WorkloadUid("w"), 1})->members;
   ASSERT_EQ(members.size(), 2U);
   EXPECT_TRUE(members[1].lost);
+}
+
+TEST(Rows, AnOverriddenVerdictComesBack) {
+  Stepped stepped;
+  stepped.open();
+  pb::GpuEvent verdict;
+  verdict.mutable_health()->set_node("a");
+  verdict.mutable_health()->set_action(pb::HEALTH_CORDON);
+  verdict.mutable_health()->set_gpu_uuid("GPU-0");
+  auto* fault = verdict.mutable_health()->add_gpus();
+  fault->set_action(pb::HEALTH_CORDON);
+  fault->set_reason("XID 79");
+  fault->set_at_us(7);
+  stepped.step({input_of(Source::kBus, "qm.gpu", verdict.SerializeAsString())});
+  auto cordoned = make_node("a", 8);
+  cordoned.set("spec").set("unschedulable", true);
+  cordoned.set("metadata").set("annotations").set("quartermaster.dev/cordoned-by", "health");
+  stepped.step({watch_of("node", cordoned)});
+  cordoned.set("spec").set("unschedulable", false);
+  stepped.step({watch_of("node", cordoned)});
+
+  Shell fresh(std::make_unique<Engine>(), Codec());
+  ASSERT_TRUE(fresh.load(stepped.stored()));
+  EXPECT_EQ(fresh.digest(), stepped.shell.digest());
+  fresh.engine().audit();
+  const NodeMark& mark = *fresh.engine().tables().marks.find(NodeName("a"));
+  ASSERT_TRUE(mark.overridden);
+  EXPECT_EQ(mark.overridden, mark.health);
+  EXPECT_EQ(mark.health->gpus.at(0).at, from_micros(7));
+  EXPECT_FALSE(mark.verdict());
 }
 
 TEST(Rows, ThatCannotBeReadAreRefused) {

@@ -4,6 +4,7 @@
 #include "qm/base/digest.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace qm::telemetry {
 namespace {
@@ -112,15 +113,23 @@ void Engine::apply(const XidSeen& c) {
   xids::Details details = xids::details_in(c.xid, c.line);
   if (c.recovery_action) details.recovery_action = c.recovery_action;
   const Action action = xids::action_for(c.xid, details);
-  const Health* known = tables_.health.find(c.node);
-  if (known != nullptr && known->action >= action) return;  // the heavier verdict stands
   if (action == Action::kNone) return;
-  Health row{action,
-             c.xid,
-             c.gpu_index,
-             c.gpu,
-             fmt::format("XID {} {} on GPU {}", c.xid, xid != nullptr ? xid->name : "unknown", c.gpu_index),
-             c.at};
+  const std::string reason =
+      fmt::format("XID {} {} on GPU {}", c.xid, xid != nullptr ? xid->name : "unknown", c.gpu_index);
+  const Health* known = tables_.health.find(c.node);
+  Health row = known == nullptr ? Health{} : *known;
+  if (action >= Action::kResetGpu && c.gpu_index >= 0) {
+    const auto at = std::ranges::lower_bound(row.gpus, c.gpu_index, {}, &GpuFault::gpu_index);
+    const bool fresh = at == row.gpus.end() || at->gpu_index != c.gpu_index;
+    GpuFault fault{c.gpu_index, c.gpu, action, c.xid, reason, c.at};
+    if (fresh && row.gpus.size() < kMostXids) {
+      row.gpus.insert(at, std::move(fault));
+    } else if (!fresh && std::tuple(at->action, at->at, at->xid) < std::tuple(action, c.at, c.xid)) {
+      *at = std::move(fault);
+    }
+  }
+  if (row.action < action) row = {action, c.xid, c.gpu_index, c.gpu, reason, c.at, std::move(row.gpus)};
+  if (known != nullptr && *known == row) return;  // heavier verdicts are valid
   tables_.health.insert(c.node, row);
   out_.health.push_back({c.node, std::move(row)});
 }
@@ -212,7 +221,16 @@ std::uint64_t Engine::digest() const {
         .add(h.gpu_index)
         .add(h.gpu.value())
         .add(h.reason)
-        .add(micros(h.at));
+        .add(micros(h.at))
+        .add(static_cast<std::int64_t>(h.gpus.size()));
+    for (const auto& gpu : h.gpus) {
+      d.add(gpu.gpu_index)
+          .add(gpu.gpu.value())
+          .add(static_cast<std::int64_t>(gpu.action))
+          .add(gpu.xid)
+          .add(gpu.reason)
+          .add(micros(gpu.at));
+    }
   }
   for (const auto& [node, n] : tables_.notices) {
     d.add(node.value()).add(n.instance.value()).add(n.action).add(micros(n.at)).add(micros(n.seen));

@@ -209,8 +209,6 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   for (const auto& h : out.health) {
     pb::GpuEvent e;
     *e.mutable_health() = to_pb(h.node, h.row);
-    // Who needs a reset takes no work either: to others both are a cordon. The row keeps the difference.
-    if (h.row.action == Action::kResetGpu) e.mutable_health()->set_action(pb::HEALTH_CORDON);
     gpu("health/" + h.node.value(), e, h.gone);
   }
   for (const auto& d : out.devices) {

@@ -7,36 +7,56 @@
 namespace qm::telemetry {
 namespace pb = quartermaster::v1;
 
+namespace {
+
+pb::HealthAction to_pb(Action action) {
+  switch (action) {
+    case Action::kNone:
+      return pb::HEALTH_NONE;
+    case Action::kWatch:
+      return pb::HEALTH_WATCH;
+    case Action::kResetGpu:
+      return pb::HEALTH_RESET_GPU;
+    case Action::kCordon:
+      return pb::HEALTH_CORDON;
+  }
+  return pb::HEALTH_ACTION_UNSPECIFIED;
+}
+Action from_pb(pb::HealthAction action) {
+  if (action == pb::HEALTH_WATCH) return Action::kWatch;
+  if (action == pb::HEALTH_RESET_GPU) return Action::kResetGpu;
+  return action == pb::HEALTH_CORDON ? Action::kCordon : Action::kNone;
+}
+
+}  // namespace
+
 pb::HealthVerdict to_pb(const NodeName& node, const Health& row) {
   pb::HealthVerdict m;
   m.set_node(node.value());
-  switch (row.action) {
-    case Action::kNone:
-      m.set_action(pb::HEALTH_NONE);
-      break;
-    case Action::kWatch:
-      m.set_action(pb::HEALTH_WATCH);
-      break;
-    case Action::kResetGpu:
-      m.set_action(pb::HEALTH_RESET_GPU);
-      break;
-    case Action::kCordon:
-      m.set_action(pb::HEALTH_CORDON);
-      break;
-  }
+  m.set_action(to_pb(row.action));
   m.set_xid(row.xid);
   m.set_gpu_index(row.gpu_index);
   m.set_gpu_uuid(row.gpu.value());
   m.set_reason(row.reason);
   m.set_at_us(micros(row.at));
+  for (const auto& gpu : row.gpus) {
+    auto* fault = m.add_gpus();
+    fault->set_gpu_index(gpu.gpu_index);
+    fault->set_gpu_uuid(gpu.gpu.value());
+    fault->set_action(to_pb(gpu.action));
+    fault->set_xid(gpu.xid);
+    fault->set_reason(gpu.reason);
+    fault->set_at_us(micros(gpu.at));
+  }
   return m;
 }
 Health from_pb(const pb::HealthVerdict& m) {
-  Action action = Action::kNone;
-  if (m.action() == pb::HEALTH_WATCH) action = Action::kWatch;
-  if (m.action() == pb::HEALTH_RESET_GPU) action = Action::kResetGpu;
-  if (m.action() == pb::HEALTH_CORDON) action = Action::kCordon;
-  return {action, m.xid(), m.gpu_index(), DeviceUuid(m.gpu_uuid()), m.reason(), from_micros(m.at_us())};
+  Health row{from_pb(m.action()), m.xid(), m.gpu_index(), DeviceUuid(m.gpu_uuid()), m.reason(), from_micros(m.at_us())};
+  for (const auto& gpu : m.gpus()) {
+    row.gpus.push_back({gpu.gpu_index(), DeviceUuid(gpu.gpu_uuid()), from_pb(gpu.action()), gpu.xid(), gpu.reason(),
+                        from_micros(gpu.at_us())});
+  }
+  return row;
 }
 
 pb::SpotNotice to_pb(const NodeName& node, const Notice& row) {

@@ -87,14 +87,34 @@ TEST(Verdict, TheHeavierStands) {
     xid a 48 gpu=2
     => reset a XID 48 gpu=2
     xid a 13
+    -- another GPU is out of service, too
     xid a 95 gpu=5
+    => reset a XID 48 gpu=2 2:reset 5:reset
     xid a 79 gpu=1
-    => cordon a XID 79 gpu=1
-    xid a 48 | xid a 79 gpu=1
+    => cordon a XID 79 gpu=1 1:cordon 2:reset 5:reset
+    xid a 48 gpu=1 | xid a 79 gpu=1
     -- in one batch as in several
     xid b 13 | xid b 79 | xid b 48
     => watch b XID 13 gpu=0
     => cordon b XID 79 gpu=0
+  )");
+}
+
+// Each GPU has its own verdict: what happens to one is published although the node has a heavier one.
+TEST(Verdict, OfEachGpuIsPublished) {
+  expect(R"(
+    xid a 79 gpu=1
+    => cordon a XID 79 gpu=1
+    xid a 48 gpu=3
+    => cordon a XID 79 gpu=1 1:cordon 3:reset
+    tick 60 | xid a 79 gpu=3
+    => cordon a XID 79 gpu=1 1:cordon 3:cordon
+    -- later again, and it may be that the first was overridden meanwhile
+    tick 60 | xid a 79 gpu=1
+    => cordon a XID 79 gpu=1 1:cordon 3:cordon
+    -- which GPU it is of is not known: a matter of the node
+    xid b 48 gpu=-1
+    => reset b XID 48 gpu=-1
   )");
 }
 

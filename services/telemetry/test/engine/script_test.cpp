@@ -156,9 +156,13 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
 std::vector<std::string> render(const Output& output) {
   std::vector<std::string> out;
   for (const auto& h : output.health) {
-    out.push_back(h.gone
-                      ? fmt::format("healthy {}", h.node)
-                      : fmt::format("{} {} XID {} gpu={}", name_of(h.row.action), h.node, h.row.xid, h.row.gpu_index));
+    std::string line =
+        h.gone ? fmt::format("healthy {}", h.node)
+               : fmt::format("{} {} XID {} gpu={}", name_of(h.row.action), h.node, h.row.xid, h.row.gpu_index);
+    // Of several GPUs, each with its verdict.
+    for (const auto& gpu : h.row.gpus.size() > 1 ? h.row.gpus : std::vector<GpuFault>())
+      line += fmt::format(" {}:{}", gpu.gpu_index, name_of(gpu.action));
+    out.push_back(std::move(line));
   }
   for (const auto& d : output.devices) {
     std::string line = fmt::format("{} {}", d.gone ? "no-devices" : "devices", d.seen.node);

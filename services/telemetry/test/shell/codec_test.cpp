@@ -249,7 +249,11 @@ TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
   ASSERT_TRUE(gpu.ParseFromString(events.at("signs/a")));
   EXPECT_EQ(gpu.signs().labels().at("gpu.nvidia.com/nvlink-enabled"), "true");
   ASSERT_TRUE(gpu.ParseFromString(events.at("health/a")));
-  EXPECT_EQ(gpu.health().action(), pb::HEALTH_CORDON) << "a GPU that needs a reset takes no work";
+  EXPECT_EQ(gpu.health().action(), pb::HEALTH_RESET_GPU) << "the other GPUs of the node work on";
+  ASSERT_EQ(gpu.health().gpus_size(), 1);
+  EXPECT_EQ(gpu.health().gpus(0).gpu_index(), 3);
+  EXPECT_EQ(gpu.health().gpus(0).action(), pb::HEALTH_RESET_GPU);
+  EXPECT_EQ(gpu.health().gpus(0).xid(), 48);
   EXPECT_EQ(gpu.health().xid(), 48);
   EXPECT_EQ(gpu.health().gpu_index(), 3);
   ASSERT_TRUE(gpu.ParseFromString(events.at("devices/a")));

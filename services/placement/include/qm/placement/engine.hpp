@@ -29,8 +29,9 @@ struct Where {
 };
 
 struct Options {
-  Duration hold = std::chrono::minutes(5);            ///< a reservation waits so long for its pods
-  Duration node_timeout = std::chrono::seconds(60);   ///< not ready so long = lost
+  Duration hold = std::chrono::minutes(5);  ///< a reservation waits so long for its pods
+  Duration node_timeout =
+      std::chrono::seconds(60);  ///< a place without a running pod is kept so long on a node that is not ready
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
   Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
   Duration requeue_pause =
@@ -142,7 +143,7 @@ class Engine {
     std::map<NodeName, std::set<std::string>> pods;   // pods bound there that have not ended
     std::map<WorkloadUid, std::set<std::string>>
         naming;                                         // our pods by the workloads that they name; not all are theirs
-    std::set<NodeName> not_ready;                       // may become lost
+    std::map<NodeName, Instant> not_ready;              // when the next of its members is lost; max() = none is
     std::set<std::pair<Instant, AttemptId>> timed;      // expire, or are forgotten, and when
     std::set<NodeName> cutting;                         // with an order that goes on by itself at some time
     std::set<WorkloadUid> wanting;                      // quota without a place
@@ -174,15 +175,17 @@ class Engine {
   struct Scratch {  // of the running step
     Instant now{};
     Output out;
-    std::set<NodeName> nodes;         // to evaluate
-    std::set<AttemptId> attempts;     // to settle
-    std::set<WorkloadUid> asked;      // to decide
-    std::set<AttemptId> changed;      // to publish
-    std::set<AttemptId> evictions;    // to publish
-    std::set<NodeName> node_changed;  // to publish
-    std::set<NodeName> observed;      // with a new observation
-    std::size_t command = 0;          // place of the one being applied
-    std::set<WorkloadUid> heirs;      // something changed where room is kept for them
+    std::set<NodeName> nodes;                                     // to evaluate
+    std::set<AttemptId> attempts;                                 // to settle
+    std::set<WorkloadUid> asked;                                  // to decide
+    std::set<AttemptId> changed;                                  // to publish
+    std::set<AttemptId> evictions;                                // to publish
+    std::set<NodeName> node_changed;                              // to publish
+    std::set<NodeName> observed;                                  // with a new observation
+    std::set<NodeName> uncordoned;                                // manually
+    std::map<NodeName, std::optional<HealthMark>> health_before;  // of nodes with a new verdict
+    std::size_t command = 0;                                      // place of the one being applied
+    std::set<WorkloadUid> heirs;                                  // something changed where room is kept for them
     std::set<WorkloadUid> contested;  // whether their proposal still does is to be looked at
     bool unheld = false;              // room is kept no more
     bool demand = false;              // to publish
@@ -221,7 +224,11 @@ class Engine {
 
   // nodes.cpp: what a node's facts mean
   void evaluate_node(const NodeName& name);
-  void lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s);
+  void lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s,
+                    const Node* not_ready = nullptr);
+  [[nodiscard]] Instant lost_at(const Node& node, const Member& member) const;
+  [[nodiscard]] Instant next_loss(const NodeName& name) const;
+  void override_verdicts(const NodeName& name);
   void delete_lost(const std::string& pod_uid, std::int64_t grace_s);
   void blame_faulty(const NodeName& name, const HealthMark& health);
   void remove_node(const NodeName& name);

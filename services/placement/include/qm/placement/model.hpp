@@ -84,17 +84,24 @@ struct Node {
   Instant empty_since{};
   // Own marks.
   Instant not_ready_since{};
-  bool lost = false;         ///< not ready for so long that its pods count as dead
   bool cordon_sent = false;  ///< we ordered spec.unschedulable
   friend auto operator<=>(const Node&, const Node&) = default;
 };
 
-/// A verdict on a node or on one of its GPUs.
+/// A verdict on one GPU.
+struct GpuMark {
+  bool cordon = false;  ///< its XID asks for more than a reset of the GPU
+  std::string reason;
+  Instant at{};  ///< of its XID; zero = not told
+  friend auto operator<=>(const GpuMark&, const GpuMark&) = default;
+};
+/// Verdicts on a node and on its GPUs.
 struct HealthMark {
-  bool cordon = false;    ///< nothing new on the node, and its victims must go
-  std::int32_t gpu = -1;  ///< the faulty device; -1 = the node as a whole
+  bool cordon = false;    ///< nothing new on the node
+  std::int32_t gpu = -1;  ///< that the heaviest verdict is on; -1 = the node as a whole, whose pods are evicted
   std::int32_t xid = 0;
   std::string reason;
+  std::map<std::int32_t, GpuMark> gpus{};  ///< by index: out of service, and their pods are evicted
   friend auto operator<=>(const HealthMark&, const HealthMark&) = default;
 };
 struct DrainMark {
@@ -106,6 +113,9 @@ struct DrainMark {
 struct NodeMark {
   std::optional<HealthMark> health;
   std::optional<DrainMark> drain;
+  std::optional<HealthMark> overridden{};  ///< the verdicts as they were when the node was uncordoned manually
+  /// The verdicts that count: without those that are overridden; empty where none is left.
+  [[nodiscard]] std::optional<HealthMark> verdict() const;
   friend auto operator<=>(const NodeMark&, const NodeMark&) = default;
 };
 
@@ -168,6 +178,9 @@ struct DefaultLayout {
   friend auto operator<=>(const DefaultLayout&, const DefaultLayout&) = default;
 };
 
+/// How long a pod stays on a node that is not ready where nothing is known of its tolerations: what the API server adds by default.
+inline constexpr std::int64_t kDefaultTolerationSeconds = 300;
+
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
 
 /// What the API server says of a pod, ours or not.
@@ -188,6 +201,8 @@ struct PodFacts {
   PodShape shape;
   std::string rules;          ///< rules::text_of its template, less its requests; empty = not known
   std::string workload_type;  ///< label
+  /// Seconds that it stays on a node with the NoExecute taint node.kubernetes.io/not-ready or /unreachable; -1 = as long as that is so.
+  std::int64_t not_ready_s = kDefaultTolerationSeconds, unreachable_s = kDefaultTolerationSeconds;
   [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
   friend auto operator<=>(const PodFacts&, const PodFacts&) = default;

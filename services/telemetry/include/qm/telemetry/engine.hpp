@@ -92,12 +92,24 @@ struct NodeGone {
 using Command =
     std::variant<Tick, DevicesSeen, SignsSeen, XidSeen, NoticeSeen, AckSeen, UsageSeen, OrderHeard, NodeGone>;
 
+/// The heaviest verdict on one GPU, and of those the newest.
+struct GpuFault {
+  std::int32_t gpu_index = -1;
+  DeviceUuid gpu;
+  Action action = Action::kNone;  ///< kResetGpu or heavier
+  std::int32_t xid = 0;
+  std::string reason;
+  Instant at{};
+  friend auto operator<=>(const GpuFault&, const GpuFault&) = default;
+};
+/// The heaviest verdict on a node, and of each GPU that takes no work.
 struct Health {
   Action action = Action::kNone;
   std::int32_t xid = 0, gpu_index = -1;
   DeviceUuid gpu;
   std::string reason;
   Instant at{};
+  std::vector<GpuFault> gpus{};  ///< by index; at most kMostXids
   friend auto operator<=>(const Health&, const Health&) = default;
 };
 struct Notice {
@@ -180,8 +192,8 @@ struct Output {
 ///          also after a newer one, is known by its time; one of the boot before is old. Times are only held for equal, since a
 ///          node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node are remembered, and for kXidMemory
 ///          past its end: the node may come back under its name without a reboot.
-/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node is valid until the node
-///          goes. Reset and heavier cordon the node; XIDs that end one application only, and codes that the catalog does
+/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node, and of each of its GPUs, is
+///          valid until the node goes. A reset concerns its GPU alone, what is heavier the node; XIDs that end one application only, and codes that the catalog does
 ///          not know, are watched. The driver's recovery action decides on XID 154, and fatal or nonfatal on 144 to 150.
 /// News     a devices list, signs of a node, a notice or an acknowledgement is published once, however often an agent repeats it. The
 ///          first acknowledgement of a node counts, and only from a node that the order names.
