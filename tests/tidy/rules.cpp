@@ -419,7 +419,7 @@ const std::vector<Arrows>& arrows() {
       {"tests/support/", {"base"}},
       {"tests/budgets/", {"base", "bus", "proto", "service", "admission", "cost"}},
       {"tests/elastic/", {"base", "bus", "kube", "proto", "service", "admission", "placement", "cost"}},
-      {"tests/proposals/", {"base", "bus", "proto", "service", "admission", "placement"}},
+      {"tests/proposals/", {"base", "bus", "config", "proto", "service", "admission", "placement"}},
       {"tests/adoption/", {"base", "cloud", "config", "http", "kube", "pg", "proto", "testing"}},
       {"tests/cluster/", {"base", "testing"}},
       {"tests/contract/",

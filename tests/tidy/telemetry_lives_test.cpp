@@ -45,7 +45,7 @@ TEST_F(Verdict, TheHeaviestOfANodeStands) {
   EXPECT_EQ(out.health[0].row.action, Action::kCordon);
   EXPECT_EQ(out.health[0].row.gpu_index, 3);
   EXPECT_TRUE(step({xid(79, 3)}).health.empty()) << "again";
-  EXPECT_TRUE(step({xid(48)}).health.empty()) << "lighter";
+  EXPECT_TRUE(step({xid(48, 3)}).health.empty()) << "lighter";
   EXPECT_EQ(engine_.tables().health.find(kNode)->xid, 79);
 }
 
