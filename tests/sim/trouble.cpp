@@ -84,6 +84,11 @@ void Sim::plant(Bug bug) {
   if (bug == Bug::kCallsOverlap) faults_.in_call = 50;
   if (bug == Bug::kNoTombstones || bug == Bug::kSnapshotSkipped || bug == Bug::kGapUnseen)
     faults_.truncate = 150, faults_.bus.hold_per_mille = 800;
+  // A consumer that is opened again, and snapshots for other causes, end what a gap hides.
+  if (bug == Bug::kGapUnseen) {
+    faults_.crash = faults_.crash_point = faults_.commit = faults_.stop = faults_.cut = faults_.cut_commit = 0;
+    faults_.restore = faults_.lost_events = faults_.recreate = faults_.empty = faults_.bus.cut_per_mille = 0;
+  }
   if (bug == Bug::kSnapshotSkipped) faults_.snapshot = 700;
   if (bug == Bug::kForgedPod) faults_.forge = 15;
   if (bug == Bug::kJumpAccepted) faults_.leap = 15;
