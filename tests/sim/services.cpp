@@ -407,7 +407,8 @@ void Service::step_deposed(Step what) {
 bool Service::idle() {
   if (!up()) return false;
   const auto c = host().counters();
-  return c.mailbox == 0 && c.open_intents == 0 && c.bus_lag <= 0 && c.outbox_backlog == 0 && c.paused_topics == 0;
+  return c.mailbox == 0 && c.to_retry == 0 && c.open_intents == 0 && c.bus_lag <= 0 && c.outbox_backlog == 0 &&
+         c.paused_topics == 0;
 }
 
 // ---- faults ----

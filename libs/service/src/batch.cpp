@@ -142,6 +142,10 @@ bool Host::Impl::pump() {
   } else {
     write(batch);
   }
+  std::uint64_t again = 0;
+  for (const auto& pending : retry) again += pending.size();
+  const std::lock_guard lock(mutex);
+  counters.to_retry = again;
   return true;
 }
 

@@ -303,6 +303,7 @@ Json Host::debug_state() {
                             {"send_failures", c.send_failures},
                             {"outbox_backlog", c.outbox_backlog},
                             {"mailbox", c.mailbox},
+                            {"to_retry", c.to_retry},
                             {"paused_topics", c.paused_topics},
                             {"refused", c.refused},
                             {"clock_rejected_seconds", c.clock_rejected_seconds},
