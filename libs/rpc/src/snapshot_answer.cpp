@@ -1,9 +1,18 @@
 #include "qm/rpc/server.hpp"
 #include "qm/service/history.hpp"
+#include "qm/wire/parse.hpp"
 
 #include <fmt/format.h>
 
+#include <memory>
+
 namespace qm::rpc {
+
+qm::Status check_read(const google::protobuf::Message& request) {
+  const std::unique_ptr<google::protobuf::Message> copy(request.New());
+  copy->CopyFrom(request);
+  return wire::clean(*copy);
+}
 
 Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::int32_t largest) {
   if (asked < 0 || asked > largest) {

@@ -1,5 +1,6 @@
 #include "qm/rpc/server.hpp"
 
+#include "qm/base/text.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/testing/testing.hpp"
 #include "tiny_service.hpp"
@@ -384,6 +385,15 @@ TEST(RpcHost, RefusalsCarryTheirField) {
   const auto absent = hosted.count("nobody");
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Code::kNotFound);
+}
+
+TEST(RpcHost, TextsOfAReadAreBounded) {
+  Hosted hosted("rpc-read");
+  const auto refused = hosted.count(std::string(kMaxName + 1, 'x'));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  EXPECT_NE(refused.error().message.find("GetWorkloadRequest.uid"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(hosted.count(std::string(kMaxName, 'x')).error().code, Code::kNotFound);
 }
 
 TEST(RpcHost, CountersAreExported) {

@@ -89,7 +89,7 @@ class TinyService final : public v1::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const v1::GetWorkloadRequest* request,
                                 v1::Workload* response) override {
-    return answer(*host_, context, [request, response](const service::Shell& shell) -> qm::Status {
+    return answer(*host_, context, *request, [request, response](const service::Shell& shell) -> qm::Status {
       const auto count = dynamic_cast<const CountingShell&>(shell).count(request->uid());
       if (count == 0) return fail(Code::kNotFound, "workload {} is not known", request->uid());
       response->set_version(static_cast<std::uint64_t>(count));

@@ -202,14 +202,19 @@ Status Host::submit(Input input, ReplyFn done) {
   return {};
 }
 
+Status Host::can_answer() const {
+  const auto& m = *impl_;
+  if (m.options.may_answer && !m.options.may_answer()) return unproven();
+  if (m.stopping || m.lost || !m.loaded)
+    return fail(Error{Code::kUnavailable, "the service is not serving", {}, "try again in a second"});
+  return {};
+}
+
 Status Host::read_async(std::function<void(const Shell&)> fn) {
   auto& m = *impl_;
-  if (m.options.may_answer && !m.options.may_answer()) return unproven();
+  QM_TRY(can_answer());
   {
     std::lock_guard lock(m.mutex);
-    if (m.stopping || m.lost || !m.loaded) {
-      return fail(Error{Code::kUnavailable, "the service is not serving", {}, "try again in a second"});
-    }
     if (m.reads.size() >= m.options.mailbox) {
       ++m.counters.refused;
       return fail(Error{Code::kExhausted, "too many reads are waiting", {}, "try again in a second"});

@@ -57,6 +57,7 @@ TEST(Host, RequestsAndReadsAreRefusedWhereAnotherMayLead) {
   EXPECT_EQ(refused.error().code, Code::kUnavailable);
   const auto read = u.w.host->read_async([](const Shell&) { FAIL(); });
   ASSERT_FALSE(read);
+  EXPECT_FALSE(u.w.host->can_answer()) << "reads of other threads ask first";
   EXPECT_EQ(read.error().code, Code::kUnavailable);
   Input seen;
   seen.source = Source::kWatch;

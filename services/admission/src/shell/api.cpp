@@ -264,7 +264,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetWorkloadRequest* request,
                                 pb::Workload* response) override {
-    return rpc::answer(host_, context,
+    return rpc::answer(host_, context, *request,
                        [request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
                          const Engine& engine = engine_of(shell);
                          QM_ASSIGN(const auto found, find(engine, *request, caller));
@@ -279,7 +279,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListWorkloadsRequest* request,
                                  pb::ListWorkloadsResponse* response) override {
     return rpc::answer(
-        host_, context,
+        host_, context, *request,
         [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
           response->set_resume_version(host_.feed_position());
           return list(engine_of(shell), *request, caller, *response);
@@ -292,7 +292,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
     return rpc::answer(
-        host_, context,
+        host_, context, *request,
         [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
           QM_ASSIGN(const auto found, find(engine_of(shell), *request, caller));
           *response = explain(engine_of(shell), found, clock_.now(), caller);
@@ -301,13 +301,15 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* WhatIf(grpc::CallbackServerContext* context, const pb::WhatIfRequest* request,
                                    pb::WhatIfResponse* response) override {
-    return worker_.answer(context, [this, request, response, caller = rpc::caller_of(*context)] {
+    return worker_.answer(context, *request, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+      QM_TRY(host_.can_answer());
       return answer_what_if(host_, *request, caller, clock_.now(), *response);
     });
   }
   grpc::ServerUnaryReactor* When(grpc::CallbackServerContext* context, const pb::WhenRequest* request,
                                  pb::WhenResponse* response) override {
-    return forecaster_.answer(context, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+    return forecaster_.answer(context, *request, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+      QM_TRY(host_.can_answer());
       Result<WorkloadUid> uid = WorkloadUid();
       host_.read([&](const service::Shell& shell) {
         const auto found = find(engine_of(shell), *request, caller);
@@ -328,7 +330,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
-    return rpc::answer(host_, context,
+    return rpc::answer(host_, context, *request,
                        [request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
                          return list_queues(engine_of(shell), *request, caller, *response);
                        });
@@ -336,14 +338,14 @@ class AdmissionService final : public pb::Admission::CallbackService {
   grpc::ServerUnaryReactor* ListBudgets(grpc::CallbackServerContext* context, const pb::ListBudgetsRequest* request,
                                         pb::ListBudgetsResponse* response) override {
     return rpc::answer(
-        host_, context,
+        host_, context, *request,
         [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
           return list_budgets(engine_of(shell), *request, caller, clock_.now(), *response);
         });
   }
   grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context, const pb::ListObjectsRequest* request,
                                         pb::ListObjectsResponse* response) override {
-    return rpc::answer(host_, context,
+    return rpc::answer(host_, context, *request,
                        [request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
                          return list_objects(engine_of(shell), *request, caller, *response);
                        });

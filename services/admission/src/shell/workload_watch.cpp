@@ -86,6 +86,10 @@ void follow(service::Host& host, const std::shared_ptr<Stream>& stream, std::uin
 
 Reactor::Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request, rpc::Caller caller)
     : host_(host), stream_(std::make_shared<Stream>(*this, request.namespace_(), std::move(caller))) {
+  if (const auto good = rpc::check_read(request); !good) {
+    stream_->out.finish(rpc::to_grpc(good.error()));
+    return;
+  }
   if (request.resume_version() != 0) {
     follow(host, stream_, request.resume_version());
     return;

@@ -72,9 +72,9 @@ class Api final : public pb::Capacity::CallbackService {
  public:
   Api(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
 
-  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const pb::GetPlanRequest*,
+  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const pb::GetPlanRequest* request,
                                     pb::CapacityPlan* out) override {
-    return rpc::answer(host_, context, [this, out](const service::Shell& shell) -> qm::Status {
+    return rpc::answer(host_, context, *request, [this, out](const service::Shell& shell) -> qm::Status {
       const Engine& engine = engine_of(shell);
       const Instant now = clock_.now();
       out->set_as_of_us(micros(now));
@@ -96,7 +96,7 @@ class Api final : public pb::Capacity::CallbackService {
 
   grpc::ServerUnaryReactor* ListClaims(grpc::CallbackServerContext* context, const pb::ListClaimsRequest* request,
                                        pb::ListClaimsResponse* out) override {
-    return rpc::answer(host_, context, [request, out](const service::Shell& shell) -> qm::Status {
+    return rpc::answer(host_, context, *request, [request, out](const service::Shell& shell) -> qm::Status {
       const Engine& engine = engine_of(shell);
       QM_ASSIGN(const auto size, rpc::page_size(request->page_size(), kDefaultPage, kLargestPage));
       std::int64_t total = 0;

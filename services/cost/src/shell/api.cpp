@@ -46,19 +46,19 @@ class Api final : public pb::Cost::CallbackService {
   grpc::ServerUnaryReactor* QueryAllocation(grpc::CallbackServerContext* context,
                                             const pb::QueryAllocationRequest* request,
                                             pb::QueryAllocationResponse* response) override {
-    return answer(context, response, [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
+    return answer(context, *request, response, [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
       return query_allocation(engine, *request, now(engine), caller);
     });
   }
   grpc::ServerUnaryReactor* GetStatement(grpc::CallbackServerContext* context, const pb::GetStatementRequest* request,
                                          pb::Statement* response) override {
-    return answer(context, response, [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
+    return answer(context, *request, response, [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
       return get_statement(engine, *request, now(engine), caller);
     });
   }
   grpc::ServerUnaryReactor* ListPrices(grpc::CallbackServerContext* context, const pb::ListPricesRequest* request,
                                        pb::ListPricesResponse* response) override {
-    return answer(context, response, [this, request](const Engine& engine) {
+    return answer(context, *request, response, [this, request](const Engine& engine) {
       return Result<pb::ListPricesResponse>(list_prices(engine, *request, now(engine)));
     });
   }
@@ -72,8 +72,9 @@ class Api final : public pb::Cost::CallbackService {
   [[nodiscard]] Instant now(const Engine& engine) const { return std::max(clock_.now(), engine.meta().now); }
 
   template <class Response, class Fn>
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Response* response, Fn fn) {
-    return rpc::answer(host_, context, [response, fn](const service::Shell& shell) -> qm::Status {
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const google::protobuf::Message& request,
+                                   Response* response, Fn fn) {
+    return rpc::answer(host_, context, request, [response, fn](const service::Shell& shell) -> qm::Status {
       auto made = fn(engine_of(shell));
       if (!made) return tl::unexpected<Error>(made.error());
       *response = std::move(*made);

@@ -82,31 +82,31 @@ class Api final : public pb::Placement::CallbackService {
 
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const pb::GetAssignmentRequest* request,
                                 pb::Assignment* response) override {
-    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+    return answer(context, *request, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
       return get_assignment(engine, *request, caller);
     });
   }
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const pb::ListAssignmentsRequest* request,
                                  pb::ListAssignmentsResponse* response) override {
-    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+    return answer(context, *request, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
       return list_assignments(engine, *request, caller);
     });
   }
   grpc::ServerUnaryReactor* DryRun(grpc::CallbackServerContext* context, const pb::DryRunRequest* request,
                                    pb::DryRunResponse* response) override {
-    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+    return answer(context, *request, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
       return dry_run(engine, *request, caller);
     });
   }
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context, const pb::ListNodesRequest* request,
                                       pb::ListNodesResponse* response) override {
-    return answer(context, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
+    return answer(context, *request, response, [request, caller = rpc::caller_of(*context)](const Engine& engine) {
       return list_nodes(engine, *request, caller);
     });
   }
-  grpc::ServerUnaryReactor* GetGap(grpc::CallbackServerContext* context, const pb::GetGapRequest*,
+  grpc::ServerUnaryReactor* GetGap(grpc::CallbackServerContext* context, const pb::GetGapRequest* request,
                                    pb::Gap* response) override {
-    return answer(context, response, [meter = meter_](const Engine&) {
+    return answer(context, *request, response, [meter = meter_](const Engine&) {
       return get_gap(meter == nullptr ? nullptr : meter->latest().get());
     });
   }
@@ -116,12 +116,13 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* ListLayouts(grpc::CallbackServerContext* context, const pb::ListLayoutsRequest* request,
                                         pb::ListLayoutsResponse* response) override {
-    return answer(context, response, [request](const Engine& engine) { return list_layouts(engine, *request); });
+    return answer(context, *request, response, [request](const Engine& engine) { return list_layouts(engine, *request); });
   }
   grpc::ServerUnaryReactor* PlanTidy(grpc::CallbackServerContext* context, const pb::PlanTidyRequest* request,
                                      pb::TidyPlan* response) override {
     // The engine's thread copies the fleet; the plan is found on a thread for that.
-    return worker_.answer(context, [this, request, response]() -> qm::Status {
+    return worker_.answer(context, *request, [this, request, response]() -> qm::Status {
+      QM_TRY(host_.can_answer());
       QM_ASSIGN(const auto budget, tidy_budget(*request));
       std::optional<TidyQuestion> question;
       pb::TidyPlan under_way;
@@ -141,8 +142,9 @@ class Api final : public pb::Placement::CallbackService {
 
  private:
   template <class Response, class Fn>
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Response* response, Fn fn) {
-    return rpc::answer(host_, context, [response, fn](const service::Shell& shell) -> qm::Status {
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const google::protobuf::Message& request,
+                                   Response* response, Fn fn) {
+    return rpc::answer(host_, context, request, [response, fn](const service::Shell& shell) -> qm::Status {
       auto made = fn(engine_of(shell));
       if (!made) return fail(made.error());
       *response = std::move(*made);

@@ -145,6 +145,10 @@ class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
  public:
   EventStream(Observer& observer, const pb::FollowEventsRequest& request)
       : observer_(observer), out_(*this, kLongestQueue) {
+    if (const auto good = rpc::check_read(request); !good) {
+      out_.finish(rpc::to_grpc(good.error()));
+      return;
+    }
     StartSendInitialMetadata();
     out_.live();
     handle_ = observer_.follow([this, topic = request.topic(), key = request.key()](const pb::EventLine& line) {
@@ -175,7 +179,7 @@ class Api final : public pb::Telemetry::CallbackService {
   grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request,
                                   pb::QueryResponse* out) override {
     return worker_.answer(
-        context, [this, request, out, caller = rpc::caller_of(*context)] { return query(*request, *out, caller); });
+        context, *request, [this, request, out, caller = rpc::caller_of(*context)] { return query(*request, *out, caller); });
   }
 
   grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*,

@@ -111,10 +111,18 @@ inline void refuse(service::Host& host, grpc::ServerUnaryReactor* reactor, servi
   reactor->Finish(to_grpc(error));
 }
 
-/// Answers a unary read on the engine thread, between batches: fn(shell, response) -> Status.
+/// kInvalid where a text of the request is beyond its declared bound (qm/wire/parse.hpp). Changes are checked by their codec.
+qm::Status check_read(const google::protobuf::Message& request);
+
+/// Answers a unary read on the engine thread, between batches: fn(shell) -> Status.
 template <class Fn>
-grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContext* context, Fn fn) {
+grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContext* context,
+                                 const google::protobuf::Message& request, Fn fn) {
   auto* reactor = context->DefaultReactor();
+  if (const auto good = check_read(request); !good) {
+    reactor->Finish(to_grpc(good.error()));
+    return reactor;
+  }
   auto accepted = host.read_async([reactor, fn = std::move(fn)](const service::Shell& shell) {
     const qm::Status status = fn(shell);
     reactor->Finish(status ? grpc::Status::OK : to_grpc(status.error()));

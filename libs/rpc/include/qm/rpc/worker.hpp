@@ -23,10 +23,15 @@ class Worker {
   ~Worker();
   bool post(std::function<void()> task);
 
-  /// Answers a unary call by fn() -> Status, run on the worker.
+  /// Answers a unary read by fn() -> Status, run on the worker.
   template <class Fn>
-  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Fn fn) {
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const google::protobuf::Message& request,
+                                   Fn fn) {
     auto* reactor = context->DefaultReactor();
+    if (const auto good = check_read(request); !good) {
+      reactor->Finish(to_grpc(good.error()));
+      return reactor;
+    }
     const bool taken = post([reactor, fn = std::move(fn)] {
       const qm::Status done = fn();
       reactor->Finish(done ? grpc::Status::OK : to_grpc(done.error()));
@@ -39,7 +44,7 @@ class Worker {
   grpc::ServerUnaryReactor* answer_snapshot(service::Host& host, grpc::CallbackServerContext* context,
                                             const quartermaster::v1::SnapshotRequest* request,
                                             quartermaster::v1::SnapshotResponse* response) {
-    return answer(context, [&host, request, response] { return fill_snapshot(host, *request, *response); });
+    return answer(context, *request, [&host, request, response] { return fill_snapshot(host, *request, *response); });
   }
 
  private:

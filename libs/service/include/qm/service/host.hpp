@@ -143,6 +143,8 @@ class Host {
   /// Writes into the audit trail that a request was not let in, in a transaction of its own. Where the mailbox is full it
   /// is left out: who denies says so in the log too.
   void note_denied(Input input, const Error& error);
+  /// kUnavailable where another process may lead, or no state is loaded: reads of callers are refused then.
+  [[nodiscard]] Status can_answer() const;
   /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until it ran, so
   /// gRPC handlers use read_async.
   void read(const std::function<void(const Shell&)>& fn);
