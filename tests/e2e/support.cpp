@@ -196,17 +196,21 @@ Status Suite::submit(const JobAsk& ask, std::chrono::milliseconds timeout) {
 }
 
 Status Suite::kubectl_create(const std::string& path, const Json& object) {
-  http::Client kube(endpoints_["kube"].string());
-  http::Request request{.method = "POST", .target = path, .headers = {}, .body = object.dump()};
-  request.headers.set("Content-Type", "application/json");
-  QM_ASSIGN(const auto made, kube.send(request));
+  QM_ASSIGN(const auto made, kube("POST", path, object));
   if (made.status != 201) return fail(Code::kInternal, "POST {}: {} {}", path, made.status, made.body);
   return {};
 }
 
-Result<pb::Workload> Suite::workload(const std::string& name) {
+Result<http::Response> Suite::kube(const std::string& method, const std::string& target, const Json& body) {
+  http::Client client(endpoints_["kube"].string());
+  http::Request request{.method = method, .target = target, .headers = {}, .body = body.is_null() ? "" : body.dump()};
+  request.headers.set("Content-Type", method == "PATCH" ? "application/merge-patch+json" : "application/json");
+  return client.send(request);
+}
+
+Result<pb::Workload> Suite::workload(const std::string& name, const std::string& ns) {
   pb::GetWorkloadRequest request;
-  request.set_namespace_(kNamespace);
+  request.set_namespace_(ns);
   request.set_name(name);
   return call<pb::Admission::Stub>(
       grpc("admission"), &pb::Admission::Stub::Get, [](auto channel) { return pb::Admission::NewStub(channel); },

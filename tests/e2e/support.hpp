@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
+#include "qm/http/http.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/cost_service.pb.h"
@@ -62,7 +63,9 @@ class Suite {
   Ran qmctl(std::vector<std::string> args, std::chrono::seconds timeout = std::chrono::seconds(30));
   Status submit(const JobAsk& ask, std::chrono::milliseconds timeout = std::chrono::seconds(10));
   Status kubectl_create(const std::string& path, const Json& object);  ///< straight to the API server
-  Result<pb::Workload> workload(const std::string& name);
+  /// Any call of the API server; a PATCH is a merge patch.
+  Result<http::Response> kube(const std::string& method, const std::string& target, const Json& body = Json());
+  Result<pb::Workload> workload(const std::string& name, const std::string& ns = kNamespace);
   Result<pb::QueryResponse> readings();
   Result<pb::Statement> statement();
   Result<pb::ListAssignmentsResponse> assignments();

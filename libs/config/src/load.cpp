@@ -1,5 +1,5 @@
 #include "fields.hpp"
-#include "yaml_reader.hpp"
+#include "qm/config/yaml_reader.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 // YAML events become JSON values directly, so that every bound is checked while reading: an alias costs the nodes that
 // it stands for before any of them is copied, and a text that grows without end is refused at the bound, not after it.
-#include "yaml_reader.hpp"
+#include "qm/config/yaml_reader.hpp"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
