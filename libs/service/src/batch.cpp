@@ -97,7 +97,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     for (const auto& [key, newest] : seen)
       breaks[key.first] = std::max(breaks[key.first], breaks_before(newest.version));
     for (const auto& [key, newest] : seen) {
-      if (!newest.gone && breaks_before(newest.version) < breaks[key.first]) unconfirmed.insert(key.first);
+      if (!newest.gone && is_kept(newest.version, breaks[key.first])) unconfirmed.insert(key.first);
     }
     for (const auto& row : state.cursors)
       cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history,
@@ -201,6 +201,10 @@ bool Host::Impl::collect(Batch& batch) {
       batch.cursors[*p.at] = p.read;
     }
     if (p.skip || p.denied || p.dropped || p.unreadable) continue;
+    if (p.kept) {
+      batch.seen[{p.input.name, p.input.key}] = {p.input.version, p.input.tombstone};
+      continue;
+    }
     if (p.refused) {
       if (p.input.source == Source::kBus)
         batch.seen[{p.input.name, p.input.key}] = {p.input.version, p.input.tombstone};
@@ -239,7 +243,7 @@ bool Host::Impl::collect(Batch& batch) {
   if (!batch.origin.empty()) batch.withhold = false;
   if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
   const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused || p.denied; });
-  return !batch.inputs.empty() || !batch.cursors.empty() || prove_lead || batch.own_work || refusal;
+  return !batch.inputs.empty() || !batch.cursors.empty() || !batch.seen.empty() || prove_lead || batch.own_work || refusal;
 }
 
 // A batch ends before the end of a snapshot: what it omits is known once the inputs before it are applied.
@@ -254,25 +258,31 @@ void Host::Impl::end_omitted(Batch& batch) {
   const auto snapshot = std::exchange(end->snapshot_end, nullptr);
   const auto topic = end->input.name;
   std::vector<Pending> omitted;
+  std::size_t ends = 0;
   const bool replaces = snapshot->use == SnapshotUse::kReplaces, confirms = snapshot->use == SnapshotUse::kConfirms;
   for (auto it = seen.lower_bound({topic, {}}); it != seen.end() && it->first.first == topic; ++it) {
-    if (it->second.gone || snapshot->keys.contains(it->first.second)) continue;
-    if (confirms && breaks_before(it->second.version) >= snapshot->breaks) continue;
-    auto payload = options.last_state ? options.last_state(topic, it->first.second, replaces) : std::string();
-    if (!payload) continue;
+    if (snapshot->keys.contains(it->first.second)) continue;
+    // The break is counted in the versions that are stored. Where the snapshot is empty, a key that ended has it.
+    const bool counts = it->second.gone && replaces && snapshot->keys.empty() && omitted.empty();
+    if (it->second.gone && !counts) continue;
+    if (confirms && !is_kept(it->second.version, snapshot->breaks)) continue;
+    std::optional<std::string> payload;
+    if (!counts) payload = options.last_state ? options.last_state(topic, it->first.second, replaces) : std::string();
+    if (!payload && !replaces) continue;
     Pending p;
     p.input.source = Source::kBus;
     p.input.name = topic;
     p.input.key = it->first.second;
-    p.input.bytes = std::move(*payload);
+    p.kept = !payload;
+    ends += payload ? 1 : 0;
+    if (payload) p.input.bytes = std::move(*payload);
     // Greater than that of the state which it ends. The owner, should it begin the key anew, has counted its tombstone too.
     p.input.version = replaces || confirms ? version_after(snapshot->breaks, 0) : it->second.version + 1;
-    p.input.tombstone = true;
+    p.input.tombstone = payload || counts;
     p.omitted = true;
     omitted.push_back(std::move(p));
   }
-  if (!omitted.empty())
-    log::warn("keys that the snapshot of a topic omits end", {{"topic", topic}, {"keys", omitted.size()}});
+  if (ends != 0) log::warn("keys that the snapshot of a topic omits end", {{"topic", topic}, {"keys", ends}});
   std::vector<Pending> rest(std::make_move_iterator(end + 1), std::make_move_iterator(batch.pending.end()));
   if (!rest.empty()) retry.push_front(std::move(rest));
   while (omitted.size() > options.max_batch) {
@@ -322,14 +332,11 @@ void Host::Impl::decide(Batch& batch) {
     const auto known = cursors.find(at);  // this thread alone writes them
     if (known == cursors.end() || known->second.anchor != read.anchor) c.cursors.back().anchor = read.anchor;
   }
-  for (const auto& in : batch.inputs) {
-    if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
-  }
+  for (const auto& [key, newest] : batch.seen) c.seen.push_back({key.first, key.second, newest.version, newest.gone});
   for (const auto& p : batch.pending) {
     if (!p.refused) continue;
     const auto& in = p.input;
     if (in.source == Source::kOutcome) c.intents_done.push_back(in.id);
-    if (in.source == Source::kBus) c.seen.push_back({in.name, in.key, in.version, in.tombstone});
   }
   for (const auto& a : batch.effects.answers) {
     QM_ASSERT(a.input < batch.inputs.size(), "answer to input {} of {}", a.input, batch.inputs.size());

@@ -24,6 +24,8 @@ struct ReadPosition {
 /// Versions after a break of the producer's history are greater than all before it, for host and engine alike.
 inline std::uint64_t version_after(std::uint64_t breaks, std::uint64_t version) { return (breaks << 40) + version; }
 inline std::uint64_t breaks_before(std::uint64_t version) { return version >> 40; }
+/// Whether a key of this version was kept over the last of so many breaks, and not published since.
+inline bool is_kept(std::uint64_t version, std::uint64_t breaks) { return version <= version_after(breaks, 0); }
 
 /// What a snapshot was taken for, and so what becomes of the keys that it omits.
 enum class SnapshotUse {
@@ -48,6 +50,7 @@ struct Pending {
   std::uint64_t epoch = 0;                // in which the reading began that the bus message is of
   bool skip = false;     // of another shard on the same bus, or lost by its producer's database: only its offset counts
   bool omitted = false;  // by a snapshot: the key ends
+  bool kept = false;     // though a snapshot omits it: the break is counted in its version, and the engine sees nothing
   std::shared_ptr<const SnapshotEnd> snapshot_end = {};  // what the snapshot of topic input.name omits has ended
   std::optional<Error> unreadable = {};                  // no envelope: it becomes a dead letter without a codec
   // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.

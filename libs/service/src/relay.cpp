@@ -258,11 +258,10 @@ bool Host::Impl::open_consumer() {
     const auto [next, fresh] = expected.try_emplace(at, kAny);
     const bool healing_now = heals != healed.end() && next->second == kAny;
     next->second = healing_now ? kAny : read.next;
-    if (healing_now) {
-      read.anchor = {};
-      if (const auto known = adopted.find(at.topic); known != adopted.end() && !continues(known->second, read.history))
-        read.history = known->second;
-    }
+    if (healing_now) read.anchor = {};
+    // The snapshot is before all that is read from here on, even while the cursors that are stored with it are not committed.
+    if (const auto known = adopted.find(at.topic); known != adopted.end() && !continues(known->second, read.history))
+      read.history = known->second;
     if (it == cursors.end() || (healing_now && heals->second.other_log)) return std::int64_t{-1};
     if (healing_now || read.mark == 0) return read.next;
     unverified.insert(at);
@@ -350,6 +349,7 @@ bool Host::Impl::consume_once() {
     arrived_inputs.clear();
     healing.clear();
     left_logs.clear();
+    adopted.clear();
   }
   if (!arrived_inputs.empty()) return hand_over();
   if (close_gaps() || confirm_kept()) return true;

@@ -256,6 +256,48 @@ TEST(HostHistory, KeysThatWereKeptOverABreakEndWhereTheirOwnerDoesNotPublishThem
   }
 }
 
+// Its owner numbers the versions of its keys from 1 again, also to a reader that is restarted meanwhile.
+TEST(HostHistory, ABreakWhoseSnapshotIsEmptyIsCountedAfterARestart) {
+  for (const bool keeps : {false, true}) {
+    World w(fmt::format("history-empty-{}", keeps));
+    w.boot();
+    const auto copy = store::copy_disk(*w.disk);
+    Reader reader(w);
+    reader.keeps = keeps;
+    reader.boot();
+    publish(w, reader, "a=1", "r1");
+    publish(w, reader, "a=1", "r2");
+    restore(w, copy);
+    w.settle();
+    reader.settle();
+    EXPECT_EQ(reader.mirror->text(), keeps ? "a=2" : "");
+    reader.boot();
+    publish(w, reader, "a=5", "r3");
+    EXPECT_EQ(reader.mirror->text(), "a=5") << keeps << ": version 1";
+  }
+}
+
+// The term that lost them has published nothing yet.
+TEST(HostHistory, LostEventsThatAreReadAgainAfterTheBreakAreDropped) {
+  World w("history-again");
+  w.boot();
+  Reader reader(w);
+  publish(w, reader, "a=1", "r1");
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  restore(w, copy);
+  w.settle();
+  for (int i = 0; i < 2; ++i) {
+    while (reader.host->consume_once()) {
+    }
+    auto other = *w.bus->consumer({.group = "reader/default", .topics = {"qm.test"}, .cursor = {}});
+    (void)other->poll(1, std::chrono::milliseconds(1));
+  }
+  reader.settle();
+  EXPECT_EQ(reader.mirror->text(), "a=1");
+}
+
 TEST(HostHistory, ABreakIsOfAllPartitionsAfterARestartToo) {
   World w("history-partitions");
   w.boot();

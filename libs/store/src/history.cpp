@@ -48,6 +48,8 @@ Ancestors ancestors_of_next(const HistoryPosition& last) {
 
 Succession succession(const HistoryPosition& applied, const HistoryPosition& event) {
   if (applied.term == 0 || event.term == 0 || applied.term == event.term) return Succession::kSuccessor;
+  if (const auto* its = find(applied.ancestors, event.term))
+    return event.sequence <= its->end ? Succession::kEarlier : Succession::kAbandoned;
   if (const auto& before = applied.ancestors.front(); applied.sequence <= before.end) {
     // Nothing of its term was published, so no later term names it: what was applied ends with its newest ancestor.
     HistoryPosition shorter{before.term, before.end, {}};
@@ -56,8 +58,6 @@ Succession succession(const HistoryPosition& applied, const HistoryPosition& eve
   }
   if (const auto* ours = find(event.ancestors, applied.term))
     return applied.sequence <= ours->end ? Succession::kSuccessor : Succession::kBroken;
-  if (const auto* its = find(applied.ancestors, event.term))
-    return event.sequence <= its->end ? Succession::kEarlier : Succession::kAbandoned;
   return Succession::kBroken;
 }
 
