@@ -343,7 +343,8 @@ void Sim::lose_messages() {
     ++faults_.bus.losses[topic];
     ++faults_.bus.recreations;
     ++report_.recreations;
-    copies_.clear(), old_copy_.reset();  // a partition of which a copy has read nothing has no anchor, see docs/topics.md
+    copies_.clear(),
+        old_copy_.reset();  // a partition of which a copy has read nothing has no anchor, see docs/topics.md
     say(fmt::format("{} is deleted and created again", topic));
   }
 }

@@ -243,58 +243,8 @@ bool Host::Impl::collect(Batch& batch) {
   if (!batch.origin.empty()) batch.withhold = false;
   if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
   const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused || p.denied; });
-  return !batch.inputs.empty() || !batch.cursors.empty() || !batch.seen.empty() || prove_lead || batch.own_work || refusal;
-}
-
-// A batch ends before the end of a snapshot: what it omits is known once the inputs before it are applied.
-void Host::Impl::end_omitted(Batch& batch) {
-  const auto end = std::ranges::find_if(batch.pending, [](const Pending& p) { return p.snapshot_end != nullptr; });
-  if (end == batch.pending.end()) return;
-  if (end != batch.pending.begin()) {
-    retry.emplace_front(std::make_move_iterator(end), std::make_move_iterator(batch.pending.end()));
-    batch.pending.erase(end, batch.pending.end());
-    return;
-  }
-  const auto snapshot = std::exchange(end->snapshot_end, nullptr);
-  const auto topic = end->input.name;
-  std::vector<Pending> omitted;
-  std::size_t ends = 0;
-  const bool replaces = snapshot->use == SnapshotUse::kReplaces, confirms = snapshot->use == SnapshotUse::kConfirms;
-  for (auto it = seen.lower_bound({topic, {}}); it != seen.end() && it->first.first == topic; ++it) {
-    if (snapshot->keys.contains(it->first.second)) continue;
-    // The break is counted in the versions that are stored. Where the snapshot is empty, a key that ended has it.
-    const bool counts = it->second.gone && replaces && snapshot->keys.empty() && omitted.empty();
-    if (it->second.gone && !counts) continue;
-    if (confirms && !is_kept(it->second.version, snapshot->breaks)) continue;
-    std::optional<std::string> payload;
-    if (!counts) payload = options.last_state ? options.last_state(topic, it->first.second, replaces) : std::string();
-    if (!payload && !replaces) continue;
-    Pending p;
-    p.input.source = Source::kBus;
-    p.input.name = topic;
-    p.input.key = it->first.second;
-    p.kept = !payload;
-    ends += payload ? 1 : 0;
-    if (payload) p.input.bytes = std::move(*payload);
-    // Greater than that of the state which it ends. The owner, should it begin the key anew, has counted its tombstone too.
-    p.input.version = replaces || confirms ? version_after(snapshot->breaks, 0) : it->second.version + 1;
-    p.input.tombstone = payload || counts;
-    p.omitted = true;
-    omitted.push_back(std::move(p));
-  }
-  if (ends != 0) log::warn("keys that the snapshot of a topic omits end", {{"topic", topic}, {"keys", ends}});
-  std::vector<Pending> rest(std::make_move_iterator(end + 1), std::make_move_iterator(batch.pending.end()));
-  if (!rest.empty()) retry.push_front(std::move(rest));
-  while (omitted.size() > options.max_batch) {
-    const auto tail = omitted.end() - static_cast<std::ptrdiff_t>(options.max_batch);
-    retry.emplace_front(std::make_move_iterator(tail), std::make_move_iterator(omitted.end()));
-    omitted.erase(tail, omitted.end());
-  }
-  batch.pending = std::move(omitted);
-  if (!batch.pending.empty() || retry.empty()) return;
-  batch.pending.swap(retry.front());
-  retry.pop_front();
-  end_omitted(batch);  // of another snapshot
+  return !batch.inputs.empty() || !batch.cursors.empty() || !batch.seen.empty() || prove_lead || batch.own_work ||
+         refusal;
 }
 
 void Host::Impl::decide(Batch& batch) {

@@ -118,7 +118,7 @@ struct Host::Impl {
   std::map<bus::TopicPartition, std::int64_t> expected;   // next offset the consumer should see; kAny after a snapshot
   std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
   std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
-  std::set<bus::TopicPartition> other_logs;               // that are not those of the cursors; until a snapshot is taken
+  std::set<bus::TopicPartition> other_logs;  // that are not those of the cursors; until a snapshot is taken
   std::map<bus::TopicPartition, ReadPosition> left_logs;  // whose cursor moves to the new log: the cursor of before
   std::uint64_t polls = 0;
   bus::TopicPartition checked;                            // the last partition whose log was compared with its anchor
@@ -158,7 +158,6 @@ struct Host::Impl {
   [[nodiscard]] std::string not_ready() const;
   void failed(Failing& what, const Error& error);
   void works(Failing& what);
-  void end_omitted(Batch& batch);  // inputs for the keys that a snapshot omits
   void reload(Batch& batch);
   void rolled_back(Batch& batch);
   void step_down(const char* why);  // no input is accepted any more, and pending calls are answered with `why`
@@ -207,6 +206,7 @@ struct Host::Impl {
   bool leave_log(const std::string& topic);  // for another one of the topic; false: it is paused
   bool confirm_kept();                       // whether a snapshot was taken
   void put_snapshot(const std::string& topic, Snapshot snapshot, SnapshotUse use);
+  void end_omitted(Batch& batch);                   // inputs for the keys that a snapshot omits
   void commit_positions(const std::string& topic);  // with the snapshot of the topic
   [[nodiscard]] bool is_paused(const std::string& topic) const;
   [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;

@@ -308,25 +308,26 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* When(grpc::CallbackServerContext* context, const pb::WhenRequest* request,
                                  pb::WhenResponse* response) override {
-    return forecaster_.answer(context, *request, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
-      QM_TRY(host_.can_answer());
-      Result<WorkloadUid> uid = WorkloadUid();
-      host_.read([&](const service::Shell& shell) {
-        const auto found = find(engine_of(shell), *request, caller);
-        if (!found) {
-          uid = fail(found.error());
-        } else if (found->workload != nullptr) {
-          uid = found->workload->spec.uid;
-        } else {
-          const auto said = explain(engine_of(shell), *found, clock_.now(), caller);
-          *response->mutable_unknown() = said.causes(0);
-          response->set_summary(said.summary());
-        }
-      });
-      if (!uid) return fail(uid.error());
-      if (uid->empty()) return {};
-      return answer_when(host_, *uid, caller, clock_.now(), *response);
-    });
+    return forecaster_.answer(context, *request,
+                              [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+                                QM_TRY(host_.can_answer());
+                                Result<WorkloadUid> uid = WorkloadUid();
+                                host_.read([&](const service::Shell& shell) {
+                                  const auto found = find(engine_of(shell), *request, caller);
+                                  if (!found) {
+                                    uid = fail(found.error());
+                                  } else if (found->workload != nullptr) {
+                                    uid = found->workload->spec.uid;
+                                  } else {
+                                    const auto said = explain(engine_of(shell), *found, clock_.now(), caller);
+                                    *response->mutable_unknown() = said.causes(0);
+                                    response->set_summary(said.summary());
+                                  }
+                                });
+                                if (!uid) return fail(uid.error());
+                                if (uid->empty()) return {};
+                                return answer_when(host_, *uid, caller, clock_.now(), *response);
+                              });
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {

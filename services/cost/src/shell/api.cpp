@@ -46,15 +46,17 @@ class Api final : public pb::Cost::CallbackService {
   grpc::ServerUnaryReactor* QueryAllocation(grpc::CallbackServerContext* context,
                                             const pb::QueryAllocationRequest* request,
                                             pb::QueryAllocationResponse* response) override {
-    return answer(context, *request, response, [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
-      return query_allocation(engine, *request, now(engine), caller);
-    });
+    return answer(context, *request, response,
+                  [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
+                    return query_allocation(engine, *request, now(engine), caller);
+                  });
   }
   grpc::ServerUnaryReactor* GetStatement(grpc::CallbackServerContext* context, const pb::GetStatementRequest* request,
                                          pb::Statement* response) override {
-    return answer(context, *request, response, [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
-      return get_statement(engine, *request, now(engine), caller);
-    });
+    return answer(context, *request, response,
+                  [this, request, caller = rpc::caller_of(*context)](const Engine& engine) {
+                    return get_statement(engine, *request, now(engine), caller);
+                  });
   }
   grpc::ServerUnaryReactor* ListPrices(grpc::CallbackServerContext* context, const pb::ListPricesRequest* request,
                                        pb::ListPricesResponse* response) override {

@@ -116,7 +116,8 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* ListLayouts(grpc::CallbackServerContext* context, const pb::ListLayoutsRequest* request,
                                         pb::ListLayoutsResponse* response) override {
-    return answer(context, *request, response, [request](const Engine& engine) { return list_layouts(engine, *request); });
+    return answer(context, *request, response,
+                  [request](const Engine& engine) { return list_layouts(engine, *request); });
   }
   grpc::ServerUnaryReactor* PlanTidy(grpc::CallbackServerContext* context, const pb::PlanTidyRequest* request,
                                      pb::TidyPlan* response) override {

@@ -178,8 +178,9 @@ class Api final : public pb::Telemetry::CallbackService {
 
   grpc::ServerUnaryReactor* Query(grpc::CallbackServerContext* context, const pb::QueryRequest* request,
                                   pb::QueryResponse* out) override {
-    return worker_.answer(
-        context, *request, [this, request, out, caller = rpc::caller_of(*context)] { return query(*request, *out, caller); });
+    return worker_.answer(context, *request, [this, request, out, caller = rpc::caller_of(*context)] {
+      return query(*request, *out, caller);
+    });
   }
 
   grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*,

@@ -1,0 +1,163 @@
+// Logs that are not the ones that were read.
+#include "reader.hpp"
+
+namespace qm::service {
+namespace log_identity_test {
+
+/// A log under the same name that is another one: recreated, and filled again.
+struct Recreated {
+  static constexpr int kRead = 3;
+  Recreated(const std::string& name, int messages) : first(name), after(name + "-2") {
+    first.boot();
+    Reader reader(first);
+    for (int i = 1; i <= kRead; ++i) add(first, i);
+    reader.settle();
+    EXPECT_EQ(reader.snapshots, 0);
+    // The owner goes on, and what it sends from now on goes to the new log.
+    after.disk = first.disk;
+    first.host.reset();
+    after.boot();
+    for (int i = kRead + 1; i <= kRead + messages; ++i) add(after, i);
+    Reader second(after);
+    second.disk = reader.disk;
+    second.boot();
+    second.settle();
+    snapshots = second.snapshots;
+    text = second.mirror->text();
+  }
+  static void add(World& w, int i) {
+    EXPECT_TRUE(w.add("a=1", fmt::format("r{}", i)));
+    w.settle();
+  }
+  World first, after;
+  int snapshots = 0;
+  std::string text;
+};
+
+TEST(HostHistory, ARecreatedLogIsAGapWhateverItsLength) {
+  for (const int messages : {1, Recreated::kRead - 1, Recreated::kRead, Recreated::kRead + 1, 3 * Recreated::kRead}) {
+    const Recreated r(fmt::format("recreated-{}", messages), messages);
+    EXPECT_EQ(r.snapshots, 1) << messages;
+    EXPECT_EQ(r.text, fmt::format("a={}", Recreated::kRead + messages)) << messages;
+  }
+}
+
+/// A log that is deleted and created again while its reader is open. When the reader polls again, the log has more messages than
+/// before, so no offset is missing; and the last event of another key of the partition was in the old log.
+struct GrownPast {
+  explicit GrownPast(const std::string& name) : producer(name), reader(producer) {
+    while (bus::partition_of(other, 4) != bus::partition_of("a", 4)) other += 'b';
+    producer.boot();
+    add(other + "=1");
+    for (int i = 0; i < 3; ++i) add("a=1");
+    reader.settle();
+    EXPECT_EQ(reader.mirror->text(), text(3, 1));
+    add(other + "=1");
+    bus::plant_recreation(*producer.bus, "qm.test");
+    for (int i = 0; i < 5; ++i) add("a=1");
+  }
+  void add(const std::string& change) {
+    EXPECT_TRUE(producer.add(change, fmt::format("r{}", ++requests)));
+    producer.settle();
+  }
+  /// With each poll a message comes, as on a log that is busy. In so many polls each of the four partitions is looked at once.
+  void poll(int polls) {
+    for (int i = 0; i < polls; ++i) {
+      add("a=1");
+      reader.host->consume_once();
+      while (reader.host->pump()) {
+      }
+    }
+  }
+  [[nodiscard]] std::string text(int a, int b) const { return fmt::format("a={} {}={}", a, other, b); }
+  static constexpr int kPolls = 40;
+  World producer;
+  Reader reader;
+  std::string other = "b";
+  int requests = 0;
+};
+
+TEST(HostHistory, ALogThatIsRecreatedWhileItIsReadIsAGap) {
+  GrownPast log("grown-past");
+  log.poll(1);
+  EXPECT_EQ(log.reader.mirror->text(), log.text(9, 1)) << "it reads on without an error";
+  log.poll(GrownPast::kPolls);
+  EXPECT_EQ(log.reader.snapshots, 1);
+  log.poll(GrownPast::kPolls);
+  EXPECT_EQ(log.reader.snapshots, 1) << "the new log is known by now";
+  log.reader.settle();
+  EXPECT_EQ(log.reader.mirror->text(), log.text(89, 2));
+}
+
+TEST(HostHistory, ALogThatIsRecreatedWhileItIsReadIsAGapToTheNextLeaderToo) {
+  GrownPast log("grown-past-leader");
+  log.poll(1);
+  EXPECT_EQ(log.reader.mirror->text(), log.text(9, 1));
+  log.reader.boot();  // its cursors are of messages of the new log
+  log.poll(GrownPast::kPolls);
+  EXPECT_EQ(log.reader.snapshots, 1);
+  log.reader.settle();
+  EXPECT_EQ(log.reader.mirror->text(), log.text(49, 2));
+}
+
+TEST(HostHistory, ALogThatIsRecreatedWhileItIsReadIsPausedUntilItsOwnerAnswers) {
+  GrownPast log("grown-past-away");
+  log.reader.owner_away = true;
+  log.poll(GrownPast::kPolls);
+  EXPECT_EQ(log.reader.host->counters().paused_topics, 1U);
+  log.reader.owner_away = false;
+  EXPECT_TRUE(testing::wait_until([&] {
+    log.reader.settle();
+    return log.reader.host->counters().paused_topics == 0;
+  }));
+  log.poll(GrownPast::kPolls);
+  log.reader.settle();
+  EXPECT_EQ(log.reader.mirror->text(), log.text(88, 2));
+}
+
+/// It ends for an engine that orders by version too.
+TEST(HostHistory, AKeyThatTheSnapshotAfterAGapOmitsEnds) {
+  GrownPast log("grown-past-omitted");
+  log.reader.forgotten = {log.other};
+  log.poll(GrownPast::kPolls);
+  log.reader.settle();
+  EXPECT_EQ(log.reader.mirror->text(), "a=48");
+}
+
+/// Its offset may be one that the old log had too, and below the cursor.
+TEST(HostHistory, WhatIsPublishedAfterTheSnapshotOfAnotherLogIsRead) {
+  World w("recreated-shorter");
+  w.boot();
+  Reader reader(w);
+  publish(w, reader, "b=1", "r1");
+  bus::plant_recreation(*w.bus, "qm.test");
+  reader.boot();
+  ASSERT_TRUE(testing::wait_until([&] {
+    reader.host->consume_once();
+    return reader.snapshots == 1;
+  }));
+  ASSERT_TRUE(w.add("b=1", "r2"));
+  w.settle();
+  EXPECT_TRUE(reader.comes_to("b=2")) << reader.mirror->text();
+}
+
+/// What retention has removed cannot be compared, and is no gap.
+TEST(HostHistory, ALogThatLosesMessagesThatWereReadIsTheSameLog) {
+  World w("retention-behind");
+  w.boot();
+  Reader reader(w);
+  int requests = 0;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(w.add("a=1", fmt::format("r{}", ++requests)));
+    w.settle();
+    reader.host->consume_once();
+    while (reader.host->pump()) {
+    }
+    bus::plant_truncation(*w.bus, "qm.test", 1000);
+  }
+  EXPECT_EQ(reader.mirror->text(), "a=100");
+  EXPECT_EQ(reader.snapshots, 0);
+}
+
+}  // namespace log_identity_test
+}  // namespace qm::service
