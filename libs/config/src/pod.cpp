@@ -5,6 +5,7 @@
 #include "qm/config/manifest.hpp"
 #include "qm/config/needs.hpp"
 #include "qm/config/requests.hpp"
+#include "qm/model/pod_resources.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -17,22 +18,10 @@ using Resources = std::map<std::string, Quantity>;
 constexpr std::string_view kTopologyPrefix = "kueue.x-k8s.io/podset-";
 constexpr std::string_view kExclusive = "quartermaster.dev/exclusive-nodes";
 
-struct Container {
-  Resources requests, limits;
-  std::string restart_policy;
+using Container = PodResources::Container;
 
-  /// A limit stands for a request that is not given, as the API server defaults it.
-  [[nodiscard]] Resources asked() const {
-    Resources out = requests;
-    out.insert(limits.begin(), limits.end());
-    return out;
-  }
-};
-
-/// A pod's spec as it stands, before it is summed up.
-struct Draft {
-  std::vector<Container> containers, init_containers;
-  Resources overhead, pod_level;
+/// A pod's spec as it is written, before its resources are summed up.
+struct Draft : PodResources {
   Labels node_selector, affinity_labels;
   std::vector<std::string> models;
   std::vector<Toleration> tolerations;
@@ -40,43 +29,14 @@ struct Draft {
   bool node_affinity_left = false;
 };
 
-/// A pod may ask for any number that Kubernetes can write; what is beyond all machines is one amount here, and a sum of such
-/// amounts is it again.
-void add(Resources& sum, const Resources& more) {
-  static const auto most = Quantity::of(std::int64_t{1} << 62);
-  for (const auto& [name, quantity] : more) {
-    const auto now = std::min(sum[name], most) + std::min(quantity, most);
-    sum[name] = std::min(now, most);
-  }
-}
-
-void raise(Resources& most, const Resources& other) {
-  for (const auto& [name, quantity] : other) {
-    const auto [it, fresh] = most.emplace(name, quantity);
-    if (!fresh) it->second = std::max(it->second, quantity);
-  }
-}
-
-/// Kubernetes' rule: what runs together is summed; an init container runs with the sidecars before it.
-Resources sum_up(const Draft& draft) {
-  Resources sidecars, peak, running;
-  for (const Container& container : draft.init_containers) {
-    Resources with = sidecars;
-    add(with, container.asked());
-    if (container.restart_policy == "Always") sidecars = with;
-    raise(peak, with);
-  }
-  running = sidecars;
-  for (const Container& container : draft.containers) add(running, container.asked());
-  raise(running, peak);
-  for (const auto& [name, quantity] : draft.pod_level) running[name] = quantity;
-  add(running, draft.overhead);
-  return running;
+Resources total_of(Draft& draft) {
+  draft.set_defaults();
+  return draft.total_requests();
 }
 
 /// Whole device counts; Kubernetes refuses fractions of them, and so do we.
 std::int64_t whole(const Cursor& at, const std::string& name, const Quantity& quantity) {
-  if (quantity.milli() % 1000 != 0) {
+  if (quantity != Quantity::of(quantity.units())) {
     at.error(fmt::format("{} of {} is no whole number", quantity.to_string(), name),
              fmt::format("ask for whole devices, or for a share with {}", words::kGpuMilliResource));
   }
@@ -155,11 +115,14 @@ const Table<Container>& container_table() {
       group<Container>("resources",
                        {quantities("requests", &Container::requests), quantities("limits", &Container::limits)},
                        Unknown::kCarry),
-      or_empty(text("restartPolicy", &Container::restart_policy))};
+      or_empty(custom<Container>("restartPolicy", [](const Cursor& at, Container& out) {
+        std::string policy;
+        if (read_text(at, policy)) out.sidecar = policy == "Always";
+      }))};
   return table;
 }
 
-Field<Draft> containers(std::string_view name, std::vector<Container> Draft::*member) {
+Field<Draft> containers(std::string_view name, std::vector<Container> PodResources::*member) {
   return custom<Draft>(name, [member](const Cursor& at, Draft& out) {
     each_item(at, [&](const Cursor& item) {
       read_object(item, container_table(), (out.*member).emplace_back(), Unknown::kCarry);
@@ -171,8 +134,10 @@ const Table<Draft>& pod_table() {
   static const Table<Draft> table{
       required(containers("containers", &Draft::containers)),
       containers("initContainers", &Draft::init_containers),
-      quantities("overhead", &Draft::overhead),
-      group<Draft>("resources", {quantities("requests", &Draft::pod_level)}, Unknown::kCarry),
+      quantities<Draft>("overhead", &Draft::overhead),
+      group<Draft>("resources",
+                   {quantities<Draft>("requests", &Draft::requests), quantities<Draft>("limits", &Draft::limits)},
+                   Unknown::kCarry),
       labels("nodeSelector", &Draft::node_selector),
       list("tolerations", &Draft::tolerations, toleration_table()),
       or_empty(text("priorityClassName", &Draft::priority_class)),
@@ -325,7 +290,7 @@ Result<Resources> requests_from_pod_spec(const Json& pod_spec) {
   return without_file(pod_spec, [](const Cursor& at) {
     Draft draft;
     read_object(at, pod_table(), draft, Unknown::kCarry);
-    return sum_up(draft);
+    return total_of(draft);
   });
 }
 
@@ -333,7 +298,7 @@ void read_pod(const Cursor& at, PodRead& out) {
   Draft draft;
   read_object(at, pod_table(), draft, Unknown::kCarry);
   if (at.scope->failed()) return;
-  fill_shape(at.member("containers"), sum_up(draft), out.shape);
+  fill_shape(at.member("containers"), total_of(draft), out.shape);
   out.shape.gpu.models = std::move(draft.models);
   out.shape.node_selector = std::move(draft.node_selector);
   out.shape.node_selector.merge(draft.affinity_labels);

@@ -1,5 +1,6 @@
 #include "qm/config/manifest.hpp"
 #include "qm/model/moves.hpp"
+#include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
 
@@ -265,6 +266,35 @@ TEST(PodShape, PodLevelResourcesReplaceTheSum) {
   ASSERT_TRUE(shape);
   EXPECT_EQ(shape->cpu_milli, 4000);
   EXPECT_EQ(shape->memory_bytes, 1LL << 30);
+}
+
+TEST(PodShape, ALimitOfThePodAsAWholeIsItsRequest) {
+  const auto shape = shape_from_pod_spec(parse(R"({"resources":{"limits":{"cpu":"20","memory":"8Gi"}},
+    "containers":[{"resources":{"requests":{"memory":"1Gi"},"limits":{"nvidia.com/gpu":1}}}]})"));
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(shape->cpu_milli, 20'000) << "no container requests any";
+  EXPECT_EQ(shape->memory_bytes, 1LL << 30) << "what the containers request comes before the limit";
+  EXPECT_EQ(shape->gpu.whole, 1);
+}
+
+TEST(PodShape, HugeCountsOfGpusAreWholeNumbers) {
+  const auto shape = shape_from_pod_spec(
+      parse(R"({"containers":[{"resources":{"limits":{"nvidia.com/gpu":"9223372036854775807"}}}]})"));
+  ASSERT_TRUE(shape) << shape.error().to_string();
+  EXPECT_GT(shape->gpu.whole, std::int64_t{1} << 60);
+}
+
+/// What users reported: CPUs that are given for the pod as a whole.
+TEST(PodShape, ReportedPodsWithResourcesAsAWholeCountTheirCpus) {
+  const auto shared = testing::shared_dir();
+  if (!shared) GTEST_SKIP() << testing::no_shared();
+  for (const char* file : {"job-lim.yaml", "job-req.yaml"}) {
+    const auto loaded = load_path(*shared + "/field/f32-pod-level-resources/" + file);
+    ASSERT_EQ(loaded.objects.size(), 1U) << file;
+    const auto& spec = std::get<WorkloadSpec>(loaded.objects[0].typed);
+    EXPECT_EQ(spec.pod_sets.at(0).shape.cpu_milli, 20'000) << file;
+    EXPECT_EQ(spec.pod_sets.at(0).shape.gpu.whole, 1) << file;
+  }
 }
 
 TEST(PodShape, AffinityIsReadWhereASelectorCouldSayIt) {

@@ -2,7 +2,7 @@
 
 #include "qm/admission/exact/topology_objects.hpp"
 #include "qm/base/time.hpp"
-#include "qm/model/quantity.hpp"
+#include "qm/model/pod_resources.hpp"
 
 #include <fmt/format.h>
 
@@ -66,19 +66,9 @@ bool holds(const Json& expression, const Labels& labels) {
   return op == "Gt" ? left > right : left < right;
 }
 
-void add(std::map<std::string, std::int64_t>& to, const std::map<std::string, std::int64_t>& more) {
-  for (const auto& [resource, amount] : more) to[resource] = plus(to[resource], amount);
-}
-void raise(std::map<std::string, std::int64_t>& to, const std::map<std::string, std::int64_t>& least) {
-  for (const auto& [resource, amount] : least) to[resource] = std::max(to[resource], amount);
-}
-
-std::map<std::string, std::int64_t> container_requests(const Json& container) {
-  std::map<std::string, std::int64_t> out;
-  const auto& resources = container["resources"];
-  for (const auto& [resource, amount] : resources["limits"].members()) out[resource] = canonical(resource, amount);
-  for (const auto& [resource, amount] : resources["requests"].members()) out[resource] = canonical(resource, amount);
-  return out;
+/// As Kueue counts it: CPUs in milli-units, all else in units.
+std::int64_t in_units_of(std::string_view resource, const Quantity& amount) {
+  return resource == "cpu" ? amount.milli() : amount.units();
 }
 
 /// Checks may say more about where pods may run than their template does.
@@ -135,29 +125,14 @@ bool gate_closed(const Json& workload) {
 
 std::int64_t canonical(std::string_view resource, const Json& quantity) {
   const auto read = Quantity::parse(quantity.is_string() ? quantity.string() : quantity.dump());
-  if (!read) return 0;
-  return resource == "cpu" ? read->milli() : read->units();
+  return read ? in_units_of(resource, *read) : 0;
 }
 
 std::map<std::string, std::int64_t> pod_requests(const Json& pod_spec) {
-  std::map<std::string, std::int64_t> out, sidecars, init;
-  for (const auto& container : pod_spec["containers"].items()) add(out, container_requests(container));
-  for (const auto& container : pod_spec["initContainers"].items()) {
-    auto own = container_requests(container);
-    if (container["restartPolicy"].string() == "Always") {
-      add(sidecars, own);
-      raise(init, sidecars);
-    } else {
-      add(own, sidecars);
-      raise(init, own);
-    }
-  }
-  add(out, sidecars);
-  raise(out, init);
-  std::map<std::string, std::int64_t> overhead;
-  for (const auto& [resource, amount] : pod_spec["overhead"].members())
-    overhead[resource] = canonical(resource, amount);
-  add(out, overhead);
+  auto resources = PodResources::read(pod_spec);
+  resources.set_defaults();
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [resource, amount] : resources.total_requests()) out[resource] = in_units_of(resource, amount);
   return out;
 }
 

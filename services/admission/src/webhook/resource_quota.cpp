@@ -3,6 +3,7 @@
 
 #include "pod.hpp"
 #include "qm/admission/webhook/policy.hpp"
+#include "qm/model/pod_resources.hpp"
 
 #include <fmt/format.h>
 
@@ -14,13 +15,6 @@ namespace {
 
 using Amounts = std::map<std::string, Quantity>;
 __extension__ typedef __int128 Wide;
-
-/// A pod may ask for any number; sums of so much stay a number.
-std::optional<Quantity> bounded(const Json& value) {
-  static const auto most = Quantity::of(std::int64_t{1} << 60);
-  const auto read = quantity(value);
-  return read ? std::optional(std::clamp(*read, Quantity(), most)) : std::nullopt;
-}
 
 Result<Amounts> amounts(const Json& from, const std::string& field) {
   Amounts out;
@@ -64,39 +58,6 @@ bool best_effort(const Json& spec) {
   return none;
 }
 
-/// Of one side: containers and sidecars summed, init containers at most one at a time, overhead added.
-Amounts one_side(const Json& spec, const char* side) {
-  Amounts sum, peak;
-  const auto given = [&](const Json& container) {
-    Amounts out;
-    for (const auto& [name, value] : container["resources"][side].members()) {
-      if (const auto amount = bounded(value)) out[name] = *amount;
-    }
-    if (std::string_view(side) == "requests") {
-      for (const auto& [name, value] : container["resources"]["limits"].members()) {
-        if (const auto amount = bounded(value); amount && !out.contains(name)) out[name] = *amount;
-      }
-    }
-    return out;
-  };
-  const auto add = [](Amounts& to, const Amounts& more) {
-    for (const auto& [name, amount] : more) to[name] = to[name] + amount;
-  };
-  for (const auto& container : spec["initContainers"].items()) {
-    const auto own = given(container);
-    Amounts now = sum;  // sidecars that run already
-    add(now, own);
-    for (const auto& [name, amount] : now) peak[name] = std::max(peak[name], amount);
-    if (container["restartPolicy"].string() == "Always") add(sum, own);
-  }
-  for (const auto& container : spec["containers"].items()) add(sum, given(container));
-  for (const auto& [name, amount] : peak) sum[name] = std::max(sum[name], amount);
-  for (const auto& [name, value] : spec["overhead"].members()) {
-    if (const auto amount = bounded(value)) sum[name] = sum[name] + *amount;
-  }
-  return sum;
-}
-
 bool of_gpus(const std::string& name) {
   for (const std::string_view prefix : {"requests.", "limits."}) {
     if (name.starts_with(prefix)) return is_gpu(std::string_view(name).substr(prefix.size()));
@@ -133,11 +94,13 @@ bool ResourceQuota::counts(const Json& spec) const {
 
 std::map<std::string, Quantity> charge_of(const Json& spec) {
   Amounts out{{"pods", Quantity::of(1)}, {"count/pods", Quantity::of(1)}};
-  for (const auto& [name, amount] : one_side(spec, "requests")) {
+  auto resources = PodResources::read(spec);
+  resources.set_defaults();
+  for (const auto& [name, amount] : resources.total_requests()) {
     out["requests." + name] = amount;
     if (name == "cpu" || name == "memory" || name == "ephemeral-storage") out[name] = amount;
   }
-  for (const auto& [name, amount] : one_side(spec, "limits")) out["limits." + name] = amount;
+  for (const auto& [name, amount] : resources.total_limits()) out["limits." + name] = amount;
   return out;
 }
 

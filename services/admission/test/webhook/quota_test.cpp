@@ -172,6 +172,13 @@ TEST(Quotas, CountAsTheApiServerDoes) {
   EXPECT_EQ(charge.at("limits.cpu").to_string(), "3100m");
   EXPECT_EQ(charge.at("requests.nvidia.com/gpu"), Quantity::of(1)) << "a limit stands for a request";
   EXPECT_EQ(charge.at("pods"), Quantity::of(1));
+  const auto as_a_whole =
+      charge_of(parsed(R"({"overhead":{"cpu":"100m","memory":"1Gi"},"resources":{"limits":{"cpu":20}},
+      "containers":[{"resources":{"limits":{"nvidia.com/gpu":1}}}]})"));
+  EXPECT_EQ(as_a_whole.at("requests.cpu").to_string(), "20100m") << "the limit of the pod as a whole is its request";
+  EXPECT_EQ(as_a_whole.at("limits.cpu").to_string(), "20100m");
+  EXPECT_EQ(as_a_whole.at("requests.memory").to_string(), "1Gi");
+  EXPECT_FALSE(as_a_whole.contains("limits.memory")) << "overhead alone is no limit";
   const auto scoped = [](const char* scope) {
     return *ResourceQuota::read(parsed(fmt::format(R"({{"spec":{{"hard":{{"pods":1}},"scopes":["{}"]}}}})", scope)));
   };

@@ -8,8 +8,7 @@
 
 namespace qm::config {
 
-/// What a pod asks of each resource, as the scheduler counts it: containers together, an init container with the sidecars
-/// before it, what is asked for the pod as a whole, and its overhead.
+/// What a pod requests of each resource, as the API server stores it and the scheduler counts it (qm/model/pod_resources.hpp).
 ///
 /// Fails    kInvalid with the field inside the spec.
 Result<std::map<std::string, Quantity>> requests_from_pod_spec(const Json& pod_spec);
