@@ -1,20 +1,13 @@
 #include "qm/admission/pod_defaults.hpp"
 
+#include "qm/model/pod_resources.hpp"
+
 #include <algorithm>
 
 namespace qm::admission {
 namespace {
 
 using Amounts = Limits::Amounts;
-
-Amounts amounts_in(const Json& list) {
-  Amounts out;
-  for (const auto& [name, value] : list.members()) {
-    const auto read = Quantity::parse(value.is_string() ? value.string() : value.dump());
-    if (read) out.emplace(name, *read);
-  }
-  return out;
-}
 
 void keep_least(Amounts& into, const Amounts& more) {
   for (const auto& [name, amount] : more) {
@@ -29,41 +22,11 @@ void keep_most(Amounts& into, const Amounts& more) {
   }
 }
 
-Amounts sum(Amounts a, const Amounts& b) {
-  for (const auto& [name, amount] : b) a[name] = a[name] + amount;
-  return a;
-}
-
-struct Container {
-  Amounts requests, limits;
-};
-
-/// As the API server defaults it: a limit stands for a request that is not given.
-Container read_container(const Json& container) {
-  Container out{amounts_in(container.path("resources.requests")), amounts_in(container.path("resources.limits"))};
-  out.requests.insert(out.limits.begin(), out.limits.end());
+/// As the API server stores them, before LimitRanger.
+PodResources with_defaults(const Json& pod_spec) {
+  auto out = PodResources::read(pod_spec);
+  out.set_defaults();
   return out;
-}
-
-/// Of a pod: what runs together is summed, an init container runs before.
-Container read_pod(const Json& pod_spec) {
-  Container sidecars, peak, running;
-  for (const auto& container : pod_spec["initContainers"].items()) {
-    auto one = read_container(container);
-    const Container with{sum(sidecars.requests, one.requests), sum(sidecars.limits, one.limits)};
-    if (container["restartPolicy"].string() == "Always") sidecars = with;
-    keep_most(peak.requests, with.requests);
-    keep_most(peak.limits, with.limits);
-  }
-  running = sidecars;
-  for (const auto& container : pod_spec["containers"].items()) {
-    const auto one = read_container(container);
-    running = {sum(running.requests, one.requests), sum(running.limits, one.limits)};
-  }
-  keep_most(running.requests, peak.requests);
-  keep_most(running.limits, peak.limits);
-  running.requests = sum(running.requests, amounts_in(pod_spec["overhead"]));
-  return running;
 }
 
 std::vector<std::string> above(const Amounts& what, const Amounts& bound) {
@@ -83,7 +46,7 @@ std::vector<std::string> below(const Amounts& what, const Amounts& bound) {
   return out;
 }
 
-void judge(const Container& what, const Limits::Item& bound, const std::string& path, const char* type,
+void judge(const PodResources::Container& what, const Limits::Item& bound, const std::string& path, const char* type,
            std::vector<std::string>& out) {
   const auto say = [&](const std::vector<std::string>& names, const char* text) {
     if (names.empty()) return;
@@ -109,10 +72,24 @@ void judge(const Container& what, const Limits::Item& bound, const std::string& 
   }
 }
 
-void fill(Json& container, const char* list, const Amounts& standard) {
-  for (const auto& [name, amount] : standard) {
-    if (!container["resources"][list][name].is_null()) continue;
-    container.set("resources").set(list).set(name, amount.to_string());
+/// Writes what is not written yet.
+void fill(Json& object, const char* list, const Amounts& amounts) {
+  for (const auto& [name, amount] : amounts) {
+    if (!object["resources"][list][name].is_null()) continue;
+    object.set("resources").set(list).set(name, amount.to_string());
+  }
+}
+
+void fill_containers(Json& pod_spec, const char* list, std::vector<PodResources::Container>& containers,
+                     const Limits::Item& limits) {
+  if (containers.empty()) return;
+  auto& items = pod_spec.set(list).items_mut();
+  for (std::size_t i = 0; i < containers.size(); ++i) {
+    auto& [requests, most, sidecar] = containers[i];
+    most.insert(limits.standard.begin(), limits.standard.end());
+    requests.insert(limits.standard_request.begin(), limits.standard_request.end());
+    fill(items[i], "limits", most);
+    fill(items[i], "requests", requests);
   }
 }
 
@@ -122,12 +99,20 @@ Limits limits_of(const std::vector<Json>& ranges) {
   Limits out;
   for (const auto& range : ranges) {
     for (const auto& limit : range.path("spec.limits").items()) {
-      auto& item = out.by_type[limit["type"].string()];
-      keep_least(item.max, amounts_in(limit["max"]));
-      keep_most(item.min, amounts_in(limit["min"]));
-      item.standard.merge(amounts_in(limit["default"]));
-      item.standard_request.merge(amounts_in(limit["defaultRequest"]));
-      keep_least(item.most_ratio, amounts_in(limit["maxLimitRequestRatio"]));
+      const auto& type = limit["type"].string();
+      auto& item = out.by_type[type];
+      auto standard = PodResources::amounts(limit["default"]), request = PodResources::amounts(limit["defaultRequest"]);
+      const auto max = PodResources::amounts(limit["max"]), min = PodResources::amounts(limit["min"]);
+      if (type == "Container") {
+        standard.insert(max.begin(), max.end());
+        request.insert(standard.begin(), standard.end());
+        request.insert(min.begin(), min.end());
+      }
+      keep_least(item.max, max);
+      keep_most(item.min, min);
+      item.standard.merge(std::move(standard));
+      item.standard_request.merge(std::move(request));
+      keep_least(item.most_ratio, PodResources::amounts(limit["maxLimitRequestRatio"]));
     }
   }
   return out;
@@ -136,27 +121,29 @@ Limits limits_of(const std::vector<Json>& ranges) {
 void add_defaults(Json& pod_spec, const Limits& limits) {
   const auto item = limits.by_type.find("Container");
   if (item == limits.by_type.end()) return;
-  for (const char* list : {"initContainers", "containers"}) {
-    if (pod_spec[list].size() == 0) continue;
-    for (auto& container : pod_spec.set(list).items_mut()) {
-      fill(container, "limits", item->second.standard);
-      fill(container, "requests", item->second.standard_request);
-    }
-  }
+  // LimitRanger comes after the defaults of the API server: a limit that is written is the request, not a LimitRange's default.
+  auto resources = with_defaults(pod_spec);
+  fill(pod_spec, "limits", resources.limits);
+  fill(pod_spec, "requests", resources.requests);
+  fill_containers(pod_spec, "initContainers", resources.init_containers, item->second);
+  fill_containers(pod_spec, "containers", resources.containers, item->second);
 }
 
 std::vector<std::string> violations(const Json& pod_spec, const Limits& limits, const std::string& path) {
   std::vector<std::string> out;
+  auto pod = with_defaults(pod_spec);
   if (const auto item = limits.by_type.find("Container"); item != limits.by_type.end()) {
-    for (const char* list : {"initContainers", "containers"}) {
-      const auto& containers = pod_spec[list].items();
+    const auto each = [&](const char* list, const std::vector<PodResources::Container>& containers) {
       for (std::size_t i = 0; i < containers.size(); ++i) {
-        judge(read_container(containers[i]), item->second, fmt::format("{}.{}[{}]", path, list, i), "Container", out);
+        judge(containers[i], item->second, fmt::format("{}.{}[{}]", path, list, i), "Container", out);
       }
-    }
+    };
+    each("initContainers", pod.init_containers);
+    each("containers", pod.containers);
   }
   if (const auto item = limits.by_type.find("Pod"); item != limits.by_type.end()) {
-    judge(read_pod(pod_spec), item->second, path, "Pod", out);
+    pod.overhead.clear();  // LimitRanger does not count it
+    judge({pod.total_requests(), pod.total_limits()}, item->second, path, "Pod", out);
   }
   return out;
 }

@@ -33,6 +33,44 @@ TEST(PodDefaults, ContainersThatAreSilentGetThem) {
   EXPECT_EQ(shape->gpu.whole, 2);
 }
 
+PodShape shape_with(std::string_view spec, const Limits& limits) {
+  auto pod = json(std::string(spec));
+  add_defaults(pod, limits);
+  const auto shape = config::shape_from_pod_spec(pod);
+  EXPECT_TRUE(shape) << spec;
+  return shape ? *shape : PodShape();
+}
+
+TEST(PodDefaults, LimitsThatAreWrittenAreRequestsBeforeLimitRangesAreAsked) {
+  const auto range = limits(R"({"type":"Container","default":{"cpu":"4","memory":"4Gi"},
+                                "defaultRequest":{"cpu":"1","memory":"1Gi"}})");
+  const auto shape = shape_with(R"({"containers":[{"resources":{"limits":{"cpu":"8"}}}]})", range);
+  EXPECT_EQ(shape.cpu_milli, 8000) << "the container's limit, not the default request of 1";
+  EXPECT_EQ(shape.memory_bytes, std::int64_t{1} << 30);
+  const auto as_a_whole =
+      shape_with(R"({"resources":{"limits":{"cpu":"20","memory":"64Gi"}},"containers":[{},{}]})", range);
+  EXPECT_EQ(as_a_whole.cpu_milli, 20'000) << "the pod's limit, not the default requests of two containers";
+  EXPECT_EQ(as_a_whole.memory_bytes, std::int64_t{64} << 30);
+}
+
+TEST(PodDefaults, BoundsOfContainersAreDefaultsToo) {
+  const auto range = limits(R"({"type":"Container","max":{"cpu":"8"},"min":{"cpu":"1","memory":"1Gi"}})");
+  const auto& item = range.by_type.at("Container");
+  EXPECT_EQ(item.standard.at("cpu"), Quantity::of(8));
+  EXPECT_EQ(item.standard_request.at("cpu"), Quantity::of(8)) << "the default limit comes before the least";
+  EXPECT_EQ(item.standard_request.at("memory").to_string(), "1Gi");
+  EXPECT_EQ(shape_with(R"({"containers":[{}]})", range).cpu_milli, 8000);
+  EXPECT_TRUE(limits(R"({"type":"Pod","max":{"cpu":"8"}})").by_type.at("Pod").standard.empty());
+}
+
+TEST(PodDefaults, APodIsJudgedByWhatItRequestsAsAWhole) {
+  const auto pod = json(
+      R"({"overhead":{"cpu":"1"},"resources":{"limits":{"cpu":"20"}},"containers":[{"resources":{"limits":{"memory":"1Gi"}}}]})");
+  EXPECT_TRUE(violations(pod, limits(R"({"type":"Pod","max":{"cpu":"20"}})"), "spec").empty())
+      << "LimitRanger does not count overhead";
+  EXPECT_EQ(violations(pod, limits(R"({"type":"Pod","max":{"cpu":"19"}})"), "spec").size(), 1U);
+}
+
 TEST(PodDefaults, TheFirstDefaultAndTheTightestBoundHold) {
   const auto both = limits_of(
       {json(R"({"spec":{"limits":[{"type":"Container","default":{"cpu":"1"},"max":{"cpu":"8"},"min":{"cpu":"1"}}]}})"),

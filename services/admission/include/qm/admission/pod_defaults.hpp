@@ -12,7 +12,8 @@
 namespace qm::admission {
 
 /// What the LimitRanges of a namespace come to, by type ("Container", "Pod"): of several that speak of a resource, the tightest bound
-/// and the first default.
+/// and the first default. Where a Container limit gives no default, its max is the default limit, and the default request is the
+/// default limit or else its min, as the API server fills them in.
 struct Limits {
   using Amounts = std::map<std::string, Quantity>;
   struct Item {
@@ -22,7 +23,8 @@ struct Limits {
 };
 [[nodiscard]] Limits limits_of(const std::vector<Json>& ranges);
 
-/// What the API server would write into a pod where it is silent: the defaults of containers.
+/// Writes into a pod what the API server would: its own defaults of requests and limits, and then those of LimitRanges for
+/// containers that have none. Changes nothing without limits of type Container.
 void add_defaults(Json& pod_spec, const Limits& limits);
 /// Why the API server would refuse such a pod, in Kueue's words, one text for each container and the pod; the ratio of limit and
 /// request, which Kueue leaves to the API server, in that one's.
