@@ -337,6 +337,7 @@ inline Json pod_of(const std::string& name, const std::string& node, const std::
                       {"containers",
                        Json::array({Json::object(
                            {{"name", "main"},
+                            {"image", "trainer:1"},
                             {"resources", Json::object({{"limits", Json::object({{"nvidia.com/gpu", "1"}})}})}})})}})},
        {"status", Json::object({{"phase", phase}, {"podIP", "10.0.0.1"}})}});
 }

@@ -115,15 +115,19 @@ void JobController::reconcile(const std::string& uid) {
   Run& run = runs_[uid];
   const Json& spec = (*job)["spec"];
   const std::int64_t completions = spec["completions"].integer(1), parallelism = spec["parallelism"].integer(1);
-  if (run.succeeded >= completions)
+  const auto active = active_pods(uid);
+  const auto running = static_cast<std::int64_t>(active.size());
+  // Without completions the pods share a queue of work: once one has succeeded none is added, and all have to end.
+  const bool is_queue = spec["completions"].is_null(), is_drained = run.succeeded > 0;
+  if (is_queue ? is_drained && running == 0 : run.succeeded >= completions)
     return finish(*job, true, "CompletionsReached", "Reached expected number of succeeded pods");
   if (run.failed > spec["backoffLimit"].integer(6)) {
     return finish(*job, false, "BackoffLimitExceeded", "Job has reached the specified backoff limit");
   }
   const bool suspended = spec["suspend"].boolean();
-  const std::int64_t wanted = suspended ? 0 : std::min(parallelism, completions - run.succeeded);
-  const auto active = active_pods(uid);
-  const std::int64_t missing = wanted - static_cast<std::int64_t>(active.size());
+  const std::int64_t left = !is_queue ? completions - run.succeeded : is_drained ? running : parallelism;
+  const std::int64_t wanted = suspended ? 0 : std::min(parallelism, left);
+  const std::int64_t missing = wanted - running;
   if (missing < 0) stop_pods(active, static_cast<std::size_t>(wanted));
   if (missing > 0 && world_.now() >= run.retry_at) create_pods(*job, run, active, missing);
   if (missing > 0 && world_.now() < run.retry_at) world_.at(run.retry_at, [this, uid] { mark(uid); });

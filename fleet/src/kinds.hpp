@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/apiserver/answers.hpp"
 #include "qm/base/json.hpp"
 #include "refusal.hpp"
 
@@ -14,8 +15,7 @@ struct Kind {
   bool namespaced = true;
   bool status = false;  ///< has a status subresource: the main endpoint cannot change status
   [[nodiscard]] std::string api_version() const { return group.empty() ? version : group + "/" + version; }
-  /// "jobs.batch", as error messages name it.
-  [[nodiscard]] std::string qualified() const { return group.empty() ? plural : plural + "." + group; }
+  [[nodiscard]] apiserver::Type type() const;
 };
 
 /// Every kind that the API serves, in one table. Adding a kind is adding a line.
@@ -27,18 +27,18 @@ const Kind& kind_of(std::string_view plural);
 /// The Status object of a refusal.
 Json status_of(const Refusal& refusal);
 using Refused = tl::unexpected<Refusal>;
-Refused not_found(const Kind& kind, std::string_view name);
+/// What the API server itself answers.
+Refused refused(apiserver::Answer answer);
 Refused conflict(const Kind& kind, std::string_view name, std::string_view why);
-Refused invalid(const Kind& kind, std::string_view name, std::string_view field, std::string_view why);
 Refused bad_request(std::string_view why);
 Refused expired(std::string_view why);
 /// Of a list or watch from `wanted` where only `current` has been reached.
 Refused too_large(std::uint64_t wanted, std::uint64_t current);
 
 /// Fills in what the API server defaults on create and refuses what it refuses. The subset that the
-/// suite relies on: pods, jobs, and names everywhere.
+/// suite relies on: pods, jobs, and metadata everywhere.
 Answered<void> prepare_create(const Kind& kind, Json& object);
-/// Refuses changes of immutable fields.
+/// Refuses changes of immutable fields, and what prepare_create refuses of metadata and jobs.
 Answered<void> check_update(const Kind& kind, const Json& before, const Json& after);
 
 }  // namespace qm::fleet

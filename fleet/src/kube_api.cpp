@@ -3,7 +3,6 @@
 #include "text.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace qm::fleet {
 namespace {
@@ -62,16 +61,35 @@ std::optional<Json> discovery(const std::string& path) {
                        {"resources", std::move(resources)}});
 }
 
+/// What is served of a group decides who answers for its other paths.
+bool has_group(std::string_view group) {
+  return std::ranges::any_of(kinds(), [&](const Kind& kind) { return kind.group == group; });
+}
+
+/// Refuses an option of the query that is none of these words.
+Answered<void> check_option(std::string_view options, const std::string& key, const std::string& given,
+                            const std::vector<std::string>& allowed) {
+  auto wrong = apiserver::check_option(options, key, given, allowed);
+  return wrong ? refused(std::move(*wrong)) : Answered<void>();
+}
+
+/// Decodes an object as its kind, and collects what is only warned of.
+Answered<void> decode(const Kind& kind, bool is_patched, const std::string& validation, Json& object,
+                      std::string& warnings) {
+  auto body = apiserver::decode_body(kind.type(), is_patched, validation, object);
+  if (body.refused) return refused(std::move(*body.refused));
+  warnings = fmt::format("{}", fmt::join(body.warnings, ", "));
+  return {};
+}
+
 /// The query goes before the body, as in the real server.
 Answered<ObjectStore::DeleteOptions> delete_options(const Json& body, const std::map<std::string, std::string>& query) {
   auto options = ObjectStore::DeleteOptions::of(body);
   if (const auto grace = to_number(value_of(query, "gracePeriodSeconds"))) options.grace = grace;
   if (const auto* policy = find_in(query, "propagationPolicy")) options.propagation = *policy;
-  static const std::set<std::string> kPolicies = {"", "Background", "Foreground", "Orphan"};
-  if (kPolicies.contains(options.propagation)) return options;
-  return refuse(422, "Invalid",
-                "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"{}\"",
-                options.propagation);
+  FLEET_TRY(
+      check_option("DeleteOptions", "propagationPolicy", options.propagation, {"Background", "Foreground", "Orphan"}));
+  return options;
 }
 
 }  // namespace
@@ -101,6 +119,9 @@ Answered<http::Answer> KubeApi::dispatch(const http::Request& request) {
   if (!located) {
     const auto document = request.method == "GET" ? discovery(path) : std::nullopt;
     if (document) return answer(200, *document);
+    const auto parts = split(path, '/');
+    const bool served = parts.size() > 2 && (parts[1] == "api" || (parts[1] == "apis" && has_group(parts[2])));
+    if (!served) return http::Answer(http::text(404, "404 page not found\n"));
     return tl::unexpected(located.error());
   }
   const Target& target = *located;
@@ -118,7 +139,7 @@ Answered<http::Answer> KubeApi::dispatch(const http::Request& request) {
 }
 
 Answered<KubeApi::Target> KubeApi::locate(const std::string& path) {
-  const auto unknown = refuse(404, "NotFound", "the server could not find the requested resource");
+  const auto unknown = refused(apiserver::no_such_resource());
   std::vector<std::string_view> parts = split(path, '/');
   std::erase(parts, "");
   const auto part = [&](std::size_t i) { return i < parts.size() ? std::string(parts[i]) : std::string(); };
@@ -205,6 +226,9 @@ Answered<http::Answer> KubeApi::write(const Target& target, const http::Request&
   if (!parsed) return bad_request(parsed.error().message);
   if (!parsed->is_object()) return bad_request("the body is no JSON object");
   Json& body = *parsed;
+  FLEET_TRY(check_option("CreateOptions", "dryRun", value_of(query, "dryRun"), {"All"}));
+  const bool is_dry = !value_of(query, "dryRun").empty();
+  if (is_dry && (method != "POST" || action)) return bad_request("the simulated fleet makes dry runs of creation only");
   const auto held = world_.lock();
   if (method == "DELETE") {
     FLEET_ASSIGN(const auto options, delete_options(body, query));
@@ -216,9 +240,23 @@ Answered<http::Answer> KubeApi::write(const Target& target, const http::Request&
                                : store_.evict(target.ns, target.name, body));
     return answer(201, Json::object({{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}, {"code", 201}}));
   }
+  const std::string validation = value_of(query, "fieldValidation");
+  FLEET_TRY(check_option(method == "POST"  ? "CreateOptions"
+                         : method == "PUT" ? "UpdateOptions"
+                                           : "PatchOptions",
+                         "fieldValidation", validation, {"", "Ignore", "Strict", "Warn"}));
+  std::string warnings;
+  const auto answered = [&](int status, const ObjectPtr& object) {
+    auto response = http::json(status, object->dump());
+    if (!warnings.empty()) response.headers.set("Warning", warnings);
+    return http::Answer(std::move(response));
+  };
+  if (method != "PATCH") {
+    FLEET_TRY(decode(kind, false, validation, body, warnings));
+  }
   if (method == "POST") {
-    FLEET_ASSIGN(const auto made, store_.create(kind, target.ns, std::move(body)));
-    return answer(201, *made);
+    FLEET_ASSIGN(const auto made, store_.create(kind, target.ns, std::move(body), is_dry));
+    return answered(201, made);
   }
   const std::string& name = body["metadata"]["name"].string();
   if (method == "PUT" && name != target.name) {
@@ -230,10 +268,16 @@ Answered<http::Answer> KubeApi::write(const Target& target, const http::Request&
     return refuse(415, "UnsupportedMediaType",
                   "the body of the request was in an unknown format - accepted media types include: {}", kMergePatch);
   }
-  const Part part = sub == "status" ? Part::kStatus : Part::kMain;
-  FLEET_ASSIGN(const auto stored, method == "PUT" ? store_.update(kind, target.ns, target.name, std::move(body), part)
-                                                  : store_.patch(kind, target.ns, target.name, body, part));
-  return answer(200, *stored);
+  if (method == "PATCH") {
+    FLEET_ASSIGN(const auto before, store_.get(kind, target.ns, target.name));
+    Json after = *before;
+    after.merge_patch(body);
+    FLEET_TRY(decode(kind, true, validation, after, warnings));
+    body = std::move(after);
+  }
+  FLEET_ASSIGN(const auto stored, store_.update(kind, target.ns, target.name, std::move(body),
+                                                sub == "status" ? Part::kStatus : Part::kMain));
+  return answered(200, stored);
 }
 
 std::size_t KubeApi::cut_watches(bool compact) {

@@ -121,7 +121,7 @@ ObjectPtr ObjectStore::find_uid(const std::string& uid) const {
 
 Answered<ObjectPtr> ObjectStore::get(const Kind& kind, const std::string& ns, const std::string& name) const {
   if (auto object = find(kind, ns, name)) return object;
-  return not_found(kind, name);
+  return refused(apiserver::not_found(kind.type(), name));
 }
 
 void ObjectStore::each(const Kind& kind, const std::function<void(const ObjectPtr&)>& fn) const {
@@ -182,7 +182,7 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
   return page;
 }
 
-Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns, Json object) {
+Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns, Json object, bool is_dry) {
   if (kind.namespaced) FLEET_TRY(get(kind_of("namespaces"), "", ns));
   Json& metadata = object.set("metadata");
   const std::string named_ns = metadata["namespace"].string();
@@ -195,8 +195,8 @@ Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns,
   FLEET_TRY(prepare_create(kind, object));
   Json& meta = object.set("metadata");
   const Key key{kind.namespaced ? ns : std::string(), name_of(object)};
-  if (find(kind, key.ns, key.name)) {
-    return refuse(409, "AlreadyExists", "{} \"{}\" already exists", kind.qualified(), key.name);
+  if (const auto there = find(kind, key.ns, key.name)) {
+    return refused(apiserver::already_exists(kind.type(), key.name, is_deleting(*there)));
   }
   if (!version_of(object).empty()) return bad_request("resourceVersion should not be set on objects to be created");
   if (kind.namespaced) meta.set("namespace", ns);
@@ -206,7 +206,7 @@ Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns,
   meta.erase("deletionTimestamp");
   object.set("apiVersion", kind.api_version());
   object.set("kind", kind.kind);
-  return commit(kind, key, nullptr, std::move(object));
+  return is_dry ? std::make_shared<const Json>(std::move(object)) : commit(kind, key, nullptr, std::move(object));
 }
 
 ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after) {
@@ -249,14 +249,6 @@ Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns,
   }
   FLEET_TRY(check_update(kind, *before, after));
   return finish_write(kind, {kind.namespaced ? ns : std::string(), name}, before, std::move(after));
-}
-
-Answered<ObjectPtr> ObjectStore::patch(const Kind& kind, const std::string& ns, const std::string& name,
-                                       const Json& merge, Part part) {
-  FLEET_ASSIGN(const auto before, get(kind, ns, name));
-  Json after = *before;
-  after.merge_patch(merge);
-  return update(kind, ns, name, std::move(after), part);
 }
 
 ObjectPtr ObjectStore::modify(const Kind& kind, const std::string& ns, const std::string& name,
@@ -389,7 +381,7 @@ Answered<ObjectPtr> ObjectStore::bind(const std::string& ns, const std::string& 
   FLEET_ASSIGN(const auto before, get(kind, ns, pod));
   FLEET_TRY(check_uid(kind, *before, uid_of(binding)));
   const std::string& node = binding["target"]["name"].string();
-  if (node.empty()) return invalid(kind, pod, "target.name", "Required value");
+  if (node.empty()) return refused(apiserver::invalid(kind.type(), pod, {{"target.name", "Required value"}}));
   const auto refused = [&](std::string_view why) { return conflict(kind, pod, fmt::format("pod {} {}", pod, why)); };
   const Json& spec = (*before)["spec"];
   const std::string& bound = spec["nodeName"].string();

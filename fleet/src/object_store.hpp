@@ -62,10 +62,9 @@ class ObjectStore {
   /// ns empty = all namespaces. limit 0 = all.
   Answered<Page> list(const Kind& kind, const std::string& ns, const Selector& selector, std::size_t limit = 0,
                       const std::string& continue_token = {}) const;
-  Answered<ObjectPtr> create(const Kind& kind, const std::string& ns, Json object);
+  /// A dry run stores nothing.
+  Answered<ObjectPtr> create(const Kind& kind, const std::string& ns, Json object, bool is_dry = false);
   Answered<ObjectPtr> update(const Kind& kind, const std::string& ns, const std::string& name, Json object, Part part);
-  Answered<ObjectPtr> patch(const Kind& kind, const std::string& ns, const std::string& name, const Json& merge,
-                            Part part);
   /// The object as it is or was; it still exists where grace or finalizers keep it.
   Answered<ObjectPtr> remove(const Kind& kind, const std::string& ns, const std::string& name,
                              const DeleteOptions& options);

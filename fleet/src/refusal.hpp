@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 
 #include <string>
@@ -10,7 +11,8 @@ namespace qm::fleet {
 struct Refusal {
   int code = 500;
   std::string reason, message;  ///< "NotFound", "InvalidInstanceID.Malformed"; a sentence
-  std::string field;            ///< of the cause, for Kubernetes' 422
+  std::string field;            ///< of the first cause, for Kubernetes' 422
+  Json details = {};            ///< of Kubernetes' Status: the object and all causes
 };
 template <class T>
 using Answered = tl::expected<T, Refusal>;
@@ -19,7 +21,7 @@ using Answered = tl::expected<T, Refusal>;
 template <class... Args>
 [[nodiscard]] tl::unexpected<Refusal> refuse(int code, std::string_view reason, fmt::format_string<Args...> text,
                                              Args&&... args) {
-  return tl::unexpected(Refusal{code, std::string(reason), fmt::format(text, std::forward<Args>(args)...), {}});
+  return tl::unexpected(Refusal{code, std::string(reason), fmt::format(text, std::forward<Args>(args)...), {}, {}});
 }
 
 }  // namespace qm::fleet

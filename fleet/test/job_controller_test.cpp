@@ -75,6 +75,22 @@ TEST_F(Jobs, CompletesWhenEveryIndexSucceeded) {
   EXPECT_EQ(rig.history("job_create")[0]["team"].string(), "a");
 }
 
+TEST_F(Jobs, WithoutCompletionsEndWithTheirPodsOnceOneSucceeded) {
+  Json spec = Json::object({{"parallelism", 2}});
+  spec.set("template").set("spec", Rig::pod_spec(1));
+  const auto made =
+      rig.make("jobs", "team-a", Json::object({{"metadata", Json::object({{"name", "j"}})}, {"spec", spec}}));
+  EXPECT_TRUE(job()["spec"]["completions"].is_null());
+  rig.settle();
+  const auto pods = rig.pods_of(made);
+  ASSERT_EQ(pods.size(), 2u);
+  end_pod(pods[0], "Succeeded");
+  EXPECT_EQ(condition("Complete"), "") << "the other one still works";
+  EXPECT_EQ(rig.pods_of(made).size(), 2u) << "none is added";
+  end_pod(pods[1], "Succeeded");
+  EXPECT_EQ(condition("Complete"), "True");
+}
+
 TEST_F(Jobs, ReplacesDeletedPodsAtOnceAndFailedOnesAfterADelay) {
   const auto made = rig.make_job("j", 1, 1);
   rig.settle();

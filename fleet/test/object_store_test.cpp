@@ -96,21 +96,21 @@ TEST_F(Store, UpdateIsOptimistic) {
 
 TEST_F(Store, MergePatchDeletesWithNullAndChecksItsVersion) {
   const auto made = rig.make("configmaps", "team-a", config("c"));
-  const auto patched = store.patch(configs, "team-a", "c", *Json::parse(R"({"data":{"k":null,"n":"1"}})"), Part::kMain);
+  const auto patched = rig.merge(configs, "team-a", "c", *Json::parse(R"({"data":{"k":null,"n":"1"}})"), Part::kMain);
   ASSERT_TRUE(patched.has_value());
   EXPECT_EQ((**patched)["data"], Json::object({{"n", "1"}}));
   const Json stale =
       Json::object({{"metadata", Json::object({{"resourceVersion", version_of(*made)}})}, {"data", Json()}});
-  EXPECT_EQ(store.patch(configs, "team-a", "c", stale, Part::kMain).error().reason, "Conflict");
+  EXPECT_EQ(rig.merge(configs, "team-a", "c", stale, Part::kMain).error().reason, "Conflict");
 }
 
 TEST_F(Store, StatusAndSpecKeepOutOfEachOthersWay) {
   const auto job = rig.make_job("j", 1, 0, Json::object(), true);
-  ASSERT_TRUE(store.patch(jobs, "team-a", "j", *Json::parse(R"({"status":{"failed":3},"spec":{"parallelism":1}})"),
-                          Part::kMain));
+  ASSERT_TRUE(
+      rig.merge(jobs, "team-a", "j", *Json::parse(R"({"status":{"failed":3},"spec":{"parallelism":1}})"), Part::kMain));
   EXPECT_NE(rig.get("jobs", "team-a", "j")["status"]["failed"].integer(), 3);
-  ASSERT_TRUE(store.patch(jobs, "team-a", "j", *Json::parse(R"({"status":{"note":"x"},"spec":{"parallelism":9}})"),
-                          Part::kStatus));
+  ASSERT_TRUE(rig.merge(jobs, "team-a", "j", *Json::parse(R"({"status":{"note":"x"},"spec":{"parallelism":9}})"),
+                        Part::kStatus));
   const Json after = rig.get("jobs", "team-a", "j");
   EXPECT_EQ(after["status"]["note"].string(), "x");
   EXPECT_EQ(after["spec"]["parallelism"].integer(), 1);
@@ -127,17 +127,16 @@ TEST_F(Store, RefusesInvalidJobsAndImmutableFields) {
   EXPECT_EQ(store.create(jobs, "team-a", job).error().field, "spec.template.spec.containers");
 
   rig.make_pod("p", 1);
-  EXPECT_EQ(store.patch(pods, "team-a", "p", *Json::parse(R"({"spec":{"nodeName":"n"}})"), Part::kMain).error().code,
+  EXPECT_EQ(rig.merge(pods, "team-a", "p", *Json::parse(R"({"spec":{"nodeName":"n"}})"), Part::kMain).error().code,
             422);
   const auto image = *Json::parse(R"({"spec":{"template":{"spec":{"containers":[{"name":"main","image":"other"}]}}}})");
-  EXPECT_EQ(store.patch(jobs, "team-a", "good", image, Part::kMain).error().field, "spec.template");
+  EXPECT_EQ(rig.merge(jobs, "team-a", "good", image, Part::kMain).error().field, "spec.template");
   const auto selector = *Json::parse(R"({"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}})");
-  EXPECT_TRUE(store.patch(jobs, "team-a", "good", selector, Part::kMain)) << "where, but not what";
+  EXPECT_TRUE(rig.merge(jobs, "team-a", "good", selector, Part::kMain)) << "where, but not what";
   rig.make_job("runs", 1, 0);
   rig.settle();
-  EXPECT_EQ(store
-                .patch(jobs, "team-a", "runs",
-                       *Json::parse(R"({"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}})"), Part::kMain)
+  EXPECT_EQ(rig.merge(jobs, "team-a", "runs",
+                      *Json::parse(R"({"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}})"), Part::kMain)
                 .error()
                 .field,
             "spec.template");

@@ -37,8 +37,16 @@ struct Rig {
     const auto object = store.find(kind_of(plural), ns, name);
     return object ? *object : Json();
   }
-  void patch(std::string_view plural, const std::string& ns, const std::string& name, const char* merge) {
-    const auto done = store.patch(kind_of(plural), ns, name, *Json::parse(merge), Part::kMain);
+  /// A merge patch, as the API makes it.
+  Answered<ObjectPtr> merge(const Kind& kind, const std::string& ns, const std::string& name, const Json& change,
+                            Part part) {
+    FLEET_ASSIGN(const auto before, store.get(kind, ns, name));
+    Json after = *before;
+    after.merge_patch(change);
+    return store.update(kind, ns, name, std::move(after), part);
+  }
+  void patch(std::string_view plural, const std::string& ns, const std::string& name, const char* change) {
+    const auto done = merge(kind_of(plural), ns, name, *Json::parse(change), Part::kMain);
     EXPECT_TRUE(done.has_value()) << done.error().message;
   }
 

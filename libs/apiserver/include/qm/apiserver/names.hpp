@@ -1,0 +1,23 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qm::apiserver {
+
+/// Why a text is not what the API server demands there, in its words; empty where it is.
+///
+/// Threads  any.
+/// Source   k8s.io/apimachinery/pkg/util/validation.
+using Faults = std::vector<std::string>;
+
+/// Names of most kinds: at most 253 characters, lower case, with dots.
+[[nodiscard]] Faults subdomain_faults(std::string_view name);
+/// Names of namespaces and containers: at most 63 characters, lower case, without dots.
+[[nodiscard]] Faults label_faults(std::string_view name);
+/// Keys of labels and annotations: "team" or "example.com/team".
+[[nodiscard]] Faults key_faults(std::string_view key);
+/// Values of labels.
+[[nodiscard]] Faults value_faults(std::string_view value);
+
+}  // namespace qm::apiserver

@@ -1,0 +1,265 @@
+// What the API server refuses of what users write, with the Status of it.
+#include "kube_under_test.hpp"
+#include "qm/http/http.hpp"
+
+#include <algorithm>
+
+namespace qm::kube {
+namespace refusals_kube_test {
+
+using namespace resources;
+
+const Resource kConfigMaps{"", "v1", "configmaps", true};
+constexpr const char* kSpec =
+    R"("template":{"spec":{"restartPolicy":"Never","containers":[{"name":"m","image":"example/none:1"}]}})";
+
+Json json(const std::string& text) {
+  auto read = Json::parse(text);
+  EXPECT_TRUE(read) << text;
+  return read ? *read : Json();
+}
+
+/// A Job of this name that does not start; `more` goes into its spec.
+std::string job(const std::string& name, const std::string& more = {}, const std::string& metadata = {}) {
+  return fmt::format(
+      R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"{}"{}}},"spec":{{"suspend":true,{}{}}}}})", name,
+      metadata, more, kSpec);
+}
+
+class KubeRefusals : public KubeContract {
+ protected:
+  http::Response send(const std::string& method, const std::string& target, const std::string& body = {},
+                      const std::string& type = "application/json") {
+    const auto options = server().options();
+    http::ClientOptions raw;
+    raw.ca_file = options.ca_file;
+    http::Request request;
+    request.method = method;
+    request.target = target;
+    request.body = body;
+    request.headers.set("Content-Type", type);
+    if (!options.token.empty()) request.headers.set("Authorization", "Bearer " + options.token);
+    auto answer = http::Client(options.server, raw).send(request);
+    EXPECT_TRUE(answer) << target;
+    return answer ? std::move(*answer) : http::Response{0, {}, {}};
+  }
+  http::Response post_job(const std::string& body, const std::string& query = {}) {
+    return send("POST", kJobs.path(ns()) + query, body);
+  }
+  /// "400 BadRequest: text"
+  static std::string said(const http::Response& answer) {
+    const auto status = Json::parse(answer.body).value_or(Json());
+    return fmt::format("{} {}: {}", answer.status, status["reason"].string(), status["message"].string());
+  }
+};
+
+TEST_F(KubeRefusals, UnknownGroupsVersionsAndKindsAreNotFound) {
+  for (const auto* path :
+       {"/apis/batch/v2/namespaces/default/jobs", "/api/v2/pods", "/apis/batch/v1/namespaces/default/widgets"}) {
+    for (const auto* method : {"GET", "POST"}) {
+      const auto answer = send(method, path, method == std::string("POST") ? job("j") : "");
+      EXPECT_EQ(said(answer), "404 NotFound: the server could not find the requested resource") << method << path;
+      EXPECT_EQ(json(answer.body)["details"], Json::object()) << path;
+    }
+  }
+  for (const auto* path : {"/apis/no.such/v1/things", "/nothing"}) {
+    const auto answer = send("GET", path);
+    EXPECT_EQ(answer.status, 404);
+    EXPECT_EQ(answer.body, "404 page not found\n");
+  }
+}
+
+TEST_F(KubeRefusals, ObjectsOfAnotherKindOrVersionAreBadRequests) {
+  for (const auto* body : {R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}})",
+                           R"({"apiVersion":"batch/v2","kind":"Job","metadata":{"name":"a"}})"}) {
+    const auto text = said(post_job(body));
+    EXPECT_TRUE(text.starts_with("400 BadRequest: ")) << text;
+    EXPECT_NE(text.find("cannot be handled as a Job: "), std::string::npos) << text;
+  }
+  const auto spec = job("silent");
+  auto silent = json(spec);
+  silent.erase("kind");
+  silent.erase("apiVersion");
+  EXPECT_EQ(post_job(silent.dump()).status, 201) << "the path says what it is";
+}
+
+TEST_F(KubeRefusals, UnknownFieldsAreRefusedOrWarnedOfOrDropped) {
+  const auto strange = job("strange", R"("paralelism":2,)");
+  const std::string text = "unknown field \"spec.paralelism\"";
+  EXPECT_EQ(said(post_job(strange, "?fieldValidation=Strict")),
+            "400 BadRequest: Job in version \"v1\" cannot be handled as a Job: strict decoding error: " + text);
+  EXPECT_EQ(said(post_job(job("two", R"("foo":1,"parallelism":1,"parallelism":2,)"), "?fieldValidation=Strict")),
+            "400 BadRequest: Job in version \"v1\" cannot be handled as a Job: strict decoding error: "
+            "unknown field \"spec.foo\", duplicate field \"spec.parallelism\"");
+  const auto supported = R"(supported values: "", "Ignore", "Strict", "Warn")";
+  EXPECT_EQ(said(post_job(strange, "?fieldValidation=Maybe")),
+            std::string("422 Invalid: CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: "
+                        "\"Maybe\": ") +
+                supported);
+  EXPECT_FALSE(client().get(kJobs, ns(), "strange")) << "nothing is stored of what is refused";
+  const auto warned = post_job(strange);
+  EXPECT_EQ(warned.status, 201);
+  EXPECT_EQ(warned.headers.get("Warning"), R"(299 - "unknown field \"spec.paralelism\"")");
+  EXPECT_TRUE(must_get(kJobs, "strange")["spec"]["paralelism"].is_null());
+  const auto ignored = post_job(job("ignored", R"("paralelism":2,)"), "?fieldValidation=Ignore");
+  EXPECT_EQ(ignored.status, 201);
+  EXPECT_EQ(ignored.headers.get("Warning"), "");
+
+  const std::string patch = R"({"spec":{"foo":1}})", merge = "application/merge-patch+json";
+  const auto path = kJobs.path(ns(), "strange");
+  const auto refused = send("PATCH", path + "?fieldValidation=Strict", patch, merge);
+  EXPECT_EQ(refused.status, 422);
+  EXPECT_NE(refused.body.find(R"(strict decoding error: unknown field \"spec.foo\")"), std::string::npos);
+  const auto patched = send("PATCH", path, patch, merge);
+  EXPECT_EQ(patched.status, 200);
+  EXPECT_EQ(patched.headers.get("Warning"), R"(299 - "unknown field \"spec.foo\"")");
+}
+
+TEST_F(KubeRefusals, ValuesOfAnotherTypeAreBadRequests) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("parallelism":"2")",
+       "json: cannot unmarshal string into Go struct field JobSpec.spec.parallelism of type int32"},
+      {R"("parallelism":2.5)",
+       "json: cannot unmarshal number 2.5 into Go struct field JobSpec.spec.parallelism of type int32"},
+      {R"("backoffLimit":99999999999)",
+       "json: cannot unmarshal number 99999999999 into Go struct field JobSpec.spec.backoffLimit of type int32"},
+      {R"("completions":{})",
+       "json: cannot unmarshal object into Go struct field JobSpec.spec.completions of type int32"},
+      {R"("manualSelector":"yes")",
+       "json: cannot unmarshal string into Go struct field JobSpec.spec.manualSelector of type bool"}};
+  for (const auto& [field, text] : cases) {
+    EXPECT_EQ(said(post_job(job("a", std::string(field) + ","))),
+              std::string("400 BadRequest: Job in version \"v1\" cannot be handled as a Job: ") + text);
+  }
+  const auto label = said(post_job(job("a", "", R"(,"labels":{"n":1})")));
+  EXPECT_NE(label.find("into Go struct field ObjectMeta.metadata.labels of type string"), std::string::npos) << label;
+  auto pods = json(job("a"));
+  pods.set("spec").set("template").set("spec").set("containers", Json::object());
+  EXPECT_EQ(
+      said(post_job(pods.dump())),
+      "400 BadRequest: Job in version \"v1\" cannot be handled as a Job: json: cannot unmarshal object into Go struct field "
+      "PodSpec.spec.template.spec.containers of type []v1.Container");
+  EXPECT_EQ(post_job("{").status, 400);
+}
+
+/// Field and reason of each cause, once.
+std::vector<std::string> causes_of(const http::Response& answer) {
+  std::vector<std::string> out;
+  const auto status = Json::parse(answer.body).value_or(Json());
+  for (const auto& cause : status["details"]["causes"].items()) {
+    auto text = cause["field"].string() + " " + cause["message"].string();
+    text = text.substr(0, text.find(" (e.g."));
+    if (std::ranges::find(out, text) == out.end()) out.push_back(std::move(text));
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+using Texts = std::vector<std::string>;
+constexpr const char* kSubdomain =
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
+    "alphanumeric character";
+constexpr const char* kValue =
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character";
+
+TEST_F(KubeRefusals, BadNamesAndLabelsAreNamed) {
+  const std::string name70(70, 'a'), name300(300, 'a');
+  const auto bad = post_job(job("Bad_Name"));
+  EXPECT_EQ(bad.status, 422);
+  EXPECT_EQ(causes_of(bad), (Texts{fmt::format("metadata.name Invalid value: \"Bad_Name\": {}", kSubdomain)}));
+  const auto status = json(bad.body);
+  EXPECT_EQ(status["details"]["name"].string(), "Bad_Name");
+  EXPECT_EQ(status["details"]["group"].string(), "batch");
+  EXPECT_EQ(status["details"]["kind"].string(), "Job");
+  EXPECT_EQ(causes_of(post_job(job(name70))),
+            (Texts{fmt::format("spec.template.labels Invalid value: \"{}\": must be no more than 63 bytes", name70)}));
+  EXPECT_EQ(causes_of(post_job(job(name300))),
+            (Texts{fmt::format("metadata.name Invalid value: \"{}\": must be no more than 253 characters", name300),
+                   fmt::format("spec.template.labels Invalid value: \"{}\": must be no more than 63 bytes", name300)}));
+  EXPECT_EQ(causes_of(post_job(job("größe"))),
+            (Texts{fmt::format("metadata.name Invalid value: \"größe\": {}", kSubdomain),
+                   fmt::format("spec.template.labels Invalid value: \"größe\": {}", kValue)}));
+  EXPECT_EQ(
+      causes_of(post_job(job(std::string(62, 'a'), R"("completionMode":"Indexed","completions":3,"parallelism":1,)"))),
+      (Texts{
+          fmt::format("metadata.name Invalid value: \"{0}\": will not able to create pod with invalid DNS label: {0}-2",
+                      std::string(62, 'a'))}));
+  EXPECT_EQ(
+      causes_of(post_job(job("a", "", R"(,"labels":{"team":"größe","a/b/c":"x"},"annotations":{"/x":"1"})"))),
+      (Texts{
+          "metadata.annotations Invalid value: \"/x\": prefix part must be non-empty",
+          "metadata.labels Invalid value: \"a/b/c\": a valid label key must consist of alphanumeric characters, '-', '_' or "
+          "'.', and must start and end with an alphanumeric character",
+          fmt::format("metadata.labels Invalid value: \"größe\": {}", kValue)}));
+  EXPECT_EQ(causes_of(send("POST", kNamespaces.path(), R"({"metadata":{"name":"a.b"}})")),
+            (Texts{"metadata.name Invalid value: \"a.b\": must not contain dots"}));
+  EXPECT_EQ(said(post_job(job(""))),
+            "422 Invalid: Job.batch \"\" is invalid: metadata.name: Required value: name or generateName is required");
+
+  must_create(kConfigMaps, json(R"({"metadata":{"name":"c"}})"));
+  const auto patched = client().merge_patch(kConfigMaps, ns(), "c", json(R"({"metadata":{"labels":{"a":"größe"}}})"));
+  ASSERT_FALSE(patched);
+  EXPECT_EQ(patched.error().field, "metadata.labels");
+}
+
+TEST_F(KubeRefusals, EachFaultOfAJobIsACause) {
+  const auto wrong = post_job(job("a", R"("parallelism":-1,"completionMode":"Index",)"));
+  EXPECT_EQ(wrong.status, 422);
+  EXPECT_EQ(causes_of(wrong),
+            (Texts{"spec.completionMode Unsupported value: \"Index\": supported values: \"NonIndexed\", \"Indexed\"",
+                   "spec.parallelism Invalid value: -1: must be greater than or equal to 0"}));
+  EXPECT_EQ(causes_of(post_job(job("a", R"("completionMode":"Indexed","parallelism":2,)"))),
+            (Texts{"spec.completions Required value: when completion mode is Indexed"}));
+
+  const auto with_containers = [&](const char* containers) {
+    auto object = json(job("a"));
+    object.set("spec").set("template").set("spec").set("containers", json(containers));
+    return causes_of(post_job(object.dump()));
+  };
+  const std::string at = "spec.template.spec.containers";
+  EXPECT_EQ(with_containers("[]"), (Texts{at + " Required value"}));
+  EXPECT_EQ(with_containers(R"([{"name":"m","image":"x"},{"name":"m"}])"),
+            (Texts{at + "[1].image Required value", at + "[1].name Duplicate value: \"m\""}));
+  EXPECT_EQ(with_containers(R"([{"name":"m","image":"x","resources":{"limits":{"nvidia.com/gpu":"500m"}}}])"),
+            (Texts{at + "[0].resources.limits[nvidia.com/gpu] Invalid value: \"500m\": must be an integer"}));
+  EXPECT_EQ(with_containers(R"([{"name":"m","image":"x","resources":{"requests":{"cpu":2,"nvidia.com/gpu":1},
+                                                                    "limits":{"cpu":"1"}}}])"),
+            (Texts{at + "[0].resources.limits Required value: Limit must be set for non overcommitable resources",
+                   at + "[0].resources.requests Invalid value: \"2\": must be less than or equal to cpu limit of 1"}));
+  auto restarts = json(job("a"));
+  restarts.set("spec").set("template").set("spec").erase("restartPolicy");
+  EXPECT_EQ(causes_of(post_job(restarts.dump())),
+            (Texts{"spec.template.spec.restartPolicy Required value: valid values: \"OnFailure\", \"Never\""}));
+}
+
+TEST_F(KubeRefusals, AJobHasCompletionsWhereItHasNoParallelism) {
+  const auto spec = json(post_job(job("one")).body)["spec"];
+  EXPECT_EQ(spec["parallelism"].integer(), 1);
+  EXPECT_EQ(spec["completions"].integer(), 1);
+  const auto queue = json(post_job(job("queue", R"("parallelism":2,)")).body)["spec"];
+  EXPECT_EQ(queue["parallelism"].integer(), 2);
+  EXPECT_TRUE(queue["completions"].is_null()) << "its pods share a queue of work";
+}
+
+TEST_F(KubeRefusals, ADryRunStoresNothing) {
+  const auto dry = post_job(job("dry"), "?dryRun=All");
+  EXPECT_EQ(dry.status, 201);
+  EXPECT_FALSE(uid_of(json(dry.body)).empty());
+  EXPECT_EQ(post_job(job("Bad"), "?dryRun=All").status, 422);
+  EXPECT_EQ(client().get(kJobs, ns(), "dry").error().code, Code::kNotFound);
+  EXPECT_EQ(post_job(job("dry"), "?dryRun=Some").status, 422);
+}
+
+TEST_F(KubeRefusals, WhatIsAbsentIsNamed) {
+  const auto absent = send("GET", kJobs.path(ns(), "absent"));
+  EXPECT_EQ(said(absent), "404 NotFound: jobs.batch \"absent\" not found");
+  EXPECT_EQ(json(absent.body)["details"], json(R"({"name":"absent","group":"batch","kind":"jobs"})"));
+  EXPECT_EQ(said(send("POST", kJobs.path("no-such-namespace"), job("a"))),
+            "404 NotFound: namespaces \"no-such-namespace\" not found");
+  EXPECT_EQ(said(send("PUT", kJobs.path(ns()), job("a"))),
+            "405 MethodNotAllowed: the server does not allow this method on the requested resource");
+}
+
+}  // namespace refusals_kube_test
+}  // namespace qm::kube
