@@ -183,7 +183,10 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
 }
 
 Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns, Json object, bool is_dry) {
-  if (kind.namespaced) FLEET_TRY(get(kind_of("namespaces"), "", ns));
+  ObjectPtr space;
+  if (kind.namespaced) {
+    FLEET_ASSIGN(space, get(kind_of("namespaces"), "", ns));
+  }
   Json& metadata = object.set("metadata");
   const std::string named_ns = metadata["namespace"].string();
   if (kind.namespaced && !named_ns.empty() && named_ns != ns) {
@@ -192,6 +195,7 @@ Answered<ObjectPtr> ObjectStore::create(const Kind& kind, const std::string& ns,
   if (metadata["name"].string().empty() && !metadata["generateName"].string().empty()) {
     metadata.set("name", metadata["generateName"].string() + world_.random_hex(5));
   }
+  if (space && is_deleting(*space)) return refused(apiserver::namespace_terminating(kind.type(), name_of(object), ns));
   FLEET_TRY(prepare_create(kind, object));
   Json& meta = object.set("metadata");
   const Key key{kind.namespaced ? ns : std::string(), name_of(object)};
@@ -217,7 +221,7 @@ ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const Obje
   auto stored = commit(kind, key, before, std::move(after));
   // A pod with grace left still waits for its kubelet.
   const bool waits = (*stored)["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
-  if (is_deleting(*stored) && !has_finalizers(*stored) && !waits) drop(kind, key, "");
+  if (is_deleting(*stored) && !has_finalizers(*stored) && !waits && !holds_objects(kind, key)) drop(kind, key, "");
   return stored;
 }
 
@@ -277,6 +281,10 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
     return conflict(kind, name, "Precondition failed: resourceVersion");
   }
   const Key key{ns, name};
+  const bool is_space = kind.plural == "namespaces";
+  if (is_space && (name == "default" || name == "kube-system")) {
+    return refused(apiserver::forbidden(kind.type(), name, "this namespace may not be deleted"));
+  }
   // Jobs keep the old default: without a policy, their pods stay.
   std::string propagation = options.propagation;
   if (propagation.empty()) propagation = kind.plural == "jobs" ? "Orphan" : "Background";
@@ -293,8 +301,9 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
   if (propagation == "Foreground" && dependents_.contains(uid_of(*before)) && !has_finalizer(after, kForeground)) {
     metadata.set("finalizers").push_back(kForeground);
   }
-  // A pod is seen going before it is gone, even where nothing holds it.
-  if (grace == 0 && !has_finalizers(after) && kind.plural != "pods") {
+  // A pod and a namespace are seen going before they are gone, even where nothing holds them.
+  if (is_space) after.set("status").set("phase", "Terminating");
+  if (grace == 0 && !has_finalizers(after) && kind.plural != "pods" && !is_space) {
     drop(kind, key, propagation);
     return before;
   }
@@ -308,7 +317,27 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
       (void)remove(*place.kind, place.key.ns, place.key.name, {{}, {}, {}, "Foreground"});
     });
   }
+  if (is_space && !again) remove_contents(name);
   return stored;
+}
+
+bool ObjectStore::holds_objects(const Kind& kind, const Key& key) const {
+  return kind.plural == "namespaces" && std::ranges::any_of(shelves_, [&](const auto& entry) {
+           const auto first = entry.second.objects.lower_bound({key.name, ""});
+           return entry.first->namespaced && first != entry.second.objects.end() && first->first.ns == key.name;
+         });
+}
+
+void ObjectStore::remove_contents(const std::string& ns) {
+  // The last kinds of the table first, so that jobs go before their pods.
+  for (auto kind = kinds().rbegin(); kind != kinds().rend(); ++kind) {
+    if (!kind->namespaced) continue;
+    const auto& objects = shelf(*kind).objects;
+    std::vector<std::string> names;
+    for (auto it = objects.lower_bound({ns, ""}); it != objects.end() && it->first.ns == ns; ++it)
+      names.push_back(it->first.name);
+    for (const auto& name : names) (void)remove(*kind, ns, name, {{}, {}, {}, "Background"});
+  }
 }
 
 void ObjectStore::drop(const Kind& kind, const Key& key, const std::string& propagation) {
@@ -336,6 +365,11 @@ void ObjectStore::drop(const Kind& kind, const Key& key, const std::string& prop
                     [](const Json& f) { return f.string() == kForeground; });
     });
   }
+  // A namespace that is being deleted goes with the last of its objects.
+  const auto& spaces = kind_of("namespaces");
+  const auto space = kind.namespaced ? find(spaces, "", key.ns) : nullptr;
+  if (space && is_deleting(*space) && !has_finalizers(*space) && !holds_objects(spaces, {"", key.ns}))
+    drop(spaces, {"", key.ns}, "");
 }
 
 void ObjectStore::index(const Kind& kind, const Key& key, const Json* before, const Json* after) {

@@ -35,8 +35,8 @@ class Selector {
 enum class Part { kMain, kStatus };
 
 /// The objects of the API with the API server's rules: one resourceVersion for all, optimistic
-/// updates, generations, finalizers, owner references with cascades, graceful deletion of pods, and
-/// a bounded history for watches.
+/// updates, generations, finalizers, owner references with cascades, graceful deletion of pods,
+/// namespaces that go with their last object, and a bounded history for watches.
 ///
 /// Threads  the caller holds the world's lock in every call.
 /// Order    watchers and observers see changes in resourceVersion order.
@@ -130,6 +130,9 @@ class ObjectStore {
   ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before, std::optional<Json> after);
   ObjectPtr finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after);
   void drop(const Kind& kind, const Key& key, const std::string& propagation);
+  /// Whether it is a namespace that is not empty.
+  [[nodiscard]] bool holds_objects(const Kind& kind, const Key& key) const;
+  void remove_contents(const std::string& ns);
   /// For each object that names this one as an owner; fn may end them.
   void each_dependent(const std::string& owner_uid, const std::function<void(const Place&)>& fn);
   void deliver(const Kind& kind, const Change& change);

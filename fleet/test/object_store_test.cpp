@@ -117,6 +117,28 @@ TEST_F(Store, StatusAndSpecKeepOutOfEachOthersWay) {
   EXPECT_EQ(after["metadata"]["generation"].integer(), 1) << "a status is no new generation";
 }
 
+TEST_F(Store, ANamespaceGoesWithItsLastObject) {
+  const auto job = rig.make_job("j", 2, 1);
+  Json held = config("held");
+  held.set("metadata").set("finalizers", Json::array({"example.com/hold"}));
+  rig.make("configmaps", "team-a", held);
+  rig.settle();
+  ASSERT_EQ(rig.pods_of(job).size(), 2U);
+  const auto& spaces = kind_of("namespaces");
+  const auto removed = store.remove(spaces, "", "team-a", {});
+  ASSERT_TRUE(removed.has_value());
+  EXPECT_EQ((**removed)["status"]["phase"].string(), "Terminating");
+  rig.settle();
+  EXPECT_TRUE(rig.pods_of(job).empty()) << "its job does not replace them";
+  EXPECT_EQ(store.create(configs, "team-a", config("late")).error().code, 403);
+  EXPECT_TRUE(store.find(spaces, "", "team-a")) << "a finalizer holds one of its objects";
+  EXPECT_TRUE(store.remove(spaces, "", "team-a", {})) << "a second time changes nothing";
+  rig.patch("configmaps", "team-a", "held", R"({"metadata":{"finalizers":null}})");
+  EXPECT_FALSE(store.find(spaces, "", "team-a"));
+  rig.make("namespaces", "", Json::object({{"metadata", Json::object({{"name", "team-a"}})}}));
+  EXPECT_FALSE(store.find(configs, "team-a", "held"));
+}
+
 TEST_F(Store, RefusesInvalidJobsAndImmutableFields) {
   Json job = *rig.make_job("good", 1, 0, Json::object(), true);
   for (const char* owned : {"uid", "resourceVersion"}) job.set("metadata").erase(owned);

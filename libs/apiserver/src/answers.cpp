@@ -54,6 +54,10 @@ Answer bad_request(std::string_view why) { return {400, "BadRequest", std::strin
 Answer not_found(const Type& type, std::string_view name) {
   return about(type, name, 404, "NotFound", fmt::format("{} \"{}\" not found", in_group(type.plural, type), name));
 }
+Answer forbidden(const Type& type, std::string_view name, std::string_view why) {
+  return about(type, name, 403, "Forbidden",
+               fmt::format("{} \"{}\" is forbidden: {}", in_group(type.plural, type), name, why));
+}
 Answer conflict(const Type& type, std::string_view name, std::string_view why) {
   return about(type, name, 409, "Conflict",
                fmt::format("Operation cannot be fulfilled on {} \"{}\": {}", in_group(type.plural, type), name, why));
@@ -63,6 +67,15 @@ Answer already_exists(const Type& type, std::string_view name, bool is_being_del
                fmt::format("{}{} \"{}\" already exists", is_being_deleted ? "object is being deleted: " : "",
                            in_group(type.plural, type), name));
 }
+Answer namespace_terminating(const Type& type, std::string_view name, std::string_view ns) {
+  auto out = forbidden(type, name,
+                       fmt::format("unable to create new content in namespace {} because it is being terminated", ns));
+  out.details.set("causes", Json::array({Json::object({{"reason", "NamespaceTerminating"},
+                                                       {"message", fmt::format("namespace {} is being terminated", ns)},
+                                                       {"field", "metadata.namespace"}})}));
+  return out;
+}
+
 Answer invalid(const Type& type, std::string_view name, const Causes& causes) {
   Json list = Json::array();
   for (const auto& cause : causes) {

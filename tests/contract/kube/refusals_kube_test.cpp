@@ -1,4 +1,4 @@
-// What the API server refuses of what users write, with the Status of it.
+// What the API server refuses of what users write, with the Status of it, and how a namespace goes.
 #include "kube_under_test.hpp"
 #include "qm/http/http.hpp"
 
@@ -259,6 +259,46 @@ TEST_F(KubeRefusals, WhatIsAbsentIsNamed) {
             "404 NotFound: namespaces \"no-such-namespace\" not found");
   EXPECT_EQ(said(send("PUT", kJobs.path(ns()), job("a"))),
             "405 MethodNotAllowed: the server does not allow this method on the requested resource");
+}
+
+TEST_F(KubeRefusals, ANamespaceGoesAfterItsObjects) {
+  QM_NEEDS_CONTROLLERS();
+  const auto space = cluster_name(kNamespaces, "going");
+  must_create(kNamespaces, Json::object({{"metadata", Json::object({{"name", space}})}}));
+  ASSERT_TRUE(testing::wait_until([&] { return server().has_settled(client(), space); }));
+  const auto make = [&](const Resource& r, const std::string& object) {
+    const auto made = client().create(r, space, json(object));
+    EXPECT_TRUE(made) << made.error().to_string();
+  };
+  make(kConfigMaps, R"({"metadata":{"name":"held","finalizers":["contract.example/hold"]}})");
+  make(kConfigMaps, R"({"metadata":{"name":"free"}})");
+  make(kJobs, job("j"));
+  make(kPods, pod("p").dump());
+
+  ASSERT_TRUE(client().remove(kNamespaces, "", space, {}));
+  EXPECT_EQ(must_get(kNamespaces, space).path("status.phase").string(), "Terminating");
+  EXPECT_TRUE(must_get(kNamespaces, space)["metadata"].contains("deletionTimestamp"));
+  const auto late = send("POST", kConfigMaps.path(space), R"({"metadata":{"name":"late"}})");
+  EXPECT_EQ(said(late),
+            fmt::format("403 Forbidden: configmaps \"late\" is forbidden: unable to create new content in namespace {} "
+                        "because it is being terminated",
+                        space));
+  EXPECT_EQ(json(late.body)["details"]["causes"].at(0)["reason"].string(), "NamespaceTerminating");
+  EXPECT_EQ(said(send("POST", kNamespaces.path(), fmt::format(R"({{"metadata":{{"name":"{}"}}}})", space))),
+            fmt::format("409 AlreadyExists: object is being deleted: namespaces \"{}\" already exists", space));
+  const auto left = [&](const Resource& r) { return client().list_all(r, space)->size(); };
+  EXPECT_TRUE(testing::wait_until([&] { return left(kConfigMaps) <= 1 && left(kJobs) == 0 && left(kPods) == 0; },
+                                  std::chrono::seconds(60)));
+  EXPECT_TRUE(client().get(kConfigMaps, space, "held")) << "a finalizer holds it";
+  EXPECT_TRUE(client().get(kNamespaces, "", space));
+  EXPECT_TRUE(client().merge_patch(kConfigMaps, space, "held", json(R"({"metadata":{"finalizers":null}})")));
+  EXPECT_TRUE(testing::wait_until([&] { return !client().get(kNamespaces, "", space); }, std::chrono::seconds(60)));
+  EXPECT_TRUE(client().list_all(kConfigMaps, space)->empty());
+
+  for (const auto* name : {"default", "kube-system"}) {
+    EXPECT_EQ(said(send("DELETE", kNamespaces.path({}, name))),
+              fmt::format("403 Forbidden: namespaces \"{}\" is forbidden: this namespace may not be deleted", name));
+  }
 }
 
 }  // namespace refusals_kube_test

@@ -26,8 +26,10 @@ struct Answer {
 [[nodiscard]] Answer no_such_resource();
 [[nodiscard]] Answer bad_request(std::string_view why);
 [[nodiscard]] Answer not_found(const Type& type, std::string_view name);
+[[nodiscard]] Answer forbidden(const Type& type, std::string_view name, std::string_view why);
 [[nodiscard]] Answer conflict(const Type& type, std::string_view name, std::string_view why);
 [[nodiscard]] Answer already_exists(const Type& type, std::string_view name, bool is_being_deleted);
+[[nodiscard]] Answer namespace_terminating(const Type& type, std::string_view name, std::string_view ns);
 [[nodiscard]] Answer invalid(const Type& type, std::string_view name, const Causes& causes);
 
 /// An option of a request that has to be one of these words, or not given: "CreateOptions", "fieldValidation".
