@@ -207,18 +207,6 @@ void Engine::on(const ObjectsSynced& c) {
   for (const auto& object : gone) on(object);
 }
 
-// A deleted queue goes when nobody holds its quota any more; only a queue whose usage changed can be at that point.
-void Engine::close_queues() {
-  bool gone = false;
-  for (const auto& name : touched_) {
-    const auto* queue = tables_.cluster_queues.find(name);
-    if (queue == nullptr || !queue->closing || indexes_.holders.contains(name)) continue;
-    tables_.cluster_queues.erase(name);
-    gone = true;
-  }
-  if (gone) read_anew();
-}
-
 void Engine::on(const JobSeen& c) {
   const auto& uid = c.spec.uid;
   const Workload* known = tables_.workloads.find(uid);

@@ -42,6 +42,12 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
         exact::plus(tree.local_available(node, cell->second), tree.left(tree.parent(node), cell->second));
     return s.requested <= there;
   };
+  // What is left may be less than nothing, where quota was lowered below what is used.
+  const auto left_of = [&](const auto& seen_as, const Shortfall& s) {
+    const auto& cells = cells_[static_cast<std::size_t>(queues_.at(w.cluster_queue).tree)];
+    const auto cell = cells.find({s.flavor, s.resource});
+    return cell == cells.end() ? exact::kUnlimited : seen_as.first->tree.left(seen_as.second.queue, cell->second);
+  };
   const auto as_seen = seen(w);
   if (!as_seen) return out;
   auto& [at, work] = *as_seen;
@@ -79,7 +85,7 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
           break;
         case exact::Why::Kind::kInsufficient:
           s.requested = why.earlier + asked_of(why.resource);
-          s.available = s.requested - why.asked;
+          s.available = std::min(s.requested - why.asked, left_of(*as_seen, s));
           if (without_limit(*as_seen, s)) s.kind = Shortfall::Kind::kBorrowingLimit;
           break;
         default:

@@ -8,7 +8,16 @@
 namespace qm::admission {
 namespace {
 
-Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
+/// "3 left for ClusterQueue a", or how much it uses beyond what it has.
+std::string left_for(const Shortfall& s, const ClusterQueue& queue) {
+  const auto left = show_amount(s.resource, std::max<std::int64_t>(0, s.available));
+  if (s.available >= 0) return fmt::format("{} left for ClusterQueue {}", left, queue.name);
+  return fmt::format("{} left for ClusterQueue {}, where {} more is in use than there is", left, queue.name,
+                     show_amount(s.resource, -s.available));
+}
+
+/// What is in the way, and where waiting is known to help, for how much. What would admit it, remedies() finds.
+Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first) {
   Cause c;
   c.resource = s.resource;
   c.requested = s.requested;
@@ -20,75 +29,107 @@ Cause cause_of(const Shortfall& s, const ClusterQueue& queue) {
       c.code = "ResourceNotCovered";
       c.message = fmt::format("pod set {} asks for {} of {}, which ClusterQueue {} has no quota for", s.pod_set, wanted,
                               s.resource, queue.name);
-      c.remedy = fmt::format("add {} to a resource group of the queue, or leave it out of the pods", s.resource);
       break;
     case Shortfall::Kind::kFlavorMissing:
       c.code = "FlavorMissing";
       c.message = fmt::format("flavor {} of ClusterQueue {} does not exist", s.flavor, queue.name);
-      c.remedy = fmt::format("apply a ResourceFlavor named {}", s.flavor);
       break;
     case Shortfall::Kind::kTaint:
       c.code = "FlavorTainted";
       c.message =
           fmt::format("flavor {} has the taint {}, which pod set {} does not tolerate", s.flavor, s.detail, s.pod_set);
-      c.remedy = fmt::format("add a toleration for {} to the pods", s.detail);
       break;
     case Shortfall::Kind::kSelector:
       c.code = "FlavorMismatch";
       c.message = fmt::format("pod set {} selects another {} than flavor {} has", s.pod_set, s.detail, s.flavor);
-      c.remedy = fmt::format("change the node selector {}, or add a flavor for it to the queue", s.detail);
       break;
     case Shortfall::Kind::kNeverFits:
       c.code = "ExceedsMaxQuota";
-      c.message = fmt::format("{} of {} in flavor {} can never fit: the queue and what it may borrow come to {}",
-                              wanted, s.resource, s.flavor, there);
-      c.remedy = fmt::format("raise quota or borrowing limit by {}, or ask for less",
-                             show_amount(s.resource, s.requested - s.available));
+      c.message =
+          fmt::format("{} of {} in flavor {} can never fit, so waiting does not help: ClusterQueue {} has {}{}", wanted,
+                      s.resource, s.flavor, queue.name, there,
+                      queue.cohort.empty() ? "" : fmt::format(" with what it may borrow from Cohort {}", queue.cohort));
       break;
     case Shortfall::Kind::kBorrowingLimit:
       c.code = "BorrowingLimitReached";
-      c.message = fmt::format(
-          "{} of {} wanted in flavor {}, {} left for ClusterQueue {}: cohort {} has more, the "
-          "borrowingLimit ends it",
-          wanted, s.resource, s.flavor, there, queue.name, queue.cohort);
-      c.remedy = fmt::format("wait until running work of the queue gives back {}, or raise its borrowingLimit",
-                             show_amount(s.resource, s.requested - s.available));
+      c.message = fmt::format("{} of {} wanted in flavor {}, {}: Cohort {} has more, borrowingLimit forbids it", wanted,
+                              s.resource, s.flavor, left_for(s, queue), queue.cohort);
       break;
     case Shortfall::Kind::kQuota:
       c.code = "QuotaExceeded";
-      c.message = fmt::format("{} of {} wanted in flavor {}, {} left for ClusterQueue {}{}", wanted, s.resource,
-                              s.flavor, there, queue.name,
-                              queue.cohort.empty() ? "" : fmt::format(" including what cohort {} lends", queue.cohort));
-      c.remedy = fmt::format("wait until running work gives back {}, or raise the quota",
-                             show_amount(s.resource, s.requested - s.available));
+      c.message = fmt::format("{} of {} wanted in flavor {}, {}{}", wanted, s.resource, s.flavor, left_for(s, queue),
+                              queue.cohort.empty() ? "" : fmt::format(" including what Cohort {} lends", queue.cohort));
+      // Of what is lent, more may have to come free than is short.
+      if (queue.cohort.empty() && first) {
+        c.remedy = fmt::format("wait until workloads of the queue release {}",
+                               show_amount(s.resource, s.requested - s.available));
+      }
       break;
     case Shortfall::Kind::kCapability:
       c.code = "QueueCapability";
-      c.message = fmt::format("{} of {} wanted, {} left of what queue {} or one above it may have", wanted, s.resource,
+      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} or one above it may have", wanted, s.resource,
                               there, queue.name);
-      c.remedy = fmt::format("wait until running work of the queue gives back {}, or raise its capability",
-                             show_amount(s.resource, s.requested - s.available));
       break;
     case Shortfall::Kind::kShare:
       c.code = "QueueShare";
-      c.message = fmt::format("{} of {} wanted, {} left of what queue {} deserves of pool {} beside the others", wanted,
+      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} deserves of pool {} beside the others", wanted,
                               s.resource, there, queue.name, s.detail);
-      c.remedy = "wait until others want less, or raise the weight of the queue";
       break;
     case Shortfall::Kind::kPool:
       c.code = "PoolFull";
       c.message = fmt::format("{} of {} wanted, {} idle in pool {}", wanted, s.resource, there, s.detail);
-      c.remedy = fmt::format("wait until running work gives back {}, or raise the quota of Cohort {}",
-                             show_amount(s.resource, s.requested - s.available), s.detail);
       break;
   }
   return c;
+}
+
+/// "x -> y -> x": the first cycle on the way up from a cohort.
+std::string cycle_above(const Table<std::string, Cohort>& cohorts, const std::string& from) {
+  std::vector<std::string> path{from};
+  for (;;) {
+    const auto* cohort = cohorts.find(path.back());
+    if (cohort == nullptr || cohort->parent.empty()) return {};
+    const auto begin = std::ranges::find(path, cohort->parent);
+    if (begin == path.end()) {
+      path.push_back(cohort->parent);
+      continue;
+    }
+    std::string out;
+    for (auto at = begin; at != path.end(); ++at) out += *at + " -> ";
+    return out + cohort->parent;
+  }
 }
 
 /// " with 5 of 8 pods", where it was admitted so.
 std::string fewer_pods(const Workload& w) {
   if (w.counts.empty()) return {};
   return fmt::format(" with {} of {} pods", w.running_pods(), w.spec.total_pods());
+}
+
+/// What an evicted workload waits for, by when that ends, and what becomes of it then.
+Cause eviction_of(const Workload& w, Instant now) {
+  const auto& order = *w.eviction;
+  const auto pods = std::max(1, w.running_pods() - w.ended_pods);
+  const std::string waiting = fmt::format("waiting for {} {} to terminate", pods, pods == 1 ? "pod" : "pods");
+  // Nothing ends the pods of a Job that was deleted but the garbage collector, which leaves orphans alone: there is no instant to tell.
+  if (w.job_gone) {
+    return cause_of(order.reason,
+                    fmt::format("{}; {}, {} quota is held as long as {}", order.message, waiting,
+                                pods == 1 ? "its" : "their", pods == 1 ? "it runs" : "they run"),
+                    "where the Job was deleted with propagationPolicy Orphan, delete its pods to release the quota");
+  }
+  const bool late = order.deadline <= now;
+  const std::string until =
+      late ? pods == 1 ? ", which takes longer than its grace period" : ", which take longer than their grace period"
+           : fmt::format(", until {} at the latest", to_rfc3339(order.deadline));
+  std::string next = w.cancelled ? "it is canceled then"
+                     : !w.inactive.empty()
+                         ? fmt::format("to queue it again: qmctl resume {}/{}", w.spec.ns, w.spec.name)
+                     : order.requeue_at > now  ? fmt::format("it is queued again at {}", to_rfc3339(order.requeue_at))
+                     : w.requeued == Instant{} ? "it is queued again then, with its original queue position"
+                                               : "it is queued again then, behind the workloads that are pending now";
+  if (late) next = "look at the nodes and the finalizers of its pods; " + next;
+  return cause_of(order.reason, fmt::format("{}; {}{}", order.message, waiting, until), std::move(next));
 }
 
 }  // namespace
@@ -122,12 +163,12 @@ Engine::Lead Engine::lead(const Spec& spec) const {
   } else {
     local = tables_.local_queues.find({spec.ns, spec.queue});
   }
-  const auto known = [&](const QueueName& name) {
-    const auto* queue = tables_.cluster_queues.find(name);
-    return queue != nullptr && !queue->closing;
-  };
+  const auto known = [&](const QueueName& name) { return tables_.cluster_queues.contains(name); };
   const auto lead_to = [&](const QueueName& name) {
-    if (const auto& queue = *tables_.cluster_queues.find(name); takes(queue, spec.ns)) {
+    const auto& queue = *tables_.cluster_queues.find(name);
+    if (queue.closing) {
+      found.obstacle = inactive_reason(queue);
+    } else if (takes(queue, spec.ns)) {
       found.queue = name;
     } else {
       found.obstacle = cause_of(
@@ -141,7 +182,8 @@ Engine::Lead Engine::lead(const Spec& spec) const {
   if (local == nullptr) {
     const QueueName direct(*spec.queue);
     if (known(direct)) {
-      found.direct = !tables_.cluster_queues.find(direct)->volcano;  // Volcano knows no others
+      const auto& queue = *tables_.cluster_queues.find(direct);
+      found.direct = !queue.volcano && !queue.closing;  // Volcano knows no others
       return lead_to(direct);
     }
     found.obstacle =
@@ -165,9 +207,15 @@ Engine::Lead Engine::lead(const Spec& spec) const {
   return lead_to(local->cluster_queue);
 }
 
-std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
+std::optional<Cause> Engine::inactive_reason(const ClusterQueue& queue) const {
   if (queue.closing) {
-    return cause_of("QueueUnknown", fmt::format("ClusterQueue {} was deleted", queue.name), "apply it again");
+    const auto holders = indexes_.holders.find(queue.name);
+    const auto held = holders == indexes_.holders.end() ? 0 : holders->second.size();
+    return cause_of("QueueTerminating",
+                    fmt::format("ClusterQueue {} is terminating: it was deleted while {} {} its quota, and admits no "
+                                "more workloads",
+                                queue.name, held, held == 1 ? "workload holds" : "workloads hold"),
+                    "apply the ClusterQueue again, or use another queue");
   }
   if (queue.stop != StopPolicy::kNone) {
     return cause_of("QueueStopped", fmt::format("ClusterQueue {} is stopped", queue.name),
@@ -188,8 +236,10 @@ std::optional<Cause> Engine::queue_obstacle(const ClusterQueue& queue) const {
                     "name one of these in the job");
   }
   if (indexes_.decisions.in_circle(queue.name)) {
-    return cause_of("CohortCycle", fmt::format("the cohorts above ClusterQueue {} form a circle", queue.name),
-                    "break the circle of parentName");
+    return cause_of("CohortCycle",
+                    fmt::format("the Cohorts above ClusterQueue {} form a cycle: {}", queue.name,
+                                cycle_above(tables_.cohorts, queue.cohort)),
+                    "remove spec.parentName from one of these Cohorts");
   }
   return std::nullopt;
 }
@@ -326,7 +376,7 @@ QueueView Engine::view(const ClusterQueue& queue) const {
         const auto used = found == held.end() ? 0 : found->second;
         v.nominal[resource] += quota.nominal;
         v.used[resource] += used;
-        v.borrowed[resource] += std::max<std::int64_t>(0, used - quota.nominal);
+        v.borrowed[resource] += borrowed(queue, used, quota.nominal);
       }
     }
   }
@@ -373,19 +423,20 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       }
       explain_budget(w, now, causes);
       if (queue != nullptr && w.inactive.empty() && w.refused().empty() && !w.spec.pod_sets.empty()) {
-        if (auto obstacle = queue_obstacle(*queue)) causes.push_back(*obstacle);
-        const auto shortfalls = indexes_.decisions.shortfalls(w);
+        if (auto obstacle = inactive_reason(*queue)) causes.push_back(*obstacle);
+        const auto shortfalls = this->shortfalls(w);
+        const int place = position(w);
         if (!shortfalls.empty()) {
           if (auto leaving = room_being_made(w)) causes.push_back(*leaving);
         }
         for (const auto& shortfall : shortfalls) {
-          auto& cause = causes.emplace_back(cause_of(shortfall, *queue));
+          auto& cause = causes.emplace_back(shortfall_cause(shortfall, *queue, place <= 1));
           // Nobody has seen a pod of it: that is what its group says.
           if (w.spec.pods_to_come && !cause.resource.empty()) {
             cause.message = fmt::format("minResources.{}: {}", cause.resource, cause.message);
           }
         }
-        if (causes.size() == shortfalls.size() && !w.claim) e.ways = ways_in(w, *queue);
+        e.may_have_remedies = causes.size() == shortfalls.size() && w.ready() && !w.claim;
         if (auto ahead = window_ahead(*queue, shortfalls, now)) {
           const bool only_then = shortfalls.front().kind == Shortfall::Kind::kNeverFits;
           causes.insert(only_then ? causes.end() - std::ssize(shortfalls) : causes.end(), *ahead);
@@ -398,11 +449,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
                                     "the latest {}",
                                     w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
                       : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
-              no_room ? "add nodes that fit its pods, or wait for running work to end" : ""));
+              no_room ? "add nodes that fit its pods" : ""));
         }
         if (auto turn = turn_of(w)) causes.push_back(*turn);
         explain_passing(w, now, causes);
-        const int place = position(w);
         if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
           // Whose it is may not be for everybody who asks.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).all.first().uid);
@@ -435,7 +485,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
             fmt::format("quota is reserved but there is no room: {}{}",
                         w.short_reason.empty() ? "no node fits" : w.short_reason,
                         promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
-            promised ? "" : "add nodes that fit its pods, or wait for running work to end"));
+            promised ? "" : "add nodes that fit its pods"));
       } else {
         causes.push_back(cause_of("WaitingForPlacement", "quota is reserved; placement has not answered yet",
                                   "if this lasts, look whether the placement service runs"));
@@ -458,14 +508,8 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       }
       break;
     case Phase::kEvicting:
-      causes.push_back(cause_of(
-          w.eviction->reason,
-          fmt::format("evicted: {}; its pods are gone by {}", w.eviction->message, to_rfc3339(w.eviction->deadline)),
-          w.cancelled               ? ""
-          : !w.inactive.empty()     ? fmt::format("it is not tried again until it is activated: qmctl resume {}", who)
-          : w.requeued == Instant{} ? "it is queued again by itself with its old age"
-                                    : "it is queued again by itself, behind those who wait now"));
-      e.summary = fmt::format("{} is being evicted: {}", who, w.eviction->message);
+      causes.push_back(eviction_of(w, now));
+      e.summary = fmt::format("{} is being evicted: {}", who, causes.back().message);
       break;
     case Phase::kFinished:
       e.summary = fmt::format("{} {} at {}", who, w.succeeded ? "succeeded" : "failed", to_rfc3339(w.finished));

@@ -188,6 +188,30 @@ void Engine::job_gone(const WorkloadUid& uid) {
   }
 }
 
+// A deleted queue goes when no workload holds its quota any more; only a queue whose usage changed can be at that point.
+void Engine::close_queues() {
+  bool gone = false;
+  for (const auto& name : touched_) {
+    const auto* queue = tables_.cluster_queues.find(name);
+    if (queue == nullptr || !queue->closing || indexes_.holders.contains(name)) continue;
+    tables_.cluster_queues.erase(name);
+    gone = true;
+  }
+  if (!gone) return;
+  read_anew();
+  // What waits for the queue to be applied again waits for one that does not exist now.
+  std::vector<WorkloadUid> waiting;
+  for (const auto& [uid, w] : tables_.workloads) {
+    if (w.phase == Phase::kPending && *w.reason == "QueueTerminating") waiting.push_back(uid);
+  }
+  for (const auto& uid : waiting) {
+    const auto where = lead(tables_.workloads.find(uid)->spec);
+    if (!where.obstacle || where.obstacle->code == "QueueTerminating") continue;
+    update(uid, [&](Workload& row) { row.reason = where.obstacle->code; });
+    say(Event::What::kQueued, uid);
+  }
+}
+
 void Engine::repeat(const WorkloadUid& uid) {
   update(uid, [&](Workload& row) { row.ask_at = now_ + options_.ask_again; });
   say(Event::What::kRepeated, uid);

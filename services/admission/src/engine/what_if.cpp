@@ -2,6 +2,7 @@
 #include "qm/admission/what_if.hpp"
 
 #include "copied.hpp"
+#include "played.hpp"
 
 #include <algorithm>
 
@@ -64,20 +65,60 @@ std::string_view name_of(Consequence::What what) {
   return "";
 }
 
-Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
-                                         Instant now) {
-  Engine without(options), with(options);
-  load_copied(without, rows, false, now);
-  load_copied(with, rows, false, now);
-  QM_TRY(decide(without, {Reconsider{}}, now));
-  std::vector<Command> change{Reconsider{}};
-  for (const auto& gone : supposed.gone) change.emplace_back(gone);
-  change.emplace_back(supposed.objects);
-  for (const auto& job : supposed.jobs) change.emplace_back(job);
-  QM_TRY(decide(with, std::move(change), now));
+namespace {
 
+/// The live workload of that name; null where there is none.
+const Workload* named(const Engine& engine, const Namespace& ns, const std::string& name) {
+  const auto* w = engine.find(ns, name);
+  return w == nullptr || w->ended() ? nullptr : w;
+}
+
+/// What the change is as commands. A Job of the name of a workload that exists is that workload with another object.
+Result<std::vector<Command>> commands_of(const Engine& engine, const Supposed& supposed) {
+  std::vector<Command> out{Reconsider{}};
+  for (const auto& gone : supposed.gone) {
+    if (gone.kind != "Job" && gone.kind != "Workload") {
+      out.emplace_back(gone);
+      continue;
+    }
+    const auto* w = named(engine, gone.ns, gone.name);
+    if (w == nullptr) {
+      return fail({Code::kNotFound, fmt::format("workload {}/{} is not known, or has finished", gone.ns, gone.name),
+                   "deleted", "list the workloads of the namespace"});
+    }
+    JobSeen finished;
+    finished.spec = w->spec;
+    finished.complete = true;
+    out.emplace_back(std::move(finished));
+  }
+  out.emplace_back(supposed.objects);
+  for (auto job : supposed.jobs) {
+    const auto* w = engine.find(job.spec.uid) == nullptr ? named(engine, job.spec.ns, job.spec.name) : nullptr;
+    if (w != nullptr) {
+      job.spec.uid = w->spec.uid;
+      job.attempt = w->attempt;
+      job.others_place = w->others_place;
+    }
+    out.emplace_back(std::move(job));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> played(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
+                                       Instant now) {
+  auto engine = std::make_unique<Engine>(options);
+  load_copied(*engine, rows, false, now);
+  QM_ASSIGN(auto change, commands_of(*engine, supposed));
+  QM_TRY(decide(*engine, std::move(change), now));
+  return engine;
+}
+
+std::vector<Consequence> differences(const Engine& without, const Engine& with, Instant now) {
   std::vector<Consequence> out;
   for (const auto& [uid, after] : with.tables().workloads) {
+    if (after.ended()) continue;  // the change itself
     const auto* before = without.find(uid);
     Consequence c;
     c.workload = after;
@@ -103,6 +144,13 @@ Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Optio
     return std::tuple(c.what, c.workload.spec.ns, c.workload.spec.name, c.workload.spec.uid);
   });
   return out;
+}
+
+Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
+                                         Instant now) {
+  QM_ASSIGN(const auto without, played(rows, options, {}, now));
+  QM_ASSIGN(const auto with, played(rows, options, supposed, now));
+  return differences(*without, *with, now);
 }
 
 }  // namespace qm::admission

@@ -97,7 +97,7 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   if (const auto where = lead(w.spec).obstacle) return *where;
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
   if (queue == nullptr) return cause_of("QueueUnknown", "it leads to no ClusterQueue");
-  if (auto obstacle = queue_obstacle(*queue)) return obstacle;
+  if (auto obstacle = inactive_reason(*queue)) return obstacle;
   if (indexes_.decisions.pooled(w.cluster_queue)) {
     return cause_of(
         "VolcanoRules",

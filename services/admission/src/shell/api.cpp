@@ -2,6 +2,9 @@
 
 #include "objects_api.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/copied_rows.hpp"
+#include "qm/admission/remedies.hpp"
+#include "qm/admission/status.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/what_if_api.hpp"
 #include "qm/admission/when_api.hpp"
@@ -95,7 +98,7 @@ void put(const Submission& s, pb::Workload& out) {
   state.set_reason(s.failed ? "the job could not be created: " + s.error : "its job is being created");
 }
 
-pb::Explanation explain(const Engine& engine, const Found& found, Instant now, const rpc::Caller& caller) {
+pb::Explanation explain(const Engine& engine, const Found& found, Instant now, bool& may_have_remedies) {
   pb::Explanation out;
   if (found.submission != nullptr) {
     const auto& s = *found.submission;
@@ -120,20 +123,27 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now, c
     cause.set_available(c.available);
     cause.set_remedy(c.remedy);
   }
-  for (const auto& w : e.ways) {
+  may_have_remedies = e.may_have_remedies;
+  return out;
+}
+
+/// On copied rows, as WhatIf is answered.
+void add_remedies(service::Host& host, Instant now, const rpc::Caller& caller, pb::Explanation& out) {
+  const WorkloadUid uid(out.uid());
+  const auto taken = copied(RowsCopy(uid), host);
+  for (const auto& remedy : remedies(taken.rows, taken.options, uid, now)) {
     auto& way = *out.add_ways();
-    way.set_code(w.code);
-    way.set_message(w.message);
-    for (const auto& uid : w.workloads) {
-      const auto* other = engine.find(uid);
-      if (other != nullptr && sees(caller, {other, nullptr})) {
-        way.add_workloads(fmt::format("{}/{}", other->spec.ns, other->spec.name));
+    way.set_code(remedy.code);
+    way.set_message(remedy.message);
+    for (const auto& other : remedy.workloads) {
+      const auto* w = taken.rows.workloads.find(other);
+      if (w != nullptr && sees(caller, {w, nullptr})) {
+        way.add_workloads(fmt::format("{}/{}", w->spec.ns, w->spec.name));
       } else {
         way.set_hidden(way.hidden() + 1);
       }
     }
   }
-  return out;
 }
 
 bool asked_for(const pb::ListWorkloadsRequest& r, const rpc::Caller& caller, const Namespace& ns, const Team& team,
@@ -198,6 +208,9 @@ Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, const r
     for (const auto& [resource, amount] : v.nominal) (*q.mutable_nominal())[resource] = amount;
     for (const auto& [resource, amount] : v.used) (*q.mutable_used())[resource] = amount;
     for (const auto& [resource, amount] : v.borrowed) (*q.mutable_borrowed())[resource] = amount;
+    const auto inactive = inactive_condition(engine, it->second);
+    q.set_state(inactive ? inactive->code : "Active");
+    if (inactive) q.set_reason(inactive->message);
   }
   return {};
 }
@@ -291,13 +304,22 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
-    return rpc::answer(
-        host_, context, *request,
-        [this, request, response, caller = rpc::caller_of(*context)](const service::Shell& shell) -> Status {
-          QM_ASSIGN(const auto found, find(engine_of(shell), *request, caller));
-          *response = explain(engine_of(shell), found, clock_.now(), caller);
-          return {};
-        });
+    return explainer_.answer(context, *request,
+                             [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+                               QM_TRY(host_.can_answer());
+                               const Instant now = clock_.now();
+                               Status done;
+                               bool may_have_remedies = false;
+                               host_.read([&](const service::Shell& shell) {
+                                 if (const auto found = find(engine_of(shell), *request, caller)) {
+                                   *response = explain(engine_of(shell), *found, now, may_have_remedies);
+                                 } else {
+                                   done = fail(found.error());
+                                 }
+                               });
+                               if (may_have_remedies) add_remedies(host_, now, caller, *response);
+                               return done;
+                             });
   }
   grpc::ServerUnaryReactor* WhatIf(grpc::CallbackServerContext* context, const pb::WhatIfRequest* request,
                                    pb::WhatIfResponse* response) override {
@@ -308,26 +330,27 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* When(grpc::CallbackServerContext* context, const pb::WhenRequest* request,
                                  pb::WhenResponse* response) override {
-    return forecaster_.answer(context, *request,
-                              [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
-                                QM_TRY(host_.can_answer());
-                                Result<WorkloadUid> uid = WorkloadUid();
-                                host_.read([&](const service::Shell& shell) {
-                                  const auto found = find(engine_of(shell), *request, caller);
-                                  if (!found) {
-                                    uid = fail(found.error());
-                                  } else if (found->workload != nullptr) {
-                                    uid = found->workload->spec.uid;
-                                  } else {
-                                    const auto said = explain(engine_of(shell), *found, clock_.now(), caller);
-                                    *response->mutable_unknown() = said.causes(0);
-                                    response->set_summary(said.summary());
-                                  }
-                                });
-                                if (!uid) return fail(uid.error());
-                                if (uid->empty()) return {};
-                                return answer_when(host_, *uid, caller, clock_.now(), *response);
-                              });
+    return forecaster_.answer(
+        context, *request, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+          QM_TRY(host_.can_answer());
+          Result<WorkloadUid> uid = WorkloadUid();
+          host_.read([&](const service::Shell& shell) {
+            const auto found = find(engine_of(shell), *request, caller);
+            if (!found) {
+              uid = fail(found.error());
+            } else if (found->workload != nullptr) {
+              uid = found->workload->spec.uid;
+            } else {
+              bool may_have_remedies = false;
+              const auto said = explain(engine_of(shell), *found, clock_.now(), may_have_remedies);
+              *response->mutable_unknown() = said.causes(0);
+              response->set_summary(said.summary());
+            }
+          });
+          if (!uid) return fail(uid.error());
+          if (uid->empty()) return {};
+          return answer_when(host_, *uid, caller, clock_.now(), *response);
+        });
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
@@ -391,6 +414,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   std::shared_ptr<kube::AccessReviews> reviews_;
   rpc::Worker worker_;
   rpc::Worker submitter_;   ///< waits for the API server, and nothing else for it
+  rpc::Worker explainer_;   ///< tries changes on copied rows
   rpc::Worker forecaster_;  ///< futures take seconds, and nothing else waits for them
 };
 
@@ -447,6 +471,7 @@ Status apply_file(service::Host& host, const std::string& path) {
 
 Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid) {
   Result<Json> answer = fail(Code::kNotFound, "workload {} is not known", uid);
+  bool may_have_remedies = false;
   host.read([&](const service::Shell& shell) {
     const Engine& engine = engine_of(shell);
     const auto* w = engine.find(WorkloadUid(uid));
@@ -456,14 +481,8 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
     for (const auto& c : e.causes) {
       causes.push_back(Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
     }
-    Json ways = Json::array();
-    for (const auto& way : e.ways) {
-      Json workloads = Json::array();
-      for (const auto& other : way.workloads) workloads.push_back(other.value());
-      ways.push_back(Json::object({{"code", way.code}, {"message", way.message}, {"workloads", std::move(workloads)}}));
-    }
+    may_have_remedies = e.may_have_remedies;
     answer = Json::object({{"uid", uid},
-                           {"ways", std::move(ways)},
                            {"phase", name_of(w->phase)},
                            {"attempt", w->attempt},
                            {"position", engine.position(*w)},
@@ -471,6 +490,17 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
                            {"waiting_seconds", seconds(e.waiting)},
                            {"causes", causes}});
   });
+  Json ways = Json::array();
+  if (may_have_remedies) {
+    const auto taken = copied(RowsCopy(WorkloadUid(uid)), host);
+    for (const auto& remedy : remedies(taken.rows, taken.options, WorkloadUid(uid), clock.now())) {
+      Json workloads = Json::array();
+      for (const auto& other : remedy.workloads) workloads.push_back(other.value());
+      ways.push_back(
+          Json::object({{"code", remedy.code}, {"message", remedy.message}, {"workloads", std::move(workloads)}}));
+    }
+  }
+  if (answer) answer->set("ways", std::move(ways));
   return answer;
 }
 

@@ -120,13 +120,24 @@ RowsCopy::RowsCopy() {
   parts_.push_back(part<&Tables::workloads>(kRows, [](const Workload& w) { return !w.ended(); }));
 }
 
-RowsCopy::RowsCopy(const WorkloadUid& uid, Instant since) {
-  add_objects();
-  const auto tree = std::make_shared<std::set<QueueName>>();
+std::shared_ptr<std::set<QueueName>> RowsCopy::add_tree_of(const WorkloadUid& uid) {
+  auto tree = std::make_shared<std::set<QueueName>>();
   const auto find_tree = [uid, tree](const Engine& engine) {
     if (const auto* w = engine.find(uid)) *tree = engine.tree_of(w->cluster_queue);
   };
   parts_.push_back(std::make_unique<Once<decltype(find_tree)>>(find_tree));
+  return tree;
+}
+
+RowsCopy::RowsCopy(const WorkloadUid& uid) {
+  add_objects();
+  parts_.push_back(part<&Tables::workloads>(
+      kRows, [tree = add_tree_of(uid)](const Workload& w) { return !w.ended() && tree->contains(w.cluster_queue); }));
+}
+
+RowsCopy::RowsCopy(const WorkloadUid& uid, Instant since) {
+  add_objects();
+  const auto tree = add_tree_of(uid);
   parts_.push_back(part<&Tables::corrections>());
   parts_.push_back(part<&Tables::run_times>(kKinds));
   parts_.push_back(part<&Tables::workloads>(kRows, [uid, tree, since](const Workload& w) {

@@ -20,8 +20,8 @@ std::string amount_text(const std::string& resource, std::int64_t amount) {
       .to_string();
 }
 
-/// [{name, resources: [{name, total, borrowed}]}] in the order of the queue's own groups.
-Json usage_of(const std::vector<ResourceGroup>& groups, const Usage& usage, bool borrowed) {
+/// [{name, resources: [{name, total, borrowed}]}] in the order of the queue's own groups; of a LocalQueue, which borrows nothing, without that.
+Json usage_of(const std::vector<ResourceGroup>& groups, const Usage& usage, const ClusterQueue* borrower) {
   Json out = Json::array();
   for (const auto& group : groups) {
     for (const auto& flavor : group.flavors) {
@@ -30,8 +30,8 @@ Json usage_of(const std::vector<ResourceGroup>& groups, const Usage& usage, bool
         const auto used = usage.find({flavor.flavor, resource});
         const auto total = used == usage.end() ? std::int64_t{0} : used->second;
         Json item = Json::object({{"name", resource}, {"total", amount_text(resource, total)}});
-        if (borrowed) {
-          item.set("borrowed", amount_text(resource, std::max<std::int64_t>(0, total - quota.nominal)));
+        if (borrower != nullptr) {
+          item.set("borrowed", amount_text(resource, borrowed(*borrower, total, quota.nominal)));
         }
         resources.push_back(std::move(item));
       }
@@ -49,6 +49,24 @@ Json active(bool yes, const char* reason, const std::string& message) {
 
 }  // namespace
 
+std::optional<Cause> inactive_condition(const Engine& engine, const ClusterQueue& queue) {
+  auto obstacle = engine.inactive_reason(queue);
+  if (obstacle) {
+    if (obstacle->code == "QueueStopped" || obstacle->code == "QueueTerminating") obstacle->code.erase(0, 5);
+    return obstacle;
+  }
+  for (const auto& group : queue.groups) {
+    for (const auto& flavor : group.flavors) {
+      if (engine.tables().flavors.contains(flavor.flavor)) continue;
+      obstacle.emplace();
+      obstacle->code = "FlavorNotFound";
+      obstacle->message = fmt::format("ResourceFlavor {} does not exist", flavor.flavor);
+      return obstacle;
+    }
+  }
+  return std::nullopt;
+}
+
 Json unreadable(const std::string& why) {
   return Json::object(
       {{"type", kTaken},
@@ -62,20 +80,10 @@ Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const
   Json out = Json::object({{"pendingWorkloads", counts.pending},
                            {"reservingWorkloads", counts.reserving},
                            {"admittedWorkloads", counts.admitted},
-                           {"flavorsReservation", usage_of(groups, counts.reserved, true)},
-                           {"flavorsUsage", usage_of(groups, counts.used, true)}});
-  std::string missing;
-  for (const auto& group : queue.groups) {
-    for (const auto& flavor : group.flavors) {
-      if (!engine.tables().flavors.contains(flavor.flavor)) missing = flavor.flavor.value();
-    }
-  }
-  if (queue.stop != StopPolicy::kNone) {
-    out.set("conditions", active(false, "Stopped", "it is stopped by its stopPolicy"));
-  } else if (const auto obstacle = engine.check_obstacle(queue)) {
+                           {"flavorsReservation", usage_of(groups, counts.reserved, &queue)},
+                           {"flavorsUsage", usage_of(groups, counts.used, &queue)}});
+  if (const auto obstacle = inactive_condition(engine, queue)) {
     out.set("conditions", active(false, obstacle->code.c_str(), obstacle->message));
-  } else if (!missing.empty()) {
-    out.set("conditions", active(false, "FlavorNotFound", fmt::format("ResourceFlavor {} does not exist", missing)));
   } else {
     out.set("conditions", active(true, "Ready", "it can admit workloads"));
   }
@@ -89,17 +97,17 @@ Json local_queue_status(const Engine& engine, const LocalQueue& queue, const Que
                            {"admittedWorkloads", counts.admitted}});
   const auto* cluster_queue = engine.tables().cluster_queues.find(queue.cluster_queue);
   if (cluster_queue != nullptr) {
-    out.set("flavorsReservation", usage_of(cluster_queue->groups, counts.reserved, false));
-    out.set(version == "v1beta1" ? "flavorUsage" : "flavorsUsage", usage_of(cluster_queue->groups, counts.used, false));
+    out.set("flavorsReservation", usage_of(cluster_queue->groups, counts.reserved, nullptr));
+    out.set(version == "v1beta1" ? "flavorUsage" : "flavorsUsage",
+            usage_of(cluster_queue->groups, counts.used, nullptr));
   }
   if (queue.stop != StopPolicy::kNone) {
     out.set("conditions", active(false, "Stopped", "it is stopped by its stopPolicy"));
-  } else if (cluster_queue == nullptr || cluster_queue->closing) {
+  } else if (cluster_queue == nullptr) {
     out.set("conditions", active(false, "ClusterQueueDoesNotExist",
                                  fmt::format("ClusterQueue {} does not exist", queue.cluster_queue)));
-  } else if (cluster_queue->stop != StopPolicy::kNone) {
-    out.set("conditions",
-            active(false, "ClusterQueueIsInactive", fmt::format("ClusterQueue {} is stopped", queue.cluster_queue)));
+  } else if (const auto obstacle = inactive_condition(engine, *cluster_queue)) {
+    out.set("conditions", active(false, "ClusterQueueIsInactive", obstacle->message));
   } else {
     out.set("conditions", active(true, "Ready", "it can admit workloads"));
   }

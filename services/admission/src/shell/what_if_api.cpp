@@ -19,17 +19,27 @@ Result<ObjectGone> gone_of(const std::string& text) {
     parts.push_back(text.substr(at, slash - at));
     at = slash + 1;
   }
-  static const std::vector<std::string> kKinds{"ClusterQueue",          "Cohort",        "ResourceFlavor",
-                                               "WorkloadPriorityClass", "PriorityClass", "LocalQueue"};
+  static const std::vector<std::string> kKinds{
+      "ClusterQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass", "PriorityClass",
+      "LocalQueue",   "Job",    "Workload"};
   const bool known = std::ranges::find(kKinds, parts.front()) != kKinds.end();
-  const bool named = parts.size() == (parts.front() == "LocalQueue" ? 3U : 2U) && !parts.back().empty();
+  const bool in_namespace = parts.front() == "LocalQueue" || parts.front() == "Job" || parts.front() == "Workload";
+  const bool named = parts.size() == (in_namespace ? 3U : 2U) && !parts.back().empty();
   if (!known || !named) {
     return fail(
         {Code::kInvalid, fmt::format("{} is not understood", text), "deleted",
-         "write ClusterQueue/NAME, Cohort/NAME, ResourceFlavor/NAME, WorkloadPriorityClass/NAME, PriorityClass/NAME or "
-         "LocalQueue/NAMESPACE/NAME"});
+         "write ClusterQueue/NAME, Cohort/NAME, ResourceFlavor/NAME, WorkloadPriorityClass/NAME, PriorityClass/NAME, "
+         "LocalQueue/NAMESPACE/NAME, Job/NAMESPACE/NAME or Workload/NAMESPACE/NAME"});
   }
   return ObjectGone{parts.front(), Namespace(parts.size() == 3 ? parts[1] : ""), parts.back()};
+}
+
+/// Whether the caller sees a workload of that name. What a caller may not see is not there.
+bool sees(const Engine::Tables& rows, const ObjectGone& named, const rpc::Caller& caller) {
+  return std::ranges::any_of(rows.workloads, [&](const auto& row) {
+    const auto& spec = row.second.spec;
+    return spec.ns == named.ns && spec.name == named.name && caller.sees(spec.ns.value(), spec.team.value());
+  });
 }
 
 }  // namespace
@@ -69,6 +79,12 @@ Status answer_what_if(service::Host& host, const pb::WhatIfRequest& request, con
                       pb::WhatIfResponse& response) {
   QM_ASSIGN(const auto supposed, supposed_from(request));
   const auto taken = copied(RowsCopy(), host);
+  for (const auto& gone : supposed.gone) {
+    if ((gone.kind == "Job" || gone.kind == "Workload") && !sees(taken.rows, gone, caller)) {
+      return fail({Code::kNotFound, fmt::format("workload {}/{} is not known, or has finished", gone.ns, gone.name),
+                   "deleted", "list the workloads of the namespace"});
+    }
+  }
   QM_ASSIGN(const auto found, what_if(taken.rows, taken.options, supposed, now));
   response.set_looked_at(static_cast<std::int64_t>(taken.rows.workloads.size()));
   for (const auto& warning : supposed.objects.warnings) response.add_warnings(warning);

@@ -1,7 +1,7 @@
 // Runs the text tables in test/cases: a command a line, what it must bring about under it, indented by two spaces.
 // "== name" starts a new case with an empty engine; "wait 30s" moves time. Every step is also undone and done again,
 // and the laws are checked after each. QM_UPDATE_CASES=1 writes what was found into the files, for review.
-#include "qm/admission/engine.hpp"
+#include "qm/admission/remedies.hpp"
 #include "qm/model/moves.hpp"
 
 #include <gtest/gtest.h>
@@ -466,7 +466,7 @@ class Runner {
       lines.push_back(fmt::format("cause {}: {}", c.code, c.message));
       if (!c.remedy.empty()) lines.push_back("remedy " + c.remedy);
     }
-    for (const auto& way : e.ways) {
+    for (const auto& way : remedies(engine_.tables(), engine_.options(), w->spec.uid, now_)) {
       std::string line = fmt::format("way {}: {}", way.code, way.message);
       for (const auto& workload : way.workloads) line += fmt::format(" {}", workload);
       lines.push_back(line);

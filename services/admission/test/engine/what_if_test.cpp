@@ -99,5 +99,18 @@ TEST_F(WhatIf, ALocalQueueThatIsGoneTakesItsWaitersAlong) {
   EXPECT_EQ(ask({{}, {{"ClusterQueue", {}, "w"}}, {}}), "theirs displaced 0->0; ");
 }
 
+TEST_F(WhatIf, AFinishedWorkloadReleasesItsQuota) {
+  EXPECT_EQ(ask({{}, {{"Job", Namespace("team"), "runs"}}, {}}), "waits admitted 1->0; waits-too advanced 2->1; ");
+  EXPECT_NE(ask({{}, {{"Workload", Namespace("team"), "nobody"}}, {}}).find("team/nobody is not known"),
+            std::string::npos);
+}
+
+TEST_F(WhatIf, AJobOfTheNameOfAWorkloadIsThatWorkload) {
+  // As it comes from a manifest: with a uid of its own.
+  auto stronger = job("supposed/team/waits-too", "q", 8, 9);
+  stronger.spec.name = "waits-too";
+  EXPECT_EQ(ask({{}, {}, {stronger}}), "waits-too admitted 2->0; runs displaced 0->1; waits delayed 1->2; ");
+}
+
 }  // namespace what_if_test
 }  // namespace qm::admission

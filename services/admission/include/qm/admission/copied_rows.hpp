@@ -3,6 +3,7 @@
 #include "qm/service/host.hpp"
 
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace qm::admission {
@@ -22,7 +23,9 @@ class RowsCopy {
  public:
   /// What has not ended, of all queues.
   RowsCopy();
-  /// The workload with its quota tree: what has not ended there, what was submitted since then, ended or not; and what was
+  /// The workload with its quota tree: what has not ended there.
+  explicit RowsCopy(const WorkloadUid& uid);
+  /// The same: what has not ended there, what was submitted since then, ended or not; and what was
   /// learned for forecasts.
   RowsCopy(const WorkloadUid& uid, Instant since);
 
@@ -42,6 +45,7 @@ class RowsCopy {
 
  private:
   void add_objects();
+  [[nodiscard]] std::shared_ptr<std::set<QueueName>> add_tree_of(const WorkloadUid& uid);
 
   std::vector<std::unique_ptr<Part>> parts_;
   std::size_t at_ = 0, filled_ = 0;

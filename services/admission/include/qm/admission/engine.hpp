@@ -208,18 +208,11 @@ struct Cause {
   std::string code, message, resource, remedy;
   std::int64_t requested = 0, available = 0;
 };
-/// One change that would let a workload in now, and nothing else: it was tried.
-struct Way {
-  std::string
-      code;  ///< "RaiseQuota", "RaiseBorrowingLimit", "RaisePriority", "End", "Tolerate", "Relabel", "FewerPods"
-  std::string message;  ///< what to do; workloads that it speaks of are in `workloads` only
-  std::vector<WorkloadUid> workloads;
-};
 struct Explanation {
   std::string summary;
   std::vector<Cause> causes;
   Duration waiting{0};
-  std::vector<Way> ways;  ///< empty where no single change will do, or nothing of quota is in the way
+  bool may_have_remedies = false;  ///< it lacks quota or its turn alone: remedies() knows what admits it
 };
 
 struct QueueView {
@@ -318,6 +311,11 @@ class Engine {
   [[nodiscard]] std::vector<ResourceGroup> groups(const ClusterQueue& queue) const { return groups_at(queue, now_); }
   /// An admission check of the queue that does not exist or that nobody answers: then it admits nothing.
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
+  /// What a pending workload lacks of quota, and single changes with which its quota tree would hold it, whoever is ahead of it.
+  [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const { return indexes_.decisions.shortfalls(w); }
+  [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const { return indexes_.decisions.unlocks(w); }
+  /// Why the queue admits no workload: Terminating, Stopped, a check, its pool, a cycle of cohorts. Nothing where it is active.
+  [[nodiscard]] std::optional<Cause> inactive_reason(const ClusterQueue& queue) const;
   /// The cluster queues that share quota with this one, itself among them.
   [[nodiscard]] std::set<QueueName> tree_of(const QueueName& queue) const;
   /// Where its futures begin (when.hpp), or why it has none.
@@ -468,9 +466,7 @@ class Engine {
   };
   [[nodiscard]] Lead lead(const Spec& spec) const;
   [[nodiscard]] bool takes(const ClusterQueue& queue, const Namespace& ns) const;
-  [[nodiscard]] std::optional<Cause> queue_obstacle(const ClusterQueue& queue) const;
   [[nodiscard]] Usage held_in(const QueueName& queue) const;
-  [[nodiscard]] std::vector<Way> ways_in(const Workload& w, const ClusterQueue& queue) const;
   [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const Spec& spec) const;
   [[nodiscard]] Duration minimum_run_of(const Workload& w) const;

@@ -86,6 +86,11 @@ struct ClusterQueue {
   std::optional<forecast::Ageing> ageing;  ///< who waits rises, and is passed for no longer than its bound
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
+/// What a queue uses beyond its nominal quota, and so borrows. Without a cohort there is nothing to borrow: usage above a nominal quota that
+/// was lowered is the queue's own.
+[[nodiscard]] inline std::int64_t borrowed(const ClusterQueue& queue, std::int64_t used, std::int64_t nominal) {
+  return queue.cohort.empty() || used < nominal ? 0 : used - nominal;
+}
 struct LocalQueue {
   Namespace ns;
   std::string name;

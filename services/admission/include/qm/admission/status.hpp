@@ -16,6 +16,9 @@ struct QueueCounts {
 };
 /// Condition of a queue whose newest version cannot be read: "False", with the reason. Absent where all is well.
 inline constexpr const char* kTaken = "quartermaster.dev/Taken";
+/// Why a queue admits no workload, as condition Active says it: "Terminating", "Stopped", "CohortCycle", "FlavorNotFound", ...; nothing where it is
+/// active.
+[[nodiscard]] std::optional<Cause> inactive_condition(const Engine& engine, const ClusterQueue& queue);
 [[nodiscard]] Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts);
 [[nodiscard]] Json local_queue_status(const Engine& engine, const LocalQueue& queue, const QueueCounts& counts,
                                       const std::string& version);

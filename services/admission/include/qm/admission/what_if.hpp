@@ -6,11 +6,11 @@
 
 namespace qm::admission {
 
-/// A change that is only thought of: objects as they would be, objects that would be gone, jobs that would come.
+/// A change that is only thought of: objects as they would be, objects that would be gone, Jobs that would come.
 struct Supposed {
   ApplyObjects objects;
-  std::vector<ObjectGone> gone;
-  std::vector<JobSeen> jobs;
+  std::vector<ObjectGone> gone;  ///< "Job" or "Workload": the workload of that name has finished
+  std::vector<JobSeen> jobs;  ///< of the uid or name of a workload that exists: that workload, with this as its object
 };
 
 /// What would become of a workload.

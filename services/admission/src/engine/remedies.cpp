@@ -1,0 +1,339 @@
+// What admits a pending workload. Candidates come from its quota tree as it is; each is tried by what-if, with all workloads that are ahead.
+#include "qm/admission/remedies.hpp"
+
+#include "played.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+using Kind = exact::Unlock::Kind;
+
+constexpr int kMostRounds = 4;  ///< in which a candidate grows
+constexpr int kMostAdded = 4;   ///< flavors that are tried for a queue
+
+std::string counted(std::size_t n) { return n == 1 ? "1 workload" : fmt::format("{} workloads", n); }
+
+/// The quota that the change is of; null where the queue has none in its spec.
+Quota* quota_of(ClusterQueue& queue, const FlavorResource& at) {
+  for (auto& group : queue.groups) {
+    for (auto& flavor : group.flavors) {
+      const auto quota = flavor.resources.find(at.resource);
+      if (flavor.flavor == at.flavor && quota != flavor.resources.end()) return &quota->second;
+    }
+  }
+  return nullptr;
+}
+
+/// Its object as it would be.
+JobSeen object_of(const Workload& w) {
+  JobSeen out;
+  out.spec = w.spec;
+  out.attempt = w.attempt;
+  out.others_place = w.others_place;
+  out.max_execution = w.max_execution;
+  out.refused = w.refused();
+  out.pods_to_come = w.spec.pods_to_come;
+  out.waiting_time = w.waiting_time;
+  return out;
+}
+
+JobSeen finished(const Workload& w) {
+  auto out = object_of(w);
+  out.complete = true;
+  return out;
+}
+
+class Search {
+ public:
+  Search(const Engine::Tables& rows, const Options& options, WorkloadUid uid, Instant now)
+      : rows_(rows), options_(options), uid_(std::move(uid)), now_(now) {}
+
+  std::vector<Remedy> found() {
+    before_ = played(rows_, options_, {}, now_).value_or(nullptr);
+    const auto* w = before_ == nullptr ? nullptr : before_->find(uid_);
+    if (w == nullptr || !before_->explain(*w, now_).may_have_remedies) return {};
+    w_ = w;
+    queue_ = before_->tables().cluster_queues.find(w->cluster_queue);
+    const auto unlocks = before_->unlocks(*w);
+    more_quota(unlocks, Kind::kQuota);
+    more_quota(unlocks, Kind::kBorrowingLimit);
+    priority(unlocks);
+    ends(unlocks);
+    for (const auto& unlock : unlocks) {
+      if (unlock.kind == Kind::kFlavor) other_nodes(unlock);
+      if (unlock.kind == Kind::kFewerPods) fewer_pods(unlock);
+    }
+    missing_objects();
+    return std::move(out_);
+  }
+
+ private:
+  /// Tries a change; null where it cannot be made, or no more are tried.
+  std::unique_ptr<Engine> tried(const Supposed& change) {
+    if (trials_ == kMostTrials) return nullptr;
+    ++trials_;
+    return played(rows_, options_, change, now_).value_or(nullptr);
+  }
+  [[nodiscard]] bool admits(const Engine* after) const {
+    const auto* w = after == nullptr ? nullptr : after->find(uid_);
+    return w != nullptr && (w->phase == Phase::kAdmitted || w->phase == Phase::kQuotaReserved);
+  }
+  /// What the change does to this workload and to others decides whether it is a remedy, and what is told of it.
+  bool keep(Remedy remedy, const Engine* after) {
+    if (!admits(after)) return false;
+    std::vector<WorkloadUid> preempted;
+    for (const auto& one : differences(*before_, *after, now_)) {
+      if (one.what == Consequence::What::kDisplaced) preempted.push_back(one.workload.spec.uid);
+      if (one.what == Consequence::What::kAdmitted && one.workload.spec.uid != uid_) ++remedy.others;
+    }
+    remedy.preempted = static_cast<int>(preempted.size());
+    if (remedy.others > 0) remedy.message += fmt::format("; it admits {} more", counted(std::size_t(remedy.others)));
+    if (!preempted.empty()) {
+      remedy.message +=
+          fmt::format("; {} then {} preempted", counted(preempted.size()), preempted.size() == 1 ? "is" : "are");
+    }
+    remedy.workloads.insert(remedy.workloads.end(), preempted.begin(), preempted.end());
+    out_.push_back(std::move(remedy));
+    return true;
+  }
+  bool attempt(Remedy remedy) {
+    const auto after = tried(remedy.change);
+    return keep(std::move(remedy), after.get());
+  }
+  static const Unlock* of_kind(const std::vector<Unlock>& unlocks, Kind kind) {
+    const auto found = std::ranges::find(unlocks, kind, &Unlock::kind);
+    return found == unlocks.end() ? nullptr : &*found;
+  }
+  /// What it still lacks of that kind after a change that was not enough.
+  [[nodiscard]] std::optional<Unlock> still(const Engine* after, Kind kind) const {
+    const auto* w = after == nullptr ? nullptr : after->find(uid_);
+    if (w == nullptr || w->phase != Phase::kPending) return std::nullopt;
+    const auto unlocks = after->unlocks(*w);
+    const auto* one = of_kind(unlocks, kind);
+    return one == nullptr ? std::nullopt : std::optional(*one);
+  }
+
+  /// Of the workloads ahead of it in its queue, so much of what it lacks.
+  [[nodiscard]] Usage with_those_ahead(Usage more) const {
+    std::map<std::string, std::int64_t> ahead;
+    for (const auto& [uid, other] : before_->tables().workloads) {
+      if (!other.ready() || other.cluster_queue != w_->cluster_queue) continue;
+      if (QueueOrder::of(*w_) <= QueueOrder::of(other)) continue;
+      for (const auto& [resource, amount] : requests_of(other.spec))
+        ahead[resource] = exact::plus(ahead[resource], amount);
+    }
+    for (auto& [at, amount] : more) amount = exact::plus(amount, ahead[at.resource]);
+    return more;
+  }
+  void more_quota(const std::vector<Unlock>& unlocks, Kind kind) {
+    const auto* unlock = of_kind(unlocks, kind);
+    if (unlock == nullptr) return;
+    const bool borrowing = kind == Kind::kBorrowingLimit;
+    Usage more = unlock->more;
+    for (int round = 0; round < kMostRounds; ++round) {
+      ClusterQueue raised = *queue_;
+      std::string what;
+      for (const auto& [at, amount] : more) {
+        auto* quota = quota_of(raised, at);
+        if (quota == nullptr || (borrowing && !quota->borrowing_limit)) return;
+        auto& value = borrowing ? *quota->borrowing_limit : quota->nominal;
+        const auto to = exact::plus(value, amount);
+        what += fmt::format("{}{} of {} in flavor {} from {} to {}", what.empty() ? "" : ", ",
+                            borrowing ? "borrowingLimit" : "nominalQuota", at.resource, at.flavor,
+                            show_amount(at.resource, value), show_amount(at.resource, to));
+        value = to;
+      }
+      Remedy remedy{borrowing ? "RaiseBorrowingLimit" : "RaiseQuota",
+                    fmt::format("raise in ClusterQueue {} {}", queue_->name, what),
+                    {},
+                    {}};
+      remedy.change.objects.cluster_queues.push_back(std::move(raised));
+      const auto after = tried(remedy.change);
+      if (keep(std::move(remedy), after.get()) || after == nullptr) return;
+      // Workloads ahead of it got what was added.
+      const auto lacks = still(after.get(), kind);
+      if (round == 0) {
+        more = with_those_ahead(std::move(more));
+      } else if (lacks) {
+        for (const auto& [at, amount] : lacks->more) more[at] = exact::plus(more[at], amount);
+      } else {
+        return;
+      }
+    }
+  }
+
+  [[nodiscard]] const PriorityClass* least_class(std::int64_t priority) const {
+    const PriorityClass* least = nullptr;
+    for (const auto& [key, one] : before_->tables().priority_classes) {
+      if (one.value >= priority && (least == nullptr || one.value < least->value)) least = &one;
+    }
+    return least;
+  }
+  /// High enough to preempt, or to be the first of its queue, or both.
+  void priority(const std::vector<Unlock>& unlocks) {
+    std::set<std::int64_t> candidates;
+    std::int64_t first = w_->spec.priority;
+    for (const auto& [uid, other] : before_->tables().workloads) {
+      if (other.ready() && other.cluster_queue == w_->cluster_queue)
+        first = std::max<std::int64_t>(first, other.spec.priority);
+    }
+    if (before_->position(*w_) > 1) candidates.insert(first + 1);
+    if (const auto* unlock = of_kind(unlocks, Kind::kPriority)) {
+      candidates.insert(unlock->priority);
+      if (before_->position(*w_) > 1) candidates.insert(std::max<std::int64_t>(unlock->priority, first + 1));
+    }
+    for (const auto value : candidates) {
+      if (value > std::numeric_limits<std::int32_t>::max()) continue;
+      const auto* least = least_class(value);
+      auto object = object_of(*w_);
+      object.spec.priority_class = least == nullptr ? "" : least->name;
+      object.spec.priority = static_cast<std::int32_t>(value);
+      Remedy remedy{"RaisePriority",
+                    fmt::format("give it priority {} or more{}", value,
+                                least == nullptr ? "" : fmt::format(", as class {} does", least->name)),
+                    {},
+                    {}};
+      remedy.change.jobs.push_back(std::move(object));
+      if (attempt(std::move(remedy))) return;
+    }
+  }
+
+  void ends(const std::vector<Unlock>& unlocks) {
+    const auto* unlock = of_kind(unlocks, Kind::kVictims);
+    if (unlock == nullptr) return;
+    auto works = unlock->works;
+    for (int round = 0; round < kMostRounds; ++round) {
+      Remedy remedy{"End",
+                    fmt::format("wait until {} {}, or end {}", counted(works.size()),
+                                works.size() == 1 ? "ends" : "end", works.size() == 1 ? "it" : "them"),
+                    works,
+                    {}};
+      for (const auto& uid : works) {
+        const auto* other = before_->find(uid);
+        if (other == nullptr || !other->holds_quota()) return;
+        remedy.change.jobs.push_back(finished(*other));
+      }
+      const auto after = tried(remedy.change);
+      if (keep(std::move(remedy), after.get())) return;
+      const auto lacks = still(after.get(), Kind::kVictims);
+      if (!lacks) return;
+      for (const auto& uid : lacks->works) {
+        if (std::ranges::find(works, uid) == works.end()) works.push_back(uid);
+      }
+    }
+  }
+
+  void other_nodes(const Unlock& unlock) {
+    auto object = object_of(*w_);
+    for (auto& set : object.spec.pod_sets) {
+      if (unlock.taint.empty()) {
+        set.shape.node_selector.erase(unlock.label);
+      } else {
+        set.shape.tolerations.push_back({unlock.taint, "Exists", "", ""});
+      }
+    }
+    Remedy remedy =
+        unlock.taint.empty()
+            ? Remedy{"Relabel",
+                     fmt::format("leave {} out of the node selector: flavor {} has room", unlock.label, unlock.flavor),
+                     {},
+                     {}}
+            : Remedy{"Tolerate",
+                     fmt::format("tolerate the taint {}: flavor {} has room", unlock.taint, unlock.flavor),
+                     {},
+                     {}};
+    remedy.change.jobs.push_back(std::move(object));
+    attempt(std::move(remedy));
+  }
+
+  void fewer_pods(const Unlock& unlock) {
+    auto object = object_of(*w_);
+    const auto set = std::ranges::find(object.spec.pod_sets, unlock.pod_set, &PodSet::name);
+    if (set == object.spec.pod_sets.end()) return;
+    set->count = unlock.pods;
+    set->min_count = 0;
+    Remedy remedy{
+        "FewerPods",
+        fmt::format("ask for {} pod{} in pod set {}", unlock.pods, unlock.pods == 1 ? "" : "s", unlock.pod_set),
+        {},
+        {}};
+    remedy.change.jobs.push_back(std::move(object));
+    attempt(std::move(remedy));
+  }
+
+  /// Flavors and resources that its queue does not have, or names and are not there.
+  void missing_objects() {
+    if (queue_->volcano) return;
+    std::set<std::string> uncovered;
+    std::set<FlavorName> unknown;
+    for (const auto& s : before_->shortfalls(*w_)) {
+      if (s.kind == Shortfall::Kind::kNotCovered) uncovered.insert(s.resource);
+      if (s.kind == Shortfall::Kind::kFlavorMissing) unknown.insert(s.flavor);
+    }
+    for (const auto& name : unknown) {
+      Remedy remedy{"CreateFlavor", fmt::format("apply ResourceFlavor {}", name), {}, {}};
+      remedy.change.objects.flavors.push_back({name, {}, {}, {}, {}});
+      attempt(std::move(remedy));
+    }
+    if (!uncovered.empty()) return cover(uncovered);
+    if (queue_->cohort.empty() || queue_->groups.empty()) return;
+    int added = 0;
+    for (const auto& [name, flavor] : before_->tables().flavors) {
+      const bool own = std::ranges::any_of(queue_->groups, [&](const ResourceGroup& group) {
+        return std::ranges::find(group.flavors, name, &FlavorQuotas::flavor) != group.flavors.end();
+      });
+      if (own || added++ == kMostAdded) continue;
+      ClusterQueue more = *queue_;
+      auto& group = more.groups.front();
+      auto& quotas = group.flavors.emplace_back(FlavorQuotas{name, {}});
+      for (const auto& resource : group.covered) quotas.resources[resource] = Quota{};
+      Remedy remedy{"AddFlavor",
+                    fmt::format("add flavor {} with nominalQuota 0 to ClusterQueue {}: Cohort {} lends it", name,
+                                queue_->name, queue_->cohort),
+                    {},
+                    {}};
+      remedy.change.objects.cluster_queues.push_back(std::move(more));
+      if (attempt(std::move(remedy))) return;
+    }
+  }
+  /// Resources of which the queue has no quota at all, with as much as the workload asks for.
+  void cover(const std::set<std::string>& resources) {
+    if (queue_->groups.empty() || queue_->groups.front().flavors.empty()) return;
+    const auto asked = requests_of(w_->spec);
+    ClusterQueue more = *queue_;
+    auto& group = more.groups.front();
+    std::string what;
+    for (const auto& resource : resources) {
+      const auto found = asked.find(resource);
+      const auto amount = found == asked.end() ? std::int64_t{w_->spec.total_pods()} : found->second;
+      group.covered.push_back(resource);
+      for (auto& flavor : group.flavors) flavor.resources[resource] = Quota{amount, {}, {}};
+      what +=
+          fmt::format("{}{} with nominalQuota {}", what.empty() ? "" : ", ", resource, show_amount(resource, amount));
+    }
+    Remedy remedy{
+        "CoverResource", fmt::format("add to a resource group of ClusterQueue {}: {}", queue_->name, what), {}, {}};
+    remedy.change.objects.cluster_queues.push_back(std::move(more));
+    attempt(std::move(remedy));
+  }
+
+  const Engine::Tables& rows_;
+  const Options& options_;
+  const WorkloadUid uid_;
+  const Instant now_;
+  std::unique_ptr<Engine> before_;
+  const Workload* w_ = nullptr;
+  const ClusterQueue* queue_ = nullptr;
+  int trials_ = 0;
+  std::vector<Remedy> out_;
+};
+
+}  // namespace
+
+std::vector<Remedy> remedies(const Engine::Tables& rows, const Options& options, const WorkloadUid& uid, Instant now) {
+  return Search(rows, options, uid, now).found();
+}
+
+}  // namespace qm::admission
