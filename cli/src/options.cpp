@@ -291,7 +291,8 @@ class Reader {
           return Verb(WhatIfVerb{files_, deleted_});
         });
     what_if->add_option("-f,--file", files_, "objects as they would be and Jobs that would come (repeatable)");
-    what_if->add_option("--delete", deleted_, "what would be gone, such as ClusterQueue/research or LocalQueue/team/q");
+    what_if->add_option("--delete", deleted_,
+                        "what would be gone, such as ClusterQueue/research, LocalQueue/team/q or Job/team/train");
     auto* queue = verb("queue", "the manifest of a ClusterQueue as it was applied: queue show NAME",
                        [this] { return Verb(QueueVerb{name_}); });
     queue->add_option("action", what_, "show")->required()->check(CLI::IsMember({"show"}));

@@ -58,30 +58,61 @@ std::string moment(const Context& context, std::int64_t at_us) {
   return at_us == 0 ? std::string() : fmt::format("{} ({} ago)", instant(at_us), age(at_us, context.clock.now()));
 }
 
-void print_causes(const Context& context, const pb::Explanation& explanation) {
-  for (const auto& cause : explanation.causes()) {
-    context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));
-    if (!cause.remedy().empty()) context.out << "    remedy: " << printable(cause.remedy()) << '\n';
-  }
-  if (explanation.ways().empty()) return;
-  context.out << "  any one of these lets it in now:\n";
-  for (const auto& way : explanation.ways()) {
-    context.out << fmt::format("    {}: {}", printable(way.code()), printable(way.message()));
-    std::string who;
-    for (const auto& name : way.workloads()) who += fmt::format("{}{}", who.empty() ? "" : ", ", printable(name));
-    if (way.hidden() > 0) who += fmt::format("{}{} of others", who.empty() ? "" : " and ", way.hidden());
-    context.out << (who.empty() ? "\n" : fmt::format(" ({})\n", who));
-  }
+/// With the end of the grace period while that is ahead.
+std::string eviction_text(const Context& context, const pb::EvictionOrder& eviction) {
+  const auto text = fmt::format("{}: {}", eviction.reason(), eviction.message());
+  if (eviction.deadline_us() <= micros(context.clock.now())) return text;
+  return fmt::format("{}; its pods have until {} to terminate", text, instant(eviction.deadline_us()));
 }
 
-void print_shortfall(const Context& context, const pb::Shortfall& shortfall) {
+/// What placement says of the nodes for a workload that waits; empty where they have room, or placement was not asked or is away.
+struct NodesFound {
+  pb::Shortfall now;           ///< as the nodes are
+  pb::Shortfall without_pods;  ///< if no pod ran there: then it does not help to wait
+};
+
+void print_ways(const Context& context, const char* what, const pb::Shortfall& shortfall) {
+  if (shortfall.ways().empty()) return;
+  context.out << what;
+  for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
+}
+
+void print_nodes(const Context& context, const NodesFound& nodes) {
+  const auto& shortfall = nodes.without_pods.conflict().empty() ? nodes.now : nodes.without_pods;
   if (shortfall.conflict().empty()) return;
   std::string demands;
   for (const auto& demand : shortfall.conflict()) demands += (demands.empty() ? "" : "; ") + printable(demand);
   context.out << "  no nodes meet " << (shortfall.conflict_size() == 1 ? "" : "together ") << demands << '\n';
-  if (shortfall.ways().empty()) return;
-  context.out << "  any one of these gives it a place now:\n";
-  for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
+  if (&shortfall == &nodes.without_pods) {
+    context.out
+        << "  waiting does not help: the nodes could not hold it without any other pod, so add nodes or change its pods\n";
+    print_ways(context, "  any one of these gives it a place on nodes without other pods:\n", shortfall);
+  } else {
+    context.out << "  waiting helps: it has a place once enough other pods have finished\n";
+    print_ways(context, "  any one of these gives it a place now:\n", shortfall);
+  }
+}
+
+/// Remedies for quota are told where nodes exist that could hold the pods: else they admit a workload that never runs.
+void print_explanation(const Context& context, const pb::Explanation& explanation, const NodesFound& nodes) {
+  for (const auto& cause : explanation.causes()) {
+    context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));
+    const bool helps = nodes.without_pods.conflict().empty() || cause.resource().empty();
+    if (!cause.remedy().empty() && helps) context.out << "    remedy: " << printable(cause.remedy()) << '\n';
+  }
+  if (!explanation.ways().empty() && nodes.without_pods.conflict().empty()) {
+    context.out << (nodes.now.conflict().empty()
+                        ? "  any one of these lets it in now:\n"
+                        : "  any one of these gives it quota now, and then it waits for nodes:\n");
+    for (const auto& way : explanation.ways()) {
+      context.out << fmt::format("    {}: {}", printable(way.code()), printable(way.message()));
+      std::string who;
+      for (const auto& name : way.workloads()) who += fmt::format("{}{}", who.empty() ? "" : ", ", printable(name));
+      if (way.hidden() > 0) who += fmt::format("{}{} of others", who.empty() ? "" : " and ", way.hidden());
+      context.out << (who.empty() ? "\n" : fmt::format(" ({})\n", who));
+    }
+  }
+  print_nodes(context, nodes);
 }
 
 void describe(const Context& context, const pb::Workload& workload) {
@@ -111,10 +142,7 @@ void describe(const Context& context, const pb::Workload& workload) {
   line(context, "admitted", moment(context, state.admitted_us()));
   line(context, "finished", moment(context, state.finished_us()));
   if (state.phase() == pb::FINISHED) line(context, "outcome", state.succeeded() ? "succeeded" : "failed");
-  if (state.has_eviction())
-    line(context, "eviction",
-         fmt::format("{}: {}, gone by {}", state.eviction().reason(), state.eviction().message(),
-                     instant(state.eviction().deadline_us())));
+  if (state.has_eviction()) line(context, "eviction", eviction_text(context, state.eviction()));
   line(context, "resume", state.resume_uri());
   line(context, "reason", state.reason());
 }
@@ -192,16 +220,24 @@ Status run_verb(Context& context, const GetVerb& verb) {
   return {};
 }
 
-/// Where the quota suffices and room does not, placement knows what is in the way, and tries what would help.
-pb::Shortfall shortfall_of(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
-  if (std::ranges::none_of(why.causes(), [](const auto& cause) { return cause.code() == "NoRoom"; })) return {};
+/// For a workload that has quota and no nodes, or lacks quota: whether there are nodes for it, and whether there could be.
+NodesFound nodes_for(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
+  NodesFound out;
+  const bool asks = !why.ways().empty() || std::ranges::any_of(why.causes(), [](const auto& cause) {
+    return cause.code() == "NoRoom" || !cause.resource().empty();
+  });
+  if (!asks) return out;
   const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(name));
-  if (!workload) return {};
+  if (!workload) return out;
   pb::DryRunRequest request;
   *request.mutable_pod_sets() = workload->state().spec().pod_sets();
   request.set_uid(workload->state().spec().uid());
-  const auto tried = context.client.dry_run(request);
-  return tried ? tried->shortfall() : pb::Shortfall();
+  const auto now = context.client.dry_run(request);
+  if (!now || now->shortfall().conflict().empty()) return out;
+  out.now = now->shortfall();
+  request.set_without_pods(true);
+  if (const auto ever = context.client.dry_run(request)) out.without_pods = ever->shortfall();
+  return out;
 }
 
 /// A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
@@ -230,8 +266,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
     describe(context, workload);
     if (why) {
       line(context, "why", why->summary());
-      print_causes(context, *why);
-      print_shortfall(context, shortfall_of(context, *why, verb.workload));
+      print_explanation(context, *why, nodes_for(context, *why, verb.workload));
     }
     if (placed) {
       describe(context, placed->state());
@@ -249,16 +284,17 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
 
 Status run_verb(Context& context, const WhyVerb& verb) {
   QM_ASSIGN(const auto why, context.client.explain(request_for<pb::ExplainRequest>(verb.workload)));
-  const auto shortfall = shortfall_of(context, why, verb.workload);
+  const auto nodes = nodes_for(context, why, verb.workload);
   // How near together it is, where it has a place; what is cut for it, where it has none.
   pb::Assignment known;
-  if (why.causes().empty() || !shortfall.conflict().empty()) {
+  if (why.causes().empty() || !nodes.now.conflict().empty()) {
     const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
     if (auto placed = workload ? assignment_of(context, *workload) : fail(workload.error())) known = std::move(*placed);
   }
   if (context.structured()) {
     Json all = to_json(why);
-    if (!shortfall.conflict().empty()) all.set("shortfall", to_json(shortfall));
+    if (!nodes.now.conflict().empty()) all.set("shortfall", to_json(nodes.now));
+    if (!nodes.without_pods.conflict().empty()) all.set("shortfall_without_pods", to_json(nodes.without_pods));
     if (!known.layout().empty()) all.set("layout", known.layout());
     print(context, all);
     return {};
@@ -266,8 +302,7 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   context.out << printable(why.summary()) << '\n';
   if (why.waiting_us() > 0)
     context.out << (why.causes().empty() ? "  waited " : "  waiting for ") << age(Duration(why.waiting_us())) << '\n';
-  print_causes(context, why);
-  print_shortfall(context, shortfall);
+  print_explanation(context, why, nodes);
   print_layout(context, known);
   if (!why.causes().empty()) return {};
   // It waits for nothing: whether all of it runs, and how near together it is, where it has a place.
@@ -354,6 +389,7 @@ Status run_verb(Context& context, const QueuesVerb&) {
   }
   Table table({{"QUEUE"},
                {"COHORT"},
+               {"STATE"},
                {"PENDING", true},
                {"ADMITTED", true},
                {"RESOURCE"},
@@ -370,15 +406,20 @@ Status run_verb(Context& context, const QueuesVerb&) {
     bool first = true;
     // The queue's own columns stand once; further resources follow under them.
     for (const auto& [resource, ignored] : resources) {
-      table.row({first ? q.name() : " ", first ? q.cohort() : " ", first ? std::to_string(q.pending()) : " ",
-                 first ? std::to_string(q.admitted()) : " ", resource, amount(resource, part(q.used(), resource)),
-                 amount(resource, part(q.nominal(), resource)), amount(resource, part(q.borrowed(), resource))});
+      table.row({first ? q.name() : " ", first ? q.cohort() : " ", first ? q.state() : " ",
+                 first ? std::to_string(q.pending()) : " ", first ? std::to_string(q.admitted()) : " ", resource,
+                 amount(resource, part(q.used(), resource)), amount(resource, part(q.nominal(), resource)),
+                 amount(resource, part(q.borrowed(), resource))});
       first = false;
     }
     if (first)
-      table.row({q.name(), q.cohort(), std::to_string(q.pending()), std::to_string(q.admitted()), "", "", "", ""});
+      table.row(
+          {q.name(), q.cohort(), q.state(), std::to_string(q.pending()), std::to_string(q.admitted()), "", "", "", ""});
   }
   context.out << table.text();
+  for (const auto& q : answer.queues()) {
+    if (!q.reason().empty()) context.out << fmt::format("{}: {}\n", printable(q.name()), printable(q.reason()));
+  }
   return {};
 }
 

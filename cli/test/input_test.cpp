@@ -264,6 +264,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   const auto ran = qmctl(suite, {"why", "vision/finetune"});
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_NE(ran.out.find("  no nodes meet together GPU model H100; 8 GPUs for each of 64 pods\n"
+                         "  waiting helps: it has a place once enough other pods have finished\n"
                          "  any one of these gives it a place now:\n"
                          "    with 40 pods instead of 64\n"),
             std::string::npos)
@@ -290,6 +291,44 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   const auto alone = qmctl(suite, {"why", "vision/finetune"});
   EXPECT_EQ(alone.code, kDone);
   EXPECT_EQ(alone.out.find("no nodes meet"), std::string::npos);
+}
+
+TEST(Why, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
+  FakeSuite suite;
+  populate(suite.state);
+  suite.state.explanation.mutable_causes(0)->set_resource("nvidia.com/gpu");
+  const std::string header = "any one of these lets it in now", raise = "RaiseQuota: raise",
+                    wait = "remedy: wait until";
+  auto ran = qmctl(suite, {"why", "vision/finetune"}).out;
+  EXPECT_NE(ran.find(header), std::string::npos) << ran;
+  // Nodes are full: quota alone does not start it.
+  suite.state.shortfall.add_conflict("9 GPUs for each of 4 pods");
+  ran = qmctl(suite, {"why", "vision/finetune"}).out;
+  EXPECT_EQ(ran.find(header), std::string::npos) << ran;
+  EXPECT_NE(ran.find("any one of these gives it quota now, and then it waits for nodes:"), std::string::npos) << ran;
+  EXPECT_NE(ran.find(raise), std::string::npos) << ran;
+  EXPECT_NE(ran.find("waiting helps"), std::string::npos) << ran;
+  // No node has so many.
+  suite.state.shortfall_without_pods.add_conflict("9 GPUs for each of 4 pods");
+  suite.state.shortfall_without_pods.add_ways("with at most 8 GPUs a pod");
+  for (const char* verb : {"why", "describe"}) {
+    ran = qmctl(suite, {verb, "vision/finetune"}).out;
+    EXPECT_EQ(ran.find(raise), std::string::npos) << ran;
+    EXPECT_EQ(ran.find(wait), std::string::npos) << ran;
+    EXPECT_NE(ran.find("waiting does not help"), std::string::npos) << ran;
+    EXPECT_NE(ran.find("with at most 8 GPUs a pod"), std::string::npos) << ran;
+  }
+  EXPECT_TRUE(suite.state.tried.without_pods());
+}
+
+TEST(Queues, AQueueThatAdmitsNothingIsMarkedWithTheReason) {
+  FakeSuite suite;
+  populate(suite.state);
+  suite.state.queues[1].set_state("Terminating");
+  suite.state.queues[1].set_reason("ClusterQueue vision is terminating: it was deleted");
+  const auto ran = qmctl(suite, {"queues"}).out;
+  EXPECT_NE(ran.find("Terminating"), std::string::npos) << ran;
+  EXPECT_NE(ran.find("vision: ClusterQueue vision is terminating: it was deleted\n"), std::string::npos) << ran;
 }
 
 }  // namespace input_test

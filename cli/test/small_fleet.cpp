@@ -193,6 +193,7 @@ void populate(FakeState& state) {
   research.set_name("research");
   research.set_cohort("all");
   research.set_admitted(1);
+  research.set_state("Active");
   (*research.mutable_nominal())["cpu"] = 96'500;
   (*research.mutable_nominal())["memory"] = 1536 * kGi;
   (*research.mutable_nominal())["nvidia.com/gpu"] = 2'000;
@@ -202,6 +203,7 @@ void populate(FakeState& state) {
   (*research.mutable_borrowed())["nvidia.com/gpu"] = 2'000;
   vision.set_name("vision");
   vision.set_pending(1);
+  vision.set_state("Active");
   state.queues = {research, vision, vision};
   state.queues[2].set_name("zoo");
   state.gap.set_at_us(kNow - 42'000'000);

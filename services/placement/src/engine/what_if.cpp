@@ -63,6 +63,23 @@ std::function<void(Asked&)> without(std::size_t position, void (*edit)(rules::Po
   };
 }
 
+/// All that the node has, however its GPUs are cut.
+Room without_pods(const Room& room) {
+  Room out = room;
+  const NodeFacts& facts = *room.facts;
+  out.cpu_milli = facts.cpu_milli;
+  out.memory_bytes = facts.memory_bytes;
+  out.extended = facts.extended;
+  out.pods = facts.pods ? *facts.pods : Room().pods;
+  std::ranges::fill(out.free_milli, 1000);
+  out.instances.clear();
+  for (std::size_t i = 0; i < out.zones.size(); ++i)
+    out.zones[i] = {facts.numa.zones[i].cpu_milli, facts.numa.zones[i].memory_bytes};
+  out.gpu_pods = out.alone = out.slices = false;
+  out.types = 0;
+  return out;
+}
+
 }  // namespace
 
 Engine::WhatIf::WhatIf(const Engine& engine) : engine_(engine) {
@@ -303,6 +320,16 @@ Obstacles Engine::obstacles(const std::vector<PodSet>& pod_sets, const WorkloadU
   const WhatIf what_if(*this);
   std::optional<Rooms> own;
   return obstacles_of(question(least_of(pod_sets), uid), what_if.rooms(uid, own), what_if);
+}
+
+Obstacles Engine::obstacles_without_pods(const std::vector<PodSet>& pod_sets) const {
+  if (std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; })) return {};
+  const WhatIf what_if(*this);
+  Rooms rooms;
+  for (const auto& [name, room] : index_.rooms) rooms.emplace(name, without_pods(room));
+  auto asked = question(least_of(pod_sets), {});
+  asked.rules.clear();
+  return obstacles_of(asked, rooms, what_if);
 }
 
 }  // namespace qm::placement

@@ -30,8 +30,7 @@ Result<AttemptId> parse_token(const std::string& token) {
                     "use next_page_token of the page before"});
 }
 
-pb::Shortfall shortfall_of(const Engine& engine, const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) {
-  const auto found = engine.obstacles(pod_sets, uid);
+pb::Shortfall shortfall_of(const Obstacles& found) {
   pb::Shortfall out;
   out.set_pod_set(found.pod_set);
   for (const auto& demand : found.conflict) out.add_conflict(demand);
@@ -246,15 +245,20 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
     return fail(Error{Code::kInvalid, fmt::format("the request has {} pods", pods), "pod_sets",
                       fmt::format("ask for 1 to {} pods", kMostPods)});
   }
-  const Placed placed = engine.dry_run(sets, uid);
   pb::DryRunResponse out;
+  if (request.without_pods()) {
+    *out.mutable_shortfall() = shortfall_of(engine.obstacles_without_pods(sets));
+    out.set_fits(out.shortfall().conflict().empty());
+    return out;
+  }
+  const Placed placed = engine.dry_run(sets, uid);
   out.set_fits(placed.plan.has_value());
   out.set_reason(placed.shortfall.reason);
   if (placed.plan) {
     for (const Member& member : placed.plan->members) *out.add_members() = to_pb(member, sets);
     for (auto& line : engine.compared(sets, placed.plan->members)) out.add_links(std::move(line));
   } else {
-    *out.mutable_shortfall() = shortfall_of(engine, sets, uid);
+    *out.mutable_shortfall() = shortfall_of(engine.obstacles(sets, uid));
   }
   return out;
 }

@@ -552,6 +552,23 @@ TEST(Api, GetListAndDryRun) {
   EXPECT_EQ(shortfall.pod_set(), dry.pod_sets(0).name());
   ASSERT_EQ(shortfall.conflict_size(), 1);
   EXPECT_EQ(shortfall.conflict(0), "1 GPU for each of 1 pods");
+  // Without the pods that hold the GPUs it fits, and what is more than any node has does not.
+  dry.set_without_pods(true);
+  EXPECT_TRUE(dry_run(engine, dry)->fits());
+  EXPECT_EQ(dry_run(engine, dry)->shortfall().conflict_size(), 0);
+  dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_whole(9);
+  const auto never = dry_run(engine, dry);
+  EXPECT_FALSE(never->fits());
+  ASSERT_EQ(never->shortfall().conflict_size(), 1);
+  EXPECT_EQ(never->shortfall().conflict(0), "9 GPUs for each of 1 pods");
+  ASSERT_EQ(never->shortfall().ways_size(), 1);
+  EXPECT_EQ(never->shortfall().ways(0), "with at most 8 GPUs a pod");
+  // So do more pods than the fleet has GPUs for.
+  dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_whole(8);
+  dry.mutable_pod_sets(0)->set_count(1000);
+  EXPECT_FALSE(dry_run(engine, dry)->fits());
+  dry.mutable_pod_sets(0)->set_count(1);
+  dry.set_without_pods(false);
   dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_whole(0);
   EXPECT_TRUE(dry_run(engine, dry)->fits());
   EXPECT_EQ(dry_run(engine, dry)->members_size(), 1);

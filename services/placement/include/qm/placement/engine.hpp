@@ -91,6 +91,9 @@ class Engine {
                                                   const std::vector<Member>& members) const;
   /// What is in the way of these pods now, and what would help; empty where they fit.
   [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
+  /// The same if no pod ran anywhere: where these are not empty, it does not help to wait until other pods end. Of what pods ask, their shapes and
+  /// topology count; rules about other pods and volumes may change meanwhile, and MIG layouts too, so pods with MIG profiles have none.
+  [[nodiscard]] Obstacles obstacles_without_pods(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
   /// Pending workloads whose pods fit: an item leaves the list with its attempt, or when it gets quota.
   [[nodiscard]] std::vector<RequeueItem> requeue() const;
