@@ -130,6 +130,20 @@ void print(const Context& context, const std::vector<Tried>& all) {
 
 }  // namespace
 
+Status check_manifests(const Context& context, bool allow_unknown) {
+  config::Loaded all;
+  for (const auto& manifest : context.manifests) {
+    auto loaded = config::load_text(manifest.text, manifest.source);
+    for (auto& diagnostic : loaded.diagnostics) all.diagnostics.push_back(std::move(diagnostic));
+  }
+  auto checked = config::accept(all, allow_unknown ? config::UnknownFields::kWarn : config::UnknownFields::kRefuse);
+  if (!checked && config::accept(all)) {
+    checked.error().remedy +=
+        fmt::format("{}or keep unknown fields with --allow-unknown", checked.error().remedy.empty() ? "" : "; ");
+  }
+  return checked;
+}
+
 Status run_verb(Context& context, const AdmitVerb& verb) {
   // Nothing listens: the rules alone are wanted.
   std::map<std::string, std::string> extra{{"webhook", "127.0.0.1:1"}};
@@ -138,11 +152,8 @@ Status run_verb(Context& context, const AdmitVerb& verb) {
   std::vector<config::Loaded> files;
   for (const auto& manifest : context.manifests) {
     files.push_back(config::load_text(manifest.text, manifest.source));
-    for (const auto& d : files.back().diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError)
-        return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
-    }
   }
+  QM_TRY(check_manifests(context, verb.allow_unknown));
   const auto all = try_all(files, verb.ns, settings->policy);
   print(context, all);
   const auto refused = std::ranges::count_if(all, [](const Tried& t) { return !t.verdict.allowed(); });

@@ -3,6 +3,7 @@
 #include "print.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/text.hpp"
+#include "qm/config/manifest.hpp"
 #include "qm/wire/model.hpp"
 #include "table.hpp"
 #include "words.hpp"
@@ -105,6 +106,7 @@ Status run_verb(Context& context, const LayoutsVerb& verb) {
 }
 
 Status run_verb(Context& context, const ApplyVerb& verb) {
+  QM_TRY(check_manifests(context, verb.allow_unknown));
   const std::string id = verb.request_id.empty() ? fresh_id() : verb.request_id;
   pb::ApplyResponse all;
   for (std::size_t i = 0; i < context.manifests.size(); ++i) {
@@ -137,12 +139,16 @@ Status run_verb(Context& context, const SubmitVerb& verb) {
   pb::SubmitRequest request;
   request.set_request_id(verb.request_id.empty() ? fresh_id() : verb.request_id);
   if (verb.file.empty()) {
+    QM_TRY(config::workload_from_job(config::job_from_workload(verb.spec, verb.annotations)));
     *request.mutable_spec() = wire::to_pb(verb.spec);
   } else {
+    QM_TRY(check_manifests(context, verb.allow_unknown));
     request.set_manifest(context.manifests.at(0).text);
   }
   for (const auto& [key, value] : verb.annotations) (*request.mutable_pod_annotations())[key] = value;
-  QM_ASSIGN(const auto answer, settled(context.client.submit(request), request.request_id()));
+  auto submitted = settled(context.client.submit(request), request.request_id());
+  if (!submitted && !verb.file.empty()) return fail(submitted.error().with_context(verb.file));
+  QM_ASSIGN(const auto answer, std::move(submitted));
   if (context.structured()) {
     print(context, answer);
   } else {

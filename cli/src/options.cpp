@@ -134,6 +134,9 @@ class Reader {
     makers_.emplace(sub, std::move(make));
     return sub;
   }
+  void allow_unknown(CLI::App* sub) {
+    sub->add_flag("--allow-unknown", allow_unknown_, "accept fields that the API does not have; they have no effect");
+  }
   void request_id(CLI::App* sub) {
     sub->add_option("--request-id", request_id_,
                     "repeat an earlier call: the same id is answered once and does nothing again");
@@ -162,10 +165,11 @@ class Reader {
 
   void change_verbs() {
     auto* apply = verb("apply", "give queues, cohorts, flavors and priority classes to admission", [this] {
-      return Verb(ApplyVerb{files_, dry_run_, request_id_});
+      return Verb(ApplyVerb{files_, dry_run_, request_id_, allow_unknown_});
     });
     apply->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
     apply->add_flag("--dry-run", dry_run_, "check, change nothing");
+    allow_unknown(apply);
     request_id(apply);
 
     auto* submit = verb("submit", "submit a Job, from a file or from flags", [this] { return submit_verb(); });
@@ -185,11 +189,13 @@ class Reader {
     submit->add_option("--node-selector", selectors_, "label of the nodes to run on, key=value (repeatable)");
     submit->add_option("--annotation", pairs_, "annotation of the pods, key=value (repeatable)");
     submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
+    allow_unknown(submit);
     request_id(submit);
 
     auto* admit = verb("admit", "what the admission webhook would say of manifests; asks no service",
                        [this] { return admit_verb(); });
     admit->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
+    allow_unknown(admit);
     admit->add_option("-n,--namespace", ns_, "of objects that name none; a Namespace among the files says its rules");
     admit->add_option("--set", sets_, "a setting of the webhook, such as webhook-labels=team,cost-center (repeatable)");
 
@@ -288,9 +294,10 @@ class Reader {
     auto* what_if =
         verb("what-if", "who would be admitted, displaced or delayed by a change; nothing is changed", [this] {
           if (files_.empty() && deleted_.empty()) refuse("what-if needs a change: -f FILE, or --delete KIND/NAME");
-          return Verb(WhatIfVerb{files_, deleted_});
+          return Verb(WhatIfVerb{files_, deleted_, allow_unknown_});
         });
     what_if->add_option("-f,--file", files_, "objects as they would be and Jobs that would come (repeatable)");
+    allow_unknown(what_if);
     what_if->add_option("--delete", deleted_,
                         "what would be gone, such as ClusterQueue/research, LocalQueue/team/q or Job/team/train");
     auto* queue = verb("queue", "the manifest of a ClusterQueue as it was applied: queue show NAME",
@@ -414,6 +421,7 @@ class Reader {
 
   Verb admit_verb() {
     AdmitVerb out{.files = files_};
+    out.allow_unknown = allow_unknown_;
     if (!ns_.empty()) out.ns = ns_;
     for (const auto& text : sets_) {
       const auto equals = text.find('=');
@@ -427,6 +435,7 @@ class Reader {
   Verb submit_verb() {
     SubmitVerb out;
     out.request_id = request_id_;
+    out.allow_unknown = allow_unknown_;
     out.annotations = pairs("--annotation", pairs_);
     const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() || !team_.empty() ||
                            !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() || !cpu_.empty() ||
@@ -471,7 +480,7 @@ class Reader {
                      operator_values_, nccl_, check_, message_, retry_after_, model_, table_;
   std::string flavor_ = "gpu", resource_ = std::string(words::kGpuResource);
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0, tenants_ = 1;
-  bool dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false;
+  bool allow_unknown_ = false, dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false;
 };
 
 }  // namespace

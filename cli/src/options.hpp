@@ -31,6 +31,7 @@ struct ApplyVerb {
   std::vector<std::string> files;  ///< files, folders, or "-"
   bool dry_run = false;
   std::string request_id;  ///< empty = a fresh one
+  bool allow_unknown = false;
 };
 struct SubmitVerb {
   static constexpr const char* kService = "admission";
@@ -38,12 +39,14 @@ struct SubmitVerb {
   WorkloadSpec spec;
   std::map<std::string, std::string> annotations;
   std::string request_id;
+  bool allow_unknown = false;
 };
 struct AdmitVerb {
   static constexpr const char* kService = nullptr;
   std::vector<std::string> files;
   std::string ns = "default";                   ///< of documents that name none
   std::map<std::string, std::string> settings;  ///< the webhook's, by the names that qm-admission takes
+  bool allow_unknown = false;
 };
 struct PreflightVerb {
   static constexpr const char* kService = nullptr;
@@ -89,6 +92,7 @@ struct WhatIfVerb {
   static constexpr const char* kService = "admission";
   std::vector<std::string> files;    ///< objects as they would be, Jobs that would come
   std::vector<std::string> deleted;  ///< "ClusterQueue/research"
+  bool allow_unknown = false;
 };
 struct CancelVerb {
   static constexpr const char* kService = "admission";

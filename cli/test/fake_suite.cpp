@@ -60,11 +60,8 @@ class FakeAdmission final : public pb::Admission::Service {
       state_.applied.push_back(*q);
       // Read as admission reads it, so that a bad file is refused with the real words.
       const auto loaded = config::load_text(q->manifest(), q->source());
-      for (const auto& d : loaded.diagnostics) {
-        if (d.severity == config::Diagnostic::Severity::kError)
-          return fail({Code::kInvalid, d.to_string(), d.field, d.remedy});
-        a->add_warnings(d.to_string());
-      }
+      QM_TRY(config::accept(loaded));
+      for (const auto& d : loaded.diagnostics) a->add_warnings(d.to_string());
       for (const auto& o : loaded.objects) {
         const auto name = o.document.kind + "/" + o.document.name;
         if (o.document.kind == "Job") {

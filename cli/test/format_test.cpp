@@ -64,8 +64,8 @@ TEST(YamlText, IsBlockStyleWithQuotesWhereTheyMatter) {
 
 /// What our own reader of YAML makes of it. A kind that nobody reads is carried whole.
 Json read_back(const Json& value) {
-  const auto loaded =
-      config::load_text(to_yaml(Json::object({{"apiVersion", "v1"}, {"kind", "Carried"}, {"value", value}})), "t");
+  const auto loaded = config::load_text(
+      to_yaml(Json::object({{"apiVersion", "example.com/v1"}, {"kind", "Carried"}, {"value", value}})), "t");
   if (!loaded.ok() || loaded.objects.size() != 1) return "not read";
   return loaded.objects[0].document.content["value"];
 }

@@ -1,7 +1,7 @@
 #include "fields.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace qm::config {
@@ -17,22 +17,6 @@ std::string_view type_of(const Json& value) {
 
 void wrong_type(const Cursor& at, std::string_view wanted, std::string remedy) {
   at.error(fmt::format("is {}, not {}", type_of(*at.value), wanted), std::move(remedy));
-}
-
-/// How many letters differ, counted up to a bound that makes a suggestion useless.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t kept = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({kept, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 /// A number as the text that it was, for values that are exact decimals.
@@ -58,6 +42,11 @@ void Scope::say(Diagnostic::Severity severity, const std::string& path, std::str
   diagnostics_.push_back({severity, document_.file, line, path, std::move(message), std::move(remedy)});
 }
 
+void Scope::unknown(const std::string& path, std::string message, std::string remedy) {
+  say(Diagnostic::Severity::kWarning, path, std::move(message), std::move(remedy));
+  diagnostics_.back().unknown_field = true;
+}
+
 void Scope::error(const std::string& path, std::string message, std::string remedy) {
   failed_ = true;
   say(Diagnostic::Severity::kError, path, std::move(message), std::move(remedy));
@@ -75,11 +64,12 @@ Cursor Cursor::item(std::size_t index) const { return {scope, fmt::format("{}[{}
 
 bool read_text(const Cursor& at, std::string& out) {
   if (!at.value->is_string()) {
-    wrong_type(at, "text", at.value->is_array() || at.value->is_object() ? "write one word" : "put it in quotes");
+    wrong_type(at, "text",
+               at.value->is_array() || at.value->is_object() ? "write one value" : "put the value in quotes");
     return false;
   }
   if (at.value->string().empty()) {
-    at.error("must not be empty", "give it a value or leave it out");
+    at.error("must not be empty", "set a value, or remove the field");
     return false;
   }
   out = at.value->string();
@@ -89,7 +79,14 @@ bool read_text(const Cursor& at, std::string& out) {
 bool read_integer(const Cursor& at, std::int64_t& out, std::int64_t least, std::int64_t most) {
   const std::string remedy = fmt::format("write a whole number from {} to {}", least, most);
   if (!at.value->is_int()) {
-    wrong_type(at, "a whole number", remedy);
+    constexpr double kBeyond = 9.2e18;  // what has more digits is no integer of 64 bits
+    if (!at.value->is_number()) {
+      wrong_type(at, "a whole number", remedy + (Quantity::parse(at.value->string()) ? ", without quotes" : ""));
+    } else if (std::abs(at.value->number()) > kBeyond) {
+      at.error(fmt::format("{} is out of range", at.value->number()), remedy);
+    } else {
+      at.error(fmt::format("{} has a fraction", at.value->number()), remedy);
+    }
     return false;
   }
   if (at.value->integer() < least || at.value->integer() > most) {
@@ -120,7 +117,7 @@ bool read_quantity(const Cursor& at, Quantity& out) {
     return false;
   }
   if (parsed->negative()) {
-    at.error(fmt::format("{} is below zero", parsed->to_string()), "give zero or more");
+    at.error(fmt::format("{} is negative", parsed->to_string()), "use 0 or more");
     return false;
   }
   out = *parsed;
@@ -138,7 +135,7 @@ bool read_money(const Cursor& at, Money& out) {
     return false;
   }
   if (*parsed < Money()) {
-    at.error(fmt::format("{} is below zero", parsed->to_usd(2)), "give zero or more");
+    at.error(fmt::format("{} is negative", parsed->to_usd(2)), "use 0 or more");
     return false;
   }
   out = *parsed;
@@ -154,7 +151,7 @@ bool read_duration(const Cursor& at, Duration& out, bool never) {
   }
   auto parsed = parse_duration(text);
   if (!parsed || *parsed < Duration::zero()) {
-    at.error(parsed ? fmt::format("\"{}\" is below zero", text) : parsed.error().message,
+    at.error(parsed ? fmt::format("\"{}\" is negative", text) : parsed.error().message,
              never ? "write a duration such as 30m or 720h, or Never" : "write a duration such as 30s, 15m or 1h30m");
     return false;
   }
@@ -168,7 +165,7 @@ void read_labels(const Cursor& at, Labels& out) {
     if (value.is_string()) {
       out[key] = value.string();
     } else {
-      wrong_type(at.member(key), "text", "put it in quotes");
+      wrong_type(at.member(key), "text", "put the value in quotes");
     }
   }
 }
@@ -188,24 +185,52 @@ void read_quantities(const Cursor& at, std::map<std::string, Quantity>& out) {
   }
 }
 
-void check_name(const Cursor& at, const std::string& name) {
-  const auto alphanumeric = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  const bool legal =
-      name.size() <= 253 && alphanumeric(name.front()) && alphanumeric(name.back()) &&
-      std::all_of(name.begin(), name.end(), [&](char c) { return alphanumeric(c) || c == '-' || c == '.'; });
-  if (legal) return;
-  at.error(fmt::format("\"{}\" is no name of an object", name),
-           "use at most 253 lower-case letters, digits, \"-\" and \".\", with a letter or digit at both ends");
+void check_name(const Cursor& at, std::string_view name, NameRule rule) {
+  if (at.scope->origin() == Origin::kStore) return;
+  if (auto fault = name_fault(rule, name)) at.error(std::move(fault->message), std::move(fault->remedy));
+}
+
+void check_labels(const Cursor& at) {
+  if (!is_object(at)) return;
+  for (const auto& [key, value] : at.value->members()) {
+    const Cursor label = at.member(key);
+    check_name(label, key, NameRule::kLabelKey);
+    if (value.is_string()) {
+      check_name(label, value.string(), NameRule::kLabelValue);
+    } else if (!value.is_null()) {
+      wrong_type(label, "text", "put the value in quotes");
+    }
+  }
+}
+
+void check_annotations(const Cursor& at) {
+  if (!is_object(at)) return;
+  for (const auto& [key, value] : at.value->members()) {
+    const Cursor annotation = at.member(key);
+    check_name(annotation, key, NameRule::kLabelKey);
+    if (!value.is_string() && !value.is_null()) wrong_type(annotation, "text", "put the value in quotes");
+  }
+}
+
+void check_amount(const Cursor& at, std::string_view resource, const Quantity& amount) {
+  if (at.scope->origin() == Origin::kStore) return;
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  const bool in_milli = resource == "cpu" || resource == words::kGpuResource;
+  const auto most = in_milli ? Quantity::of_milli(kMost) : Quantity::of(kMost);
+  if (amount <= most) return;
+  at.error(fmt::format("{} of {} is out of range", amount.to_string(), resource),
+           fmt::format("use at most {}", Quantity::of(most.units() - 1).to_string()));
 }
 
 void each_item(const Cursor& at, const std::function<void(const Cursor&)>& fn) {
-  if (!at.value->is_array()) return wrong_type(at, "a list", "write it as a list, one \"- \" for each item");
+  if (!at.value->is_array())
+    return wrong_type(at, "a list", "write a list: one line that starts with \"- \" for each item");
   for (std::size_t i = 0; i < at.value->size(); ++i) fn(at.item(i));
 }
 
 bool is_object(const Cursor& at) {
   if (at.value->is_object()) return true;
-  wrong_type(at, "an object", "write its fields below it, indented");
+  wrong_type(at, "an object", "write its fields on the lines below, indented");
   return false;
 }
 
@@ -213,18 +238,9 @@ void unknown_field(const Cursor& at, const std::vector<std::string_view>& known)
   const auto cut = at.path.rfind('.');
   const std::string_view name =
       cut == std::string::npos ? std::string_view(at.path) : std::string_view(at.path).substr(cut + 1);
-  std::string_view nearest;
-  std::size_t best = 3;
-  for (const std::string_view candidate : known) {
-    if (name.size() > candidate.size() + best) continue;
-    const std::size_t far = distance(name, candidate);
-    if (far < best && far < candidate.size()) {
-      best = far;
-      nearest = candidate;
-    }
-  }
-  at.warn("is not a field that we know; it is carried and has no effect",
-          nearest.empty() ? "remove it if it is a mistake" : fmt::format("did you mean {}?", nearest));
+  const auto meant = nearest(name, known);
+  at.scope->unknown(at.path, "unknown field, it has no effect",
+                    meant.empty() ? "remove it" : fmt::format("did you mean {}?", meant));
 }
 
 const Table<Taint>& taint_table() {
@@ -247,7 +263,7 @@ const Table<Toleration>& toleration_table() {
 Result<Duration> parse_duration(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
     return fail(Error{Code::kInvalid,
-                      fmt::format("\"{}\" is no duration: {}", text.substr(0, 40), why),
+                      fmt::format("\"{}\" is not a duration: {}", text.substr(0, 40), why),
                       {},
                       "write a duration such as 30s, 15m or 1h30m"});
   };
@@ -290,7 +306,7 @@ Result<Duration> parse_duration(std::string_view text) {
     const std::string_view name = rest.substr(0, std::min(rest.find_first_of("0123456789."), rest.size()));
     const auto unit = std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit& u) { return u.name == name; });
     if (unit == std::end(kUnits))
-      return refuse(name.empty() ? "a unit is missing" : "its unit is none of ns, us, ms, s, m, h");
+      return refuse(name.empty() ? "a unit is missing" : "its unit is not one of ns, us, ms, s, m, h");
     rest.remove_prefix(name.size());
     total += Wide(units) * unit->nanos + Wide(fraction) * unit->nanos / scale;
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/config/manifest.hpp"
+#include "qm/config/names.hpp"
 #include "schema.hpp"
 
 #include <concepts>
@@ -12,22 +13,29 @@
 
 namespace qm::config {
 
-/// What is said about one document while a typed reader goes through it.
+/// Where a document comes from, which decides what is checked: what an API server has taken was validated there, and what was
+/// stored was accepted before.
+enum class Origin { kAuthor, kCluster, kStore };
+
+/// The diagnostics of one document while a typed reader goes through it.
 class Scope {
  public:
-  explicit Scope(Document& document) : document_(document) {}
+  Scope(Document& document, Origin origin) : document_(document), origin_(origin) {}
 
   void error(const std::string& path, std::string message, std::string remedy);
   void warn(const std::string& path, std::string message, std::string remedy);
+  void unknown(const std::string& path, std::string message, std::string remedy);
   void carry(const std::string& path) { document_.carried.push_back(path); }
 
   [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] Origin origin() const { return origin_; }
   [[nodiscard]] std::vector<Diagnostic>& diagnostics() { return diagnostics_; }
 
  private:
   void say(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy);
 
   Document& document_;
+  Origin origin_;
   std::vector<Diagnostic> diagnostics_;
   bool failed_ = false;
 };
@@ -76,7 +84,14 @@ bool read_duration(const Cursor& at, Duration& out, bool never = false);
 void read_labels(const Cursor& at, Labels& out);
 void read_texts(const Cursor& at, std::vector<std::string>& out);
 void read_quantities(const Cursor& at, std::map<std::string, Quantity>& out);
-void check_name(const Cursor& at, const std::string& name);
+/// Names are checked as Kubernetes checks them, but for what was stored.
+void check_name(const Cursor& at, std::string_view name, NameRule rule = NameRule::kSubdomain);
+/// Keys and values of labels; what is not text is an error too.
+void check_labels(const Cursor& at);
+/// Keys of annotations, and that their values are text.
+void check_annotations(const Cursor& at);
+/// An amount that is counted in 64 bits: in thousandths for CPUs and GPUs, else in units.
+void check_amount(const Cursor& at, std::string_view resource, const Quantity& amount);
 /// Calls fn for each item of a list; a value that is no list is an error.
 void each_item(const Cursor& at, const std::function<void(const Cursor&)>& fn);
 [[nodiscard]] bool is_object(const Cursor& at);
@@ -103,7 +118,8 @@ void read_object(const Cursor& at, const Table<T>& table, T& out, Unknown unknow
     unknown_field(field, known);
   }
   for (const Field<T>& row : table) {
-    if (row.required && (*at.value)[row.name].is_null()) at.member(row.name).error("is missing", "give it");
+    if (row.required && (*at.value)[row.name].is_null())
+      at.member(row.name).error("is missing", fmt::format("add the field {}", row.name));
   }
 }
 
@@ -141,7 +157,7 @@ Field<T> taken(std::string_view name) {
 template <class T>
 Field<T> renamed(std::string_view name, std::string_view to) {
   return {name, false, [to](const Cursor& at, T&) {
-            at.error("does not exist in this version", fmt::format("it is called {} here", to));
+            at.error("does not exist in this version of the API", fmt::format("rename it to {}", to));
           }};
 }
 template <class T>
@@ -170,8 +186,11 @@ Field<T> one_of(std::string_view name, std::string T::*member, std::vector<std::
             for (const std::string& word : allowed) {
               if (word == value) return void(out.*member = value);
             }
-            at.error(fmt::format("\"{}\" is not allowed", value),
-                     fmt::format("use one of {}", fmt::join(allowed, ", ")));
+            std::vector<std::string_view> known(allowed.begin(), allowed.end());
+            const auto meant = nearest(value, known);
+            at.error(fmt::format("\"{}\" is not one of the allowed values", value),
+                     fmt::format("use one of {}{}", fmt::join(allowed, ", "),
+                                 meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
           },
           std::move(schema)};
 }
@@ -245,8 +264,8 @@ Field<T> at_most(std::size_t most, Field<T> row) {
   row.schema.set("maxItems", static_cast<std::int64_t>(most));
   row.read = [most, read = std::move(row.read)](const Cursor& at, T& out) {
     if (at.value->is_array() && at.value->size() > most) {
-      return at.error(fmt::format("has {} items, {} are allowed", at.value->size(), most),
-                      "write a second object for the rest");
+      return at.error(fmt::format("has {} items, at most {} are allowed", at.value->size(), most),
+                      fmt::format("move {} of them to a second object", at.value->size() - most));
     }
     read(at, out);
   };
@@ -258,7 +277,8 @@ Field<T> up_to(std::size_t most, Field<T> row) {
   row.schema.set("maxLength", static_cast<std::int64_t>(most));
   row.read = [most, read = std::move(row.read)](const Cursor& at, T& out) {
     if (at.value->string().size() > most) {
-      return at.error(fmt::format("has {} letters, {} are allowed", at.value->string().size(), most), "shorten it");
+      return at.error(fmt::format("has {} characters, at most {} are allowed", at.value->string().size(), most),
+                      fmt::format("shorten it to {} characters", most));
     }
     read(at, out);
   };
@@ -295,7 +315,15 @@ Table<T> with_identity(Table<T> rows) {
                                             check_name(at, name);
                                             out.name = std::remove_reference_t<decltype(out.name)>(name);
                                           })),
-                    kept<T>("labels"),
+                    custom<T>("labels",
+                              [](const Cursor& at, T&) {
+                                check_labels(at);
+                                at.scope->carry(at.path);
+                              }),
+                    kept<T>("generateName"),
+                    kept<T>("selfLink"),
+                    kept<T>("deletionTimestamp"),
+                    kept<T>("deletionGracePeriodSeconds"),
                     kept<T>("uid"),
                     kept<T>("creationTimestamp"),
                     kept<T>("resourceVersion"),
@@ -309,7 +337,12 @@ Table<T> with_identity(Table<T> rows) {
     metadata.push_back(kept<T>("annotations"));
   }
   if constexpr (requires(T t) { t.ns; }) {
-    metadata.push_back(text<T>("namespace", &T::ns));
+    metadata.push_back(custom<T>("namespace", [](const Cursor& at, T& out) {
+      std::string ns;
+      if (!read_text(at, ns)) return;
+      check_name(at, ns, NameRule::kLabel);
+      out.ns = Namespace(ns);
+    }));
   } else {
     metadata.push_back(kept<T>("namespace"));
   }

@@ -29,6 +29,7 @@ bool is_empty(const Json& text) { return text.is_string() && text.string().empty
 /// Annotations that we read; the others are carried. Those of a template may say more than those of the object.
 void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (!is_object(at)) return;
+  check_annotations(at);
   for (const auto& member : at.value->members()) {
     const Cursor annotation = at.member(member.first);
     if (is_empty(member.second)) continue;  // as if it were not given
@@ -59,6 +60,7 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
 /// Of the pods' labels the queue is read, and what a bill is split by.
 void read_pod_labels(const Cursor& at, JobRead& out) {
   if (!is_object(at)) return;
+  check_labels(at);
   bool others = at.value->members().empty();
   for (const auto& member : at.value->members()) {
     if (is_empty(member.second)) {
@@ -80,14 +82,38 @@ std::string label(const Labels& labels, std::string_view key) {
   return found == labels.end() ? std::string() : found->second;
 }
 
+/// A field that holds a name.
+Field<JobRead> named(std::string_view field, std::string JobRead::*member, NameRule rule) {
+  return custom<JobRead>(field, [member, rule](const Cursor& at, JobRead& out) {
+    if (read_text(at, out.*member)) check_name(at, out.*member, rule);
+  });
+}
+
+/// The name becomes a label of the pods, and of an Indexed Job the begin of their host names.
+void check_job_name(const Cursor& at, const JobRead& job) {
+  if (job.name.empty() && job.generate_name.empty()) return at.error("is missing", "add a name for the Job");
+  if (job.name.empty() || at.scope->failed()) return;
+  check_name(at, job.name, NameRule::kJob);
+  if (at.scope->failed() || job.completion_mode != "Indexed") return;
+  const auto indexes = job.completions < 0 ? job.parallelism : job.completions;
+  if (indexes < 1) return;
+  const auto host = fmt::format("{}-{}", job.name, indexes - 1);
+  if (auto fault = name_fault(NameRule::kLabel, host)) {
+    at.error(fmt::format("the host name of the last pod of this Indexed Job: {}", fault->message),
+             std::move(fault->remedy));
+  }
+}
+
 const Table<JobRead>& job_table() {
   using T = JobRead;
-  static const Table<T> table{taken<T>("apiVersion"), taken<T>("kind"), required(object_metadata()),
-                              required(group<T>("spec",
-                                                {integer("parallelism", &T::parallelism, 0, kMostPods),
-                                                 integer("completions", &T::completions, 0, kMostCompletions),
-                                                 required(group<T>("template", template_rows(), Unknown::kCarry))},
-                                                Unknown::kCarry))};
+  static const Table<T> table{
+      taken<T>("apiVersion"), taken<T>("kind"), required(object_metadata()),
+      required(group<T>("spec",
+                        {integer("parallelism", &T::parallelism, 0, kMostPods),
+                         integer("completions", &T::completions, 0, kMostCompletions),
+                         or_empty(one_of("completionMode", &T::completion_mode, {"NonIndexed", "Indexed"})),
+                         required(group<T>("template", template_rows(), Unknown::kCarry))},
+                        Unknown::kCarry))};
   return table;
 }
 
@@ -145,8 +171,18 @@ std::string seconds_text(Duration d) {
 Field<JobRead> object_metadata() {
   using T = JobRead;
   return group<T>("metadata",
-                  {text("name", &T::name), or_empty(text("generateName", &T::generate_name)),
-                   or_empty(text("namespace", &T::ns)), or_empty(text("uid", &T::uid)), labels("labels", &T::labels),
+                  {or_empty(named("name", &T::name, NameRule::kSubdomain)),
+                   or_empty(custom<T>("generateName",
+                                      [](const Cursor& at, T& out) {
+                                        if (!read_text(at, out.generate_name)) return;
+                                        check_name(at, out.generate_name + "x");  // what follows it is valid
+                                      })),
+                   or_empty(named("namespace", &T::ns, NameRule::kLabel)), or_empty(text("uid", &T::uid)),
+                   custom<T>("labels",
+                             [](const Cursor& at, T& out) {
+                               check_labels(at);
+                               read_labels(at, out.labels);
+                             }),
                    custom<T>("annotations", [](const Cursor& at, T& out) { read_annotations(at, out, false); }),
                    custom<T>("creationTimestamp",
                              [](const Cursor& at, T& out) {
@@ -192,9 +228,7 @@ WorkloadSpec workload_of(JobRead& read, std::string kind) {
 WorkloadSpec read_job(const Cursor& root) {
   JobRead job;
   read_object(root, job_table(), job, Unknown::kCarry);
-  if (job.name.empty() && job.generate_name.empty()) {
-    root.member("metadata").member("name").error("is missing", "give it");
-  }
+  check_job_name(root.member("metadata").member("name"), job);
   choose_parts(root.member("spec").member("template"), job.pod);
   PodSet set;
   // It may run with fewer pods than it asks for.
@@ -213,7 +247,13 @@ WorkloadSpec read_job(const Cursor& root) {
 }
 
 KindReader job_kind() {
-  return {"batch", {"v1"}, "Job", [](const Cursor& root, std::string_view) -> Typed { return read_job(root); }};
+  return {"batch", {"v1"}, "Job", [](const Cursor& root, std::string_view) -> Typed {
+            if (root.scope->origin() == Origin::kAuthor) {
+              check_known_fields(root, "Job");
+              check_resources(root.member("spec").member("template").member("spec"));
+            }
+            return read_job(root);
+          }};
 }
 
 Result<WorkloadSpec> workload_from_job(const Json& job) { return without_file(job, read_job); }

@@ -13,6 +13,7 @@ struct JobRead {
   std::string queue_annotation, queue_of_pods;
   std::int64_t parallelism = 1, min_parallelism = 0, all_parallel = 0;
   std::int64_t completions = -1;  ///< -1 = not given: as many as parallelism
+  std::string completion_mode;
   Labels pod_labels;
   Duration expected{0};
   bool checkpoints = false;
@@ -31,7 +32,7 @@ WorkloadSpec read_job(const Cursor& root);
 template <class Fn>
 auto without_file(const Json& value, Fn&& fn) -> Result<decltype(fn(std::declval<const Cursor&>()))> {
   Document document;
-  Scope scope(document);
+  Scope scope(document, Origin::kCluster);
   auto out = fn(Cursor{&scope, {}, &value});
   if (!scope.failed()) return out;
   for (Diagnostic& diagnostic : scope.diagnostics()) {

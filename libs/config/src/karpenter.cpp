@@ -73,7 +73,7 @@ Field<NodePool> policy(bool beta) {
     } else if (value == (beta ? "WhenUnderutilized" : "WhenEmptyOrUnderutilized")) {
       out.consolidation_policy = "WhenEmptyOrUnderutilized";
     } else {
-      at.error(fmt::format("\"{}\" is not allowed", value),
+      at.error(fmt::format("\"{}\" is not one of the allowed values", value),
                beta ? "use one of WhenEmpty, WhenUnderutilized"
                     : "use one of WhenEmpty, WhenEmptyOrUnderutilized, Balanced");
     }

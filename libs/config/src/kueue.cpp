@@ -39,16 +39,18 @@ void read_resources(const Cursor& at, FlavorQuota& out) {
     read_object(item, resource_table(), quota);
     if (quota.name.empty()) return;
     if (!out.nominal.emplace(quota.name, quota.nominal).second) {
-      item.member("name").error(fmt::format("\"{}\" is given twice", quota.name), "keep one of them");
+      item.member("name").error(fmt::format("\"{}\" is given twice", quota.name), "keep one entry for each resource");
     }
+    check_amount(item.member("nominalQuota"), quota.name, quota.nominal);
+    if (quota.borrowing_limit) check_amount(item.member("borrowingLimit"), quota.name, *quota.borrowing_limit);
     if (quota.borrowing_limit) out.borrowing_limit[quota.name] = *quota.borrowing_limit;
     if (!quota.lending_limit) return;
     out.lending_limit[quota.name] = *quota.lending_limit;
     if (!at.scope->failed() && *quota.lending_limit > quota.nominal) {
       item.member("lendingLimit")
-          .error(fmt::format("{} is more than the nominal quota {}", quota.lending_limit->to_string(),
+          .error(fmt::format("{} is more than the nominalQuota {}", quota.lending_limit->to_string(),
                              quota.nominal.to_string()),
-                 "lend at most the nominal quota");
+                 "lower lendingLimit to the nominalQuota, or raise nominalQuota");
     }
   });
 }
@@ -66,11 +68,11 @@ void check_groups(const Cursor& at, const std::vector<ResourceGroup>& groups) {
     const Cursor group = at.item(g);
     const std::set<std::string> covered(groups[g].covered.begin(), groups[g].covered.end());
     if (covered.empty())
-      group.member("coveredResources").error("is empty", "name the resources that the group gives out");
+      group.member("coveredResources").error("is empty", "list the resources that this group has quotas for");
     for (const std::string& resource : groups[g].covered) {
       if (!resources.insert(resource).second) {
         group.member("coveredResources")
-            .error(fmt::format("\"{}\" is covered twice", resource), "name each resource in one group, once");
+            .error(fmt::format("\"{}\" is covered twice", resource), "list each resource in one resource group, once");
       }
     }
     for (std::size_t f = 0; f < groups[g].flavors.size(); ++f) {
@@ -82,15 +84,15 @@ void check_groups(const Cursor& at, const std::vector<ResourceGroup>& groups) {
       for (const auto& [resource, quota] : flavor.nominal) {
         if (!covered.contains(resource)) {
           place.member("resources")
-              .error(fmt::format("\"{}\" is not among the covered resources", resource),
+              .error(fmt::format("\"{}\" is not listed in coveredResources of its group", resource),
                      "add it to coveredResources, or remove it here");
         }
       }
       for (const std::string& resource : covered) {
         if (!flavor.nominal.contains(resource)) {
           place.member("resources")
-              .error(fmt::format("\"{}\" is covered and has no quota here", resource),
-                     "give each covered resource a nominalQuota, 0 if need be");
+              .error(fmt::format("\"{}\" is listed in coveredResources and has no quota in this flavor", resource),
+                     "add a nominalQuota for it, which may be 0");
         }
       }
     }
@@ -146,7 +148,8 @@ void check_cluster_queue(const Cursor& root, const ClusterQueue& queue) {
   if (queue.reclaim_within_cohort == "Never" && queue.borrow_within_cohort != "Never") {
     spec.member("preemption")
         .member("borrowWithinCohort")
-        .error("needs reclaimWithinCohort", "set reclaimWithinCohort to LowerPriority or Any, or leave this out");
+        .error("needs reclaimWithinCohort, which is Never",
+               "set reclaimWithinCohort to LowerPriority or Any, or remove borrowWithinCohort");
   }
   if (!queue.cohort.empty()) return;
   for (std::size_t g = 0; g < queue.groups.size(); ++g) {
@@ -159,8 +162,9 @@ void check_cluster_queue(const Cursor& root, const ClusterQueue& queue) {
           .member("flavors")
           .item(f)
           .member("resources")
-          .error(fmt::format("has a {}, and the queue has no cohort", borrows ? "borrowingLimit" : "lendingLimit"),
-                 "name the cohort that the queue shares with, or remove the limit");
+          .error(
+              fmt::format("has a {}, and the ClusterQueue has no cohort", borrows ? "borrowingLimit" : "lendingLimit"),
+              "set the cohort of the ClusterQueue, or remove the limit");
     }
   }
 }
@@ -193,7 +197,9 @@ Typed read_cohort(const Cursor& root, std::string_view) {
   Cohort cohort;
   read_object(root, table, cohort);
   if (!cohort.name.empty() && cohort.parent == cohort.name) {
-    root.member("spec").member("parentName").error("is the cohort itself", "name another cohort, or leave it out");
+    root.member("spec")
+        .member("parentName")
+        .error(fmt::format("{} is its own parent", cohort.name), "name another Cohort, or remove the field");
   }
   return cohort;
 }
@@ -212,7 +218,7 @@ Typed read_resource_flavor(const Cursor& root, std::string_view) {
 void read_priority_in_spec(const Cursor& at, PriorityClass& out) {
   static const Table<PriorityClass> table{integer("value", &PriorityClass::value, kInt32Min, kInt32Max),
                                           kept<PriorityClass>("description")};
-  at.warn("does not exist in WorkloadPriorityClass; its value is taken all the same",
+  at.warn("is not a field of WorkloadPriorityClass; its value is used",
           "move value and description to the top level, where an API server expects them");
   read_object(at, table, out);
 }
@@ -225,7 +231,7 @@ Typed read_workload_priority_class(const Cursor& root, std::string_view) {
   priority.workload_only = true;
   read_object(root, table, priority);
   if (root.member("value").value->is_null() && root.member("spec").member("value").value->is_null()) {
-    root.member("value").error("is missing", "give it");
+    root.member("value").error("is missing", "add the field value");
   }
   return priority;
 }

@@ -1,4 +1,5 @@
 #include "fields.hpp"
+#include "known_kinds.hpp"
 #include "qm/config/yaml_reader.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@ namespace qm::config {
 namespace {
 
 using Severity = Diagnostic::Severity;
-constexpr std::string_view kOwnGroup = "quartermaster.dev";
 
 const std::vector<KindReader>& kinds() {
   static const std::vector<KindReader> all = [] {
@@ -70,42 +70,36 @@ void identify(Document& document) {
   document.name = content["metadata"]["name"].string();
 }
 
-/// The reader of the document's kind; null where it is carried whole, and `scope` says why if a person should know.
+/// The reader of the document's kind; null where it is carried whole, and `scope` has the reason if the author should know.
 const KindReader* reader_of(const Document& document, Scope& scope) {
   if (!document.content.is_object()) {
-    scope.warn("", "is no object; it is carried whole and has no effect", "write a Kubernetes object, or leave it out");
+    scope.warn("", "is not an object, it has no effect",
+               "write a Kubernetes object with apiVersion and kind, or remove it");
     return nullptr;
   }
   if (document.kind.empty()) {
     if (!document.api_version.empty()) {
-      scope.error("kind", "is missing", "give the kind of the object");
+      scope.error("kind", "is missing", fmt::format("add the kind of this {} object", document.api_version));
       return nullptr;
     }
-    scope.warn("", "is a fragment without apiVersion and kind; it is carried whole and has no effect",
-               "give both if it is meant as an object");
+    scope.warn("", "has neither apiVersion nor kind, it has no effect", "add both if it is meant as an object");
     return nullptr;
   }
   const auto [group, version] = split_api(document.api_version);
   for (const KindReader& reader : kinds()) {
     if (reader.kind != document.kind || reader.group != group) continue;
     if (std::find(reader.versions.begin(), reader.versions.end(), version) != reader.versions.end()) return &reader;
-    scope.warn("apiVersion",
-               fmt::format("version {} of {} is not read; it is carried whole and has no effect", version, reader.kind),
-               fmt::format("use {}/{}", group, fmt::join(reader.versions, fmt::format(" or {}/", group))));
-    return nullptr;
   }
-  if (group == kOwnGroup) {
-    scope.error("kind", fmt::format("there is no kind {} in {}", document.kind, document.api_version),
-                "use PricePlan, CheckpointPolicy or Budget");
-  }
+  if (auto fault = kind_fault(group, version, document.kind); !fault.message.empty())
+    scope.error(fault.field, std::move(fault.message), std::move(fault.remedy));
   return nullptr;
 }
 
-void load_document(Document document, Loaded& out) {
+void load_document(Document document, Origin origin, Loaded& out) {
   identify(document);
   Object object;
   object.document = std::move(document);
-  Scope scope(object.document);
+  Scope scope(object.document, origin);
   if (const KindReader* reader = reader_of(object.document, scope)) {
     object.typed =
         reader->read(Cursor{&scope, {}, &object.document.content}, split_api(object.document.api_version).second);
@@ -131,10 +125,10 @@ void warn_of_repeats(Loaded& loaded) {
   }
 }
 
-void add_text(std::string_view text, const std::string& file, Loaded& out) {
+void add_text(std::string_view text, const std::string& file, Loaded& out, Origin origin = Origin::kAuthor) {
   YamlText yaml = read_yaml(text, file);
   for (Document& document : yaml.documents) {
-    for (Document& item : unfold(std::move(document))) load_document(std::move(item), out);
+    for (Document& item : unfold(std::move(document))) load_document(std::move(item), origin, out);
   }
   std::move(yaml.diagnostics.begin(), yaml.diagnostics.end(), std::back_inserter(out.diagnostics));
 }
@@ -171,6 +165,32 @@ Loaded load_text(std::string_view text, const std::string& file) {
   add_text(text, file, out);
   warn_of_repeats(out);
   return out;
+}
+
+Loaded load_stored(std::string_view text, const std::string& file) {
+  Loaded out;
+  add_text(text, file, out, Origin::kStore);
+  return out;
+}
+
+Status accept(const Loaded& loaded, UnknownFields unknown) {
+  std::vector<const Diagnostic*> refused;
+  for (const Diagnostic& d : loaded.diagnostics) {
+    const bool refuses = d.severity == Severity::kError || (d.unknown_field && unknown == UnknownFields::kRefuse);
+    if (refuses) refused.push_back(&d);
+  }
+  if (refused.empty()) return {};
+  if (refused.size() == 1) {
+    const auto& d = *refused.front();
+    return fail(Error{Code::kInvalid, fmt::format("{}:{}: {}", d.file, d.line, d.message), d.field, d.remedy});
+  }
+  std::string lines;
+  for (const Diagnostic* d : refused) {
+    Diagnostic error = *d;
+    error.severity = Severity::kError;
+    lines += (lines.empty() ? "" : "\n") + error.to_string();
+  }
+  return fail(Error{Code::kInvalid, std::move(lines), {}, {}});
 }
 
 Loaded load_path(const std::string& path) {

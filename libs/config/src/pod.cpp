@@ -37,8 +37,9 @@ Resources total_of(Draft& draft) {
 /// Whole device counts; Kubernetes refuses fractions of them, and so do we.
 std::int64_t whole(const Cursor& at, const std::string& name, const Quantity& quantity) {
   if (quantity != Quantity::of(quantity.units())) {
-    at.error(fmt::format("{} of {} is no whole number", quantity.to_string(), name),
-             fmt::format("ask for whole devices, or for a share with {}", words::kGpuMilliResource));
+    at.error(
+        fmt::format("{} of {} has a fraction, and devices are counted in whole numbers", quantity.to_string(), name),
+        fmt::format("request whole devices, or a share of a GPU with {}", words::kGpuMilliResource));
   }
   return quantity.units();
 }
@@ -54,8 +55,8 @@ void fill_shape(const Cursor& at, const Resources& resources, PodShape& out) {
     } else if (name == words::kGpuMilliResource) {
       out.gpu.milli = quantity.units();
       if (out.gpu.milli > 999) {
-        at.error(fmt::format("{} of {} is more than a share", quantity.to_string(), name),
-                 fmt::format("give 1 to 999, or whole devices with {}", words::kGpuResource));
+        at.error(fmt::format("{} of {} is more than the 999 thousandths of a share", quantity.to_string(), name),
+                 fmt::format("request 1 to 999, or whole devices with {}", words::kGpuResource));
       }
     } else if (name.starts_with(words::kMigPrefix) && quantity.units() > 0) {
       if (out.gpu.mig_count > 0) {
@@ -71,7 +72,9 @@ void fill_shape(const Cursor& at, const Resources& resources, PodShape& out) {
     }
   }
   if ((out.gpu.whole > 0) + (out.gpu.milli > 0) + (out.gpu.mig_count > 0) > 1) {
-    at.error("asks for GPUs in more than one way", "ask for whole devices, a share, or MIG instances");
+    at.error(fmt::format("requests GPUs in more than one way: {} whole, {} thousandths of a share, {} MIG instances",
+                         out.gpu.whole, out.gpu.milli, out.gpu.mig_count),
+             "request one of whole devices, a share, or MIG instances");
   }
 }
 
@@ -237,7 +240,8 @@ bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopolo
   std::string text;
   if (name == kExclusive) {
     if (!read_text(annotation, text)) return true;
-    if (text != "true" && text != "false") annotation.error(fmt::format("\"{}\" is no answer", text), "true or false");
+    if (text != "true" && text != "false")
+      annotation.error(fmt::format("\"{}\" is neither true nor false", text), "set \"true\" or \"false\"");
     out.exclusive = text == "true";
     return true;
   }
@@ -254,7 +258,8 @@ bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopolo
   } else if (word == "slice-size" && read_text(annotation, text)) {
     const auto end = text.data() + text.size();
     if (std::from_chars(text.data(), end, out.slice_size).ptr != end || out.slice_size < 1)
-      annotation.error(fmt::format("\"{}\" is no number of pods", text), "give a whole number from 1 on");
+      annotation.error(fmt::format("\"{}\" is not a number of pods", text),
+                       "set a whole number of at least 1, in quotes");
   } else {
     return word == "slice-size";
   }
@@ -277,13 +282,16 @@ void write_topology(const PodSetTopology& topology, Json& annotations) {
 void check_topology(const Cursor& annotations, const PodSetTopology& topology) {
   const auto at = [&](std::string_view word) { return annotations.member(std::string(kTopologyPrefix).append(word)); };
   if (!topology.required.empty() && !topology.preferred.empty())
-    at("preferred-topology").error("stands beside required-topology", "give one of the two");
+    at("preferred-topology")
+        .error("cannot be combined with podset-required-topology", "keep one of the two annotations");
   if (!topology.slice.empty() && topology.slice_size == 0)
-    at("slice-required-topology").error("stands without slice-size", "say how many pods a slice has");
+    at("slice-required-topology")
+        .error("needs podset-slice-size", "add the annotation with the number of pods of a slice");
   if (topology.slice.empty() && topology.slice_size > 0)
-    at("slice-size").error("stands without slice-required-topology", "say what a slice may not span");
+    at("slice-size")
+        .error("needs podset-slice-required-topology", "add the annotation with the topology level of a slice");
   if (!topology.group.empty() && topology.required.empty() && topology.preferred.empty())
-    at("group-name").error("stands without a level", "give the group required-topology or preferred-topology");
+    at("group-name").error("needs a topology level", "add podset-required-topology or podset-preferred-topology");
 }
 
 Result<Resources> requests_from_pod_spec(const Json& pod_spec) {
@@ -297,6 +305,7 @@ Result<Resources> requests_from_pod_spec(const Json& pod_spec) {
 void read_pod(const Cursor& at, PodRead& out) {
   Draft draft;
   read_object(at, pod_table(), draft, Unknown::kCarry);
+  check_ranges(at);
   if (at.scope->failed()) return;
   fill_shape(at.member("containers"), total_of(draft), out.shape);
   out.shape.gpu.models = std::move(draft.models);

@@ -26,6 +26,14 @@ void check_topology(const Cursor& annotations, const PodSetTopology& topology);
 /// host ports and claims, with its labels, of which these and others' rules may speak. Empty = nothing, and no label but the Job controller's.
 [[nodiscard]] std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in_shape);
 
+/// Amounts that no node can have and fractions of devices, each at its container.
+void check_ranges(const Cursor& pod_spec);
+/// What an API server refuses beyond that: a request above its limit, and devices whose request and limit differ. Names of
+/// resources that are close to a known one are unknown fields.
+void check_resources(const Cursor& pod_spec);
+/// Fields that the Kubernetes API does not have, from an object of this type down ("Job", "PodSpec").
+void check_known_fields(const Cursor& at, std::string_view type);
+
 /// Reads a pod's spec; what it does not use is carried.
 void read_pod(const Cursor& at, PodRead& out);
 

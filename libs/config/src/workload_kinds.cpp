@@ -301,17 +301,18 @@ Result<WorkloadSpec> workload_from_object(const Json& object) {
     std::vector<PodSet> sets;
     std::string priority = object.path("spec.runPolicy.schedulingPolicy.priorityClass").string();
     const auto places = kind->places(object);
-    if (places.empty()) root.member("spec").error("has no pods", "give it a pod template");
+    if (places.empty()) root.member("spec").error("has no pod template", "add a pod template");
     for (const auto& place : places) {
       Cursor at = root;
       for (const auto& name : place.path) at.path += (at.path.empty() ? "" : ".") + name;
       at.value = find_template(object, place);
       if (at.value == nullptr) {
-        at.error("is missing", "give it a pod template");
+        at.error("is missing", "add a pod template");
         continue;
       }
       if (place.count < 0 || place.count > kMostPods) {
-        at.error(fmt::format("makes {} pods", place.count), fmt::format("use 0 to {}", kMostPods));
+        at.error(fmt::format("makes {} pods, which is out of range", place.count),
+                 fmt::format("set replicas so that it makes 0 to {} pods", kMostPods));
         continue;
       }
       read.pod = {};

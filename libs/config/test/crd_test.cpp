@@ -67,7 +67,7 @@ TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
   many += "  - {instanceType: t256, usdPerHour: 1}\n";
   const Loaded loaded = load_text(many, "a.yaml");
   ASSERT_EQ(loaded.diagnostics.size(), 1u);
-  EXPECT_EQ(loaded.diagnostics[0].message, "has 257 items, 256 are allowed");
+  EXPECT_EQ(loaded.diagnostics[0].message, "has 257 items, at most 256 are allowed");
 
   const std::string name(64, 'x');
   const Loaded longer = load_text(
@@ -75,7 +75,7 @@ TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
           name + ", usdPerHour: 1}\n",
       "a.yaml");
   ASSERT_EQ(longer.diagnostics.size(), 1u);
-  EXPECT_EQ(longer.diagnostics[0].message, "has 64 letters, 63 are allowed");
+  EXPECT_EQ(longer.diagnostics[0].message, "has 64 characters, at most 63 are allowed");
 }
 
 TEST(Crds, PatternsTakeWhatTheReaderTakes) {

@@ -355,66 +355,81 @@ INSTANTIATE_TEST_SUITE_P(
     Errors, Complaints,
     ::testing::Values(
         Wrong{kQueue, "cohortName: c", "cohortName: ''",
-              "f.yaml:6: spec.cohortName: must not be empty; give it a value or leave it out"},
+              "f.yaml:6: spec.cohortName: must not be empty; set a value, or remove the field"},
         Wrong{kQueue, "cohortName: c", "cohort: c",
-              "f.yaml:6: spec.cohort: does not exist in this version; it is called cohortName here"},
-        Wrong{kQueue, "StrictFIFO", "Fifo",
-              "f.yaml:7: spec.queueingStrategy: \"Fifo\" is not allowed; use one of StrictFIFO, BestEffortFIFO"},
+              "f.yaml:6: spec.cohort: does not exist in this version of the API; rename it to cohortName"},
+        Wrong{
+            kQueue, "StrictFIFO", "Fifo",
+            "f.yaml:7: spec.queueingStrategy: \"Fifo\" is not one of the allowed values; use one of StrictFIFO, BestEffortFIFO"},
         Wrong{
             kQueue, "nominalQuota: 16", "nominalQuota: 16GB",
             "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: \"16GB\" is no quantity: \"GB\" is no "
             "suffix; write a number with an optional suffix such as 100m, 1.5, 8Gi or 1e3"},
+        Wrong{kQueue, "nominalQuota: 16", "nominalQuota: -1",
+              "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: -1 is negative; use 0 or more"},
         Wrong{
-            kQueue, "nominalQuota: 16", "nominalQuota: -1",
-            "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: -1 is below zero; give zero or more"},
-        Wrong{kQueue, "        nominalQuota: 16\n", "",
-              "f.yaml:14: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: is missing; give it"},
+            kQueue, "        nominalQuota: 16\n", "",
+            "f.yaml:14: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: is missing; add the field nominalQuota"},
         Wrong{
             kQueue, "lendingLimit: 8", "lendingLimit: 17",
-            "f.yaml:17: spec.resourceGroups[0].flavors[0].resources[0].lendingLimit: 17 is more than the nominal quota 16; "
-            "lend at most the nominal quota"},
+            "f.yaml:17: spec.resourceGroups[0].flavors[0].resources[0].lendingLimit: 17 is more than the nominalQuota 16; lower lendingLimit to the nominalQuota, or raise nominalQuota"},
         Wrong{
             kQueue, "- name: nvidia.com/gpu", "- name: cpu",
-            "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"cpu\" is not among the covered resources; add it to "
+            "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"cpu\" is not listed in coveredResources of its group; add it to "
             "coveredResources, or remove it here\n"
-            "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"nvidia.com/gpu\" is covered and has no quota here; give "
-            "each covered resource a nominalQuota, 0 if need be"},
+            "f.yaml:13: spec.resourceGroups[0].flavors[0].resources: \"nvidia.com/gpu\" is listed in coveredResources and has no quota in this flavor; add a nominalQuota for it, which may be 0"},
         Wrong{
             kQueue, "  cohortName: c\n", "",
-            "f.yaml:12: spec.resourceGroups[0].flavors[0].resources: has a borrowingLimit, and the queue has no cohort; name "
-            "the cohort that the queue shares with, or remove the limit"},
+            "f.yaml:12: spec.resourceGroups[0].flavors[0].resources: has a borrowingLimit, and the ClusterQueue has no cohort; set the cohort of the ClusterQueue, or remove the limit"},
         Wrong{
             kQueue,
             "reclaimWithinCohort: Any\n    withinClusterQueue: LowerPriority\n    borrowWithinCohort:\n      policy: Never",
             "borrowWithinCohort:\n      policy: LowerPriority",
-            "f.yaml:19: spec.preemption.borrowWithinCohort: needs reclaimWithinCohort; set reclaimWithinCohort to "
-            "LowerPriority or Any, or leave this out"},
+            "f.yaml:19: spec.preemption.borrowWithinCohort: needs reclaimWithinCohort, which is Never; set reclaimWithinCohort to LowerPriority or Any, or remove borrowWithinCohort"},
         Wrong{
             kQueue, "coveredResources: [\"nvidia.com/gpu\"]", "coveredResources: nvidia.com/gpu",
-            "f.yaml:10: spec.resourceGroups[0].coveredResources: is text, not a list; write it as a list, one \"- \" for each "
-            "item"},
+            "f.yaml:10: spec.resourceGroups[0].coveredResources: is text, not a list; write a list: one line that starts with \"- \" for each item"},
         Wrong{
             kQueue, "name: q", "name: Queue_1",
-            "f.yaml:4: metadata.name: \"Queue_1\" is no name of an object; use at most 253 lower-case letters, digits, \"-\" "
-            "and \".\", with a letter or digit at both ends"},
-        Wrong{kQueue, "  name: q\n", "  labels: {}\n", "f.yaml:3: metadata.name: is missing; give it"},
-        Wrong{kLocal, "  clusterQueue: q\n", "", "f.yaml:6: spec.clusterQueue: is missing; give it"},
+            "f.yaml:4: metadata.name: \"Queue_1\" is not a valid name: character 1 is \"Q\"; use at most 253 lowercase letters, digits, \"-\" and \".\", with a letter or digit at both ends; for example \"queue-1\""},
+        Wrong{kQueue, "  name: q\n", "  labels: {}\n", "f.yaml:3: metadata.name: is missing; add the field name"},
+        Wrong{kLocal, "  clusterQueue: q\n", "", "f.yaml:6: spec.clusterQueue: is missing; add the field clusterQueue"},
         Wrong{kLocal, "clusterQueue: q", "clusterQueue: 7",
-              "f.yaml:7: spec.clusterQueue: is a number, not text; put it in quotes"},
+              "f.yaml:7: spec.clusterQueue: is a number, not text; put the value in quotes"},
         Wrong{kLocal, "namespace: ns", "namespace: n",
-              "f.yaml:4: metadata.namespace: is a boolean, not text; put it in quotes"},
+              "f.yaml:4: metadata.namespace: is a boolean, not text; put the value in quotes"},
         Wrong{kLocal, "v1beta1\nkind: LocalQueue", "v1beta1",
-              "f.yaml:1: kind: is missing; give the kind of the object"},
+              "f.yaml:1: kind: is missing; add the kind of this kueue.x-k8s.io/v1beta1 object"},
+        Wrong{
+            kLocal, "v1beta1", "v1alpha1",
+            "f.yaml:1: apiVersion: kueue.x-k8s.io/v1alpha1 LocalQueue is not a known version of kueue.x-k8s.io; use kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"},
+        Wrong{kLocal, "kind: LocalQueue", "kind: LocalQueu",
+              "f.yaml:2: kind: LocalQueu is not a known kind of kueue.x-k8s.io/v1beta1; did you mean LocalQueue?"},
+        Wrong{kLocal, "kueue.x-k8s.io", "kueue.x-k8.io",
+              "f.yaml:1: apiVersion: kueue.x-k8.io is not a known API group; did you mean kueue.x-k8s.io/v1beta1?"},
+        Wrong{kLocal, "apiVersion: kueue.x-k8s.io/v1beta1\n", "",
+              "f.yaml:1: apiVersion: is missing; add apiVersion: kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"},
+        Wrong{
+            kLocal, "apiVersion: kueue.x-k8s.io/v1beta1", "apiVersion: v1",
+            "f.yaml:1: apiVersion: LocalQueue is not a known kind of v1; LocalQueue is a kind of kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"},
+        Wrong{
+            kLocal, "namespace: ns", "namespace: my.ns",
+            "f.yaml:4: metadata.namespace: \"my.ns\" is not a valid name: character 3 is \".\"; use at most 63 lowercase letters, digits and \"-\", with a letter or digit at both ends; for example \"my-ns\""},
+        Wrong{
+            kQueue, "nominalQuota: 16", "nominalQuota: \"9999999999999999999999\"",
+            "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: 9999999999999999999999 of nvidia.com/gpu is out of range; use at most 9223372036854775"},
+        Wrong{kPool, "weight: 10", "weight: 1.5",
+              "f.yaml:6: spec.weight: 1.5 has a fraction; write a whole number from 1 to 100"},
         Wrong{kCohort, "parentName: root", "parentName: c",
-              "f.yaml:6: spec.parentName: is the cohort itself; name another cohort, or leave it out"},
+              "f.yaml:6: spec.parentName: c is its own parent; name another Cohort, or remove the field"},
         Wrong{kFlavor, "gpu: h100", "gpu: true",
-              "f.yaml:7: spec.nodeLabels.gpu: is a boolean, not text; put it in quotes"},
+              "f.yaml:7: spec.nodeLabels.gpu: is a boolean, not text; put the value in quotes"},
         Wrong{
             kFlavor, "effect: NoSchedule", "effect: Never",
-            "f.yaml:11: spec.nodeTaints[0].effect: \"Never\" is not allowed; use one of NoSchedule, PreferNoSchedule, NoExecute"},
+            "f.yaml:11: spec.nodeTaints[0].effect: \"Never\" is not one of the allowed values; use one of NoSchedule, PreferNoSchedule, NoExecute"},
         Wrong{kWorkloadPriority, "value: 100", "value: 3000000000",
               "f.yaml:5: value: 3000000000 is out of range; write a whole number from -2147483648 to 2147483647"},
-        Wrong{kWorkloadPriority, "value: 100\n", "", "f.yaml:1: value: is missing; give it"},
+        Wrong{kWorkloadPriority, "value: 100\n", "", "f.yaml:1: value: is missing; add the field value"},
         Wrong{kPriority, "value: 100", "value: high",
               "f.yaml:5: value: is text, not a whole number; write a whole number from -2147483648 to 2147483647"},
         Wrong{kPriority, "globalDefault: false", "globalDefault: \"false\"",
@@ -433,11 +448,11 @@ INSTANTIATE_TEST_SUITE_P(
             "[\"4\"]"},
         Wrong{
             kPool, "WhenEmpty", "WhenUnderutilized",
-            "f.yaml:25: spec.disruption.consolidationPolicy: \"WhenUnderutilized\" is not allowed; use one of WhenEmpty, "
+            "f.yaml:25: spec.disruption.consolidationPolicy: \"WhenUnderutilized\" is not one of the allowed values; use one of WhenEmpty, "
             "WhenEmptyOrUnderutilized, Balanced"},
         Wrong{
             kPool, "30m", "30 minutes",
-            "f.yaml:26: spec.disruption.consolidateAfter: \"30 minutes\" is no duration: its unit is none of ns, us, ms, s, m, "
+            "f.yaml:26: spec.disruption.consolidateAfter: \"30 minutes\" is not a duration: its unit is not one of ns, us, ms, s, m, "
             "h; write a duration such as 30m or 720h, or Never"},
         Wrong{
             kPool, "\"10%\"", "\"110%\"",
@@ -449,13 +464,12 @@ INSTANTIATE_TEST_SUITE_P(
             kPrices, "\"98.32\"", "ninety",
             "f.yaml:10: spec.prices[0].usdPerHour: \"ninety\" is no amount in dollars: it holds something other than digits; "
             "write a decimal number such as 98.32, with at most nine digits behind the point"},
-        Wrong{kPrices, "\"98.32\"", "-1",
-              "f.yaml:10: spec.prices[0].usdPerHour: -1.00 is below zero; give zero or more"},
-        Wrong{kPrices, "    usdPerHour: \"98.32\"\n", "", "f.yaml:7: spec.prices[0].usdPerHour: is missing; give it"},
+        Wrong{kPrices, "\"98.32\"", "-1", "f.yaml:10: spec.prices[0].usdPerHour: -1.00 is negative; use 0 or more"},
+        Wrong{kPrices, "    usdPerHour: \"98.32\"\n", "",
+              "f.yaml:7: spec.prices[0].usdPerHour: is missing; add the field usdPerHour"},
         Wrong{
             kPrices, "PricePlan", "PriceList",
-            "f.yaml:2: kind: there is no kind PriceList in quartermaster.dev/v1alpha1; use PricePlan, CheckpointPolicy or "
-            "Budget"},
+            "f.yaml:2: kind: PriceList is not a known kind of quartermaster.dev/v1alpha1; use one of PricePlan, CheckpointPolicy, Budget"},
         Wrong{
             kCheckpoint, "team=a", "team in a",
             "f.yaml:6: spec.selector: label selector \"team in a\": expected \"(\" before the values at position 9; write it as "
@@ -465,12 +479,13 @@ INSTANTIATE_TEST_SUITE_P(
               "f.yaml:5: spec: does not say whose budget it is; give one of clusterQueue, team and namespace"},
         Wrong{kBudget, "  unit:", "  team: a\n  unit:",
               "f.yaml:5: spec: says more than once whose budget it is; give one of clusterQueue, team and namespace"},
-        Wrong{kBudget, "GPUHours", "GPUh", "f.yaml:7: spec.unit: \"GPUh\" is not allowed; use one of GPUHours, USD"},
+        Wrong{kBudget, "GPUHours", "GPUh",
+              "f.yaml:7: spec.unit: \"GPUh\" is not one of the allowed values; use one of GPUHours, USD"},
         Wrong{kBudget, "1000", "100000001",
               "f.yaml:8: spec.amount: 100000001 is more than can be counted; give at most 100000000"},
-        Wrong{kBudget, "1000", "-1", "f.yaml:8: spec.amount: -1.00 is below zero; give zero or more"},
+        Wrong{kBudget, "1000", "-1", "f.yaml:8: spec.amount: -1.00 is negative; use 0 or more"},
         Wrong{kBudget, "Month", "Quarter",
-              "f.yaml:9: spec.period: \"Quarter\" is not allowed; use one of Year, Month, Week, Day"},
+              "f.yaml:9: spec.period: \"Quarter\" is not one of the allowed values; use one of Year, Month, Week, Day"},
         Wrong{
             kBudget, "+02:00", "CET",
             "f.yaml:10: spec.utcOffset: \"CET\" is no offset from UTC; write it as +02:00 or -05:30, at most 14 hours"},
@@ -482,30 +497,21 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Warnings, Complaints,
     ::testing::Values(
-        Wrong{
-            kQueue, "stopPolicy: None", "stopPolic: Hold",
-            "f.yaml:8: warning: spec.stopPolic: is not a field that we know; it is carried and has no effect; did you mean "
-            "stopPolicy?"},
-        Wrong{
-            kQueue, "stopPolicy: None", "colour: red",
-            "f.yaml:8: warning: spec.colour: is not a field that we know; it is carried and has no effect; remove it if it is a "
-            "mistake"},
-        Wrong{
-            kWorkloadPriority, "value: 100", "spec:\n  value: 100",
-            "f.yaml:5: warning: spec: does not exist in WorkloadPriorityClass; its value is taken all the same; move value and "
-            "description to the top level, where an API server expects them"},
-        Wrong{
-            kLocal, "v1beta1", "v1alpha1",
-            "f.yaml:1: warning: apiVersion: version v1alpha1 of LocalQueue is not read; it is carried whole and has no effect; "
-            "use kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2"},
+        Wrong{kQueue, "stopPolicy: None", "stopPolic: Hold",
+              "f.yaml:8: warning: spec.stopPolic: unknown field, it has no effect; did you mean "
+              "stopPolicy?"},
+        Wrong{kQueue, "stopPolicy: None", "colour: red",
+              "f.yaml:8: warning: spec.colour: unknown field, it has no effect; remove it"},
+        Wrong{kWorkloadPriority, "value: 100", "spec:\n  value: 100",
+              "f.yaml:5: warning: spec: is not a field of WorkloadPriorityClass; its value is used; move value and "
+              "description to the top level, where an API server expects them"},
         Wrong{
             kPool, "      nodeClassRef:\n        name: gpu\n", "",
             "f.yaml:11: warning: spec.template.spec.nodeClassRef: is missing; the class \"default\" is taken; name the node "
             "class, as an API server demands"},
         Wrong{
             kLocal, "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\n", "",
-            "f.yaml:1: warning: is a fragment without apiVersion and kind; it is carried whole and has no effect; give both if "
-            "it is meant as an object"}));
+            "f.yaml:1: warning: has neither apiVersion nor kind, it has no effect; add both if it is meant as an object"}));
 
 TEST(Kinds, WhatIsNotTakenIsNamed) {
   const Loaded loaded = load_text(replaced(replaced(kQueue, "stopPolicy: None", "namespaceSelector: {}"), "  name: q",

@@ -108,7 +108,7 @@ TEST(PodNeeds, OfOnePodAreInItsShape) {
   EXPECT_EQ(shown(shape_from_pod(pod_of("", kH100, R"("nvidia.com/gpu":"2")")).value().gpu), "2 GPUs");
   const auto odd = shape_from_pod(pod_of("", kH100, R"("nvidia.com/gpu":"500m")"));
   ASSERT_FALSE(odd);
-  EXPECT_EQ(odd.error().field, "spec.containers");
+  EXPECT_EQ(odd.error().field, "spec.containers[1].resources.limits.nvidia.com/gpu");
 }
 
 /// Or GPUs in use would be given away a second time.

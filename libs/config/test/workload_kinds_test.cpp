@@ -143,11 +143,11 @@ TEST(WorkloadKinds, WhatCannotBeReadIsRefusedByName) {
   EXPECT_EQ(refused("{apiVersion: v1, kind: Service, metadata: {name: a}}"), "kind: v1 Service is no workload");
   EXPECT_EQ(refused("{apiVersion: example.org/v1, kind: MPIJob, metadata: {name: a}}"),
             "kind: example.org/v1 MPIJob is no workload");
-  EXPECT_EQ(refused(with("{apiVersion: kubeflow.org/v1, kind: PyTorchJob}", "{}")), "spec: spec has no pods");
+  EXPECT_EQ(refused(with("{apiVersion: kubeflow.org/v1, kind: PyTorchJob}", "{}")), "spec: spec has no pod template");
   EXPECT_EQ(refused(with("{apiVersion: kubeflow.org/v1, kind: PyTorchJob}", "{pytorchReplicaSpecs: {Worker: {}}}")),
             "spec.pytorchReplicaSpecs.Worker.template: spec.pytorchReplicaSpecs.Worker.template is missing");
   EXPECT_EQ(refused(with("{apiVersion: apps/v1, kind: Deployment}", "{replicas: 1000000, template: " + pods(1) + "}")),
-            "spec.template: spec.template makes 1000000 pods");
+            "spec.template: spec.template makes 1000000 pods, which is out of range");
   EXPECT_NE(refused(with("{apiVersion: ray.io/v1, kind: RayJob}", "{clusterSelector: {a: b}}")).find("headGroupSpec"),
             std::string::npos);
 }

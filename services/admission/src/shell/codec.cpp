@@ -506,7 +506,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     } else {
       state::ManifestRow message;
       if (!message.ParseFromString(*row.value)) return broken();
-      const auto loaded = config::load_text(message.json(), row.kind + "/" + row.key);
+      const auto loaded = config::load_stored(message.json(), row.kind + "/" + row.key);
       if (loaded.objects.size() != 1) return broken();
       if (const auto added = add_object(loaded.objects[0], objects); !added) {
         return fail(added.error().with_context(fmt::format("state row {} {}", row.kind, row.key)));

@@ -319,42 +319,24 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
 }
 
 Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source) {
-  const auto loaded = config::load_text(text, source.empty() ? "manifest" : source);
+  auto loaded = config::load_text(text, source.empty() ? "manifest" : source);
   ApplyObjects objects;
-  Error error{Code::kInvalid, {}, {}, {}};
-  const auto add_error = [&](const std::string& line, const std::string& field, const std::string& remedy) {
-    if (error.message.empty()) {
-      error.field = field;
-      error.remedy = remedy;
-    } else {
-      error.message += '\n';
-    }
-    error.message += line;
-  };
   for (const auto& d : loaded.diagnostics) {
-    if (d.severity == config::Diagnostic::Severity::kError) {
-      add_error(d.to_string(), d.field, d.remedy);
-    } else {
-      objects.warnings.push_back(d.to_string());
-    }
+    if (d.severity == config::Diagnostic::Severity::kWarning) objects.warnings.push_back(d.to_string());
   }
   for (const auto& object : loaded.objects) {
     if (const auto added = add_object(object, objects); !added) {
       const auto& doc = object.document;
       const auto& e = added.error();
       const auto at = doc.lines.find(e.field);
-      config::Diagnostic d{config::Diagnostic::Severity::kError,
-                           doc.file,
-                           at == doc.lines.end() ? doc.line : at->second,
-                           e.field,
-                           fmt::format("{}/{}: {}", doc.kind, doc.name, e.message),
-                           e.remedy};
-      add_error(d.to_string(), e.field, e.remedy);
+      loaded.diagnostics.push_back({config::Diagnostic::Severity::kError, doc.file,
+                                    at == doc.lines.end() ? doc.line : at->second, e.field,
+                                    fmt::format("{}/{}: {}", doc.kind, doc.name, e.message), e.remedy});
     }
   }
-  if (!error.message.empty()) return fail(std::move(error));
+  QM_TRY(config::accept(loaded));
   if (objects.applied.empty() && objects.warnings.empty()) {
-    return fail({Code::kInvalid, "the manifest holds no object", "manifest", "give at least one YAML document"});
+    return fail({Code::kInvalid, "the manifest has no objects", "manifest", "add at least one YAML document"});
   }
   return objects;
 }
@@ -382,14 +364,15 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
   Json job;
   if (!request.manifest().empty()) {
     const auto loaded = config::load_text(request.manifest(), "manifest");
-    for (const auto& d : loaded.diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError)
-        return fail({Code::kInvalid, d.to_string(), d.field, d.remedy});
-    }
-    if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "Job") {
+    QM_TRY(config::accept(loaded));
+    if (loaded.objects.size() != 1) {
       return fail({Code::kInvalid,
-                   fmt::format("the manifest holds {} objects; exactly one Job is taken", loaded.objects.size()),
-                   "manifest", "submit one batch/v1 Job at a time"});
+                   fmt::format("the manifest has {} objects, and one is submitted", loaded.objects.size()), "manifest",
+                   "submit one batch/v1 Job at a time; other objects are applied: qmctl apply -f FILE"});
+    }
+    if (const auto& doc = loaded.objects[0].document; doc.kind != "Job") {
+      return fail({Code::kInvalid, fmt::format("manifest:{}: {}/{} is not a Job", doc.line, doc.kind, doc.name), "kind",
+                   "submit a batch/v1 Job; queues are applied: qmctl apply -f FILE"});
     }
     job = loaded.objects[0].document.content;
     auto& annotations = job.set("spec").set("template").set("metadata").set("annotations");
@@ -405,12 +388,13 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
                    "spec.pod_sets", "give exactly one"});
     }
     if (spec.pod_sets[0].count < 1) {
-      return fail({Code::kInvalid, "the pod set is empty", "spec.pod_sets[0].count", "ask for at least one pod"});
+      return fail({Code::kInvalid, fmt::format("{} pods are requested", spec.pod_sets[0].count),
+                   "spec.pod_sets[0].count", "request at least one pod"});
     }
     if (spec.ns.empty()) spec.ns = Namespace("default");
     job = config::job_from_workload(spec, {request.pod_annotations().begin(), request.pod_annotations().end()});
   } else {
-    return fail({Code::kInvalid, "nothing to submit", "manifest", "give a manifest or a spec"});
+    return fail({Code::kInvalid, "the request has neither a manifest nor a spec", "manifest", "set one of the two"});
   }
   QM_TRY(refuse_owned_metadata(job));
   if (!trace_parent.empty()) {
@@ -424,7 +408,8 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
     pod.erase("schedulerName");
   }
   if (kube::name_of(job).empty()) {
-    return fail({Code::kInvalid, "the job has no name", "metadata.name", "give it one; generateName is not taken"});
+    return fail(
+        {Code::kInvalid, "the job has no name", "metadata.name", "add metadata.name; generateName is not supported"});
   }
   if (kube::namespace_of(job).empty()) job.set("metadata").set("namespace", "default");
   QM_ASSIGN(const auto spec, config::workload_from_job(job));

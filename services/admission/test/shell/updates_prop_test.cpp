@@ -270,14 +270,18 @@ RC_GTEST_PROP(Answers, AreGivenToEachPodThatTheApiServerAccepts, ()) {
 // ---- inputs that users wrote ----
 
 Json from_file(const std::string& path) {
-  // As another kind it is carried whole: the reader of Jobs would refuse some.
+  // As a kind of a group that is not known it is carried whole: the reader of Jobs would refuse some.
   auto text = qm::testing::read_file(path);
   const auto kind = text.find("kind: Job\n");
-  if (kind != std::string::npos) text.insert(kind + 6, "Other");
+  if (kind != std::string::npos) {
+    const std::string version = "apiVersion: batch/";
+    text.insert(kind + 6, "Other");
+    text.replace(text.find(version), version.size(), "apiVersion: example.com/");
+  }
   const auto loaded = config::load_text(text, path);
   EXPECT_FALSE(loaded.objects.empty()) << path;
   Json object = loaded.objects.empty() ? Json::object() : loaded.objects[0].document.content;
-  if (kind != std::string::npos) object.set("kind", "Job");
+  if (kind != std::string::npos) object.set("apiVersion", "batch/v1").set("kind", "Job");
   object.set("metadata").set("uid", "uid-one").set("creationTimestamp", "2026-01-01T00:00:00Z");
   return object;
 }

@@ -24,6 +24,7 @@ struct Diagnostic {
   std::string field;
   std::string message;
   std::string remedy;
+  bool unknown_field = false;  ///< a warning about a field that its kind does not have
   [[nodiscard]] std::string to_string() const;
 };
 
@@ -158,15 +159,25 @@ struct Loaded {
 /// Reads one YAML (or JSON) text of any number of documents.
 ///
 /// A `kind: List` is read as the documents that it holds. A document of a kind that no engine reads is carried whole,
-/// a fragment without a kind too (kind ""), with a warning. Fields that a typed kind does not know are carried with a
-/// warning; those that it knows but does not use are carried without.
+/// a fragment without a kind too (kind ""), with a warning. A version that its group does not have, and a kind that its
+/// version does not have, are errors that name the nearest one. Fields that a typed kind does not have are carried with a warning; those that it knows but does not use are carried without.
 ///
 /// Bounds   1 MiB, depth 64, 50 aliases, 100,000 nodes with aliases written out.
 /// Fails    never as a call: every problem is a diagnostic. A document with an error is not in `objects`; nothing is
 ///          half applied. A text that is no YAML ends the file at that place.
 Loaded load_text(std::string_view text, const std::string& file);
+/// Reads what an earlier version accepted and stored: names and amounts are not checked again.
+Loaded load_stored(std::string_view text, const std::string& file);
 /// Reads a file, or every *.yaml, *.yml and *.json below a folder in name order. An object given twice is a warning.
 Loaded load_path(const std::string& path);
+
+/// What becomes of a field that its kind does not have: an API server drops it, an author meant another one.
+enum class UnknownFields { kWarn, kRefuse };
+/// The errors of what was loaded as one error: of a single one with its field and remedy and its file and line in the message, of
+/// several with one line for each.
+///
+/// Fails    kInvalid where there is an error, and with kRefuse where there is an unknown field.
+Status accept(const Loaded& loaded, UnknownFields unknown = UnknownFields::kWarn);
 
 /// A Job (batch/v1) as a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the field.
 /// The priority value is resolved by the reader of priority classes, so it stays 0 here.
