@@ -437,11 +437,11 @@ void Engine::on(const Submit& c) {
 void Engine::on(const Cancel& c) {
   const Workload* w = c.uid.empty() ? find(c.ns, c.name) : tables_.workloads.find(c.uid);
   if (w == nullptr) {
-    if (tables_.submissions.contains({c.ns, c.name})) {
-      return reply(fail({Code::kFailedPrecondition,
-                         fmt::format("job {}/{} is still being created", c.ns, c.name),
-                         {},
-                         "ask again in a moment"}));
+    if (const auto* s = tables_.submissions.find({c.ns, c.name}); s != nullptr) {
+      const auto why = s->failed ? "was not created: " + s->error : "is still being created";
+      const auto* remedy =
+          s->failed ? "nothing is left to cancel; correct it and submit it again" : "cancel it again in a few seconds";
+      return reply(fail({Code::kFailedPrecondition, fmt::format("job {}/{} {}", c.ns, c.name, why), {}, remedy}));
     }
     return reply(fail({Code::kNotFound,
                        c.uid.empty() ? fmt::format("workload {}/{} is not known", c.ns, c.name)
