@@ -138,8 +138,8 @@ Status check_manifests(const Context& context, bool allow_unknown) {
   }
   auto checked = config::accept(all, allow_unknown ? config::UnknownFields::kWarn : config::UnknownFields::kRefuse);
   if (!checked && config::accept(all)) {
-    checked.error().remedy +=
-        fmt::format("{}or keep unknown fields with --allow-unknown", checked.error().remedy.empty() ? "" : "; ");
+    auto& remedy = checked.error().remedy;
+    remedy += fmt::format("{}to keep unknown fields, pass --allow-unknown", remedy.empty() ? "" : "; ");
   }
   return checked;
 }

@@ -92,7 +92,7 @@ Field<JobRead> named(std::string_view field, std::string JobRead::*member, NameR
 /// The name becomes a label of the pods, and of an Indexed Job the begin of their host names.
 void check_job_name(const Cursor& at, const JobRead& job) {
   if (job.name.empty() && job.generate_name.empty()) return at.error("is missing", "add a name for the Job");
-  if (job.name.empty() || at.scope->failed()) return;
+  if (job.name.empty()) return;
   check_name(at, job.name, NameRule::kJob);
   if (at.scope->failed() || job.completion_mode != "Indexed") return;
   const auto indexes = job.completions < 0 ? job.parallelism : job.completions;
@@ -171,7 +171,7 @@ std::string seconds_text(Duration d) {
 Field<JobRead> object_metadata() {
   using T = JobRead;
   return group<T>("metadata",
-                  {or_empty(named("name", &T::name, NameRule::kSubdomain)),
+                  {or_empty(text("name", &T::name)),
                    or_empty(custom<T>("generateName",
                                       [](const Cursor& at, T& out) {
                                         if (!read_text(at, out.generate_name)) return;

@@ -26,9 +26,11 @@ std::optional<Quantity> amount_at(const Json& resources, std::string_view name) 
   return parsed ? std::optional(*parsed) : std::nullopt;
 }
 
-void check_side(const Cursor& side) {
+/// `known` has what was reported before: a limit that repeats its request is not reported a second time.
+void check_side(const Cursor& side, const Json& known) {
   if (!side.value->is_object()) return;
   for (const auto& [name, value] : side.value->members()) {
+    if (known[name] == value) continue;
     const auto amount = amount_at(*side.value, name);
     if (!amount || amount->negative()) continue;  // reported where the quantity is read
     const Cursor at = side.member(name);
@@ -71,11 +73,11 @@ void check_pair(const Cursor& resources) {
 }
 
 /// "nvidia.com/gpus" is a valid resource name, of which no node has any.
-void check_resource_names(const Cursor& side) {
+void check_resource_names(const Cursor& side, const Json& reported) {
   static const std::vector<std::string_view> known{
       words::kGpuResource, words::kGpuMilliResource, "amd.com/gpu", "cpu", "memory", "ephemeral-storage"};
   for (const auto& [name, value] : side.value->members()) {
-    if (std::ranges::find(known, std::string_view(name)) != known.end()) continue;
+    if (reported.contains(name) || std::ranges::find(known, std::string_view(name)) != known.end()) continue;
     const auto meant = nearest(name, known);
     if (meant.empty()) continue;
     side.scope->unknown(side.member(name).path, "unknown resource, no node has it",
@@ -91,7 +93,8 @@ void check_ranges(const Cursor& pod_spec) {
     const Cursor all = pod_spec.member(list);
     for (std::size_t i = 0; all.value->is_array() && i < all.value->size(); ++i) {
       const Cursor resources = all.item(i).member("resources");
-      for (const auto* side : {"requests", "limits"}) check_side(resources.member(side));
+      check_side(resources.member("requests"), {});
+      check_side(resources.member("limits"), (*resources.value)["requests"]);
     }
   }
 }
@@ -103,7 +106,8 @@ void check_resources(const Cursor& pod_spec) {
     for (std::size_t i = 0; all.value->is_array() && i < all.value->size(); ++i) {
       const Cursor resources = all.item(i).member("resources");
       check_pair(resources);
-      for (const auto* side : {"requests", "limits"}) check_resource_names(resources.member(side));
+      check_resource_names(resources.member("requests"), {});
+      check_resource_names(resources.member("limits"), (*resources.value)["requests"]);
     }
   }
 }

@@ -298,6 +298,7 @@ Result<WorkloadSpec> workload_from_object(const Json& object) {
     static const Table<JobRead> rows = template_rows();
     JobRead read;
     read_object(root, metadata, read, Unknown::kCarry);
+    if (!read.name.empty()) check_name(root.member("metadata").member("name"), read.name);
     std::vector<PodSet> sets;
     std::string priority = object.path("spec.runPolicy.schedulingPolicy.priorityClass").string();
     const auto places = kind->places(object);
