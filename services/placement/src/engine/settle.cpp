@@ -170,6 +170,17 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     next.ended = scratch_.now;
     return;
   }
+  // Members went under an order that does not hold any more, as after a restore of admission's database.
+  if (!next.eviction && !has_least(id, next)) {
+    if (std::ranges::any_of(next.members, holds))
+      return request_eviction(id, next,
+                              {"GangIncomplete", "pods of it went before its eviction was withdrawn", scratch_.now,
+                               NodeName(), false});
+    next.state = AssignmentState::kReleased;
+    next.expires = {};
+    next.ended = scratch_.now;
+    return;
+  }
   if (next.state != AssignmentState::kReserved) return;
   if (next.expires != Instant{} && next.expires <= scratch_.now) drop_unused(id, next);
   if (std::ranges::all_of(next.members, [](const Member& m) { return m.bound != Instant{}; })) {
