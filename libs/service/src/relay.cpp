@@ -12,6 +12,8 @@ namespace qm::service {
 namespace {
 constexpr std::size_t kPollBatch = 512;
 constexpr std::size_t kLongestTrace = 128;
+/// It is sent again, and a process that ends does not wait longer for it.
+constexpr auto kAnnounceTimeout = std::chrono::seconds(2);
 /// Any offset is the next one, for so long after the snapshot.
 constexpr std::int64_t kAny = -1;
 constexpr auto kFresh = std::chrono::seconds(10);
@@ -65,7 +67,7 @@ Status Host::Impl::announce() {
     e.set_topic(topic);
     records.push_back({topic, {}, e.SerializeAsString()});
   }
-  return producer->publish(records, options.publish_timeout);
+  return producer->publish(records, std::min<SteadyDuration>(options.publish_timeout, kAnnounceTimeout));
 }
 
 bool Host::Impl::relay_once() {
