@@ -163,10 +163,10 @@ TEST_F(OnPostgres, NoMessageOfTheBusEndsOrStallsTheServiceAndTheNextOneIsCommitt
   const auto loaded = open_store("placement")->acquire("look");
   ASSERT_TRUE(loaded) << loaded.error().to_string();
   for (const auto& row : loaded->seen) {
-    if (row.key == "next") newest = std::max(newest, row.version);
+    // Above these bits are the breaks of the history of the topic, which hostile terms cause.
+    if (row.key == "next") newest = std::max(newest, row.version & ((std::uint64_t{1} << 40) - 1));
   }
-  // Above these bits are the breaks of the history, which hostile terms cause.
-  EXPECT_EQ(newest & ((std::uint64_t{1} << 40) - 1), valid) << "the last of the valid ones, after every hostile one";
+  EXPECT_EQ(newest, valid) << "the last of the valid ones, after every hostile one";
   EXPECT_GT(host.counters().poison, 100U);
 }
 
