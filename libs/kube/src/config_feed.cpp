@@ -15,6 +15,14 @@ Json without_bookkeeping(const Json& object, bool status) {
   return out;
 }
 
+/// On the object there is one text: it names the field and the remedy, too.
+std::string whole(const Error& error) {
+  std::string out = error.message;
+  if (!error.field.empty() && out.find(error.field) == std::string::npos) out = error.field + ": " + out;
+  if (!error.remedy.empty() && out.find(error.remedy) == std::string::npos) out += "; " + error.remedy;
+  return out;
+}
+
 }  // namespace
 
 struct ConfigFeed::Feed {
@@ -61,11 +69,12 @@ struct ConfigFeed::Feed {
   void refuse(const Json& object, const Key& at, const Error& error) {
     log::warn("object not taken",
               {{"kind", kind.kind}, {"namespace", at.first}, {"name", at.second}, {"error", error.to_string()}});
-    note(at, error.message);
+    const auto why = whole(error);
+    note(at, why);
     const auto said = events.record(
         {object["apiVersion"].string(), kind.kind, at.first, at.second, uid_of(object)},
         {true, "NotTaken",
-         fmt::format("{}; the last version that could be read stays in force", error.message.substr(0, 900))});
+         fmt::format("{}; the last version that could be read stays in force", why.substr(0, 900))});
     if (!said) log::warn("event not written", {{"object", at.second}, {"error", said.error().to_string()}});
   }
 
