@@ -93,7 +93,7 @@ void print_nodes(const Context& context, const NodesFound& nodes) {
   }
 }
 
-/// Remedies for quota are told where nodes exist that could hold the pods: else they admit a workload that never runs.
+/// Remedies for quota are printed only where nodes could hold the pods: otherwise they admit a workload that never runs.
 void print_explanation(const Context& context, const pb::Explanation& explanation, const NodesFound& nodes) {
   for (const auto& cause : explanation.causes()) {
     context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));

@@ -61,7 +61,7 @@ std::optional<Json> discovery(const std::string& path) {
                        {"resources", std::move(resources)}});
 }
 
-/// What is served of a group decides who answers for its other paths.
+/// Paths of a group that is served are answered by the group, all others by the API server.
 bool has_group(std::string_view group) {
   return std::ranges::any_of(kinds(), [&](const Kind& kind) { return kind.group == group; });
 }

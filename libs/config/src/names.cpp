@@ -15,7 +15,7 @@ char lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; 
 struct Shape {
   std::size_t most;
   bool upper_case;
-  std::string_view others;  ///< allowed beside letters and digits, not at the ends
+  std::string_view others;  ///< allowed in addition to letters and digits, not at the ends
   std::string_view remedy;
 };
 

@@ -80,7 +80,7 @@ class Search {
     const auto* w = after == nullptr ? nullptr : after->find(uid_);
     return w != nullptr && (w->phase == Phase::kAdmitted || w->phase == Phase::kQuotaReserved);
   }
-  /// What the change does to this workload and to others decides whether it is a remedy, and what is told of it.
+  /// What the change does to this workload and to others decides whether it is a remedy, and what its text says.
   bool keep(Remedy remedy, const Engine* after) {
     if (!admits(after)) return false;
     std::vector<WorkloadUid> preempted;

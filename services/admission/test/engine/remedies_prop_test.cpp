@@ -38,7 +38,7 @@ class Fleet {
     (void)engine.step(batch, now);
     engine.commit();
   }
-  /// Placement has room for whatever asks, and pods go when they are told to.
+  /// Placement places every request, and pods end when they are evicted.
   void settle(int rounds = 64) {
     for (int round = 0; round < rounds; ++round) {
       std::vector<Command> answers;

@@ -14,7 +14,7 @@ struct Remedy {
   std::string message;                 ///< what to do, and what else follows; the workloads are in `workloads` only
   std::vector<WorkloadUid> workloads;  ///< that have to finish first, or are preempted
   Supposed change;
-  int others = 0;     ///< workloads that the change admits beside this one
+  int others = 0;     ///< workloads that the change admits in addition
   int preempted = 0;  ///< workloads that lose their quota by it
 };
 

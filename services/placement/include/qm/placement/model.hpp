@@ -92,7 +92,7 @@ struct Node {
 struct GpuMark {
   bool cordon = false;  ///< its XID asks for more than a reset of the GPU
   std::string reason;
-  Instant at{};  ///< of its XID; zero = not told
+  Instant at{};  ///< of its XID; zero = unknown
   friend auto operator<=>(const GpuMark&, const GpuMark&) = default;
 };
 /// Verdicts on a node and on its GPUs.
