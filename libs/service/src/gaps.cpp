@@ -212,7 +212,7 @@ void Host::Impl::end_omitted(Batch& batch) {
     p.kept = !payload;
     ends += payload ? 1 : 0;
     if (payload) p.input.bytes = std::move(*payload);
-    // Greater than that of the state which it ends. The owner, should it begin the key anew, has counted its tombstone too.
+    // Greater than that of the state which it ends. An owner that creates the key again has counted its tombstone, too.
     p.input.version = replaces || is_kept(it->second.version, snapshot->breaks) ? version_after(snapshot->breaks, 0)
                                                                                 : it->second.version + 1;
     p.input.tombstone = payload || counts;

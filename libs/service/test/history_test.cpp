@@ -130,7 +130,7 @@ TEST(HostHistory, KeysThatWereKeptOverABreakEndWhereTheirOwnerDoesNotPublishThem
     EXPECT_TRUE(reader.comes_to("a=1 d=3")) << restarted << ": " << reader.mirror->text();
     ASSERT_TRUE(w.add("b=2", "r5"));
     w.settle();
-    EXPECT_TRUE(reader.comes_to("a=1 b=2 d=3")) << "b begins anew: " << reader.mirror->text();
+    EXPECT_TRUE(reader.comes_to("a=1 b=2 d=3")) << "b is created again: " << reader.mirror->text();
     const int before = reader.snapshots;
     reader.boot();
     reader.settle();

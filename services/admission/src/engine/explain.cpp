@@ -72,7 +72,7 @@ Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first)
       break;
     case Shortfall::Kind::kShare:
       c.code = "QueueShare";
-      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} deserves of pool {} beside the others", wanted,
+      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} deserves of pool {} after its other workloads", wanted,
                               s.resource, there, queue.name, s.detail);
       break;
     case Shortfall::Kind::kPool:

@@ -93,7 +93,7 @@ void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>&
   };
   if (queue.ageing && queue.ageing->overdue(waited)) {
     causes.push_back(cause_of("Overdue",
-                              fmt::format("it has waited for {} h, as long as it may: nobody that came later into "
+                              fmt::format("it has waited for {} h, the bound of the queue: no workload that came later into "
                                           "ClusterQueue {} starts before it, whether or not it fits",
                                           waited / std::chrono::hours(1), queue.name),
                               ""));
@@ -101,7 +101,7 @@ void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>&
     const auto counts = queue.ageing->priority(w.spec.priority, waited);
     causes.push_back(
         cause_of("Ageing",
-                 fmt::format("for its age its priority counts as {} rather than {}; from {} on nobody that came "
+                 fmt::format("for its age its priority counts as {} rather than {}; from {} on no workload that came "
                              "later into ClusterQueue {} starts before it",
                              counts, w.spec.priority, to_rfc3339(w.waits_since() + queue.ageing->bound), queue.name),
                  ""));
@@ -142,7 +142,7 @@ void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>&
       start ? cause_of(
                   "ReservedStart",
                   fmt::format("a start is reserved for it at {}, by how long those before it run; in ClusterQueue {} "
-                              "nobody passes it who would move that",
+                              "no workload starts before it that would delay this start",
                               to_rfc3339(*start), queue.name),
                   w.planned > Duration{0}
                       ? ""

@@ -311,7 +311,7 @@ class Engine {
   [[nodiscard]] std::vector<ResourceGroup> groups(const ClusterQueue& queue) const { return groups_at(queue, now_); }
   /// An admission check of the queue that does not exist or that nobody answers: then it admits nothing.
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
-  /// What a pending workload lacks of quota, and single changes with which its quota tree would hold it, whoever is ahead of it.
+  /// What a pending workload lacks of quota, and single changes with which its quota tree would hold it, whatever is ahead of it in the queue.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const { return indexes_.decisions.shortfalls(w); }
   [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const { return indexes_.decisions.unlocks(w); }
   /// Why the queue admits no workload: Terminating, Stopped, a check, its pool, a cycle of cohorts. Nothing where it is active.
