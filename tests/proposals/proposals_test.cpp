@@ -1,9 +1,7 @@
-// A job with quota and no whole node: placement names who would have to go, admission tells them, and the job runs; whichever of both dies
+// A workload with quota and no whole node: placement proposes victims, admission evicts them, and it runs; whichever of both dies
 // on the way.
-#include "process.hpp"
-#include "qm/admission/codec.hpp"
+#include "pair.hpp"
 #include "qm/base/crash_point.hpp"
-#include "qm/placement/shell.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 
 #include <fmt/format.h>
@@ -69,28 +67,12 @@ class Town {
       : dies_(dies), crash_at_(std::move(at)) {
     static int n = 0;
     bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:proposals-" + std::to_string(++n)));
-    service::HostOptions options;
-    options.service = "admission";
-    options.consumes = {"qm.placement"};
-    options.produces = {admission::kTopic};
-    admission_ = std::make_unique<Process>(Process{options,
-                                                   [] {
-                                                     return std::make_unique<admission::AdmissionShell>(
-                                                         std::make_unique<admission::Engine>(), admission::Codec{});
-                                                   },
-                                                   bus_, clock_});
-    options = placement::host_options("default");
-    options.consumes = {"qm.workload"};
-    placement_ = std::make_unique<Process>(Process{
-        options,
-        [tidy] {
-          placement::Options rules;
-          rules.proposing.on = !tidy;
-          rules.tidying.on = tidy;
-          rules.tidying.every = seconds(60);
-          return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(rules), placement::Codec());
-        },
-        bus_, clock_});
+    placement::Options rules;
+    rules.proposing.on = !tidy;
+    rules.tidying.on = tidy;
+    rules.tidying.every = seconds(60);
+    admission_ = testing::make_admission(bus_, clock_);
+    placement_ = testing::make_placement(bus_, clock_, rules);
     admission_->start();
     placement_->start();
     pb::ApplyRequest request;

@@ -1,8 +1,6 @@
 // A Job that found no node backs off; a change of capacity makes admission try it at once. The case f18 of the field.
-#include "process.hpp"
-#include "qm/admission/codec.hpp"
+#include "pair.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/placement/shell.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 
@@ -30,22 +28,8 @@ class Pair {
   Pair() {
     static int n = 0;
     bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:requeue-" + std::to_string(++n)));
-    service::HostOptions options;
-    options.service = "admission";
-    options.consumes = {"qm.placement"};
-    options.produces = {admission::kTopic};
-    admission_ = std::make_unique<Process>(Process{options,
-                                                   [] {
-                                                     return std::make_unique<admission::AdmissionShell>(
-                                                         std::make_unique<admission::Engine>(), admission::Codec{});
-                                                   },
-                                                   bus_, clock_});
-    options = placement::host_options("default");
-    options.consumes = {"qm.workload"};
-    placement_ = std::make_unique<Process>(Process{
-        options,
-        [] { return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(), placement::Codec()); },
-        bus_, clock_});
+    admission_ = testing::make_admission(bus_, clock_);
+    placement_ = testing::make_placement(bus_, clock_);
     admission_->start();
     placement_->start();
     node(false);
