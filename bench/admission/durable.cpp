@@ -40,10 +40,11 @@ class TimedStore final : public store::Store {
     commits_ms_.push_back(since(begin) * 1000);
     return out;
   }
+  [[nodiscard]] store::Term term() const override { return inner_->term(); }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     return inner_->read_outbox(after, max);
   }
-  Status published(std::uint64_t sequence, std::uint64_t epoch) override { return inner_->published(sequence, epoch); }
+  Status published(std::uint64_t sequence, std::uint64_t term) override { return inner_->published(sequence, term); }
   void wait_outbox(SteadyDuration timeout) override { inner_->wait_outbox(timeout); }
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                  std::size_t max, const std::string& only_key, bool ended) override {

@@ -70,12 +70,13 @@ class FaultyStore final : public store::Store {
     }
     return out;
   }
+  [[nodiscard]] store::Term term() const override { return inner_->term(); }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     if (service_.cut_off(process_)) return fail(away().error());
     return inner_->read_outbox(after, max);
   }
-  Status published(std::uint64_t sequence, std::uint64_t epoch) override {
-    return service_.cut_off(process_) ? away() : inner_->published(sequence, epoch);
+  Status published(std::uint64_t sequence, std::uint64_t term) override {
+    return service_.cut_off(process_) ? away() : inner_->published(sequence, term);
   }
   void wait_outbox(SteadyDuration timeout) override { inner_->wait_outbox(timeout); }
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after, std::size_t max,

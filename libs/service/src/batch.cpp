@@ -3,7 +3,7 @@
 //   collect  takes inputs, drops bus duplicates, answers repeated requests from the stored replies
 //   decide   one step of the engine at a `now` that never goes back; what it says is put into rows by say (events.cpp)
 //   narrow   bisects a batch that cannot be written, to find the input that causes it (events.cpp)
-//   write    one transaction: state, journal, outbox, intents, cursors; the store checks the epoch last
+//   write    one transaction: state, journal, outbox, intents, cursors; the store checks the term last
 //   committed / take_back / reload   what the outcome of the transaction asks for
 //
 // Everything that the batch would change in the host itself is kept in Batch until the commit is known.
@@ -103,13 +103,15 @@ Status Host::Impl::adopt(const store::Loaded& state) {
       cursors[{row.topic, row.partition}] = {row.next_offset, row.mark, row.history,
                                              row.anchor.value_or(store::LogAnchor{})};
     counters.epoch = state.epoch;
-    history = {state.term, 0, state.ancestors};
   }
   wake_at = last_now;  // the engine says at its first step when it wants to be woken
   feed.start_at(outbox_sequence);
   pool.clear();
   pool.add(state.open_intents);
-  epoch = state.epoch;  // last: relay and consumer restart from what is set above
+  epoch = state.epoch;
+  last_term = state.last_term;
+  follow_term();
+  loaded_term = state.term;  // last: relay and consumer restart from what is set above
   loaded = true;
   log::info("shard taken", {{"shard", options.shard},
                             {"epoch", state.epoch},
@@ -117,6 +119,13 @@ Status Host::Impl::adopt(const store::Loaded& state) {
                             {"open_intents", state.open_intents.size()},
                             {"journal", journal_sequence}});
   return {};
+}
+
+void Host::Impl::follow_term() {
+  const auto now = store->term();
+  const std::lock_guard lock(mutex);
+  history = {now.id, 0, now.ancestors};
+  term = now.id;
 }
 
 bool Host::Impl::answer_reads() {
@@ -196,7 +205,7 @@ bool Host::Impl::collect(Batch& batch) {
   batch.withhold = true;
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
-    if (p.at && p.epoch != epoch) continue;  // read before a reload: it is read again from the cursors of now
+    if (p.at && p.term != loaded_term) continue;  // read before a reload: it is read again from the cursors of now
     if (p.at) {
       batch.cursors[*p.at] = p.read;
     }
@@ -361,6 +370,10 @@ void Host::Impl::write(Batch& batch) {
     case store::CommitOutcome::kNotCommitted:
       take_back(batch, "not committed");
       break;
+    case store::CommitOutcome::kTermEnded:
+      take_back(batch, "the session with the database was lost");
+      follow_term();
+      break;
     case store::CommitOutcome::kEpochLost:
       shell->undo();
       loaded = false;
@@ -510,7 +523,7 @@ void Host::Impl::rolled_back(Batch& batch) {
 }
 
 void Host::Impl::reload(Batch& batch) {
-  const std::uint64_t attempted = batch.commit.journal_sequence, acknowledged = journal_sequence;
+  const std::uint64_t attempted = batch.commit.journal_sequence, acknowledged = journal_sequence, led = term;
   log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
   {
     std::lock_guard lock(mutex);
@@ -530,7 +543,8 @@ void Host::Impl::reload(Batch& batch) {
     step_down("another leader took over");
     return;
   }
-  if (journal_sequence < acknowledged) return rolled_back(batch);
+  // The numbers of another history prove nothing of this batch.
+  if (journal_sequence < acknowledged || last_term != led) return rolled_back(batch);
   if (journal_sequence < attempted) {
     retry.push_front(std::move(batch.pending));
     return;

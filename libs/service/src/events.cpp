@@ -150,7 +150,7 @@ void Host::Impl::say(Batch& batch) {
   for (const auto& [index, error] : batch.poison) poison(batch.inputs[index], error);
   for (const auto& p : batch.pending) {
     // One that was read before a reload is read again from the cursors of now.
-    if (!p.unreadable || p.dropped || p.epoch != epoch) continue;
+    if (!p.unreadable || p.dropped || p.term != loaded_term) continue;
     ++batch.unreadable;
     poison(p.input, *p.unreadable);
   }
@@ -234,7 +234,7 @@ Status Host::Impl::park(const store::OutboxRow& row, const Error& error) {
        {"bytes", row.value.size()},
        {"error", error.to_string()}});
   relayed = row.sequence;
-  if (store->published(relayed, relay_epoch)) cleared = relayed;
+  if (store->published(relayed, relay_term)) cleared = relayed;
   set_backlog();
   const std::lock_guard lock(mutex);
   ++counters.parked;

@@ -114,7 +114,7 @@ void Host::Impl::commit_positions(const std::string& topic) {
     p.skip = true;
     p.at = at;
     p.read = read;
-    p.epoch = consumer_epoch;
+    p.term = consumer_term;
   }
 }
 

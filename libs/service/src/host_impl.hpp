@@ -74,6 +74,8 @@ struct Host::Impl {
   Failing saving, sending, clearing, reading;  // commits; events to the bus; their rows; messages of the bus
 
   // ---- the engine thread's own ----
+  std::uint64_t epoch = 0;
+  std::uint64_t last_term = 0;  // of the leader before this load
   std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
   store::HistoryPosition history;  // of this leader, sequence unused; changed with `mutex` held
   Instant last_now{};
@@ -105,16 +107,18 @@ struct Host::Impl {
   // ---- relay and consumer threads' own ----
   std::mutex topics_mutex;
   std::vector<std::string> topics;  // not known to be there
-  std::uint64_t relay_epoch = 0;    // that `relayed` and `cleared` are of
+  std::uint64_t relay_term = 0;     // that `relayed` and `cleared` are of
   std::uint64_t relayed = 0;
   std::size_t relay_most = kRelayBatch;  // rows in one send; fewer while the bus refuses one of them as too long
   std::uint64_t cleared = 0;             // outbox rows up to here are deleted
-  std::uint64_t announced = 0;           // the epoch that consumers know of
-  std::atomic<std::uint64_t> epoch{0};
+  std::uint64_t announced = 0;           // the term that consumers know of
+  std::atomic<std::uint64_t> term{0};    // that commits are written in
+  std::atomic<std::uint64_t> loaded_term{
+      0};  // in which the state was read: what was read from the bus before is read again
   std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
-  std::uint64_t consumer_epoch = 0;                       // whose cursors the consumer began at
+  std::uint64_t consumer_term = 0;                        // whose cursors the consumer began at
   std::map<bus::TopicPartition, std::int64_t> expected;   // next offset the consumer should see; kAny after a snapshot
   std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
   std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
@@ -144,6 +148,7 @@ struct Host::Impl {
   // batch.cpp
   Status open(const std::function<bool()>& patient);
   Status adopt(const store::Loaded& state);
+  void follow_term();
   bool pump();
   struct Batch;
   Instant time();  // of the next batch

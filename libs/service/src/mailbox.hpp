@@ -47,7 +47,7 @@ struct Pending {
   Host::ReplyFn done;
   std::optional<bus::TopicPartition> at;  // of a bus message
   ReadPosition read{};                    // after the bus message
-  std::uint64_t epoch = 0;                // in which the reading began that the bus message is of
+  std::uint64_t term = 0;                 // in which the reading began that the bus message is of
   bool skip = false;     // of another shard on the same bus, or lost by its producer's database: only its offset counts
   bool omitted = false;  // by a snapshot: the key ends
   bool kept = false;     // though a snapshot omits it: the break is counted in its version, and the engine sees nothing

@@ -57,9 +57,9 @@ Status Host::Impl::announce() {
   QM_TRY(open_producer());
   quartermaster::v1::Envelope e;
   e.set_shard(options.shard);
-  e.set_epoch(relay_epoch);
   {
     const std::lock_guard lock(mutex);
+    e.set_epoch(counters.epoch);
     put_history({history.term, written, history.ancestors}, e);
   }
   std::vector<bus::Record> records;
@@ -73,8 +73,8 @@ Status Host::Impl::announce() {
 bool Host::Impl::relay_once() {
   if (lost) return false;  // what is left in the outbox is the new leader's to send
   // After a reload the rows of before are read again: a database that was rolled back numbers others alike.
-  if (const std::uint64_t now = epoch; relay_epoch != now) {
-    relay_epoch = now;
+  if (const std::uint64_t now = term; relay_term != now) {
+    relay_term = now;
     relayed = cleared = 0;
   }
   const std::uint64_t upto = written;
@@ -83,20 +83,20 @@ bool Host::Impl::relay_once() {
   store_away = !rows;
   if (!rows) return false;
   if (rows->empty()) {
-    if (announced != relay_epoch) {
+    if (announced != relay_term) {
       if (auto sent = announce(); !sent) {
         log::warn("the term is not announced yet", {{"bus", bus->name()}, {"error", sent.error().to_string()}});
         producer.reset();
         failed(sending, sent.error());
         return false;
       }
-      announced = relay_epoch;
+      announced = relay_term;
       works(sending);
     }
     // What was written before we looked and is not there has been published, perhaps before this process began.
     relayed = std::max(relayed, upto);
     if (cleared < relayed) {
-      if (auto ok = store->published(relayed, relay_epoch); ok) {
+      if (auto ok = store->published(relayed, relay_term); ok) {
         cleared = relayed;
         works(clearing);
       } else {
@@ -129,7 +129,7 @@ bool Host::Impl::relay_once() {
   works(sending);
   relayed = rows->back().sequence;
   relay_most = std::min(kRelayBatch, 2 * relay_most);
-  if (auto ok = store->published(relayed, relay_epoch); ok) {
+  if (auto ok = store->published(relayed, relay_term); ok) {
     cleared = relayed;
     works(clearing);
   } else {
@@ -214,7 +214,7 @@ Pending Host::Impl::pending_of(bus::Message message) {
   }
   p.at = message.at;
   p.read = read;
-  p.epoch = consumer_epoch;
+  p.term = consumer_term;
   return p;
 }
 
@@ -269,7 +269,7 @@ bool Host::Impl::open_consumer() {
     unverified.insert(at);
     return read.next - 1;
   };
-  consumer_epoch = epoch;
+  consumer_term = loaded_term;
   expected.clear();
   positions.clear();
   unverified.clear();
@@ -346,7 +346,7 @@ bool Host::Impl::consume_once() {
   if (lost) consumer.reset();
   // Who was driven out of his place reads again only after a commit has shown that he leads.
   if (lost || prove_lead) return false;
-  if (consumer && consumer_epoch != epoch) {
+  if (consumer && consumer_term != loaded_term) {
     consumer.reset();
     arrived_inputs.clear();
     healing.clear();

@@ -222,6 +222,36 @@ TEST(HostHistory, ALogThatWasShortIsReadFromItsBeginningEvenIfItGrowsBeforeItsSn
   EXPECT_EQ(reader.snapshots, 1);
 }
 
+/// Of two leaders the database keeps the first. It has lost nothing and goes on; but a reader has a snapshot of the second, by which the
+/// term of the first had ended.
+TEST(HostHistory, ALeaderThatGoesOnInARestoredDatabaseBeginsATerm) {
+  World w("history-goes-on");
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r0"));
+  w.settle();
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto copy = store::copy_disk(*w.disk);
+  auto first = std::exchange(w.host, nullptr);
+  w.boot();
+  bus::plant_truncation(*w.bus, "qm.test", 1);
+  Reader reader(w);
+  reader.settle();
+  ASSERT_EQ(reader.snapshots, 1);
+  ASSERT_EQ(reader.mirror->text(), "a=2");
+  store::restore_disk(*w.disk, copy);
+  w.host = std::move(first);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  EXPECT_TRUE(testing::wait_until([&] {
+    w.settle();
+    reader.settle();
+    return reader.mirror->text() == "a=3";
+  })) << reader.mirror->text();
+  EXPECT_EQ(w.host->counters().rollbacks, 0U);
+  EXPECT_EQ(w.host->counters().reloads, 0U);
+  EXPECT_EQ(reader.host->counters().abandoned, 0U);
+}
+
 /// What comes with a snapshot before its event is on the bus may be lost with the database, too.
 void lose_what_a_snapshot_had(const std::string& name, bool restarted) {
   World w(name);

@@ -256,6 +256,7 @@ class NoStore final : public store::Store {
  public:
   Result<store::Loaded> acquire(const std::string&) override { return gone(); }
   Result<store::CommitOutcome> commit(const store::Commit&) override { return gone(); }
+  [[nodiscard]] store::Term term() const override { return {}; }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t, std::size_t) override { return gone(); }
   Status published(std::uint64_t, std::uint64_t) override { return gone(); }
   void wait_outbox(SteadyDuration) override {}

@@ -92,6 +92,37 @@ TEST(Host, ARollbackThatACommitInDoubtFindsIsCountedToo) {
   EXPECT_FALSE(w.host->alive());
 }
 
+/// The numbers of the other history have reached those of the batch that is in doubt.
+TEST(Host, ACommitInDoubtIsNotThatOfAnotherHistory) {
+  World w("rollback4");
+  w.boot();
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  w.settle();
+  const auto before = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  const auto mine = store::copy_disk(*w.disk);
+  store::restore_disk(*w.disk, before);
+  const auto other = store::open_memory(w.disk);
+  const auto found = other->acquire("other").value();
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    ASSERT_EQ(other->commit({.journal_sequence = found.journal_sequence + i}), store::CommitOutcome::kCommitted);
+  const auto theirs = store::copy_disk(*w.disk);
+  store::restore_disk(*w.disk, mine);
+  std::string reply;
+  ASSERT_TRUE(w.add("b=1", "r3", [&](Result<std::string> r) { reply = reply_of(r); }));
+  while (reply.empty()) w.host->pump();
+  ASSERT_EQ(reply, "1") << "of a new term";
+  reply.clear();
+  ASSERT_TRUE(w.add("a=1", "r4", [&](Result<std::string> r) { reply = reply_of(r); }));
+  store::plant_outcome(*w.disk, store::CommitOutcome::kInDoubt, false);
+  store::plant_rollback(*w.disk, theirs);
+  w.settle();
+  EXPECT_EQ(w.host->counters().rollbacks, 1U);
+  EXPECT_EQ(reply, "UNAVAILABLE: the database lost commits; send the call again");
+  EXPECT_FALSE(w.host->alive());
+}
+
 /// A store whose lease another has taken while a commit was in doubt.
 class Deposed final : public store::Store {
  public:
@@ -101,10 +132,11 @@ class Deposed final : public store::Store {
     return inner_->acquire(holder);
   }
   Result<store::CommitOutcome> commit(const store::Commit& batch) override { return inner_->commit(batch); }
+  [[nodiscard]] store::Term term() const override { return inner_->term(); }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     return inner_->read_outbox(after, max);
   }
-  Status published(std::uint64_t sequence, std::uint64_t epoch) override { return inner_->published(sequence, epoch); }
+  Status published(std::uint64_t sequence, std::uint64_t term) override { return inner_->published(sequence, term); }
   void wait_outbox(SteadyDuration) override {}
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after, std::size_t max,
                                                  const std::string& key, bool ended) override {

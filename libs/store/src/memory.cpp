@@ -92,6 +92,7 @@ struct MemoryDisk : MemoryData {
   std::condition_variable grown;
   std::uint64_t outbox_commits = 0;
   std::uint64_t newest_term = 0;  ///< not restored with a copy; unique among the disks of the process
+  std::uint64_t restores = 0;     ///< each ends all sessions of stores
   std::deque<Planted> planted;
   std::vector<MemoryData> copies;
   std::optional<std::size_t> rollback;  ///< to this copy, at the next acquire
@@ -100,6 +101,14 @@ struct MemoryDisk : MemoryData {
   std::set<std::uint64_t> sessions;  ///< of leases, alive
   std::condition_variable lease_changed;
 
+  void restore(std::size_t copy) {
+    static_cast<MemoryData&>(*this) = copies.at(copy);
+    ++restores;
+  }
+  void begin_term() {
+    ancestors = ancestors_of_next({term, numbers.outbox(), ancestors});
+    term = ++newest_term;
+  }
   void apply(const Commit& batch) {
     MemoryData::apply(batch);
     if (batch.outbox.empty()) return;
@@ -116,17 +125,19 @@ class MemoryStore final : public Store {
 
   Result<Loaded> acquire(const std::string& holder) override {
     const std::lock_guard lock(disk_->mutex);
-    epoch_ = 0;
-    if (disk_->rollback) static_cast<MemoryData&>(*disk_) = disk_->copies.at(*disk_->rollback);
+    term_ = {};
+    if (disk_->rollback) disk_->restore(*disk_->rollback);
     disk_->rollback.reset();
     const auto& lease = disk_->lease;
     if (fenced_ && (lease.holder != holder || lease.released))
       return fail(Code::kFailedPrecondition, "{} does not hold the lease, \"{}\" does", holder, lease.holder);
     epoch_ = ++disk_->epoch;
     commits_ = disk_->commits;
-    disk_->ancestors = ancestors_of_next({disk_->term, disk_->numbers.outbox(), disk_->ancestors});
-    disk_->term = ++disk_->newest_term;
-    return loaded(*disk_);
+    const auto last_term = disk_->term;
+    begin_term();
+    auto out = loaded(*disk_);
+    out.last_term = last_term;
+    return out;
   }
 
   static Loaded loaded(const MemoryDisk& disk) {
@@ -152,6 +163,8 @@ class MemoryStore final : public Store {
     return out;
   }
 
+  Term term() const override { return term_; }
+
   Result<Instant> server_now() override {
     const std::lock_guard lock(disk_->mutex);
     return disk_->server_now ? Result<Instant>(*disk_->server_now) : Store::server_now();
@@ -160,8 +173,12 @@ class MemoryStore final : public Store {
   Result<CommitOutcome> commit(const Commit& batch) override {
     QM_CRASH_POINT("store.before_commit");
     const std::lock_guard lock(disk_->mutex);
-    if (epoch_ == 0 || epoch_ < disk_->epoch) return lose(CommitOutcome::kEpochLost);
-    if (epoch_ > disk_->epoch || commits_ != disk_->commits) return lose(CommitOutcome::kRolledBack);
+    if (term_.id == 0 || epoch_ < disk_->epoch) return lose(CommitOutcome::kEpochLost);
+    if (term_.id != disk_->term || commits_ != disk_->commits) return lose(CommitOutcome::kRolledBack);
+    if (session_ != disk_->restores) {
+      begin_term();
+      return CommitOutcome::kTermEnded;
+    }
     QM_TRY(disk_->numbers.check(batch));
     if (!disk_->planted.empty()) {
       const auto planted = disk_->planted.front();
@@ -176,6 +193,9 @@ class MemoryStore final : public Store {
           return lose(CommitOutcome::kEpochLost);
         case CommitOutcome::kRolledBack:
           return lose(CommitOutcome::kRolledBack);
+        case CommitOutcome::kTermEnded:
+          begin_term();
+          return CommitOutcome::kTermEnded;
         case CommitOutcome::kInDoubt:
           if (planted.really_committed) disk_->apply(batch);
           return lose(CommitOutcome::kInDoubt);
@@ -196,9 +216,9 @@ class MemoryStore final : public Store {
     return out;
   }
 
-  Status published(std::uint64_t sequence, std::uint64_t epoch) override {
+  Status published(std::uint64_t sequence, std::uint64_t term) override {
     const std::lock_guard lock(disk_->mutex);
-    if (epoch != disk_->epoch) return {};
+    if (term != disk_->term) return {};
     disk_->outbox.erase(disk_->outbox.begin(), disk_->outbox.upper_bound(sequence));
     return {};
   }
@@ -238,13 +258,20 @@ class MemoryStore final : public Store {
 
  private:
   CommitOutcome lose(CommitOutcome outcome) {
-    epoch_ = 0;
+    term_ = {};
     return outcome;
+  }
+  void begin_term() {
+    disk_->begin_term();
+    term_ = {disk_->term, disk_->ancestors};
+    session_ = disk_->restores;
   }
 
   std::shared_ptr<MemoryDisk> disk_;
   const bool fenced_;
-  std::uint64_t epoch_ = 0;    ///< 0 = not the leader
+  std::uint64_t epoch_ = 0;
+  Term term_;                  ///< id 0 = not the leader
+  std::uint64_t session_ = 0;  ///< restores of the disk before this one
   std::uint64_t commits_ = 0;  ///< on the disk, as far as we know
   std::uint64_t waited_ = 0;
 };
@@ -343,7 +370,7 @@ std::size_t copy_disk(MemoryDisk& disk) {
 
 void restore_disk(MemoryDisk& disk, std::size_t copy) {
   const std::lock_guard lock(disk.mutex);
-  static_cast<MemoryData&>(disk) = disk.copies.at(copy);
+  disk.restore(copy);
 }
 
 void plant_rollback(MemoryDisk& disk, std::size_t copy) {

@@ -1,16 +1,18 @@
 // The store on PostgreSQL: one schema per service and shard, three sessions (engine, relay, reader).
 //
-// A commit is begin; the appends; write_batch(), which ends with the epoch check; commit. Where the answer to COMMIT is
-// lost, the leader row tells: it is written by every batch, only by the holder of its epoch, and its lock is held until
-// the old session is over. (The transaction's id would not be proof: after a server crash an id that left no trace in
+// A commit is begin; the appends; write_batch(), which ends with the epoch check; the comparison of term and number of
+// commits; commit. Where the answer to COMMIT is lost, the leader row shows whether it happened: it is written by every
+// batch, only by the holder of its term, and its lock is held until the old session is over. (The transaction's id would not be proof: after a server crash an id that left no trace in
 // the log is given out again.)
 #include "batch_params.hpp"
 #include "commit_check.hpp"
+#include "lead.hpp"
 #include "names.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/log.hpp"
 #include "qm/store/store.hpp"
+#include "recent.hpp"
 #include "schema.hpp"
 
 #include <algorithm>
@@ -28,7 +30,6 @@ namespace {
 constexpr int kTries = 5;
 constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
-constexpr std::size_t kRecentBytes = 32 << 20;
 // Not now(), which is that of the transaction's begin.
 constexpr const char* kServerNow = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
@@ -47,54 +48,6 @@ OutboxRow outbox_row(const pg::Rows& rows, std::size_t i) {
   return {rows.uint8(i, 0), rows.str(i, 1), rows.str(i, 2), rows.uint8(i, 3), rows.boolean(i, 4), rows.bytes(i, 5)};
 }
 
-/// The newest outbox rows that this process committed, so that the relay need not read back what it was just given. Any
-/// thread; bounded, and what it does not hold is read from the table.
-class Recent {
- public:
-  void add(const std::vector<OutboxRow>& rows) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& row : rows) {
-      bytes_ += size_of(row);
-      rows_.push_back(row);
-    }
-    while (bytes_ > kRecentBytes) pop();
-  }
-  /// The rows after `sequence` where all of them are here, which may be none; nothing where they are not.
-  std::optional<std::vector<OutboxRow>> after(std::uint64_t sequence, std::size_t max) const {
-    const std::lock_guard lock(mutex_);
-    if (sequence < floor_) return std::nullopt;
-    const auto first = std::min(rows_.size(), static_cast<std::size_t>(sequence - floor_));
-    const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(first);
-    return std::vector<OutboxRow>(begin, begin + static_cast<std::ptrdiff_t>(std::min(max, rows_.size() - first)));
-  }
-  void drop(std::uint64_t upto) {
-    const std::lock_guard lock(mutex_);
-    while (!rows_.empty() && rows_.front().sequence <= upto) pop();
-  }
-  /// Rows up to and including this one are not here.
-  void start_at(std::uint64_t sequence) {
-    const std::lock_guard lock(mutex_);
-    rows_.clear();
-    bytes_ = 0;
-    floor_ = sequence;
-  }
-
- private:
-  static std::size_t size_of(const OutboxRow& row) {
-    return sizeof(OutboxRow) + row.topic.size() + row.key.size() + row.value.size();
-  }
-  void pop() {
-    bytes_ -= size_of(rows_.front());
-    floor_ = rows_.front().sequence;
-    rows_.pop_front();
-  }
-
-  mutable std::mutex mutex_;
-  std::deque<OutboxRow> rows_;  ///< dense, from floor_ + 1 on
-  std::uint64_t floor_ = 0;
-  std::size_t bytes_ = 0;
-};
-
 class PgStore final : public Store {
  public:
   explicit PgStore(PgOptions options, std::string schema)
@@ -111,7 +64,7 @@ class PgStore final : public Store {
   }
 
   Result<Loaded> acquire(const std::string& holder) override {
-    epoch_ = 0;
+    lead_.end();
     for (int attempt = 0;; ++attempt) {
       auto loaded = take_over(holder);
       if (!loaded && attempt + 1 < kTries && worth_repeating(loaded.error())) {
@@ -119,7 +72,7 @@ class PgStore final : public Store {
         continue;
       }
       if (!loaded) return fail(loaded.error().with_context("taking the lead of " + schema_));
-      epoch_ = loaded->epoch;
+      session_replaced_ = false;
       numbers_ = CommitCheck(*loaded);
       recent_.start_at(loaded->outbox_sequence);
       QM_CRASH_POINT("store.after_acquire");
@@ -129,7 +82,7 @@ class PgStore final : public Store {
 
   Result<CommitOutcome> commit(const Commit& batch) override {
     QM_CRASH_POINT("store.before_commit");
-    if (epoch_ == 0) return CommitOutcome::kEpochLost;
+    if (!lead_.leads()) return CommitOutcome::kEpochLost;
     QM_TRY(numbers_.check(batch));
     for (int attempt = 0;; ++attempt) {
       auto outcome = try_commit(batch);
@@ -140,11 +93,11 @@ class PgStore final : public Store {
       if (!outcome) return fail(outcome.error().with_context("writing a batch to " + schema_));
       if (*outcome == CommitOutcome::kCommitted) {
         QM_CRASH_POINT("store.after_commit");
-        ++commits_;
+        lead_.committed();
         numbers_.advance(batch);
         if (!batch.outbox.empty()) announce(batch.outbox);
-      } else {
-        epoch_ = 0;
+      } else if (*outcome != CommitOutcome::kTermEnded) {
+        lead_.end();
       }
       return outcome;
     }
@@ -173,10 +126,10 @@ class PgStore final : public Store {
     return out;
   }
 
-  Status published(std::uint64_t sequence, std::uint64_t epoch) override {
-    if (epoch != sent_epoch_) sent_ = deleted_ = swept_session_ = 0;
-    sent_epoch_ = epoch;
-    sent_commits_ = commits_;
+  Status published(std::uint64_t sequence, std::uint64_t term) override {
+    if (term != sent_term_) sent_ = deleted_ = swept_session_ = 0;
+    sent_term_ = term;
+    sent_commits_ = lead_.commits();
     sent_ = std::max(sent_, sequence);
     QM_TRY(sweep());
     recent_.drop(sequence);
@@ -230,6 +183,8 @@ class PgStore final : public Store {
     return out;
   }
 
+  Term term() const override { return lead_.term(); }
+
   Result<Instant> server_now() override {
     if (!engine_ || engine_->broken()) return fail(Code::kUnavailable, "the session of the engine is lost");
     QM_ASSIGN(const auto rows, engine_->query(kServerNow, {}));
@@ -258,11 +213,11 @@ class PgStore final : public Store {
       QM_TRY(ask(relay_, "relay",
                  "delete from " + name_ +
                      ".outbox where sequence > $1::bigint and sequence <= $2::bigint and exists (select from " + name_ +
-                     ".leader where epoch = $3::bigint and commits >= $4::bigint)",
+                     ".leader where term = $3::bigint and commits >= $4::bigint)",
                  pg::Params()
                      .int8(static_cast<std::int64_t>(from))
                      .int8(static_cast<std::int64_t>(sent_))
-                     .int8(static_cast<std::int64_t>(sent_epoch_))
+                     .int8(static_cast<std::int64_t>(sent_term_))
                      .int8(static_cast<std::int64_t>(sent_commits_))));
       if (from != 0 && session != relay_sessions_) continue;
       swept_session_ = relay_sessions_;
@@ -325,7 +280,11 @@ class PgStore final : public Store {
     out.outbox_sequence = leader.uint8(0, 3);
     out.intent_sequence = leader.uint8(0, 4);
     out.last_now = from_micros(leader.int8(0, 5));
-    QM_TRY(begin_term({leader.uint8(0, 6), out.outbox_sequence, {}}, leader.str(0, 7), out));
+    QM_ASSIGN(auto begun,
+              lead_.begin(*engine_, name_, {leader.uint8(0, 6), out.outbox_sequence, {}}, leader.str(0, 7)));
+    out.term = begun.term.id;
+    out.ancestors = begun.term.ancestors;
+    out.last_term = begun.last_term;
     QM_TRY(load(out));
     QM_CRASH_POINT("store.in_acquire");
     // The lease cannot be claimed before the commit. If the commit never comes, the server ends this session after a second.
@@ -334,19 +293,8 @@ class PgStore final : public Store {
     QM_TRY(transaction.commit());
     // Last: it is compared with the clock of this machine.
     QM_ASSIGN(out.server_now, server_now());
-    commits_ = leader.uint8(0, 1);
+    lead_.take(out.epoch, leader.uint8(0, 1), std::move(begun));
     return out;
-  }
-
-  /// A random term: the epoch alone is restored with the database, so two histories could have the same one.
-  Status begin_term(HistoryPosition last, const std::string& ancestors, Loaded& out) {
-    QM_ASSIGN(last.ancestors, ancestors_from_text(ancestors));
-    out.ancestors = ancestors_of_next(last);
-    std::random_device random;
-    out.term = ((std::uint64_t{random()} << 32 | random()) >> 1) | 1;  // a bigint, and not 0
-    QM_TRY(engine_->query("update " + name_ + ".leader set term = $1::bigint, ancestors = $2::text",
-                          pg::Params().int8(static_cast<std::int64_t>(out.term)).text(to_text(out.ancestors))));
-    return {};
   }
 
   template <class Fn>
@@ -389,27 +337,24 @@ class PgStore final : public Store {
                 });
   }
 
-  struct Position {
-    std::uint64_t epoch;
-    std::uint64_t commits;
-  };
-
   /// One try. An error means that nothing was written.
   Result<CommitOutcome> try_commit(const Commit& batch) {
     if (!engine_ || engine_->broken()) {
+      session_replaced_ = true;
       QM_ASSIGN(engine_, connect("engine"));
     }
+    if (session_replaced_) return begin_term();
     QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
     auto leading = write(batch);
     if (!leading) {
       // A batch of an old leader may stumble over the new one's rows before it comes to the check.
       if (worth_repeating(leading.error())) return fail(leading.error());
       { const auto rolled_back = std::move(transaction); }
-      QM_ASSIGN(const auto position, leader_position(""));
-      if (const auto left = left_by(position)) return *left;
+      QM_ASSIGN(const auto position, Lead::read(*engine_, name_, ""));
+      if (const auto left = lead_.left_by(position)) return *left;
       return fail(for_batch(leading.error()));
     }
-    if (const auto left = left_by(leading->before)) return *left;
+    if (const auto left = lead_.left_by(leading->before)) return *left;
     if (!leading->written) return CommitOutcome::kEpochLost;  // another acquired while the batch was written
     QM_CRASH_POINT("store.in_commit");
     auto done = transaction.commit();
@@ -426,14 +371,15 @@ class PgStore final : public Store {
 
   struct Written {
     bool written;
-    Position before;
+    Lead::Position before;
   };
   Result<Written> write(const Commit& batch) {
     QM_TRY(append(batch));
     QM_TRY(forget(batch));
     QM_TRY(put_anchors(*engine_, name_, batch));
-    QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, epoch_)));
-    return Written{rows.boolean(0, 0), {rows.uint8(0, 2), rows.uint8(0, 1)}};
+    QM_ASSIGN(const auto rows, engine_->query(write_batch_, batch_params(batch, lead_.epoch())));
+    return Written{rows.boolean(0, 0),
+                   {.epoch = rows.uint8(0, 2), .term = rows.uint8(0, 3), .commits = rows.uint8(0, 1)}};
   }
 
   /// Rows of one table and the same columns go as one JSON array: the server casts the texts to the columns' types.
@@ -482,20 +428,17 @@ class PgStore final : public Store {
     return {};
   }
 
-  /// What a batch fails with where the shard is not at the position of the last commit of this store.
-  [[nodiscard]] std::optional<CommitOutcome> left_by(const Position& position) const {
-    if (position.epoch > epoch_) return CommitOutcome::kEpochLost;
-    if (position.epoch == epoch_ && position.commits == commits_) return std::nullopt;
-    log::error("the database lost commits that it acknowledged", {{"schema", schema_},
-                                                                  {"epoch", epoch_},
-                                                                  {"commits", commits_.load()},
-                                                                  {"found_epoch", position.epoch},
-                                                                  {"found_commits", position.commits}});
-    return CommitOutcome::kRolledBack;
-  }
-  Result<Position> leader_position(const std::string& lock) {
-    QM_ASSIGN(const auto rows, engine_->query("select epoch, commits from " + name_ + ".leader" + lock));
-    return Position{rows.uint8(0, 0), rows.uint8(0, 1)};
+  /// The session ends where another replica takes over or the server is restarted. So the database may have been restored to a copy
+  /// from before another replica led and published: what this one writes from here on is of a later term.
+  Result<CommitOutcome> begin_term() {
+    QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
+    QM_ASSIGN(const auto position, Lead::read(*engine_, name_, " for update"));
+    if (const auto left = lead_.left_by(position)) return *left;
+    QM_ASSIGN(auto begun, lead_.begin(*engine_, name_, {position.term, position.outbox, {}}, position.ancestors));
+    QM_TRY(transaction.commit());
+    lead_.take(position.epoch, position.commits, std::move(begun));
+    session_replaced_ = false;
+    return CommitOutcome::kTermEnded;
   }
 
   /// The COMMIT was sent and its answer lost. Waits until the old session is over, then reads what became of it.
@@ -508,12 +451,13 @@ class PgStore final : public Store {
       auto session = connect("engine");
       if (!session) continue;
       engine_ = std::move(*session);
+      session_replaced_ = true;
       if (!end_engines(*engine_, old_pid)) continue;
-      const auto position = leader_position(" for share");
+      const auto position = Lead::read(*engine_, name_, " for share");
       if (!position) continue;
       log::warn("the lost commit is looked up", {{"schema", schema_}, {"commits", position->commits}});
-      if (position->epoch == epoch_ && position->commits == commits_ + 1) return CommitOutcome::kCommitted;
-      if (const auto left = left_by(*position)) return *left;
+      if (lead_.is_next(*position)) return CommitOutcome::kCommitted;
+      if (const auto left = lead_.left_by(*position)) return *left;
       return fail(Error{Code::kUnavailable, "the commit did not happen: " + lost.message, "", ""});
     }
     return CommitOutcome::kInDoubt;
@@ -553,22 +497,22 @@ class PgStore final : public Store {
       ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
       "$18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36), "
       "(select commits from " +
-      name_ + ".leader), (select epoch from " + name_ + ".leader)";
+      name_ + ".leader), (select epoch from " + name_ + ".leader), (select term from " + name_ + ".leader)";
   Session engine_;
   Session relay_;
   Session reader_;
   std::mutex reader_mutex_;
   std::chrono::steady_clock::time_point next_trim_{};
   std::chrono::steady_clock::time_point next_look_{};
-  std::uint64_t sent_epoch_ = 0;    ///< that the next ones are of
+  std::uint64_t sent_term_ = 0;     ///< that the next ones are of
   std::uint64_t sent_commits_ = 0;  ///< at least: a database that is behind has other rows under these numbers
   std::uint64_t sent_ = 0;          ///< the bus has the outbox rows up to here
   std::uint64_t deleted_ = 0;       ///< and those up to here were deleted on the session of this number
   std::uint64_t swept_session_ = 0;
   mutable std::uint64_t relay_sessions_ = 0;
   Recent recent_;
-  std::uint64_t epoch_ = 0;                ///< 0 = not the leader
-  std::atomic<std::uint64_t> commits_{0};  ///< in the leader row, as far as we know
+  Lead lead_;
+  bool session_replaced_ = false;  ///< since the term began
   CommitCheck numbers_;
   std::mutex grown_mutex_;
   std::condition_variable grown_;

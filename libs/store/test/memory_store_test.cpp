@@ -41,6 +41,35 @@ TEST(MemoryDisk, ARestoredCopyHasItsLease) {
   EXPECT_EQ(look_at(*disk).epoch, 2U);
 }
 
+TEST(MemoryDisk, AnEpochNumberThatIsGivenAgainIsNotThatOfTheOldLeader) {
+  const auto disk = make_memory_disk();
+  const auto old = open_memory(disk), next = open_memory(disk);
+  const auto copy = copy_disk(*disk);
+  const auto first = old->acquire("a").value();
+  restore_disk(*disk, copy);
+  const auto second = next->acquire("b").value();
+  ASSERT_EQ(second.epoch, first.epoch);
+  EXPECT_EQ(old->commit({}), CommitOutcome::kRolledBack);
+  ASSERT_EQ(next->commit({.outbox = {{1, "qm.test", "k", 1, false, "v"}}}), CommitOutcome::kCommitted);
+  ASSERT_TRUE(old->published(1, first.term));
+  EXPECT_EQ(next->read_outbox(0, 10).value().size(), 1U) << "rows that a leader of another history read";
+}
+
+TEST(MemoryDisk, ARestoreToTheLastCommitEndsTheTerm) {
+  const auto disk = make_memory_disk();
+  const auto store = open_memory(disk);
+  const auto first = store->acquire("a").value();
+  const Commit batch{.journal_sequence = 1, .outbox = {{1, "qm.test", "k", 1, false, "v"}}};
+  ASSERT_EQ(store->commit(batch), CommitOutcome::kCommitted);
+  restore_disk(*disk, copy_disk(*disk));
+  EXPECT_EQ(store->commit({.journal_sequence = 2}), CommitOutcome::kTermEnded);
+  const auto next = store->term();
+  EXPECT_NE(next.id, first.term);
+  EXPECT_EQ(next.ancestors.front().term, first.term);
+  EXPECT_EQ(next.ancestors.front().end, 1U);
+  EXPECT_EQ(store->commit({.journal_sequence = 2}), CommitOutcome::kCommitted);
+}
+
 class PlantedOutcome : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(store_->acquire("test")); }

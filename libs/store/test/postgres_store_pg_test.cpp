@@ -1,3 +1,4 @@
+#include "pg_store.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/pg/connection.hpp"
 #include "qm/store/lease.hpp"
@@ -19,12 +20,6 @@ namespace postgres_store_pg_test {
 using namespace std::chrono_literals;
 using testing::FaultProxy;
 
-std::unique_ptr<Store> open_at(const std::string& conninfo, std::vector<Migration> migrations = {}) {
-  auto store = open_postgres({.conninfo = conninfo, .service = "admission", .migrations = std::move(migrations)});
-  EXPECT_TRUE(store.has_value()) << store.error().to_string();
-  return store ? std::move(*store) : nullptr;
-}
-
 Open postgres_place(std::string* why_not) {
   auto* server = testing::Postgres::shared(why_not);
   if (server == nullptr) return {};
@@ -38,40 +33,6 @@ const std::string kCommit(
     "\x0b"
     "commit\0",
     8);
-
-/// Of a fresh database.
-constexpr std::uint64_t kFirstEpoch = 1;
-
-class PgStoreTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string why_not;
-    server_ = testing::Postgres::shared(&why_not);
-    if (server_ == nullptr) GTEST_SKIP() << why_not;
-    conninfo_ = server_->fresh_database();
-  }
-
-  std::unique_ptr<pg::Connection> raw() const {
-    auto session = pg::Connection::open(conninfo_, {"test"});
-    EXPECT_TRUE(session.has_value()) << session.error().to_string();
-    return std::move(*session);
-  }
-  std::string ask(const std::string& sql) const {
-    const auto rows = raw()->exec(sql);
-    EXPECT_TRUE(rows.has_value()) << rows.error().to_string();
-    return rows && !rows->empty() ? rows->str(0, 0) : "";
-  }
-  static Commit batch(std::uint64_t sequence) {
-    Commit out;
-    out.journal_sequence = sequence;
-    out.state = {{"job", std::to_string(sequence), "x"}};
-    out.outbox = {event(sequence, "k", sequence)};
-    return out;
-  }
-
-  testing::Postgres* server_ = nullptr;
-  std::string conninfo_;
-};
 
 // ---- migrations
 
@@ -163,7 +124,7 @@ TEST_F(PgStoreTest, OldJournalRowsAreDeletedAndTheNumbersGoOn) {
     ASSERT_TRUE(store.has_value());
     const auto loaded = (*store)->acquire("test").value();
     ASSERT_EQ((*store)->commit(batch(loaded.journal_sequence + 1)), CommitOutcome::kCommitted);
-    ASSERT_TRUE((*store)->published(loaded.outbox_sequence + 1, loaded.epoch));
+    ASSERT_TRUE((*store)->published(loaded.outbox_sequence + 1, loaded.term));
     EXPECT_EQ((*store)->read_journal(0, 10).value().size(), keep.count() == 0 ? 0U : 1U);
   }
   auto store = open_at(conninfo_);
@@ -226,17 +187,24 @@ TEST_F(Stumbling, ARefusalIsNotRepeated) {
 
 TEST_F(PgStoreTest, ALostSessionBeforeCommitIsReplaced) {
   auto store = open_at(conninfo_);
-  ASSERT_TRUE(store->acquire("test"));
+  const auto term = store->acquire("test").value().term;
   ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
   EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
                 "'qm engine admission'"),
             "1");
+  EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kTermEnded)
+      << "another may have led since, in a database that is gone";
+  const auto next = store->term();
+  EXPECT_NE(next.id, term);
+  EXPECT_EQ(next.ancestors.front().term, term);
+  EXPECT_EQ(next.ancestors.front().end, 1U);
+  EXPECT_EQ(ask("select term from admission.leader"), std::to_string(next.id));
   EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
-  ASSERT_TRUE(store->published(0, kFirstEpoch));
+  ASSERT_TRUE(store->published(0, next.id));
   EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
                 "'qm relay admission'"),
             "1");
-  EXPECT_TRUE(store->published(1, kFirstEpoch));
+  EXPECT_TRUE(store->published(1, next.id));
   EXPECT_EQ(ask("select count(*) from admission.outbox"), "1");
 }
 
@@ -309,97 +277,6 @@ TEST_F(PgStoreTest, ATakeoverThatStopsBeforeItsCommitReleasesTheLease) {
   EXPECT_EQ(ask("select epoch from admission.leader"), "0");
 }
 
-// ---- a database that lost commits
-
-/// The store's tables as they are now in another schema, and back: what a restore of an older copy does to a running service.
-class RolledBack : public PgStoreTest {
- protected:
-  static constexpr const char* kTables = "leader, state, journal, outbox, published, intent, cursor, seen, request";
-  void copy() const {
-    ASSERT_TRUE(raw()->exec("drop schema if exists copy cascade; create schema copy"));
-    for_each_table("create table copy.{0} as table admission.{0}");
-  }
-  void restore() const {
-    for_each_table("begin; truncate admission.{0}; insert into admission.{0} table copy.{0}; commit");
-  }
-
- private:
-  void for_each_table(const std::string& sql) const {
-    std::istringstream tables(kTables);
-    for (std::string table; std::getline(tables >> std::ws, table, ',');) {
-      const auto done = raw()->exec(fmt::format(fmt::runtime(sql), table));
-      ASSERT_TRUE(done) << done.error().to_string();
-    }
-  }
-};
-
-TEST_F(RolledBack, TheNextCommitIsNotWritten) {
-  const auto store = open_at(conninfo_);
-  const auto epoch = store->acquire("test").value().epoch;
-  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
-  copy();
-  for (std::uint64_t i = 2; i <= 6; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
-  ASSERT_TRUE(store->published(6, epoch));
-  restore();
-  EXPECT_EQ(store->commit(batch(7)), CommitOutcome::kRolledBack);
-  EXPECT_EQ(store->commit(batch(7)), CommitOutcome::kEpochLost) << "until it acquires";
-  EXPECT_EQ(ask("select string_agg(sequence::text, ',' order by sequence) from admission.journal"), "1");
-
-  const auto found = store->acquire("test").value();
-  EXPECT_EQ(found.journal_sequence, 1U);
-  EXPECT_EQ(found.outbox_sequence, 1U);
-  ASSERT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
-  ASSERT_TRUE(store->published(6, epoch)) << "of rows that are gone";
-  EXPECT_EQ(store->read_outbox(0, 10).value().size(), 2U) << "the new row 2 was not sent yet";
-  ASSERT_TRUE(store->published(2, found.epoch));
-  EXPECT_TRUE(store->read_outbox(0, 10).value().empty());
-}
-
-/// Before anything else is written the relay may come by on a new session and delete what it knows to be sent.
-TEST_F(RolledBack, RowsThatWereNotSentInTheOlderDatabaseStay) {
-  const auto store = open_at(conninfo_);
-  const auto epoch = store->acquire("test").value().epoch;
-  for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
-  copy();
-  for (std::uint64_t i = 4; i <= 6; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
-  ASSERT_TRUE(store->published(6, epoch));
-  restore();
-  EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
-                "'qm relay admission'"),
-            "1");
-  EXPECT_TRUE(store->read_outbox(6, 10).value().empty());
-  EXPECT_EQ(ask("select count(*) from admission.outbox"), "3") << "the bus may have been restored with it";
-}
-
-TEST_F(RolledBack, ACopyOfAnEarlierEpochIsBehindToo) {
-  const auto store = open_at(conninfo_);
-  ASSERT_TRUE(store->acquire("before"));
-  ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
-  copy();
-  ASSERT_TRUE(store->acquire("test"));
-  ASSERT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
-  restore();
-  EXPECT_EQ(store->commit(batch(3)), CommitOutcome::kRolledBack);
-}
-
-TEST_F(RolledBack, ACommitWhoseAnswerIsLostIsLookedUpInTheOlderDatabase) {
-  const auto store = open_at(conninfo_);
-  ASSERT_TRUE(store->acquire("test"));
-  copy();
-  for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
-  // Between the writing and the commit the session is lost and the copy restored.
-  static std::function<void()> roll_back;
-  roll_back = [this] {
-    EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
-                  "'qm engine admission'"),
-              "1");
-    restore();
-  };
-  arm_crash_point("store.in_commit", 1, [](std::string_view) { roll_back(); });
-  EXPECT_EQ(store->commit(batch(6)), CommitOutcome::kRolledBack);
-  disarm_crash_points();
-}
-
 TEST_F(PgStoreTest, TakeoverEndsAnOldSessionInTheMiddleOfATransaction) {
   auto store = open_at(conninfo_);
   ASSERT_TRUE(store->acquire("old"));
@@ -442,16 +319,30 @@ TEST_F(LostAnswer, ACommitThatHappenedIsFound) {
   EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
   EXPECT_TRUE(proxy_->has_struck());
   EXPECT_EQ(ask("select commits from admission.leader"), "2");
+  EXPECT_EQ(store_->commit(batch(3)), CommitOutcome::kTermEnded);
   EXPECT_EQ(store_->commit(batch(3)), CommitOutcome::kCommitted);
   EXPECT_EQ(store_->read_outbox(0, 10).value().size(), 3U);
 }
 
-TEST_F(LostAnswer, ACommitThatDidNotHappenIsRepeated) {
+TEST_F(LostAnswer, ACommitThatDidNotHappenIsOfANewTerm) {
   proxy_->arm({FaultProxy::Side::kBeforeRequest, FaultProxy::Effect::kCutOne, kCommit});
-  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kTermEnded);
   EXPECT_TRUE(proxy_->has_struck());
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
   EXPECT_EQ(ask("select commits from admission.leader"), "2");
   EXPECT_EQ(ask("select count(*) from admission.journal"), "2");
+}
+
+/// The transaction that began the term happened, and its answer was lost: the store goes on in the term after it.
+TEST_F(LostAnswer, ANewTermWhoseAnswerIsLostIsThatOfTheStore) {
+  EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
+                "'qm engine admission'"),
+            "1");
+  proxy_->arm({FaultProxy::Side::kBeforeAnswer, FaultProxy::Effect::kCutOne, kCommit});
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kTermEnded);
+  EXPECT_TRUE(proxy_->has_struck());
+  EXPECT_EQ(ask("select term from admission.leader"), std::to_string(store_->term().id));
+  EXPECT_EQ(store_->commit(batch(2)), CommitOutcome::kCommitted);
 }
 
 TEST_F(LostAnswer, WithoutAServerItStaysInDoubt) {
@@ -483,19 +374,20 @@ TEST_F(LostAnswer, ANewLeaderInTheMeantimeIsSeen) {
 
 TEST_F(PgStoreTest, TheServerMayDieAndComeBack) {
   auto store = open_at(conninfo_);
-  ASSERT_TRUE(store->acquire("test"));
+  const auto term = store->acquire("test").value().term;
   ASSERT_EQ(store->commit(batch(1)), CommitOutcome::kCommitted);
   server_->kill9();
   const auto away = store->commit(batch(2));
   ASSERT_FALSE(away.has_value());
   EXPECT_EQ(away.error().code, Code::kUnavailable) << away.error().to_string();
-  EXPECT_EQ(store->published(1, kFirstEpoch).error().code, Code::kUnavailable);
+  EXPECT_EQ(store->published(1, term).error().code, Code::kUnavailable);
   EXPECT_TRUE(testing::wait_until([&] {
     const auto newer = store->read_outbox(1, 10);
     return !newer && newer.error().code == Code::kUnavailable;
   })) << "who asks for what is not there yet hears that the store is away";
   EXPECT_EQ(open_postgres({.conninfo = conninfo_, .service = "admission"}).error().code, Code::kUnavailable);
   ASSERT_TRUE(server_->restart());
+  EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kTermEnded);
   EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kCommitted);
   EXPECT_EQ(store->read_outbox(0, 10).value().size(), 2U);
 }
@@ -547,7 +439,7 @@ TEST_F(PgStoreTest, TheOutboxOfAnotherProcessIsReadToo) {
 /// to the next rows.
 TEST_F(PgStoreTest, TheOutboxTableDoesNotGrowWithWhatPassedThrough) {
   auto store = open_at(conninfo_);
-  ASSERT_TRUE(store->acquire("test"));
+  const auto term = store->acquire("test").value().term;
   EXPECT_EQ(ask("select count(*) from pg_class where oid = 'admission.outbox'::regclass and reloptions @> "
                 "'{autovacuum_vacuum_scale_factor=0,autovacuum_vacuum_threshold=10000}'"),
             "1");
@@ -561,7 +453,7 @@ TEST_F(PgStoreTest, TheOutboxTableDoesNotGrowWithWhatPassedThrough) {
         commit.outbox.push_back({sequence, "qm.test", "k" + std::to_string(n), sequence, false, std::string(200, 'v')});
       }
       ASSERT_EQ(store->commit(commit), CommitOutcome::kCommitted);
-      ASSERT_TRUE(store->published(sequence, kFirstEpoch));
+      ASSERT_TRUE(store->published(sequence, term));
     }
     EXPECT_EQ(ask("select count(*) from admission.outbox"), "0");
     ASSERT_TRUE(raw()->exec("vacuum admission.outbox"));

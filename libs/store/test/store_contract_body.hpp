@@ -145,7 +145,11 @@ TEST_P(StoreContract, TheLastRowOfAKeyCounts) {
 
 TEST_P(StoreContract, OnlyTheNewestLeaderWrites) {
   const auto old = std::move(store_);
-  EXPECT_EQ(reload().epoch, 2U);
+  const auto first = loaded_;
+  EXPECT_EQ(first.last_term, 0U);
+  const auto second = reload();
+  EXPECT_EQ(second.epoch, 2U);
+  EXPECT_EQ(second.last_term, first.term);
   Commit batch;
   batch.journal_sequence = 1;
   batch.state = {{"job", "a", "new"}};
@@ -180,13 +184,13 @@ TEST_P(StoreContract, TheOutboxKeepsItsOrderAndItsNumbers) {
   ASSERT_EQ(rows.size(), 5U);
   EXPECT_EQ(rows.front().sequence, 5U);
   EXPECT_EQ(rows.back().key_version, 9U);
-  ASSERT_TRUE(store_->published(7, loaded_.epoch));
-  ASSERT_TRUE(store_->published(7, loaded_.epoch));
-  ASSERT_TRUE(store_->published(9, loaded_.epoch - 1)) << "rows that an earlier leader read";
+  ASSERT_TRUE(store_->published(7, loaded_.term));
+  ASSERT_TRUE(store_->published(7, loaded_.term));
+  ASSERT_TRUE(store_->published(9, loaded_.term - 1)) << "rows that an earlier leader read";
   rows = store_->read_outbox(0, 100).value();
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows.front().sequence, 8U);
-  ASSERT_TRUE(store_->published(9, loaded_.epoch));
+  ASSERT_TRUE(store_->published(9, loaded_.term));
   EXPECT_EQ(reload().outbox_sequence, 9U);
 }
 

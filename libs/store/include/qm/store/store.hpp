@@ -120,9 +120,10 @@ struct Commit {
 
 /// What the new leader finds.
 struct Loaded {
-  std::uint64_t epoch = 0;
-  std::uint64_t term = 0;  ///< new with each acquire
-  Ancestors ancestors{};   ///< of that term
+  std::uint64_t epoch = 0;      ///< increases with each acquire; a restored database gives a number again
+  std::uint64_t term = 0;       ///< random, and so unique to this acquire: what commit() and published() compare
+  std::uint64_t last_term = 0;  ///< of the acquire before, by whichever replica; 0 = none
+  Ancestors ancestors{};        ///< of that term
   std::vector<StateRow> state;
   std::uint64_t journal_sequence = 0;  ///< last written
   std::uint64_t outbox_sequence = 0;   ///< last written
@@ -137,12 +138,19 @@ struct Loaded {
   std::optional<Instant> server_now;  ///< by the clock of the database's machine; none where it has none of its own
 };
 
+/// What this store writes in: see history.hpp. Id 0 = it does not lead.
+struct Term {
+  std::uint64_t id = 0;
+  Ancestors ancestors{};
+};
+
 enum class CommitOutcome {
   kCommitted,
   kNotCommitted,  ///< known not to have happened: undo and try again
-  kEpochLost,     ///< another leader took over: stop writing, reload
-  kRolledBack,    ///< the database is behind what it acknowledged, as after a restore: alert, reload
-  kInDoubt,       ///< could not be looked up in time: reload
+  kTermEnded,  ///< the same; the session with the database was lost, so the next try is of a new term(): its events must name it
+  kEpochLost,   ///< another leader took over: stop writing, reload
+  kRolledBack,  ///< the database is behind what it acknowledged, as after a restore: alert, reload
+  kInDoubt,     ///< could not be looked up in time: reload
 };
 
 /// What one read of the outbox, or one page of a snapshot, gives of values: it ends with the row that reaches this.
@@ -163,19 +171,21 @@ class Store {
   /// Becomes the leader: raises the epoch, begins a term, ends the old holder's backends, reads everything. kFailedPrecondition where the store
   /// is fenced (PgOptions::fenced) and `holder` does not hold the lease of the shard: nothing is changed.
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
-  /// Writes one batch; checks the epoch and the number of commits last. Serialization failures are retried inside, with a bound; an in-doubt
+  /// Writes one batch; checks the term and the number of commits last. Serialization failures are retried inside, with a bound; an in-doubt
   /// COMMIT is looked up before an answer is given. An error is kNotCommitted with its reason: retryable() where the
   /// database is away, anything else means that this batch can never be written; kInvalid: a value of it is not taken, or violates a
   /// constraint of the schema. After kEpochLost, kRolledBack or kInDoubt
   /// every commit answers kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
+  /// Begun by acquire(), or by a commit() that answered kTermEnded; by the engine thread.
+  [[nodiscard]] virtual Term term() const = 0;
 
   /// Outbox rows after `sequence`, in order; fewer than `max` where they are long, but one at least.
   virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
-  /// Deletes outbox rows up to and including `sequence`, which were read while this store led with `epoch`: they are durable on
-  /// the bus. With another epoch nothing is deleted, because after a rollback the same number is another row. A crash of the
+  /// Deletes outbox rows up to and including `sequence`, which were read while this store led with `term`: they are durable on
+  /// the bus. With another term nothing is deleted, because after a rollback the same number is another row. A crash of the
   /// server may revert the deletion, and they are sent again.
-  virtual Status published(std::uint64_t sequence, std::uint64_t epoch) = 0;
+  virtual Status published(std::uint64_t sequence, std::uint64_t term) = 0;
   /// Blocks until a commit may have added outbox rows, or the timeout.
   virtual void wait_outbox(SteadyDuration timeout) = 0;
 
