@@ -289,14 +289,17 @@ bool Host::Impl::open_consumer() {
 bool Host::Impl::is_gap(const bus::Message& message) {
   auto& next = expected.try_emplace(message.at, 0).first->second;
   if (next == kAny && std::chrono::steady_clock::now() - healed[message.at.topic].since < kFresh) next = message.offset;
-  const bool last_applied = unverified.erase(message.at) > 0 && message.offset == next - 1;
-  if (last_applied ? positions[message.at].mark == stable_hash(message.value) : message.offset == next) return false;
+  const bool verifies = unverified.erase(message.at) > 0, last_applied = verifies && message.offset == next - 1;
+  if (verifies ? last_applied && positions[message.at].mark == stable_hash(message.value) : message.offset == next)
+    return false;
   log::warn("messages are missing on the bus, taking a snapshot",
             {{"topic", message.at.topic},
              {"partition", message.at.partition},
              {"expected", next},
              {"found", message.offset},
-             {"why", last_applied ? "the last message that was applied is another one" : "offset"}});
+             {"why", last_applied ? "the last message that was applied is another one"
+                     : verifies   ? "the last message that was applied is gone, so the log may be another one"
+                                  : "offset"}});
   return true;
 }
 

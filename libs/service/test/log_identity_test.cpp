@@ -115,6 +115,28 @@ TEST(HostHistory, ALogThatIsRecreatedWhileItIsReadIsPausedUntilItsOwnerAnswers) 
   EXPECT_EQ(log.reader.mirror->text(), log.text(88, 2));
 }
 
+/// Retention has deleted the message that identifies the log, and with it one that was never read.
+TEST(HostHistory, ALogWhoseLastAppliedMessageIsGoneMayBeAnotherOne) {
+  World w("log-trimmed");
+  // In the partition of announcements: a log that is short would be a gap.
+  std::string a = "a", b = "b";
+  for (auto* key : {&a, &b})
+    while (bus::partition_of(*key, 4) != bus::partition_of("", 4)) key->push_back('+');
+  w.boot();
+  Reader reader(w);
+  publish(w, reader, a + "=1", "r1");
+  ASSERT_EQ(reader.mirror->text(), a + "=1");
+  bus::plant_recreation(*w.bus, "qm.test");
+  for (const auto& change : {b + "=1", a + "=1", a + "=1"}) {
+    ASSERT_TRUE(w.add(change, change + std::to_string(w.host->counters().batches)));
+    w.settle();
+  }
+  bus::plant_truncation(*w.bus, "qm.test", 2);  // its offsets begin at the reader's position
+  reader.boot();
+  EXPECT_TRUE(reader.comes_to(fmt::format("{}=3 {}=1", a, b))) << reader.mirror->text();
+  EXPECT_EQ(reader.snapshots, 1);
+}
+
 /// It ends for an engine that orders by version too.
 TEST(HostHistory, AKeyThatTheSnapshotAfterAGapOmitsEnds) {
   GrownPast log("grown-past-omitted");
