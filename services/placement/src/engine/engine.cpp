@@ -276,11 +276,16 @@ void Engine::evaluate() {
   settle_all();
   evaluate_nodes();
   review_proposals(seen);
-  decide_waiting();
-  tend_proposals();
-  for (int pass = 0; pass < kMostPasses && std::exchange(scratch_.unheld, false); ++pass) decide_waiting();
-  settle_all();
-  evaluate_nodes();
+  // A decision may free room at once: that of ranks which have succeeded.
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    scratch_.freed = false;
+    decide_waiting();
+    if (pass == 0) tend_proposals();
+    for (int again = 0; again < kMostPasses && std::exchange(scratch_.unheld, false); ++again) decide_waiting();
+    settle_all();
+    evaluate_nodes();
+    if (!scratch_.freed) break;
+  }
   recut();
   evaluate_nodes();
   propose();

@@ -454,6 +454,7 @@ void Engine::refresh_room(const NodeName& name) {
                       next.pods > room.pods || next.extended != room.extended || next.zones != room.zones ||
                       next.types != room.types || (room.gpu_pods && !next.gpu_pods) || (room.alone && !next.alone));
   scratch_.grew = scratch_.grew || more;
+  scratch_.freed = scratch_.freed || more;
   set_room(name, std::move(next));
 }
 

@@ -223,6 +223,28 @@ TEST(Life, ARankThatSucceededIsNotWaitedForInALaterAttempt) {
   )");
 }
 
+// The place of the rank is free as soon as it is given, and a workload that was short in the same step gets it.
+TEST(Life, ThePlaceOfARankThatSucceededIsFreeInTheStepThatGivesIt) {
+  expect(R"(
+    node a gpus=8
+    node b gpus=8
+    synced
+    want w/1 2x8 | phase w/1 admitted
+    => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
+    pod w/1#0 on=a succeeded | pod w/1#1 on=b running
+    => bound w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*
+    pod-gone w/1#0
+    phase w/1 evicting deadline=30
+    => delete w/1#1 grace=30
+    pod-gone w/1#1
+    => released w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*-
+    want w/2 2x8 | want z/1 1x8
+    => reserved w/2 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]
+    => reserved z/1 0:a[0,1,2,3,4,5,6,7]
+    => demand
+  )");
+}
+
 TEST(Life, PodsOfASetAreFoundByItsName) {
   expect(R"(
     node a gpus=8

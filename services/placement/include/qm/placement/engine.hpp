@@ -196,6 +196,7 @@ class Engine {
     std::set<WorkloadUid> fell_back;  // had no nodes, and are pending again
     bool neighbors = false;           // neighbors changed: pending workloads with rules are compared again
     bool grew = false;                // room appeared: shorts are tried again
+    bool freed = false;               // the same, since the last decisions
     bool stirred = false;             // neighbours changed: shorts with rules are tried again
   };
 
