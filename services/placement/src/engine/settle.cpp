@@ -173,14 +173,15 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   // Members went under an order that does not hold any more, as after a restore of admission's database.
   if (!next.eviction && !has_least(id, next)) {
     if (std::ranges::any_of(next.members, holds))
-      return request_eviction(id, next,
-                              {"GangIncomplete", "pods of it went before its eviction was withdrawn", scratch_.now,
-                               NodeName(), false});
+      return request_eviction(
+          id, next,
+          {"GangIncomplete", "pods of it went before its eviction was withdrawn", scratch_.now, NodeName(), false});
     next.state = AssignmentState::kReleased;
     next.expires = {};
     next.ended = scratch_.now;
     return;
   }
+  if (next.state == AssignmentState::kBound) return end_if_idle(id, next);
   if (next.state != AssignmentState::kReserved) return;
   if (next.expires != Instant{} && next.expires <= scratch_.now) drop_unused(id, next);
   if (std::ranges::all_of(next.members, [](const Member& m) { return m.bound != Instant{}; })) {
@@ -201,6 +202,25 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
           {"GangIncomplete", fmt::format("{} of {} pods did not come in time", unused(next), next.members.size()),
            scratch_.now, NodeName(), false});
     }
+  }
+}
+
+/// A gang of which every pod that had a place has ended, and the others wait for one: it holds quota, and it is not on the demand list,
+/// so nothing would be launched for it. A later attempt asks for nodes.
+void Engine::end_if_idle(const AttemptId& id, Assignment& next) {
+  const bool idle =
+      next.confirmed && !next.eviction && std::ranges::none_of(next.members, &Member::live) && awaits_some(id, next);
+  if (!idle) {
+    next.expires = {};
+  } else if (next.expires == Instant{}) {
+    next.expires = scratch_.now + options_.hold;
+  } else if (next.expires <= scratch_.now) {
+    next.expires = {};
+    std::size_t waiting = 0;
+    for (std::size_t set = 0; set < next.pod_sets.size(); ++set) waiting += awaited_ranks(id, next, set).size();
+    request_eviction(id, next,
+                     {"GangIncomplete", fmt::format("none of its pods runs, and {} wait for nodes that fit", waiting),
+                      scratch_.now, NodeName(), false});
   }
 }
 

@@ -135,6 +135,48 @@ TEST(Elastic, RunsOnWithoutAMemberWhoseNodeIsLostAndGrowsAgain) {
   )");
 }
 
+// Nodes are launched for what is on the demand list, which a gang that holds an assignment is not.
+TEST(Elastic, WhereNoPodRunsAndTheOthersFindNoNodeTheAttemptEnds) {
+  expect(R"(
+    node a gpus=1
+    synced
+    want w/1 3x1 min=1
+    => reserved w/1 0:a[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0]
+    pod w/1#0 on=a running | pod w/1#1 | pod w/1#2
+    => bound w/1 0:a[0]*
+    node a gpus=1 external
+    pod w/1#0 on=a succeeded
+    => bound w/1 0:a[0]*-
+    tick 299
+    tick 1
+    => bound w/1 0:a[0]*-
+    => evict w/1 GangIncomplete
+  )");
+}
+
+TEST(Elastic, AGangThatGrowsAgainInTimeStays) {
+  expect(R"(
+    node a gpus=1
+    synced
+    want w/1 2x1 min=1
+    => reserved w/1 0:a[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0]
+    pod w/1#0 on=a running | pod w/1#1
+    => bound w/1 0:a[0]*
+    node a gpus=1 external
+    pod w/1#0 on=a succeeded
+    => bound w/1 0:a[0]*-
+    tick 200
+    node b gpus=1
+    => bound w/1 0:a[0]*- 1:b[0]
+    => bind w/1#1 -> b [0]
+    tick 600
+  )");
+}
+
 TEST(Elastic, ALostMemberThatNeverRanIsForgotten) {
   expect(R"(
     node a gpus=1

@@ -303,6 +303,7 @@ class Engine {
   void settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
   void fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                    const std::vector<const Pod*>& pods);
+  void end_if_idle(const AttemptId& id, Assignment& next);
   void drop_unused(const AttemptId& id, Assignment& next) const;
   void order_deletes(const AttemptId& id, const std::vector<const Pod*>& pods);
   void request_eviction(const AttemptId& id, Assignment& next, EvictionAsk ask);
