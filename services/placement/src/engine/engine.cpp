@@ -101,7 +101,7 @@ void Engine::apply(const PodSeen& seen) {
   for (const WorkloadUid& uid : settle_for(facts)) {
     if (fresh && facts.attempt < tables_.workloads.find(uid)->attempt) ++scratch_.out.notes.stale;
   }
-  report_foreign(facts.uid);
+  scratch_.named.insert(facts.uid);
 }
 
 void Engine::apply(const PodGone& gone) { remove_pod(gone.uid); }
@@ -170,7 +170,7 @@ void Engine::apply(const WorkloadHeard& heard) {
   if (const auto naming = index_.naming.find(uid); old == nullptr && naming != index_.naming.end()) {
     for (const std::string& pod_uid : std::set(naming->second)) {
       settle_for(tables_.pods.find(pod_uid)->facts);
-      report_foreign(pod_uid);
+      scratch_.named.insert(pod_uid);
     }
   }
   tell_cut_for(uid);
@@ -256,6 +256,7 @@ void Engine::evaluate() {
       settle(id);
     }
   };
+  for (const std::string& pod : scratch_.named) report_foreign(pod);
   for (const auto& [name, due] : index_.not_ready) {
     if (due <= scratch_.now) scratch_.nodes.insert(name);
   }

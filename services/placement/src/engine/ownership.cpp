@@ -67,6 +67,7 @@ std::vector<WorkloadUid> Engine::settle_for(const PodFacts& pod) {
 /// Once for each pod: it is counted, and if it is pending, its condition says why it is not bound.
 void Engine::report_foreign(const std::string& pod_uid) {
   const Pod* pod = tables_.pods.find(pod_uid);
+  if (pod == nullptr) return;
   const PodFacts& facts = pod->facts;
   if (!facts.ours || pod->foreign || facts.terminal()) return;
   const PodOwnership why = refusal_of(tables_, facts);

@@ -139,6 +139,20 @@ TEST(ForeignPods, SeenBeforeTheWorkload) {
   )");
 }
 
+// Judged by what is known after the step: the order of the facts in it does not matter.
+TEST(ForeignPods, ThatEndedInTheStepInWhichTheWorkloadCameAreNotReported) {
+  for (const char* step : {"want w/1 1x1 | pod w/1#0 in=other failed", "pod w/1#0 in=other failed | want w/1 1x1"}) {
+    expect(fmt::format(R"(
+    node a gpus=1
+    synced
+    pod w/1#0 in=other
+    {}
+    => reserved w/1 0:a[0]
+  )",
+                       step));
+  }
+}
+
 TEST(ForeignPods, DoNotKeepAWorkloadThatHasEnded) {
   Script script;
   EXPECT_EQ(script.run(R"(

@@ -186,6 +186,7 @@ class Engine {
     std::set<NodeName> node_changed;                              // to publish
     std::set<NodeName> observed;                                  // with a new observation
     std::set<NodeName> uncordoned;                                // manually
+    std::set<std::string> named;                                  // pods that name a workload: seen, or the workload is
     std::map<NodeName, std::optional<HealthMark>> health_before;  // of nodes with a new verdict
     std::size_t command = 0;                                      // place of the one being applied
     std::set<WorkloadUid> heirs;                                  // something changed where room is kept for them
