@@ -73,9 +73,10 @@ class FaultyStore final : public store::Store {
   [[nodiscard]] store::Term term() const override { return inner_->term(); }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     if (service_.cut_off(process_)) return fail(away().error());
-    return inner_->read_outbox(after, max);
+    return inner_->read_outbox(bug_ == Bug::kRelayAhead ? std::max(after, service_.sent_) : after, max);
   }
   Status published(std::uint64_t sequence, std::uint64_t term) override {
+    service_.sent_ = std::max(service_.sent_, sequence);
     return service_.cut_off(process_) ? away() : inner_->published(sequence, term);
   }
   void wait_outbox(SteadyDuration timeout) override { inner_->wait_outbox(timeout); }

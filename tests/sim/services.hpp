@@ -109,6 +109,7 @@ class Service {
   std::size_t leader_ = 0;  ///< claimed last
   SteadyInstant passed_ = std::chrono::steady_clock::now();
   SteadyDuration cut_at_commit_{};
+  std::uint64_t sent_ = 0;  ///< of the outbox, in any history; for Bug::kRelayAhead
   Counts counts_;
 };
 

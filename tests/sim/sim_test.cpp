@@ -117,7 +117,8 @@ constexpr Past kPast[] = {
      "tests/sim: calls are repeated at growing intervals, and past seeds"},
     {963, "three workloads preempted each other in turns: placement did not follow the order in which they got quota",
      "admission, placement: workloads that get quota at once get their nodes in that order"},
-    {578, "versions that a snapshot skipped were counted as missed", "service: versions that a snapshot skips are not counted as missed"},
+    {578, "versions that a snapshot skipped were counted as missed",
+     "service: versions that a snapshot skips are not counted as missed"},
     {424, "placement did not answer a drain that an autoscaler requested again whose database lost the first request",
      "placement: a drain that is requested again is answered again"},
     {429, "a replay of cost's journal reached another state",
@@ -125,6 +126,19 @@ constexpr Past kPast[] = {
     {513, "a rebalance moved the history of a partition back, and a version that was issued again was dropped",
      "service: a rebalance does not move the history of a partition back to a snapshot"},
     {1479, "the same", "service: a rebalance does not move the history of a partition back to a snapshot"},
+    {13368, "a leader that stood still committed in a restored database whose next leader had the same epoch number",
+     "store, service: a commit compares its term, and a lost session begins a new one"},
+    {4855, "the same", "store, service: a commit compares its term, and a lost session begins a new one"},
+    {9804, "a snapshot of a leader whose takeover was lost ended the term of the leader that went on",
+     "store, service: a commit compares its term, and a lost session begins a new one"},
+    {10010, "messages of a recreated log were passed over whose last applied message retention had deleted",
+     "service: at a start, a log whose last applied message is gone is a gap"},
+    {1413, "the place of a rank that had succeeded was not offered in the step that freed it",
+     "placement: room that a decision frees is offered in the same step"},
+    {11140, "an elastic gang of which no pod ran waited for nodes that nothing asked for",
+     "placement: an elastic gang of which no pod runs, and whose others find no node, ends its attempt"},
+    {15860, "a requeue list was lost with all messages of its topic, which no consumer can notice",
+     "tests/sim: a list that is lost with its whole topic is not held against admission"},
 };
 
 TEST_F(Simulation, SeedsOfPastFailuresPass) {
@@ -218,6 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                                            Plant{Bug::kHistoryUnseen, "HistoryUnseen", "its owner published"},
                                            Plant{Bug::kForgedPod, "ForgedPod", "is bound as a rank"},
                                            Plant{Bug::kGivesUp, "GivesUp", "has not ended"},
+                                           Plant{Bug::kRelayAhead, "RelayAhead", "its owner published"},
                                            Plant{Bug::kRequeueUnheard, "RequeueUnheard", "although its pods fit"}),
                          [](const auto& plant) { return std::string(plant.param.name); });
 

@@ -40,6 +40,7 @@ enum class Bug {
   kHistoryUnseen,     ///< consumers do not compare the terms of events
   kForgedPod,         ///< the namespace of a pod that names a workload is not compared
   kGivesUp,           ///< a call that the API server refused counts as done
+  kRelayAhead,        ///< after a restore the relay goes on behind the events of the lost history
   kRequeueUnheard,    ///< admission does not receive which pending workloads fit
 };
 
