@@ -3,6 +3,7 @@
 // or at once where it never started. Nothing here evicts: what runs on without money left is owed.
 //
 // Before trees are decided, whoever could not be paid is taken out of them, so that nobody is displaced for it.
+#include "cause.hpp"
 #include "qm/admission/budget_view.hpp"
 #include "qm/base/assert.hpp"
 #include "update.hpp"
@@ -158,9 +159,10 @@ std::string Engine::lacking(const std::map<std::string, std::int64_t>& asks) con
 void Engine::wait_for_budget(const WorkloadUid& uid, const std::string& budget) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.budget == budget) return;
+  const Lead where = lead(w.spec);
   update(uid, [&](Workload& row) {
     row.budget = budget;
-    row.reason = budget.empty() ? "Queued" : "BudgetExhausted";
+    row.reason = waiting_reason(row, where.obstacle);
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/engine.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,17 @@ namespace qm::admission {
 /// A cause that names no amount of a resource.
 inline Cause cause_of(std::string code, std::string message, std::string remedy = {}) {
   return {.code = std::move(code), .message = std::move(message), .resource = {}, .remedy = std::move(remedy)};
+}
+
+/// The reason of a workload that waits, in the order in which explain() lists what keeps it from being tried: list, describe, the condition of
+/// its Workload and `qmctl why` agree. `obstacle` is that of its queue.
+inline std::string waiting_reason(const Workload& w, const std::optional<Cause>& obstacle) {
+  if (!w.inactive.empty()) return "Deactivated";
+  if (w.priority_unknown) return "PriorityClassUnknown";
+  if (obstacle) return obstacle->code;
+  if (w.spec.pod_sets.empty()) return "NoPods";
+  if (!w.refused().empty()) return "Misconfigured";
+  return w.budget.empty() ? "Queued" : "BudgetExhausted";
 }
 
 }  // namespace qm::admission

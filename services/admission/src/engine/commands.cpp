@@ -1,4 +1,5 @@
 // What each command does. Scheduling follows from the marks that the changes leave.
+#include "cause.hpp"
 #include "qm/base/assert.hpp"
 #include "update.hpp"
 
@@ -232,7 +233,7 @@ void Engine::on(const JobSeen& c) {
       w.max_execution = c.max_execution;
       w.spec.pods_to_come = c.pods_to_come;
       w.waiting_time = c.waiting_time;
-      w.reason = where.obstacle ? where.obstacle->code : "Queued";
+      w.reason = waiting_reason(w, where.obstacle);
       w.planned = planned_run(w);
     });
     if (!c.rejected.empty()) {
@@ -253,13 +254,15 @@ void Engine::on(const JobSeen& c) {
   if (c.complete || c.failed) return finish(uid, c.complete);
   if (known->refused() != c.refused) {
     update(uid, [&](Workload& row) { row.except([&](Exceptions& e) { e.refused = c.refused; }); });
+    refresh_reason(uid);
   }
   if (c.wish) hear_wish(uid, *c.wish);
   hear_pods(uid, c.pods_ready && c.attempt == known->attempt);
-  hear_group(c);
+  if (c.rejected.empty()) hear_group(c);
   if (known->ended()) return;
   follow(c);
   if (known->ended()) return;
+  note_print(c);
   // Of pods none that was let go is left.
   const bool same = c.attempt == known->attempt || (is_pods(*known->spec.kind) && c.attempt == 0);
   const bool quiet = c.suspended && c.active == 0 && same;

@@ -72,8 +72,8 @@ Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first)
       break;
     case Shortfall::Kind::kShare:
       c.code = "QueueShare";
-      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} deserves of pool {} after its other workloads", wanted,
-                              s.resource, there, queue.name, s.detail);
+      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} deserves of pool {} after its other workloads",
+                              wanted, s.resource, there, queue.name, s.detail);
       break;
     case Shortfall::Kind::kPool:
       c.code = "PoolFull";
@@ -309,7 +309,7 @@ void Engine::resolve(const std::vector<WorkloadUid>& uids) {
         row.queue_is_direct = where.direct;
         row.priority_unknown = !priority;
         row.spec.priority = priority.value_or(0);
-        row.reason = where.obstacle ? where.obstacle->code : "Queued";
+        row.reason = waiting_reason(row, where.obstacle);
       });
       say(Event::What::kQueued, uid);
       continue;

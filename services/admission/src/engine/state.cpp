@@ -386,6 +386,8 @@ std::uint64_t Engine::digest() const {
         .add(std::int64_t{w.spec.total_pods()})
         .add(w.next() != nullptr ? *w.next()->queue : *w.spec.queue)
         .add(std::int64_t{w.next() != nullptr ? w.next()->total_pods() : -1})
+        .add(std::int64_t{w.spec_print})
+        .add(std::int64_t{w.exceptions ? w.exceptions->next_print : 0})
         .add(w.ran.count())
         .add(w.max_execution.count())
         .add(std::int64_t{w.requeues})

@@ -226,7 +226,10 @@ void Engine::deactivate(const WorkloadUid& uid, std::string reason, std::string 
     row.requeued = Instant{};
     if (row.phase == Phase::kPending) row.not_before = Instant{};
   });
-  if (w.phase == Phase::kPending) return say(Event::What::kDeactivated, uid);
+  if (w.phase == Phase::kPending) {
+    refresh_reason(uid);
+    return say(Event::What::kDeactivated, uid);
+  }
   evict(uid, reason, message.empty() ? "it was deactivated" : message, now_ + options_.eviction_grace);
 }
 
@@ -234,6 +237,7 @@ void Engine::activate(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.ended() || w.inactive.empty()) return;
   update(uid, [](Workload& row) { row.inactive.clear(); });
+  refresh_reason(uid);
   if (w.phase == Phase::kPending) say(Event::What::kActivated, uid);
 }
 

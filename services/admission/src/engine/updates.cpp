@@ -49,17 +49,28 @@ Cause Engine::no_pods() {
                   "set them to at least 1; it keeps its queue position");
 }
 
+/// Of a workload that waits, after a change of what keeps it from being tried.
+void Engine::refresh_reason(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.phase != Phase::kPending) return;
+  const auto reason = waiting_reason(w, lead(w.spec).obstacle);
+  if (*w.reason == reason) return;
+  update(uid, [&](Workload& row) { row.reason = reason; });
+}
+
 /// An update of an object that is known and has not ended.
 void Engine::follow(const JobSeen& c) {
   const WorkloadUid uid = c.spec.uid;
   const Workload& w = *tables_.workloads.find(uid);
   if (!c.rejected.empty()) return reject(uid, c.rejected);
-  if (w.spec.pods_to_come || c.pods_to_come) return;  // groups.cpp
   const bool was_rejected = w.phase == Phase::kRejected;
+  if (w.holds_quota() && !w.rejected().empty()) except(uid, [](Exceptions& e) { e.rejected.clear(); });
+  if ((w.spec.pods_to_come || c.pods_to_come) && !was_rejected) return;  // groups.cpp
   // Pods that were let go differ from what was submitted, and their spec does not change.
   if (is_pods(*w.spec.kind) && !c.as_submitted && !was_rejected) return;
   Spec next = c.spec;
   next.submitted = w.spec.submitted;
+  next.pods_to_come = c.pods_to_come;
   if (!c.as_submitted && !was_rejected) next.pod_sets = w.spec.pod_sets;
   if (*w.spec.kind == "PodGroup") {  // what its pods leave open its PodGroup said
     if (next.queue.empty()) next.queue = w.spec.queue;
@@ -81,10 +92,17 @@ void Engine::follow(const JobSeen& c) {
     });
     return use_spec(uid, next);
   }
-  if (!w.rejected().empty()) except(uid, [](Exceptions& e) { e.rejected.clear(); });
   if (w.phase == Phase::kQuotaReserved && !differences(w.spec, next).empty()) {
     keep_for_later(uid, next);
     return release(uid, "Updated", Duration{0});
+  }
+  // Admitted and not let go yet: only what was admitted is let go (executor.cpp), so the admission ends and the update competes.
+  const bool is_held = c.suspended && *w.spec.kind != "Workload" && !is_pods(*w.spec.kind);
+  if (w.phase == Phase::kAdmitted && is_held && !differences(w.spec, next).empty()) {
+    const std::string what = differences(w.spec, next);
+    except(uid, [&](Exceptions& e) { e.next = next; });
+    return evict(uid, "Updated", fmt::format("its object changed before it started ({})", what),
+                 now_ + options_.eviction_grace);
   }
   if (next.priority_class != w.spec.priority_class) {
     const bool unknown = !priority_of(next);
@@ -96,7 +114,7 @@ void Engine::follow(const JobSeen& c) {
     say(Event::What::kUpdated, uid);
   }
   if (!(next == w.spec)) return keep_for_later(uid, next);
-  if (w.next() != nullptr) except(uid, [](Exceptions& e) { e.next.reset(); });
+  if (w.next() != nullptr) except(uid, [](Exceptions& e) { e.forget_next(); });
 }
 
 void Engine::reject(const WorkloadUid& uid, std::string why) {
@@ -104,7 +122,7 @@ void Engine::reject(const WorkloadUid& uid, std::string why) {
   if (w.rejected() == why) return;
   except(uid, [&](Exceptions& e) {
     e.rejected = why;
-    e.next.reset();
+    e.forget_next();
   });
   if (w.phase == Phase::kQuotaReserved) {
     release(uid, "Rejected", Duration{0});
@@ -130,7 +148,7 @@ void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
     row.phase = Phase::kPending;
     row.except([](Exceptions& e) {
       e.rejected.clear();
-      e.next.reset();
+      e.forget_next();
     });
     row.cluster_queue = where.queue;
     row.queue_is_direct = where.direct;
@@ -140,11 +158,11 @@ void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
     row.short_streak = 0;
     row.patient = false;
     row.budget.clear();
-    row.reason = where.obstacle ? where.obstacle->code : spec.pod_sets.empty() ? "NoPods" : "Queued";
   });
   reshape(uid, [&](Workload& row) {
     row.spec = spec;
     row.planned = planned_run(row);
+    row.reason = waiting_reason(row, where.obstacle);
   });
   say(Event::What::kUpdated, uid);
 }
@@ -178,8 +196,21 @@ void Engine::settle_next(const WorkloadUid& uid) {
     say(Event::What::kRejected, uid);
   } else if (w.next() != nullptr) {
     const Spec spec = *w.next();
+    const auto print = w.exceptions->next_print;
     use_spec(uid, spec);
+    if (print != 0) update(uid, [&](Workload& row) { row.spec_print = print; });
   }
+}
+
+/// Which version of its object the workload was read from. What quota is not counted from, such as a label, may differ.
+void Engine::note_print(const JobSeen& c) {
+  const Workload& w = *tables_.workloads.find(c.spec.uid);
+  if (c.spec_print == 0 || !c.rejected.empty()) return;
+  if (w.next() != nullptr && w.exceptions->next_print != c.spec_print) {
+    except(c.spec.uid, [&](Exceptions& e) { e.next_print = c.spec_print; });
+  }
+  if (w.spec_print == c.spec_print || (w.next() != nullptr && !differences(w.spec, *w.next()).empty())) return;
+  update(c.spec.uid, [&](Workload& row) { row.spec_print = c.spec_print; });
 }
 
 /// A Job that runs: of the pods that it was admitted with, those that it does not run any more, and those that nothing is left for.

@@ -244,6 +244,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
   out.set_object(intent.object);
   out.set_reason(intent.reason);
   out.set_kind(w.spec.kind);
+  if (intent.kind == "job.unsuspend") out.set_spec_print(w.spec_print);
   if (w.eviction) out.set_deadline_us(micros(w.eviction->deadline));
   if (w.spec.kind == "Job" && intent.kind == "job.unsuspend" && !w.counts.empty()) {
     out.set_parallelism(w.counts.front());

@@ -180,6 +180,14 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
     QM_TRY(write_suspended(client, subject, intent));
     return fail(Code::kAborted, "job {}/{} ran without being admitted", intent.namespace_(), intent.name());
   }
+  // It may have changed since it got quota; then that quota is not for what it asks for now.
+  if (intent.spec_print() != 0 && spec_print(*subject.job, kind) != intent.spec_print()) {
+    auto out = done(intent);
+    out.set_ok(false);
+    out.set_error(fmt::format("{} {}/{} changed after it got quota, and is tried again with the update", kind.kind,
+                              intent.namespace_(), intent.name()));
+    return out;
+  }
   const bool is_job = kind.kind == "Job";
   if (is_job && !subject.job->path("status.startTime").is_null()) {
     // A template is only open to change in a job that has not started; a suspended one is told that it has not.
@@ -275,8 +283,29 @@ Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& i
   return fail(created.error());
 }
 
+/// What an Event about a workload of pods is shown at: its PodGroup where that is an object, else the first of its pods.
+Json involved_pods(kube::Client& client, const state::JobIntent& intent) {
+  const auto about = [&](const char* version, const char* kind, const Json& object) {
+    return Json::object({{"apiVersion", version},
+                         {"kind", kind},
+                         {"namespace", intent.namespace_()},
+                         {"name", kube::name_of(object)},
+                         {"uid", kube::uid_of(object)}});
+  };
+  if (intent.kind() == "PodGroup") {
+    if (const auto at = client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"})) {
+      const auto group = client.get(*at, intent.namespace_(), intent.name());
+      if (group) return about("scheduling.volcano.sh/v1beta1", "PodGroup", *group);
+    }
+  }
+  const auto pods = pods_of(client, intent);
+  if (pods && !pods->empty()) return about("v1", "Pod", pods->front());
+  return about("v1", "Pod",
+               Json::object({{"metadata", Json::object({{"name", intent.name()}, {"uid", intent.uid()}})}}));
+}
+
 Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& intent, const std::string& id) {
-  const auto* known = config::workload_kind(is_pods(intent.kind()) ? "Pod" : intent.kind());
+  const auto* known = config::workload_kind(intent.kind());
   const auto& kind = intent.kind() == "Workload" ? workload_object_kind()
                      : known != nullptr          ? *known
                                                  : *config::workload_kind("Job");
@@ -285,11 +314,12 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
        {"kind", "Event"},
        {"metadata", Json::object({{"name", fmt::format("{}.{}", intent.name(), sha256_hex(id).substr(0, 16))},
                                   {"namespace", intent.namespace_()}})},
-       {"involvedObject", Json::object({{"apiVersion", api_version_of(kind)},
-                                        {"kind", kind.kind},
-                                        {"namespace", intent.namespace_()},
-                                        {"name", intent.name()},
-                                        {"uid", intent.uid()}})},
+       {"involvedObject", is_pods(intent.kind()) ? involved_pods(client, intent)
+                                                 : Json::object({{"apiVersion", api_version_of(kind)},
+                                                                 {"kind", kind.kind},
+                                                                 {"namespace", intent.namespace_()},
+                                                                 {"name", intent.name()},
+                                                                 {"uid", intent.uid()}})},
        {"type", "Warning"},
        {"reason", intent.reason().empty() ? std::string("QueueIsCluster") : intent.reason()},
        {"message", intent.object()},

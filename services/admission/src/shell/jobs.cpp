@@ -1,6 +1,7 @@
 // Objects that are suspended as a whole, read as workloads: what their authors submitted, and what became of it in the cluster.
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/model/resources.hpp"
@@ -66,6 +67,26 @@ Json as_submitted(const Json& job, const config::WorkloadKind& kind) {
 
 namespace {
 
+/// A member that is empty is as good as none.
+void drop_empty(Json& value) {
+  if (!value.is_object()) return;
+  for (auto& [key, member] : value.members_mut()) drop_empty(member);
+  std::erase_if(value.members_mut(), [](const Json::Member& member) {
+    const bool holds = member.second.is_object() || member.second.is_array();
+    return member.second.is_null() || (holds && member.second.size() == 0);
+  });
+}
+
+void erase_at(Json& object, std::string_view dotted) {
+  const auto dot = dotted.find('.');
+  const auto first = dotted.substr(0, dot);
+  if (dot == std::string_view::npos) {
+    object.erase(first);
+  } else if (object.contains(first)) {
+    erase_at(object.set(first), dotted.substr(dot + 1));
+  }
+}
+
 /// Whether as_submitted() has the author's pod templates: an attempt of an earlier release did not name the node selectors that it added.
 bool knows_additions(const Json& job, const config::WorkloadKind& kind) {
   if (attempt_of(job, kind) == 0) return true;
@@ -113,6 +134,30 @@ std::int64_t indexes_in(std::string_view text) {
 
 }  // namespace
 
+std::uint32_t spec_print(const Json& job, const config::WorkloadKind& kind) {
+  Json own = as_submitted(job, kind);
+  for (const auto& place : kind.places(job)) {
+    Json* pods = config::find_template(own, place);
+    if (pods == nullptr || !pods->is_object()) continue;
+    auto& annotations = pods->set("metadata").set("annotations");
+    for (const std::string_view written :
+         {words::kAttempt, words::kReservation, words::kResume, words::kCheckpoint, kWorkloadAnnotation}) {
+      annotations.erase(written);
+    }
+    drop_empty(*pods);
+  }
+  erase_at(own, kind.suspend);
+  // A Job that starts with fewer pods says in an annotation how many it asks for.
+  if (const auto asked = kube::annotation(job, config::kParallelism); kind.kind == "Job" && !asked.empty()) {
+    std::int64_t pods = 0;
+    std::from_chars(asked.data(), asked.data() + asked.size(), pods);
+    own.set("spec").set("parallelism", std::max(pods, job.path("spec.parallelism").integer(1)));
+  }
+  const auto value = Digest().add(own["spec"].dump()).value();
+  const auto print = static_cast<std::uint32_t>(value ^ (value >> 32U));
+  return print == 0 ? 1 : print;
+}
+
 Result<JobSeen> rejected_job(const Json& object, const Error& why) {
   const auto& metadata = object["metadata"];
   JobSeen seen;
@@ -126,6 +171,7 @@ Result<JobSeen> rejected_job(const Json& object, const Error& why) {
   spec.queue = kube::label(object, words::kQueueLabel);
   if (spec.queue.empty()) spec.queue = kube::annotation(object, words::kQueueLabel);
   if (spec.queue.empty()) spec.queue = object.path("spec.queueName").string();
+  if (spec.queue.empty()) spec.queue = object[kPodGroup]["spec"]["queue"].string();
   spec.priority_class = kube::label(object, words::kPriorityClassLabel);
   const auto team = kube::label(object, words::kTeamLabel);
   spec.team = Team(team.empty() ? spec.ns.value() : team);
@@ -138,7 +184,7 @@ Result<JobSeen> rejected_job(const Json& object, const Error& why) {
   if (const auto* kind = suspending_kind(object)) {
     read_state(object, *kind, seen);
   } else if (const auto& pods = object["pods"]; pods.is_array()) {
-    // Pods hold themselves back: nothing is suspended.
+    read_pods_state(pods, seen);
     std::size_t over = 0;
     for (const auto& pod : pods.items()) {
       const auto& phase = pod["status"]["phase"].string();
@@ -170,6 +216,7 @@ Result<JobSeen> job_seen(const Json& job) {
   seen.refused = job[kRefused].string();
   seen.ended = ended_pods(job, *kind);
   seen.as_submitted = knows_additions(job, *kind);
+  seen.spec_print = static_cast<std::uint32_t>(job[kSpecPrint].integer());
   if (kind->kind == "Job") seen.at_once = static_cast<std::int32_t>(std::min<std::int64_t>(at_once_of(job), 1'000'000));
   return seen;
 }

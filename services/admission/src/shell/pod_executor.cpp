@@ -23,41 +23,6 @@ state::JobOutcome done(const state::JobIntent& intent) {
   return out;
 }
 
-/// The pods of the workload as they are now, the oldest first: those that were let go for it, and those that wait.
-Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& intent) {
-  std::vector<Json> pods;
-  if (intent.kind() == "Pod") {
-    auto pod = client.get(kPods, intent.namespace_(), intent.name());
-    if (!pod && pod.error().code != Code::kNotFound) return fail(pod.error());
-    if (pod && kube::uid_of(*pod) == intent.uid()) pods.push_back(std::move(*pod));
-    return pods;
-  }
-  const auto read = [&](const std::string& selector) -> Status {
-    kube::ListOptions ask;
-    ask.label_selector = selector;
-    do {
-      QM_ASSIGN(auto page, client.list(kPods, intent.namespace_(), ask));
-      ask.continue_token = page.continue_token;
-      for (auto& pod : page.items) {
-        const auto written = kube::annotation(pod, kWorkloadAnnotation);
-        const bool waits = written.empty() && gated(pod) && group_of(pod) == intent.name();
-        if (written == intent.uid() || waits) pods.push_back(std::move(pod));
-      }
-    } while (!ask.continue_token.empty());
-    return {};
-  };
-  QM_TRY(read(fmt::format("{}={}", kGroupLabel, intent.name())));
-  // Volcano names a group in an annotation, and nothing selects by those.
-  if (pods.empty()) QM_TRY(read({}));
-  std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
-    const auto rank = [](const Json& pod) {
-      return std::tuple(pod["metadata"]["creationTimestamp"].string(), kube::name_of(pod), kube::uid_of(pod));
-    };
-    return rank(a) < rank(b);
-  });
-  return pods;
-}
-
 Json toleration_json(const quartermaster::v1::Toleration& t) {
   Json out = Json::object({{"operator", t.operator_().empty() ? "Equal" : t.operator_()}});
   if (!t.key().empty()) out.set("key", t.key());
@@ -139,6 +104,40 @@ Status remove(kube::Client& client, const Json& pod, int grace_seconds) {
 }
 
 }  // namespace
+
+Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& intent) {
+  std::vector<Json> pods;
+  if (intent.kind() == "Pod") {
+    auto pod = client.get(kPods, intent.namespace_(), intent.name());
+    if (!pod && pod.error().code != Code::kNotFound) return fail(pod.error());
+    if (pod && kube::uid_of(*pod) == intent.uid()) pods.push_back(std::move(*pod));
+    return pods;
+  }
+  const auto read = [&](const std::string& selector) -> Status {
+    kube::ListOptions ask;
+    ask.label_selector = selector;
+    do {
+      QM_ASSIGN(auto page, client.list(kPods, intent.namespace_(), ask));
+      ask.continue_token = page.continue_token;
+      for (auto& pod : page.items) {
+        const auto written = kube::annotation(pod, kWorkloadAnnotation);
+        const bool waits = written.empty() && gated(pod) && group_of(pod) == intent.name();
+        if (written == intent.uid() || waits) pods.push_back(std::move(pod));
+      }
+    } while (!ask.continue_token.empty());
+    return {};
+  };
+  QM_TRY(read(fmt::format("{}={}", kGroupLabel, intent.name())));
+  // Volcano names a group in an annotation, and nothing selects by those.
+  if (pods.empty()) QM_TRY(read({}));
+  std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
+    const auto rank = [](const Json& pod) {
+      return std::tuple(pod["metadata"]["creationTimestamp"].string(), kube::name_of(pod), kube::uid_of(pod));
+    };
+    return rank(a) < rank(b);
+  });
+  return pods;
+}
 
 Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
   QM_ASSIGN(const auto pods, pods_of(client, intent));

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace qm::admission {
 
@@ -14,6 +15,8 @@ using UrlOf = std::function<std::string(const Json& object)>;
 /// The intents of admission where the workload is pods of its own. Each looks first, so that doing it again changes
 /// nothing more.
 
+/// The pods of the workload as they are now, the oldest first: those that were let go for it, and those that wait.
+Result<std::vector<Json>> pods_of(kube::Client& client, const quartermaster::admission::JobIntent& intent);
 /// Lifts our gate from all pods of the workload: node selector and tolerations of their flavor, attempt and index are
 /// written in the same patch, while the pod is still gated and these may be changed. Gates of others stay.
 Result<quartermaster::admission::JobOutcome> let_go(kube::Client& client,

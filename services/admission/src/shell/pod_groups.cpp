@@ -12,6 +12,8 @@ namespace qm::admission {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{500};
+/// Volcano's own type, with our reason.
+constexpr const char *kCondition = "Unschedulable", *kRejected = "Rejected";
 constexpr int kMostWrites = 50;  // in a round; the rest waits for the next
 
 bool is_new(const std::string& phase) { return phase.empty() || phase == "Pending"; }
@@ -23,6 +25,7 @@ struct PodWatch::Row {
   Phase phase = Phase::kPending;
   std::int32_t attempt = 0;
   bool alive = false, succeeded = false, checked = false;
+  std::string rejected;
 };
 
 /// Of pods that Kueue's label puts together it says nothing.
@@ -38,7 +41,12 @@ std::optional<PodWatch::Row> PodWatch::row_of(const std::string& uid) {
     const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid));
     if (w == nullptr) return;
     const auto ready = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
-    out = Row{w->phase, w->attempt, !w->ended() && !w->job_gone, w->succeeded, std::ranges::all_of(w->checks, ready)};
+    out = Row{w->phase,
+              w->attempt,
+              !w->ended() && !w->job_gone,
+              w->succeeded,
+              std::ranges::all_of(w->checks, ready),
+              w->ended() ? std::string() : w->rejected()};
   });
   return out;
 }
@@ -154,43 +162,64 @@ std::string PodWatch::wanted_phase(const Gang& gang) {
   return "";
 }
 
+/// Its conditions with the one that says why it is rejected, or that it is not any more; null where they are right.
+Json PodWatch::wanted_conditions(const Gang& gang) {
+  const auto row = row_of(gang.uid);
+  const std::string why = row ? row->rejected : std::string();
+  const auto ours = [](const Json& c) { return c["type"].string() == kCondition; };
+  Json out = Json::array();
+  const Json* old = nullptr;
+  for (const auto& c : gang.conditions.items()) ours(c) ? (void)(old = &c) : out.push_back(c);
+  const bool is_said = old != nullptr && (*old)["reason"].string() == kRejected;
+  if (why.empty() ? !is_said : is_said && (*old)["message"].string() == why) return {};
+  out.push_back(Json::object({{"type", kCondition},
+                              {"status", why.empty() ? "False" : "True"},
+                              {"reason", why.empty() ? "Accepted" : kRejected},
+                              {"message", why.empty() ? "all of its fields are supported" : why}}));
+  return out;
+}
+
 int PodWatch::write() {
   look_again();
   const auto at = volcano_informer_.resource();
   if (!mailbox_.host().ready() || at.plural.empty()) return 0;
   struct Target {
     std::string key, phase;
-    Json object;
+    Json conditions, object;
   };
   std::vector<Target> targets;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [key, gang] : volcano_) {
       auto phase = wanted_phase(gang);
-      if (phase.empty() || phase == gang.phase) continue;
-      targets.push_back({key, std::move(phase), gang.object});
+      if (phase == gang.phase) phase.clear();
+      auto conditions = wanted_conditions(gang);
+      if (phase.empty() && conditions.is_null()) continue;
+      targets.push_back({key, std::move(phase), std::move(conditions), gang.object});
       if (targets.size() == kMostWrites) break;
     }
   }
   int count = 0;
-  for (const auto& [key, phase, object] : targets) {
+  for (const auto& [key, phase, conditions, object] : targets) {
     const auto ns = kube::namespace_of(object), name = kube::name_of(object), uid = kube::uid_of(object);
     if (options_.quota != nullptr && !options_.quota->of(ns).ours) continue;
-    const Json patch =
-        Json::object({{"metadata", Json::object({{"uid", uid}})}, {"status", Json::object({{"phase", phase}})}});
+    Json patch = Json::object({{"metadata", Json::object({{"uid", uid}})}});
+    if (!phase.empty()) patch.set("status").set("phase", phase);
+    if (!conditions.is_null()) patch.set("status").set("conditions", conditions);
     const auto done = client_.merge_patch(at, ns, name, patch, "status");
     if (!done) {
       // Gone, or another by now: the watch will say.
       const bool gone = done.error().code == Code::kNotFound || done.error().code == Code::kAborted;
       if (!gone && std::exchange(complained_, done.error().message) != done.error().message) {
-        log::warn("phase of a PodGroup not written", {{"group", key}, {"error", done.error().to_string()}});
+        log::warn("status of a PodGroup not written", {{"group", key}, {"error", done.error().to_string()}});
       }
       continue;
     }
     ++count;
     const std::lock_guard lock(mutex_);
     if (const auto known = volcano_.find(key); known != volcano_.end() && known->second.uid == uid) {
-      known->second.phase = phase;
+      if (!phase.empty()) known->second.phase = phase;
+      if (!conditions.is_null()) known->second.conditions = conditions;
     }
   }
   return count;

@@ -114,6 +114,7 @@ void PodWatch::group_changed(const Json& group, bool deleted) {
     if (gang.uid != kube::uid_of(group)) gang = {};
     gang.uid = kube::uid_of(group);
     gang.phase = group["status"]["phase"].string();
+    gang.conditions = group["status"]["conditions"];
     gang.whole = std::ranges::any_of(group["metadata"]["ownerReferences"].items(), [](const Json& owner) {
       return owner["controller"].boolean() && suspending_kind(owner) != nullptr;
     });

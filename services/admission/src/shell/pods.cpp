@@ -33,6 +33,27 @@ std::string print_of(const PodShape& shape) {
   return out;
 }
 
+/// What an object has at the field of a remark; names of annotations have dots. Null where there is nothing.
+const Json& value_at(const Json& object, std::string_view field) {
+  static const Json none;
+  for (const auto& [key, value] : object.members()) {
+    if (field == key) return value;
+    if (field.starts_with(key) && field.substr(key.size()).starts_with('.')) {
+      if (const auto& found = value_at(value, field.substr(key.size() + 1)); !found.is_null()) return found;
+    }
+  }
+  return none;
+}
+
+/// Field, value and remedy.
+std::string rejection_of(const std::string& group, const Json& pod_group, const volcano::Remark& remark) {
+  constexpr std::size_t kLongest = 100;
+  auto value = value_at(pod_group, remark.field).dump();
+  if (value.size() > kLongest) value = value.substr(0, kLongest) + "...";
+  const char* remedy = remark.text.find("; ") == std::string::npos ? "; correct the field, or remove it" : "";
+  return fmt::format("PodGroup {}: {} is {}: {}{}", group, remark.field, value, remark.text, remedy);
+}
+
 /// Queue and priority class where the pods name none, whether they may be victims, and how long they may wait.
 void fill_in(const Json& pod_group, JobSeen& seen) {
   if (pod_group.is_null()) return;
@@ -47,7 +68,7 @@ void fill_in(const Json& pod_group, JobSeen& seen) {
     seen.waiting_time = WholeSeconds(static_cast<std::int32_t>(std::min<std::int64_t>(wait, 1'000'000'000)));
   }
   if (read.refused.empty()) return;
-  seen.refused = fmt::format("PodGroup {}: {} {}", spec.name, read.refused.front().field, read.refused.front().text);
+  seen.rejected = rejection_of(spec.name, pod_group, read.refused.front());
 }
 
 /// The group as a pod that asks for all that it needs.
@@ -133,6 +154,17 @@ Json needs_of(const Json& pod_group) {
   return out;
 }
 
+void read_pods_state(const Json& pods, JobSeen& seen) {
+  seen.suspended = false;
+  for (const auto& pod : pods.items()) {
+    const bool waits = gated(pod);
+    seen.suspended = seen.suspended || (waits && !ended(pod));
+    seen.active += !waits && !ended(pod) ? 1 : 0;
+    seen.attempt = std::max(seen.attempt, static_cast<std::int32_t>(std::clamp<std::int64_t>(
+                                              number_of(kube::annotation(pod, words::kAttempt), 0), 0, 1'000'000'000)));
+  }
+}
+
 Result<JobSeen> pods_seen(const Json& group) {
   const auto& pods = group["pods"];
   const bool to_come = pods.size() == 0;
@@ -167,20 +199,15 @@ Result<JobSeen> pods_seen(const Json& group) {
     return seen;
   }
   seen.spec.pod_sets.clear();
-  seen.suspended = false;
+  read_pods_state(pods, seen);
   const auto total = static_cast<std::size_t>(std::max<std::int64_t>(total_count(first), 1));
   std::size_t succeeded = 0, failed = 0, counted = 0, ready = 0;
   const auto& kind = *config::workload_kind("Pod");
   for (const auto& pod : pods.items()) {
-    const bool waits = gated(pod);
-    seen.suspended = seen.suspended || (waits && !ended(pod));
-    seen.active += !waits && !ended(pod) ? 1 : 0;
     const auto& phase = pod["status"]["phase"].string();
     succeeded += phase == "Succeeded" ? 1 : 0;
     failed += phase == "Failed" ? 1 : 0;
     ready += config::are_pods_ready(pod, kind) ? 1 : 0;
-    seen.attempt = std::max(seen.attempt, static_cast<std::int32_t>(std::clamp<std::int64_t>(
-                                              number_of(kube::annotation(pod, words::kAttempt), 0), 0, 1'000'000'000)));
     if (counted++ >= total) continue;  // what is beyond the count stays gated
     QM_ASSIGN(const auto name, pod_set_of(pod));
     auto& sets = seen.spec.pod_sets;

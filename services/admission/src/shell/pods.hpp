@@ -41,9 +41,12 @@ inline constexpr const char* kPodGroup = "podGroup";
 /// (`pods`, `count/pods`, `requests.cpu`, `limits.cpu`, ...) is left out. Null where it says nothing.
 [[nodiscard]] Json needs_of(const Json& pod_group);
 
+/// Whether pods wait for us, how many that were let go have not ended, and in which attempt.
+void read_pods_state(const Json& pods, JobSeen& seen);
+
 /// Pods of a workload as one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the oldest pod first. What it
 /// has of kWaitsSince counts in the place of the pod's age; a kPodGroup says what the pods leave open. Without pods it is a group that
-/// waits with what its kPodGroup says that it needs.
+/// waits with what its kPodGroup says that it needs. A field of the kPodGroup that is not supported rejects it.
 [[nodiscard]] Result<JobSeen> pods_seen(const Json& group);
 
 }  // namespace qm::admission

@@ -104,6 +104,8 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_refused(w.refused());
   row.set_rejected(w.rejected());
   if (w.next() != nullptr) *row.mutable_next() = wire::to_pb(*w.next());
+  row.set_spec_print(w.spec_print);
+  if (w.exceptions) row.set_next_print(w.exceptions->next_print);
   row.set_gated(w.gated);
   row.set_pods_to_come(w.spec.pods_to_come);
   row.set_waiting_s(w.waiting_time.count());
@@ -188,6 +190,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.pods_ready = from_micros(row.pods_ready_us());
   w.pods_lost = from_micros(row.pods_lost_us());
   w.requeues = row.requeues();
+  w.spec_print = row.spec_print();
   w.requeued = from_micros(row.requeued_us());
   w.patient = row.patient();
   w.budget = row.budget();
@@ -196,6 +199,7 @@ Workload from_row(const state::WorkloadRow& row) {
     rare.rejected = row.rejected();
     rare.cancel_reason = row.cancel_reason();
     if (row.has_next()) rare.next = Spec(wire::from_pb(row.next()));
+    rare.next_print = row.next_print();
   });
   w.planned = Duration(row.planned_us());
   if (row.has_wished()) w.wished = row.wished();

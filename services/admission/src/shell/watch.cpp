@@ -157,6 +157,7 @@ void JobWatch::offer(const Json& job) {
   if (!fresh && it->second == print) return;
   it->second = std::move(print);
   if (others_place(options_, ns, scheduler_of(job, kind_))) slim.set(kOthersPlace, true);
+  slim.set(kSpecPrint, static_cast<std::int64_t>(spec_print(job, kind_)));
   mailbox_.send("job", slim.dump(), uid, trace_of(job));
 }
 

@@ -137,21 +137,22 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
     const Engine& engine = static_cast<const AdmissionShell&>(shell).engine();
     for (const auto& [uid, w] : engine.tables().workloads) {
       const bool mirror = w.spec.kind != "Workload";
-      // The API server requires a pod set in a Workload, so a workload without pods has no mirror.
-      const bool none = !options_.mirrors || is_pods(w.spec.kind) || w.spec.pod_sets.empty();
+      const bool none = !options_.mirrors || is_pods(w.spec.kind);
       if (w.job_gone || (mirror && none)) {
         written_.erase(uid);
         continue;
       }
       std::string print = fmt::format("{}/{}/{}/{}/{}/{}/{}", w.attempt, static_cast<int>(w.phase), w.gated, w.inactive,
                                       w.requeues, micros(w.not_before), w.ran.count());
-      print += fmt::format("/{}/{}", w.rejected(), w.next() != nullptr);
+      print +=
+          fmt::format("/{}/{}/{}/{}/{}", w.rejected(), w.next() != nullptr, w.reason, w.spec.queue, w.spec.priority);
       for (const auto& [name, answer] : w.checks)
         print += fmt::format("/{}={}", name, static_cast<int>(answer.verdict));
       const auto last = written_.find(uid);
-      if (last != written_.end() && last->second == print) continue;
+      const bool same_pods = last != written_.end() && last->second.pod_sets == w.spec.pod_sets;
+      if (same_pods && last->second.print == print) continue;
       if (last == written_.end() && w.ended() && mirror) continue;  // it was before our time
-      out.push_back({std::move(print), mirror, w});
+      out.push_back({std::move(print), mirror, last != written_.end() && !same_pods, w});
       if (out.size() >= static_cast<std::size_t>(options_.most)) return;
     }
   });
@@ -163,8 +164,15 @@ Result<Json> WorkloadMirror::find_or_make(const kube::Resource& at, const Target
   const auto name = target.mirror ? mirror_name(spec) : spec.name;
   auto found = client_.get(at, spec.ns.value(), name);
   if (found || !target.mirror || found.error().code != Code::kNotFound) return found;
+  QM_ASSIGN(auto object, mirrored(target));
+  return client_.create(at, spec.ns.value(), mirror_of(target.workload, object, at.version));
+}
+
+/// The object that a mirror stands for.
+Result<Json> WorkloadMirror::mirrored(const Target& target) {
+  const auto& spec = target.workload.spec;
   const auto* kind = config::workload_kind(spec.kind);
-  if (kind == nullptr) return found;
+  if (kind == nullptr) return fail(Code::kNotFound, "{} is not a kind of workload", *spec.kind);
   auto place = kube::resources::kJobs;
   if (kind->kind != "Job") {
     QM_ASSIGN(place, client_.find_kind(std::string(kind->group), std::string(kind->plural),
@@ -172,16 +180,54 @@ Result<Json> WorkloadMirror::find_or_make(const kube::Resource& at, const Target
   }
   QM_ASSIGN(auto object, client_.get(place, spec.ns.value(), spec.name));
   if (kube::uid_of(object) != spec.uid.value()) return fail(Code::kNotFound, "{} is another by now", spec.name);
-  return client_.create(at, spec.ns.value(), mirror_of(target.workload, object, at.version));
+  return object;
+}
+
+/// The spec of a mirror follows that of its workload. It does not change while quota is reserved, so where the workload got quota again in between
+/// the mirror first shows that it had none.
+Result<Json> WorkloadMirror::follow(const kube::Resource& at, const Target& target, Json now) {
+  const auto& w = target.workload;
+  // After a restart nothing is known of the templates that were written.
+  const auto shape = [](const Json& spec) {
+    std::string out = fmt::format("{}/{}/{}", spec["queueName"].string(), spec["priority"].integer(),
+                                  spec["maximumExecutionTimeSeconds"].integer());
+    for (const auto& set : spec["podSets"].items()) {
+      out += fmt::format("/{}:{}:{}", set["name"].string(), set["count"].integer(1), set["minCount"].integer());
+    }
+    return out;
+  };
+  const bool has_pods = !w.spec.pod_sets.empty();
+  if (has_pods && !target.pods_changed && shape(mirror_spec(w, {})) == shape(now["spec"])) return now;
+  QM_ASSIGN(const auto object, mirrored(target));
+  Json spec = mirror_spec(w, object);
+  if (!has_pods && shape(spec) == shape(now["spec"])) return now;
+  if (now["spec"].contains("maximumExecutionTimeSeconds") && !spec.contains("maximumExecutionTimeSeconds")) {
+    spec.set("maximumExecutionTimeSeconds", Json());
+  }
+  const auto write = [&](Json patch, const char* part) {
+    patch.set("metadata").set("resourceVersion", kube::resource_version_of(now));
+    return client_.merge_patch(at, w.spec.ns.value(), kube::name_of(now), patch, part);
+  };
+  if (w.holds_quota() && config::has_condition(now, "QuotaReserved")) {
+    Workload before = w;
+    before.phase = Phase::kPending;
+    before.checks.clear();
+    before.eviction.reset();
+    QM_ASSIGN(now, write(Json::object({{"status", workload_status(before, now, clock_.now())}}), "status"));
+  }
+  return write(Json::object({{"spec", std::move(spec)}}), "");
 }
 
 Status WorkloadMirror::put(const kube::Resource& at, const Target& target) {
   const auto& w = target.workload;
-  QM_ASSIGN(const auto now, find_or_make(at, target));
+  QM_ASSIGN(auto now, find_or_make(at, target));
   const bool same =
       target.mirror ? kube::label(now, kMirrors) == w.spec.uid.value() : kube::uid_of(now) == w.spec.uid.value();
   if (!same) return {};
   if (w.phase == Phase::kEvicting && is_released(now)) return {};
+  if (target.mirror && !w.ended() && w.phase != Phase::kEvicting) {
+    QM_ASSIGN(now, follow(at, target, std::move(now)));
+  }
   const auto attempt = std::to_string(w.attempt);
   const auto status = workload_status(w, now, clock_.now());
   const auto patch = Json::object(
@@ -221,7 +267,7 @@ int WorkloadMirror::write() {
       }
       continue;
     }
-    written_[spec.uid] = std::move(target.print);
+    written_[spec.uid] = {std::move(target.print), spec.pod_sets};
     ++count;
   }
   return count;

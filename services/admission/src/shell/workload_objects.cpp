@@ -191,27 +191,41 @@ std::string mirror_name(const WorkloadSpec& spec) {
                      sha256_hex(spec.uid.value()).substr(0, 5));
 }
 
-Json mirror_of(const Workload& w, const Json& object, const std::string& version) {
+Json mirror_spec(const Workload& w, const Json& object) {
   const auto* kind = config::workload_kind(w.spec.kind);
+  const Json own = kind == nullptr ? object : as_submitted(object, *kind);
+  const auto with_template = [&](Json one, const std::string& name) {
+    if (kind == nullptr) return one;
+    for (const auto& place : kind->places(own)) {
+      const Json* pods = place.pod_set == name ? config::find_template(own, place) : nullptr;
+      if (pods != nullptr) one.set("template", *pods);
+    }
+    return one;
+  };
   Json sets = Json::array();
   for (const auto& set : w.spec.pod_sets) {
     Json one = Json::object({{"name", set.name}, {"count", set.count}});
     // Of a group of pods it says who runs together, and quota is had for all.
     if (set.min_count > 0 && w.spec.kind == "Job") one.set("minCount", set.min_count);
-    if (kind != nullptr) {
-      for (const auto& place : kind->places(object)) {
-        const Json* pods = place.pod_set == set.name ? config::find_template(object, place) : nullptr;
-        if (pods != nullptr) one.set("template", *pods);
-      }
-    }
-    sets.push_back(std::move(one));
+    sets.push_back(with_template(std::move(one), set.name));
   }
-  Json spec =
-      Json::object({{"queueName", *w.spec.queue}, {"priority", w.spec.priority}, {"active", w.inactive.empty()}});
+  // The API server requires a pod set: a workload that asks for no pods, or that is Rejected, has those of its object, without pods.
+  if (sets.size() == 0 && kind != nullptr) {
+    for (const auto& place : kind->places(own)) {
+      sets.push_back(with_template(Json::object({{"name", place.pod_set}, {"count", 0}}), place.pod_set));
+    }
+  }
+  Json spec = Json::object({{"queueName", *w.spec.queue}, {"priority", w.spec.priority}});
   spec.set("podSets", std::move(sets));
   if (w.max_execution > Duration{0}) {
     spec.set("maximumExecutionTimeSeconds", static_cast<std::int64_t>(seconds(w.max_execution)));
   }
+  return spec;
+}
+
+Json mirror_of(const Workload& w, const Json& object, const std::string& version) {
+  Json spec = mirror_spec(w, object);
+  spec.set("active", w.inactive.empty());
   const Json owner = Json::object({{"apiVersion", object["apiVersion"].string()},
                                    {"kind", *w.spec.kind},
                                    {"name", w.spec.name},
@@ -306,6 +320,20 @@ Json checks_of(const Workload& w, const Json& now, const std::string& instant) {
   return out;
 }
 
+/// Reason and message of a workload without quota: what `qmctl list` has as its reason, where it is not tried at all.
+std::pair<std::string, std::string> why_pending(const Workload& w) {
+  if (w.ended()) return {"Pending", "The workload has ended"};
+  if (w.phase == Phase::kRejected) return {"Rejected", w.rejected()};
+  if (!w.inactive.empty()) return {"Deactivated", "The workload is not active: " + *w.inactive};
+  const bool is_tried = !w.priority_unknown && !w.cluster_queue.empty() && !w.spec.pod_sets.empty() &&
+                        w.refused().empty() && w.budget.empty();
+  if (is_tried) return {"Pending", "The workload waits for quota"};
+  if (*w.reason == "NoPods") return {"NoPods", "It asks for no pods: parallelism, completions or all replicas are 0"};
+  if (*w.reason == "Misconfigured") return {"Misconfigured", w.refused()};
+  return {*w.reason,
+          fmt::format("The workload is not tried; qmctl why {}/{} lists the causes", w.spec.ns, w.spec.name)};
+}
+
 }  // namespace
 
 Json workload_status(const Workload& w, const Json& now, Instant instant) {
@@ -323,12 +351,8 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
                    fmt::format("Quota reserved in ClusterQueue {}", w.cluster_queue));
     status.set("admission", admission_of(w));
   } else {
-    if (w.phase == Phase::kRejected) {
-      conditions.set("QuotaReserved", false, "Rejected", w.rejected());
-    } else {
-      conditions.set("QuotaReserved", false, "Pending",
-                     w.ended() ? "The workload has ended" : "The workload waits for quota");
-    }
+    const auto [reason, message] = why_pending(w);
+    conditions.set("QuotaReserved", false, reason, message);
     status.set("admission", Json());
   }
   const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr);

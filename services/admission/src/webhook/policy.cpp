@@ -324,8 +324,7 @@ void guard_job(const Subject& s, const Settings& settings, const View& view, Ver
         {"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)), "spec.suspend", asks_why(s)});
   }
   guard_managed_label(s, out);
-  const bool counts = !held || (view.holds_quota && view.holds_quota(kube::uid_of(was)));
-  if (!counts) return;
+  if (held) return;  // what it asks for now competes for quota, also where it held some
   for (const auto& c : counted_in_job(was, is)) {
     if (c.was == c.is || is_followed(c)) continue;
     out.refusals.push_back({"admitted",

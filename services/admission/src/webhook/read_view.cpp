@@ -1,50 +1,22 @@
 // Two sources, one picture. Namespaces come from a watch, and on a standby local queues too. Of the engine, the local
-// queues are copied between batches when batches have been, and who holds quota is told from the events, as the workloads
-// are too many to copy.
+// queues are copied between batches when batches have been.
 #include "qm/admission/webhook/read_view.hpp"
 
 #include "pod.hpp"
 #include "qm/admission/codec.hpp"
-#include "qm/base/log.hpp"
-#include "quartermaster/v1/events.pb.h"
 
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <thread>
-#include <unordered_set>
 
 namespace qm::admission::webhook {
 namespace {
 
-namespace pb = quartermaster::v1;
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
 const std::vector<std::string> kQueueVersions{"v1beta2", "v1beta1"};
-
-bool holds(pb::WorkloadPhase phase) {
-  return phase == pb::QUOTA_RESERVED || phase == pb::ADMITTED || phase == pb::EVICTING;
-}
-
-/// Who holds quota. Shared with the pictures that ask it, which may outlive everything else.
-struct Holders {
-  mutable std::shared_mutex mutex;
-  std::unordered_set<std::string> uids;
-  [[nodiscard]] bool has(const std::string& uid) const {
-    const std::shared_lock lock(mutex);
-    return uids.contains(uid);
-  }
-  void set(const std::string& uid, bool yes) {
-    const std::scoped_lock lock(mutex);
-    if (yes) {
-      uids.insert(uid);
-    } else {
-      uids.erase(uid);
-    }
-  }
-};
 
 }  // namespace
 
@@ -103,7 +75,6 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
       for (const auto& [ns, names] : listed) next->local_queues[ns].insert(names.begin(), names.end());
     }
     next->quotas = quotas;
-    next->holds_quota = [holders = holders](const std::string& uid) { return holders->has(uid); };
     next->quota_is_ours = options.quota_is_ours;
     next->binding_is_ours = options.binding_is_ours;
     changed = false;
@@ -118,26 +89,6 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     if (host == nullptr || decided == queues) return;
     decided = std::move(queues);
     changed = true;
-  }
-
-  void follow(service::Host& leading) {
-    // Here no change falls between the state and what follows it.
-    const auto accepted = leading.read_async([self = shared_from_this(), &leading](const service::Shell& shell) {
-      const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
-      for (const auto& [uid, workload] : engine.tables().workloads) {
-        if (workload.holds_quota()) self->holders->set(uid.value(), true);
-      }
-      const auto following =
-          leading.follow(leading.feed_position(), [holders = self->holders](const service::FeedEvent& event) {
-            pb::WorkloadEvent said;
-            if (event.topic != kTopic) return;
-            const bool yes = !event.tombstone && said.ParseFromString(event.payload) && holds(said.phase());
-            holders->set(event.key, yes);
-          });
-      const std::scoped_lock lock(self->mutex);
-      if (following) self->handle = *following;
-    });
-    if (!accepted) log::warn("the webhook does not see who holds quota", {{"error", accepted.error().to_string()}});
   }
 
   /// Under the mutex: the host does not go away meanwhile.
@@ -161,12 +112,10 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   }
 
   const Options options;
-  std::shared_ptr<Holders> holders = std::make_shared<Holders>();
   mutable std::mutex mutex;
   std::condition_variable_any wake;
   service::Host* host = nullptr;  // while it leads
   std::optional<std::uint64_t> looked;
-  std::optional<std::uint64_t> handle;
   std::map<std::string, View::Namespace> namespaces;
   std::map<std::string, std::vector<ResourceQuota>> quotas;
   Queues listed;
@@ -199,23 +148,14 @@ void ReadView::stop() {
 }
 
 void ReadView::lead(service::Host& host) {
-  {
-    const std::scoped_lock lock(impl_->mutex);
-    impl_->host = &host;
-    impl_->looked.reset();
-  }
-  impl_->follow(host);
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->host = &host;
+  impl_->looked.reset();
 }
 
 void ReadView::stand_by() {
-  service::Host* host = nullptr;
-  std::optional<std::uint64_t> handle;
-  {
-    const std::scoped_lock lock(impl_->mutex);
-    host = std::exchange(impl_->host, nullptr);
-    handle = std::exchange(impl_->handle, std::nullopt);
-  }
-  if (host != nullptr && handle) host->unfollow(*handle);
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->host = nullptr;
 }
 
 bool ReadView::synced() const {

@@ -85,6 +85,54 @@ TEST_F(ExecutorTest, WhatAnAttemptAddedIsNotReadAsWhatWasSubmitted) {
   EXPECT_FALSE(unknown->as_submitted);
 }
 
+TEST_F(ExecutorTest, OnlyTheSpecThatWasAdmittedIsLetGo) {
+  const auto& kind = *config::workload_kind("Job");
+  Json submitted = testing::make_job("team", "train", "q", 1, 2);
+  server_.put(submitted);
+  const auto print = spec_print(job(), kind);
+  intent_.set_spec_print(print);
+  for (const auto& [path, value] : {std::pair("parallelism", Json(4)), std::pair("completions", Json(4))}) {
+    Json grown = submitted;
+    grown.set("spec").set(path, value);
+    server_.put(grown);
+    const auto out = outcome(run("job.unsuspend"));
+    EXPECT_FALSE(out.ok());
+    EXPECT_NE(out.error().find("Job team/train changed after it got quota"), std::string::npos) << out.error();
+    EXPECT_TRUE(job()["spec"]["suspend"].boolean());
+  }
+  // What quota is not counted from does not stop it, and what attempts write is none of the author's.
+  submitted.set("metadata").set("labels").set("note", "x");
+  server_.put(submitted);
+  intent_.set_parallelism(1);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(job().path("spec.parallelism").integer(), 1);
+  EXPECT_EQ(spec_print(job(), kind), print);
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());
+  EXPECT_EQ(spec_print(job(), kind), print);
+}
+
+TEST_F(ExecutorTest, AnEventAboutPodsIsShownAtAnObjectThatExists) {
+  intent_.set_kind("PodGroup");
+  intent_.set_object("spec.networkTopology is not supported; remove it");
+  Json pod = *Json::parse(
+      R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"team","name":"train-0","uid":"uid-p0",
+      "labels":{"kueue.x-k8s.io/pod-group-name":"train"}},"spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}]}})");
+  server_.put(pod);
+  EXPECT_TRUE(outcome(run("event.create")).ok());
+  ASSERT_EQ(server_.events().size(), 1U);
+  EXPECT_EQ(server_.events()[0]["involvedObject"]["kind"].string(), "Pod");
+  EXPECT_EQ(server_.events()[0]["involvedObject"]["name"].string(), "train-0");
+  EXPECT_EQ(server_.events()[0]["involvedObject"]["uid"].string(), "uid-p0");
+  server_.serve("scheduling.volcano.sh", "v1beta1", "podgroups");
+  server_.put(*Json::parse(R"({"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup",
+      "metadata":{"namespace":"team","name":"train","uid":"uid-train"}})"));
+  EXPECT_TRUE(outcome(run("event.create")).ok());
+  ASSERT_EQ(server_.events().size(), 2U);
+  EXPECT_EQ(server_.events()[1]["involvedObject"]["apiVersion"].string(), "scheduling.volcano.sh/v1beta1");
+  EXPECT_EQ(server_.events()[1]["involvedObject"]["kind"].string(), "PodGroup");
+  EXPECT_EQ(server_.events()[1]["involvedObject"]["uid"].string(), "uid-train");
+}
+
 TEST_F(ExecutorTest, AnEventHasItsReason) {
   server_.put(testing::make_job("team", "train", "q", 8));
   intent_.set_object("spec.parallelism 200000 is out of range; write a whole number from 0 to 100000");

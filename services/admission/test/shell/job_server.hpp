@@ -168,7 +168,7 @@ class JobServer {
     }
     if (parts.front() == "apis" && parts.size() < 4) return discover(parts);
     if (parts.front() == "api") parts.insert(parts.begin(), "apis");  // the core group has no name
-    if (parts.size() < 6) return list_or_watch(request);
+    if (parts.size() < 6 || (parts.size() == 6 && request.method == "GET")) return list_or_watch(request);
     const std::string ns = parts.at(4);
     if (request.method == "POST") {
       Json job = *Json::parse(request.body);

@@ -296,11 +296,44 @@ TEST_F(GroupsOfVolcano, AGroupSaysHowLongItMayWait) {
   ring.set("metadata").set("annotations").set("sla-waiting-time", "2h");
   server_.put(ring);
   EXPECT_TRUE(qm::testing::wait_until([&] { return workload("ring")->waiting_time == std::chrono::hours(2); }));
-  ring.set("metadata").set("annotations").set("sla-waiting-time", "soon");
+}
+
+TEST_F(GroupsOfVolcano, AFieldThatIsNotSupportedRejectsItUntilItIsCorrected) {
+  pool();
+  const auto condition = [&] {
+    const Json now = server_.get("team/ring");
+    for (const auto& c : now.path("status.conditions").items()) {
+      if (c["type"].string() == "Unschedulable") return c;
+    }
+    return Json();
+  };
+  const auto says_so = [&](const char* status) {
+    return qm::testing::wait_until([&] { return condition()["status"].string() == status; });
+  };
+  auto ring = pod_group("ring", kRing);
+  ring.set("spec").set("networkTopology").set("mode", "hard").set("highestTierAllowed", 2);
+  ring.set("status").set("conditions").push_back(Json::object({{"type", "Other"}, {"status", "True"}}));
   server_.put(ring);
-  EXPECT_TRUE(qm::testing::wait_until([&] {
-    return why("ring").causes.at(0).message.find("sla-waiting-time must be a time") != std::string::npos;
-  })) << why("ring").summary;
+  ASSERT_TRUE(is("ring", Phase::kRejected));
+  for (const char* part :
+       {"PodGroup ring: spec.networkTopology is {", "highestTierAllowed", "mode hard", "; ask for a topology"}) {
+    EXPECT_NE(why("ring").summary.find(part), std::string::npos) << why("ring").summary;
+  }
+  EXPECT_EQ(workload("ring")->reason, "Rejected");
+  EXPECT_TRUE(says("ring", "Pending"));
+  ASSERT_TRUE(says_so("True"));
+  EXPECT_EQ(condition()["reason"].string(), "Rejected");
+  EXPECT_EQ(condition()["message"].string(), workload("ring")->rejected());
+  EXPECT_EQ(server_.get("team/ring").path("status.conditions").size(), 2U) << "what others wrote stays";
+  // Corrected it competes for quota.
+  Json corrected = server_.get("team/ring");
+  corrected.set("spec").erase("networkTopology");
+  server_.put(corrected);
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
+  EXPECT_TRUE(says_so("False"));
+  EXPECT_EQ(workload("ring")->spec.total_gpu_milli(), 8000);
+  members("ring");
+  ASSERT_TRUE(is("ring", Phase::kAdmitted)) << why("ring").summary;
 }
 
 TEST(PodGroups, OfWhichNoPodExistsHaveOneSetForAllThatTheyNeed) {

@@ -312,9 +312,8 @@ TEST(ByHand, WhatQuotaWasCountedFromStaysWhileItIsHeld) {
   EXPECT_EQ(by_hand(running, R"({"spec":{"parallelism":0}})"), "");
   EXPECT_EQ(by_hand(running, R"({"metadata":{"labels":{"kueue.x-k8s.io/priority-class":"high"}}})"), "")
       << "the priority class of a job that runs is followed";
-  View view;
-  view.holds_quota = [](const std::string& uid) { return uid == "u1"; };
-  EXPECT_EQ(by_hand(kHeld, grow, {}, view), "admitted spec.parallelism;") << "held, but its quota is taken already";
+  EXPECT_EQ(by_hand(kHeld, grow), "") << "what is held is counted again, also where its quota is reserved already";
+  EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"other"}}})"), "");
   const auto done = changed(running, R"({"status":{"conditions":[{"type":"Complete","status":"True"}]}})");
   EXPECT_EQ(by_hand(done, grow), "");
 }

@@ -377,6 +377,8 @@ class Engine {
   void use_spec(const WorkloadUid& uid, const Spec& spec);
   void keep_for_later(const WorkloadUid& uid, const Spec& spec);
   void settle_next(const WorkloadUid& uid);
+  void note_print(const JobSeen& c);
+  void refresh_reason(const WorkloadUid& uid);
   void scale_down(const JobSeen& c);
   template <class Fn>
   void except(const WorkloadUid& uid, Fn&& fn);

@@ -26,7 +26,8 @@ struct JobSeen {
   WholeSeconds waiting_time{0};  ///< of a group in a pool: then room is kept for it; zero = as the pool says
   std::string rejected;      ///< field, value and remedy of what is not supported; the spec has the metadata alone then
   bool as_submitted = true;  ///< the pod sets are those of the author; false = what an attempt added may be in them
-  std::int32_t at_once = -1;  ///< of a Job: pods that it runs at once as its object is now; -1 = not known
+  std::int32_t at_once = -1;     ///< of a Job: pods that it runs at once as its object is now; -1 = not known
+  std::uint32_t spec_print = 0;  ///< of its object's spec as it was submitted (translate.hpp); 0 = not known
 };
 struct JobGone {
   WorkloadUid uid;

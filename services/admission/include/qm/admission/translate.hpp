@@ -47,6 +47,8 @@ inline constexpr const char* kSelectorsAdded = "nodeSelectors";
 void take_back(Json& pods, const Json& added);
 /// An object with the pod templates that its author wrote: without what kAdded says.
 [[nodiscard]] Json as_submitted(const Json& job, const config::WorkloadKind& kind);
+/// Equal for objects that were submitted with the same spec: what attempts write into it does not count. Never 0.
+[[nodiscard]] std::uint32_t spec_print(const Json& job, const config::WorkloadKind& kind);
 /// A workload of an object that cannot be used: metadata, queue and priority class, without pod sets, and `why` with the remedy.
 /// kInvalid: the object has no uid, so it is not from the API server.
 [[nodiscard]] Result<JobSeen> rejected_job(const Json& object, const Error& why);
@@ -68,6 +70,8 @@ inline constexpr std::string_view kMinimumRun = "quartermaster.dev/minimum-run-t
 inline constexpr const char* kOthersPlace = "othersPlace";
 /// Likewise: why its pods would be refused.
 inline constexpr const char* kRefused = "refused";
+/// Likewise: spec_print() of the object that the API server has, before defaults of LimitRanges.
+inline constexpr const char* kSpecPrint = "specPrint";
 
 /// Annotation of a job with the W3C traceparent that its news carry on the bus: between the call and the first news of
 /// the job lies the API server, which carries no trace of its own. A user may set it too.

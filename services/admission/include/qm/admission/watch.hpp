@@ -92,7 +92,7 @@ class JobWatch {
 /// A PodGroup that says what it needs at least (minResources) and leads to a queue that is known here waits before any of its pods
 /// exists, and its pods belong to that workload once they are there; whoever is evicted waits so again. Its phase is written: Pending
 /// while it waits, Inqueue when it has what it needs, at which controllers make its pods, then Running, and Completed. One that
-/// says nothing of the kind is Inqueue at once, as in Volcano. One that is part of an object that is let go as a whole is left alone.
+/// says nothing of the kind is Inqueue at once, as in Volcano. One with a field that is not supported has the condition Unschedulable. One that is part of an object that is let go as a whole is left alone.
 ///
 /// Threads  as JobWatch; writes on its own.
 class PodWatch {
@@ -118,7 +118,7 @@ class PodWatch {
   };
   /// A PodGroup of Volcano's.
   struct Gang {
-    Json object;
+    Json object, conditions;
     std::string uid, phase;
     bool whole = false;  ///< it is part of an object that is let go as a whole
     bool over = false;   ///< the workload of its uid has ended: pods that come are another
@@ -140,6 +140,7 @@ class PodWatch {
   bool settle_without_pods(Gang& gang, Group& group);
   [[nodiscard]] std::string print_of_gang(const Gang& gang);
   [[nodiscard]] std::string wanted_phase(const Gang& gang);
+  [[nodiscard]] Json wanted_conditions(const Gang& gang);
   void look_again();
   void run();
 

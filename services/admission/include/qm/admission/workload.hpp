@@ -105,6 +105,11 @@ struct Exceptions {
   std::string cancel_reason;
   std::optional<Spec>
       next;  ///< what its object asks for, where it holds quota for something else; used after the release
+  std::uint32_t next_print = 0;  ///< spec_print of that
+  void forget_next() {
+    next.reset();
+    next_print = 0;
+  }
   friend bool operator==(const Exceptions&, const Exceptions&) = default;
 };
 
@@ -152,7 +157,9 @@ struct Workload {
   std::int32_t open_intents = 0;
 
   // What has to hold beside quota (terms.cpp).
-  std::int32_t requeues = 0;                          ///< times its pods were not ready in time
+  std::int32_t requeues = 0;  ///< times its pods were not ready in time
+  std::uint32_t spec_print =
+      0;  ///< of the object that `spec` was read from, as JobSeen has it: only that one is let go
   Shared<std::map<std::string, CheckAnswer>> checks;  ///< that its queue asks of its flavors, while it holds quota
   Text inactive;  ///< why it was deactivated, and then it is not tried until it is activated; empty = active
   Rare<Exceptions> exceptions;  ///< use the accessors

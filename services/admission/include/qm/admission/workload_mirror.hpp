@@ -21,7 +21,7 @@ struct MirrorOptions {
 };
 
 /// Kueue's Workload objects, both ways: those that nobody owns come in as workloads, and for objects that are suspended as a whole
-/// a mirror is made where that is asked for; answers of admission checks and `spec.active` come in from either; their
+/// a mirror is made where that is asked for, and its spec follows its workload; answers of admission checks and `spec.active` come in from either; their
 /// statuses go back, and `spec.active` = false where admission deactivated one. All of it only where quota is ours, so never
 /// beside Kueue's own controller. Pods have no mirrors.
 ///
@@ -42,8 +42,12 @@ class WorkloadMirror {
  private:
   struct Target {
     std::string print;
-    bool mirror = false;
+    bool mirror = false, pods_changed = false;
     Workload workload;
+  };
+  struct Written {
+    std::string print;
+    Shared<std::vector<PodSet>> pod_sets;
   };
   void changed(const Json& object, bool deleted);
   void offer(const Json& object);
@@ -51,6 +55,8 @@ class WorkloadMirror {
   std::vector<Target> targets();
   Status put(const kube::Resource& at, const Target& target);
   Result<Json> find_or_make(const kube::Resource& at, const Target& target);
+  Result<Json> mirrored(const Target& target);
+  Result<Json> follow(const kube::Resource& at, const Target& target, Json now);
   void run();
 
   kube::Client& client_;
@@ -60,8 +66,8 @@ class WorkloadMirror {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
-  std::map<std::string, Json> left_;  ///< uid -> one of a namespace that is not ours, or that LimitRanges refuse
-  std::map<WorkloadUid, std::string> written_;  ///< print of what was last written
+  std::map<std::string, Json> left_;        ///< uid -> one of a namespace that is not ours, or that LimitRanges refuse
+  std::map<WorkloadUid, Written> written_;  ///< what was last written
   std::string complained_;
   std::mutex sleep_;
   std::condition_variable wake_;

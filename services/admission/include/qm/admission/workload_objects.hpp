@@ -27,6 +27,8 @@ inline constexpr std::string_view kMirrors =
 
 /// Name of the mirror: that which Kueue gives the Workload of such an object.
 [[nodiscard]] std::string mirror_name(const WorkloadSpec& spec);
+/// What the spec of the mirror says of the workload: all but `active`.
+[[nodiscard]] Json mirror_spec(const Workload& w, const Json& object);
 /// The mirror without its status, with the pod templates of the object that it stands for.
 [[nodiscard]] Json mirror_of(const Workload& w, const Json& object, const std::string& version);
 /// The status as it should be, where the object has `now`: conditions keep the instant at which they took their value, and an

@@ -52,7 +52,6 @@ struct View {
   std::map<std::string, Namespace> namespaces;
   std::map<std::string, std::set<std::string>> local_queues;      ///< by namespace
   std::map<std::string, std::vector<ResourceQuota>> quotas = {};  ///< by namespace
-  std::function<bool(const std::string& uid)> holds_quota = {};   ///< unset = nobody does
   std::function<bool(const std::string& ns)> quota_is_ours = {};  ///< unset = everywhere
   std::function<bool(const std::string& ns)> binding_is_ours = {};
 };

@@ -15,7 +15,7 @@ namespace qm::admission::webhook {
 /// The picture that the webhook decides from. It is renewed beside the decisions, so asking for it waits for nothing.
 ///
 /// Namespaces and resource quotas are the API server's. Local queues are the engine's where this process leads; a standby has no engine and
-/// takes those of the API server and of the manifests that it was started with. Who holds quota, the leader alone knows.
+/// takes those of the API server and of the manifests that it was started with.
 ///
 /// Threads  current: any. The rest: one. The client must outlive it, the host what lies between lead and stand_by.
 class ReadView {

@@ -1,0 +1,132 @@
+// Mirrors follow their workloads: pod sets, queue and priority of the object as it is now.
+#include "qm/admission/workload_mirror.hpp"
+
+#include "job_server.hpp"
+#include "qm/admission/codec.hpp"
+#include "qm/admission/workload_objects.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::admission {
+namespace workload_mirror_test {
+
+class MirrorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static int n = 0;
+    service::HostOptions options;
+    options.service = "admission";
+    options.produces = {kTopic};
+    auto bus = bus::make_bus("memory:admission-mirrors-" + std::to_string(++n));
+    ASSERT_TRUE(bus);
+    host_ =
+        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
+                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
+    ASSERT_TRUE(host_->open());
+    host_->start();
+    server_.serve("kueue.x-k8s.io", "v1beta2", "workloads");
+    client_ = std::make_unique<kube::Client>(server_.client());
+    for (const auto& object : testing::queue_objects()) Mailbox(*host_).send("object", object);
+    mirror();
+  }
+  void TearDown() override {
+    server_.close_watches();
+    mirror_.reset();
+    if (host_) host_->stop();
+  }
+  /// Rounds of writing are the test's own.
+  void mirror() {
+    MirrorOptions options;
+    options.mirrors = true;
+    options.period = std::chrono::hours(1);
+    mirror_ = std::make_unique<WorkloadMirror>(*client_, *host_, clock_, WatchOptions{}, options);
+    mirror_->start();
+    ASSERT_TRUE(qm::testing::wait_until([&] { return mirror_->synced(); }));
+  }
+  /// The object as it is now, seen by admission; and a round of writing.
+  void seen(const Json& job) {
+    server_.put(job);
+    const auto before = host_->counters().batches;
+    Mailbox(*host_).send("job", job.dump(), "uid-train");
+    ASSERT_TRUE(qm::testing::wait_until([&] { return host_->counters().batches > before; }));
+    (void)mirror_->write();
+  }
+  Json object() {
+    WorkloadSpec spec;
+    spec.kind = "Job";
+    spec.name = "train";
+    spec.uid = WorkloadUid("uid-train");
+    return server_.get("team/" + mirror_name(spec));
+  }
+  std::string quota_reserved() {
+    const Json now = object();
+    for (const auto& c : now.path("status.conditions").items()) {
+      if (c["type"].string() == "QuotaReserved") return c["status"].string() + " " + c["reason"].string();
+    }
+    return "none";
+  }
+  testing::JobServer server_;
+  ManualClock clock_{from_micros(1'800'000'000'000'000)};
+  std::unique_ptr<service::Host> host_;
+  std::unique_ptr<kube::Client> client_;
+  std::unique_ptr<WorkloadMirror> mirror_;
+};
+
+TEST_F(MirrorTest, ItsPodSetsAndQueueAreThoseOfTheObjectAsItIsNow) {
+  seen(testing::make_job("team", "train", "typo", 16, 2));
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 2);
+  EXPECT_EQ(quota_reserved(), "False QueueUnknown");
+  Json job = testing::make_job("team", "train", "q", 16, 3);
+  seen(job);
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 3);
+  EXPECT_EQ(object().path("spec.queueName").string(), "q");
+  EXPECT_EQ(quota_reserved(), "False Pending");
+  // The template alone.
+  job.set("spec").set("template").set("spec").set("nodeSelector").set("zone", "a");
+  seen(job);
+  EXPECT_EQ(object().path("spec.podSets").at(0).path("template.spec.nodeSelector.zone").string(), "a");
+  job = testing::make_job("team", "train", "q", 4, 1);
+  seen(job);
+  EXPECT_EQ(quota_reserved(), "True QuotaReserved");
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 1);
+  EXPECT_TRUE(object().path("spec.podSets").at(0).path("template.spec.nodeSelector.zone").is_null());
+}
+
+TEST_F(MirrorTest, PodSetsDoNotChangeWhileItShowsThatQuotaIsReserved) {
+  seen(testing::make_job("team", "train", "q", 1, 2));
+  ASSERT_EQ(quota_reserved(), "True QuotaReserved");
+  const int writes = server_.writes();
+  seen(testing::make_job("team", "train", "q", 1, 4));
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 4);
+  EXPECT_EQ(object().path("status.admission.podSetAssignments").at(0)["count"].integer(), 4);
+  EXPECT_EQ(quota_reserved(), "True QuotaReserved");
+  EXPECT_EQ(kube::annotation(object(), words::kAttempt), "2");
+  EXPECT_EQ(server_.writes() - writes, 4) << "without quota, the spec, with quota, the attempt";
+}
+
+TEST_F(MirrorTest, AWorkloadWithoutPodsHasAConditionWithTheReasonOfList) {
+  seen(testing::make_job("team", "train", "q", 1, 0));
+  EXPECT_EQ(quota_reserved(), "False NoPods");
+  EXPECT_EQ(object().path("spec.podSets").size(), 1U);
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(-1), 0);
+  seen(testing::make_job("team", "train", "q", 1, 2));
+  EXPECT_EQ(quota_reserved(), "True QuotaReserved");
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 2);
+}
+
+TEST_F(MirrorTest, ARejectedWorkloadHasAConditionThatSaysWhy) {
+  Json job = testing::make_job("team", "train", "q", 1, 2);
+  job.set("spec").set("parallelism", 200'000);
+  seen(job);
+  EXPECT_EQ(quota_reserved(), "False Rejected");
+  server_.close_watches();
+  mirror_.reset();
+  mirror();
+  seen(testing::make_job("team", "train", "q", 1, 2));
+  EXPECT_EQ(quota_reserved(), "True QuotaReserved") << "also after a restart";
+  EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 2);
+}
+
+}  // namespace workload_mirror_test
+}  // namespace qm::admission
