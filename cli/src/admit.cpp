@@ -4,7 +4,7 @@
 #include "qm/admission/webhook/pod_security.hpp"
 #include "qm/admission/webhook/settings.hpp"
 #include "qm/admission/webhook/templates.hpp"
-#include "qm/config/manifest.hpp"
+#include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
 #include <ostream>
@@ -130,11 +130,15 @@ void print(const Context& context, const std::vector<Tried>& all) {
 
 }  // namespace
 
-Status check_manifests(const Context& context, bool allow_unknown) {
+Status check_manifests(const Context& context, bool allow_unknown, Workloads workloads) {
   config::Loaded all;
   for (const auto& manifest : context.manifests) {
     auto loaded = config::load_text(manifest.text, manifest.source);
     for (auto& diagnostic : loaded.diagnostics) all.diagnostics.push_back(std::move(diagnostic));
+    for (const auto& object : loaded.objects) {
+      auto refused = workloads == Workloads::kRead ? std::nullopt : config::refuse_applied_workload(object.document);
+      if (refused) all.diagnostics.push_back(std::move(*refused));
+    }
   }
   auto checked = config::accept(all, allow_unknown ? config::UnknownFields::kWarn : config::UnknownFields::kRefuse);
   if (!checked && config::accept(all)) {
@@ -145,16 +149,13 @@ Status check_manifests(const Context& context, bool allow_unknown) {
 }
 
 Status run_verb(Context& context, const AdmitVerb& verb) {
-  // Nothing listens: the rules alone are wanted.
-  std::map<std::string, std::string> extra{{"webhook", "127.0.0.1:1"}};
-  for (const auto& [name, value] : verb.settings) extra.insert_or_assign(name, value);
-  QM_ASSIGN(const auto settings, webhook::read_settings(extra));
+  QM_ASSIGN(const auto policy, webhook::read_policy({verb.settings.begin(), verb.settings.end()}));
   std::vector<config::Loaded> files;
   for (const auto& manifest : context.manifests) {
     files.push_back(config::load_text(manifest.text, manifest.source));
   }
-  QM_TRY(check_manifests(context, verb.allow_unknown));
-  const auto all = try_all(files, verb.ns, settings->policy);
+  QM_TRY(check_manifests(context, verb.allow_unknown, Workloads::kRead));
+  const auto all = try_all(files, verb.ns, policy);
   print(context, all);
   const auto refused = std::ranges::count_if(all, [](const Tried& t) { return !t.verdict.allowed(); });
   if (refused > 0) {

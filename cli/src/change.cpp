@@ -106,7 +106,7 @@ Status run_verb(Context& context, const LayoutsVerb& verb) {
 }
 
 Status run_verb(Context& context, const ApplyVerb& verb) {
-  QM_TRY(check_manifests(context, verb.allow_unknown));
+  QM_TRY(check_manifests(context, verb.allow_unknown, Workloads::kRefused));
   const std::string id = verb.request_id.empty() ? fresh_id() : verb.request_id;
   pb::ApplyResponse all;
   for (std::size_t i = 0; i < context.manifests.size(); ++i) {
@@ -127,12 +127,14 @@ Status run_verb(Context& context, const ApplyVerb& verb) {
   }
   if (context.structured()) {
     print(context, all);
-    return {};
+  } else {
+    for (const auto& warning : all.warnings()) context.err << "warning: " << warning << '\n';
+    for (const auto& object : all.applied())
+      context.out << object << (verb.dry_run ? " would be applied\n" : " applied\n");
   }
-  for (const auto& warning : all.warnings()) context.err << "warning: " << warning << '\n';
-  for (const auto& object : all.applied())
-    context.out << object << (verb.dry_run ? " would be applied\n" : " applied\n");
-  return {};
+  if (!all.applied().empty()) return {};
+  return fail(Error{Code::kFailedPrecondition, "nothing was applied: admission reads none of these objects", "--file",
+                    "create them with kubectl apply -f FILE"});
 }
 
 Status run_verb(Context& context, const SubmitVerb& verb) {
@@ -142,7 +144,7 @@ Status run_verb(Context& context, const SubmitVerb& verb) {
     QM_TRY(config::workload_from_job(config::job_from_workload(verb.spec, verb.annotations)));
     *request.mutable_spec() = wire::to_pb(verb.spec);
   } else {
-    QM_TRY(check_manifests(context, verb.allow_unknown));
+    QM_TRY(check_manifests(context, verb.allow_unknown, Workloads::kRead));
     request.set_manifest(context.manifests.at(0).text);
   }
   for (const auto& [key, value] : verb.annotations) (*request.mutable_pod_annotations())[key] = value;

@@ -29,9 +29,11 @@ struct Context {
   [[nodiscard]] bool structured() const { return format != Format::kTable; }
 };
 
+/// What a verb does with workloads (Jobs, Pods, ...) in its manifests.
+enum class Workloads : std::uint8_t { kRead, kRefused };
 /// Refuses manifests with errors, each with its file and line, before anything is sent; unknown fields too, or with a warning
 /// where they are allowed.
-Status check_manifests(const Context& context, bool allow_unknown);  // admit.cpp
+Status check_manifests(const Context& context, bool allow_unknown, Workloads workloads);  // admit.cpp
 
 /// The verbs, one function each. They fail with the service's refusal, or with kInternal where its answer is wrong.
 Status run_verb(Context& context, const ApplyVerb& verb);  // change.cpp

@@ -346,7 +346,7 @@ Status run_verb(Context& context, const WhenVerb& verb) {
 }
 
 Status run_verb(Context& context, const WhatIfVerb& verb) {
-  QM_TRY(check_manifests(context, verb.allow_unknown));
+  QM_TRY(check_manifests(context, verb.allow_unknown, Workloads::kRead));
   pb::WhatIfRequest request;
   for (const auto& manifest : context.manifests) {
     request.set_manifest(request.manifest() + (request.manifest().empty() ? "" : "\n---\n") + manifest.text);

@@ -213,15 +213,33 @@ TEST_F(Changes, ApplyTakesAFolderInNameOrder) {
   EXPECT_FALSE(suite.state.applied[0].dry_run());
 }
 
-TEST_F(Changes, AWarningIsShownWithItsRemedyBesideWhatWasApplied) {
+TEST_F(Changes, ApplyRefusesWorkloadsBeforeAnythingIsSent) {
   const auto queue = suite.file("1.yaml", kQueue), job = suite.file("2.yaml", kJob);
-  const auto ran = qmctl(suite, {"apply", "-f", queue, "-f", job});
-  EXPECT_EQ(ran.code, kDone);
-  EXPECT_EQ(ran.out, "ClusterQueue/research applied\n");
-  EXPECT_EQ(ran.err, "warning: Job/finetune was left out; submit it: qmctl submit -f " + job + "\n");
-  EXPECT_EQ(qmctl(suite, {"submit", "-f", job}).code, kDone) << "as the warning says";
-  const auto json = qmctl(suite, {"apply", "-f", job, "-o", "json"});
-  EXPECT_NE(json.out.find("qmctl submit -f"), std::string::npos) << json.out;
+  for (const auto* format : {"table", "json"}) {
+    const auto ran = qmctl(suite, {"apply", "-f", queue, "-f", job, "-o", format});
+    EXPECT_EQ(ran.code, kFailed);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_NE(ran.err.find("finetune is a workload, and apply takes configuration only"), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("submit the Job: qmctl submit -f " + job), std::string::npos) << ran.err;
+  }
+  EXPECT_TRUE(suite.state.applied.empty());
+  const auto pod = suite.file(
+      "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: a, image: b}]}\n");
+  EXPECT_NE(qmctl(suite, {"apply", "-f", pod}).err.find("create the Pod: kubectl create -f " + pod), std::string::npos);
+  EXPECT_EQ(qmctl(suite, {"submit", "-f", job}).code, kDone) << "as the remedy says";
+}
+
+TEST_F(Changes, ApplyOfNothingThatIsReadFails) {
+  const auto map = suite.file("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n");
+  for (const auto* format : {"table", "json"}) {
+    const auto ran = qmctl(suite, {"apply", "-f", map, "-o", format});
+    EXPECT_EQ(ran.code, kFailed) << ran.out;
+    EXPECT_NE(ran.err.find("nothing was applied"), std::string::npos) << ran.err;
+  }
+  const auto queue = suite.file("queue.yaml", kQueue);
+  const auto ran = qmctl(suite, {"apply", "-f", queue, "-f", map});
+  EXPECT_EQ(ran.code, kDone) << "a warning, beside what was applied";
+  EXPECT_NE(ran.err.find("warning: "), std::string::npos) << ran.err;
 }
 
 TEST_F(Changes, ABadFileIsRefusedWithItsLine) {

@@ -64,8 +64,8 @@ class FakeAdmission final : public pb::Admission::Service {
       for (const auto& d : loaded.diagnostics) a->add_warnings(d.to_string());
       for (const auto& o : loaded.objects) {
         const auto name = o.document.kind + "/" + o.document.name;
-        if (o.document.kind == "Job") {
-          a->add_warnings(name + " was left out; submit it: qmctl submit -f " + q->source());
+        if (o.document.kind == "ConfigMap") {
+          a->add_warnings(name + " is not applied; create it with kubectl apply -f " + q->source());
         } else {
           a->add_applied(name);
         }

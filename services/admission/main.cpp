@@ -74,7 +74,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
   QM_ASSIGN(const auto reviews, access_reviews(settings));
-  const auto api = qm::admission::make_service(host, *clock, reviews);
+  QM_ASSIGN(const auto rules, qm::admission::webhook::submit_rules(settings.extra, webhook.get(), host));
+  const auto api = qm::admission::make_service(host, *clock, reviews, rules);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
   qm::rpc::AdminServer admin(

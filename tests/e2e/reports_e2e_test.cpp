@@ -197,6 +197,8 @@ TEST_F(UserReports, EachFileOfANewUserIsAnswered) {
     const auto read = documents(file);
     const bool job = std::ranges::any_of(read, [](const auto& d) { return d.content["kind"].string() == "Job"; });
     const auto ran = suite().qmctl({job && read.size() == 1 ? "submit" : "apply", "-f", file});
+    if (job && read.size() == 1 && suite().qmctl({"admit", "-f", file}).code != 0 && ran.code == 0)
+      wrong.push_back(fmt::format("{} is submitted, and admit refuses it", file));
     if (ran.code != 0) {
       if (!has(ran.output, fs::path(file).filename()) || (!has(ran.output, "remedy:") && !has(ran.output, "; ")))
         wrong.push_back(fmt::format("{} is refused without its place or a remedy\n{}", file, ran.output));

@@ -229,6 +229,21 @@ const WorkloadKind* workload_kind(std::string_view api_version, std::string_view
   return found != nullptr && found->group == group_of(api_version) ? found : nullptr;
 }
 
+std::optional<Diagnostic> refuse_applied_workload(const Document& document) {
+  const auto* kind = workload_kind(document.api_version, document.kind);
+  if (kind == nullptr) return std::nullopt;
+  Diagnostic out;
+  out.file = document.file;
+  out.line = document.line;
+  out.field = "kind";
+  out.message = fmt::format("{}/{}{}{} is a workload, and apply takes configuration only", document.kind, document.ns,
+                            document.ns.empty() ? "" : "/", document.name);
+  out.remedy = document.kind == "Job"
+                   ? fmt::format("submit the Job: qmctl submit -f {}", document.file)
+                   : fmt::format("create the {}: kubectl create -f {}", document.kind, document.file);
+  return out;
+}
+
 const WorkloadKind* workload_kind(std::string_view kind) {
   const auto& kinds = workload_kinds();
   const auto found = std::ranges::find(kinds, kind, &WorkloadKind::kind);

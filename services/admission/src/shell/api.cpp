@@ -225,8 +225,9 @@ Error foreign(const rpc::Caller& caller, const std::string& ns, const std::strin
 
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
-  AdmissionService(service::Host& host, const DomainClock& clock, std::shared_ptr<kube::AccessReviews> reviews)
-      : host_(host), clock_(clock), reviews_(std::move(reviews)) {}
+  AdmissionService(service::Host& host, const DomainClock& clock, std::shared_ptr<kube::AccessReviews> reviews,
+                   SubmitRules rules)
+      : host_(host), clock_(clock), reviews_(std::move(reviews)), rules_(std::move(rules)) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const pb::SubmitRequest* request,
                                    pb::SubmitResponse* response) override {
@@ -247,14 +248,20 @@ class AdmissionService final : public pb::Admission::CallbackService {
           return reactor->Finish(rpc::to_grpc(may.error()));
         }
       }
+      if (job && rules_) {
+        const auto content = Json::parse(job->job);
+        const auto ruled = content ? rules_(*content, caller, !request->manifest().empty()) : fail(content.error());
+        if (!ruled) return rpc::refuse(host_, reactor, std::move(input), ruled.error());
+      }
       rpc::submit(host_, reactor, std::move(input), response);
     };
-    if (caller.everywhere && request->manifest().empty() && !reviews_) {
+    if (caller.everywhere && request->manifest().empty() && !reviews_ && !rules_) {
       const auto& spec = request->spec();
       input.object = fmt::format("{}/{}", spec.namespace_().empty() ? "default" : spec.namespace_(), spec.name());
       rpc::submit(host_, reactor, std::move(input), response);
     } else if (!submitter_.post(checked)) {
-      reactor->Finish(rpc::to_grpc({Code::kExhausted, "too many manifests wait", {}, "try again in a second"}));
+      reactor->Finish(
+          rpc::to_grpc({Code::kExhausted, "too many Submit requests are being checked", {}, "try again in a second"}));
     }
     return reactor;
   }
@@ -412,6 +419,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   service::Host& host_;
   const DomainClock& clock_;
   std::shared_ptr<kube::AccessReviews> reviews_;
+  SubmitRules rules_;
   rpc::Worker worker_;
   rpc::Worker submitter_;   ///< waits for the API server, and nothing else for it
   rpc::Worker explainer_;   ///< tries changes on copied rows
@@ -421,8 +429,8 @@ class AdmissionService final : public pb::Admission::CallbackService {
 }  // namespace
 
 std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,
-                                            std::shared_ptr<kube::AccessReviews> reviews) {
-  return std::make_shared<AdmissionService>(host, clock, std::move(reviews));
+                                            std::shared_ptr<kube::AccessReviews> reviews, SubmitRules rules) {
+  return std::make_shared<AdmissionService>(host, clock, std::move(reviews), std::move(rules));
 }
 
 Status apply_file(service::Host& host, const std::string& path) {

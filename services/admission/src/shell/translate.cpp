@@ -308,23 +308,30 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
     if (from_cluster) slim.set("metadata").set("uid", kube::uid_of(doc.content));
     into.namespaces.push_back({Namespace(doc.name), std::move(labels), slim.dump(), from_cluster});
   } else {
-    const auto remedy = doc.kind == "Job" ? fmt::format("submit it: qmctl submit -f {}", doc.file)
-                                          : std::string("apply takes queues, cohorts, flavors and priority classes");
     into.warnings.push_back(
-        fmt::format("{}:{}: {} is not read by admission and was left out; {}", doc.file, doc.line, label, remedy));
+        fmt::format("{}:{}: {} is not applied: admission reads ClusterQueues, LocalQueues, Cohorts, ResourceFlavors, "
+                    "priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f {}",
+                    doc.file, doc.line, label, doc.file));
     return {};
   }
   into.applied.push_back(std::move(label));
   return {};
 }
 
-Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source) {
-  auto loaded = config::load_text(text, source.empty() ? "manifest" : source);
+Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source,
+                                           WorkloadObjects workloads) {
+  auto loaded = config::load_text(text, source.empty() ? "request" : source);
   ApplyObjects objects;
+  int left_out = 0;
   for (const auto& d : loaded.diagnostics) {
     if (d.severity == config::Diagnostic::Severity::kWarning) objects.warnings.push_back(d.to_string());
   }
   for (const auto& object : loaded.objects) {
+    if (auto refused = config::refuse_applied_workload(object.document)) {
+      if (workloads == WorkloadObjects::kRefused) loaded.diagnostics.push_back(std::move(*refused));
+      ++left_out;
+      continue;
+    }
     if (const auto added = add_object(object, objects); !added) {
       const auto& doc = object.document;
       const auto& e = added.error();
@@ -335,8 +342,8 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
     }
   }
   QM_TRY(config::accept(loaded));
-  if (objects.applied.empty() && objects.warnings.empty()) {
-    return fail({Code::kInvalid, "the manifest has no objects", "manifest", "add at least one YAML document"});
+  if (objects.applied.empty() && objects.warnings.empty() && left_out == 0) {
+    return fail({Code::kInvalid, "the request has no objects", "manifest", "add at least one YAML document"});
   }
   return objects;
 }
@@ -363,15 +370,15 @@ Status refuse_owned_metadata(const Json& job) {
 Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent, bool others_place) {
   Json job;
   if (!request.manifest().empty()) {
-    const auto loaded = config::load_text(request.manifest(), "manifest");
+    const auto loaded = config::load_text(request.manifest(), "request");
     QM_TRY(config::accept(loaded));
     if (loaded.objects.size() != 1) {
       return fail({Code::kInvalid,
-                   fmt::format("the manifest has {} objects, and one is submitted", loaded.objects.size()), "manifest",
+                   fmt::format("the request has {} objects, and one is submitted", loaded.objects.size()), "manifest",
                    "submit one batch/v1 Job at a time; other objects are applied: qmctl apply -f FILE"});
     }
     if (const auto& doc = loaded.objects[0].document; doc.kind != "Job") {
-      return fail({Code::kInvalid, fmt::format("manifest:{}: {}/{} is not a Job", doc.line, doc.kind, doc.name), "kind",
+      return fail({Code::kInvalid, fmt::format("request:{}: {}/{} is not a Job", doc.line, doc.kind, doc.name), "kind",
                    "submit a batch/v1 Job; queues are applied: qmctl apply -f FILE"});
     }
     job = loaded.objects[0].document.content;

@@ -3,7 +3,7 @@
 
 #include "qm/admission/copied_rows.hpp"
 #include "qm/admission/translate.hpp"
-#include "qm/config/manifest.hpp"
+#include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
 
@@ -52,14 +52,20 @@ Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
   }
   if (request.manifest().empty()) {
     if (!out.gone.empty()) return out;
-    return fail({Code::kInvalid, "nothing is supposed", "manifest", "give a manifest, or objects that would be gone"});
+    return fail(
+        {Code::kInvalid, "the request has neither a manifest nor deleted objects", "manifest", "set one of the two"});
   }
-  QM_ASSIGN(out.objects, objects_from_manifest(request.manifest(), request.source()));
-  // Jobs are not applied, so the reader of objects leaves them out with a warning.
+  QM_ASSIGN(out.objects, objects_from_manifest(request.manifest(), request.source(), WorkloadObjects::kLeftOut));
   const auto loaded = config::load_text(request.manifest(), request.source());
   for (const auto& object : loaded.objects) {
     const auto& doc = object.document;
-    if (doc.kind != "Job") continue;
+    if (doc.kind != "Job") {
+      if (config::workload_kind(doc.api_version, doc.kind) != nullptr) {
+        out.objects.warnings.push_back(fmt::format("{}:{}: {}/{} is left out: what-if reads configuration and Jobs",
+                                                   doc.file, doc.line, doc.kind, doc.name));
+      }
+      continue;
+    }
     const auto ns = doc.ns.empty() ? std::string("default") : doc.ns;
     Json job = doc.content;
     job.set("metadata").set("namespace", ns);
@@ -67,10 +73,6 @@ Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
     QM_ASSIGN(auto seen, job_seen(job));
     seen.suspended = true;
     out.jobs.push_back(std::move(seen));
-    std::erase_if(out.objects.warnings, [&](const std::string& warning) {
-      return warning.find(fmt::format(" Job/{}", doc.ns.empty() ? doc.name : doc.ns + "/" + doc.name)) !=
-             std::string::npos;
-    });
   }
   return out;
 }

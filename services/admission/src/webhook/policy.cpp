@@ -391,6 +391,24 @@ Json settle(const Subject& s, const Settings& settings, const View& view) {
   return out;
 }
 
+Status check_job(const Json& job, const std::string& user, const Settings& settings, const View& view) {
+  Subject subject{Operation::kCreate, "Job", kube::namespace_of(job), kube::name_of(job), user, &job};
+  const Json mutated = mutate(subject, settings, view);
+  subject.object = &mutated;
+  const auto verdict = judge(subject, settings, view);
+  if (verdict.allowed()) return {};
+  const auto& first = verdict.refusals.front();
+  if (verdict.refusals.size() == 1) {
+    return fail(Error{Code::kFailedPrecondition,
+                      fmt::format("{} is refused by rule {}: {}", who(subject), first.rule, first.message), first.field,
+                      first.remedy});
+  }
+  std::string all = fmt::format("{} is refused by {} rules", who(subject), verdict.refusals.size());
+  for (const auto& f : verdict.refusals) all += fmt::format("\n  {}: {}; {}", f.rule, f.message, f.remedy);
+  return fail(Error{Code::kFailedPrecondition, std::move(all), first.field,
+                    "correct each; qmctl admit -f FILE checks a manifest without submitting it"});
+}
+
 Verdict judge(const Subject& s, const Settings& settings, const View& view) {
   Verdict out;
   if (s.kind != "Job" && s.kind != "Pod") return out;

@@ -1,5 +1,6 @@
 #include "qm/admission/webhook/service.hpp"
 
+#include "qm/admission/codec.hpp"
 #include "qm/config/manifest.hpp"
 
 #include <chrono>
@@ -67,6 +68,34 @@ void Webhook::stop() {
   view_.stop();
   binding_.stop();
   quota_.stop();
+}
+
+Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra, const Webhook* webhook,
+                                 service::Host& host) {
+  QM_ASSIGN(auto policy, read_policy(extra));
+  QM_ASSIGN(const auto settings, read_settings(extra));
+  const auto only = settings ? settings->registration.only : std::string();
+  return SubmitRules([policy = std::move(policy), only, webhook, &host](const Json& job, const rpc::Caller& caller,
+                                                                        bool from_manifest) -> Status {
+    const auto ns = kube::namespace_of(job);
+    if (webhook != nullptr) {
+      const auto seen = webhook->view();
+      const auto home = seen->namespaces.find(ns);
+      const auto equals = only.find('=');
+      const bool is_asked =
+          only.empty() || (home != seen->namespaces.end() && home->second.labels.contains(only.substr(0, equals)) &&
+                           home->second.labels.at(only.substr(0, equals)) == only.substr(equals + 1));
+      return is_asked ? check_job(job, caller.name, policy, *seen) : Status{};
+    }
+    if (!from_manifest) return {};
+    View view;
+    host.read([&](const service::Shell& shell) {
+      const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
+      if (const auto* known = engine.tables().namespaces.find(Namespace(ns)))
+        view.namespaces[ns].labels = known->labels;
+    });
+    return check_job(job, caller.name, policy, view);
+  });
 }
 
 Result<std::unique_ptr<Webhook>> open_webhook(const std::map<std::string, std::string>& extra,

@@ -189,4 +189,10 @@ Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string,
   return std::optional<WebhookSettings>{std::move(out)};
 }
 
+Result<Settings> read_policy(std::map<std::string, std::string> extra) {
+  extra.emplace("webhook", "127.0.0.1:1");  // the address of a webhook that is not started
+  QM_ASSIGN(auto settings, read_settings(extra));
+  return std::move(settings->policy);
+}
+
 }  // namespace qm::admission::webhook

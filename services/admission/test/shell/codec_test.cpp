@@ -377,16 +377,18 @@ TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
   EXPECT_FALSE(objects_from_manifest("", "empty.yaml"));
   const auto foreign = objects_from_manifest("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "x.yaml");
   ASSERT_TRUE(foreign);
-  EXPECT_EQ(foreign->warnings,
-            (std::vector<std::string>{"x.yaml:1: ConfigMap/x is not read by admission and was left out; apply takes "
-                                      "queues, cohorts, flavors and priority classes"}));
+  EXPECT_EQ(
+      foreign->warnings,
+      (std::vector<std::string>{
+          "x.yaml:1: ConfigMap/x is not applied: admission reads ClusterQueues, LocalQueues, Cohorts, ResourceFlavors, "
+          "priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f x.yaml"}));
   const auto job = objects_from_manifest(
       "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: team}\nspec: {template: {spec: {containers: "
       "[{name: t, image: i}]}}}\n",
       "job.yaml");
-  ASSERT_TRUE(job);
-  EXPECT_EQ(job->warnings, (std::vector<std::string>{"job.yaml:1: Job/team/j is not read by admission and was left "
-                                                     "out; submit it: qmctl submit -f job.yaml"}));
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().message, "job.yaml:1: Job/team/j is a workload, and apply takes configuration only");
+  EXPECT_EQ(job.error().remedy, "submit the Job: qmctl submit -f job.yaml");
 }
 
 TEST(AdmissionCodec, ARowComesBackAsItWas) {

@@ -150,6 +150,42 @@ class Attacked : public ::testing::Test {
   Program program_;
 };
 
+// What `qmctl admit` refuses, Submit refuses, unless the namespace says otherwise; a Job that the service builds is its own.
+TEST_F(Attacked, SubmitAppliesTheFleetRules) {
+  const auto submit = [&](const std::string& name, bool by_spec = false) {
+    ::grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    pb::SubmitRequest request;
+    if (by_spec) {
+      auto& spec = *request.mutable_spec();
+      spec.set_namespace_("team");
+      spec.set_name(name);
+      spec.set_queue("q");
+      auto& set = *spec.add_pod_sets();
+      set.set_count(1);
+      set.mutable_shape()->mutable_gpu()->set_whole(1);
+    } else {
+      request.set_manifest(testing::make_job("team", name, "q", 1).dump());
+    }
+    pb::SubmitResponse response;
+    return program_.stub->Submit(&context, request, &response);
+  };
+  ASSERT_TRUE(qm::testing::wait_until([&] { return apply("queues").ok(); })) << qm::testing::read_file(log());
+  const auto refused = submit("plain");
+  EXPECT_EQ(refused.error_code(), ::grpc::StatusCode::FAILED_PRECONDITION) << refused.error_message();
+  for (const auto* rule : {"Job team/plain is refused by 3 rules", "gpu-share: ", "gpu-toleration: ", "gpu-node: "})
+    EXPECT_NE(refused.error_message().find(rule), std::string::npos) << refused.error_message();
+  EXPECT_TRUE(jobs_.get("team/plain").is_null());
+  EXPECT_TRUE(submit("built", true).ok());
+  ::grpc::ClientContext context;
+  pb::ApplyRequest lenient;
+  lenient.set_manifest(
+      "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team\n  labels: {policy.quartermaster.dev/mode: warn}\n");
+  pb::ApplyResponse applied;
+  ASSERT_TRUE(program_.stub->Apply(&context, lenient, &applied).ok());
+  EXPECT_TRUE(submit("plain").ok());
+}
+
 TEST_F(Attacked, NoRequestIdEndsOrStallsIt) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
   std::string random(12'000, ' ');

@@ -59,7 +59,7 @@ TEST(WhatIfCall, TakesWhatWouldBeGone) {
 }
 
 TEST(WhatIfCall, RefusesWhatItCannotRead) {
-  EXPECT_NE(read("").error().to_string().find("nothing is supposed"), std::string::npos);
+  EXPECT_NE(read("").error().to_string().find("neither a manifest nor deleted objects"), std::string::npos);
   EXPECT_NE(read("a: [").error().to_string().find("change.yaml"), std::string::npos);
   for (const char* wrong : {"research", "ClusterQueue/", "LocalQueue/q", "Pod/a", "ClusterQueue/a/b", ""}) {
     const auto found = read(kQueue, {wrong});

@@ -41,6 +41,37 @@ std::string pod_of(const Json& pod, const View& view, const Settings& settings =
 constexpr const char* kJobLeft = "|null|default-scheduler";
 constexpr const char* kPodLeft = "||default-scheduler";
 
+// As `qmctl admit` judges a template, so a Submit of its Job is judged: each finding, with its remedy.
+TEST(CheckedJobs, AreRefusedAsTheWebhookRefusesThem) {
+  auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},
+      "spec":{"template":{"spec":{"containers":[{"name":"main","resources":
+      {"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"1"}}}]}}}})");
+  const auto both = check_job(job, "alice", {}, {});
+  ASSERT_FALSE(both);
+  EXPECT_EQ(both.error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(both.error().message,
+            "Job team/train is refused by 2 rules\n"
+            "  gpu-toleration: the pod uses GPUs and does not tolerate nvidia.com/gpu; "
+            "add a toleration with key nvidia.com/gpu and operator Exists\n"
+            "  gpu-node: the pod uses GPUs and says nothing of the nodes that have them; "
+            "add a node selector or a required node affinity, such as nvidia.com/gpu.product");
+  EXPECT_EQ(both.error().field, "spec.template.spec.tolerations");
+  auto& spec = job.set("spec").set("template").set("spec");
+  spec.set("nodeSelector").set(words::kGpuProduct, "NVIDIA-H100-80GB-HBM3");
+  const auto one = check_job(job, "alice", {}, {});
+  ASSERT_FALSE(one);
+  EXPECT_EQ(one.error().message,
+            "Job team/train is refused by rule gpu-toleration: the pod uses GPUs and does not tolerate nvidia.com/gpu");
+  EXPECT_EQ(one.error().remedy, "add a toleration with key nvidia.com/gpu and operator Exists");
+  View lenient;
+  lenient.namespaces["team"].labels["policy.quartermaster.dev/mode"] = "mutate";
+  EXPECT_TRUE(check_job(job, "alice", {}, lenient)) << "the webhook adds the toleration";
+  lenient.namespaces["team"].labels["policy.quartermaster.dev/mode"] = "warn";
+  EXPECT_TRUE(check_job(job, "alice", {}, lenient));
+  spec.set("tolerations", Json::array({Json::object({{"key", "nvidia.com/gpu"}, {"operator", "Exists"}})}));
+  EXPECT_TRUE(check_job(job, "alice", {}, {}));
+}
+
 TEST(Mutation, JobsAreHeldInTheirQueue) {
   EXPECT_EQ(job_of(kJob, with_default_queue()), "default|true|quartermaster");
   EXPECT_EQ(job_of(kJob, {}), kJobLeft) << "no queue named, and none by default";

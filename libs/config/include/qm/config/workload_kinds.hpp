@@ -1,9 +1,11 @@
 #pragma once
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
+#include "qm/config/manifest.hpp"
 #include "qm/model/resources.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +45,10 @@ struct WorkloadKind {
 [[nodiscard]] const WorkloadKind* workload_kind(std::string_view api_version, std::string_view kind);
 /// By kind alone, as a workload's row has it; null for others.
 [[nodiscard]] const WorkloadKind* workload_kind(std::string_view kind);
+
+/// A Job, Pod or other workload in a manifest that is applied: an error with the command that creates it, as `apply` of the service and of
+/// qmctl takes configuration only. None for other kinds.
+[[nodiscard]] std::optional<Diagnostic> refuse_applied_workload(const Document& document);
 
 /// A template in its object; null where it is not.
 [[nodiscard]] const Json* find_template(const Json& object, const TemplatePlace& place);

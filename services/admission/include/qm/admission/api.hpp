@@ -2,8 +2,10 @@
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/kube/access_review.hpp"
+#include "qm/rpc/access.hpp"
 #include "qm/service/host.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +15,9 @@ class Service;
 
 namespace qm::admission {
 
+/// Whether the fleet rules let a Job in, before it is created. Asked on a thread that may wait. kFailedPrecondition names each rule.
+using SubmitRules = std::function<Status(const Json& job, const rpc::Caller& caller, bool from_manifest)>;
+
 /// The gRPC service quartermaster.v1.Admission over a host that runs an AdmissionShell.
 ///
 /// Mutations go through the mailbox and answer after the commit; reads run between batches; a watch follows committed
@@ -20,9 +25,10 @@ namespace qm::admission {
 /// The host must outlive the service, and the server that runs it must be stopped first.
 ///
 /// A Job of Submit is created by our account, so `reviews` are asked before whether its caller may create it (docs/security.md), on a
-/// thread of their own. Null where Kubernetes does not know who callers are.
+/// thread of their own. Null where Kubernetes does not know who callers are. `rules` are asked on that thread too; null = there are none.
 [[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,
-                                                          std::shared_ptr<kube::AccessReviews> reviews = nullptr);
+                                                          std::shared_ptr<kube::AccessReviews> reviews = nullptr,
+                                                          SubmitRules rules = nullptr);
 
 /// Applies a manifest file as the Apply call would, and waits for the answer. For --config at start.
 [[nodiscard]] Status apply_file(service::Host& host, const std::string& path);

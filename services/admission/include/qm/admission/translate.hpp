@@ -23,8 +23,11 @@ struct PodEffect {
 };
 [[nodiscard]] PodEffect pod_effect(const Workload& w, const std::string& pod_set, const Engine& engine);
 
+/// What becomes of Jobs, Pods and other workloads in a manifest: an error, or left out without a warning.
+enum class WorkloadObjects : std::uint8_t { kRefused, kLeftOut };
 /// Objects of an Apply. kInvalid carries every error with file, line, field and remedy; nothing is taken then.
-[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source);
+[[nodiscard]] Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::string& source,
+                                                         WorkloadObjects workloads = WorkloadObjects::kRefused);
 /// One manifest as an object of the engine, added to `into`. Kinds that the engine does not read give a warning.
 [[nodiscard]] Status add_object(const config::Object& object, ApplyObjects& into);
 

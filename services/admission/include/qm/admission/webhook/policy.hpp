@@ -2,6 +2,7 @@
 #include "qm/admission/webhook/facts.hpp"
 #include "qm/admission/webhook/resource_quota.hpp"
 #include "qm/base/json.hpp"
+#include "qm/base/result.hpp"
 #include "qm/model/resources.hpp"
 
 #include <functional>
@@ -103,6 +104,11 @@ struct Verdict {
 /// policy.quartermaster.dev/mode, else the rule's setting, else the general one. Some rules only warn, or mutate, until
 /// they are set by name (rules.hpp); a general "off" or "warn" holds for them too.
 [[nodiscard]] Verdict judge(const Subject& subject, const Settings& settings, const View& view);
+
+/// What the webhook answers to the creation of a Job, asked before it is created: mutate, then judge.
+///
+/// Fails    kFailedPrecondition: a rule refuses it; the message has each finding with its field and remedy.
+[[nodiscard]] Status check_job(const Json& job, const std::string& user, const Settings& settings, const View& view);
 
 /// mutate, and the label kJudged where judge has nothing to say of what came out, on a Job's template too: the API server
 /// need not ask again then, nor about the pods that are made from the template. An object that brings the label itself loses

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/api.hpp"
 #include "qm/admission/cluster.hpp"
 #include "qm/admission/webhook/read_view.hpp"
 #include "qm/admission/webhook/settings.hpp"
@@ -26,6 +27,7 @@ class Webhook {
   void lead(service::Host& host) { view_.lead(host); }
   void drain();  ///< as the server's
   void stop();
+  [[nodiscard]] std::shared_ptr<const View> view() const { return view_.current(); }
 
  private:
   kube::Ownership quota_, binding_;
@@ -33,6 +35,15 @@ class Webhook {
   Server server_;
   CertificateKeeper keeper_;
 };
+
+/// The fleet rules as Submit applies them (check_job), so that it refuses what the webhook and `qmctl admit` refuse.
+///
+/// With a webhook its view decides, on each Job: the API server would refuse it later. Without one (`webhook` null) a Job of a manifest is
+/// judged by the labels that its namespace has in the engine, and a Job that the service builds from a spec is not: the service chooses its
+/// fields.
+/// Threads  any but the engine's. The arguments must outlive the result.
+Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra, const Webhook* webhook,
+                                 service::Host& host);
 
 /// None where no webhook is asked for; else one that answers already.
 Result<std::unique_ptr<Webhook>> open_webhook(const std::map<std::string, std::string>& extra,

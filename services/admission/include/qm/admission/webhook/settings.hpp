@@ -38,4 +38,7 @@ struct WebhookSettings {
 /// and is not above is one, too.
 Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra);
 
+/// The policy of these settings, also where no webhook is configured: what `qmctl admit` and Submit judge by.
+Result<Settings> read_policy(std::map<std::string, std::string> extra);
+
 }  // namespace qm::admission::webhook
