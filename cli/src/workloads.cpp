@@ -65,45 +65,28 @@ std::string eviction_text(const Context& context, const pb::EvictionOrder& evict
   return fmt::format("{}; its pods have until {} to terminate", text, instant(eviction.deadline_us()));
 }
 
-/// What placement says of the nodes for a workload that waits; empty where they have room, or placement was not asked or is away.
-struct NodesFound {
-  pb::Shortfall now;           ///< as the nodes are
-  pb::Shortfall without_pods;  ///< if no pod ran there: then it does not help to wait
-};
-
-void print_ways(const Context& context, const char* what, const pb::Shortfall& shortfall) {
-  if (shortfall.ways().empty()) return;
-  context.out << what;
-  for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
-}
-
-void print_nodes(const Context& context, const NodesFound& nodes) {
-  const auto& shortfall = nodes.without_pods.conflict().empty() ? nodes.now : nodes.without_pods;
-  if (shortfall.conflict().empty()) return;
+/// Where no nodes have the capacity now. That no node can ever hold the pods, the service says (Unschedulable), with what to change.
+void print_nodes(const Context& context, const pb::Explanation& explanation, const pb::Shortfall& shortfall) {
+  const bool said =
+      std::ranges::any_of(explanation.causes(), [](const auto& c) { return c.code() == "Unschedulable"; });
+  if (shortfall.conflict().empty() || said) return;
   std::string demands;
   for (const auto& demand : shortfall.conflict()) demands += (demands.empty() ? "" : "; ") + printable(demand);
   context.out << "  no nodes meet " << (shortfall.conflict_size() == 1 ? "" : "together ") << demands << '\n';
-  if (&shortfall == &nodes.without_pods) {
-    context.out
-        << "  waiting does not help: the nodes could not hold it without any other pod, so add nodes or change its pods\n";
-    print_ways(context, "  any one of these gives it a place on nodes without other pods:\n", shortfall);
-  } else {
-    context.out << "  waiting helps: it has a place once enough other pods have finished\n";
-    print_ways(context, "  any one of these gives it a place now:\n", shortfall);
-  }
+  if (shortfall.ways().empty()) return;
+  context.out << "  any one of these gives it a place now:\n";
+  for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
 }
 
-/// Remedies for quota are printed only where nodes could hold the pods: otherwise they admit a workload that never runs.
-void print_explanation(const Context& context, const pb::Explanation& explanation, const NodesFound& nodes) {
+/// `nodes`: what placement says of the nodes as they are; empty where they have the capacity, or placement was not asked or is away.
+void print_explanation(const Context& context, const pb::Explanation& explanation, const pb::Shortfall& nodes) {
   for (const auto& cause : explanation.causes()) {
     context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));
-    const bool helps = nodes.without_pods.conflict().empty() || cause.resource().empty();
-    if (!cause.remedy().empty() && helps) context.out << "    remedy: " << printable(cause.remedy()) << '\n';
+    if (!cause.remedy().empty()) context.out << "    remedy: " << printable(cause.remedy()) << '\n';
   }
-  if (!explanation.ways().empty() && nodes.without_pods.conflict().empty()) {
-    context.out << (nodes.now.conflict().empty()
-                        ? "  any one of these lets it in now:\n"
-                        : "  any one of these gives it quota now, and then it waits for nodes:\n");
+  if (!explanation.ways().empty()) {
+    context.out << (nodes.conflict().empty() ? "  any one of these lets it in now:\n"
+                                             : "  any one of these gives it quota now, and then it waits for nodes:\n");
     for (const auto& way : explanation.ways()) {
       context.out << fmt::format("    {}: {}", printable(way.code()), printable(way.message()));
       std::string who;
@@ -112,7 +95,7 @@ void print_explanation(const Context& context, const pb::Explanation& explanatio
       context.out << (who.empty() ? "\n" : fmt::format(" ({})\n", who));
     }
   }
-  print_nodes(context, nodes);
+  print_nodes(context, explanation, nodes);
 }
 
 void describe(const Context& context, const pb::Workload& workload) {
@@ -220,24 +203,19 @@ Status run_verb(Context& context, const GetVerb& verb) {
   return {};
 }
 
-/// For a workload that has quota and no nodes, or lacks quota: whether there are nodes for it, and whether there could be.
-NodesFound nodes_for(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
-  NodesFound out;
+/// For a workload that has quota and no nodes, or lacks quota: what nodes lack for it now.
+pb::Shortfall nodes_for(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
   const bool asks = !why.ways().empty() || std::ranges::any_of(why.causes(), [](const auto& cause) {
     return cause.code() == "NoRoom" || !cause.resource().empty();
   });
-  if (!asks) return out;
+  if (!asks) return {};
   const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(name));
-  if (!workload) return out;
+  if (!workload) return {};
   pb::DryRunRequest request;
   *request.mutable_pod_sets() = workload->state().spec().pod_sets();
   request.set_uid(workload->state().spec().uid());
   const auto now = context.client.dry_run(request);
-  if (!now || now->shortfall().conflict().empty()) return out;
-  out.now = now->shortfall();
-  request.set_without_pods(true);
-  if (const auto ever = context.client.dry_run(request)) out.without_pods = ever->shortfall();
-  return out;
+  return now ? now->shortfall() : pb::Shortfall();
 }
 
 /// A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
@@ -287,14 +265,13 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   const auto nodes = nodes_for(context, why, verb.workload);
   // How near together it is, where it has a place; what is cut for it, where it has none.
   pb::Assignment known;
-  if (why.causes().empty() || !nodes.now.conflict().empty()) {
+  if (why.causes().empty() || !nodes.conflict().empty()) {
     const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
     if (auto placed = workload ? assignment_of(context, *workload) : fail(workload.error())) known = std::move(*placed);
   }
   if (context.structured()) {
     Json all = to_json(why);
-    if (!nodes.now.conflict().empty()) all.set("shortfall", to_json(nodes.now));
-    if (!nodes.without_pods.conflict().empty()) all.set("shortfall_without_pods", to_json(nodes.without_pods));
+    if (!nodes.conflict().empty()) all.set("shortfall", to_json(nodes));
     if (!known.layout().empty()) all.set("layout", known.layout());
     print(context, all);
     return {};

@@ -218,7 +218,7 @@ class FakePlacement final : public pb::Placement::Service {
   grpc::Status DryRun(grpc::ServerContext*, const pb::DryRunRequest* q, pb::DryRunResponse* a) override {
     return with(state_, [&]() -> Status {
       state_.tried = *q;
-      *a->mutable_shortfall() = q->without_pods() ? state_.shortfall_without_pods : state_.shortfall;
+      *a->mutable_shortfall() = state_.shortfall;
       a->set_fits(a->shortfall().conflict().empty());
       return {};
     });

@@ -38,7 +38,6 @@ struct FakeState {
   pb::Explanation explanation;
   pb::Assignment assignment;
   pb::Shortfall shortfall;  ///< of a dry run
-  pb::Shortfall shortfall_without_pods;
   pb::DryRunRequest tried;
   pb::Gap gap;
   pb::TidyPlan tidy;

@@ -75,7 +75,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
   qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
   QM_ASSIGN(const auto reviews, access_reviews(settings));
   QM_ASSIGN(const auto rules, qm::admission::webhook::submit_rules(settings.extra, webhook.get(), host));
-  const auto api = qm::admission::make_service(host, *clock, reviews, rules);
+  const qm::admission::ApiOptions api_options{
+      reviews, rules,
+      cluster_settings.placement ? qm::admission::ask_placement(settings.peers, qm::rpc::client_security(settings))
+                                 : nullptr,
+      settings.peers.contains("autoscaler")};
+  const auto api = qm::admission::make_service(host, *clock, api_options);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
   qm::rpc::AdminServer admin(
@@ -84,7 +89,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
        [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
        [&] { return host.debug_state(); }});
   admin.route("GET", "/debug/explain", [&](const qm::http::Request& request, const auto&) -> qm::http::Answer {
-    const auto answer = qm::admission::explain_json(host, *clock, request.query()["uid"]);
+    const auto answer = qm::admission::explain_json(host, *clock, request.query()["uid"], api_options,
+                                                    std::string(request.headers.get("authorization")));
     if (!answer) return qm::http::text(404, answer.error().to_string() + "\n");
     return qm::http::json(200, answer->pretty());
   });

@@ -12,6 +12,9 @@ using Kind = exact::Unlock::Kind;
 
 constexpr int kMostRounds = 4;  ///< in which a candidate grows
 constexpr int kMostAdded = 4;   ///< flavors that are tried for a queue
+constexpr int kMostPairs = 6;   ///< first changes to which a second is searched
+constexpr int kMostSeconds = 8;
+constexpr std::size_t kMostPairsFound = 3;
 
 std::string counted(std::size_t n) { return n == 1 ? "1 workload" : fmt::format("{} workloads", n); }
 
@@ -50,10 +53,18 @@ class Search {
   Search(const Engine::Tables& rows, const Options& options, WorkloadUid uid, Instant now)
       : rows_(rows), options_(options), uid_(std::move(uid)), now_(now) {}
 
+  /// Each single change that admits it; where none does, pairs of changes.
   std::vector<Remedy> found() {
+    single();
+    if (out_.empty()) pairs();
+    return std::move(out_);
+  }
+
+ private:
+  void single() {
     before_ = played(rows_, options_, {}, now_).value_or(nullptr);
     const auto* w = before_ == nullptr ? nullptr : before_->find(uid_);
-    if (w == nullptr || !before_->explain(*w, now_).may_have_remedies) return {};
+    if (w == nullptr || !before_->explain(*w, now_).may_have_remedies) return;
     w_ = w;
     queue_ = before_->tables().cluster_queues.find(w->cluster_queue);
     const auto unlocks = before_->unlocks(*w);
@@ -66,13 +77,50 @@ class Search {
       if (unlock.kind == Kind::kFewerPods) fewer_pods(unlock);
     }
     missing_objects();
-    return std::move(out_);
+  }
+  /// The second change of a pair is searched in the state that the first alone leads to, so it may be of any kind, also of the same object.
+  void pairs() {
+    std::set<std::string> known;
+    for (auto& first : not_enough_) {
+      if (pairs_tried_++ == kMostPairs || out_.size() == kMostPairsFound) return;
+      const auto after = played(rows_, options_, first.change, now_).value_or(nullptr);
+      if (after == nullptr) continue;
+      Search then(after->tables(), options_, uid_, now_);
+      then.most_trials_ = kMostSeconds;
+      then.single();
+      for (auto& second : then.out_) {
+        Remedy both{fmt::format("{}+{}", first.code, second.code),
+                    fmt::format("{}; and {}", first.message, second.plain),
+                    {},
+                    both_of(first.change, second.change)};
+        // Two orders of the same changes are one remedy.
+        if (!known.insert(std::min(first.code, second.code) + "+" + std::max(first.code, second.code)).second) continue;
+        both.workloads = second.waits_for;
+        both.waits_for = second.waits_for;
+        const auto tried = played(rows_, options_, both.change, now_).value_or(nullptr);
+        keep(std::move(both), tried.get());
+        if (out_.size() == kMostPairsFound) return;
+      }
+    }
+  }
+  /// Objects of the second replace those of the first: they were made from the state with the first.
+  static Supposed both_of(Supposed first, const Supposed& second) {
+    const auto merge = [](auto& into, const auto& from, auto same) {
+      for (const auto& one : from) {
+        std::erase_if(into, [&](const auto& other) { return same(one, other); });
+        into.push_back(one);
+      }
+    };
+    const auto name = [](const auto& a, const auto& b) { return a.name == b.name; };
+    merge(first.objects.cluster_queues, second.objects.cluster_queues, name);
+    merge(first.objects.flavors, second.objects.flavors, name);
+    merge(first.jobs, second.jobs, [](const JobSeen& a, const JobSeen& b) { return a.spec.uid == b.spec.uid; });
+    return first;
   }
 
- private:
   /// Tries a change; null where it cannot be made, or no more are tried.
   std::unique_ptr<Engine> tried(const Supposed& change) {
-    if (trials_ == kMostTrials) return nullptr;
+    if (trials_ == most_trials_) return nullptr;
     ++trials_;
     return played(rows_, options_, change, now_).value_or(nullptr);
   }
@@ -82,7 +130,12 @@ class Search {
   }
   /// What the change does to this workload and to others decides whether it is a remedy, and what its text says.
   bool keep(Remedy remedy, const Engine* after) {
-    if (!admits(after)) return false;
+    if (!admits(after)) {
+      if (after != nullptr) not_enough_.push_back(std::move(remedy));
+      return false;
+    }
+    remedy.plain = remedy.message;
+    remedy.waits_for = remedy.workloads;
     std::vector<WorkloadUid> preempted;
     for (const auto& one : differences(*before_, *after, now_)) {
       if (one.what == Consequence::What::kDisplaced) preempted.push_back(one.workload.spec.uid);
@@ -268,9 +321,18 @@ class Search {
     if (queue_->volcano) return;
     std::set<std::string> uncovered;
     std::set<FlavorName> unknown;
+    bool short_of_quota = false;
     for (const auto& s : before_->shortfalls(*w_)) {
       if (s.kind == Shortfall::Kind::kNotCovered) uncovered.insert(s.resource);
+      // Of a resource with too little quota the shortfall is named first: others may not be covered at all.
+      if (s.kind == Shortfall::Kind::kNeverFits || s.kind == Shortfall::Kind::kQuota) short_of_quota = true;
       if (s.kind == Shortfall::Kind::kFlavorMissing) unknown.insert(s.flavor);
+    }
+    for (const auto& [resource, amount] : requests_of(w_->spec)) {
+      const bool covered = std::ranges::any_of(queue_->groups, [&](const ResourceGroup& group) {
+        return std::ranges::find(group.covered, resource) != group.covered.end();
+      });
+      if (short_of_quota && !covered && amount > 0) uncovered.insert(resource);
     }
     for (const auto& name : unknown) {
       Remedy remedy{"CreateFlavor", fmt::format("apply ResourceFlavor {}", name), {}, {}};
@@ -326,7 +388,9 @@ class Search {
   std::unique_ptr<Engine> before_;
   const Workload* w_ = nullptr;
   const ClusterQueue* queue_ = nullptr;
-  int trials_ = 0;
+  int trials_ = 0, most_trials_ = kMostTrials;
+  int pairs_tried_ = 0;
+  std::vector<Remedy> not_enough_;  ///< changes that were tried and do not admit it alone
   std::vector<Remedy> out_;
 };
 

@@ -98,8 +98,16 @@ void put(const Submission& s, pb::Workload& out) {
   state.set_reason(s.failed ? "the job could not be created: " + s.error : "its job is being created");
 }
 
-pb::Explanation explain(const Engine& engine, const Found& found, Instant now, bool& may_have_remedies) {
-  pb::Explanation out;
+/// What explanations are made from: the state, and for pods that could lack nodes a question to placement.
+struct Explained {
+  pb::Explanation explanation;
+  pb::DryRunRequest pods;  ///< none where placement is not asked
+  bool may_have_remedies = false;
+};
+
+Explained explain(const Engine& engine, const Found& found, Instant now) {
+  Explained all;
+  auto& out = all.explanation;
   if (found.submission != nullptr) {
     const auto& s = *found.submission;
     auto& cause = *out.add_causes();
@@ -108,7 +116,7 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now, b
     cause.set_remedy(s.failed ? "correct the job and submit it again" : "");
     out.set_summary(fmt::format("{}/{}: {}", s.ns, s.name, cause.message()));
     out.set_waiting_us((now - s.at).count());
-    return out;
+    return all;
   }
   const auto e = engine.explain(*found.workload, now);
   out.set_uid(found.workload->spec.uid.value());
@@ -123,8 +131,20 @@ pb::Explanation explain(const Engine& engine, const Found& found, Instant now, b
     cause.set_available(c.available);
     cause.set_remedy(c.remedy);
   }
-  may_have_remedies = e.may_have_remedies;
-  return out;
+  all.may_have_remedies = e.may_have_remedies;
+  if (depends_on_nodes(out, all.may_have_remedies) && !found.workload->others_place) {
+    all.pods.set_without_pods(true);
+    all.pods.set_uid(out.uid());
+    *all.pods.mutable_pod_sets() = to_event(*found.workload, engine).spec().pod_sets();
+  }
+  return all;
+}
+
+/// Whether remedies for quota help, as far as nodes are concerned. Where placement does not answer, nothing is known of them.
+bool ask_nodes(const ApiOptions& options, const std::string& authorization, Explained& all) {
+  if (!options.nodes || all.pods.pod_sets().empty()) return true;
+  const auto answer = options.nodes(all.pods, authorization);
+  return !answer || add_node_fit(all.pods, *answer, options.autoscaled, all.explanation);
 }
 
 /// On copied rows, as WhatIf is answered.
@@ -225,9 +245,8 @@ Error foreign(const rpc::Caller& caller, const std::string& ns, const std::strin
 
 class AdmissionService final : public pb::Admission::CallbackService {
  public:
-  AdmissionService(service::Host& host, const DomainClock& clock, std::shared_ptr<kube::AccessReviews> reviews,
-                   SubmitRules rules)
-      : host_(host), clock_(clock), reviews_(std::move(reviews)), rules_(std::move(rules)) {}
+  AdmissionService(service::Host& host, const DomainClock& clock, ApiOptions options)
+      : host_(host), clock_(clock), options_(std::move(options)) {}
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const pb::SubmitRequest* request,
                                    pb::SubmitResponse* response) override {
@@ -241,21 +260,22 @@ class AdmissionService final : public pb::Admission::CallbackService {
       if (job && !caller.changes(job->ns.value(), job->team.value() == job->ns.value() ? "" : job->team.value())) {
         return rpc::refuse(host_, reactor, std::move(input), foreign(caller, job->ns.value(), job->team.value()));
       }
-      if (job && reviews_) {
-        if (const auto may = may_submit(caller, *job, *reviews_); !may) {
+      if (job && options_.reviews) {
+        if (const auto may = may_submit(caller, *job, *options_.reviews); !may) {
           if (may.error().code == Code::kPermissionDenied)
             return rpc::refuse(host_, reactor, std::move(input), may.error());
           return reactor->Finish(rpc::to_grpc(may.error()));
         }
       }
-      if (job && rules_) {
+      if (job && options_.rules) {
         const auto content = Json::parse(job->job);
-        const auto ruled = content ? rules_(*content, caller, !request->manifest().empty()) : fail(content.error());
+        const auto ruled =
+            content ? options_.rules(*content, caller, !request->manifest().empty()) : fail(content.error());
         if (!ruled) return rpc::refuse(host_, reactor, std::move(input), ruled.error());
       }
       rpc::submit(host_, reactor, std::move(input), response);
     };
-    if (caller.everywhere && request->manifest().empty() && !reviews_ && !rules_) {
+    if (caller.everywhere && request->manifest().empty() && !options_.reviews && !options_.rules) {
       const auto& spec = request->spec();
       input.object = fmt::format("{}/{}", spec.namespace_().empty() ? "default" : spec.namespace_(), spec.name());
       rpc::submit(host_, reactor, std::move(input), response);
@@ -311,21 +331,29 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const pb::ExplainRequest* request,
                                     pb::Explanation* response) override {
+    const auto& metadata = context->client_metadata();
+    const auto shown = metadata.find("authorization");
+    auto authorization =
+        shown == metadata.end() ? std::string() : std::string(shown->second.data(), shown->second.size());
     return explainer_.answer(context, *request,
-                             [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+                             [this, request, response, caller = rpc::caller_of(*context),
+                              authorization = std::move(authorization)]() -> Status {
                                QM_TRY(host_.can_answer());
                                const Instant now = clock_.now();
                                Status done;
-                               bool may_have_remedies = false;
+                               Explained all;
                                host_.read([&](const service::Shell& shell) {
                                  if (const auto found = find(engine_of(shell), *request, caller)) {
-                                   *response = explain(engine_of(shell), *found, now, may_have_remedies);
+                                   all = explain(engine_of(shell), *found, now);
                                  } else {
                                    done = fail(found.error());
                                  }
                                });
-                               if (may_have_remedies) add_remedies(host_, now, caller, *response);
-                               return done;
+                               QM_TRY(done);
+                               const bool helps = ask_nodes(options_, authorization, all);
+                               *response = std::move(all.explanation);
+                               if (all.may_have_remedies && helps) add_remedies(host_, now, caller, *response);
+                               return {};
                              });
   }
   grpc::ServerUnaryReactor* WhatIf(grpc::CallbackServerContext* context, const pb::WhatIfRequest* request,
@@ -337,27 +365,26 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
   grpc::ServerUnaryReactor* When(grpc::CallbackServerContext* context, const pb::WhenRequest* request,
                                  pb::WhenResponse* response) override {
-    return forecaster_.answer(
-        context, *request, [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
-          QM_TRY(host_.can_answer());
-          Result<WorkloadUid> uid = WorkloadUid();
-          host_.read([&](const service::Shell& shell) {
-            const auto found = find(engine_of(shell), *request, caller);
-            if (!found) {
-              uid = fail(found.error());
-            } else if (found->workload != nullptr) {
-              uid = found->workload->spec.uid;
-            } else {
-              bool may_have_remedies = false;
-              const auto said = explain(engine_of(shell), *found, clock_.now(), may_have_remedies);
-              *response->mutable_unknown() = said.causes(0);
-              response->set_summary(said.summary());
-            }
-          });
-          if (!uid) return fail(uid.error());
-          if (uid->empty()) return {};
-          return answer_when(host_, *uid, caller, clock_.now(), *response);
-        });
+    return forecaster_.answer(context, *request,
+                              [this, request, response, caller = rpc::caller_of(*context)]() -> Status {
+                                QM_TRY(host_.can_answer());
+                                Result<WorkloadUid> uid = WorkloadUid();
+                                host_.read([&](const service::Shell& shell) {
+                                  const auto found = find(engine_of(shell), *request, caller);
+                                  if (!found) {
+                                    uid = fail(found.error());
+                                  } else if (found->workload != nullptr) {
+                                    uid = found->workload->spec.uid;
+                                  } else {
+                                    const auto said = explain(engine_of(shell), *found, clock_.now()).explanation;
+                                    *response->mutable_unknown() = said.causes(0);
+                                    response->set_summary(said.summary());
+                                  }
+                                });
+                                if (!uid) return fail(uid.error());
+                                if (uid->empty()) return {};
+                                return answer_when(host_, *uid, caller, clock_.now(), *response);
+                              });
   }
   grpc::ServerUnaryReactor* ListQueues(grpc::CallbackServerContext* context, const pb::ListQueuesRequest* request,
                                        pb::ListQueuesResponse* response) override {
@@ -418,8 +445,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
 
   service::Host& host_;
   const DomainClock& clock_;
-  std::shared_ptr<kube::AccessReviews> reviews_;
-  SubmitRules rules_;
+  const ApiOptions options_;
   rpc::Worker worker_;
   rpc::Worker submitter_;   ///< waits for the API server, and nothing else for it
   rpc::Worker explainer_;   ///< tries changes on copied rows
@@ -428,9 +454,8 @@ class AdmissionService final : public pb::Admission::CallbackService {
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,
-                                            std::shared_ptr<kube::AccessReviews> reviews, SubmitRules rules) {
-  return std::make_shared<AdmissionService>(host, clock, std::move(reviews), std::move(rules));
+std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock, ApiOptions options) {
+  return std::make_shared<AdmissionService>(host, clock, std::move(options));
 }
 
 Status apply_file(service::Host& host, const std::string& path) {
@@ -477,29 +502,24 @@ Status apply_file(service::Host& host, const std::string& path) {
   return {};
 }
 
-Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid) {
+Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid,
+                          const ApiOptions& options, const std::string& authorization) {
   Result<Json> answer = fail(Code::kNotFound, "workload {} is not known", uid);
-  bool may_have_remedies = false;
+  Explained all;
   host.read([&](const service::Shell& shell) {
     const Engine& engine = engine_of(shell);
     const auto* w = engine.find(WorkloadUid(uid));
     if (w == nullptr) return;
-    const auto e = engine.explain(*w, clock.now());
-    Json causes = Json::array();
-    for (const auto& c : e.causes) {
-      causes.push_back(Json::object({{"code", c.code}, {"message", c.message}, {"remedy", c.remedy}}));
-    }
-    may_have_remedies = e.may_have_remedies;
+    all = explain(engine, {w, nullptr}, clock.now());
     answer = Json::object({{"uid", uid},
                            {"phase", name_of(w->phase)},
                            {"attempt", w->attempt},
                            {"position", engine.position(*w)},
-                           {"summary", e.summary},
-                           {"waiting_seconds", seconds(e.waiting)},
-                           {"causes", causes}});
+                           {"waiting_seconds", seconds(Duration(all.explanation.waiting_us()))}});
   });
+  if (!answer) return answer;
   Json ways = Json::array();
-  if (may_have_remedies) {
+  if (ask_nodes(options, authorization, all) && all.may_have_remedies) {
     const auto taken = copied(RowsCopy(WorkloadUid(uid)), host);
     for (const auto& remedy : remedies(taken.rows, taken.options, WorkloadUid(uid), clock.now())) {
       Json workloads = Json::array();
@@ -508,7 +528,12 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
           Json::object({{"code", remedy.code}, {"message", remedy.message}, {"workloads", std::move(workloads)}}));
     }
   }
-  if (answer) answer->set("ways", std::move(ways));
+  Json causes = Json::array();
+  for (const auto& c : all.explanation.causes())
+    causes.push_back(Json::object({{"code", c.code()}, {"message", c.message()}, {"remedy", c.remedy()}}));
+  answer->set("summary", all.explanation.summary());
+  answer->set("causes", std::move(causes));
+  answer->set("ways", std::move(ways));
   return answer;
 }
 

@@ -127,6 +127,41 @@ bool runs(const Engine& engine, const WorkloadUid& uid) {
   return w != nullptr && (w->phase == Phase::kAdmitted || w->phase == Phase::kQuotaReserved);
 }
 
+// The queue covers no cpu and has too few GPUs: neither change alone admits, both do.
+TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
+  Engine engine;
+  const Instant now = from_micros(5'000'000);
+  ApplyObjects objects;
+  objects.flavors.push_back({FlavorName("f"), {}, {}, {}, {}});
+  ClusterQueue q;
+  q.name = QueueName("q");
+  q.groups.push_back({{kGpu}, {{FlavorName("f"), {{kGpu, {4000, {}, {}}}}}}});
+  objects.cluster_queues.push_back(q);
+  objects.local_queues.push_back({Namespace("ns"), "l", q.name, StopPolicy::kNone, {}});
+  JobSeen job;
+  job.spec.uid = WorkloadUid("w");
+  job.spec.ns = Namespace("ns");
+  job.spec.name = "w";
+  job.spec.queue = "l";
+  PodSet pods;
+  pods.shape.gpu.whole = 6;
+  pods.shape.cpu_milli = 2000;
+  job.spec.pod_sets.push_back(pods);
+  for (const auto& command : std::vector<Command>{objects, job}) {
+    (void)engine.step(std::vector{command}, now);
+    engine.commit();
+  }
+  std::string causes;
+  for (const auto& cause : engine.explain(*engine.find(job.spec.uid), now).causes) causes += cause.message + "\n";
+  const auto found = remedies(engine.tables(), {}, job.spec.uid, now);
+  ASSERT_FALSE(found.empty()) << causes;
+  EXPECT_EQ(found[0].code, "CoverResource+RaiseQuota");
+  EXPECT_EQ(found[0].message,
+            "add to a resource group of ClusterQueue q: cpu with nominalQuota 2; and raise in ClusterQueue q "
+            "nominalQuota of nvidia.com/gpu in flavor f from 4 to 6");
+  EXPECT_TRUE(std::ranges::none_of(found, [](const Remedy& r) { return r.code.find('+') == std::string::npos; }));
+}
+
 TEST(Remedies, EachAdmitsItsWorkloadAndAsManyOthersAsItSays) {
   std::map<std::string, int> of_code;
   int behind = 0;
@@ -171,6 +206,9 @@ TEST(Remedies, EachAdmitsItsWorkloadAndAsManyOthersAsItSays) {
     EXPECT_GE(of_code[code], 3) << code;
   }
   EXPECT_GE(of_code["RaiseQuota"], 200);
+  int pairs = 0;
+  for (const auto& [code, count] : of_code) pairs += code.find('+') == std::string::npos ? 0 : count;
+  EXPECT_GE(pairs, 20);
   EXPECT_GE(behind, 50);
 }
 

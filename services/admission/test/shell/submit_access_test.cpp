@@ -62,7 +62,7 @@ TEST(SubmitAccess, AsksWhatItsCallerMay) {
     const bool allowed = spec["user"].string() == "ursula" && (name.empty() || name == "trainer");
     return Json::object({{"status", Json::object({{"allowed", allowed}})}});
   });
-  const auto api = make_service(host, clock, reviews);
+  const auto api = make_service(host, clock, {reviews});
   rpc::Server guarded(options, {api.get()});
   ASSERT_TRUE(guarded.start());
   const auto stub = pb::Admission::NewStub(

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/node_fit.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/kube/access_review.hpp"
@@ -26,14 +27,22 @@ using SubmitRules = std::function<Status(const Json& job, const rpc::Caller& cal
 ///
 /// A Job of Submit is created by our account, so `reviews` are asked before whether its caller may create it (docs/security.md), on a
 /// thread of their own. Null where Kubernetes does not know who callers are. `rules` are asked on that thread too; null = there are none.
+/// `nodes` are asked by Explain; null = it says nothing of nodes.
+struct ApiOptions {
+  std::shared_ptr<kube::AccessReviews> reviews = nullptr;
+  SubmitRules rules = nullptr;
+  AskNodes nodes = nullptr;
+  bool autoscaled = false;  ///< nodes that are missing are launched, as far as NodePools allow
+};
 [[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,
-                                                          std::shared_ptr<kube::AccessReviews> reviews = nullptr,
-                                                          SubmitRules rules = nullptr);
+                                                          ApiOptions options = {});
 
 /// Applies a manifest file as the Apply call would, and waits for the answer. For --config at start.
 [[nodiscard]] Status apply_file(service::Host& host, const std::string& path);
 
-/// The explanation of one workload as JSON, for /debug/explain. kNotFound where the uid is not known.
-[[nodiscard]] Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid);
+/// The explanation of one workload as JSON, for /debug/explain, with the same causes and remedies as Explain. `authorization`: the header of
+/// the request. kNotFound where the uid is not known.
+[[nodiscard]] Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid,
+                                        const ApiOptions& options = {}, const std::string& authorization = {});
 
 }  // namespace qm::admission

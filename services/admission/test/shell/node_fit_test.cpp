@@ -1,0 +1,74 @@
+// What Explain answers about nodes.
+#include "api_fixture.hpp"
+
+namespace qm::admission {
+namespace node_fit_test {
+
+namespace pb = quartermaster::v1;
+
+class NodeFit : public testing::ApiTest {};
+
+// Quota for pods that no node can hold admits a workload that never runs: the service decides it, and gRPC, JSON and qmctl have one answer.
+TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
+  apply(testing::kQueues);
+  see(testing::make_job("team", "a", "q", 9));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return !get("uid-a").state().spec().name().empty(); }));
+  pb::ExplainRequest why;
+  why.set_uid("uid-a");
+  const auto explain = [&] {
+    pb::Explanation out;
+    EXPECT_EQ(call(&pb::Admission::Stub::Explain, why, out).message, "");
+    return out;
+  };
+  // Nothing is known of the nodes.
+  auto said = explain();
+  ASSERT_GT(said.ways_size(), 0) << said.DebugString();
+  EXPECT_EQ(said.ways(0).code(), "RaiseQuota");
+  EXPECT_TRUE(asked_nodes_.without_pods());
+  EXPECT_EQ(asked_nodes_.pod_sets(0).shape().gpu().whole(), 9);
+  // Nodes could hold it.
+  nodes_ = pb::DryRunResponse();
+  nodes_->set_fits(true);
+  said = explain();
+  EXPECT_GT(said.ways_size(), 0);
+  EXPECT_EQ(said.causes_size(), 1);
+  // No node can, nor any instance type.
+  nodes_->mutable_shortfall()->add_conflict("9 GPUs for each of 1 pods");
+  nodes_->mutable_shortfall()->add_ways("with at most 8 GPUs a pod");
+  said = explain();
+  EXPECT_EQ(said.ways_size(), 0) << said.DebugString();
+  ASSERT_EQ(said.causes_size(), 2);
+  EXPECT_EQ(said.causes(0).code(), "Unschedulable");
+  EXPECT_EQ(said.causes(0).message(),
+            "no nodes meet 9 GPUs for each of 1 pods, even with no other pod on them; waiting does not help");
+  EXPECT_EQ(said.causes(0).remedy(), "with at most 8 GPUs a pod; or add nodes that fit its pods");
+  EXPECT_EQ(said.causes(1).remedy(), "");
+  EXPECT_EQ(said.summary(), "team/a waits: " + said.causes(0).message());
+  ApiOptions options;
+  options.nodes = [this](const auto&, const auto&) { return nodes_; };
+  const auto json = explain_json(*host_, clock_, "uid-a", options);
+  ASSERT_TRUE(json);
+  EXPECT_EQ((*json)["ways"].size(), 0U);
+  EXPECT_EQ((*json)["causes"].at(0)["code"].string(), "Unschedulable");
+}
+
+// Where nodes are launched for what has quota, quota comes first.
+TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
+  apply(testing::kQueues);
+  see(testing::make_job("team", "a", "q", 8, 2));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return !get("uid-a").state().spec().name().empty(); }));
+  nodes_ = pb::DryRunResponse();
+  nodes_->mutable_shortfall()->add_conflict("8 GPUs for each of 2 pods");
+  pb::ExplainRequest why;
+  why.set_uid("uid-a");
+  pb::Explanation said;
+  ASSERT_EQ(call(&pb::Admission::Stub::Explain, why, said).message, "");
+  ASSERT_GT(said.ways_size(), 0) << said.DebugString();
+  EXPECT_EQ(
+      said.causes(0).message(),
+      "no nodes meet 8 GPUs for each of 2 pods, even with no other pod on them; its pods start only on nodes that are added");
+  EXPECT_EQ(said.causes(0).remedy(), "add nodes that fit its pods");
+}
+
+}  // namespace node_fit_test
+}  // namespace qm::admission
