@@ -182,8 +182,9 @@ Status run_verb(Context& context, const PlanVerb&) {
     print(context, answer);
     return {};
   }
-  context.out << fmt::format("{} workload(s) wait for room, {} machine(s) on their way, as of {}\n",
-                             answer.demand().items_size(), answer.requested_size(), instant(answer.as_of_us()));
+  context.out << fmt::format(
+      "{} workload(s) are pending for lack of nodes, {} instance(s) are being launched, as of {}\n",
+      answer.demand().items_size(), answer.requested_size(), instant(answer.as_of_us()));
   for (const auto& text : answer.explanations()) context.out << "  " << printable(text) << '\n';
   if (!answer.requested().empty()) context.out << '\n' << claims_text(context, answer.requested());
   return {};

@@ -313,8 +313,10 @@ void populate(FakeState& state) {
   state.plan.set_as_of_us(kNow);
   state.plan.mutable_demand()->add_items()->set_uid("u-2");
   *state.plan.add_requested() = state.claims[1];
-  state.plan.add_explanations("training-x2 (p4d.24xlarge, spot) for u-2/1: cheapest of 3 that fit");
-  state.plan.add_explanations("u-9/1 gets no machine: pool training is at its limit of 64 nvidia.com/gpu");
+  state.plan.add_explanations(
+      "vision/finetune waits 40 s: 1 instance(s) of p4d.24xlarge spot are expected by 2026-11-21T10:03:00Z");
+  state.plan.add_explanations(
+      "nlp/pretrain waits 20 s: NodePool training has the limit nvidia.com/gpu 64: 64 in use, 8 more needed; raise spec.limits of the NodePool");
 
   state.readings = {reading(kBigNode, 0, 0.97, "pretrain-0", 3 * kSecond), reading(kBigNode, 5, 0, "", 65 * kSecond),
                     reading(kSpotNode, 2, 0.5, "pretrain-1", 4 * kSecond)};

@@ -75,11 +75,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
   QM_ASSIGN(const auto reviews, access_reviews(settings));
   QM_ASSIGN(const auto rules, qm::admission::webhook::submit_rules(settings.extra, webhook.get(), host));
-  const qm::admission::ApiOptions api_options{
-      reviews, rules,
-      cluster_settings.placement ? qm::admission::ask_placement(settings.peers, qm::rpc::client_security(settings))
-                                 : nullptr,
-      settings.peers.contains("autoscaler")};
+  const auto security = qm::rpc::client_security(settings);
+  qm::admission::ApiOptions api_options;
+  api_options.reviews = reviews;
+  api_options.rules = rules;
+  api_options.autoscaled = settings.peers.contains("autoscaler");
+  if (cluster_settings.placement) api_options.nodes = qm::admission::ask_placement(settings.peers, security);
+  if (api_options.autoscaled) api_options.plan = qm::admission::ask_autoscaler(settings.peers, security);
   const auto api = qm::admission::make_service(host, *clock, api_options);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});

@@ -247,7 +247,8 @@ TEST_F(AutoscalerAlone, ToldNotToScaleItOnlySaysWhatItWouldDo) {
   ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "pod " + ns() + "/waits is left to none"); }))
       << autoscaler->log();
   ASSERT_TRUE(comes([&] {
-    return autoscaler->state().dump().find("left to none; 1 x p5.48xlarge on-demand at") != std::string::npos;
+    return autoscaler->state().dump().find("Quartermaster would launch 1 x p5.48xlarge on-demand at") !=
+           std::string::npos;
   })) << autoscaler->state().pretty();
   EXPECT_TRUE(waits("waits"));
   EXPECT_TRUE(claims().empty());

@@ -103,6 +103,7 @@ struct Explained {
   pb::Explanation explanation;
   pb::DryRunRequest pods;  ///< none where placement is not asked
   bool may_have_remedies = false;
+  std::string name;  ///< "namespace/name"
 };
 
 Explained explain(const Engine& engine, const Found& found, Instant now) {
@@ -133,6 +134,7 @@ Explained explain(const Engine& engine, const Found& found, Instant now) {
   }
   all.may_have_remedies = e.may_have_remedies;
   if (depends_on_nodes(out, all.may_have_remedies) && !found.workload->others_place) {
+    all.name = fmt::format("{}/{}", found.workload->spec.ns, found.workload->spec.name);
     all.pods.set_without_pods(true);
     all.pods.set_uid(out.uid());
     *all.pods.mutable_pod_sets() = to_event(*found.workload, engine).spec().pod_sets();
@@ -142,6 +144,9 @@ Explained explain(const Engine& engine, const Found& found, Instant now) {
 
 /// Whether remedies for quota help, as far as nodes are concerned. Where placement does not answer, nothing is known of them.
 bool ask_nodes(const ApiOptions& options, const std::string& authorization, Explained& all) {
+  if (options.plan && !all.pods.pod_sets().empty()) {
+    if (const auto plan = options.plan(authorization)) add_capacity_plan(all.name, *plan, all.explanation);
+  }
   if (!options.nodes || all.pods.pod_sets().empty()) return true;
   const auto answer = options.nodes(all.pods, authorization);
   return !answer || add_node_fit(all.pods, *answer, options.autoscaled, all.explanation);

@@ -5,6 +5,7 @@
 #include "qm/rpc/channel.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/wire/model.hpp"
+#include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 
 #include <fmt/format.h>
@@ -22,18 +23,39 @@ namespace pb = quartermaster::v1;
 
 constexpr std::chrono::seconds kPatience{1};
 
-/// The channel is opened with the first question.
-struct PlacementPeer {
-  std::string address;
-  rpc::ClientSecurity security;
-  std::mutex mutex;
-  std::shared_ptr<grpc::Channel> channel;
-
-  std::shared_ptr<grpc::Channel> opened() {
-    const std::scoped_lock lock(mutex);
-    if (!channel) channel = rpc::channel_to(address, 1 << 20, security);
-    return channel;
+/// A service that is asked. The channel is opened with the first question.
+class Peer {
+ public:
+  Peer(std::string service, const std::map<std::string, std::string>& peers, rpc::ClientSecurity security)
+      : service_(std::move(service)), security_(std::move(security)) {
+    if (const auto found = peers.find(service_); found != peers.end()) address_ = found->second;
   }
+  /// fn(channel, context) -> grpc::Status.
+  template <class Fn>
+  Status ask(const std::string& authorization, Fn fn) {
+    if (address_.empty()) {
+      return fail(Error{Code::kFailedPrecondition, fmt::format("the address of {} is not known", service_), "--peer",
+                        fmt::format("start with --peer {}=HOST:PORT", service_)});
+    }
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
+    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
+    const auto status = fn(opened(), &context);
+    return status.ok() ? Status{} : Status(fail(rpc::from_grpc(status, service_)));
+  }
+
+ private:
+  std::shared_ptr<grpc::Channel> opened() {
+    const std::scoped_lock lock(mutex_);
+    if (!channel_) channel_ = rpc::channel_to(address_, 4 << 20, security_);
+    return channel_;
+  }
+
+  const std::string service_;
+  const rpc::ClientSecurity security_;
+  std::string address_;
+  std::mutex mutex_;
+  std::shared_ptr<grpc::Channel> channel_;
 };
 
 /// Whether a node selector has labels only that a NodePool gives to the nodes that it launches.
@@ -69,23 +91,39 @@ constexpr std::string_view kNoRoom = "NoRoom";
 }  // namespace
 
 AskNodes ask_placement(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security) {
-  const auto found = peers.find("placement");
-  auto peer = std::make_shared<PlacementPeer>();
-  peer->address = found == peers.end() ? std::string() : found->second;
-  peer->security = std::move(security);
+  const auto peer = std::make_shared<Peer>("placement", peers, std::move(security));
   return [peer](const pb::DryRunRequest& request, const std::string& authorization) -> Result<pb::DryRunResponse> {
-    if (peer->address.empty()) {
-      return fail(Error{Code::kFailedPrecondition, "the address of placement is not known", "--peer",
-                        "start with --peer placement=HOST:PORT"});
-    }
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kPatience);
-    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
     pb::DryRunResponse response;
-    const auto status = pb::Placement::NewStub(peer->opened())->DryRun(&context, request, &response);
-    if (!status.ok()) return fail(rpc::from_grpc(status, "placement.DryRun"));
+    QM_TRY(peer->ask(authorization, [&](const auto& channel, auto* context) {
+      return pb::Placement::NewStub(channel)->DryRun(context, request, &response);
+    }));
     return response;
   };
+}
+
+AskPlan ask_autoscaler(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security) {
+  const auto peer = std::make_shared<Peer>("autoscaler", peers, std::move(security));
+  return [peer](const std::string& authorization) -> Result<std::vector<std::string>> {
+    pb::CapacityPlan plan;
+    QM_TRY(peer->ask(authorization, [&](const auto& channel, auto* context) {
+      return pb::Capacity::NewStub(channel)->GetPlan(context, {}, &plan);
+    }));
+    return std::vector<std::string>(plan.explanations().begin(), plan.explanations().end());
+  };
+}
+
+void add_capacity_plan(const std::string& name, const std::vector<std::string>& plan, pb::Explanation& out) {
+  if (std::ranges::none_of(out.causes(), [](const pb::Cause& cause) { return cause.code() == kNoRoom; })) return;
+  const auto line = std::ranges::find_if(plan, [&](const auto& text) { return text.starts_with(name + " waits "); });
+  if (line == plan.end()) return;
+  const auto colon = line->find(": ");
+  if (colon == std::string::npos) return;
+  const auto what = line->substr(colon + 2);
+  const auto remedy = what.rfind("; ");
+  auto& cause = *out.add_causes();
+  cause.set_code("CapacityPlan");
+  cause.set_message(what.substr(0, remedy));
+  if (remedy != std::string::npos) cause.set_remedy(what.substr(remedy + 2));
 }
 
 bool depends_on_nodes(const pb::Explanation& explanation, bool may_have_remedies) {

@@ -70,5 +70,23 @@ TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
   EXPECT_EQ(said.causes(0).remedy(), "add nodes that fit its pods");
 }
 
+// Of the autoscaler's plan, what it says of this workload.
+TEST(CapacityPlan, TheLimitOfANodePoolIsACauseOfItsOwn) {
+  const std::vector<std::string> plan{
+      "team/other waits 4 s: instances are launched in the next step",
+      "team/train waits 20 s: NodePool p has the limit nvidia.com/gpu 16: 16 in use, 8 more needed; raise spec.limits of the NodePool"};
+  pb::Explanation said;
+  add_capacity_plan("team/train", plan, said);
+  EXPECT_EQ(said.causes_size(), 0) << "it does not wait for nodes";
+  said.add_causes()->set_code("NoRoom");
+  add_capacity_plan("team/t", plan, said);
+  EXPECT_EQ(said.causes_size(), 1);
+  add_capacity_plan("team/train", plan, said);
+  ASSERT_EQ(said.causes_size(), 2);
+  EXPECT_EQ(said.causes(1).code(), "CapacityPlan");
+  EXPECT_EQ(said.causes(1).message(), "NodePool p has the limit nvidia.com/gpu 16: 16 in use, 8 more needed");
+  EXPECT_EQ(said.causes(1).remedy(), "raise spec.limits of the NodePool");
+}
+
 }  // namespace node_fit_test
 }  // namespace qm::admission

@@ -214,7 +214,7 @@ void Engine::apply(const AssignmentHeard& c) {
 
 void Engine::apply(const WorkloadHeard& c) {
   if (!c.ended) {
-    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind});
+    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name});
   } else if (tables_.workloads.contains(c.uid)) {
     tables_.workloads.erase(c.uid);
   }
@@ -428,7 +428,7 @@ class Folder {
         n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
-  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind); }
+  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name); }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;

@@ -206,7 +206,9 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
   }
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
   bool fits = false, large = false, blocked = false, zoneless = false;
-  std::set<std::string> limited;
+  std::map<std::pair<std::string, std::string>,
+           std::pair<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::string>>
+      limited;  ///< by NodePool and resource
   std::string contested;
   for (const Pool* pool : pools) {
     std::optional<Offer> best;
@@ -231,8 +233,13 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
         const Instant* until = tables_.blocked.find(offering);
         if (nodes > options_.max_launches) {
           large = true;
-        } else if (const auto beyond = after.beyond(*pool); !beyond.empty()) {
-          limited.insert(fmt::format("{} of {}", beyond, pool->name));
+        } else if (!after.beyond(*pool).empty()) {
+          // Of several types, the one that passes the limit by the least.
+          const auto key = std::pair(pool->name, std::string(after.beyond(*pool)));
+          const auto least = std::tuple(after.gpus, after.cpu_milli, nodes);
+          const auto [known, first] = limited.try_emplace(key, least, "");
+          if (first || least < known->second.first)
+            known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
         } else if (until != nullptr && *until > now_) {
           blocked = true;
         } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
@@ -243,21 +250,30 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
     if (best) return best;
   }
   if (why != nullptr) {
-    *why = pools.empty()       ? (tables_.pools.size() == 0 ? "no NodePool is configured"
-                                                            : "each NodePool has a fixed number of replicas")
-           : !fits && zoneless ? "no zone is known besides those that the NodePools exclude"
+    std::vector<std::string> limits;
+    for (const auto& [key, one] : limited) limits.push_back(one.second);
+    *why = pools.empty() ? (tables_.pools.size() == 0 ? "no NodePool is configured"
+                                                      : "each NodePool is static: spec.replicas is set")
+           : !fits && zoneless
+               ? "the NodePools exclude every zone that is known; allow one in spec.template.spec.requirements"
            : !fits && !contested.empty()
                ? fmt::format(
-                     "its pod sets select different values of the label {}, and machines launched for a workload have "
+                     "its pod sets select different values of the label {}, and instances launched for a workload have "
                      "one: select one value, or submit them as several workloads",
                      contested)
-           : !fits            ? "no NodePool allows an instance type that holds one of its pods"
-           : blocked          ? "the cloud has no capacity of the allowed types now, or refuses them"
-           : !limited.empty() ? fmt::format("the limits of the NodePools are reached: {}", fmt::join(limited, ", "))
-           : large ? fmt::format("it needs more than the {} machines that are launched at once", options_.max_launches)
+           : !fits   ? "no NodePool allows an instance type that one of its pods fits on; allow a larger type in "
+                       "spec.template.spec.requirements of a NodePool, or make the pods smaller"
+           : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
+           : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
+           : large ? fmt::format("it needs more than the {} instances that are launched at once", options_.max_launches)
                    : "";
   }
   return std::nullopt;
+}
+
+std::string Engine::title_of(const AttemptId& id) const {
+  const WorkloadRow* row = tables_.workloads.find(id.uid);
+  return row == nullptr || row->name.empty() ? id.to_string() : row->ns + "/" + row->name;
 }
 
 void Engine::promise(const AttemptId& id, Plan plan) {
@@ -398,7 +414,7 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
     c.zone = offer->offering.zone;
     c.requested = c.changed = now_;
     c.for_uid = item.id.uid;
-    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", item.id.to_string(), offer->nodes,
+    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", title_of(item.id), offer->nodes,
                            offer->type->name, name_of(c.market), offer->per_hour.to_usd(2));
     c.group = offer->pool->group;
     c.labels = offer->labels;
@@ -445,6 +461,13 @@ void Engine::cover_demand() {
   }
 }
 
+namespace {
+std::string launched_by(const OwnerRow& other) {
+  return other.owner == "none" ? "no autoscaler launches nodes for its namespace"
+                               : fmt::format("{} launches the nodes of its namespace", other.owner);
+}
+}  // namespace
+
 std::vector<std::string> Engine::explain(Instant now, std::size_t most) const {
   std::vector<std::string> lines;
   const auto in_use = usage();
@@ -454,21 +477,22 @@ std::vector<std::string> Engine::explain(Instant now, std::size_t most) const {
     std::string what;
     if (plan != nullptr && plan->promised_attempt > 0) {
       const Claim* first = plan->claims.empty() ? nullptr : tables_.claims.find(plan->claims.front());
-      what = fmt::format("{} machine(s) of {} {} expected by {}", plan->claims.size(), first ? first->type : "?",
+      what = fmt::format("{} instance(s) of {} {} are expected by {}", plan->claims.size(), first ? first->type : "?",
                          first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by));
     } else if (plan != nullptr && plan->not_before > now) {
-      what = fmt::format("its machines came and placement did not use them ({} time(s)); no others before {}",
-                         plan->fruitless, to_rfc3339(plan->not_before));
+      what = fmt::format(
+          "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
+          plan->fruitless, to_rfc3339(plan->not_before));
     } else if (const auto offer = cheapest(item.pod_sets, in_use, &what)) {
-      what = "machines are launched in the next step";
+      what = "instances are launched in the next step";
       if (const OwnerRow* other = other_owner(item)) {
-        what = fmt::format("left to {}; {} x {} {} at {} USD/h would be launched", other->owner, offer->nodes,
+        what = fmt::format("{}; Quartermaster would launch {} x {} {} at {} USD/h", launched_by(*other), offer->nodes,
                            offer->type->name, name_of(offer->offering.market), offer->per_hour.to_usd(2));
       }
     } else if (const OwnerRow* other = other_owner(item)) {
-      what = fmt::format("left to {}; {}", other->owner, what);
+      what = fmt::format("{}; for Quartermaster: {}", launched_by(*other), what);
     }
-    lines.push_back(fmt::format("{} waits {:.0f} s: {}", item.id.to_string(), seconds(now - item.since), what));
+    lines.push_back(fmt::format("{} waits {:.0f} s: {}", title_of(item.id), seconds(now - item.since), what));
   }
   explain_replicas(lines);
   return lines;

@@ -18,6 +18,24 @@ struct Engine::Usage {
     memory_bytes += nodes * t.memory_bytes;
   }
   /// The resource that passes its limit; empty = all are within.
+  /// "NodePool p has the limit nvidia.com/gpu 16: 12 in use, 8 more needed", of the resource that passes its limit.
+  [[nodiscard]] std::string limit_text(const Pool& p, const Usage& in_use) const {
+    constexpr double kMilli = 1000, kGibi = 1 << 30;
+    const auto text = [&](std::string_view resource, std::int64_t limit, std::int64_t used, std::int64_t with,
+                          double unit, std::string_view suffix) {
+      const auto shown = [&](std::int64_t amount) {
+        return fmt::format("{:g}{}", static_cast<double>(amount) / unit, suffix);
+      };
+      return fmt::format("NodePool {} has the limit {} {}: {} in use, {} more needed", p.name, resource, shown(limit),
+                         shown(used), shown(with - used));
+    };
+    const auto resource = beyond(p);
+    if (resource == "cpu") return text(resource, p.limit_cpu_milli, in_use.cpu_milli, cpu_milli, kMilli, "");
+    if (resource == "memory")
+      return text(resource, p.limit_memory_bytes, in_use.memory_bytes, memory_bytes, kGibi, "Gi");
+    if (resource == "nodes") return text(resource, p.limit_nodes, in_use.machines, machines, 1, "");
+    return text(resource, p.limit_gpus, in_use.gpus, gpus, 1, "");
+  }
   [[nodiscard]] std::string_view beyond(const Pool& p) const {
     if (p.limit_gpus >= 0 && gpus > p.limit_gpus) return words::kGpuResource;
     if (p.limit_cpu_milli >= 0 && cpu_milli > p.limit_cpu_milli) return "cpu";

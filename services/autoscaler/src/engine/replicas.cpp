@@ -31,7 +31,7 @@ std::map<std::string, std::int64_t> Engine::replicas() const {
 
 std::optional<Engine::Offer> Engine::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
   std::optional<Offer> best;
-  std::string reason = "it allows no instance type, market and zone that there is";
+  std::string reason = "it allows no instance type, capacity type and zone that exist";
   const auto labels = chosen_labels(pool, {});
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = type(type_name);
@@ -42,10 +42,10 @@ std::optional<Engine::Offer> Engine::cheapest_replica(const Pool& pool, const Us
       Usage after = in_use;
       after.add(*t, 1);
       const Instant* until = tables_.blocked.find(offering);
-      if (const auto beyond = after.beyond(pool); !beyond.empty()) {
-        reason = fmt::format("its limit on {} is reached", beyond);
+      if (!after.beyond(pool).empty()) {
+        reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
       } else if (until != nullptr && *until > now_) {
-        reason = "the cloud has no capacity of the allowed types now, or refuses them";
+        reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
       } else if (!best || rate->per_hour < best->per_hour) {
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
       }
@@ -110,11 +110,11 @@ void Engine::explain_replicas(std::vector<std::string>& lines) const {
   for (const auto& [name, count] : replicas()) {
     const Pool& pool = *tables_.pools.find(name);
     if (count == pool.replicas) continue;
-    std::string why = "more are launched in the next step";
+    std::string why = "the others are launched in the next step";
     if (count > pool.replicas) {
-      why = "the others go when they are empty";
+      why = "the surplus is terminated once empty";
     } else if (!scales_somewhere()) {
-      why = "machines are another's to decide on";
+      why = "another autoscaler launches nodes here";
     } else {
       std::string missing;
       const auto used = in_use.find(name);

@@ -72,7 +72,7 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
     return std::vector<Command>{WorkloadHeard{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
                                               e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone,
-                                              e.spec().namespace_(), e.spec().kind()}};
+                                              e.spec().namespace_(), e.spec().kind(), e.spec().name()}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));

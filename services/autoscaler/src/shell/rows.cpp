@@ -161,6 +161,7 @@ std::string bytes(const WorkloadRow& w) {
   row.set_checkpoints(w.checkpoints);
   row.set_ns(w.ns);
   row.set_kind(w.kind);
+  row.set_name(w.name);
   return row.SerializeAsString();
 }
 std::string bytes(const OwnerRow& o) {
@@ -340,7 +341,7 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
-    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind()});
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name()});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));

@@ -61,7 +61,7 @@ TEST(Launch, ExcludedZonesAreNotAskedFor) {
     => launch p-00001 a8 spot z2
     => promise w/1 by=240 p-00001
   )");
-  EXPECT_NE(why("pool p types=a8 not-zones=z1\nwant w/1 1x8").find("no zone is known"), std::string::npos);
+  EXPECT_NE(why("pool p types=a8 not-zones=z1\nwant w/1 1x8").find("the NodePools exclude every zone that is known"), std::string::npos);
 }
 
 TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
@@ -100,8 +100,9 @@ TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelAreToldWhichLabel) {
   const std::string message = "select different values of the label team";
   EXPECT_NE(why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=red").find(message), std::string::npos);
   // Another pool's labels are no hindrance, and a value that is not allowed is another matter.
-  EXPECT_EQ(why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=green"),
-            "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
+  EXPECT_EQ(
+      why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=green"),
+      "w/1 waits 0 s: no NodePool allows an instance type that one of its pods fits on; allow a larger type in spec.template.spec.requirements of a NodePool, or make the pods smaller");
   expect(pool + R"(
     want w/1 1x8+1x8 select1=team=red
     => launch p-00001 a8 on-demand team=red
@@ -122,7 +123,7 @@ TEST(Launch, ALimitOfNodesIsKept) {
     => launch p-00003 g1 on-demand
     => promise u/1 by=240 p-00003
   )");
-  EXPECT_NE(why("pool p types=g1 nodes=1\nwant w/1 2x1").find("nodes of p"), std::string::npos);
+  EXPECT_NE(why("pool p types=g1 nodes=1\nwant w/1 2x1").find("NodePool p has the limit nodes 1: 0 in use, 2 more needed"), std::string::npos);
 }
 
 TEST(Static, HasItsReplicasWhateverTheDemand) {
@@ -155,9 +156,10 @@ TEST(Static, TakesWhatTheCloudHasAndKeepsItsLimit) {
     => claim s-00001 Failed
     => launch s-00003 h8 on-demand
   )");
-  EXPECT_NE(why("pool s types=a8 replicas=3 nodes=2\n=> launch s-00001 a8 on-demand\n=> launch s-00002 a8 on-demand")
-                .find("NodePool s has 2 of 3 replicas: its limit on nodes is reached"),
-            std::string::npos);
+  EXPECT_NE(
+      why("pool s types=a8 replicas=3 nodes=2\n=> launch s-00001 a8 on-demand\n=> launch s-00002 a8 on-demand")
+          .find("NodePool s has 2 of 3 replicas: NodePool s has the limit nodes 2: 2 in use, 1 more needed; raise"),
+      std::string::npos);
 }
 
 TEST(Static, MachinesBeyondItGoWhenTheyAreEmptyTheNewestFirst) {
@@ -449,22 +451,34 @@ TEST(Launch, StaysWithinTheMachinesOfOneStep) {
   )"),
             "");
   EXPECT_EQ(script.engine().explain(script.now()).at(1),
-            "b/1 waits 0 s: it needs more than the 2 machines that are launched at once");
+            "b/1 waits 0 s: it needs more than the 2 instances that are launched at once");
+}
+
+TEST(Launch, AWorkloadIsNamed) {
+  Script script;
+  (void)script.step({WorkloadHeard{WorkloadUid("w"), 1, false, false, "team", "Job", "train"}});
+  EXPECT_EQ(script.run("pool p types=a8 gpus=4\nwant w/1 1x8"), "");
+  EXPECT_EQ(
+      script.engine().explain(script.now()).at(0),
+      "team/train waits 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the "
+      "NodePool");
 }
 
 TEST(Launch, ExplainsWhatIsInTheWay) {
   EXPECT_EQ(why("want w/1 1x8"), "w/1 waits 0 s: no NodePool is configured");
-  EXPECT_EQ(why("pool p types=g1\nwant w/1 1x8"),
-            "w/1 waits 0 s: no NodePool allows an instance type that holds one of its pods");
-  EXPECT_EQ(why("pool p types=a8 gpus=4\nwant w/1 1x8"),
-            "w/1 waits 0 s: the limits of the NodePools are reached: nvidia.com/gpu of p");
+  EXPECT_EQ(
+      why("pool p types=g1\nwant w/1 1x8"),
+      "w/1 waits 0 s: no NodePool allows an instance type that one of its pods fits on; allow a larger type in spec.template.spec.requirements of a NodePool, or make the pods smaller");
+  EXPECT_EQ(
+      why("pool p types=a8 gpus=4\nwant w/1 1x8"),
+      "w/1 waits 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the NodePool");
   EXPECT_EQ(why(R"(
     pool p types=a8
     want w/1 1x8
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001
   )"),
-            "w/1 waits 0 s: 1 machine(s) of a8 on-demand expected by 1970-01-12T13:50:40Z");
+            "w/1 waits 0 s: 1 instance(s) of a8 on-demand are expected by 1970-01-12T13:50:40Z");
 }
 
 }  // namespace launch_cases_test

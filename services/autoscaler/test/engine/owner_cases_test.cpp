@@ -90,12 +90,18 @@ TEST(Owner, SaysWhatWouldBeLaunchedAndWhoWillDoIt) {
     owner * none
     want w/1 2x8 ns=team
   )");
-  EXPECT_NE(said.find("left to none; 2 x a8 on-demand at 80.00 USD/h would be launched"), std::string::npos) << said;
+  EXPECT_NE(
+      said.find(
+          "no autoscaler launches nodes for its namespace; Quartermaster would launch 2 x a8 on-demand at 80.00 USD/h"),
+      std::string::npos)
+      << said;
   const auto nothing = why(R"(
     owner * karpenter
     want w/1 2x8 ns=team
   )");
-  EXPECT_NE(nothing.find("left to karpenter; no NodePool is configured"), std::string::npos) << nothing;
+  EXPECT_NE(nothing.find("karpenter launches the nodes of its namespace; for Quartermaster: no NodePool is configured"),
+            std::string::npos)
+      << nothing;
 }
 
 TEST(Owner, TheNamespaceOfAWorkloadCountsWhereTheDemandDoesNotSay) {

@@ -27,11 +27,12 @@ using SubmitRules = std::function<Status(const Json& job, const rpc::Caller& cal
 ///
 /// A Job of Submit is created by our account, so `reviews` are asked before whether its caller may create it (docs/security.md), on a
 /// thread of their own. Null where Kubernetes does not know who callers are. `rules` are asked on that thread too; null = there are none.
-/// `nodes` are asked by Explain; null = it says nothing of nodes.
+/// `nodes` and `plan` are asked by Explain; null = it says nothing of nodes, or of those that are launched.
 struct ApiOptions {
   std::shared_ptr<kube::AccessReviews> reviews = nullptr;
   SubmitRules rules = nullptr;
   AskNodes nodes = nullptr;
+  AskPlan plan = nullptr;
   bool autoscaled = false;  ///< nodes that are missing are launched, as far as NodePools allow
 };
 [[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,

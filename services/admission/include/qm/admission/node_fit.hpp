@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace qm::admission {
 
@@ -19,6 +20,15 @@ using AskNodes = std::function<Result<quartermaster::v1::DryRunResponse>(
 /// Fails    kFailedPrecondition: no such peer; else as the call, after a second at most.
 /// Threads  any.
 [[nodiscard]] AskNodes ask_placement(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security);
+
+/// What the autoscaler says of each pending workload, one line each. It tells operators and auditors only.
+using AskPlan = std::function<Result<std::vector<std::string>>(const std::string& authorization)>;
+/// Over gRPC, by the address of the peer "autoscaler"; fails as ask_placement.
+[[nodiscard]] AskPlan ask_autoscaler(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security);
+
+/// Adds to an explanation with the cause NoRoom why no nodes are launched, or when they come: cause CapacityPlan. `name`: "namespace/name".
+void add_capacity_plan(const std::string& name, const std::vector<std::string>& plan,
+                       quartermaster::v1::Explanation& out);
 
 /// Whether the explanation depends on the nodes: something of quota or of nodes is in the way.
 [[nodiscard]] bool depends_on_nodes(const quartermaster::v1::Explanation& explanation, bool may_have_remedies);

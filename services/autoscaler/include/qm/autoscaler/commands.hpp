@@ -125,6 +125,7 @@ struct WorkloadHeard {
   bool ended = false;
   std::string ns = {};
   std::string kind = {};
+  std::string name = {};
 };
 struct SpotNoticeHeard {
   NodeName node;

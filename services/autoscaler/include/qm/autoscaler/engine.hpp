@@ -196,6 +196,8 @@ class Engine {
                std::int64_t& launches);
   void promise(const AttemptId& id, Plan plan);
   void withdraw(const WorkloadUid& uid);
+  [[nodiscard]] std::string title_of(
+      const AttemptId& id) const;  ///< "namespace/name"; its uid and attempt until that is known
   void pause(const WorkloadUid& uid);
   void end_lapsed_plans();
   [[nodiscard]] bool doomed(const Claim& claim) const;

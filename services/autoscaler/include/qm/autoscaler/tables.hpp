@@ -62,6 +62,7 @@ struct WorkloadRow {
   bool checkpoints = false;
   std::string ns = {};
   std::string kind = {};  ///< of its object; empty = a row of an earlier release
+  std::string name = {};  ///< likewise
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
