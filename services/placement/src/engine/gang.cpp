@@ -5,6 +5,8 @@
 #include "qm/placement/numa.hpp"
 #include "qm/placement/shortlists.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -18,13 +20,21 @@ namespace {
 std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, const std::map<NodeName, Room>& used,
                     std::size_t position, const Neighbourhood* beside) {
   std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_slice = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
-  std::map<std::string, std::int64_t> rejected;
+  std::map<std::string, std::int64_t> rejected, faulty;
+  std::map<std::string, std::vector<std::string>> cordoned;  ///< the first nodes of a reason
+  constexpr std::size_t kMostNames = 3;
   for (const auto& [name, before] : rooms) {
     const auto now = used.find(name);
     const Room& room = now == used.end() ? before : now->second;
     auto why = rejected_by(room, set.shape);
     if (why.empty() && beside != nullptr) why = beside->rejects(position, name, room);
+    if (set.shape.gpu.whole > 0 || set.shape.gpu.milli > 0) {
+      for (const auto& fault : room.faulty) ++faulty[fault];
+    }
     if (!why.empty()) {
+      if (auto& names = cordoned[why];
+          !room.usable && room.why_not.starts_with("cordoned") && names.size() < kMostNames)
+        names.push_back(name.value());
       ++rejected[why];
       continue;
     }
@@ -69,14 +79,20 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
   } else if (set.shape.gpu.mig_count > 0) {
     add(no_gpu, fmt::format("have too few free {} instances", set.shape.gpu.mig_profile));
   } else {
-    add(no_gpu, fmt::format("have fewer than the {} free GPUs a pod asks", set.shape.gpu.whole));
+    add(no_gpu, fmt::format("have fewer than the {} free GPUs that a pod requests", set.shape.gpu.whole));
   }
   add(no_slice, "with no-free-slice: pods have all shares of their GPUs");
   add(no_cpu, "lack CPU");
   add(no_memory, "lack memory");
   add(no_other, "lack another resource");
   add(no_pods, "run as many pods as they may");
-  for (const auto& [why, nodes] : rejected) add(nodes, why);
+  for (const auto& [why, nodes] : rejected) {
+    const auto& names = cordoned[why];
+    const bool more = nodes > std::ssize(names);
+    add(nodes, names.empty() ? why : fmt::format("{} ({}{})", why, fmt::join(names, ", "), more ? ", ..." : ""));
+  }
+  for (const auto& [fault, gpus] : faulty)
+    text += fmt::format("; {} {} out of service: {}", gpus, gpus == 1 ? "GPU is" : "GPUs are", fault);
   return text;
 }
 

@@ -312,6 +312,28 @@ std::vector<Engine::DeviceUse> Engine::devices_of(const NodeName& node) const {
   return tables_.nodes.contains(node) ? use_of(node, {}) : std::vector<DeviceUse>();
 }
 
+namespace {
+/// "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS (recovery action: restart or replace the node)": without the index of the GPU, so that
+/// equal faults are counted together.
+std::string fault_text(const std::string& reason, bool cordon) {
+  return fmt::format("{} (recovery action: {})", reason.substr(0, reason.find(" on GPU ")),
+                     cordon ? "restart or replace the node" : "reset the GPU");
+}
+}  // namespace
+
+/// Why nothing new is placed on a node that is cordoned; equal for equal causes.
+std::string Engine::cordon_text(const NodeName& name) const {
+  const Node& node = *tables_.nodes.find(name);
+  const NodeMark* mark = tables_.marks.find(name);
+  if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict(); cordons(&node, verdict)) {
+    const auto gpu = verdict->gpus.find(verdict->gpu);
+    return "cordoned after " + fault_text(verdict->reason, gpu == verdict->gpus.end() || gpu->second.cordon);
+  }
+  if (mark != nullptr && mark->drain) return fmt::format("cordoned to be drained: {}", mark->drain->reason);
+  if (being_cut(name)) return "cordoned for another MIG layout";
+  return node.facts.cordoned_by.empty() ? "cordoned manually" : "cordoned, to be uncordoned now";
+}
+
 Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   const Node& node = *tables_.nodes.find(name);
   Room room;
@@ -324,13 +346,13 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   room.slices = in_slices(node.facts);
   room.number = index_.book->index_of(name);
   if (!own_causes(name).empty() || node.facts.unschedulable) {
-    room.why_not = "cordoned";
+    room.why_not = cordon_text(name);
   } else if (!node.facts.ready) {
     room.why_not = "not ready";
   } else if (manager_at_work(node.facts)) {
-    room.why_not = "being cut anew";
+    room.why_not = "changing the MIG layout";
   } else if (!lifted.spares && is_spare(node.facts)) {
-    room.why_not = "kept as a spare";
+    room.why_not = "reserved as a spare";
   } else {
     room.usable = true;
   }
@@ -372,6 +394,10 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
     room.free_milli.push_back(to_be_had ? std::max(0, 1000 - device.used_milli) : 0);
     if (device.used_milli > 0 && !device.parted) --allowed;
   }
+  const NodeMark* mark = tables_.marks.find(name);
+  const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
+  for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>())
+    room.faulty.push_back(fault_text(why.reason, why.cordon));
   // Where more devices are installed than allocatable, the highest idle ones are not to be had.
   auto idle = room.idle_gpus();
   for (std::size_t i = room.free_milli.size(); i-- > 0 && idle > std::max<std::int64_t>(allowed, 0);) {
@@ -489,7 +515,7 @@ void Engine::publish_status(const NodeName& name) {
     }
   } else if (next.facts.unschedulable) {
     state = NodeState::kCordoned;
-    reason = next.facts.cordoned_by.empty() ? "cordoned by somebody else" : "cordon is being lifted";
+    reason = next.facts.cordoned_by.empty() ? "cordoned manually" : "being uncordoned";
   } else {
     reason = layout_finding(name);
     const NodeMark* mark = tables_.marks.find(name);

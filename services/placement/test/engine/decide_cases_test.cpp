@@ -20,7 +20,7 @@ TEST(Decide, TakesTheFewestNodesThenTheTightest) {
     => reserved two/1 0:a[0,1] 1:a[2,3] 2:a[4,5] 3:a[6,7]
     -- six pods of two need twelve GPUs: b takes four, nothing takes the rest
     want big/1 6x2
-    => short big/1 5 of 6 pods fit: 3 eligible nodes have 10 free GPUs, needs 12; 1 have fewer than the 2 free GPUs a pod asks
+    => short big/1 5 of 6 pods fit: 3 eligible nodes have 10 free GPUs, needs 12; 1 have fewer than the 2 free GPUs that a pod requests
     => demand big/1
     -- the last two pods go to the tightest node that takes them
     want rest/1 5x2
@@ -35,7 +35,7 @@ TEST(Decide, WorkloadsThatAskAtOnceGoInTheOrderInWhichTheyGotQuota) {
     want a-second/1 1x8 turn=2
     want z-first/1 1x8 turn=1
     synced
-    => short a-second/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short a-second/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => reserved z-first/1 0:a[0,1,2,3,4,5,6,7]
     => demand a-second/1
   )");
@@ -130,7 +130,7 @@ TEST(Decide, SharesGoToTheFullestDeviceThatHasRoom) {
     want bit/1 2x300m
     => reserved bit/1 0:a[1:300] 1:a[0:300]
     want whole/1 1x1
-    => short whole/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short whole/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
     => demand whole/1
     want share/1 1x300m
     => short share/1 0 of 1 pods fit: 1 eligible nodes; 1 have no device with 300 milli free
@@ -166,10 +166,10 @@ TEST(Decide, HonoursSelectorTaintModelAndState) {
     want w/1 1x8 select=pool=train tolerate=gpu model=H100
     => reserved w/1 0:a[0,1,2,3,4,5,6,7]
     want v/1 1x8 model=H100
-    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned; 1 not ready; 1 with other GPU model A100; 1 with taint gpu:NoSchedule not tolerated
+    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (d); 1 not ready; 1 with other GPU model A100; 1 with taint gpu:NoSchedule not tolerated
     => demand v/1
     want u/1 1x8 select=pool=serve tolerate=gpu
-    => short u/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned; 1 not ready; 2 without label pool=serve
+    => short u/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (d); 1 not ready; 2 without label pool=serve
     => demand u/1 v/1
   )");
 }
@@ -183,7 +183,7 @@ TEST(Decide, PlacesPodSetsTogetherOrNotAtAll) {
     want w/1 1x0 2x4
     => reserved w/1 0:a[] 0:a[0,1,2,3] 1:a[4,5,6,7]
     want v/1 2x0 1x1
-    => short v/1 pod set set1: 0 of 1 pods fit: 2 eligible nodes have 0 free GPUs, needs 1; 2 have fewer than the 1 free GPUs a pod asks
+    => short v/1 pod set set1: 0 of 1 pods fit: 2 eligible nodes have 0 free GPUs, needs 1; 2 have fewer than the 1 free GPUs that a pod requests
     => demand v/1
   )");
 }
@@ -211,14 +211,14 @@ TEST(Decide, AnswersAgainWhenAskedAgain) {
     want w/1 1x8
     => reserved w/1 0:a[0,1,2,3,4,5,6,7]
     want v/1 1x8
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => demand v/1
     want v/1 1x8
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     -- an older attempt is dropped and counted
     want w/3 1x8
     => released w/1 0:a[0,1,2,3,4,5,6,7]-
-    => short w/3 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short w/3 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => reserved v/1 0:a[0,1,2,3,4,5,6,7]
     => demand w/3
     want w/2 1x8
@@ -246,10 +246,10 @@ TEST(Short, GetsItsPlaceAsSoonAsRoomAppears) {
     node a gpus=4
     synced
     want w/1 1x8
-    => short w/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short w/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => demand w/1
     want v/1 1x8 prio=9
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => demand v/1 w/1
     -- a quota is still held for both (a promise stands): the higher priority goes first
     node b gpus=8

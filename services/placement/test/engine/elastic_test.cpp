@@ -89,10 +89,10 @@ TEST(Elastic, AMissingMemberDoesNotOvertakeWhoWaits) {
     pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2
     => bound w/1 0:a[0]* 1:a[1]*
     want u/1 1x1 prio=5
-    => short u/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short u/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
     => demand u/1
     want v/1 1x1 prio=4
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
     => demand u/1 v/1
     node b gpus=1
     => reserved u/1 0:b[0]

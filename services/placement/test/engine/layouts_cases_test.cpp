@@ -27,7 +27,7 @@ TEST(Layouts, IdleGpusAreCutAtOnceAndTakePodsWhenTheirInstancesAreThere) {
     => ordered a all-1g.10gb emptying: it is being cordoned
     -- nothing new lands on it
     want w/1 1x1
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned for another MIG layout (a)
     => demand w/1
     node a gpus=1 off H100
     => label a all-1g.10gb
@@ -125,7 +125,7 @@ TEST(Layouts, BetweenWindowsALayoutIsAFact) {
     pod w/1#0 on=a running
     => bound w/1 0:a[0=]*
     want v/1 4x1
-    => short v/1 0 of 4 pods fit: 1 eligible nodes have 0 free GPUs, needs 4; 1 have fewer than the 1 free GPUs a pod asks
+    => short v/1 0 of 4 pods fit: 1 eligible nodes have 0 free GPUs, needs 4; 1 have fewer than the 1 free GPUs that a pod requests
     => demand v/1
     tick 3600
     layout a all-disabled
@@ -224,7 +224,7 @@ TEST(Layouts, NeitherTheOneNorTheOtherLeavesItCordonedForAPerson) {
     node a gpus=1 off cut=all-disabled/success H100
     => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; nor could it apply the former one
     layout a all-disabled
-    => node a cordoned pods=0 empty cordon is being lifted
+    => node a cordoned pods=0 empty being uncordoned
     => uncordon a
     => ordered a all-disabled done: it is cut so
   )");
@@ -247,7 +247,7 @@ TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
     => node a ready pods=0 empty
     tick 600
     want w/1 1x1
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 being cut anew
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 changing the MIG layout
     => demand w/1
     node a gpus=1 cut=all-disabled/success H100
     => reserved w/1 0:a[0]

@@ -64,7 +64,7 @@ TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast)
     pod w/1#1 on=a succeeded
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
     want v/1 1x4
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 4; 1 have fewer than the 4 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 4; 1 have fewer than the 4 free GPUs that a pod requests
     => demand v/1
     pod w/1#2
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
@@ -280,7 +280,7 @@ TEST(Evict, DeletesWithGraceAndReleasesWhenThePodsAreGone) {
     => delete w/1#1 grace=90
     phase w/1 evicting deadline=90
     want v/1 1x1
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
     => demand v/1
     pod w/1#0 on=a running deleting
     pod-gone w/1#0
@@ -323,7 +323,7 @@ TEST(Evict, ALaterAttemptEndsTheFormerAndTakesWhatIsFree) {
     pod w/1#0 on=a running
     => bound w/1 0:a[0,1,2,3,4,5,6,7]*
     want w/2 1x8
-    => short w/2 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks
+    => short w/2 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => demand w/2
     => delete w/1#0 grace=-1
     pod-gone w/1#0
@@ -401,7 +401,7 @@ TEST(Bind, APodThatRunsElsewhereIsToBeEvictedAndCountsWhereItIs) {
     => reserved w/1 0:a[0]
     => evict w/1 Misplaced b
     want v/1 1x1
-    => short v/1 0 of 1 pods fit: 2 eligible nodes have 0 free GPUs, needs 1; 2 have fewer than the 1 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 2 eligible nodes have 0 free GPUs, needs 1; 2 have fewer than the 1 free GPUs that a pod requests
     => demand v/1
     phase w/1 evicting deadline=0
     => released w/1 0:a[0]-

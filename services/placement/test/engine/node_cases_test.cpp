@@ -66,7 +66,7 @@ TEST(Node, NotReadyForLongerThanItsPodsTolerateCountsAsLost) {
     node a gpus=1
     => node a ready pods=1
     want v/1 1x1
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
     => demand v/1
     pod-gone w/1#0
     => reserved v/1 0:a[0]
@@ -173,7 +173,7 @@ TEST(Node, DrainAndHealthCordonEachForItself) {
     => cordon a drain
     synced
     want w/1 1x8
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned to be drained: SpotInterruption (a)
     => demand w/1
     health a gpu=3 cordon
     => node a cordoned pods=0 empty health: XID 79; drain: SpotInterruption
@@ -182,7 +182,7 @@ TEST(Node, DrainAndHealthCordonEachForItself) {
     node a gpus=8 ours
     => node a cordoned pods=0 empty health: XID 79
     health a ok
-    => node a cordoned pods=0 empty cordon is being lifted
+    => node a cordoned pods=0 empty being uncordoned
     => uncordon a
     node a gpus=8
     => reserved w/1 0:a[0,1,2,3,4,5,6,7]
@@ -231,7 +231,7 @@ TEST(Node, AGpuThatNeedsAResetIsTakenOutOfServiceAlone) {
     => reserved u/1 0:a[3,4,5,6,7]
     => node a ready pods=3 GPU 1 is out of service: XID 79
     want t/1 1x1
-    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests; 1 GPU is out of service: XID 79 (recovery action: reset the GPU)
     => demand t/1
     phase v/1 evicting
     => released v/1 0:a[1,2]-
@@ -298,7 +298,7 @@ TEST(Node, AManualUncordonDoesNotEndADrain) {
     => node a cordoned pods=0 empty drain: SpotInterruption
     -- the end of our own cordon overrides nothing
     undrain a
-    => node a cordoned pods=0 empty cordon is being lifted
+    => node a cordoned pods=0 empty being uncordoned
     => uncordon a
     health a gpu=3 cordon
     => node a cordoned pods=0 empty health: XID 79
@@ -308,7 +308,7 @@ TEST(Node, AManualUncordonDoesNotEndADrain) {
     node a gpus=8 ours cause=health
     => node a cordoned pods=0 empty health: XID 79
     want w/1 1x1
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned after XID 79 (recovery action: restart or replace the node) (a); 1 GPU is out of service: XID 79 (recovery action: restart or replace the node)
     => demand w/1
   )");
 }
@@ -334,7 +334,7 @@ TEST(Node, AFaultyGpuWithoutCordonIsLeftOut) {
     want w/1 3x1
     => reserved w/1 0:a[0] 1:a[2] 2:a[3]
     want v/1 1x1
-    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs a pod asks
+    => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests; 1 GPU is out of service: XID 79 (recovery action: reset the GPU)
     => demand v/1
     health a ok
     => reserved v/1 0:a[1]
@@ -462,7 +462,7 @@ TEST(Devices, SharesOfAGpuAreAdopted) {
     => reserved u/1 0:a[2] 1:a[3] 2:a[4]
     => evict u/1 GpuFault a
     want t/1 1x1
-    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 with no-free-slice: pods have all shares of their GPUs
+    => short t/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 with no-free-slice: pods have all shares of their GPUs; 1 GPU is out of service: XID 79 (recovery action: reset the GPU)
     => demand t/1
   )");
 }

@@ -9,10 +9,10 @@ TEST_F(Proposals, TheCheaperPairOfTwoNodesIsNamedAndTheRoomIsItsOwn) {
   EXPECT_EQ(script.run(R"(
     want big/1 1x8 prio=10 may=own
       => propose 1 big/1 $2.99: b1/1 b2/1
-      => short big/1 0 of 1 pods fit: 2 eligible nodes have 8 free GPUs, needs 8; 2 have fewer than the 8 free GPUs a pod asks
+      => short big/1 0 of 1 pods fit: 2 eligible nodes have 8 free GPUs, needs 8; 2 have fewer than the 8 free GPUs that a pod requests
       => demand big/1
     answer big/1 accepted
-      => short big/1 0 of 1 pods fit: 2 eligible nodes have 8 free GPUs, needs 8; 2 have fewer than the 8 free GPUs a pod asks
+      => short big/1 0 of 1 pods fit: 2 eligible nodes have 8 free GPUs, needs 8; 2 have fewer than the 8 free GPUs that a pod requests
       => demand
   )"),
             "");
@@ -22,7 +22,7 @@ TEST_F(Proposals, TheCheaperPairOfTwoNodesIsNamedAndTheRoomIsItsOwn) {
     pod-gone b1/1#0
       => released b1/1 0:b[0,1]*-
     want third/1 1x6
-      => short third/1 0 of 1 pods fit: 2 eligible nodes have 4 free GPUs, needs 6; 2 have fewer than the 6 free GPUs a pod asks
+      => short third/1 0 of 1 pods fit: 2 eligible nodes have 4 free GPUs, needs 6; 2 have fewer than the 6 free GPUs that a pod requests
       => demand third/1
   )"),
             "");

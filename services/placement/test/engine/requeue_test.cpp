@@ -76,12 +76,12 @@ TEST(Requeue, WhatTheFirstDoNotUseIsOfferedToTheNext) {
     node a gpus=8 external
     synced
     want v/1 1x8 prio=1 | want w/1 1x8
-    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
     => demand v/1 w/1
     phase v/2 pending no-room | phase w/2 pending no-room
-    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
-    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
+    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
     => demand v/2 w/2
     node a gpus=8
     => demand w/2
@@ -109,12 +109,12 @@ TEST(Requeue, AWorkloadThatGetsQuotaLeavesNothingForTheNext) {
     node a gpus=8 external
     synced
     want v/1 1x8 prio=1 | want w/1 1x8
-    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
     => demand v/1 w/1
     phase v/2 pending no-room | phase w/2 pending no-room
-    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
-    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
+    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
     => demand v/2 w/2
     node a gpus=8
     => demand w/2
@@ -134,7 +134,7 @@ TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
     node a gpus=8 external
     synced
     want w/1 1x8
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
     => demand w/1
     node a gpus=8
     => reserved w/1 0:a[0,1,2,3,4,5,6,7]

@@ -89,7 +89,7 @@ TEST_F(Returning, ASpareInTheSameRackBeforeANodeFartherAway) {
   node("spare", "r1", fmt::format("label={}=true", kSpareLabel));
   play("want x/1 1x8 select=host=spare");
   EXPECT_EQ(row("x/1").state, AssignmentState::kShort);
-  EXPECT_NE(row("x/1").short_reason.find("kept as a spare"), std::string::npos) << row("x/1").short_reason;
+  EXPECT_NE(row("x/1").short_reason.find("reserved as a spare"), std::string::npos) << row("x/1").short_reason;
   play("node-gone c");
   leaves("w/1", "c");
   play("phase w/2 quota-reserved");

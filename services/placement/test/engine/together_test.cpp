@@ -239,7 +239,7 @@ want w/1 2x4 exclusive=true
 want v/1 1x2 exclusive=true
 => reserved v/1 0:c[0,1]
 want u/1 1x8
-=> short u/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a pod asks; 2 that one gang has for itself
+=> short u/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests; 2 that one gang has for itself
 => demand u/1
 want t/1 1x0
 => reserved t/1 0:a[]

@@ -79,8 +79,8 @@ TEST_F(Volumes, ABoundClaimIsWhereItsVolumeIs) {
   // Who is in the way is named.
   EXPECT_EQ(
       is_let_in("v", 1, with_claims({"data"}), 8),
-      "short v/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs a "
-      "pod asks; 2 out of reach of volume pv-1 (zone in (b))");
+      "short v/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a "
+      "pod requests; 2 out of reach of volume pv-1 (zone in (b))");
 }
 
 TEST_F(Volumes, AClaimThatIsNotBoundHoldsTheGangUntilItIs) {

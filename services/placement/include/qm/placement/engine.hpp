@@ -228,6 +228,7 @@ class Engine {
   std::optional<Instant> next_timer() const;
 
   // nodes.cpp: what a node's facts mean
+  [[nodiscard]] std::string cordon_text(const NodeName& name) const;
   void evaluate_node(const NodeName& name);
   void lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s,
                     const Node* not_ready = nullptr);

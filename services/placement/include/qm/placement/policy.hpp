@@ -19,7 +19,8 @@ namespace qm::placement {
 struct Room {
   const NodeFacts* facts = nullptr;  ///< outlives the room
   bool usable = false;
-  std::string why_not;  ///< "cordoned", "not ready", "lost"
+  std::string why_not;              ///< "cordoned manually", "cordoned after XID 79 ...", "not ready", "lost"
+  std::vector<std::string> faulty;  ///< of each GPU out of service, its XID and the recovery action
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t pods = std::numeric_limits<std::int32_t>::max();  ///< that it may run yet
