@@ -2,6 +2,7 @@
 #include "aws.hpp"
 #include "fleet.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/option_range.hpp"
 #include "qm/http/http.hpp"
 
 #include <CLI/CLI.hpp>
@@ -147,13 +148,14 @@ int main(int argc, char** argv) {
   app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start");
   app.add_option("--spot-shape", flags.spot_shape, "Their instance type");
   app.add_option("--start", flags.start, "Domain time at the start, RFC 3339; now if not given");
-  app.add_option("--factor", world.factor, "Domain seconds for a second")->check(CLI::Range(0.0, 1e6));
+  qm::ranged(app.add_option("--factor", world.factor, "Domain seconds for a second"),
+             qm::OptionRange<double>(0.0, 1e6, "seconds in a second"));
   app.add_option("--seed", world.seed, "Seed of everything random but ids");
-  app.add_option("--boot-seconds", world.boot_seconds, "A launch registers after that, up to twice that")
-      ->check(CLI::Range(0, 86400));
-  app.add_option("--kubelet-differs", flags.fleet.cluster.kubelet_differs,
-                 "Share of pods that get other devices than planned")
-      ->check(CLI::Range(0.0, 1.0));
+  qm::ranged(app.add_option("--boot-seconds", world.boot_seconds, "A launch registers after that, up to twice that"),
+             qm::OptionRange<int>(0, 86400, "seconds"));
+  qm::ranged(app.add_option("--kubelet-differs", flags.fleet.cluster.kubelet_differs,
+                            "Share of pods that get other devices than planned"),
+             qm::OptionRange<double>(0.0, 1.0));
   app.add_option("--faults", flags.faults_file, "JSON array of faults, each with at_s");
   app.add_option("--prices", flags.prices_file, "Price table instead of the built-in one");
   app.add_option("--event-queue", flags.aws.event_queue,

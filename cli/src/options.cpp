@@ -1,6 +1,7 @@
 // The command line: the only place that knows CLI11.
 #include "options.hpp"
 
+#include "qm/base/option_range.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/model/quantity.hpp"
@@ -179,9 +180,8 @@ class Reader {
     submit->add_option("--queue", queue_, "LocalQueue, or ClusterQueue");
     submit->add_option("--team", team_, "who pays; the namespace where nothing is said");
     submit->add_option("--priority-class", priority_class_, "WorkloadPriorityClass");
-    submit->add_option("--pods", pods_, "pods of the gang")->check(CLI::Range(std::int64_t{1}, kMostPods));
-    submit->add_option("--gpus", gpus_, "whole GPUs of each pod")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1024}));
+    ranged(submit->add_option("--pods", pods_, "pods of the gang"), OptionRange<std::int64_t>(1, kMostPods, "pods"));
+    ranged(submit->add_option("--gpus", gpus_, "whole GPUs of each pod"), OptionRange<std::int64_t>(0, 1024, "GPUs"));
     submit->add_option("--gpu-model", models_, "allowed device model (repeatable)");
     submit->add_option("--cpu", cpu_, "CPU of each pod, as Kubernetes writes it");
     submit->add_option("--memory", memory_, "memory of each pod, as Kubernetes writes it");
@@ -327,10 +327,12 @@ class Reader {
           return Verb(cluster_);
         });
     cluster->add_option("action", what_, "gap or tidy")->required()->check(CLI::IsMember({"gap", "tidy"}));
-    cluster->add_option("--most-pods", cluster_.most_pods, "tidy: so many may move")->check(CLI::NonNegativeNumber);
-    cluster->add_option("--most-gpu-hours", cluster_.most_gpu_hours, "tidy: so much work may be lost")
-        ->check(CLI::NonNegativeNumber);
-    cluster->add_option("--most-usd", cluster_.most_usd, "tidy: so much may it cost")->check(CLI::NonNegativeNumber);
+    ranged(cluster->add_option("--most-pods", cluster_.most_pods, "tidy: so many may move"),
+           at_least<std::int64_t>(0, "pods"));
+    ranged(cluster->add_option("--most-gpu-hours", cluster_.most_gpu_hours, "tidy: so much work may be lost"),
+           at_least<double>(0, "GPU-hours"));
+    ranged(cluster->add_option("--most-usd", cluster_.most_usd, "tidy: so much may it cost"),
+           at_least<double>(0, "USD"));
     auto* claims = verb("claims", "machines asked of the cloud", [this] {
       ClaimsVerb out;
       if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");
@@ -348,7 +350,7 @@ class Reader {
     events->add_option("--topic", topic_, "only this topic")
         ->check(CLI::IsMember(std::vector<std::string>(kTopics.begin(), kTopics.end())));
     events->add_option("--key", key_, "only this key");
-    events->add_option("--count", count_, "end after so many")->check(CLI::PositiveNumber);
+    ranged(events->add_option("--count", count_, "end after so many"), at_least<std::int64_t>(1));
   }
 
   void cluster_verbs() {
@@ -377,8 +379,8 @@ class Reader {
           return Verb(RecommendVerb{tenants_, production_, model_, table_});
         });
     recommend->add_option("action", what_, "sharing")->required()->check(CLI::IsMember({"sharing"}));
-    recommend->add_option("--tenants", tenants_, "how many share one GPU that do not trust one another")
-        ->check(CLI::PositiveNumber);
+    ranged(recommend->add_option("--tenants", tenants_, "how many share one GPU that do not trust one another"),
+           at_least<std::int64_t>(1, "tenants"));
     recommend->add_flag("--production", production_, "somebody waits for the answers");
     recommend->add_option("--gpu-model", model_, "the GPUs that there are, as H100 or Tesla-T4");
     recommend->add_option("--table", table_,

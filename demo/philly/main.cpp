@@ -1,4 +1,5 @@
 // qm-philly: plays a trace of jobs on a fleet in virtual time, by first come first served and by ours, and says who waits how long.
+#include "qm/base/option_range.hpp"
 #include "qm/base/unpacked.hpp"
 #include "qm/philly/replay.hpp"
 #include "qm/placement/pack/policy.hpp"
@@ -84,13 +85,16 @@ int main(int argc, char** argv) {
   for (const auto name : placement::pack::policy_names()) names.emplace_back(name);
   app.add_option("--trace", o.trace, "CSV of jobs: submit_s, duration_s, num_gpus, vc; packed by gzip or not")
       ->required();
-  app.add_option("--gpus", o.gpus, "of the fleet")->check(CLI::Range(8, 1'000'000))->capture_default_str();
-  app.add_option("--in-eights", o.in_eights, "share of them in servers of eight; the others are in servers of two")
-      ->check(CLI::Range(0.0, 1.0))
+  qm::ranged(app.add_option("--gpus", o.gpus, "of the fleet"), qm::OptionRange<int>(8, 1'000'000, "GPUs"))
+      ->capture_default_str();
+  qm::ranged(
+      app.add_option("--in-eights", o.in_eights, "share of them in servers of eight; the others are in servers of two"),
+      qm::OptionRange<double>(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--policy", o.policy, "how ours chooses nodes")->check(CLI::IsMember(names))->capture_default_str();
-  app.add_option("--patience", o.patience_s, "seconds: nobody goes before who has waited longer; 0 = no bound")
-      ->check(CLI::Range(0, 100'000'000))
+  qm::ranged(
+      app.add_option("--patience", o.patience_s, "seconds: nobody goes before who has waited longer; 0 = no bound"),
+      qm::OptionRange<int>(0, 100'000'000, "seconds"))
       ->capture_default_str();
   app.add_option("--out", o.out, "CSV to write: waits by team and by size");
   try {

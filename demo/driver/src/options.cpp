@@ -1,5 +1,7 @@
 #include "options.hpp"
 
+#include "qm/base/option_range.hpp"
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -13,30 +15,25 @@ Options parse(int argc, char** argv) {
       "bill. Exit 0: every law held. 1: one is broken. 2: it could not run.",
       "./qm demo"};
   bool no_faults = false;
-  const auto at_least = [](double least) {
-    return CLI::Validator(
-        [least](const std::string& text) -> std::string {
-          double value = 0;
-          if (CLI::detail::lexical_cast(text, value) && value >= least) return {};
-          return fmt::format("{} is not a number of {} or more", text, least);
-        },
-        fmt::format(">= {}", least));
-  };
   app.add_option("--trace", o.trace,
                  "CSV with submit_s, duration_s, num_gpus, vc; default: hours drawn from a model of Philly")
       ->check(CLI::ExistingFile);
-  app.add_option("--from", o.from_s, "window start in trace seconds; default: the busiest hours with gangs")
-      ->check(at_least(0));
-  app.add_option("--until", o.until_s, "window end in trace seconds")->check(at_least(1));
-  app.add_option("--hours", o.hours, "length of the window in hours")->check(CLI::Range(1, 48))->capture_default_str();
-  app.add_option("--jobs", o.jobs, "at most so many arriving jobs, taken evenly")->check(at_least(0));
-  app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the work would fill, so that jobs wait")
-      ->check(at_least(1));
-  app.add_option("--spot-nodes", o.spot_nodes, "of them spot")->check(at_least(0))->capture_default_str();
-  app.add_option("--speed", o.speed, "domain seconds a second")->check(CLI::Range(1.0, 1000.0))->capture_default_str();
+  ranged(app.add_option("--from", o.from_s, "window start in trace seconds; default: the busiest hours with gangs"),
+         at_least<std::int64_t>(0, "seconds"));
+  ranged(app.add_option("--until", o.until_s, "window end in trace seconds"), at_least<std::int64_t>(1, "seconds"));
+  ranged(app.add_option("--hours", o.hours, "length of the window in hours"), OptionRange<int>(1, 48, "hours"))
+      ->capture_default_str();
+  ranged(app.add_option("--jobs", o.jobs, "at most so many arriving jobs, taken evenly"), at_least<int>(0, "jobs"));
+  ranged(app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the work would fill, so that jobs wait"),
+         at_least<int>(1, "nodes"));
+  ranged(app.add_option("--spot-nodes", o.spot_nodes, "of them spot"), at_least<int>(0, "nodes"))
+      ->capture_default_str();
+  ranged(app.add_option("--speed", o.speed, "domain seconds a second"),
+         OptionRange<double>(1.0, 1000.0, "seconds in a second"))
+      ->capture_default_str();
   app.add_option("--seed", o.seed, "of the drawn hours and the faults")->capture_default_str();
-  app.add_option("--replicas", o.replicas, "processes of each service; one leads, the others stand by")
-      ->check(CLI::Range(1, 3))
+  ranged(app.add_option("--replicas", o.replicas, "processes of each service; one leads, the others stand by"),
+         OptionRange<int>(1, 3, "processes"))
       ->capture_default_str();
   app.add_option("--bus", o.bus, "postgres or kafka (./qm peers kafka gets it)")
       ->check(CLI::IsMember({"postgres", "kafka"}))
@@ -46,14 +43,13 @@ Options parse(int argc, char** argv) {
          "fleet: the simulated API server. peer: a real control plane with kwok (./qm peers kubernetes gets it), "
          "kubeconfig:PATH: one that is there; both on the wall's clock, with short jobs instead of a trace")
       ->capture_default_str();
-  app.add_option("--pods", o.pods, "with a real --kube: at least so many pods in all")
-      ->check(at_least(1))
+  ranged(app.add_option("--pods", o.pods, "with a real --kube: at least so many pods in all"), at_least<int>(1, "pods"))
       ->capture_default_str();
-  app.add_option("--spread", o.spread_s,
-                 "with a real --kube: seconds within which they arrive; default: 30 pods a second")
-      ->check(at_least(1));
-  app.add_option("--limit", o.limit_s, "with a real --kube: seconds after which all must have ended")
-      ->check(at_least(1))
+  ranged(app.add_option("--spread", o.spread_s,
+                        "with a real --kube: seconds within which they arrive; default: 30 pods a second"),
+         at_least<std::int64_t>(1, "seconds"));
+  ranged(app.add_option("--limit", o.limit_s, "with a real --kube: seconds after which all must have ended"),
+         at_least<std::int64_t>(1, "seconds"))
       ->capture_default_str();
   app.add_flag(
       "--compare", o.compare,
@@ -61,9 +57,9 @@ Options parse(int argc, char** argv) {
       "quarters of the nodes and do not end, or with --pods are those of the main job");
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
-  app.add_option("--random-kills", o.random_kills,
-                 "SIGKILL so many random processes of the suite instead of one service of each kind")
-      ->check(at_least(0));
+  ranged(app.add_option("--random-kills", o.random_kills,
+                        "SIGKILL so many random processes of the suite instead of one service of each kind"),
+         at_least<int>(0, "processes"));
   app.add_flag("--no-faults", no_faults, "nothing breaks on the way");
   app.add_flag("--keep", o.keep, "leave everything up for qmctl; ./qm down stops it");
   app.add_flag("--up", o.up, "only start the suite and leave it up");

@@ -1,4 +1,5 @@
 // qm-openb: fills the cluster of a trace by one policy, as the FGD paper does, and writes how much of its GPUs was allocated.
+#include "qm/base/option_range.hpp"
 #include "qm/placement/pack/policy.hpp"
 #include "replay.hpp"
 
@@ -60,10 +61,10 @@ int main(int argc, char** argv) {
   app.add_option("--pods", options.pods, "CSV of pods, packed by gzip or not")->required();
   app.add_option("--policy", options.policy, "how nodes are chosen")->required()->check(CLI::IsMember(names));
   app.add_option("--seed", options.seed, "of the arrivals and of the order of nodes");
-  app.add_option("--runs", options.runs, "so many seeds from there on; what is written are means")
-      ->check(CLI::Range(1, 10'000));
-  app.add_option("--arrivals", options.arrivals, "demand that arrives, in times of the cluster's GPUs")
-      ->check(CLI::Range(0.01, 10.0));
+  qm::ranged(app.add_option("--runs", options.runs, "so many seeds from there on; what is written are means"),
+             qm::OptionRange<int>(1, 10'000, "runs"));
+  qm::ranged(app.add_option("--arrivals", options.arrivals, "demand that arrives, in times of the cluster's GPUs"),
+             qm::OptionRange<double>(0.01, 10.0));
   app.add_option("--out", options.out, "CSV to write; without it, to standard output");
   try {
     app.parse(argc, argv);
