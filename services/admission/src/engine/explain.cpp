@@ -106,6 +106,19 @@ std::string fewer_pods(const Workload& w) {
   return fmt::format(" with {} of {} pods", w.running_pods(), w.spec.total_pods());
 }
 
+/// Of a workload whose pod templates name another scheduler than ours, or none, which is default-scheduler.
+Cause other_scheduler() {
+  return cause_of(
+      "OtherScheduler",
+      fmt::format(
+          "its pods are bound by the scheduler in their schedulerName (default-scheduler where none is set), not by {}; "
+          "Quartermaster decides on their quota only",
+          words::kScheduler),
+      fmt::format(
+          "to have Quartermaster place them, set spec.template.spec.schedulerName to {} and create the object again",
+          words::kScheduler));
+}
+
 /// What an evicted workload waits for, by when that ends, and what becomes of it then.
 Cause eviction_of(const Workload& w, Instant now) {
   const auto& order = *w.eviction;
@@ -500,6 +513,8 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       }
       if (w.answer == Answer::kBound) {
         e.summary = fmt::format("{} runs{} since {}", who, fewer_pods(w), to_rfc3339(w.admitted));
+      } else if (w.others_place) {
+        e.summary = fmt::format("{} is admitted{}, and another scheduler binds its pods", who, fewer_pods(w));
       } else {
         causes.push_back(cause_of(
             "WaitingForPods", fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
@@ -523,6 +538,8 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       break;
   }
   if (w.holds_quota()) explain_update(w, causes);
+  if (w.others_place && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted))
+    causes.push_back(other_scheduler());
   return e;
 }
 

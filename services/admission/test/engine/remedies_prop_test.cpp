@@ -162,6 +162,28 @@ TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
   EXPECT_TRUE(std::ranges::none_of(found, [](const Remedy& r) { return r.code.find('+') == std::string::npos; }));
 }
 
+// Who binds the pods is named, and how to change it.
+TEST(Explain, AWorkloadOfAnotherSchedulerIsToldWhichBindsIt) {
+  Fleet fleet(1);
+  JobSeen job;
+  job.spec.uid = WorkloadUid("other");
+  job.spec.ns = Namespace("ns");
+  job.spec.name = "other";
+  job.spec.queue = "l0";
+  job.spec.pod_sets.emplace_back();
+  job.spec.pod_sets[0].shape.gpu.whole = 1000;
+  for (const bool others_place : {false, true}) {
+    job.others_place = others_place;
+    fleet.step({job});
+    const auto said = fleet.engine.explain(*fleet.engine.find(job.spec.uid), fleet.now);
+    const auto found = std::ranges::find(said.causes, "OtherScheduler", &Cause::code);
+    ASSERT_EQ(found != said.causes.end(), others_place);
+    if (!others_place) continue;
+    EXPECT_NE(found->message.find("default-scheduler"), std::string::npos) << found->message;
+    EXPECT_NE(found->remedy.find("set spec.template.spec.schedulerName to quartermaster"), std::string::npos);
+  }
+}
+
 TEST(Remedies, EachAdmitsItsWorkloadAndAsManyOthersAsItSays) {
   std::map<std::string, int> of_code;
   int behind = 0;
