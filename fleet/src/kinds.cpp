@@ -1,5 +1,7 @@
 #include "kinds.hpp"
 
+#include "definitions.hpp"
+#include "qm/apiserver/schema.hpp"
 #include "qm/base/assert.hpp"
 
 #include <fmt/format.h>
@@ -113,12 +115,17 @@ Answered<void> prepare_create(const Kind& kind, Json& object) {
   apiserver::set_defaults(kind.kind, object);
   apiserver::Causes causes;
   apiserver::check_object(kind.kind, object, causes);
+  if (const Json* schema = schema_of(kind)) {
+    apiserver::set_schema_defaults(*schema, object);
+    apiserver::check_schema(*schema, object, causes);
+  }
   return unless_any(kind, object["metadata"]["name"].string(), causes);
 }
 
 Answered<void> check_update(const Kind& kind, const Json& before, const Json& after) {
   apiserver::Causes causes;
   apiserver::check_update(kind.kind, before, after, causes);
+  if (const Json* schema = schema_of(kind)) apiserver::check_schema(*schema, after, causes);
   return unless_any(kind, before["metadata"]["name"].string(), causes);
 }
 

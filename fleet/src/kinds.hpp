@@ -36,9 +36,9 @@ Refused expired(std::string_view why);
 Refused too_large(std::uint64_t wanted, std::uint64_t current);
 
 /// Fills in what the API server defaults on create and refuses what it refuses. The subset that the
-/// suite relies on: pods, jobs, and metadata everywhere.
+/// suite relies on: pods, jobs, metadata everywhere, and what the schemas of custom kinds say (definitions.hpp).
 Answered<void> prepare_create(const Kind& kind, Json& object);
-/// Refuses changes of immutable fields, and what prepare_create refuses of metadata and jobs.
+/// Refuses changes of immutable fields, and what prepare_create refuses of metadata, jobs and custom kinds.
 Answered<void> check_update(const Kind& kind, const Json& before, const Json& after);
 
 }  // namespace qm::fleet

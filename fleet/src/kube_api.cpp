@@ -1,5 +1,6 @@
 #include "kube_api.hpp"
 
+#include "definitions.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ Answered<void> check_option(std::string_view options, const std::string& key, co
 /// Decodes an object as its kind, and collects what is only warned of.
 Answered<void> decode(const Kind& kind, bool is_patched, const std::string& validation, Json& object,
                       std::string& warnings) {
-  auto body = apiserver::decode_body(kind.type(), is_patched, validation, object);
+  auto body = apiserver::decode_body(kind.type(), schema_of(kind), is_patched, validation, object);
   if (body.refused) return refused(std::move(*body.refused));
   warnings = fmt::format("{}", fmt::join(body.warnings, ", "));
   return {};

@@ -39,7 +39,7 @@ def type_of(field, schemas, queue):
             return short(name)
         if short(name) in TEXTS:
             return "string"
-        if "properties" not in schemas[name] and schemas[name].get("type") != "object":
+        if "properties" not in schemas[name]:
             return "any"
         if short(name) in ("FieldsV1", "RawExtension"):
             return "any"

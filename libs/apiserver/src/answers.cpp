@@ -1,6 +1,7 @@
 #include "qm/apiserver/answers.hpp"
 
 #include "qm/apiserver/fields.hpp"
+#include "qm/apiserver/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -93,12 +94,12 @@ std::optional<Answer> check_option(std::string_view options, std::string_view na
                                                   fmt::join(allowed, "\", \""))}});
 }
 
-Body decode_body(const Type& type, bool is_patched, std::string_view validation, Json& object) {
+Body decode_body(const Type& type, const Json* schema, bool is_patched, std::string_view validation, Json& object) {
   if (!is_patched) {
     if (auto other = check_type(type, object)) return {std::move(other), {}};
   }
   const Json given = is_patched ? object : Json();
-  const auto decoded = decode(type.kind, object);
+  const auto decoded = schema == nullptr ? decode(type.kind, object) : Decoded{prune(*schema, object), {}};
   std::string fault = decoded.mistake;
   if (fault.empty() && validation == "Strict" && !decoded.strict.empty())
     fault = fmt::format("strict decoding error: {}", fmt::join(decoded.strict, ", "));

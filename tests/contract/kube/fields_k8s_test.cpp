@@ -23,8 +23,7 @@ std::string type_of(const Json& field, const Json& schemas) {
     if (name == "Quantity" || name == "IntOrString") return name;
     if (kTexts.contains(name)) return "string";
     const auto& schema = schemas[reference.substr(reference.find_last_of('/') + 1)];
-    const bool is_struct = schema.contains("properties") || schema["type"].string() == "object";
-    return is_struct && !kOpen.contains(name) ? name : "any";
+    return schema.contains("properties") && !kOpen.contains(name) ? name : "any";
   }
   const auto& type = field["type"].string();
   if (type == "array") return "[]" + type_of(field["items"], schemas);

@@ -1,5 +1,6 @@
 // What the API server refuses of what users write, with the Status of it, and how a namespace goes.
 #include "kube_under_test.hpp"
+#include "qm/config/manifest.hpp"
 #include "qm/http/http.hpp"
 
 #include <algorithm>
@@ -231,6 +232,103 @@ TEST_F(KubeRefusals, EachFaultOfAJobIsACause) {
   restarts.set("spec").set("template").set("spec").erase("restartPolicy");
   EXPECT_EQ(causes_of(post_job(restarts.dump())),
             (Texts{"spec.template.spec.restartPolicy Required value: valid values: \"OnFailure\", \"Never\""}));
+}
+
+const Resource kBudget{"quartermaster.dev", "v1alpha1", "budgets", false};
+
+/// Kinds of our own, by the definitions that the chart ships. A server that has them already keeps them.
+class KubeDefinitions : public KubeRefusals {
+ protected:
+  void SetUp() override {
+    KubeRefusals::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    const auto loaded = config::load_path(std::string(QM_SOURCE_DIR) + "/deploy/crds/quartermaster.yaml");
+    for (const auto& object : loaded.objects) {
+      const auto made = client().create(kDefinitions, "", object.document.content);
+      ASSERT_TRUE(made || made.error().code == Code::kAlreadyExists) << made.error().to_string();
+      if (made) made_.push_back(name_of(*made));
+    }
+    ASSERT_TRUE(
+        testing::wait_until([&] { return client().list_all(kBudget, "").has_value(); }, std::chrono::seconds(30)));
+  }
+  void TearDown() override {
+    for (const auto& name : made_) (void)client().remove(kDefinitions, "", name, {});
+    for (const auto& name : made_) {
+      EXPECT_TRUE(testing::wait_until([&] { return !client().get(kDefinitions, "", name); }, std::chrono::seconds(60)));
+    }
+    KubeRefusals::TearDown();
+  }
+  http::Response post_budget(const std::string& spec, const std::string& query = {}) {
+    return send(
+        "POST", kBudget.path() + query,
+        fmt::format(
+            R"({{"apiVersion":"quartermaster.dev/v1alpha1","kind":"Budget","metadata":{{"name":"{}"}},"spec":{}}})",
+            name_, spec));
+  }
+  /// Without what the server adds where it could not run the rules in CEL.
+  static std::vector<std::string> faults_of(const http::Response& answer) {
+    auto out = causes_of(answer);
+    std::erase_if(
+        out, [](const std::string& text) { return text.find("some validation rules were not checked") != text.npos; });
+    return out;
+  }
+  const std::string name_ = "contract-budget";
+  std::vector<std::string> made_;
+};
+constexpr const char* kGood = R"({"team":"a","unit":"GPUHours","amount":10,"period":"Month"})";
+
+TEST_F(KubeDefinitions, UnknownFieldsOfCustomKindsAreRefusedOrWarnedOfOrDropped) {
+  const auto strange = R"({"team":"a","unit":"GPUHours","amount":10,"period":"Month","perod":"Week"})";
+  const std::string text = "unknown field \"spec.perod\"";
+  const auto strict = post_budget(strange, "?fieldValidation=Strict");
+  EXPECT_EQ(strict.status, 400);
+  EXPECT_NE(said(strict).find("strict decoding error: " + text), std::string::npos) << said(strict);
+  const auto warned = post_budget(strange);
+  EXPECT_EQ(warned.status, 201) << warned.body;
+  EXPECT_EQ(warned.headers.get("Warning"), R"(299 - "unknown field \"spec.perod\"")");
+  EXPECT_TRUE(json(warned.body)["spec"]["perod"].is_null());
+  EXPECT_EQ(json(warned.body)["spec"]["period"].string(), "Month");
+  const auto patched =
+      send("PATCH", kBudget.path({}, name_), R"({"spec":{"carryOverPercent":101}})", "application/merge-patch+json");
+  EXPECT_EQ(patched.status, 422);
+  EXPECT_EQ(
+      faults_of(patched),
+      (Texts{
+          "spec.carryOverPercent Invalid value: 101: spec.carryOverPercent in body should be less than or equal to 100"}));
+  EXPECT_EQ(send("DELETE", kBudget.path({}, name_)).status, 200);
+}
+
+TEST_F(KubeDefinitions, EachFaultOfACustomKindIsACause) {
+  const auto with = [&](const char* field, const char* value) {
+    auto spec = json(kGood);
+    spec.set(field, json(value));
+    return faults_of(post_budget(spec.dump(), "?dryRun=All"));
+  };
+  EXPECT_EQ(post_budget(kGood, "?dryRun=All").status, 201);
+  EXPECT_EQ(with("unit", "\"Euro\""),
+            (Texts{R"(spec.unit Unsupported value: "Euro": supported values: "GPUHours", "USD")"}));
+  EXPECT_EQ(
+      with("carryOverPercent", "\"7\""),
+      (Texts{
+          R"(spec.carryOverPercent Invalid value: "string": spec.carryOverPercent in body must be of type integer: "string")"}));
+  EXPECT_EQ(
+      with("carryOverPercent", "-1"),
+      (Texts{
+          "spec.carryOverPercent Invalid value: -1: spec.carryOverPercent in body should be greater than or equal to 0"}));
+  EXPECT_EQ(with("utcOffset", "\"2\""),
+            (Texts{"spec.utcOffset Invalid value: \"2\": spec.utcOffset in body should match "
+                   "'^[+-](0[0-9]|1[0-4]):[0-5][0-9]$'"}));
+  EXPECT_EQ(with("team", "\"\""),
+            (Texts{R"(spec.team Invalid value: "": spec.team in body should be at least 1 chars long)"}));
+  EXPECT_EQ(with("team", ("\"" + std::string(64, 'a') + "\"").c_str()),
+            (Texts{"spec.team Too long: may not be more than 63 bytes"}));
+  EXPECT_EQ(faults_of(post_budget("{}", "?dryRun=All")),
+            (Texts{"spec.amount Required value", "spec.period Required value", "spec.unit Required value"}));
+  const auto list = with("amount", "[]");
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_NE(list[0].find("spec.amount in body must be of type integer,string: \"array\""), std::string::npos)
+      << list[0];
+  EXPECT_EQ(send("POST", "/apis/quartermaster.dev/v1/budgets", "{}").status, 404);
 }
 
 TEST_F(KubeRefusals, AJobHasCompletionsWhereItHasNoParallelism) {

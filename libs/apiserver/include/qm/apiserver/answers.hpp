@@ -42,7 +42,9 @@ struct Body {
   std::vector<std::string> warnings;  ///< values of Warning headers
 };
 /// Decodes the object of a create, an update, or (`is_patched`) the result of a patch, and removes what the kind does not know.
-/// `validation` is the request's fieldValidation: "Strict", "Warn", "Ignore", or empty for Warn.
-[[nodiscard]] Body decode_body(const Type& type, bool is_patched, std::string_view validation, Json& object);
+/// `validation` is the request's fieldValidation: "Strict", "Warn", "Ignore", or empty for Warn. `schema` is that of a custom kind; null = the
+/// kind is the API server's own, or nothing is known of its fields.
+[[nodiscard]] Body decode_body(const Type& type, const Json* schema, bool is_patched, std::string_view validation,
+                               Json& object);
 
 }  // namespace qm::apiserver
