@@ -172,42 +172,66 @@ Json random_job_spec() {
 Json replicated(int many) { return Json::object({{"replicas", many}, {"template", random_template()}}); }
 
 /// As the API server has it: a Job, or an object of a kind that makes several sets of pods.
-Json random_object() {
-  Json out = Json::object({{"metadata", random_metadata()}});
-  switch (*inRange(0, 5)) {
-    case 0: {
-      out.set("apiVersion", "jobset.x-k8s.io/v1alpha2").set("kind", "JobSet").set("spec").set("suspend", true);
-      for (int i = *inRange(0, 3); i > 0; --i) {
-        out.set("spec")
-            .set("replicatedJobs")
-            .push_back(Json::object({{"name", fmt::format("r{}", i)},
-                                     {"replicas", *inRange(0, 3)},
-                                     {"template", Json::object({{"spec", random_job_spec()}})}}));
-      }
-      break;
-    }
-    case 1:
-      out.set("apiVersion", "kubeflow.org/v1")
-          .set("kind", "PyTorchJob")
-          .set("spec")
-          .set("runPolicy")
-          .set("suspend", true);
-      out.set("spec").set("pytorchReplicaSpecs").set("Master", replicated(*inRange(0, 2)));
-      if (*inRange(0, 2) == 0) out.set("spec").set("pytorchReplicaSpecs").set("Worker", replicated(*inRange(0, 3)));
-      break;
-    case 2:
-      out.set("apiVersion", "ray.io/v1").set("kind", "RayCluster").set("spec").set("suspend", true);
-      out.set("spec").set("headGroupSpec").set("template", random_template());
-      if (*inRange(0, 2) == 0) {
-        Json group = replicated(*inRange(0, 3));
-        group.set("groupName", "g").set("minReplicas", *inRange(0, 3));
-        out.set("spec").set("workerGroupSpecs").push_back(std::move(group));
-      }
-      break;
-    default:
-      out.set("apiVersion", "batch/v1").set("kind", "Job").set("spec", random_job_spec());
+/// A cluster of Ray's, as RayCluster and RayJob have it.
+Json random_ray() {
+  Json out = Json::object();
+  out.set("headGroupSpec").set("template", random_template());
+  if (*inRange(0, 2) == 0) {
+    Json group = replicated(*inRange(0, 3));
+    group.set("groupName", "g").set("minReplicas", *inRange(0, 3));
+    out.set("workerGroupSpecs").push_back(std::move(group));
   }
   return out;
+}
+
+Json random_roles(std::string_view kind) {
+  Json out = Json::object();
+  out.set("runPolicy").set("suspend", true);
+  std::string name(kind.substr(0, kind.size() - 3));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  auto& roles = out.set((name == "xgboost" ? "xgb" : name) + "ReplicaSpecs");
+  roles.set(kind == "MPIJob" ? "Launcher" : "Master", replicated(*inRange(0, 2)));
+  if (*inRange(0, 2) == 0) roles.set("Worker", replicated(*inRange(0, 3)));
+  return out;
+}
+
+/// The spec of a kind that is suspended as a whole; null where none can be generated.
+Json random_spec(const config::WorkloadKind& kind) {
+  if (kind.kind == "Job") return random_job_spec();
+  if (kind.group == "kubeflow.org") return random_roles(kind.kind);
+  Json out = Json::object({{"suspend", true}});
+  if (kind.kind == "RayCluster") {
+    out = random_ray();
+    return out.set("suspend", true);
+  }
+  if (kind.kind == "RayJob") {
+    out.set("rayClusterSpec", random_ray());
+    if (*inRange(0, 2) == 0) out.set("submitterPodTemplate", random_template());
+    return out;
+  }
+  if (kind.kind != "JobSet") return {};
+  for (int i = *inRange(0, 3); i > 0; --i) {
+    out.set("replicatedJobs")
+        .push_back(Json::object({{"name", fmt::format("r{}", i)},
+                                 {"replicas", *inRange(0, 3)},
+                                 {"template", Json::object({{"spec", random_job_spec()}})}}));
+  }
+  return out;
+}
+
+/// Jobs as often as all other kinds that are suspended as a whole.
+Json random_object() {
+  std::vector<const config::WorkloadKind*> kinds;
+  for (const auto& kind : config::workload_kinds()) {
+    if (kind.suspends()) kinds.push_back(&kind);
+  }
+  const auto& kind = *inRange(0, 2) == 0 ? *kinds.front() : **elementOf(kinds);
+  Json out = Json::object({{"apiVersion", fmt::format("{}/{}", kind.group, kind.versions.front())},
+                           {"kind", kind.kind},
+                           {"metadata", random_metadata()}});
+  Json spec = random_spec(kind);
+  RC_ASSERT(spec.is_object());
+  return out.set("spec", std::move(spec));
 }
 
 void has_an_answer(const Cluster& cluster) {
@@ -238,6 +262,45 @@ RC_GTEST_PROP(Answers, AreGivenToEachObjectThatTheApiServerAccepts, ()) {
   RC_ASSERT(cluster.send(watched("job", corrected)));
   RC_ASSERT(cluster.find("uid-one")->phase == Phase::kQuotaReserved);
   RC_ASSERT(cluster.find("uid-one")->spec.total_gpu_milli() == 1000);
+}
+
+RC_GTEST_PROP(Answers, AreGivenToEachPodGroupOfVolcanoThatTheApiServerAccepts, ()) {
+  Cluster cluster;
+  Json metadata = Json::object({{"namespace", "team"}, {"name", "one"}, {"uid", "uid-one"}});
+  Json group = Json::object({{"metadata", metadata}});
+  auto& spec = group.set("spec");
+  spec.set("queue", *elementOf(std::vector<std::string>{"q", "typo"}));
+  spec.set("minMember", *inRange(0, 4)).set("minResources").set("nvidia.com/gpu", *inRange(1, 3));
+  if (*inRange(0, 3) == 0) {
+    spec.set("networkTopology").set("mode", *elementOf(std::vector<std::string>{"hard", "soft"}));
+  }
+  if (*inRange(0, 3) == 0) spec.set("subGroupPolicy").push_back(Json::object({{"name", "a"}}));
+  if (*inRange(0, 3) == 0) spec.set("minTaskMember").set("a", *inRange(-1, 2));
+  for (const char* name : {"sla-waiting-time", "volcano.sh/preemptable"}) {
+    const auto text = *elementOf(std::vector<std::string>{"", "1h", "soon", "true", "false"});
+    if (!text.empty()) group.set("metadata").set("annotations").set(name, text);
+  }
+  const Json seen = Json::object({{"kind", "PodGroup"},
+                                  {"metadata", std::move(metadata)},
+                                  {"pods", Json::array()},
+                                  {kPodGroup, std::move(group)}});
+  RC_LOG() << seen.dump();
+  RC_ASSERT(cluster.send(watched("pods", seen)));
+  has_an_answer(cluster);
+}
+
+RC_GTEST_PROP(Answers, AreGivenToEachWorkloadThatTheApiServerAccepts, ()) {
+  Cluster cluster;
+  Json object = Json::object({{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "Workload"}});
+  object.set("metadata", Json::object({{"namespace", "team"}, {"name", "one"}, {"uid", "uid-one"}}));
+  object.set("spec").set("queueName", *elementOf(std::vector<std::string>{"q", "typo", ""}));
+  for (int i = *inRange(1, 3); i > 0; --i) {
+    object.set("spec").set("podSets").push_back(
+        Json::object({{"name", fmt::format("s{}", i)}, {"count", *inRange(0, 3)}, {"template", random_template()}}));
+  }
+  RC_LOG() << object.dump();
+  RC_ASSERT(cluster.send(watched("workload", object)));
+  has_an_answer(cluster);
 }
 
 RC_GTEST_PROP(Answers, AreGivenToEachPodThatTheApiServerAccepts, ()) {
