@@ -231,7 +231,6 @@ void Sim::opened(Service& service) {
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
         count_proposals(e, report_);
-        count_attempts(e);
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });

@@ -55,7 +55,6 @@ class Sim {
   void restore(Service& service);
   void restore(Service& service, std::size_t copy);
   void lose_events();
-  void count_attempts(const service::FeedEvent& e);
   void lose_messages();
   void lose_all_messages();
   void publish_of_other_cluster();
@@ -101,10 +100,7 @@ class Sim {
   struct OldCopy {
     Service* service;
     std::size_t copy;
-    std::uint64_t attempts;
   };
-  std::map<std::string, std::int32_t> attempt_of_;    ///< of each workload, as admission published it
-  std::uint64_t attempts_ = 0;                        ///< so many times one came to its next attempt
   std::optional<OldCopy> old_copy_;                   ///< to which a restore may lose events
   std::set<std::string> emptied_;                     ///< topics that lost all messages
   std::map<std::string, SteadyInstant> snapshot_at_;  ///< by topic: the newest that was taken

@@ -237,26 +237,16 @@ void Sim::restore(Service& service, std::size_t copy) {
   if (&service == five_.admission) configured_ = false;
 }
 
-void Sim::count_attempts(const service::FeedEvent& e) {
-  quartermaster::v1::WorkloadEvent event;
-  if (e.topic != "qm.workload" || !event.ParseFromString(e.payload)) return;
-  auto& newest = attempt_of_[e.key];
-  if (newest != 0 && event.attempt() > newest) ++attempts_;
-  newest = std::max(newest, event.attempt());
-}
-
 /// All processes of a service are down, and they start on a database that has lost events: only consumers can find out.
 void Sim::lose_events() {
   if (!old_copy_ && later_.chance(faults_.lost_events)) {
     Service& service = *later_.pick(services_);
-    old_copy_ = {&service, store::copy_disk(service.disk()), attempts_};
+    old_copy_ = {&service, store::copy_disk(service.disk())};
   }
   if (!old_copy_) return;
   Service& service = *old_copy_->service;
   const auto then = store::position(service.disk(), old_copy_->copy), now = store::position(service.disk());
   const bool derived = &service == five_.cost && budgets_.empty();
-  // Placement does not answer an attempt that it saw the end of, so admission must not request one again.
-  if (&service == five_.admission && old_copy_->attempts != attempts_) return old_copy_.reset();
   // Cost needs each event, and none is in a snapshot but the newest: it must not be behind by more terms than events name.
   if ((!derived && then.intents != now.intents) || now.commits - then.commits > 20) return old_copy_.reset();
   if (then.outbox == now.outbox || !later_.chance(300)) return;

@@ -301,6 +301,7 @@ void Engine::on(const Reconsider&) {
 }
 
 void Engine::on(const PlacementHeard& c) {
+  catch_up(c.uid, c.attempt);
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;
   const bool repeated = w->answer == c.state;

@@ -141,6 +141,37 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
   settle_next(uid);
 }
 
+/// Placement knows a later attempt: the database has lost the commits in which it began. It ends, with whatever of it is in the cluster,
+/// and the next attempt is behind it.
+void Engine::catch_up(const WorkloadUid& uid, std::int32_t attempt) {
+  const Workload* w = tables_.workloads.find(uid);
+  if (w == nullptr || w->ended() || attempt <= w->attempt) return;
+  update(uid, [&](Workload& row) { row.attempt = attempt; });
+  switch (w->phase) {
+    case Phase::kPending:
+    case Phase::kRejected:
+      update(uid, [&](Workload& row) {
+        ++row.attempt;
+        row.answer = Answer::kNone;
+      });
+      say(w->phase == Phase::kPending ? Event::What::kUpdated : Event::What::kRejected, uid);
+      break;
+    case Phase::kQuotaReserved:
+      release(uid, "AttemptLost", Duration{0});
+      break;
+    case Phase::kAdmitted:
+      evict(uid, "AttemptLost", fmt::format("attempt {} had begun in commits that the database lost", attempt),
+            now_ + options_.eviction_grace);
+      break;
+    case Phase::kEvicting:
+      say(Event::What::kEvicting, uid);
+      break;
+    case Phase::kFinished:
+    case Phase::kCancelled:
+      break;
+  }
+}
+
 void Engine::finish(const WorkloadUid& uid, bool succeeded) {
   QM_ASSERT(!tables_.workloads.find(uid)->ended());
   learn_run(*tables_.workloads.find(uid), forecast::LifeTable::End::kEnded);

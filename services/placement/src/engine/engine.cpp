@@ -140,7 +140,7 @@ void Engine::apply(const WorkloadHeard& heard) {
   }
   if (old != nullptr && heard.attempt < old->attempt) {
     ++scratch_.out.notes.stale;
-    return;
+    return answer_stale({uid, old->attempt});
   }
   Workload next{heard.spec,         heard.attempt,        heard.phase, heard.quota_reserved,
                 heard.order_reason, heard.order_deadline, {},          {},
@@ -186,6 +186,20 @@ void Engine::apply(const WorkloadHeard& heard) {
                       (heard.phase == WorkloadPhase::kAdmitted && !row->holds()) ||
                       (heard.phase == WorkloadPhase::kEvicting && row->state == AssignmentState::kReleased);
     if (asks && row->state != AssignmentState::kShort) scratch_.changed.insert(id);
+  }
+}
+
+/// Admission speaks of an earlier attempt: its database has lost the later one. It hears which attempt was the last, and begins behind it.
+void Engine::answer_stale(const AttemptId& newest) {
+  const Workload& workload = *tables_.workloads.find(newest.uid);
+  const bool asks = workload.phase == WorkloadPhase::kQuotaReserved || workload.phase == WorkloadPhase::kAdmitted;
+  if (tables_.assignments.contains(newest)) {
+    scratch_.changed.insert(newest);
+  } else if (!asks) {  // else it has an answer at the end of this step
+    Assignment released = assignment_for(workload.spec);
+    released.state = AssignmentState::kReleased;
+    released.decided = released.ended = scratch_.now;
+    store(newest, std::move(released));
   }
 }
 

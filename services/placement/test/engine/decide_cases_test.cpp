@@ -215,14 +215,29 @@ TEST(Decide, AnswersAgainWhenAskedAgain) {
     => demand v/1
     want v/1 1x8
     => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
-    -- an older attempt is dropped and counted
+    -- an older attempt is counted, and answered with the newest: admission's database has lost that one
     want w/3 1x8
     => released w/1 0:a[0,1,2,3,4,5,6,7]-
     => short w/3 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => reserved v/1 0:a[0,1,2,3,4,5,6,7]
     => demand w/3
     want w/2 1x8
+    => short w/3 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => stale 1
+  )");
+}
+
+// Of an attempt that nothing was decided of there is an answer too, or it would be requested for ever.
+TEST(Decide, AnEarlierAttemptIsAnsweredWithOneThatIsPending) {
+  expect(R"(
+    node a gpus=8
+    synced
+    phase w/3 pending
+    want w/2 1x8
+    => released w/3
+    => stale 1
+    want w/4 1x8
+    => reserved w/4 0:a[0,1,2,3,4,5,6,7]
   )");
 }
 

@@ -215,6 +215,7 @@ class Engine {
   void apply(const StorageSynced&);
   void wake_for(const std::string& key);
   void apply(const WorkloadHeard&);
+  void answer_stale(const AttemptId& newest);
   void apply(const HealthHeard&);
   void apply(const DrainHeard&);
   void apply(const DevicesHeard&);
