@@ -253,7 +253,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   FakeSuite suite;
   populate(suite.state);
   auto& why = suite.state.explanation;
-  why.set_summary("vision/finetune waits: quota is reserved but there is no room: 40 of 64 pods fit");
+  why.set_summary("vision/finetune waits: quota is reserved, and no nodes have the capacity: 40 of 64 pods fit");
   why.clear_causes();
   why.clear_ways();
   why.add_causes()->set_code("NoRoom");

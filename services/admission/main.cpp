@@ -59,6 +59,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   engine_options.rules = cluster_settings.rules;
   engine_options.give_way_hourly = cluster_settings.give_way_hourly;
   engine_options.wait_for_pods_ready = cluster_settings.pods_ready;
+  engine_options.places = cluster_settings.placement;
   auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(engine_options),
                                                                qm::admission::Codec{!cluster_settings.placement});
   qm::service::Host host(options, std::move(shell), replica->take_store(), std::move(bus), *clock, &executor);

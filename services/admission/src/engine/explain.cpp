@@ -107,16 +107,16 @@ std::string fewer_pods(const Workload& w) {
 }
 
 /// Of a workload whose pod templates name another scheduler than ours, or none, which is default-scheduler.
-Cause other_scheduler() {
+Cause other_scheduler(const Spec& spec) {
   return cause_of(
       "OtherScheduler",
       fmt::format(
           "its pods are bound by the scheduler in their schedulerName (default-scheduler where none is set), not by {}; "
           "Quartermaster decides on their quota only",
           words::kScheduler),
-      fmt::format(
-          "to have Quartermaster place them, set spec.template.spec.schedulerName to {} and create the object again",
-          words::kScheduler));
+      fmt::format("to have Quartermaster place them, set {} to {} and create the object again",
+                  is_pods(*spec.kind) ? "spec.schedulerName" : "spec.schedulerName of its pod templates",
+                  words::kScheduler));
 }
 
 /// What an evicted workload waits for, by when that ends, and what becomes of it then.
@@ -405,7 +405,7 @@ std::optional<Cause> Engine::room_being_made(const Workload& w) const {
   }
   if (names.empty()) return std::nullopt;
   return cause_of("WaitingForPreemptedWorkloads",
-                  fmt::format("room is being made: the pods of {} have to go first", names));
+                  fmt::format("preemption is in progress: the pods of {} must terminate first", names));
 }
 
 Explanation Engine::explain(const Workload& w, Instant now) const {
@@ -458,7 +458,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
           const bool no_room = w.reason == "NoRoom";
           causes.push_back(cause_of(
               no_room ? "NoRoom" : "BackOff",
-              no_room ? fmt::format("there was no room for it: {}; tried again when its pods fit, at "
+              no_room ? fmt::format("no nodes had the capacity: {}; it is tried again when its pods fit, at "
                                     "the latest {}",
                                     w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
                       : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
@@ -469,21 +469,21 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
           // Whose it is may not be for everybody who asks.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).all.first().uid);
-          causes.push_back(
-              cause_of("Behind",
-                       fmt::format("{} {} ahead of it in ClusterQueue {}, the first with priority {}", place - 1,
-                                   place == 2 ? "workload is" : "workloads are", w.cluster_queue, first.spec.priority),
-                       queue->strategy == Strategy::kStrictFifo ? "the queue keeps strict order: they go first"
-                                                                : "it may pass them where it fits and they do not"));
+          causes.push_back(cause_of(
+              "Behind",
+              fmt::format("{} {} ahead of it in ClusterQueue {}, the first with priority {}", place - 1,
+                          place == 2 ? "workload is" : "workloads are", w.cluster_queue, first.spec.priority),
+              queue->strategy == Strategy::kStrictFifo ? "the ClusterQueue is StrictFIFO: they are admitted first"
+                                                       : "it is admitted before them where it fits and they do not"));
         }
       }
       if (w.queue_is_direct) {
         causes.push_back(cause_of(
             "QueueIsCluster",
             fmt::format("queue {} is a ClusterQueue, not a LocalQueue of namespace {}", w.spec.queue, w.spec.ns),
-            "make a LocalQueue that points to it"));
+            "create a LocalQueue that names it in spec.clusterQueue"));
       }
-      e.summary = causes.empty() ? fmt::format("{} is next and about to be decided", who)
+      e.summary = causes.empty() ? fmt::format("{} is first in its queue and is decided next", who)
                                  : fmt::format("{} waits: {}", who, causes.front().message);
       break;
     }
@@ -495,13 +495,13 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         const bool promised = w.promised_until > now;
         causes.push_back(cause_of(
             "NoRoom",
-            fmt::format("quota is reserved but there is no room: {}{}",
+            fmt::format("quota is reserved, and no nodes have the capacity: {}{}",
                         w.short_reason.empty() ? "no node fits" : w.short_reason,
                         promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
             promised ? "" : "add nodes that fit its pods"));
       } else {
         causes.push_back(cause_of("WaitingForPlacement", "quota is reserved; placement has not answered yet",
-                                  "if this lasts, look whether the placement service runs"));
+                                  "if this lasts, check that the placement service runs"));
       }
       e.summary = fmt::format("{} waits: {}", who, causes.front().message);
       break;
@@ -538,8 +538,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       break;
   }
   if (w.holds_quota()) explain_update(w, causes);
-  if (w.others_place && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted))
-    causes.push_back(other_scheduler());
+  // Of a Workload object, and of a group whose pods are still to come, no pod template is known.
+  const bool names_one = w.others_place && !w.spec.pods_to_come && *w.spec.kind != "Workload";
+  if (options_.places && names_one && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted))
+    causes.push_back(other_scheduler(w.spec));
   return e;
 }
 

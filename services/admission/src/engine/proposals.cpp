@@ -215,7 +215,8 @@ void Engine::explain_proposal(const Workload& w, std::vector<Cause>& causes) con
   Cause c;
   if (!row->accepted) {
     c.code = "ProposalRefused";
-    c.message = fmt::format("placement proposed who might give way to it, and that was refused: {}", row->reason);
+    c.message =
+        fmt::format("placement proposed victims of a preemption, and the proposal was refused: {}", row->reason);
     return causes.push_back(std::move(c));
   }
   std::string names;

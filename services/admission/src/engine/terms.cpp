@@ -31,8 +31,8 @@ std::optional<Cause> Engine::check_obstacle(const ClusterQueue& queue) const {
     Cause c;
     c.code = check == nullptr ? "AdmissionCheckNotFound" : "AdmissionCheckInactive";
     c.message = check == nullptr
-                    ? fmt::format("ClusterQueue {} asks for admission check {}, which does not exist", queue.name, name)
-                    : fmt::format("ClusterQueue {} asks for admission check {}, which {} does not answer", queue.name,
+                    ? fmt::format("ClusterQueue {} requires admission check {}, which does not exist", queue.name, name)
+                    : fmt::format("ClusterQueue {} requires admission check {}, which {} does not answer", queue.name,
                                   name, check->controller);
     c.remedy = check == nullptr ? "apply an AdmissionCheck of that name, or take it out of the queue"
                                 : "start its controller, or take it out of the queue";
@@ -187,7 +187,7 @@ void Engine::explain_gate(const Workload& w, std::vector<Cause>& causes) const {
     c.message = fmt::format("quota is reserved; admission check {} is {}{}{}", name, name_of(answer.verdict),
                             answer.message.empty() ? "" : ": ", answer.message);
     const auto* check = tables_.admission_checks.find(name);
-    c.remedy = check == nullptr || check->controller.empty() ? "somebody has to answer it"
+    c.remedy = check == nullptr || check->controller.empty() ? "its controller has to answer it"
                                                              : fmt::format("{} has to answer it", check->controller);
     causes.push_back(std::move(c));
   }

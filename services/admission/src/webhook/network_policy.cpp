@@ -34,7 +34,7 @@ Result<LabelSelector> selector(const Json& from, const std::string& field) {
     } else if (word == "DoesNotExist") {
       next.op = Op::kDoesNotExist;
     } else if (word != "Exists") {
-      return bad(field, fmt::format("{} is no operator", word), "use In, NotIn, Exists or DoesNotExist");
+      return bad(field, fmt::format("{} is not an operator", word), "use In, NotIn, Exists or DoesNotExist");
     }
     for (const auto& value : one["values"].items()) next.values.push_back(value.string());
     out.requirements.push_back(std::move(next));
@@ -94,8 +94,7 @@ Result<NetworkPolicy::Peer> read_peer(const Json& from, const std::string& field
     for (const auto& one : (*block)["except"].items()) out.except.push_back(one.string());
     // Another family's is carried, and no address here is in it.
     if (out.block.find(':') == std::string::npos && !block_of(out.block)) {
-      return bad(field + ".ipBlock.cidr", fmt::format("{} is no block of addresses", out.block),
-                 "write one such as 10.0.0.0/8");
+      return bad(field + ".ipBlock.cidr", fmt::format("{} is not a CIDR", out.block), "write one such as 10.0.0.0/8");
     }
   }
   return out;
@@ -108,7 +107,7 @@ Result<NetworkPolicy::Port> read_port(const Json& from, const std::string& field
   out.first = from["port"].integer();
   out.last = from["endPort"].integer(out.first);
   if (out.first < 0 || out.last > 65535 || out.last < out.first)
-    return bad(field, "is no range of ports", "give port and endPort");
+    return bad(field, "is not a range of ports", "give port and endPort");
   return out;
 }
 

@@ -39,7 +39,7 @@ class At {
   bool object(const std::vector<std::string>& keys) const {
     if (!given()) return false;
     if (!value_.is_object()) {
-      complain("is no object", fmt::format("its fields are {}", fmt::join(keys, ", ")));
+      complain("is not an object", fmt::format("its fields are {}", fmt::join(keys, ", ")));
       return false;
     }
     for (const auto& [key, value] : value_.members()) {
@@ -50,14 +50,14 @@ class At {
   }
   template <class Fn>
   void each(Fn&& fn) const {
-    if (given() && !value_.is_array()) complain("is no list", "begin each entry with -");
+    if (given() && !value_.is_array()) complain("is not a list", "begin each entry with -");
     for (std::size_t i = 0; i < value_.size() && value_.is_array(); ++i) {
       fn(At{document_, wrong_, value_.at(i), fmt::format("{}[{}]", path_, i)});
     }
   }
   template <class Fn>
   void each_member(Fn&& fn) const {
-    if (given() && !value_.is_object()) complain("is no object", "write KEY: VALUE");
+    if (given() && !value_.is_object()) complain("is not an object", "write KEY: VALUE");
     for (const auto& [key, value] : value_.members()) fn(key, (*this)[key]);
   }
   void text(std::string& out) const {
@@ -65,9 +65,9 @@ class At {
     if (value_.is_string()) {
       out = value_.string();
     } else if (value_.is_bool() || value_.is_number()) {
-      complain("is no text", fmt::format("put it in quotes: \"{}\"", value_.dump()));
+      complain("is not a string", fmt::format("put it in quotes: \"{}\"", value_.dump()));
     } else {
-      complain("is no text", "write a word");
+      complain("is not a string", "write a word");
     }
   }
   void name(std::string& out) const {
@@ -77,7 +77,7 @@ class At {
   void number(std::int64_t& out, std::int64_t least) const {
     if (!given()) return;
     if (!value_.is_int() || value_.integer() < least)
-      return complain("is no number that fits", fmt::format("write {} or more", least));
+      return complain("is not a number in the range", fmt::format("write {} or more", least));
     out = value_.integer();
   }
   void boolean(bool& out) const {
@@ -88,7 +88,7 @@ class At {
   void amount(Quantity& out) const {
     if (!given()) return;
     const auto read = quantity(value_);
-    if (!read || read->negative()) return complain("is no quantity", "write one such as 8 or 64Gi");
+    if (!read || read->negative()) return complain("is not a quantity", "write one such as 8 or 64Gi");
     out = *read;
   }
   void labels(Labels& out) const {
@@ -106,7 +106,7 @@ class At {
     // "off" is a boolean to YAML.
     const auto word = value_.is_bool() && !value_.boolean() ? std::string("off") : value_.string();
     const auto read = mode_of(word);
-    if (!read) return complain(fmt::format("{} is no mode", value_.dump()), "use enforce, warn, mutate or off");
+    if (!read) return complain(fmt::format("{} is not a mode", value_.dump()), "use enforce, warn, mutate or off");
     out = *read;
   }
 
@@ -120,7 +120,7 @@ class At {
 void read_rules(const At& at, Settings& out) {
   at.each_member([&](const std::string& name, const At& mode) {
     if (std::ranges::find(rule_names(), name) == rule_names().end()) {
-      return mode.complain("is no rule", fmt::format("rules are {}", fmt::join(rule_names(), ", ")));
+      return mode.complain("is not a rule", fmt::format("rules are {}", fmt::join(rule_names(), ", ")));
     }
     mode.mode(out.rules[name]);
   });
@@ -131,7 +131,7 @@ void read_labels(const At& at, Settings& out) {
   at.each([&](const At& one) {
     RequiredLabel label;
     if (!one.object({"key", "values"}))
-      return one.complain("is no label", "write {key: KEY} or {key: KEY, values: [A, B]}");
+      return one.complain("is not a label", "write {key: KEY} or {key: KEY, values: [A, B]}");
     one["key"].name(label.key);
     one["values"].each([&](const At& value) { value.name(label.values.emplace_back()); });
     out.required_labels.push_back(std::move(label));
@@ -171,7 +171,7 @@ void read_pool(const At& at, Facts& out) {
   if (sharing == "time-slicing") pool.sharing = Sharing::kTimeSlicing;
   if (sharing == "mps") pool.sharing = Sharing::kMps;
   if (sharing != "none" && pool.sharing == Sharing::kNone) {
-    at["sharing"].complain(fmt::format("{} is no way to share", sharing), "use none, time-slicing or mps");
+    at["sharing"].complain(fmt::format("{} is not a sharing method", sharing), "use none, time-slicing or mps");
   }
   at["replicas"].number(pool.replicas, 1);
   at["failRequestsGreaterThanOne"].boolean(pool.one_each);

@@ -21,7 +21,7 @@ Result<Amounts> amounts(const Json& from, const std::string& field) {
   for (const auto& [name, value] : from.members()) {
     const auto read = quantity(value);
     if (!read) {
-      return fail(Error{Code::kInvalid, fmt::format("{} is no quantity", value.dump()), field + "." + name,
+      return fail(Error{Code::kInvalid, fmt::format("{} is not a quantity", value.dump()), field + "." + name,
                         "write a quantity such as 16 or 500Gi"});
     }
     out.emplace(name, *read);

@@ -144,7 +144,7 @@ Result<Review> Review::read(std::string_view body) {
   QM_ASSIGN(out.review_, Json::parse(body));
   const auto& version = out.review_["apiVersion"].string();
   if (out.review_["kind"].string() != "AdmissionReview") {
-    return fail({Code::kInvalid, "the body is no AdmissionReview", "kind", "send an AdmissionReview"});
+    return fail({Code::kInvalid, "the request body is not an AdmissionReview", "kind", "send an AdmissionReview"});
   }
   if (version != kReviewVersion) {
     return fail({Code::kInvalid, fmt::format("an AdmissionReview of {} is not taken", version), "apiVersion",

@@ -39,8 +39,8 @@ void whole_gpus(const Case& one, Findings& out) {
       if (amount && !amount->negative() && *amount == Quantity::of(amount->units())) continue;
       out.push_back(
           {"gpu-whole",
-           fmt::format("{} asks for {} of {}, which is no whole number", in_container(container, place), shown(value),
-                       name),
+           fmt::format("{} asks for {} of {}, and GPUs are counted in whole numbers", in_container(container, place),
+                       shown(value), name),
            fmt::format("{}.resources.{}", place.path(), side),
            fmt::format("ask for whole devices, for a MIG instance, or for a share with {}", words::kGpuMilliResource),
            container["name"].string()});
@@ -77,7 +77,7 @@ void share_of_a_node(const Case& one, Findings& out) {
       if (!asked(container, name)) missing += fmt::format("{}{}", missing.empty() ? "" : " and ", name);
     }
     if (missing.empty()) return;
-    out.push_back({"gpu-share", fmt::format("{} uses GPUs and requests no {}", in_container(container, place), missing),
+    out.push_back({"gpu-share", fmt::format("{} requests GPUs and no {}", in_container(container, place), missing),
                    place.path() + ".resources.requests", "request the share of the node that goes with its GPUs",
                    container["name"].string()});
   });
@@ -94,7 +94,8 @@ bool covers(const Json& toleration, const Settings& settings) {
 void toleration(const Case& one, Findings& out) {
   const auto& all = one.spec()["tolerations"].items();
   if (std::ranges::any_of(all, [&](const Json& t) { return covers(t, one.settings); })) return;
-  out.push_back({"gpu-toleration", fmt::format("the pod uses GPUs and does not tolerate {}", one.settings.gpu_taint),
+  out.push_back({"gpu-toleration",
+                 fmt::format("the pod requests GPUs and does not tolerate the taint {}", one.settings.gpu_taint),
                  "tolerations",
                  fmt::format("add a toleration with key {} and operator Exists", one.settings.gpu_taint)});
 }
@@ -129,7 +130,7 @@ bool wants_gpu_nodes(const Json& spec) {
 
 void gpu_nodes(const Case& one, Findings& out) {
   if (wants_gpu_nodes(one.spec())) return;
-  out.push_back({"gpu-node", "the pod uses GPUs and says nothing of the nodes that have them", "nodeSelector",
+  out.push_back({"gpu-node", "the pod requests GPUs and selects no nodes that have them", "nodeSelector",
                  fmt::format("add a node selector or a required node affinity, such as {}", words::kGpuProduct)});
 }
 

@@ -163,7 +163,7 @@ TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
 }
 
 // Who binds the pods is named, and how to change it.
-TEST(Explain, AWorkloadOfAnotherSchedulerIsToldWhichBindsIt) {
+TEST(Explain, TheSchedulerThatBindsThePodsIsNamed) {
   Fleet fleet(1);
   JobSeen job;
   job.spec.uid = WorkloadUid("other");
@@ -180,7 +180,7 @@ TEST(Explain, AWorkloadOfAnotherSchedulerIsToldWhichBindsIt) {
     ASSERT_EQ(found != said.causes.end(), others_place);
     if (!others_place) continue;
     EXPECT_NE(found->message.find("default-scheduler"), std::string::npos) << found->message;
-    EXPECT_NE(found->remedy.find("set spec.template.spec.schedulerName to quartermaster"), std::string::npos);
+    EXPECT_NE(found->remedy.find("set spec.schedulerName of its pod templates to quartermaster"), std::string::npos);
   }
 }
 

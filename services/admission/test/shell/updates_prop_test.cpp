@@ -239,9 +239,8 @@ void has_an_answer(const Cluster& cluster) {
   RC_ASSERT(w != nullptr);
   const auto why = cluster.why("uid-one");
   RC_LOG() << why;
-  const bool waits = w->phase == Phase::kPending || w->phase == Phase::kQuotaReserved;
-  RC_ASSERT(waits || w->phase == Phase::kRejected);
-  if (waits) return;
+  if (w->phase == Phase::kPending || w->phase == Phase::kQuotaReserved || w->phase == Phase::kAdmitted) return;
+  RC_ASSERT(w->phase == Phase::kRejected);
   RC_ASSERT(why.find("is rejected: ") != std::string::npos);
   RC_ASSERT(why.find("; ") != std::string::npos);  // the remedy
   RC_ASSERT(cluster.events().starts_with("Rejected: "));

@@ -51,17 +51,18 @@ TEST(CheckedJobs, AreRefusedAsTheWebhookRefusesThem) {
   EXPECT_EQ(both.error().code, Code::kFailedPrecondition);
   EXPECT_EQ(both.error().message,
             "Job team/train is refused by 2 rules\n"
-            "  gpu-toleration: the pod uses GPUs and does not tolerate nvidia.com/gpu; "
+            "  gpu-toleration: the pod requests GPUs and does not tolerate the taint nvidia.com/gpu; "
             "add a toleration with key nvidia.com/gpu and operator Exists\n"
-            "  gpu-node: the pod uses GPUs and says nothing of the nodes that have them; "
+            "  gpu-node: the pod requests GPUs and selects no nodes that have them; "
             "add a node selector or a required node affinity, such as nvidia.com/gpu.product");
   EXPECT_EQ(both.error().field, "spec.template.spec.tolerations");
   auto& spec = job.set("spec").set("template").set("spec");
   spec.set("nodeSelector").set(words::kGpuProduct, "NVIDIA-H100-80GB-HBM3");
   const auto one = check_job(job, "alice", {}, {});
   ASSERT_FALSE(one);
-  EXPECT_EQ(one.error().message,
-            "Job team/train is refused by rule gpu-toleration: the pod uses GPUs and does not tolerate nvidia.com/gpu");
+  EXPECT_EQ(
+      one.error().message,
+      "Job team/train is refused by rule gpu-toleration: the pod requests GPUs and does not tolerate the taint nvidia.com/gpu");
   EXPECT_EQ(one.error().remedy, "add a toleration with key nvidia.com/gpu and operator Exists");
   View lenient;
   lenient.namespaces["team"].labels["policy.quartermaster.dev/mode"] = "mutate";

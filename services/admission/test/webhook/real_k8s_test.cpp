@@ -182,11 +182,12 @@ TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
   const auto& text = refused.error().message;
   EXPECT_NE(text.find(R"(admission webhook "pods.quartermaster.dev" denied the request)"), std::string::npos) << text;
   EXPECT_NE(
-      text.find("the pod uses GPUs and does not tolerate nvidia.com/gpu (gpu-toleration): add a toleration with key "
-                "nvidia.com/gpu and operator Exists"),
+      text.find(
+          "the pod requests GPUs and does not tolerate the taint nvidia.com/gpu (gpu-toleration): add a toleration with key "
+          "nvidia.com/gpu and operator Exists"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find(R"(container "main" uses GPUs and requests no cpu and memory)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"(container "main" requests GPUs and no cpu and memory)"), std::string::npos) << text;
   EXPECT_TRUE(client_->create(kPods, warned, gpu_pod("bare"))) << "a namespace that only warns takes it";
 }
 

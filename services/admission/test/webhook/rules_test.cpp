@@ -109,11 +109,12 @@ TEST(PodRules, LookAtEveryContainer) {  // S-373
               .init = R"([{"name":"fetch"},{"name":"warm","resources":{"limits":{"nvidia.com/gpu":"0.5"}}}])"});
   const auto found = violations({{"team", "x"}}, pod["spec"], settings());
   ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found[0].message, R"(init container "warm" asks for 0.5 of nvidia.com/gpu, which is no whole number)");
+  EXPECT_EQ(found[0].message,
+            R"(init container "warm" asks for 0.5 of nvidia.com/gpu, and GPUs are counted in whole numbers)");
   EXPECT_EQ(found[0].field, "initContainers[1].resources.limits");
   EXPECT_EQ(found[1].message, R"(container "train" requests 1 of nvidia.com/gpu and has the limit 2)");
   EXPECT_EQ(found[1].field, "containers[1].resources.requests");
-  EXPECT_EQ(found[2].message, R"(init container "warm" uses GPUs and requests no cpu and memory)");
+  EXPECT_EQ(found[2].message, R"(init container "warm" requests GPUs and no cpu and memory)");
 }
 
 TEST(PodRules, LabelsAreRequiredWithTheirValues) {

@@ -30,6 +30,7 @@ struct Options {
   std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
   std::int64_t give_way_hourly = 100;  ///< workloads that proposals of placement may tell to go, an hour
   std::optional<PodsReady> wait_for_pods_ready;
+  bool places = true;  ///< a placement service binds pods; else another scheduler binds all of them, and texts do not advise ours
 };
 
 }  // namespace qm::admission
