@@ -301,7 +301,7 @@ void Engine::on(const Reconsider&) {
 }
 
 void Engine::on(const PlacementHeard& c) {
-  catch_up(c.uid, c.attempt);
+  catch_up(c);
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;
   const bool repeated = w->answer == c.state;

@@ -141,12 +141,15 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
   settle_next(uid);
 }
 
-/// Placement knows a later attempt: the database has lost the commits in which it began. It ends, with whatever of it is in the cluster,
-/// and the next attempt is behind it.
-void Engine::catch_up(const WorkloadUid& uid, std::int32_t attempt) {
+/// Placement knows a later attempt, or has answered one that is pending: the database has lost the commits in which it began. It ends,
+/// with whatever of it is in the cluster, and the next attempt is behind it.
+void Engine::catch_up(const PlacementHeard& c) {
+  const WorkloadUid uid = c.uid;
   const Workload* w = tables_.workloads.find(uid);
-  if (w == nullptr || w->ended() || attempt <= w->attempt) return;
-  update(uid, [&](Workload& row) { row.attempt = attempt; });
+  if (w == nullptr || w->ended() || c.attempt < w->attempt) return;
+  const bool waits = w->phase == Phase::kPending || w->phase == Phase::kRejected;
+  if (c.attempt == w->attempt && (!waits || c.state == Answer::kNone || c.state == Answer::kShort)) return;
+  update(uid, [&](Workload& row) { row.attempt = c.attempt; });
   switch (w->phase) {
     case Phase::kPending:
     case Phase::kRejected:
@@ -160,7 +163,7 @@ void Engine::catch_up(const WorkloadUid& uid, std::int32_t attempt) {
       release(uid, "AttemptLost", Duration{0});
       break;
     case Phase::kAdmitted:
-      evict(uid, "AttemptLost", fmt::format("attempt {} had begun in commits that the database lost", attempt),
+      evict(uid, "AttemptLost", fmt::format("attempt {} had begun in commits that the database lost", c.attempt),
             now_ + options_.eviction_grace);
       break;
     case Phase::kEvicting:

@@ -365,7 +365,7 @@ class Engine {
   void release(const WorkloadUid& uid, std::string reason, Duration backoff);
   void pods_gone(const WorkloadUid& uid);  ///< of an evicted workload
   void pods_ended(const WorkloadUid& uid, std::int32_t ended);
-  void catch_up(const WorkloadUid& uid, std::int32_t attempt);
+  void catch_up(const PlacementHeard& c);
   void finish(const WorkloadUid& uid, bool succeeded);
   void cancel_now(const WorkloadUid& uid, std::string reason);
   void job_gone(const WorkloadUid& uid);
