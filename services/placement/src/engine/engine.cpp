@@ -149,7 +149,7 @@ void Engine::apply(const WorkloadHeard& heard) {
   if (old != nullptr && old->fits_since != Instant{}) {
     const bool stays = heard.phase == WorkloadPhase::kPending && heard.attempt == old->attempt;
     if (stays) next.fits_since = old->fits_since;
-    scratch_.requeue = scratch_.requeue || !stays;
+    scratch_.requeue = scratch_.requeue || !stays || heard.no_room;  // heard again: its database may have lost the list
   }
   // The end of a workload that was not admitted has its uid alone.
   if (old != nullptr && next.spec.ns.empty()) next.spec.ns = old->spec.ns, next.spec.kind = old->spec.kind;
@@ -160,7 +160,7 @@ void Engine::apply(const WorkloadHeard& heard) {
     scratch_.demand = scratch_.demand || !may_wait || old->attempt != heard.attempt;
   }
   // Whatever became of its former attempt here: it backs off since it had no nodes, so it is compared with what is free.
-  if (heard.no_room && next.fits_since == Instant{} && (old == nullptr || old->attempt < heard.attempt)) {
+  if (heard.no_room && next.fits_since == Instant{} && (old == nullptr || old->attempt <= heard.attempt)) {
     if (next.short_since == Instant{}) next.short_since = scratch_.now, scratch_.demand = true;
     scratch_.fell_back.insert(uid);
   }

@@ -143,8 +143,9 @@ TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
     => released w/1 0:a[0,1,2,3,4,5,6,7]-
     => demand
     => requeue w/2
-    -- published again: nothing new
+    -- heard again, as after a restore of admission, which may have lost the list
     phase w/2 pending no-room
+    => requeue w/2
   )");
 }
 
