@@ -346,6 +346,8 @@ TEST_F(UserReports, AnUncordonedNodeIsUsedAtOnce) {
 TEST_F(UserReports, PodsThatLostTheirJobHoldTheirQuotaAndAreNamed) {
   const auto at = folder("f21-orphan-delete");
   create_all(at + "/queue.yaml");
+  // Jobs of the same second that wait for an unknown queue have no order between them.
+  ASSERT_TRUE(eventually([] { return has(output({"queues"}), "f21"); }));
   create_all(at + "/job.yaml");
   expect_phase("f21-run", pb::ADMITTED);
   ASSERT_TRUE(suite().kube("DELETE", "/apis/batch/v1/namespaces/default/jobs/f21-run?propagationPolicy=Orphan"));

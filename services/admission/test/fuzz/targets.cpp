@@ -38,7 +38,7 @@ std::vector<std::string> examples() {
 
 /// What is taken can be taken again from what is kept of it, and a whole engine stands on it.
 bool feed_manifest(std::string_view bytes) {
-  const auto objects = objects_from_manifest(std::string(bytes), "input.yaml");
+  const auto objects = objects_from_manifest(std::string(bytes), "input.yaml", WorkloadObjects::kLeftOut);
   if (!objects) {
     QM_ASSERT(!objects.error().message.empty(), "a refusal without a word");
     return false;
