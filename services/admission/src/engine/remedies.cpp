@@ -81,7 +81,8 @@ class Search {
   /// The second change of a pair is searched in the state that the first alone leads to, so it may be of any kind, also of the same object.
   void pairs() {
     std::set<std::string> known;
-    for (auto& first : not_enough_) {
+    auto firsts = std::exchange(not_enough_, {});  // trials of pairs add to it
+    for (auto& first : firsts) {
       if (pairs_tried_++ == kMostPairs || out_.size() == kMostPairsFound) return;
       const auto after = played(rows_, options_, first.change, now_).value_or(nullptr);
       if (after == nullptr) continue;
