@@ -238,7 +238,7 @@ TEST_F(Changes, ApplyOfNothingThatIsReadFails) {
   }
   const auto queue = suite.file("queue.yaml", kQueue);
   const auto ran = qmctl(suite, {"apply", "-f", queue, "-f", map});
-  EXPECT_EQ(ran.code, kDone) << "a warning, beside what was applied";
+  EXPECT_EQ(ran.code, kDone) << "a warning, and the queue is applied";
   EXPECT_NE(ran.err.find("warning: "), std::string::npos) << ran.err;
 }
 

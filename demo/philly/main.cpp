@@ -92,9 +92,9 @@ int main(int argc, char** argv) {
       qm::OptionRange<double>(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--policy", o.policy, "how ours chooses nodes")->check(CLI::IsMember(names))->capture_default_str();
-  qm::ranged(
-      app.add_option("--patience", o.patience_s, "seconds: nobody goes before who has waited longer; 0 = no bound"),
-      qm::OptionRange<int>(0, 100'000'000, "seconds"))
+  qm::ranged(app.add_option("--patience", o.patience_s,
+                            "seconds: a job that has been pending longer is passed by no other; 0 = no bound"),
+             qm::OptionRange<int>(0, 100'000'000, "seconds"))
       ->capture_default_str();
   app.add_option("--out", o.out, "CSV to write: waits by team and by size");
   try {

@@ -1,34 +1,16 @@
 // What a batch may not write, and the clock of the database.
-#include "qm/pg/connection.hpp"
-#include "qm/store/store.hpp"
-#include "qm/testing/testing.hpp"
+#include "pg_store.hpp"
 
 #include <gtest/gtest.h>
 
 namespace qm::store {
 namespace rejects_pg_test {
 
-class PgRejects : public ::testing::Test {
+class PgRejects : public PgStoreTest {
  protected:
-  void SetUp() override {
-    std::string why_not;
-    auto* server = testing::Postgres::shared(&why_not);
-    if (server == nullptr) GTEST_SKIP() << why_not;
-    conninfo_ = server->fresh_database();
-  }
   std::unique_ptr<Store> open(std::vector<Migration> migrations = {}) const {
-    auto store = open_postgres({.conninfo = conninfo_, .service = "admission", .migrations = std::move(migrations)});
-    EXPECT_TRUE(store.has_value()) << store.error().to_string();
-    return store ? std::move(*store) : nullptr;
+    return open_at(conninfo_, std::move(migrations));
   }
-  std::string ask(const std::string& sql) const {
-    const auto session = pg::Connection::open(conninfo_, {"test"});
-    EXPECT_TRUE(session.has_value()) << session.error().to_string();
-    const auto rows = (*session)->exec(sql);
-    EXPECT_TRUE(rows.has_value()) << rows.error().to_string();
-    return rows->str(0, 0);
-  }
-  std::string conninfo_;
 };
 
 // Each at the statement, or, where the constraint is deferred, at the commit.

@@ -168,7 +168,7 @@ Result<Json> WorkloadMirror::find_or_make(const kube::Resource& at, const Target
   return client_.create(at, spec.ns.value(), mirror_of(target.workload, object, at.version));
 }
 
-/// The object that a mirror stands for.
+/// The object that a mirror is of.
 Result<Json> WorkloadMirror::mirrored(const Target& target) {
   const auto& spec = target.workload.spec;
   const auto* kind = config::workload_kind(spec.kind);

@@ -162,7 +162,7 @@ TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
   EXPECT_TRUE(std::ranges::none_of(found, [](const Remedy& r) { return r.code.find('+') == std::string::npos; }));
 }
 
-// Who binds the pods is named, and how to change it.
+// The scheduler that binds the pods is named, and how to change it.
 TEST(Explain, TheSchedulerThatBindsThePodsIsNamed) {
   Fleet fleet(1);
   JobSeen job;

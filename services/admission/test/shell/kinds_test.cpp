@@ -1,5 +1,6 @@
 // Every kind that is suspended as a whole, from the API server through the engine and back: held, let go with what its flavors
 // say, and ended. The server is a small one of the test's own; its objects are the kinds' own shapes.
+#include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
@@ -56,7 +57,6 @@ std::vector<Case> cases() {
 class SuspendedKinds : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    static int n = 0;
     const auto& one = GetParam();
     const auto slash = one.api_version.find('/');
     std::string plural = one.kind + "s";
@@ -64,16 +64,8 @@ class SuspendedKinds : public ::testing::TestWithParam<Case> {
     server_.serve(one.api_version.substr(0, slash), one.api_version.substr(slash + 1), plural);
     client_ = std::make_unique<kube::Client>(server_.client());
     executor_ = std::make_unique<JobExecutor>(*client_);
-    service::HostOptions options;
-    options.service = "admission";
-    options.produces = {kTopic};
-    auto bus = bus::make_bus("memory:admission-kinds-" + std::to_string(++n));
-    ASSERT_TRUE(bus);
-    host_ =
-        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                        store::open_memory(store::make_memory_disk()), *bus, clock_, executor_.get());
-    ASSERT_TRUE(host_->open());
-    host_->start();
+    host_ = testing::start_admission(clock_, executor_.get());
+    ASSERT_TRUE(host_);
     for (auto& object : testing::queue_objects()) Mailbox(*host_).send("object", object);  // eight GPUs
     WatchOptions without_placement;
     without_placement.placement = false;

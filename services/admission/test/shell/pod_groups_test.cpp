@@ -1,4 +1,5 @@
 // PodGroups of Volcano's before their pods exist: they wait, are enqueued, and their pods belong to the same workload.
+#include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/watch.hpp"
@@ -69,17 +70,8 @@ constexpr const char* kRing =
 class GroupsOfVolcano : public ::testing::Test {
  protected:
   void SetUp() override {
-    static int n = 0;
-    service::HostOptions options;
-    options.service = "admission";
-    options.produces = {kTopic};
-    auto bus = bus::make_bus("memory:admission-groups-" + std::to_string(++n));
-    ASSERT_TRUE(bus);
-    host_ =
-        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
-    ASSERT_TRUE(host_->open());
-    host_->start();
+    host_ = testing::start_admission(clock_);
+    ASSERT_TRUE(host_);
     server_.serve("scheduling.volcano.sh", "v1beta1", "podgroups");
     client_ = std::make_unique<kube::Client>(server_.client());
     watch();

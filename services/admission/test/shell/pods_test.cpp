@@ -1,6 +1,7 @@
 // Pods of others, by the chain of their owners: what a rollout, a new revision and a retry come to.
 #include "src/shell/pods.hpp"
 
+#include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
@@ -37,17 +38,8 @@ Json pod(const std::string& name, const std::string& created, const std::string&
 class PodsOfOthers : public ::testing::Test {
  protected:
   void SetUp() override {
-    static int n = 0;
-    service::HostOptions options;
-    options.service = "admission";
-    options.produces = {kTopic};
-    auto bus = bus::make_bus("memory:admission-pods-" + std::to_string(++n));
-    ASSERT_TRUE(bus);
-    host_ =
-        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
-    ASSERT_TRUE(host_->open());
-    host_->start();
+    host_ = testing::start_admission(clock_);
+    ASSERT_TRUE(host_);
     for (auto& object : testing::queue_objects()) Mailbox(*host_).send("object", object);  // eight GPUs
     client_ = std::make_unique<kube::Client>(server_.client());
     WatchOptions without_placement;

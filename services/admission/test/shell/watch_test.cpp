@@ -1,5 +1,6 @@
 #include "qm/admission/watch.hpp"
 
+#include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/testing/testing.hpp"
@@ -12,18 +13,10 @@ namespace watch_test {
 class WatchTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    static int n = 0;
     service::HostOptions options;
-    options.service = "admission";
-    options.produces = {kTopic};
     options.mailbox = 4;  // small, so that a burst has to wait
-    auto bus = bus::make_bus("memory:admission-watch-" + std::to_string(++n));
-    ASSERT_TRUE(bus);
-    host_ =
-        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
-    ASSERT_TRUE(host_->open());
-    host_->start();
+    host_ = testing::start_admission(clock_, nullptr, options);
+    ASSERT_TRUE(host_);
     client_ = std::make_unique<kube::Client>(jobs_.client());
     watch_ = std::make_unique<JobWatch>(*client_, *host_);
   }

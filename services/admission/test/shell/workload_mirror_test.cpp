@@ -1,6 +1,7 @@
 // Mirrors follow their workloads: pod sets, queue and priority of the object as it is now.
 #include "qm/admission/workload_mirror.hpp"
 
+#include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/workload_objects.hpp"
@@ -14,17 +15,8 @@ namespace workload_mirror_test {
 class MirrorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    static int n = 0;
-    service::HostOptions options;
-    options.service = "admission";
-    options.produces = {kTopic};
-    auto bus = bus::make_bus("memory:admission-mirrors-" + std::to_string(++n));
-    ASSERT_TRUE(bus);
-    host_ =
-        std::make_unique<service::Host>(options, std::make_unique<AdmissionShell>(std::make_unique<Engine>(), Codec{}),
-                                        store::open_memory(store::make_memory_disk()), *bus, clock_, nullptr);
-    ASSERT_TRUE(host_->open());
-    host_->start();
+    host_ = testing::start_admission(clock_);
+    ASSERT_TRUE(host_);
     server_.serve("kueue.x-k8s.io", "v1beta2", "workloads");
     client_ = std::make_unique<kube::Client>(server_.client());
     for (const auto& object : testing::queue_objects()) Mailbox(*host_).send("object", object);

@@ -138,7 +138,7 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   return service::Outcome{Json::object({{"claim", want["claim"].string()}, {"error", ""}}).dump()};
 }
 
-// Without placement nobody else cordons. What was cordoned manually is not taken back.
+// Without placement the autoscaler cordons. What was cordoned manually is not taken back.
 Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string node = want["node"].string();

@@ -21,7 +21,7 @@ struct Fleet {
 struct Discipline {
   std::string policy = "quartermaster";  ///< among nodes: one of pack::policy_names()
   bool passing = true;          ///< who fits goes before those that wait and do not; false = first come, first served
-  std::int64_t patience_s = 0;  ///< nobody goes before who has waited longer; 0 = no bound
+  std::int64_t patience_s = 0;  ///< a job that has been pending longer is passed by no other; 0 = no bound
 };
 
 /// Seconds from arrival to start.

@@ -26,7 +26,7 @@ using SubmitRules = std::function<Status(const Json& job, const rpc::Caller& cal
 /// The host must outlive the service, and the server that runs it must be stopped first.
 ///
 /// A Job of Submit is created by our account, so `reviews` are asked before whether its caller may create it (docs/security.md), on a
-/// thread of their own. Null where Kubernetes does not know who callers are. `rules` are asked on that thread too; null = there are none.
+/// thread of their own. Null where callers are not authenticated by Kubernetes. `rules` are asked on that thread too; null = there are none.
 /// `nodes` and `plan` are asked by Explain; null = it says nothing of nodes, or of those that are launched.
 struct ApiOptions {
   std::shared_ptr<kube::AccessReviews> reviews = nullptr;
