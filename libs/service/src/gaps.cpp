@@ -73,6 +73,14 @@ void Host::Impl::check_announced(const std::string& topic, const store::HistoryP
   take_break(topic, event);
 }
 
+// Those of partitions that the carrier has yet to assign are as committed.
+void Host::Impl::complete_positions(const std::string& topic) {
+  const std::lock_guard lock(mutex);
+  for (const auto& [at, read] : cursors) {
+    if (at.topic == topic) positions.try_emplace(at, read);
+  }
+}
+
 // Whether the owner's database lost what was applied of the topic: its snapshot shows that as an event would.
 bool Host::Impl::breaks_with(const std::string& topic, const store::HistoryPosition& owner) const {
   return std::ranges::any_of(positions, [&](const auto& item) {
@@ -108,14 +116,27 @@ void Host::Impl::commit_positions(const std::string& topic) {
       left_logs[at] = read;
       read = {.history = read.history};
     }
-    arrived_inputs.emplace_back();
-    auto& p = arrived_inputs.back();
-    p.input.name = topic;
-    p.skip = true;
-    p.at = at;
-    p.read = read;
-    p.term = consumer_term;
+    commit_position(at, read);
   }
+}
+
+// Ahead of the keys of a snapshot that continues what was applied. They may be committed without what is behind them, and their owner's
+// database may then lose them: that is seen by the history only. The rest of each cursor stays, so a restart finds the gap again. A
+// snapshot that replaces what was applied needs nothing ahead: by the history of before, its owner's is broken until all of it is there.
+void Host::Impl::commit_history(const std::string& topic) {
+  for (const auto& [at, read] : positions) {
+    if (at.topic == topic && read.history.term != 0) commit_position(at, read);
+  }
+}
+
+void Host::Impl::commit_position(const bus::TopicPartition& at, const ReadPosition& read) {
+  arrived_inputs.emplace_back();
+  auto& p = arrived_inputs.back();
+  p.input.name = at.topic;
+  p.skip = true;
+  p.at = at;
+  p.read = read;
+  p.term = consumer_term;
 }
 
 std::uint64_t Host::Impl::breaks_of(const std::string& topic) const {
@@ -153,8 +174,10 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   }
   if (!snapshot) return false;
   log::info("snapshot taken", {{"topic", topic}, {"keys", snapshot->entries.size()}});
+  complete_positions(topic);
   replaces = replaces || breaks_with(topic, snapshot->history);
   adopt_history(topic, snapshot->history, replaces);
+  if (!replaces) commit_history(topic);
   // What came before the snapshot is in it, whatever log it was in.
   for (auto& [at, read] : positions) {
     if (at.topic == topic) read.anchor = {};
@@ -252,11 +275,18 @@ bool Host::Impl::confirm_kept() {
       at->second = std::chrono::steady_clock::now() + kConfirmAgain;
       continue;
     }
+    complete_positions(topic);
+    if (breaks_with(topic, snapshot->history)) {
+      take_break(topic, snapshot->history);
+      return true;
+    }
     confirm_at.erase(at);
     {
       const std::lock_guard lock(mutex);
       unconfirmed.erase(topic);
     }
+    adopt_history(topic, snapshot->history, false);
+    commit_history(topic);
     put_snapshot(topic, std::move(*snapshot), SnapshotUse::kConfirms);
     return true;
   }

@@ -212,13 +212,16 @@ struct Host::Impl {
   bool confirm_kept();                       // whether a snapshot was taken
   void put_snapshot(const std::string& topic, Snapshot snapshot, SnapshotUse use);
   void end_omitted(Batch& batch);                   // inputs for the keys that a snapshot omits
-  void commit_positions(const std::string& topic);  // with the snapshot of the topic
+  void commit_positions(const std::string& topic);  // behind the snapshot of the topic
+  void commit_history(const std::string& topic);    // ahead of it
+  void commit_position(const bus::TopicPartition& at, const ReadPosition& read);
   [[nodiscard]] bool is_paused(const std::string& topic) const;
   [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;
   // False: the database of the producer lost the event.
   [[nodiscard]] bool follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event);
   void check_announced(const std::string& topic, const store::HistoryPosition& event);
   void take_break(const std::string& topic, const store::HistoryPosition& event);
+  void complete_positions(const std::string& topic);
   [[nodiscard]] bool breaks_with(const std::string& topic, const store::HistoryPosition& owner) const;
   void adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces);
 

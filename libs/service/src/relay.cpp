@@ -357,10 +357,8 @@ bool Host::Impl::consume_once() {
     adopted.clear();
   }
   if (!arrived_inputs.empty()) return hand_over();
+  if (!consumer && !open_consumer()) return false;
   if (close_gaps() || confirm_kept()) return true;
-  if (!consumer) {
-    if (!open_consumer()) return false;
-  }
   {
     std::unique_lock lock(mutex);
     if (mailbox.full()) drained.wait_for(lock, std::chrono::milliseconds(100));

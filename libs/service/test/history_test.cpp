@@ -279,6 +279,61 @@ TEST(HostHistory, WhatASnapshotHadIsOfTheHistoryToo) {
   lose_what_a_snapshot_had("history-snapshot-restart", true);
 }
 
+// The keys of a snapshot are committed before what it omits is ended. Its history is known even if nothing behind the keys was committed.
+TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
+  World w("history-between");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  bus::plant_truncation(*w.bus, "qm.test", 1);
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("b=7", "r3"));
+  w.host->pump();
+  ASSERT_TRUE(testing::wait_until([&] {
+    reader.host->consume_once();
+    return reader.snapshots == 1 && reader.host->counters().mailbox != 0;
+  }));
+  while (reader.mirror->text() != "a=2 b=7") ASSERT_TRUE(reader.host->pump());
+  reader.boot();
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
+
+  restore(w, copy);
+  publish(w, reader, "b=3", "r4");
+  EXPECT_EQ(reader.mirror->text(), "a=2 b=3") << "version 1 of b, as the one that is lost";
+  EXPECT_EQ(reader.host->counters().history_breaks, 1U);
+}
+
+// So does the snapshot that confirms the keys that were kept.
+TEST(HostHistory, WhatAConfirmationHadIsOfTheHistoryToo) {
+  for (const bool restarted : {false, true}) {
+    World w(fmt::format("history-confirmed-{}", restarted));
+    w.boot();
+    Reader reader(w);
+    reader.keeps = true;
+    reader.boot();
+    ASSERT_TRUE(w.add("a=1", "r1"));
+    w.settle();
+    auto copy = store::copy_disk(*w.disk);
+    publish(w, reader, "b=7", "r2");
+    restore(w, copy);
+    w.settle();
+    reader.settle();
+    ASSERT_EQ(reader.mirror->text(), "a=1 b=7") << "b is kept";
+    copy = store::copy_disk(*w.disk);
+    ASSERT_TRUE(w.add("c=7", "r3"));
+    w.host->pump();  // it is not on the bus
+    reader.confirm_after = SteadyDuration(0);
+    reader.boot();
+    ASSERT_TRUE(reader.comes_to("a=1 c=7")) << reader.mirror->text();
+    if (restarted) reader.boot();
+    restore(w, copy);
+    publish(w, reader, "c=3", "r4");
+    EXPECT_EQ(reader.mirror->text(), "a=1 c=3") << "version 1 of c, as the one that is lost";
+  }
+}
+
 TEST(HostHistory, ARebalanceDoesNotMoveTheHistoryBackToASnapshot) {
   World w("history-rebalance");
   w.boot();
