@@ -144,7 +144,7 @@ void check_running(const Five& five, Instant now, bool lossy, const Broken& brok
 
 void check_waits(const Five& five, Instant now, WaitsInVain& since, const Broken& broken) {
   constexpr Duration kQuiet = std::chrono::seconds(5);
-  constexpr int kLooks = 4;  // placement offers, admission hears of it; what is left is offered, admission hears of it
+  constexpr int kLooks = 8;  // placement offers free capacity in up to four rounds, and admission reads each offer
   const auto services = five.all();
   if (!std::ranges::all_of(services, [](Service* service) { return service->idle(); })) return since.clear();
   WaitsInVain next;

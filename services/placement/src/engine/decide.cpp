@@ -16,6 +16,9 @@
 namespace qm::placement {
 namespace {
 
+constexpr std::int32_t kLastRound = 3;  // of offers to pending workloads
+
+
 /// A total order. Of workloads that ask at the same time, the one that admission decided first is first: it may have preempted
 /// for its quota, and a later one that took its nodes would be preempted again.
 struct Turn {
@@ -357,31 +360,42 @@ Asked Engine::asked_by(const WorkloadUid& uid) const {
 }
 
 // A workload that fell back to waiting for quota stays on the demand list until its pods fit; then it goes to the requeue list, and
-// admission ends its back-off. As many go as fit together. Of these some may have no quota, so what they leave free is offered to
-// the next a moment later, until nothing that is free is of use to a pending workload.
+// admission ends its back-off. First go as many as fit together. Of these some may have no quota, so what they leave free is offered to
+// the next in rounds, each of eight times as many, until nothing that is free is of use to a pending workload. The fourth round offers it
+// to all, so none that could use the capacity waits for a second; and where a workload uses it, few others were tried in vain.
 void Engine::offer_to_pending() {
   if (!synced()) return;
   const Instant due = meta().requeue_at;
   const bool is_due = due != Instant{} && due <= scratch_.now;
-  if (is_due) tables_.meta.edit(0).requeue_at = {};
-  if (scratch_.grew || is_due) return requeue_fitting(index_.short_of);
   if (scratch_.neighbors || scratch_.stirred)
     scratch_.fell_back.insert(index_.attending.begin(), index_.attending.end());
-  if (!scratch_.fell_back.empty()) requeue_fitting(scratch_.fell_back);
+  if (scratch_.grew) {
+    requeue_fitting(index_.short_of, 0);
+  } else if (!scratch_.fell_back.empty()) {
+    requeue_fitting(scratch_.fell_back, 0);
+  }
+  if (!is_due) return;
+  tables_.meta.edit(0).requeue_at = {};
+  const auto round = meta().requeue_round + 1;
+  tables_.meta.edit(0).requeue_round = requeue_fitting(index_.short_of, round) ? round : 0;
 }
 
-void Engine::requeue_fitting(const std::set<WorkloadUid>& pending) {
+bool Engine::requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t round) {
   std::vector<Turn> turns;
   for (const WorkloadUid& uid : pending) {
     const Workload* workload = tables_.workloads.find(uid);
     if (workload != nullptr && workload->phase == WorkloadPhase::kPending && workload->short_since != Instant{})
       turns.push_back({workload->spec.priority, false, workload->short_since, {}, 0, uid});
   }
-  if (turns.empty()) return;
+  if (turns.empty()) return false;
   std::ranges::sort(turns, std::less<>());
+  const std::size_t most = round == 0 || round >= kLastRound ? turns.size() : std::size_t{1} << (3 * round);
   std::set<Asked> hopeless;
   std::set<NodeName> offered;
+  std::size_t count = 0;
+  const auto free_again = [&](const NodeName& node) { set_room(node, room_of(node)); };
   for (const Turn& turn : turns) {
+    if (count == most) break;
     const Asked asked = asked_by(turn.uid);
     if (hopeless.contains(asked) && !index_.cut_for.contains(turn.uid)) continue;
     // What is cut for it is there for it, with or without quota.
@@ -392,17 +406,21 @@ void Engine::requeue_fitting(const std::set<WorkloadUid>& pending) {
       if (lifted.empty()) hopeless.insert(asked);
       continue;
     }
+    ++count;
     set_short(turn.uid, false);
     tables_.workloads.edit(turn.uid).fits_since = scratch_.now;
     index_workload(turn.uid);
     scratch_.requeue = true;
     for (const Member& member : placed.plan->members) {
-      offered.insert(member.node);
       index_.lists.touch(member.node);
+      offered.insert(member.node);
     }
+    if (round != 0) std::ranges::for_each(std::exchange(offered, {}), free_again);
   }
-  for (const NodeName& node : offered) set_room(node, room_of(node));
-  if (!offered.empty()) tables_.meta.edit(0).requeue_at = scratch_.now + options_.requeue_pause;
+  std::ranges::for_each(offered, free_again);
+  if (count == 0) return false;
+  if (meta().requeue_at == Instant{}) tables_.meta.edit(0).requeue_at = scratch_.now + options_.requeue_pause;
+  return true;
 }
 
 void Engine::set_short(const WorkloadUid& uid, bool is_short) {

@@ -303,7 +303,7 @@ class Folder {
   void add(const NodeSigns& s) { all(s.labels, s.annotations, s.owned_prefixes); }
   void add(const Meta& m) {
     all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too, m.next_proposal,
-        m.searched, m.recut_searched, m.recut, m.requeue_at);
+        m.searched, m.recut_searched, m.recut, m.requeue_at, m.requeue_round);
     for (const auto& kind : m.storage_told) add(kind);
   }
   void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }

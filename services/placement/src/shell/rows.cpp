@@ -491,6 +491,7 @@ struct Metas {
     m.set_recut_searched_us(micros(meta.recut_searched));
     for (const Instant at : meta.recut) m.add_recut_us(micros(at));
     m.set_requeue_at_us(micros(meta.requeue_at));
+    m.set_requeue_round(meta.requeue_round);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -505,7 +506,8 @@ struct Metas {
                                 {m.default_layout(), m.default_for_labelled()},
                                 from_micros(m.recut_searched_us()),
                                 std::move(recut),
-                                from_micros(m.requeue_at_us())});
+                                from_micros(m.requeue_at_us()),
+                                m.requeue_round()});
   }
 };
 

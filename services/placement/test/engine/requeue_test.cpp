@@ -128,6 +128,46 @@ TEST(Requeue, AWorkloadThatGetsQuotaLeavesNothingForTheNext) {
             "");
 }
 
+/// So many pending workloads of 8 GPUs, and one node of 8 that is cordoned.
+void fall_back(Script& script, int workloads) {
+  script.run("node a gpus=8 external | synced");
+  for (int i = 0; i < workloads; ++i) {
+    script.run(fmt::format("want w{}/1 1x8", i));
+    script.run(fmt::format("phase w{}/2 pending no-room", i));
+  }
+  ASSERT_TRUE(script.engine().requeue().empty());
+}
+
+// None has quota. However many there are, each is offered the capacity.
+TEST(Requeue, FreeCapacityIsOfferedToAllWithinASecond) {
+  Script script;
+  fall_back(script, 700);
+  script.run("node a gpus=8");
+  EXPECT_EQ(script.engine().requeue().size(), 1U);
+  for (const std::size_t offered : {9U, 73U, 700U}) {
+    script.advance(std::chrono::milliseconds(250));
+    script.run("tick 0");
+    EXPECT_EQ(script.engine().requeue().size(), offered);
+  }
+  script.advance(std::chrono::milliseconds(250));
+  script.run("tick 0");
+  EXPECT_EQ(script.engine().tables().meta.find(0)->requeue_at, Instant{}) << "nothing is left to offer";
+  EXPECT_EQ(script.engine().tables().meta.find(0)->requeue_round, 0) << "the next capacity is offered to few first";
+}
+
+TEST(Requeue, TheRoundsEndWhereAWorkloadUsesTheCapacity) {
+  Script script;
+  fall_back(script, 20);
+  script.run("node a gpus=8");
+  script.run("tick 1");
+  EXPECT_EQ(script.engine().requeue().size(), 9U);
+  script.run("want w10/2 1x8");
+  script.run("tick 1");
+  EXPECT_EQ(script.engine().requeue().size(), 8U);
+  script.run("tick 60");
+  EXPECT_EQ(script.engine().requeue().size(), 8U);
+}
+
 // Admission gave up before it got the answer. The nodes of the late answer are free again, and the next attempt is tried.
 TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
   expect(R"(

@@ -35,7 +35,7 @@ struct Options {
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
   Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
   Duration requeue_pause =
-      std::chrono::milliseconds(500);  ///< what the first pending workloads leave free is offered to the next after it
+      std::chrono::milliseconds(250);  ///< what the first pending workloads leave free is offered to the next after it
   Duration returning{};                ///< a gang that lost a node has its other places kept so long; 0 = not
   std::string policy = "quartermaster";  ///< among nodes: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
@@ -352,7 +352,7 @@ class Engine {
   [[nodiscard]] Mounted mounted(const Asked& asked) const;
   class WhatIf;
   void offer_to_pending();
-  void requeue_fitting(const std::set<WorkloadUid>& pending);
+  bool requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t round);  // whether any was offered
   void set_short(const WorkloadUid& uid, bool is_short);
 
   // grow.cpp: gangs that run with fewer than they ask for

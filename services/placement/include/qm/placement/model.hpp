@@ -306,6 +306,7 @@ struct Meta {
   Instant recut_searched{};    ///< when it was last looked for what might be cut anew
   std::vector<Instant> recut;  ///< orders for workloads that wait, as far as they count for the budget
   Instant requeue_at{};  ///< when pending workloads are next compared with the free capacity; zero = when it grows
+  std::int32_t requeue_round = 0;  ///< offers since then that left capacity free
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
 
