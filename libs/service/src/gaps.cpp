@@ -178,11 +178,6 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
   replaces = replaces || breaks_with(topic, snapshot->history);
   adopt_history(topic, snapshot->history, replaces);
   if (!replaces) commit_history(topic);
-  // What came before the snapshot is in it, whatever log it was in.
-  for (auto& [at, read] : positions) {
-    if (at.topic == topic) read.anchor = {};
-  }
-  std::erase_if(unverified, [&](const bus::TopicPartition& at) { return at.topic == topic; });
   put_snapshot(topic, std::move(*snapshot), replaces ? SnapshotUse::kReplaces : SnapshotUse::kGap);
   commit_positions(topic);
   return true;

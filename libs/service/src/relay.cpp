@@ -304,7 +304,8 @@ bool Host::Impl::is_gap(const bus::Message& message) {
 }
 
 // A log that was recreated may have grown past the position of its reader, which then reads on without an error. While the anchor is in
-// the log, all that was read before this moment is of the same log, and the newest of it is the next anchor.
+// the log, all that was read before this moment is of the same log, and the newest of it is the next anchor. Where retention has deleted
+// the anchor, nothing shows that it was not a log of before that had it: a partition that is as quiet as that costs a snapshot.
 bool Host::Impl::is_same_log() {
   if (++polls % kPollsPerCheck != 0 || positions.empty()) return true;
   auto next = positions.upper_bound(checked);
@@ -315,15 +316,17 @@ bool Host::Impl::is_same_log() {
   const auto value = consumer->value_at(at, read.anchor.offset, kCheckTimeout);
   // Without an answer it is asked again the next time. Where polls fail too, they say so.
   if (!value && value.error().code != Code::kOutOfRange) return true;
-  if (value && (!*value || stable_hash(**value) == read.anchor.hash)) {
+  if (value && *value && stable_hash(**value) == read.anchor.hash) {
     if (read.mark != 0) read.anchor = {read.next - 1, read.mark};
     return true;
   }
-  log::warn("the log of a topic is another one than was read, taking a snapshot",
+  log::warn("the log of a topic is not known to be the one that was read, taking a snapshot",
             {{"topic", at.topic},
              {"partition", at.partition},
              {"offset", read.anchor.offset},
-             {"why", value ? "the message is another one" : value.error().message}});
+             {"why", !value   ? value.error().message
+                     : *value ? "the message is another one"
+                              : "the message is gone, so the log may be another one"}});
   other_logs.insert(at);
   return !leave_log(std::string(at.topic));
 }
@@ -337,6 +340,7 @@ void Host::Impl::take_message(bus::Message message) {
     return (void)leave_log(at.topic);
   }
   if (gap && !close_gap(at.topic, false)) return;
+  if (gap) positions[at].anchor = {};  // what was read before is in the snapshot
   auto& next = expected[at];
   if (!gap && message.offset < next) return;  // it was applied, and shows that this is the same log
   next = message.offset + 1;
