@@ -144,18 +144,18 @@ bool Host::Impl::pump() {
   const bool read = answer_reads();
   if (lost || !loaded) return read;
   Batch batch;
-  if (!collect(batch)) return read || !batch.pending.empty();  // of duplicates nothing is written
-  decide(batch);
-  if (batch.unwritable) {
+  const bool writes = collect(batch);
+  if (writes) decide(batch);
+  if (writes && batch.unwritable) {
     narrow(batch);
-  } else {
+  } else if (writes) {
     write(batch);
   }
   std::uint64_t again = 0;
   for (const auto& pending : retry) again += pending.size();
   const std::lock_guard lock(mutex);
   counters.to_retry = again;
-  return true;
+  return writes || read || !batch.pending.empty();  // of duplicates nothing is written
 }
 
 // Also asked without work, so that a rejected jump is reported at once.
@@ -205,7 +205,8 @@ bool Host::Impl::collect(Batch& batch) {
   batch.withhold = true;
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
-    if (p.at && p.term != loaded_term) continue;  // read before a reload: it is read again from the cursors of now
+    if (p.term != 0 && p.term != loaded_term)
+      continue;  // read before a reload: it is read again from the cursors of now
     if (p.at) {
       batch.cursors[*p.at] = p.read;
     }

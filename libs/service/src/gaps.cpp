@@ -192,16 +192,19 @@ void Host::Impl::put_snapshot(const std::string& topic, Snapshot snapshot, Snaps
     if (e.ParseFromString(bytes) && check_key("the key", e.key())) {
       end->keys.insert(e.key());
       arrived_inputs.push_back(pending_of(topic, e, end->breaks));
+      arrived_inputs.back().term = consumer_term;
     }
     bytes = {};
   }
   arrived_inputs.emplace_back();
   arrived_inputs.back().input.name = topic;
+  arrived_inputs.back().term = consumer_term;
   arrived_inputs.back().snapshot_end = std::move(end);
 }
 
 // A batch ends before the end of a snapshot: what it omits is known once the inputs before it are applied.
 void Host::Impl::end_omitted(Batch& batch) {
+  std::erase_if(batch.pending, [&](const Pending& p) { return p.snapshot_end != nullptr && p.term != loaded_term; });
   const auto end = std::ranges::find_if(batch.pending, [](const Pending& p) { return p.snapshot_end != nullptr; });
   if (end == batch.pending.end()) return;
   if (end != batch.pending.begin()) {

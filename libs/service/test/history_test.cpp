@@ -305,7 +305,38 @@ TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
   EXPECT_EQ(reader.host->counters().history_breaks, 1U);
 }
 
-// So does the snapshot that confirms the keys that were kept.
+// A snapshot that was taken before the reader reloaded is taken again: its history would be left out.
+TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
+  World w("history-reload");
+  w.boot();
+  Reader reader(w);
+  ASSERT_TRUE(w.add("a=1", "r1"));
+  ASSERT_TRUE(w.add("a=1", "r2"));
+  w.settle();
+  bus::plant_truncation(*w.bus, "qm.test", 1);
+  const auto copy = store::copy_disk(*w.disk);
+  ASSERT_TRUE(w.add("b=7", "r3"));
+  w.host->pump();
+  ASSERT_TRUE(testing::wait_until([&] {
+    reader.host->consume_once();
+    return reader.host->counters().mailbox != 0;
+  }));
+  store::plant_outcome(*reader.disk, store::CommitOutcome::kInDoubt, false);
+  ASSERT_TRUE(testing::wait_until([&] {
+    reader.host->pump();
+    return reader.host->counters().reloads == 1;
+  }));
+  while (reader.host->pump()) {
+  }
+  EXPECT_EQ(reader.mirror->text(), "");
+
+  restore(w, copy);
+  ASSERT_TRUE(w.add("b=3", "r4"));
+  w.settle();
+  EXPECT_TRUE(reader.comes_to("a=2 b=3")) << reader.mirror->text() << ": version 1 of b, as the one that is lost";
+}
+
+// The same of the snapshot that confirms the keys that were kept.
 TEST(HostHistory, WhatAConfirmationHadIsOfTheHistoryToo) {
   for (const bool restarted : {false, true}) {
     World w(fmt::format("history-confirmed-{}", restarted));

@@ -17,6 +17,7 @@ class Mirror final : public Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {
     keys_.clear();
+    versions_.clear();
     for (const auto& row : rows) keys_.restore(row.key, *row.value);
     return {};
   }
