@@ -324,8 +324,9 @@ const Uid* Decisions::Uids::find(int id) const {
   return &page->second.uids[static_cast<std::size_t>(id % kPage)];
 }
 
-int Decisions::number(const Uid& uid) {
+int Decisions::number(const Uid& uid, int bound) {
   Seat& seat = seats_.emplace(uid, {});
+  if (bound >= 0) seat.bound = bound;
   if (seat.id < 0) {
     seat.id = next_++;
     uids_.put(seat.id, uid);
@@ -352,6 +353,12 @@ void Decisions::put(const Workload& w) {
   const auto where = at == At::kNowhere ? Position{} : queues_.at(w.cluster_queue);
   const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
                           seat.since == w.waits_since();
+  // What binds it holds in its tree only.
+  if (seat.at == At::kNowhere && seat.bound >= 0 && (w.ended() || tree_of(w.cluster_queue) != seat.bound)) {
+    if (auto* displacements = trees_[static_cast<std::size_t>(seat.bound)]->displacements())
+      displacements->forget(seat.id);
+    seat.bound = -1;
+  }
   const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };
   if (at == seat.at && (at == At::kNowhere || same_place)) {
     if (at != At::kHolding) return;
@@ -375,11 +382,11 @@ void Decisions::put(const Workload& w) {
     before->withdraw(seat.id);  // it has grown older meanwhile
     return enter(w, seat);
   }
-  // What binds it holds in its tree only.
   const bool comes_back = !w.ended() && (seat.tree == where.tree || at == At::kNowhere);
   stakes_.erase(seat.id);
   forget_age(w.spec.uid, seat);
   if (seat.at != At::kNowhere) comes_back ? before->withdraw(seat.id) : before->finish(seat.id);
+  seat.bound = at != At::kNowhere ? where.tree : comes_back ? seat.tree : -1;
   seat.at = at;
   seat.tree = where.tree;
   seat.node = where.node;
@@ -454,8 +461,8 @@ void Decisions::recall(const Workload& w) {
   auto* displacements = trees_[static_cast<std::size_t>(tree)]->displacements();
   if (displacements == nullptr) return;
   exact::Displacements::Pairs pairs;
-  for (const auto& [by, how] : w.displacers) pairs[number(by)] = {micros(how.at), how.settled};
-  displacements->restore(number(w.spec.uid), pairs);
+  for (const auto& [by, how] : w.displacers) pairs[number(by, tree)] = {micros(how.at), how.settled};
+  displacements->restore(number(w.spec.uid, tree), pairs);
 }
 
 void Decisions::drop(const WorkloadUid& uid) {
@@ -565,9 +572,18 @@ bool operator==(const Decisions& a, const Decisions& b) {
     }
     return out;
   };
+  const auto displacers = [](const Decisions& d, std::size_t tree) {
+    std::map<WorkloadUid, std::map<WorkloadUid, std::pair<std::int64_t, bool>>> out;
+    const auto* known = d.trees_[tree]->displacements();
+    if (known == nullptr) return out;
+    d.seats_.each([&](const WorkloadUid& uid, const Decisions::Seat& seat) {
+      for (const auto& [by, how] : known->displacers_of(seat.id)) out[uid][d.uid_of(by)] = {how.at, how.settled};
+    });
+    return out;
+  };
   if (standing(a) != standing(b) || a.trees_.size() != b.trees_.size()) return false;
   for (std::size_t i = 0; i < a.trees_.size(); ++i) {
-    if (leaving(a, i) != leaving(b, i)) return false;
+    if (leaving(a, i) != leaving(b, i) || displacers(a, i) != displacers(b, i)) return false;
     const auto& one = a.trees_[i]->field().tree;
     const auto& other = b.trees_[i]->field().tree;
     if ((a.trees_[i]->sharing() == nullptr) != (b.trees_[i]->sharing() == nullptr)) return false;

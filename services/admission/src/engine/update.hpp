@@ -20,7 +20,8 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   // Who claims or was displaced, waits for it.
   if (!w.ready()) w.claim.reset();
   if (w.phase != Phase::kPending) w.budget.clear();
-  if (w.ended() || (known && w.cluster_queue != queue)) w.displacers.clear();
+  const auto tree = [&](const QueueName& name) { return indexes_.decisions.tree_of(name); };
+  if (w.ended() || (known && w.cluster_queue != queue && tree(w.cluster_queue) != tree(queue))) w.displacers.clear();
   const Marks after = marks_of(w);
   if (before.holds != after.holds || before.usage != after.usage) {
     const auto& of = before.holds.empty() ? after.holds : before.holds;

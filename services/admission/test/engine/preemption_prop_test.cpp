@@ -88,6 +88,28 @@ RC_GTEST_PROP(AdmissionPreemption, EqualPriorityNeverGivesWay, ()) { RC_ASSERT(r
 
 RC_GTEST_PROP(AdmissionPreemption, OnlyLowerPriorityGivesWay, ()) { (void)run(4); }
 
+// What binds a victim ends with it, also where it does not compete for quota then: an engine that reads the rows knows the same.
+TEST(AdmissionPreemption, AVictimThatEndsWhileItIsNotActiveBindsNothing) {
+  Engine engine;
+  Instant now = from_micros(1'000'000);
+  const auto step = [&](Command command) {
+    (void)engine.step(std::vector<Command>{std::move(command)}, now += std::chrono::seconds(1));
+    engine.commit();
+    engine.check_laws();
+  };
+  step(one_queue(4));
+  step(job(1, 0, 4));
+  step(job(2, 3, 4));
+  ASSERT_FALSE(engine.find(WorkloadUid("w1"))->displacers.empty());
+  SetActive stop;
+  stop.uid = WorkloadUid("w1");
+  stop.active = false;
+  step(stop);
+  EXPECT_FALSE(engine.find(WorkloadUid("w1"))->displacers.empty());
+  step(JobGone{WorkloadUid("w1")});
+  EXPECT_TRUE(engine.find(WorkloadUid("w1"))->displacers.empty());
+}
+
 TEST(AdmissionPreemption, LowerPriorityDoesGiveWay) {
   Engine engine;
   const Instant now = from_micros(1'000'000);

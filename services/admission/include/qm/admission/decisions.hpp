@@ -232,6 +232,7 @@ class Decisions {
     int id = -1;
     At at = At::kNowhere;
     int tree = -1;
+    int bound = -1;  ///< the tree in which it is or was, while that may have displacements of it
     exact::Node node = 0;
     std::int32_t priority = 0;
     Instant since{};
@@ -264,7 +265,7 @@ class Decisions {
   /// The workload as its tree sees it, also where nobody has asked for it yet; nothing where its queue has no tree.
   [[nodiscard]] std::optional<std::pair<exact::Field*, exact::Work>> seen(const Workload& w) const;
   [[nodiscard]] const Uid& uid_of(int id) const { return *uids_.find(id); }
-  int number(const Uid& uid);
+  int number(const Uid& uid, int bound = -1);
   [[nodiscard]] std::unique_ptr<Tree> pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
                                               const Cohort& cohort, exact::Field field);
   [[nodiscard]] const Sharing* sharing_of(const QueueName& queue) const;
