@@ -17,12 +17,17 @@
 
 namespace {
 
-/// Where Kubernetes knows who callers are, it says what they may do; null elsewhere.
-qm::Result<std::shared_ptr<qm::kube::AccessReviews>> access_reviews(const qm::rpc::Settings& settings) {
-  if (settings.auth != "tokenreview") return std::shared_ptr<qm::kube::AccessReviews>();
+/// What calls of Submit wait for.
+qm::Result<std::shared_ptr<qm::kube::Client>> submit_client(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto options, qm::kube::find_server(settings.kube));
   options.timeout_ms = 5000;
-  const auto client = std::make_shared<qm::kube::Client>(std::move(options));
+  return std::make_shared<qm::kube::Client>(std::move(options));
+}
+
+/// Where Kubernetes knows who callers are, it says what they may do; null elsewhere.
+std::shared_ptr<qm::kube::AccessReviews> access_reviews(const qm::rpc::Settings& settings,
+                                                        const std::shared_ptr<qm::kube::Client>& client) {
+  if (settings.auth != "tokenreview") return nullptr;
   return std::make_shared<qm::kube::AccessReviews>([client](const qm::Json& review) {
     return client->create({"authorization.k8s.io", "v1", "subjectaccessreviews", false}, {}, review);
   });
@@ -74,11 +79,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
   qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
-  QM_ASSIGN(const auto reviews, access_reviews(settings));
+  QM_ASSIGN(const auto submits, submit_client(settings));
   QM_ASSIGN(const auto rules, qm::admission::webhook::submit_rules(settings.extra, webhook.get(), host));
   const auto security = qm::rpc::client_security(settings);
   qm::admission::ApiOptions api_options;
-  api_options.reviews = reviews;
+  api_options.reviews = access_reviews(settings, submits);
+  api_options.jobs = submits;
   api_options.rules = rules;
   api_options.autoscaled = settings.peers.contains("autoscaler");
   if (cluster_settings.placement) api_options.nodes = qm::admission::ask_placement(settings.peers, security);

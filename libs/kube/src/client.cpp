@@ -120,9 +120,11 @@ struct Client::Impl {
     return out;
   }
 
-  Result<Json> call(const http::Request& request) {
-    const auto what = request.method + " " + request.target;
-    if (auto early = retry_after.too_early(what, options.now())) return fail(std::move(*early));
+  Result<Json> call(const http::Request& request) { return call(request, request.method + " " + request.target); }
+
+  Result<Json> call(const http::Request& request, const std::string& what) {
+    const auto sent = request.method + " " + request.target;
+    if (auto early = retry_after.too_early(sent, options.now())) return fail(std::move(*early));
     auto answer = send(request);
     if (!answer) {
       auto error = answer.error();
@@ -132,7 +134,7 @@ struct Client::Impl {
     }
     if (answer->status < 200 || answer->status >= 300) {
       auto error = error_of(what, *answer);
-      retry_after.note(what, *answer, error, options.now());
+      retry_after.note(sent, *answer, error, options.now());
       return fail(std::move(error));
     }
     auto body = Json::parse(answer->body);
@@ -200,6 +202,10 @@ Result<std::vector<Json>> Client::list_all(const Resource& r, const Scope& scope
 
 Result<Json> Client::create(const Resource& r, const std::string& ns, const Json& object) {
   return impl_->call(impl_->request("POST", r.path(ns), &object));
+}
+
+Result<Json> Client::dry_create(const Resource& r, const std::string& ns, const Json& object, const std::string& what) {
+  return impl_->call(impl_->request("POST", r.path(ns) + "?dryRun=All", &object), what);
 }
 
 Result<Json> Client::update(const Resource& r, const std::string& ns, const std::string& name, const Json& object) {

@@ -2,11 +2,13 @@
 
 namespace qm::rpc {
 
-Worker::Worker() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
+Worker::Worker(int threads) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+}
 
 Worker::~Worker() {
-  thread_.request_stop();
-  thread_.join();
+  for (auto& thread : threads_) thread.request_stop();
+  threads_.clear();
   for (auto& task : tasks_) task();
 }
 

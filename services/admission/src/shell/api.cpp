@@ -27,6 +27,7 @@ namespace {
 namespace pb = quartermaster::v1;
 
 constexpr std::int32_t kDefaultPage = 100, kLargestPage = 1000;
+constexpr int kSubmitters = 8;  // calls that wait for the API server at a time
 
 const Engine& engine_of(const service::Shell& shell) { return static_cast<const AdmissionShell&>(shell).engine(); }
 
@@ -278,9 +279,13 @@ class AdmissionService final : public pb::Admission::CallbackService {
             content ? options_.rules(*content, caller, !request->manifest().empty()) : fail(content.error());
         if (!ruled) return rpc::refuse(host_, reactor, std::move(input), ruled.error());
       }
+      if (job && options_.jobs) {
+        if (const auto created = would_create(*job, *options_.jobs); !created)
+          return rpc::refuse(host_, reactor, std::move(input), created.error());
+      }
       rpc::submit(host_, reactor, std::move(input), response);
     };
-    if (caller.everywhere && request->manifest().empty() && !options_.reviews && !options_.rules) {
+    if (caller.everywhere && request->manifest().empty() && !options_.reviews && !options_.rules && !options_.jobs) {
       const auto& spec = request->spec();
       input.object = fmt::format("{}/{}", spec.namespace_().empty() ? "default" : spec.namespace_(), spec.name());
       rpc::submit(host_, reactor, std::move(input), response);
@@ -452,9 +457,9 @@ class AdmissionService final : public pb::Admission::CallbackService {
   const DomainClock& clock_;
   const ApiOptions options_;
   rpc::Worker worker_;
-  rpc::Worker submitter_;   ///< waits for the API server, and nothing else for it
-  rpc::Worker explainer_;   ///< tries changes on copied rows
-  rpc::Worker forecaster_;  ///< futures take seconds, and nothing else waits for them
+  rpc::Worker submitter_{kSubmitters};  ///< waits for the API server, and nothing else for it
+  rpc::Worker explainer_;               ///< tries changes on copied rows
+  rpc::Worker forecaster_;              ///< futures take seconds, and nothing else waits for them
 };
 
 }  // namespace

@@ -20,4 +20,24 @@ Status may_submit(const rpc::Caller& caller, const Submit& submit, kube::AccessR
   return {};
 }
 
+Status would_create(const Submit& submit, kube::Client& client) {
+  QM_ASSIGN(const auto job, Json::parse(submit.job));
+  const auto created = client.dry_create(kube::resources::kJobs, submit.ns.value(), job,
+                                         fmt::format("the API server refuses Job {}/{}", submit.ns, submit.name));
+  if (created) return {};
+  auto error = created.error();
+  switch (error.code) {
+    case Code::kNotFound:
+      error.field = "metadata.namespace";
+      error.remedy = "create the namespace, or name another";
+      return fail(std::move(error));
+    case Code::kInvalid:
+    case Code::kPermissionDenied:
+    case Code::kFailedPrecondition:
+      return fail(std::move(error));
+    default:
+      return {};
+  }
+}
+
 }  // namespace qm::admission

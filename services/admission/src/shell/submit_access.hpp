@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/engine.hpp"
 #include "qm/kube/access_review.hpp"
+#include "qm/kube/client.hpp"
 #include "qm/rpc/access.hpp"
 
 namespace qm::admission {
@@ -10,5 +11,11 @@ namespace qm::admission {
 ///
 /// Fails    as AccessReviews.
 [[nodiscard]] Status may_submit(const rpc::Caller& caller, const Submit& submit, kube::AccessReviews& reviews);
+
+/// Whether the API server would create the Job: its schema, its admission webhooks and policies. Waits for the API server.
+///
+/// Fails    with the answer of the API server and the field that it names, where the Job would be refused again. What passes, such as an
+///          exhausted ResourceQuota or a server that is away, is no refusal, and neither is a Job that exists: it may be of this request.
+[[nodiscard]] Status would_create(const Submit& submit, kube::Client& client);
 
 }  // namespace qm::admission

@@ -41,6 +41,7 @@ class ApiTest : public ::testing::Test {
       return nodes_;
     };
     api.autoscaled = true;
+    api.jobs = std::make_shared<kube::Client>(jobs_.client());
     service_ = make_service(*host_, clock_, api);
     server_ = std::make_unique<rpc::Server>(rpc::ServerOptions{}, std::vector<grpc::Service*>{service_.get()});
     ASSERT_TRUE(server_->start());

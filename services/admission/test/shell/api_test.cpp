@@ -488,5 +488,39 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
   guarded.stop();
 }
 
+// The caller reads in the answer what the API server refuses. What may pass by itself is no refusal.
+TEST_F(ApiTest, SubmitIsRefusedAsTheApiServerRefusesTheJob) {
+  apply(testing::kQueues);
+  const struct {
+    int status;
+    const char *reason, *message;
+    Code code;
+  } cases[] = {
+      {422, "Invalid", "Job.batch \"x\" is invalid: spec.activeDeadlineSeconds: Invalid value: -3", Code::kInvalid},
+      {400, "BadRequest", "Job in version \"v1\" cannot be handled as a Job", Code::kInvalid},
+      {403, "Forbidden", "admission webhook \"policy\" denied the request: no", Code::kInvalid},
+      {404, "NotFound", "namespaces \"team\" not found", Code::kNotFound},
+      {403, "Forbidden", "jobs.batch \"x\" is forbidden: exceeded quota: compute", Code::kInternal},
+      {503, "ServiceUnavailable", "the server is overloaded", Code::kInternal},
+  };
+  int n = 0;
+  for (const auto& one : cases) {
+    jobs_.refuse_writes(one.status, one.reason, one.message);
+    pb::SubmitRequest submit;
+    submit.set_request_id(fmt::format("r{}", ++n));
+    submit.set_manifest(testing::make_job("team", fmt::format("x{}", n), "q", 1).dump());
+    pb::SubmitResponse submitted;
+    const auto error = call(&pb::Admission::Stub::Submit, submit, submitted);
+    EXPECT_EQ(error.code, one.code) << one.message << ": " << error.to_string();
+    if (one.code == Code::kInternal) {
+      EXPECT_EQ(error.message, "") << one.message;
+    } else {
+      EXPECT_EQ(error.message,
+                fmt::format("test: the API server refuses Job team/x{}: {}: {}", n, one.status, one.message));
+      EXPECT_NE(error.remedy, "") << one.message;
+    }
+  }
+}
+
 }  // namespace api_test
 }  // namespace qm::admission

@@ -174,6 +174,7 @@ class JobServer {
       Json job = *Json::parse(request.body);
       const std::string name = job.path("metadata.name").string();
       if (jobs_.contains(ns + "/" + name)) return status(409, "AlreadyExists");
+      if (request.query()["dryRun"] == "All") return http::json(201, request.body);
       job.set("metadata").set("uid", "uid-" + name);
       job.set("metadata").set("creationTimestamp", "2026-01-01T00:00:00Z");
       ++writes_;

@@ -72,6 +72,8 @@ class Client {
   Result<List> list(const Resource& r, const std::string& ns, const ListOptions& options = {});
   Result<std::vector<Json>> list_all(const Resource& r, const Scope& scope, std::string* resource_version = nullptr);
   Result<Json> create(const Resource& r, const std::string& ns, const Json& object);
+  /// What create() would store, by all that the API server checks (dryRun=All); nothing is stored. An error's message begins with `what`.
+  Result<Json> dry_create(const Resource& r, const std::string& ns, const Json& object, const std::string& what);
   /// Replaces; the object's metadata.resourceVersion makes it optimistic.
   Result<Json> update(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
   /// RFC 7386; a metadata.resourceVersion in the patch makes it optimistic. subresource: "" or "status".

@@ -8,10 +8,11 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace qm::rpc {
 
-/// A thread for calls that wait for a store or a cache: gRPC's own threads are few, and nothing in them waits.
+/// Threads for calls that wait for a store, a cache or a server: gRPC's own threads are few, and nothing in them waits.
 ///
 /// Bounds   kMostWaiting calls wait; one more is refused with kExhausted.
 /// Threads  any. Its end answers every call that was taken.
@@ -19,7 +20,7 @@ class Worker {
  public:
   static constexpr std::size_t kMostWaiting = 1024;
 
-  Worker();
+  explicit Worker(int threads = 1);
   ~Worker();
   bool post(std::function<void()> task);
 
@@ -53,7 +54,7 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::deque<std::function<void()>> tasks_;
-  std::jthread thread_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace qm::rpc

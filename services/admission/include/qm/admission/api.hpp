@@ -3,6 +3,7 @@
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/kube/access_review.hpp"
+#include "qm/kube/client.hpp"
 #include "qm/rpc/access.hpp"
 #include "qm/service/host.hpp"
 
@@ -27,10 +28,12 @@ using SubmitRules = std::function<Status(const Json& job, const rpc::Caller& cal
 ///
 /// A Job of Submit is created by our account, so `reviews` are asked before whether its caller may create it (docs/security.md), on a
 /// thread of their own. Null where callers are not authenticated by Kubernetes. `rules` are asked on that thread too; null = there are none.
+/// `jobs` then makes a dry run of the creation, so that the caller reads a refusal in the answer to Submit; null = it is not asked.
 /// `nodes` and `plan` are asked by Explain; null = it says nothing of nodes, or of those that are launched.
 struct ApiOptions {
   std::shared_ptr<kube::AccessReviews> reviews = nullptr;
   SubmitRules rules = nullptr;
+  std::shared_ptr<kube::Client> jobs = nullptr;
   AskNodes nodes = nullptr;
   AskPlan plan = nullptr;
   bool autoscaled = false;  ///< nodes that are missing are launched, as far as NodePools allow
