@@ -72,6 +72,10 @@ void print_nodes(const Context& context, const pb::Explanation& explanation, con
   if (shortfall.conflict().empty() || said) return;
   std::string demands;
   for (const auto& demand : shortfall.conflict()) demands += (demands.empty() ? "" : "; ") + printable(demand);
+  if (shortfall.pod_set().empty()) {
+    context.out << "  " << demands << '\n';
+    return;
+  }
   context.out << "  no nodes meet " << (shortfall.conflict_size() == 1 ? "" : "together ") << demands << '\n';
   if (shortfall.ways().empty()) return;
   context.out << "  any one of these gives it a place now:\n";

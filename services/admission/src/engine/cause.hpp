@@ -1,6 +1,8 @@
 #pragma once
 #include "qm/admission/engine.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +12,14 @@ namespace qm::admission {
 /// A cause that names no amount of a resource.
 inline Cause cause_of(std::string code, std::string message, std::string remedy = {}) {
   return {.code = std::move(code), .message = std::move(message), .resource = {}, .remedy = std::move(remedy)};
+}
+
+/// A class is named by a label of the object or, without one, by its pods.
+inline Cause unknown_priority(const std::string& name) {
+  return cause_of("PriorityClassUnknown", fmt::format("priority class {} does not exist", name),
+                  fmt::format("apply a WorkloadPriorityClass or PriorityClass of that name, or correct the label {} or "
+                              "priorityClassName of the pod template",
+                              words::kPriorityClassLabel));
 }
 
 /// The reason of a workload that waits, in the order in which explain() lists what keeps it from being tried: list, describe, the condition of

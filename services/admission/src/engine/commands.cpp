@@ -424,9 +424,8 @@ void Engine::on(const Submit& c) {
                        where.obstacle->remedy}));
   }
   if (!priority_of(asked)) {
-    return reply(fail({Code::kNotFound, fmt::format("priority class {} does not exist", c.priority_class),
-                       fmt::format("metadata.labels[{}]", words::kPriorityClassLabel),
-                       "apply a WorkloadPriorityClass of that name, or name another"}));
+    auto cause = unknown_priority(c.priority_class);
+    return reply(fail({Code::kNotFound, std::move(cause.message), {}, std::move(cause.remedy)}));
   }
   Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", who, micros(now_)), now_, false, {}};
   Intent intent{"job.create", row.intent, who, {}, c.job};

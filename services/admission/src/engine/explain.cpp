@@ -423,11 +423,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         causes.push_back(cause_of("Deactivated", fmt::format("it is not active: {}", w.inactive),
                                   fmt::format("activate it: qmctl resume {}", who)));
       }
-      if (w.priority_unknown) {
-        causes.push_back(cause_of("PriorityClassUnknown",
-                                  fmt::format("priority class {} does not exist", w.spec.priority_class),
-                                  "apply a WorkloadPriorityClass of that name"));
-      }
+      if (w.priority_unknown) causes.push_back(unknown_priority(w.spec.priority_class));
       if (where.obstacle) causes.push_back(*where.obstacle);
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
       if (w.spec.pod_sets.empty()) causes.push_back(no_pods());

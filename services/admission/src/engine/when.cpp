@@ -87,9 +87,7 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
                                 w.gated ? "its admission checks or for others to be ready" : "placement"));
   }
   if (!w.inactive.empty()) return cause_of("Inactive", fmt::format("it is not active: {}", w.inactive));
-  if (w.priority_unknown) {
-    return cause_of("PriorityClassUnknown", fmt::format("priority class {} does not exist", w.spec.priority_class));
-  }
+  if (w.priority_unknown) return unknown_priority(w.spec.priority_class);
   if (w.phase == Phase::kRejected) return cause_of("Rejected", w.rejected());
   if (w.spec.pod_sets.empty()) return no_pods();
   if (!w.refused().empty()) return cause_of("Misconfigured", w.refused());

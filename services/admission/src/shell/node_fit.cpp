@@ -132,6 +132,29 @@ bool depends_on_nodes(const pb::Explanation& explanation, bool may_have_remedies
          });
 }
 
+namespace {
+
+/// The first cause is that which no change of quota helps.
+void put_before(pb::Cause first, pb::Explanation& out) {
+  *out.add_causes() = std::move(first);
+  for (int at = out.causes_size() - 1; at > 0; --at) out.mutable_causes()->SwapElements(at, at - 1);
+  if (const auto colon = out.summary().find(": "); colon != std::string::npos)
+    out.set_summary(out.summary().substr(0, colon + 2) + out.causes(0).message());
+}
+
+/// And where no nodes will come either, no place in the queue helps, and no other cause has a remedy.
+void put_first(pb::Cause first, pb::Explanation& out) {
+  auto& causes = *out.mutable_causes();
+  causes.erase(std::ranges::remove_if(causes, [](const pb::Cause& c) { return c.code() == "Behind"; }).begin(),
+               causes.end());
+  for (auto& cause : causes) {
+    if (cause.code() == kNoRoom || !cause.resource().empty()) cause.clear_remedy();
+  }
+  put_before(std::move(first), out);
+}
+
+}  // namespace
+
 bool add_node_fit(const pb::DryRunRequest& pods, const pb::DryRunResponse& answer, bool autoscaled,
                   pb::Explanation& out) {
   const auto& shortfall = answer.shortfall();
@@ -147,6 +170,12 @@ bool add_node_fit(const pb::DryRunRequest& pods, const pb::DryRunResponse& answe
                           });
   pb::Cause first;
   first.set_code("Unschedulable");
+  if (shortfall.pod_set().empty()) {
+    first.set_message(fmt::format("{}; waiting does not help", fmt::join(shortfall.conflict(), "; ")));
+    first.set_remedy("change what its pods request");
+    put_first(std::move(first), out);
+    return false;
+  }
   first.set_message(fmt::format("no nodes meet {}{}, even with no other pod on them; {}",
                                 shortfall.conflict_size() == 1 ? "" : "together ",
                                 fmt::join(shortfall.conflict(), "; "),
@@ -154,16 +183,11 @@ bool add_node_fit(const pb::DryRunRequest& pods, const pb::DryRunResponse& answe
   std::string remedy;
   for (const auto& change : shortfall.ways()) remedy += change + "; or ";
   first.set_remedy(remedy + "add nodes that fit its pods");
-  if (!launchable) {
-    for (auto& cause : *out.mutable_causes()) {
-      if (cause.code() == kNoRoom || !cause.resource().empty()) cause.clear_remedy();
-    }
+  if (launchable) {
+    put_before(std::move(first), out);
+  } else {
+    put_first(std::move(first), out);
   }
-  // The first cause is that which no change of quota helps.
-  *out.add_causes() = std::move(first);
-  for (int at = out.causes_size() - 1; at > 0; --at) out.mutable_causes()->SwapElements(at, at - 1);
-  if (const auto colon = out.summary().find(": "); colon != std::string::npos)
-    out.set_summary(out.summary().substr(0, colon + 2) + out.causes(0).message());
   return launchable;
 }
 

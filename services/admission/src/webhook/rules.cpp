@@ -72,12 +72,10 @@ void share_of_a_node(const Case& one, Findings& out) {
   gpu_need(one, out);
   each_container(one.spec(), [&](const Json& container, const Place& place) {
     if (gpus_of(container) == 0) return;
-    std::string missing;
-    for (const auto* name : {"cpu", "memory"}) {
-      if (!asked(container, name)) missing += fmt::format("{}{}", missing.empty() ? "" : " and ", name);
-    }
-    if (missing.empty()) return;
-    out.push_back({"gpu-share", fmt::format("{} requests GPUs and no {}", in_container(container, place), missing),
+    const bool cpu = asked(container, "cpu").has_value(), memory = asked(container, "memory").has_value();
+    if (cpu && memory) return;
+    const auto* missing = cpu ? "no memory" : memory ? "no cpu" : "neither cpu nor memory";
+    out.push_back({"gpu-share", fmt::format("{} requests GPUs but {}", in_container(container, place), missing),
                    place.path() + ".resources.requests", "request the share of the node that goes with its GPUs",
                    container["name"].string()});
   });

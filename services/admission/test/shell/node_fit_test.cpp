@@ -33,6 +33,7 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   EXPECT_GT(said.ways_size(), 0);
   EXPECT_EQ(said.causes_size(), 1);
   // No node can, nor any instance type.
+  nodes_->mutable_shortfall()->set_pod_set("main");
   nodes_->mutable_shortfall()->add_conflict("9 GPUs for each of 1 pods");
   nodes_->mutable_shortfall()->add_ways("with at most 8 GPUs a pod");
   said = explain();
@@ -44,6 +45,13 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   EXPECT_EQ(said.causes(0).remedy(), "with at most 8 GPUs a pod; or add nodes that fit its pods");
   EXPECT_EQ(said.causes(1).remedy(), "");
   EXPECT_EQ(said.summary(), "team/a waits: " + said.causes(0).message());
+  // Nothing about nodes helps: what the pods ask for is not known here.
+  nodes_->mutable_shortfall()->Clear();
+  nodes_->mutable_shortfall()->add_conflict("there is no topology level row; the levels here are block, rack");
+  said = explain();
+  EXPECT_EQ(said.causes(0).message(),
+            "there is no topology level row; the levels here are block, rack; waiting does not help");
+  EXPECT_EQ(said.causes(0).remedy(), "change what its pods request");
   ApiOptions options;
   options.nodes = [this](const auto&, const auto&) { return nodes_; };
   const auto json = explain_json(*host_, clock_, "uid-a", options);
@@ -58,6 +66,7 @@ TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
   see(testing::make_job("team", "a", "q", 8, 2));
   ASSERT_TRUE(qm::testing::wait_until([&] { return !get("uid-a").state().spec().name().empty(); }));
   nodes_ = pb::DryRunResponse();
+  nodes_->mutable_shortfall()->set_pod_set("main");
   nodes_->mutable_shortfall()->add_conflict("8 GPUs for each of 2 pods");
   pb::ExplainRequest why;
   why.set_uid("uid-a");

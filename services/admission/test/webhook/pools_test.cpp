@@ -295,8 +295,8 @@ TEST(RequiredRequests, AGpuPodSaysItsCpuAndMemory) {  // S-009
     return out;
   };
   EXPECT_EQ(with(R"("cpu":1,"memory":"1Gi")"), "");
-  EXPECT_EQ(with(R"("cpu":1)"), "container \"?\" requests GPUs and no memory");
-  EXPECT_EQ(with(""), "container \"?\" requests GPUs and no cpu and memory");
+  EXPECT_EQ(with(R"("cpu":1)"), "container \"?\" requests GPUs but no memory");
+  EXPECT_EQ(with(""), "container \"?\" requests GPUs but neither cpu nor memory");
 }
 
 }  // namespace pools_test

@@ -187,7 +187,7 @@ TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
           "nvidia.com/gpu and operator Exists"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find(R"(container "main" requests GPUs and no cpu and memory)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"(container "main" requests GPUs but neither cpu nor memory)"), std::string::npos) << text;
   EXPECT_TRUE(client_->create(kPods, warned, gpu_pod("bare"))) << "a namespace that only warns takes it";
 }
 

@@ -114,7 +114,7 @@ TEST(PodRules, LookAtEveryContainer) {  // S-373
   EXPECT_EQ(found[0].field, "initContainers[1].resources.limits");
   EXPECT_EQ(found[1].message, R"(container "train" requests 1 of nvidia.com/gpu and has the limit 2)");
   EXPECT_EQ(found[1].field, "containers[1].resources.requests");
-  EXPECT_EQ(found[2].message, R"(init container "warm" requests GPUs and no cpu and memory)");
+  EXPECT_EQ(found[2].message, R"(init container "warm" requests GPUs but neither cpu nor memory)");
 }
 
 TEST(PodRules, LabelsAreRequiredWithTheirValues) {

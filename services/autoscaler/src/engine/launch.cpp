@@ -197,6 +197,40 @@ std::optional<HourlyRate> Engine::price(const InstanceType& t, const Offering& o
   return t.on_demand;
 }
 
+std::string Engine::no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const {
+  const Pool* changed = nullptr;
+  const InstanceType* allowed = nullptr;
+  for (const Pool* pool : pools) {
+    const auto labels = chosen_labels(*pool, sets);
+    if (!labels || !pool->group.empty()) continue;  // a group has the types that it has
+    for (const auto& [name, t] : catalog_) {
+      const bool fits = std::ranges::any_of(offerings(*pool, t, sets), [&](const Offering& o) {
+        return price(t, o, *pool) && nodes_for(sets, *pool, *labels, t, o.zone, o.market) > 0;
+      });
+      if (!fits || (allowed != nullptr && allowed->on_demand.per_hour <= t.on_demand.per_hour)) continue;
+      changed = pool;
+      allowed = &t;
+    }
+  }
+  if (allowed != nullptr) {
+    return fmt::format(
+        "no NodePool allows an instance type that its pods fit on; allow {} in spec.template.spec.requirements of "
+        "NodePool {}",
+        allowed->name, changed->name);
+  }
+  for (const PodSet& set : sets) {
+    const bool fits = set.count == 0 || std::ranges::any_of(catalog_, [&](const auto& known) {
+                        return Room(known.second).take(set.shape, 1) > 0;
+                      });
+    if (!fits) {
+      return fmt::format("no instance type of the price catalog fits a pod of pod set {}; make its pods smaller",
+                         set.name);
+    }
+  }
+  return "no NodePool matches the node selector, the affinity and the tolerations of its pods; change them, or labels, "
+         "taints and requirements of a NodePool";
+}
+
 std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const {
   std::vector<const Pool*> pools;
@@ -261,8 +295,7 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
                      "its pod sets select different values of the label {}, and instances launched for a workload have "
                      "one: select one value, or submit them as several workloads",
                      contested)
-           : !fits   ? "no NodePool allows an instance type that one of its pods fits on; allow a larger type in "
-                       "spec.template.spec.requirements of a NodePool, or make the pods smaller"
+           : !fits   ? no_type(sets, pools)
            : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
            : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
            : large ? fmt::format("it needs more than the {} instances that are launched at once", options_.max_launches)

@@ -61,7 +61,8 @@ TEST(Launch, ExcludedZonesAreNotAskedFor) {
     => launch p-00001 a8 spot z2
     => promise w/1 by=240 p-00001
   )");
-  EXPECT_NE(why("pool p types=a8 not-zones=z1\nwant w/1 1x8").find("the NodePools exclude every zone that is known"), std::string::npos);
+  EXPECT_NE(why("pool p types=a8 not-zones=z1\nwant w/1 1x8").find("the NodePools exclude every zone that is known"),
+            std::string::npos);
 }
 
 TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
@@ -102,7 +103,7 @@ TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelAreToldWhichLabel) {
   // Another pool's labels are no hindrance, and a value that is not allowed is another matter.
   EXPECT_EQ(
       why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=green"),
-      "w/1 waits 0 s: no NodePool allows an instance type that one of its pods fits on; allow a larger type in spec.template.spec.requirements of a NodePool, or make the pods smaller");
+      "w/1 waits 0 s: no NodePool matches the node selector, the affinity and the tolerations of its pods; change them, or labels, taints and requirements of a NodePool");
   expect(pool + R"(
     want w/1 1x8+1x8 select1=team=red
     => launch p-00001 a8 on-demand team=red
@@ -123,7 +124,9 @@ TEST(Launch, ALimitOfNodesIsKept) {
     => launch p-00003 g1 on-demand
     => promise u/1 by=240 p-00003
   )");
-  EXPECT_NE(why("pool p types=g1 nodes=1\nwant w/1 2x1").find("NodePool p has the limit nodes 1: 0 in use, 2 more needed"), std::string::npos);
+  EXPECT_NE(
+      why("pool p types=g1 nodes=1\nwant w/1 2x1").find("NodePool p has the limit nodes 1: 0 in use, 2 more needed"),
+      std::string::npos);
 }
 
 TEST(Static, HasItsReplicasWhateverTheDemand) {
@@ -468,7 +471,9 @@ TEST(Launch, ExplainsWhatIsInTheWay) {
   EXPECT_EQ(why("want w/1 1x8"), "w/1 waits 0 s: no NodePool is configured");
   EXPECT_EQ(
       why("pool p types=g1\nwant w/1 1x8"),
-      "w/1 waits 0 s: no NodePool allows an instance type that one of its pods fits on; allow a larger type in spec.template.spec.requirements of a NodePool, or make the pods smaller");
+      "w/1 waits 0 s: no NodePool allows an instance type that its pods fit on; allow a8 in spec.template.spec.requirements of NodePool p");
+  EXPECT_EQ(why("pool p types=a8\nwant w/1 1x9"),
+            "w/1 waits 0 s: no instance type of the price catalog fits a pod of pod set set0; make its pods smaller");
   EXPECT_EQ(
       why("pool p types=a8 gpus=4\nwant w/1 1x8"),
       "w/1 waits 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the NodePool");

@@ -22,12 +22,17 @@ std::string gpus(const GpuShape& gpu, std::int64_t amount) {
   if (gpu.milli > 0) return fmt::format("{} milli of a GPU", amount);
   return fmt::format("{} GPU{}", amount, amount == 1 ? "" : "s");
 }
+/// In the largest unit that is exact to the MiB.
+std::string memory(std::int64_t bytes) {
+  const auto mib = bytes >> 20;
+  return mib % 1024 == 0 ? fmt::format("{} GiB of memory", mib / 1024) : fmt::format("{} MiB of memory", mib);
+}
 std::string amount_of(const PodShape& shape, unsigned resource, std::int64_t amount) {
   switch (resource) {
     case kCpu:
       return cpus(amount);
     case kMemory:
-      return fmt::format("{} MiB of memory", amount >> 20);
+      return memory(amount);
     case kGpu:
       return gpus(shape.gpu, amount);
     default: {
@@ -322,6 +327,7 @@ class Search {
 
   [[nodiscard]] Obstacles by_decisions() {
     const auto near = trial_.near(asked_, rooms_);
+    if (near && near->pod_set.empty() && !near->conflict.empty()) return *near;
     std::vector<Piece> needed;
     for (const Survey& survey : surveys_) {
       for (const unsigned resource : kResources) {

@@ -135,7 +135,6 @@ Obstacles obstacles_together(const std::vector<PodSet>& pod_sets, const Rooms& r
   Question question(pod_sets, rooms, preference, levels, nullptr);
   Obstacles out;
   if (const auto read = question.read(); !read) {
-    out.pod_set = pod_sets.front().name;
     out.conflict = {fmt::format("{}; {}", read.error().message, read.error().remedy)};
     return out;
   }

@@ -203,6 +203,8 @@ class Engine {
   [[nodiscard]] bool doomed(const Claim& claim) const;
   [[nodiscard]] Rooms coming_rooms() const;
   [[nodiscard]] std::map<std::string, Usage> usage() const;
+  /// Why no type of these NodePools fits, and the change that would.
+  [[nodiscard]] std::string no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const;
   [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const;
   [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,

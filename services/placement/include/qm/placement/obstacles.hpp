@@ -19,7 +19,8 @@ struct Way {
 
 /// Why a gang has no place, and what would give it one.
 struct Obstacles {
-  std::string pod_set;  ///< the first that finds no place beside those before it; empty where all do
+  /// The first that finds no place beside those before it. Empty where all do, and where no nodes could help: then the conflict is a sentence.
+  std::string pod_set;
   std::vector<std::string>
       conflict;  ///< demands that the nodes cannot meet together, whatever else is given up; none of them can be left out
   std::vector<Way> ways;  ///< of one thing, or two where one is not enough: with each the gang fits now
