@@ -156,6 +156,7 @@ TEST(Decide, CountsMigInstancesAndCpuAndMemory) {
   )");
 }
 
+// S-077: the tolerations of an admitted workload, among others.
 TEST(Decide, HonoursSelectorTaintModelAndState) {
   expect(R"(
     node a gpus=8 label=pool=train taint=gpu:NoSchedule

@@ -197,6 +197,7 @@ TEST_F(Neighbours, DaemonsHoldTheirHostPorts) {
 }
 
 // S-069: pods that ask for NVLink nodes by affinity, of a gang or not, are never bound to a node without the label.
+// S-077: so are those of a workload that admission has let in.
 TEST_F(Neighbours, NodeAffinityIsHeededAsWritten) {
   using Op = rules::Requirement::Op;
   auto like = labelled("web");
@@ -211,6 +212,7 @@ TEST_F(Neighbours, NodeAffinityIsHeededAsWritten) {
   EXPECT_EQ(said(script.step({NodeSeen{NodeName("a2"), facts}})), "reserved v/1 0:a2[0] 1:a2[1]");
 }
 
+// S-077: the topology spread of an admitted workload.
 TEST_F(Neighbours, AGangSpreadsOverZones) {
   auto like = labelled("web");
   rules::Spread even;

@@ -1,5 +1,6 @@
 // Placement without admission: pods are placed as they come, gangs as a whole, and only where that is ours to do.
 #include "little_kube.hpp"
+#include "qm/config/manifest.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -168,6 +169,97 @@ TEST(Solo, PodsGoWhereTheirRulesLetThem) {
   EXPECT_TRUE(wait_until([&] { return service.node_of("q") == "a"; }));
 }
 
+/// Three replicas of a service that prefer other hosts, on so many nodes n0, n1, ...
+struct Replicas {
+  testing::LittleKube kube;
+  Json affinity;
+  std::unique_ptr<Service> service;
+  std::set<std::string> live;
+  int started = 0;
+
+  Replicas(int nodes, const Json& fragment) : affinity(fragment["affinity"]) {
+    kube.put("/api/v1/namespaces/team", space({}));
+    for (int n = 0; n < nodes; ++n) {
+      auto node = make_node(fmt::format("n{}", n), 8);
+      node.set("metadata").set("labels").set("kubernetes.io/hostname", fmt::format("n{}", n));
+      kube.put(node_path(fmt::format("n{}", n)), node);
+    }
+    service = std::make_unique<Service>(kube, "none");
+    fill_up();
+  }
+  void fill_up() {
+    while (live.size() < 3) {
+      const auto name = fmt::format("r{}", started++);
+      auto pod = free_pod(name, 1);
+      pod.set("metadata").set("labels", Json::object({{"app", "inference-server"}}));
+      pod.set("spec").set("affinity", affinity);
+      kube.put(pod_path(name), pod);
+      live.insert(name);
+    }
+  }
+  void lose(const std::string& node) {
+    kube.erase(node_path(node));
+    std::erase_if(live, [&](const std::string& pod) {
+      if (service->node_of(pod) != node) return false;
+      kube.erase(pod_path(pod));
+      return true;
+    });
+  }
+  std::size_t ready() {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        live, [&](const auto& pod) { return kube.get(pod_path(pod)).path("status.phase").string() == "Running"; }));
+  }
+  std::multiset<int> by_node() {
+    std::map<std::string, int> on;
+    for (const auto& pod : live) ++on[service->node_of(pod)];
+    std::multiset<int> out;
+    for (const auto& [node, pods] : on) out.insert(pods);
+    return out;
+  }
+};
+
+std::vector<Json> preferring_other_hosts() {
+  std::vector<Json> out{*Json::parse(R"({"affinity":{"podAntiAffinity":{
+      "preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"podAffinityTerm":{
+      "labelSelector":{"matchLabels":{"app":"inference-server"}},"topologyKey":"kubernetes.io/hostname"}}]}}})")};
+  if (const auto shared = qm::testing::shared_dir()) {
+    const auto loaded = config::load_path(*shared + "/manifests/002-pod-anti-affinity.yaml");
+    EXPECT_EQ(loaded.objects.size(), 1U);
+    for (const auto& object : loaded.objects) out.push_back(object.document.content);
+  }
+  return out;
+}
+
+// S-252: three replicas that prefer other hosts take three nodes where there are three, and two of two, so that none waits.
+TEST(Solo, ReplicasThatPreferToBeApartTakeANodeEachWhileThereAreNodes) {
+  for (const Json& fragment : preferring_other_hosts()) {
+    for (const auto& [nodes, expected] : std::map<int, std::multiset<int>>{{3, {1, 1, 1}}, {2, {1, 2}}}) {
+      SCOPED_TRACE(fmt::format("{} nodes", nodes));
+      Replicas replicas(nodes, fragment);
+      ASSERT_TRUE(wait_until([&] { return replicas.ready() == 3; }));
+      EXPECT_EQ(replicas.by_node(), expected);
+    }
+  }
+}
+
+// S-253: whichever of the nodes is lost, some replica is ready all the time, and soon all of them are.
+TEST(Solo, TheLossOfANodeLeavesReplicasReady) {
+  for (const Json& fragment : preferring_other_hosts()) {
+    for (const int nodes : {2, 3}) {
+      for (int lost = 0; lost < nodes; ++lost) {
+        SCOPED_TRACE(fmt::format("n{} of {} nodes", lost, nodes));
+        Replicas replicas(nodes, fragment);
+        ASSERT_TRUE(wait_until([&] { return replicas.ready() == 3; }));
+        replicas.lose(fmt::format("n{}", lost));
+        EXPECT_GE(replicas.ready(), 1U);
+        EXPECT_LT(replicas.live.size(), 3U) << "each node has one";
+        replicas.fill_up();
+        EXPECT_TRUE(wait_until([&] { return replicas.ready() == 3; }));
+      }
+    }
+  }
+}
+
 TEST(Solo, PodsOfAGroupWithRulesOfTheirOwnAreSetsOfTheirOwn) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
@@ -208,6 +300,7 @@ TEST(Solo, ARestartChangesNothing) {
   EXPECT_TRUE(wait_until([&] { return second.node_of("q") == "a"; }));
 }
 
+// S-077: pods of the default scheduler are bound by it, unless the namespace says otherwise.
 TEST(Solo, PodsOfOthersAreLeftAlone) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
@@ -233,6 +326,7 @@ TEST(Solo, PodsOfOthersAreLeftAlone) {
   EXPECT_TRUE(wait_until([&] { return service.node_of("default") == "a" && service.node_of("volcano") == "a"; }));
 }
 
+// S-077: in a namespace that kube-scheduler binds nothing is placed.
 TEST(Solo, ANamespaceThatAnotherBindsIsNotTouched) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/binding", "default-scheduler"}})));
