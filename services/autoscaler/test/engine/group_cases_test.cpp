@@ -124,6 +124,28 @@ TEST(Group, GrowsFromZeroToItsBoundForThoseThatItsLabelsAndTaintsAllow) {
   )");
 }
 
+// S-166: of two pods that wait together, production makes the on-demand group grow and training the spot group, each by one machine
+// of the same type. Without the selectors the heavier pool has both.
+TEST(Group, ProductionGrowsReliableCapacityAndTrainingSpot) {
+  expect(R"(
+    pool reliable types=h8 group=h100-ondemand-asg markets=od weight=9 label=karpenter.sh/capacity-type=on-demand
+    pool cheap types=h8 group=h100-spot-asg markets=spot weight=1 label=karpenter.sh/capacity-type=spot
+    want prod/1 1x8 select=karpenter.sh/capacity-type=on-demand | want train/1 1x8 select=karpenter.sh/capacity-type=spot
+    => promise prod/1 by=240 reliable-00001
+    => promise train/1 by=240 cheap-00002
+    => group h100-ondemand-asg 1
+    => group h100-spot-asg 1
+  )");
+  expect(R"(
+    pool reliable types=h8 group=h100-ondemand-asg markets=od weight=9 label=karpenter.sh/capacity-type=on-demand
+    pool cheap types=h8 group=h100-spot-asg markets=spot weight=1 label=karpenter.sh/capacity-type=spot
+    want prod/1 1x8 | want train/1 1x8
+    => promise prod/1 by=240 reliable-00001
+    => promise train/1 by=240 reliable-00002
+    => group h100-ondemand-asg 2
+  )");
+}
+
 TEST(Group, TheMoreUrgentGangIsServedThoughItCameLater) {
   expect(R"(
     pool p types=a8 group=asg

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 namespace qm::autoscaler {
@@ -121,6 +122,43 @@ TEST_P(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
   EXPECT_EQ(launched, c.machines);
   EXPECT_NE(why_last().find("NodePool " + c.pool + " has the limit memory "), std::string::npos) << why_last();
   EXPECT_EQ(why_last().find("nvidia.com/gpu"), std::string::npos) << why_last();
+}
+
+// S-181: a machine counts against its pool's limits with what pods get of it: the one of eight GPUs with 2040 GiB of the 2048 that
+// the provider advertises. That is too much for a pool of 2000 GiB, and for one of 2045 GiB it is not.
+TEST_P(ReferencePools, LimitsCountWhatPodsGetOfAMachine) {
+  auto pools = load(GetParam().pick("nodepool-mixed.yaml", "004-nodepool-gpu-general.yaml"));
+  ASSERT_EQ(pools.size(), 1U);
+  EXPECT_EQ(pools[0].limit_memory_bytes, GetParam().pick(2500LL, 2000LL) << 30);
+  ASSERT_EQ(engine_.type("p5.48xlarge")->memory_bytes, 2040LL << 30);
+  pools[0].limit_memory_bytes = 2000LL << 30;  // as the reference has it
+  step(PoolsApplied{pools});
+  EXPECT_TRUE(want(8, {kH100}).empty());
+  EXPECT_NE(why_last().find("NodePool " + pools[0].name + " has the limit memory "), std::string::npos) << why_last();
+  pools[0].limit_memory_bytes = 2045LL << 30;
+  const auto launched = step(PoolsApplied{pools});
+  ASSERT_EQ(launched.size(), 1U);
+  EXPECT_EQ(launched[0].row.type, "p5.48xlarge");
+}
+
+// S-181: the same pool is filled with small machines to its last GPU.
+TEST_P(ReferencePools, SmallMachinesFillAPoolToItsLastGpu) {
+  struct Case {
+    std::string file, pool, model, machine;
+    std::int64_t gpus;
+  };
+  const auto c = GetParam().pick(Case{"nodepool-mixed.yaml", "mixed", kL4, "g6.xlarge", 72},
+                                 Case{"004-nodepool-gpu-general.yaml", "gpu-general", kT4, "g4dn.xlarge", 100});
+  apply(c.file);
+  std::int64_t gpus = 0;
+  for (int job = 0; job <= c.gpus; ++job) {
+    for (const auto& launch : want(1, {c.model})) {
+      EXPECT_EQ(launch.row.type, c.machine);
+      gpus += engine_.type(launch.row.type)->gpus;
+    }
+  }
+  EXPECT_EQ(gpus, c.gpus);
+  EXPECT_NE(why_last().find("NodePool " + c.pool + " has the limit nvidia.com/gpu "), std::string::npos) << why_last();
 }
 
 // S-175: on demand, in its zones, as many GPUs as its limit and not one more.
@@ -330,6 +368,60 @@ TEST_P(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
 }
 
 QM_FOR_EACH_MANIFESTS(ReferencePools);
+
+// S-004: a batch of 40 GPUs gets ten spot machines of the only type of its pool, and none is left when it has ended.
+TEST(BatchPool, ABatchIsServedBySpotAloneAndLeavesNoMachine) {
+  const qm::testing::TempDir dir;
+  const std::string file = dir.path() + "/pool.yaml";
+  std::ofstream(file)
+      << "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: inference-batch}\nspec:\n"
+         "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}\n  template:\n    spec:\n"
+         "      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n"
+         "      requirements:\n"
+         "      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}\n"
+         "      - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.12xlarge]}\n"
+         "      - {key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a]}\n";
+  const auto pools = pools_from_manifests(std::vector{file});
+  ASSERT_TRUE(pools) << pools.error().to_string();
+  Engine engine(catalog_types());
+  Instant now = from_micros(1'800'000'000'000'000);
+  const auto step = [&](const std::vector<Command>& batch, std::chrono::seconds later = std::chrono::seconds(1)) {
+    now += later;
+    auto output = engine.step(batch, now);
+    engine.commit();
+    return output;
+  };
+  PodSet pods;
+  pods.count = 10;
+  pods.shape.gpu.whole = 4;
+  const auto launched =
+      step({PoolsApplied{*pools}, DemandHeard{{{{WorkloadUid("embeddings"), 1}, {pods}, 0, now}}}}).launches;
+  ASSERT_EQ(launched.size(), 10U);
+  InstancesSeen cloud;
+  std::vector<Command> ready, idle, drained;
+  for (const auto& launch : launched) {
+    EXPECT_EQ(launch.row.type, "g5.12xlarge");
+    EXPECT_EQ(launch.row.market, Market::kSpot);
+    const InstanceId id("i-" + launch.claim.value());
+    const NodeName node("n-" + launch.claim.value());
+    cloud.instances.push_back(
+        {id, launch.claim, "inference-batch", launch.row.type, launch.row.zone, Market::kSpot, node, now, {}, {}});
+    ready.emplace_back(NodeHeard{node, true, false, false, 1, {}, id});
+    idle.emplace_back(NodeHeard{node, true, false, false, 0, now + std::chrono::hours(1), id});
+    drained.emplace_back(NodeHeard{node, true, true, false, 0, now + std::chrono::hours(1), id});
+    step({LaunchEnded{launch.claim, id, {}}});
+  }
+  step({cloud});
+  step(ready);
+  EXPECT_TRUE(step({DemandHeard{}}, std::chrono::hours(1)).drains.empty()) << "it runs";
+  step(idle);
+  EXPECT_TRUE(step({Tick{}}, std::chrono::minutes(4)).drains.empty());
+  EXPECT_EQ(step({Tick{}}, std::chrono::minutes(2)).drains.size(), 10U);
+  EXPECT_EQ(step(drained).terminations.size(), 10U);
+  for (auto& instance : cloud.instances) instance.stopped = now;
+  step({cloud});
+  for (const auto& [name, claim] : engine.tables().claims) EXPECT_EQ(claim.state, ClaimState::kGone) << name.value();
+}
 
 }  // namespace reference_pools_test
 }  // namespace qm::autoscaler
