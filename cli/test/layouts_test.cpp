@@ -49,6 +49,7 @@ std::string recommended(std::vector<std::string> profile, const std::vector<std:
   return ran.out;
 }
 
+// S-422: the rule that stands in for the lost one.
 // S-142: several tenants to MIG, one tenant's throughput to MPS, what is no production to time-slicing.
 TEST(Recommend, TheThreeProfilesGetTheThreeMethods) {
   for (const auto& [profile, method] : profiles()) EXPECT_THAT(recommended(profile), StartsWith(method + ": "));

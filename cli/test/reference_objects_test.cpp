@@ -62,6 +62,7 @@ TEST_P(ReferenceObjects, FourClassesAreListedByValue) {
 
 QM_FOR_EACH_MANIFESTS(ReferenceObjects);
 
+// S-415: cohorts with queues and quotas where teams are centralized, pools and queues of each team where they are not.
 // S-379: a preset for each way in which teams are organised, with the tools that the table names, and all of it can be applied.
 TEST(Presets, CreateTheObjectsOfEitherTeamStructure) {
   std::vector<std::string> tables;

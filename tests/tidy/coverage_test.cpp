@@ -176,7 +176,7 @@ TEST(Documents, EachThreatHasAControlAndATest) {  // S-358
   }
 }
 
-TEST(Documents, SayWhenAnotherToolSuitsBetter) {  // S-114
+TEST(Documents, SayWhenAnotherToolSuitsBetter) {  // S-114 S-421
   std::string section;
   bool inside = false;
   for (const auto& line : lines_of("README.md")) {
@@ -214,7 +214,7 @@ TEST(Documents, CompareKueueAndVolcanoAndNameOurSetting) {
   }
 }
 
-/// S-025, S-400: what the requirements lack is recorded, each with the row that it belongs to.
+/// S-025, S-400, S-421, S-422: what the requirements lack is recorded, each with the row that it belongs to.
 TEST(Documents, RecordTheGapsOfTheRequirements) {
   std::set<std::string> recorded;
   bool inside = false;

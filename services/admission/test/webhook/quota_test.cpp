@@ -1,5 +1,5 @@
 // ResourceQuotas: which pods they count, what those cost, and who slips by.
-// S-149 S-362 S-363 S-381
+// S-149 S-304 S-362 S-363 S-381
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/resource_quota.hpp"
 #include "qm/config/manifest.hpp"
@@ -80,6 +80,38 @@ TEST(Quotas, UnquotedNumbersAndClasses) {  // S-363
     const auto bare = Json::object({{"priorityClassName", c.one}, {"containers", Json::array({Json::object()})}});
     EXPECT_NE(beyond(quotas, bare).find("of which the pod says nothing"), std::string::npos)
         << "memory is counted, so it has to be given";
+  }
+}
+
+TEST(Quotas, GpusOfTheListedClassesAreCountedOneByOne) {  // S-304
+  struct Case {
+    std::string file, one, two;
+    int most;
+  };
+  for (const auto& manifests : testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c =
+        manifests.pick(Case{"resourcequota-genomics.yaml", "bulk", "bulk", 20},
+                       Case{"001-resourcequota-team-research.yaml", "research-training", "research-inference", 32});
+    auto quotas = quotas_in(manifests.dir + c.file);
+    ASSERT_EQ(quotas.size(), 1U);
+    auto& quota = quotas[0];
+    int admitted = 0;
+    for (int pod = 0; pod <= c.most; ++pod) {
+      const auto spec = parsed(fmt::format(
+          R"({{"priorityClassName":"{}","containers":[{{"name":"m","resources":{{
+              "requests":{{"cpu":"1","memory":"1Gi"}},"limits":{{"nvidia.com/gpu":1}}}}}}]}})",
+          pod % 2 == 0 ? c.one : c.two));
+      const auto refusal = beyond(quotas, spec);
+      if (pod == c.most) {
+        EXPECT_NE(refusal.find(fmt::format("{} of requests.nvidia.com/gpu", c.most)), std::string::npos) << refusal;
+        continue;
+      }
+      EXPECT_EQ(refusal, "") << pod;
+      quota.used["requests.nvidia.com/gpu"] = Quantity::of(++admitted);
+    }
+    EXPECT_EQ(admitted, c.most);
+    EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", 1, "of-another-class")), "") << "is not counted";
   }
 }
 
