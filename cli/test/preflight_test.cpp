@@ -53,16 +53,18 @@ Outcome outcome(const std::vector<Checked>& checks, const std::string& id) {
   return found == nullptr ? Outcome::kPass : found->outcome;
 }
 
-TEST(Preflight, AFitClusterShowsSixComponents) {  // S-040
+TEST(Preflight, AFitClusterShowsSixComponents) {  // S-040 S-479
   const auto checks = check_stack(fit(), nullptr);
   ASSERT_EQ(checks.size(), 6U);
   for (const auto& c : checks) EXPECT_EQ(c.outcome, Outcome::kPass) << c.id << ": " << c.found;
   EXPECT_FALSE(any_failed(checks));
+  EXPECT_EQ(find(checks, "DRIVER")->found,
+            "driver: DaemonSet gpu-operator/nvidia-driver-daemonset, ready on 2 of 2 nodes");
   EXPECT_EQ(find(checks, "MIG_MANAGER")->found,
             "MIG manager: DaemonSet gpu-operator/nvidia-mig-manager, ready on 2 of 2 nodes");
 }
 
-TEST(Preflight, AMissingMustFailsByName) {  // S-041
+TEST(Preflight, AMissingMustFailsByName) {  // S-041 S-479
   for (const auto& [part, id] : {std::pair("nvidia-driver", "DRIVER"), std::pair("device-plugin", "DEVICE_PLUGIN"),
                                  std::pair("dcgm-exporter", "EXPORTER")}) {
     auto cluster = fit();

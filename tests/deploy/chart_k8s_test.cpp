@@ -273,7 +273,7 @@ TEST_F(Chart, ValuesThatItDoesNotKnowAreRefused) {
   }
 }
 
-TEST_F(Chart, TheScrapeIntervalIsOneSettingWithBounds) {
+TEST_F(Chart, TheScrapeIntervalIsOneSettingWithBounds) {  // S-315
   const auto intervals = [&](std::vector<std::string> more) {
     std::multiset<std::string> out;
     for (const Json& document : rendered("full", std::move(more))) {

@@ -1,4 +1,5 @@
 // What is deployed, as files: alerts have runbooks and show that they fire, and the pages say what the chart does.
+#include "qm/testing/promtool.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ std::set<std::string> sections(const std::string& text) {
   return out;
 }
 
-// S-334: every alert has a runbook.
+// S-334, S-495: every alert has a runbook.
 TEST(Alerts, EachHasARunbookASeverityAndACaseThatFires) {
   const auto known = sections(testing::read_file(source("docs/runbooks.md")));
   const std::string cases = testing::read_file(source("tests/deploy/rules_test.yaml"));
@@ -94,18 +95,50 @@ TEST(Alerts, UseMetricsThatTheServicesExport) {
 }
 
 TEST(Alerts, Fire) {
-  std::string promtool = setting("QM_PROMTOOL");
-  if (promtool.empty() && std::filesystem::exists("/usr/bin/promtool")) promtool = "/usr/bin/promtool";
-  if (promtool.empty()) GTEST_SKIP() << "promtool is missing: apt-get install prometheus, or set QM_PROMTOOL";
-  const testing::TempDir folder;
-  std::string cases = testing::read_file(source("tests/deploy/rules_test.yaml"));
-  cases.replace(cases.find("[RULES]"), 7, "[" + folder.path() + "/rules.yaml]");
-  std::ofstream(folder.path() + "/rules.yaml") << testing::read_file(source("deploy/prometheus/rules.yaml"));
-  std::ofstream(folder.path() + "/cases.yaml") << cases;
-  const Ran checked = run({promtool, "check", "rules", folder.path() + "/rules.yaml"});
-  EXPECT_EQ(checked.code, 0) << checked.output;
-  const Ran tested = run({promtool, "test", "rules", folder.path() + "/cases.yaml"});
-  EXPECT_EQ(tested.code, 0) << tested.output;
+  if (testing::promtool().empty()) GTEST_SKIP() << testing::kNoPromtool;
+  EXPECT_EQ(testing::try_rules(testing::read_file(source("deploy/prometheus/rules.yaml")),
+                               testing::read_file(source("tests/deploy/rules_test.yaml"))),
+            "");
+}
+
+Json panel(const std::string& board, const std::string& title) {
+  const auto read = Json::parse(testing::read_file(source("deploy/grafana/dashboards/" + board + ".json")));
+  EXPECT_TRUE(read) << board;
+  const Json whole = read.value_or(Json());
+  for (const Json& one : whole["panels"].items()) {
+    if (one["title"].string() == title) return one;
+  }
+  ADD_FAILURE() << board << " has no panel " << title;
+  return {};
+}
+
+// S-336: the colors of the bands of utilization; between 90 and 95 %, where none is asked for, it is yellow.
+TEST(Panels, UtilizationHasTheColorsOfItsBands) {
+  const Json steps = panel("gpu", "Utilisation").path("fieldConfig.defaults.thresholds")["steps"];
+  const auto color = [&](std::int64_t percent) {
+    std::string out;
+    for (const Json& step : steps.items()) {
+      if (step["value"].is_null() || step["value"].integer() <= percent) out = step["color"].string();
+    }
+    return out;
+  };
+  for (const auto& [from, until, expected] :
+       {std::tuple(0, 39, "red"), {40, 69, "yellow"}, {70, 89, "green"}, {90, 94, "yellow"}, {96, 100, "red"}}) {
+    for (const int percent : {from, until}) EXPECT_EQ(color(percent), expected) << percent;
+  }
+  EXPECT_NE(testing::read_file(source("docs/decisions.md")).find("\n| S-336 | a color for 90 to 95 % | yellow"),
+            std::string::npos);
+}
+
+// S-356: how many wait and how long they wait, for each ClusterQueue.
+TEST(Panels, QueuesShowDepthAndWait) {
+  EXPECT_EQ(panel("queue", "Waiting now")["targets"].at(0)["expr"].string(),
+            "sum by (cluster_queue) (kueue_pending_workloads)");
+  for (const char* title : {"Median wait", "Waits by cluster queue"}) {
+    const std::string sql = panel("queue", title)["targets"].at(0)["rawSql"].string();
+    EXPECT_NE(sql.find("cluster_queue"), std::string::npos) << sql;
+    EXPECT_NE(sql.find("within group (order by wait_seconds)"), std::string::npos) << sql;
+  }
 }
 
 // An image that is named by a variable can be pinned by digest without a change of the file; one without a tag changes by itself.

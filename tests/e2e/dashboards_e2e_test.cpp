@@ -180,6 +180,7 @@ TEST_F(Dashboards, TheReaderSeesReportsAndNothingElse) {
   EXPECT_FALSE(reader_->exec("create table report.mine (a int)"));
 }
 
+// S-018: each query of a panel asks for series that the services export.
 TEST_F(Dashboards, EveryMetricIsServed) {
   std::string pages;
   for (const auto& service : Suite::services()) {
@@ -208,6 +209,7 @@ TEST(DashboardFiles, AreWhatTheCodeWrites) {
   EXPECT_EQ(ran.code, 0) << ran.output;
 }
 
+// S-018: each file is a dashboard by the schema that Grafana publishes.
 TEST(DashboardFiles, AreOfGrafanasPublishedTypes) {
   if (std::getenv("QM_GRAFANA_SCHEMA") == nullptr) GTEST_SKIP() << "no Grafana schema: run ./qm peers grafana";
   std::vector<std::string> argv = {"tools/peers/grafana.sh", "check"};

@@ -245,6 +245,7 @@ Waits of_inference(Pools pools, bool batch) {
   return out;
 }
 
+// S-419: so it is for inference and batch in pools of their own.
 // S-493: batch asks for twice its pool all day, and no inference waits a moment for it. Where all share one pool, it does.
 TEST(Contention, BatchInAPoolOfItsOwnMakesNoInferenceWait) {
   const Waits alone = of_inference(Pools::kSeparate, false), beside = of_inference(Pools::kSeparate, true);

@@ -1,9 +1,12 @@
 // The executor against a Kubernetes API and an AWS that fail, repeat and lose answers; the look at the cloud; the API.
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/shell.hpp"
+#include "qm/config/manifest.hpp"
 #include "qm/http/http.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/testing/kube_refusals.hpp"
+#include "qm/testing/manifests.hpp"
+#include "qm/testing/promtool.hpp"
 #include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
@@ -453,6 +456,41 @@ TEST(Metrics, ShowUsageAndLimitsUnderKarpentersNames) {
   EXPECT_NE(text.find(line("karpenter_nodepool_limit", "nvidia.com/gpu", "24")), std::string::npos) << text;
   EXPECT_NE(text.find(line("karpenter_nodepool_limit", "cpu", "2.5")), std::string::npos) << text;
   EXPECT_NE(text.find(line("karpenter_nodepool_limit", "memory", "1073741824")), std::string::npos) << text;
+}
+
+// S-330: the rule for pools that are nearly full, as it lies there, on the series of its pool: above nine tenths for five minutes.
+TEST(Metrics, ARuleFiresForAPoolThatIsNearlyFull) {
+  if (qm::testing::promtool().empty()) GTEST_SKIP() << qm::testing::kNoPromtool;
+  struct Case {
+    std::string rules, alert, pools, pool;
+    int limit, much, less;
+  };
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    SCOPED_TRACE(manifests.name());
+    const auto c = manifests.pick(
+        Case{"prometheusrule-fleet.yaml", "NodePoolNearlyFull", "nodepool-mixed.yaml", "mixed", 72, 66, 64},
+        Case{"004-prometheusrule-karpenter-gpu-alerts.yaml", "GPUNodePoolNearLimit", "004-nodepool-gpu-general.yaml",
+             "gpu-general", 100, 91, 89});
+    const auto pools = pools_from_manifests(std::vector{manifests.dir + c.pools});
+    ASSERT_TRUE(pools) << pools.error().to_string();
+    Service s;
+    s.submit(pools_input(*pools));
+    metrics::Registry registry;
+    export_metrics(registry, s.host);
+    const auto labels = fmt::format(R"({{nodepool="{}",resource_type="nvidia.com/gpu"}})", c.pool);
+    const auto used = qm::testing::series_of(registry.text(), "karpenter_nodepool_usage" + labels);
+    const auto limit = qm::testing::series_of(registry.text(), "karpenter_nodepool_limit" + labels);
+    EXPECT_NE(registry.text().find(fmt::format("{} {}\n", limit, c.limit)), std::string::npos);
+    const auto rules = config::load_path(manifests.dir + c.rules);
+    ASSERT_EQ(rules.objects.size(), 1U);
+    const auto alert = qm::testing::firing(c.alert);
+    const auto all = fmt::format("{}x30", c.limit);
+    EXPECT_EQ(qm::testing::try_rules(
+                  rules.objects[0].document.content["spec"].dump(),
+                  {{"much", {{used, fmt::format("{}x30", c.much)}, {limit, all}}, alert, {{"4m", 0}, {"5m", 1}}},
+                   {"less", {{used, fmt::format("{}x30", c.less)}, {limit, all}}, alert, {{"5m", 0}, {"14m", 0}}}}),
+              "");
+  }
 }
 
 TEST(Metrics, ShowClaimsAndPools) {

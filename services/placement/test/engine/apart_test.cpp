@@ -60,6 +60,7 @@ std::string home_of(Script& script, const char* uid) {
   return row == nullptr || row->members.empty() ? std::string() : row->members[0].node.value();
 }
 
+// S-051: training is never planned onto the pool of slices.
 // S-146 S-494: where nothing else is said, inference goes to the pool of slices and training to whole GPUs.
 TEST(Pools, InferenceGetsSlicesAndTrainingWholeGpus) {
   const std::string nodes = R"(

@@ -101,6 +101,7 @@ TEST_P(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
       (std::set<std::string>{GetParam().pick("half", "full")}));
 }
 
+// S-051: a pod of inference that asks for an instance is never planned onto whole GPUs.
 // S-129: the pod with one instance goes to the sliced node, and the one that has no instance left waits.
 TEST_P(ReferencePods, AnEighthSmallInstanceWaits) {
   struct Case {

@@ -1,0 +1,111 @@
+// Rules for Prometheus as they lie there, our own and, where they are present, the reference ones, on the series that telemetry
+// exports.
+#include "qm/config/manifest.hpp"
+#include "qm/testing/manifests.hpp"
+#include "qm/testing/promtool.hpp"
+#include "test/shell/little_service.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::telemetry::testing {
+namespace rules_test {
+
+using qm::testing::firing;
+using qm::testing::RuleCase;
+
+class Rules : public ::testing::TestWithParam<qm::testing::Manifests> {
+ protected:
+  void SetUp() override {
+    if (qm::testing::promtool().empty()) GTEST_SKIP() << qm::testing::kNoPromtool;
+    std::vector<pb::GpuSample> gpus;
+    for (int i = 0; i < 4; ++i) {
+      gpus.push_back(sample(i, 0.5, i < 2 ? "p" : fmt::format("q{}", i)));
+      gpus.back().set_fb_used_bytes(3 << 20);
+      gpus.back().set_fb_free_bytes(5 << 20);
+      gpus.back().set_temperature_c(61);
+    }
+    service_.samples.take(frame("a", 1, 1, gpus));
+    page_ = service_.registry.text();
+  }
+  /// As telemetry exports it of a GPU.
+  std::string series(const std::string& metric, int gpu = 0) {
+    const auto found = qm::testing::series_of(page_, fmt::format("{}{{gpu=\"{}\"", metric, gpu));
+    EXPECT_NE(found, "") << metric << " is not exported";
+    return found;
+  }
+  std::string tried(const std::string& of_reference, const std::vector<RuleCase>& cases) {
+    const auto file = GetParam().dir + GetParam().pick("prometheusrule-fleet.yaml", of_reference.c_str());
+    const auto loaded = config::load_path(file);
+    EXPECT_EQ(loaded.objects.size(), 1U);
+    return qm::testing::try_rules(loaded.objects.at(0).document.content["spec"].dump(), cases);
+  }
+
+  LittleService service_;
+  std::string page_;
+};
+
+// S-326: used memory that grows beside little that is free fires after ten minutes; a flat 60 % does not.
+TEST_P(Rules, AMemoryLeakFires) {
+  const auto alert = firing(GetParam().pick("GpuMemoryFills", "GPUMemoryLeaking"));
+  const auto used = series("dcgm_fb_used"), free = series("dcgm_fb_free");
+  EXPECT_EQ(tried("001-prometheusrule-gpu-alerts.yaml",
+                  {{"a leak", {{used, "40000+150x60"}, {free, "41000-150x60"}}, alert, {{"10m", 0}, {"10m30s", 1}}},
+                   {"flat", {{used, "48000x60"}, {free, "32000x60"}}, alert, {{"10m30s", 0}, {"30m", 0}}}}),
+            "");
+}
+
+// S-327: after four hours below a fifth, not after three.
+TEST_P(Rules, UnderutilizationFiresAfterItsHours) {
+  const auto alert = firing(GetParam().pick("GpuHardlyUsed", "GPUUnderutilized"));
+  const auto used = series("dcgm_gpu_utilization");
+  EXPECT_EQ(
+      tried("001-prometheusrule-gpu-alerts.yaml", {{"ten percent", {{used, "10x640"}}, alert, {{"3h", 0}, {"5h", 1}}},
+                                                   {"half", {{used, "50x640"}}, alert, {{"3h", 0}, {"5h", 0}}}}),
+      "");
+}
+
+// S-328: 86 degrees for six minutes; not 84, and not 86 for four.
+TEST_P(Rules, HeatFiresAboveItsLimitForItsTime) {
+  const auto alert = firing(GetParam().pick("GpuHot", "GPUTemperatureHigh"));
+  const auto degrees = series("dcgm_gpu_temp");
+  EXPECT_EQ(tried("001-prometheusrule-gpu-alerts.yaml",
+                  {{"hot", {{degrees, "86x40"}}, alert, {{"4m", 0}, {"6m", 1}}},
+                   {"warm", {{degrees, "84x40"}}, alert, {{"6m", 0}, {"20m", 0}}},
+                   {"hot for a while", {{degrees, "86x8 70x40"}}, alert, {{"4m", 0}, {"6m", 0}, {"20m", 0}}}}),
+            "");
+}
+
+// S-331: 5 % for 100 minutes; 12 % never.
+TEST_P(Rules, LowUtilizationFiresAfterItsTimeOnly) {
+  const auto alert = firing(GetParam().pick("GpuIdle", "LowGPUUtilization"));
+  const auto used = series("DCGM_FI_DEV_GPU_UTIL");
+  EXPECT_EQ(tried("004-prometheusrule-karpenter-gpu-alerts.yaml",
+                  {{"idle", {{used, "5x240"}}, alert, {{"59m", 0}, {"100m", 1}}},
+                   {"a little", {{used, "12x240"}}, alert, {{"59m", 0}, {"100m", 0}, {"2h", 0}}}}),
+            "");
+}
+
+// S-219: the mean over the GPUs of each app by the labels that kube-state-metrics gives; pods without an app are left out.
+TEST_P(Rules, UtilizationByAppIsTheMeanOverItsGpus) {
+  const auto record = GetParam().pick("app:gpu_utilization:avg", "deployment_gpu_utilization_avg");
+  const auto util = [&](int gpu) { return series("dcgm_gpu_utilization", gpu); };
+  const std::map<std::string, std::string> all{
+      {util(0), "70x10"},
+      {util(1), "51x10"},
+      {util(2), "30x10"},
+      {util(3), "99x10"},
+      {R"(kube_pod_labels{namespace="team",pod="p",label_app="llm"})", "1x10"},
+      {R"(kube_pod_labels{namespace="team",pod="q2",label_app="llm"})", "1x10"},
+      {R"(kube_pod_labels{namespace="team",pod="q3"})", "1x10"}};
+  const auto close =
+      fmt::format(R"(sum(abs({}{{label_app="llm",namespace="team"}} - (70 + 51 + 30) / 3) <= bool 1e-9))", record);
+  EXPECT_EQ(
+      tried("001-prometheusrule-gpu-utilization.yaml", {{"as reckoned by hand", all, close, {{"1m", 1}, {"5m", 1}}},
+                                                        {"no other", all, "count(" + record + ")", {{"5m", 1}}}}),
+      "");
+}
+
+QM_FOR_EACH_MANIFESTS(Rules);
+
+}  // namespace rules_test
+}  // namespace qm::telemetry::testing
