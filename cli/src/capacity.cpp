@@ -1,6 +1,7 @@
 // Verbs that look at nodes and at what is asked of the cloud.
 #include "commands.hpp"
 #include "print.hpp"
+#include "qm/wire/words.hpp"
 #include "table.hpp"
 #include "words.hpp"
 
@@ -14,18 +15,18 @@ namespace {
 std::string claims_text(const Context& context, const google::protobuf::RepeatedPtrField<pb::InstanceEvent>& claims) {
   Table table({{"CLAIM"},
                {"STATE"},
-               {"TYPE"},
-               {"MARKET"},
+               {"INSTANCE-TYPE"},
+               {"CAPACITY-TYPE"},
                {"ZONE"},
-               {"POOL"},
+               {"NODE-POOL"},
                {"GPUS", true},
                {"NODE"},
                {"AGE", true},
                {"REASON"}});
   for (const auto& c : claims) {
     const auto since = c.launched_us() != 0 ? c.launched_us() : c.requested_us();
-    table.row({c.claim(), word_of(c.state(), "INSTANCE_"), c.instance_type(), c.capacity_type(), c.zone(),
-               c.node_pool(), std::to_string(c.gpus()), c.node(), age(since, context.clock.now()), c.reason()});
+    table.row({c.claim(), wire::word_of(c.state()), c.instance_type(), c.capacity_type(), c.zone(), c.node_pool(),
+               std::to_string(c.gpus()), c.node(), age(since, context.clock.now()), c.reason()});
   }
   return table.text();
 }
@@ -46,29 +47,29 @@ Status run_verb(Context& context, const NodesVerb& verb) {
   }
   Table table({{"NODE"},
                {"STATE"},
-               {"TYPE"},
-               {"MARKET"},
+               {"INSTANCE-TYPE"},
+               {"CAPACITY-TYPE"},
                {"ZONE"},
-               {"GPU"},
+               {"GPU-MODEL"},
                {"GPUS", true},
                {"USED", true},
-               {"SICK", true},
+               {"UNHEALTHY", true},
                {"PODS", true},
                {"SINCE", true},
                {"REASON"}});
   std::int64_t gpus = 0, used = 0;
   for (const auto& view : answer.nodes()) {
     const auto& node = view.node();
-    std::int64_t used_milli = 0, sick = 0;
+    std::int64_t used_milli = 0, unhealthy = 0;
     for (const auto& device : view.devices()) {
       used_milli += device.used_milli();
-      sick += device.healthy() ? 0 : 1;
+      unhealthy += device.healthy() ? 0 : 1;
     }
     gpus += node.gpus();
     used += used_milli;
-    table.row({node.node(), word_of(node.state(), "NODE_"), node.instance_type(), node.capacity_type(), node.zone(),
+    table.row({node.node(), wire::word_of(node.state()), node.instance_type(), node.capacity_type(), node.zone(),
                node.gpu_model(), std::to_string(node.gpus()), thousandths(used_milli),
-               sick == 0 ? "" : std::to_string(sick), std::to_string(node.pods()),
+               unhealthy == 0 ? "" : std::to_string(unhealthy), std::to_string(node.pods()),
                age(node.since_us(), context.clock.now()), node.reason()});
   }
   context.out << table.text()
@@ -100,7 +101,7 @@ Status show_tidy(Context& context, const ClusterVerb& verb) {
     print(context, plan);
     return {};
   }
-  Table table({{"WINS"}, {"MOVES"}, {"FROM"}, {"TO"}, {"PODS", true}, {"GPU-HOURS", true}, {"USD", true}});
+  Table table({{"NODES"}, {"WORKLOAD"}, {"FROM"}, {"TO"}, {"PODS", true}, {"GPU-HOURS", true}, {"USD", true}});
   std::int64_t seconds = 0, cost = 0, moves = 0;
   for (const auto& step : plan.steps()) {
     seconds += step.gpu_seconds();
@@ -140,18 +141,21 @@ Status run_verb(Context& context, const ClusterVerb& verb) {
     return gap.capacity_milli() == 0 ? std::string()
                                      : percent(static_cast<double>(milli) / static_cast<double>(gap.capacity_milli()));
   };
-  Table table({{"GPUS"}, {"AMOUNT", true}, {"OF ALL", true}, {"GAP", true}});
-  const auto row = [&](const char* what, std::int64_t milli, std::string above) {
-    table.row({what, thousandths(milli), share(milli), std::move(above)});
+  Table table({{"AMOUNT"}, {"GPUS", true}, {"SHARE", true}, {"GAP", true}, {"MEANING"}});
+  const auto row = [&](const char* field, std::int64_t milli, std::string above, const char* meaning) {
+    table.row({field, thousandths(milli), share(milli), std::move(above), meaning});
   };
-  row("of usable nodes", gap.capacity_milli(), "");
-  row("asked for", gap.asked_milli(), "");
-  row("allocated", gap.allocated_milli(), "");
-  row("at most, keeping who runs", gap.keeping_milli(), thousandths(gap.keeping_milli() - gap.allocated_milli()));
-  row("at most, for anybody", gap.bound_milli(), thousandths(gap.bound_milli() - gap.allocated_milli()));
+  row("capacity", gap.capacity_milli(), "", "of usable nodes");
+  row("asked", gap.asked_milli(), "", "requested by all pods");
+  row("allocated", gap.allocated_milli(), "", "of bound pods");
+  row("keeping", gap.keeping_milli(), thousandths(gap.keeping_milli() - gap.allocated_milli()),
+      "upper bound of any schedule that keeps the running pods");
+  row("bound", gap.bound_milli(), thousandths(gap.bound_milli() - gap.allocated_milli()),
+      "upper bound of any schedule");
   context.out << table.text();
   if (!gap.prices().empty()) {
-    Table prices({{"GPU"}, {"GPUS", true}, {"NODES", true}, {"ONE MORE NODE ADDS", true}});
+    // What one more such node would add to the bound.
+    Table prices({{"GPU-MODEL"}, {"GPUS", true}, {"NODES", true}, {"PRICE", true}});
     for (const auto& p : gap.prices()) {
       prices.row({p.gpu_model(), std::to_string(p.gpus()), std::to_string(p.nodes()), thousandths(p.price_milli())});
     }

@@ -5,6 +5,7 @@
 #include "qm/base/text.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/wire/model.hpp"
+#include "qm/wire/words.hpp"
 #include "table.hpp"
 #include "words.hpp"
 
@@ -54,15 +55,23 @@ Status list_layouts(Context& context) {
     return {};
   }
   if (answer.nodes().empty()) {
-    context.err << "no node has GPUs that can be cut\n";
+    context.err << "no node has GPUs that support MIG\n";
     return {};
   }
-  Table table({{"NODE"}, {"GPU"}, {"LAYOUT"}, {"STATE"}, {"ADVERTISES"}, {"ORDER"}, {"PHASE"}, {"WINDOW"}, {"WHY"}});
+  Table table({{"NODE"},
+               {"GPU-MODEL"},
+               {"LABEL"},
+               {"STATE"},
+               {"ADVERTISED"},
+               {"LAYOUT"},
+               {"PHASE"},
+               {"FROM"},
+               {"REASON"},
+               {"FINDING"}});
   for (const auto& n : answer.nodes()) {
     const auto& order = n.order();
     table.row({n.node(), n.gpu_model(), n.label(), n.state(), amounts_of(n.advertised()), order.layout(), order.phase(),
-               order.from_us() == 0 ? "" : instant(order.from_us()),
-               printable(n.finding().empty() ? order.reason() : n.finding())});
+               instant(order.from_us()), order.reason(), n.finding()});
   }
   context.out << table.text();
   return {};
@@ -169,7 +178,7 @@ Status run_verb(Context& context, const CancelVerb& verb) {
   if (context.structured()) {
     print(context, answer);
   } else {
-    context.out << fmt::format("{} is {}\n", verb.workload.to_string(), word_of(answer.phase()));
+    context.out << fmt::format("{} is {}\n", verb.workload.to_string(), wire::word_of(answer.phase()));
   }
   return {};
 }
@@ -186,7 +195,7 @@ Status run_verb(Context& context, const ActiveVerb& verb) {
     print(context, answer);
   } else {
     context.out << fmt::format("{} is {} and {}\n", verb.workload.to_string(), verb.active ? "active" : "not active",
-                               word_of(answer.phase()));
+                               wire::word_of(answer.phase()));
   }
   return {};
 }
@@ -205,7 +214,7 @@ Status run_verb(Context& context, const CheckVerb& verb) {
     print(context, answer);
   } else {
     context.out << fmt::format("check {} of {} is {}; it is {}\n", verb.check, verb.workload.to_string(),
-                               word_of(verb.state, "CHECK_"), word_of(answer.phase()));
+                               wire::word_of(verb.state), wire::word_of(answer.phase()));
   }
   return {};
 }

@@ -49,11 +49,11 @@ Status run_verb(Context& context, const ReportVerb& verb) {
     gpu_micros += row.gpu_micros();
   }
   table.row({"total", gpu_hours(gpu_micros), usd(statement.total_nano_usd())});
-  table.row({"provider's bill", " ", usd(statement.provider_nano_usd())});
+  table.row({"provider", " ", usd(statement.provider_nano_usd())});
   context.out << fmt::format("{}, as of {}", statement.period().empty() ? "everything" : statement.period(),
                              instant(statement.as_of_us()));
   if (statement.open_instances() > 0)
-    context.out << fmt::format(", {} machine(s) still run", statement.open_instances());
+    context.out << fmt::format(", {} instance(s) still run", statement.open_instances());
   context.out << '\n' << table.text();
   return check(statement);
 }
@@ -70,7 +70,7 @@ Status run_verb(Context& context, const PricesVerb& verb) {
     context.err << "no prices\n";
     return {};
   }
-  Table table({{"TYPE"}, {"MARKET"}, {"ZONE"}, {"USD/HOUR", true}, {"FROM"}, {"SOURCE"}});
+  Table table({{"INSTANCE-TYPE"}, {"CAPACITY-TYPE"}, {"ZONE"}, {"USD/HOUR", true}, {"FROM"}, {"SOURCE"}});
   for (const auto& p : answer.prices()) {
     table.row({p.instance_type().empty() ? "any" : p.instance_type(),
                p.capacity_type().empty() ? "any" : p.capacity_type(), p.zone().empty() ? "any" : p.zone(),

@@ -69,9 +69,9 @@ Status run_verb(Context& context, const ClassesVerb&) {
     context.err << "no priority classes; give some with qmctl apply -f FILE\n";
     return {};
   }
-  Table table({{"CLASS"}, {"VALUE", true}, {"KIND"}, {"DEFAULT"}});
+  Table table({{"NAME"}, {"VALUE", true}, {"KIND"}, {"GLOBAL-DEFAULT"}});
   for (const auto& row : rows) {
-    table.row({printable(row.name), std::to_string(row.value), row.kind, row.standard ? "yes" : " "});
+    table.row({printable(row.name), std::to_string(row.value), row.kind, row.standard ? "true" : "false"});
   }
   context.out << table.text();
   return {};

@@ -5,6 +5,7 @@
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/model/quantity.hpp"
+#include "qm/wire/words.hpp"
 #include "words.hpp"
 
 #include <CLI/CLI.hpp>
@@ -46,11 +47,22 @@ std::int64_t parse_quantity(const std::string& flag, const std::string& text, bo
 }
 
 template <class Enum>
-Enum parse_enum(const std::string& flag, const std::string& text, std::string_view prefix) {
+Enum parse_enum(const std::string& flag, const std::string& text) {
   const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
-  const auto number = enum_number(type, prefix, text);
-  if (!number) refuse(fmt::format("{}: '{}' is none of {}", flag, text, fmt::join(enum_words(type, prefix), ", ")));
+  const auto number = wire::number_of(type, text);
+  if (!number) refuse(fmt::format("{}: '{}' is not one of {}", flag, text, fmt::join(wire::words_of(type), ", ")));
   return static_cast<Enum>(*number);
+}
+
+/// "Requested, Running, Stopped or Failed": what an option takes, in the words of the tables.
+template <class Enum>
+std::string one_of(std::initializer_list<Enum> except = {}) {
+  const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
+  auto words = wire::words_of(type);
+  for (const Enum value : except) std::erase(words, wire::word_of(value));
+  const std::string last = words.back();
+  words.pop_back();
+  return fmt::format("{} or {}", fmt::join(words, ", "), last);
 }
 
 /// "2026-11", as statements are named.
@@ -220,14 +232,14 @@ class Reader {
     active("resume", "activate a workload again", true);
     auto* check = verb("check", "answer an admission check of a workload: check answer NAMESPACE/NAME", [this] {
       CheckVerb out{parse_name(name_), check_, message_, request_id_};
-      out.state = parse_enum<pb::CheckState>("--state", state_, "CHECK_");
+      out.state = parse_enum<pb::CheckState>("--state", state_);
       if (!retry_after_.empty()) out.retry_after = parse_time("--retry-after", retry_after_);
       return Verb(out);
     });
     check->add_option("action", what_, "answer")->required()->check(CLI::IsMember({"answer"}));
     workload_name(check);
     check->add_option("--check", check_, "the AdmissionCheck")->required();
-    check->add_option("--state", state_, "ready, retry, rejected or pending")->required();
+    check->add_option("--state", state_, one_of<pb::CheckState>())->required();
     check->add_option("--message", message_, "why, for people");
     check->add_option("--retry-after", retry_after_, "of retry: tried again after, such as 5m");
     request_id(check);
@@ -269,7 +281,7 @@ class Reader {
       sub->add_option("-n,--namespace", ns_, "only this namespace");
       sub->add_option("--queue", queue_, "only this queue");
       sub->add_option("--team", team_, "only this team");
-      sub->add_option("--phase", phase_, "only this phase, such as Pending");
+      sub->add_option("--phase", phase_, "only this phase: " + one_of<pb::WorkloadPhase>());
     };
     auto* list = verb("list", "list workloads", [this] {
       if (what_ != "workloads") refuse("list shows workloads; one workload: qmctl get NAMESPACE/NAME");
@@ -312,7 +324,7 @@ class Reader {
 
   void fleet_verbs() {
     auto* nodes = verb("nodes", "nodes and what of them is in use", [this] { return Verb(NodesVerb{state_}); });
-    nodes->add_option("--state", state_, "ready, not-ready or cordoned");
+    nodes->add_option("--state", state_, one_of({pb::NODE_GONE}));
     auto* layouts = verb("layouts", "how GPUs are cut by MIG; with -f, how they are to be cut", [this] {
       return Verb(LayoutsVerb{files_, deleted_, dry_run_, request_id_});
     });
@@ -335,10 +347,10 @@ class Reader {
            at_least<double>(0, "USD"));
     auto* claims = verb("claims", "machines asked of the cloud", [this] {
       ClaimsVerb out;
-      if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_, "INSTANCE_");
+      if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_);
       return Verb(out);
     });
-    claims->add_option("--state", state_, "requested, running, stopped or failed");
+    claims->add_option("--state", state_, one_of<pb::InstanceState>());
     verb("plan", "what the autoscaler launches, for whom, and why not", [] { return Verb(PlanVerb{}); });
     auto* top = verb("top", "last reading of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
     top->add_option("--node", node_, "only this node");
@@ -405,7 +417,7 @@ class Reader {
 
   Verb list_verb() {
     ListVerb out{ns_, queue_, team_};
-    if (!phase_.empty()) out.phase = parse_enum<pb::WorkloadPhase>("--phase", phase_, "");
+    if (!phase_.empty()) out.phase = parse_enum<pb::WorkloadPhase>("--phase", phase_);
     return out;
   }
 

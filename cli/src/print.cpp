@@ -1,6 +1,7 @@
 #include "print.hpp"
 
 #include "qm/base/assert.hpp"
+#include "qm/wire/words.hpp"
 #include "table.hpp"
 #include "yaml.hpp"
 
@@ -9,6 +10,39 @@
 #include <ostream>
 
 namespace qm::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+void replace_enum_names(const google::protobuf::Descriptor& type, Json& message);
+
+/// One value of the field as protobuf wrote it; a map's value is its entry's field 2.
+void replace_enum_names(const FieldDescriptor& field, Json& value) {
+  if (field.enum_type() != nullptr) {
+    // A number that has no name is written as a number.
+    const auto* named = field.enum_type()->FindValueByName(value.string());
+    value = wire::word_of(*field.enum_type(), named == nullptr ? static_cast<int>(value.integer()) : named->number());
+  } else if (field.message_type() != nullptr && value.is_object()) {
+    replace_enum_names(*field.message_type(), value);
+  }
+}
+
+void replace_enum_names(const google::protobuf::Descriptor& type, Json& message) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    Json* value = message.find(field.json_name());
+    if (value == nullptr) continue;
+    if (field.is_map()) {
+      for (auto& [key, each] : value->members_mut()) replace_enum_names(*field.message_type()->field(1), each);
+    } else if (field.is_repeated()) {
+      for (auto& each : value->items_mut()) replace_enum_names(field, each);
+    } else {
+      replace_enum_names(field, *value);
+    }
+  }
+}
+
+}  // namespace
 
 Json to_json(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
@@ -18,6 +52,7 @@ Json to_json(const google::protobuf::Message& message) {
   QM_ASSERT(written.ok(), "{} cannot be written as JSON: {}", message.GetTypeName(), written.ToString());
   auto parsed = Json::parse(text);
   QM_ASSERT(parsed, "protobuf wrote no JSON: {}", parsed.error().message);
+  replace_enum_names(*message.GetDescriptor(), *parsed);
   return std::move(*parsed);
 }
 

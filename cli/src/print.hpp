@@ -8,7 +8,8 @@
 
 namespace qm::cli {
 
-/// A message as protobuf's JSON: lowerCamelCase names, every field there, 64-bit integers as strings.
+/// A message as protobuf's JSON: lowerCamelCase names, every field there, 64-bit integers as strings; but the values of enums are
+/// the words that tables show ("Ready", not "NODE_READY").
 Json to_json(const google::protobuf::Message& message);
 /// Writes one JSON or YAML document.
 void print(const Context& context, const Json& value);

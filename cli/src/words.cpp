@@ -2,25 +2,13 @@
 
 #include "qm/model/resources.hpp"
 
-#include <google/protobuf/descriptor.h>
-
-#include <cctype>
+#include <algorithm>
 #include <limits>
 
 namespace qm::cli {
 namespace {
 
 constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
-
-/// "QuotaReserved" and "quota-reserved" and "QUOTA_RESERVED" fold to the same.
-std::string folded(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return out;
-}
 
 std::string two(std::int64_t big, const char* big_unit, std::int64_t small, const char* small_unit) {
   return small == 0 ? fmt::format("{}{}", big, big_unit) : fmt::format("{}{}{}{}", big, big_unit, small, small_unit);
@@ -74,39 +62,6 @@ std::string gpu_hours(std::int64_t gpu_micros) {
   const std::int64_t whole = std::abs(gpu_micros) / kMilliHour;
   const std::int64_t milli_hours = whole + (std::abs(gpu_micros) % kMilliHour >= kMilliHour / 2 ? 1 : 0);
   return fmt::format("{}{}.{:03}", gpu_micros < 0 ? "-" : "", milli_hours / 1000, milli_hours % 1000);
-}
-
-std::string enum_word(std::string_view name, std::string_view prefix) {
-  if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-  std::string out;
-  bool start = true;
-  for (const char c : name) {
-    if (c == '_') {
-      start = true;
-      continue;
-    }
-    out += start ? c : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    start = false;
-  }
-  return out;
-}
-
-std::vector<std::string> enum_words(const google::protobuf::EnumDescriptor& type, std::string_view prefix) {
-  std::vector<std::string> out;
-  for (int i = 0; i < type.value_count(); ++i) {
-    if (type.value(i)->number() != 0) out.push_back(enum_word(type.value(i)->name(), prefix));
-  }
-  return out;
-}
-
-std::optional<int> enum_number(const google::protobuf::EnumDescriptor& type, std::string_view prefix,
-                               std::string_view word) {
-  for (int i = 0; i < type.value_count(); ++i) {
-    const auto& name = type.value(i)->name();
-    if (type.value(i)->number() == 0) continue;
-    if (folded(enum_word(name, prefix)) == folded(word) || folded(name) == folded(word)) return type.value(i)->number();
-  }
-  return std::nullopt;
 }
 
 }  // namespace qm::cli

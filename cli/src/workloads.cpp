@@ -2,6 +2,7 @@
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/wire/model.hpp"
+#include "qm/wire/words.hpp"
 #include "table.hpp"
 #include "words.hpp"
 
@@ -24,7 +25,7 @@ std::string table_of(const Context& context, const std::vector<const pb::Workloa
                {"QUEUE"},
                {"TEAM"},
                {"PHASE"},
-               {"POS", true},
+               {"POSITION", true},
                {"PODS", true},
                {"GPUS", true},
                {"PRIORITY", true},
@@ -34,7 +35,7 @@ std::string table_of(const Context& context, const std::vector<const pb::Workloa
   for (const auto* w : workloads) {
     const auto& state = w->state();
     const auto spec = wire::from_pb(state.spec());
-    table.row({spec.ns.value(), spec.name, spec.queue, spec.team.value(), word_of(state.phase()), position_of(*w),
+    table.row({spec.ns.value(), spec.name, spec.queue, spec.team.value(), wire::word_of(state.phase()), position_of(*w),
                std::to_string(spec.total_pods()), thousandths(spec.total_gpu_milli()), std::to_string(spec.priority),
                std::to_string(state.attempt()), age(state.spec().submitted_us(), context.clock.now()), state.reason()});
   }
@@ -121,8 +122,8 @@ void describe(const Context& context, const pb::Workload& workload) {
     line(context, "flavor", set + ": " + flavor);
   line(context, "phase",
        workload.position() == 0
-           ? word_of(state.phase())
-           : fmt::format("{}, number {} in its queue", word_of(state.phase()), workload.position()));
+           ? wire::word_of(state.phase())
+           : fmt::format("{}, number {} in its queue", wire::word_of(state.phase()), workload.position()));
   if (state.attempt() > 0) line(context, "attempt", std::to_string(state.attempt()));
   line(context, "submitted", moment(context, spec.submitted_us()));
   line(context, "quota", moment(context, state.quota_reserved_us()));
@@ -137,9 +138,9 @@ void describe(const Context& context, const pb::Workload& workload) {
 void describe(const Context& context, const pb::AssignmentEvent& assignment) {
   line(context, "placement",
        assignment.short_reason().empty()
-           ? word_of(assignment.state())
-           : fmt::format("{}: {}", word_of(assignment.state()), assignment.short_reason()));
-  Table table({{"RANK", true}, {"NODE"}, {"DEVICES"}, {"POD"}, {"BOUND", true}});
+           ? wire::word_of(assignment.state())
+           : fmt::format("{}: {}", wire::word_of(assignment.state()), assignment.short_reason()));
+  Table table({{"INDEX", true}, {"NODE"}, {"DEVICES"}, {"POD"}, {"BOUND", true}});
   for (const auto& m : assignment.members()) {
     std::vector<std::string> devices;
     for (const auto& d : m.devices()) {
@@ -348,7 +349,7 @@ Status run_verb(Context& context, const WhatIfVerb& verb) {
     context.out << (answer.hidden() == 0 ? "nothing would change\n" : "nothing of yours would change\n");
   } else {
     const auto place = [](int n) { return n == 0 ? std::string("-") : std::to_string(n); };
-    Table table({{"WORKLOAD"}, {"QUEUE"}, {"WOULD BE"}, {"PLACE", true}, {"THEN", true}, {"WHY"}});
+    Table table({{"WORKLOAD"}, {"QUEUE"}, {"WHAT"}, {"BEFORE", true}, {"AFTER", true}, {"WHY"}});
     for (const auto& c : answer.consequences()) {
       table.row({printable(c.namespace_() + "/" + c.name()), printable(c.queue()), c.what(), place(c.before()),
                  place(c.after()), printable(c.why())});
@@ -369,7 +370,7 @@ Status run_verb(Context& context, const QueuesVerb&) {
     context.err << "no queues; give some with qmctl apply -f FILE\n";
     return {};
   }
-  Table table({{"QUEUE"},
+  Table table({{"NAME"},
                {"COHORT"},
                {"STATE"},
                {"PENDING", true},

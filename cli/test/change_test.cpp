@@ -157,7 +157,7 @@ TEST_F(Changes, ACheckIsAnswered) {
   EXPECT_EQ(suite.state.answered[0].state(), pb::CHECK_RETRY);
   EXPECT_EQ(suite.state.answered[0].retry_after_us(), 300'000'000);
   EXPECT_NE(qmctl(suite, {"check", "answer", "nlp/pretrain", "--check", "budget", "--state", "maybe"})
-                .err.find("is none of Pending, Ready, Retry, Rejected"),
+                .err.find("is not one of Pending, Ready, Retry, Rejected"),
             std::string::npos);
 }
 

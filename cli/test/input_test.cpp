@@ -34,8 +34,8 @@ TEST(Usage, WrongCommandLinesAreExplained) {
   expect_usage({"get", "pods"}, "not 'pods'");
   expect_usage({"get", "queues"}, "'get' and 'queues' are two verbs");
   expect_usage({"list", "-o", "xml"}, "xml");
-  expect_usage({"list", "--phase", "sleeping"}, "none of Pending, QuotaReserved");
-  expect_usage({"claims", "--state", "maybe"}, "none of Requested, Running");
+  expect_usage({"list", "--phase", "sleeping"}, "not one of Pending, QuotaReserved");
+  expect_usage({"claims", "--state", "maybe"}, "not one of Requested, Running");
   expect_usage({"list", "--timeout", "soon"}, "--timeout");
   expect_usage({"list", "--timeout", "0s"}, "out of range");
   expect_usage({"list", "--timeout", "25h"}, "at most 24h");

@@ -1,15 +1,11 @@
 #include "src/words.hpp"
 
-#include "quartermaster/v1/capacity_service.pb.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
 namespace qm::cli {
 namespace words_test {
-
-namespace pb = quartermaster::v1;
 
 TEST(Words, AgesAreKubectls) {
   const auto shown = [](std::int64_t seconds) { return age(std::chrono::seconds(seconds)); };
@@ -49,21 +45,6 @@ TEST(Words, GpuHoursRoundHalfUpAtTheThousandth) {
   EXPECT_EQ(gpu_hours(1'799'999), "0.000");
   EXPECT_EQ(gpu_hours(-3'600'000'000), "-1.000");
   EXPECT_EQ(gpu_hours(std::numeric_limits<std::int64_t>::max()), "2562047788.015");
-}
-
-TEST(Words, EnumWordsGoThereAndBack) {
-  const auto& phases = *google::protobuf::GetEnumDescriptor<pb::WorkloadPhase>();
-  EXPECT_EQ(enum_words(phases, ""), (std::vector<std::string>{"Pending", "QuotaReserved", "Admitted", "Evicting",
-                                                              "Finished", "Cancelled", "Rejected"}));
-  for (const auto* text : {"QuotaReserved", "quota-reserved", "QUOTA_RESERVED", "quotareserved"})
-    EXPECT_EQ(enum_number(phases, "", text), pb::QUOTA_RESERVED) << text;
-  EXPECT_FALSE(enum_number(phases, "", "WorkloadPhaseUnspecified"));
-  EXPECT_FALSE(enum_number(phases, "", ""));
-  const auto& states = *google::protobuf::GetEnumDescriptor<pb::InstanceState>();
-  EXPECT_EQ(enum_number(states, "INSTANCE_", "running"), pb::INSTANCE_RUNNING);
-  EXPECT_EQ(word_of(pb::NODE_NOT_READY, "NODE_"), "NotReady");
-  EXPECT_EQ(word_of(static_cast<pb::WorkloadPhase>(77)),
-            "77");  // a newer service may say more than we know
 }
 
 }  // namespace words_test

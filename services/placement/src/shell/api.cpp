@@ -2,6 +2,7 @@
 
 #include "qm/placement/shell.hpp"
 #include "qm/rpc/worker.hpp"
+#include "qm/wire/words.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 #include "shell/rules_json.hpp"
 #include "shell/wire.hpp"
@@ -266,16 +267,18 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
 Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNodesRequest& request,
                                          const rpc::Caller& caller) {
   QM_ASSIGN(const auto size, page_size(request.page_size()));
+  const auto& words = *pb::NodeState_descriptor();
+  const auto asked = wire::number_of(words, request.state());
+  const auto is_asked = [&](NodeState state) { return wire::number_of(words, name_of(state)) == asked; };
   const auto states = {NodeState::kReady, NodeState::kNotReady, NodeState::kCordoned};
-  if (!request.state().empty() &&
-      std::ranges::none_of(states, [&](NodeState state) { return name_of(state) == request.state(); })) {
-    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no state of a node", request.state()), "state",
-                      "use ready, not-ready or cordoned"});
+  if (!request.state().empty() && std::ranges::none_of(states, is_asked)) {
+    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is not a state of a node", request.state()), "state",
+                      "use Ready, NotReady or Cordoned"});
   }
   pb::ListNodesResponse out;
   std::int64_t total = 0;
   for (const auto& [name, node] : engine.tables().nodes) {
-    if (!request.state().empty() && name_of(node.state) != request.state()) continue;
+    if (!request.state().empty() && !is_asked(node.state)) continue;
     ++total;
     if (name.value() <= request.page_token()) continue;
     if (out.nodes_size() == size) {

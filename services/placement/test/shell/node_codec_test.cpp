@@ -115,6 +115,10 @@ TEST(Api, ListNodesWithTheirDevices) {
   request.Clear();
   request.set_state("cordoned");
   EXPECT_EQ(list_nodes(engine, request)->total(), 0);
+  for (const auto* ready : {"ready", "Ready", "NODE_READY"}) {
+    request.set_state(ready);
+    EXPECT_EQ(list_nodes(engine, request)->total(), 2) << ready;
+  }
   request.set_state("purple");
   EXPECT_EQ(list_nodes(engine, request).error().field, "state");
 }

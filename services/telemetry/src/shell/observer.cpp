@@ -1,4 +1,5 @@
 #include "qm/telemetry/shell.hpp"
+#include "qm/wire/words.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
 #include <atomic>
@@ -26,15 +27,14 @@ std::string placement_line(const pb::PlacementEvent& e) {
   }
   const auto& a = e.assignment();
   return fmt::format("{}/{} attempt {} {} on {} member(s) {}", a.namespace_(), a.workload(), a.attempt(),
-                     pb::AssignmentState_Name(a.state()), a.members_size(), a.short_reason());
+                     wire::word_of(a.state()), a.members_size(), a.short_reason());
 }
 
 std::string capacity_line(const pb::CapacityEvent& e) {
   switch (e.event_case()) {
     case pb::CapacityEvent::kInstance:
       return fmt::format("{} {} {} {} {}", e.instance().claim(), e.instance().instance_type(),
-                         e.instance().capacity_type(), pb::InstanceState_Name(e.instance().state()),
-                         e.instance().reason());
+                         e.instance().capacity_type(), wire::word_of(e.instance().state()), e.instance().reason());
     case pb::CapacityEvent::kPrice:
       return fmt::format("spot price of {} in {}: {} nano-dollars an hour", e.price().instance_type(), e.price().zone(),
                          e.price().nano_usd_hour());
@@ -71,14 +71,14 @@ std::string summary_of(const std::string& topic, const std::string& payload) {
   if (topic == "qm.workload") {
     return told<pb::WorkloadEvent>(payload, [](const auto& e) {
       return fmt::format("{}/{} attempt {} {} {}", e.spec().namespace_(), e.spec().name(), e.attempt(),
-                         pb::WorkloadPhase_Name(e.phase()), e.reason());
+                         wire::word_of(e.phase()), e.reason());
     });
   }
   if (topic == "qm.placement") return told<pb::PlacementEvent>(payload, placement_line);
   if (topic == "qm.capacity") return told<pb::CapacityEvent>(payload, capacity_line);
   if (topic == "qm.node") {
     return told<pb::NodeEvent>(payload, [](const auto& e) {
-      return fmt::format("{} {} {} pod(s) {}", e.node(), pb::NodeState_Name(e.state()), e.pods(), e.reason());
+      return fmt::format("{} {} {} pod(s) {}", e.node(), wire::word_of(e.state()), e.pods(), e.reason());
     });
   }
   if (topic == "qm.gpu") {

@@ -27,7 +27,7 @@ TEST(Summary, OfWorkloads) {
                                          e.set_phase(pb::PENDING);
                                          e.set_reason("waits for quota");
                                        }),
-            "team/train attempt 2 PENDING waits for quota");
+            "team/train attempt 2 Pending waits for quota");
 }
 
 TEST(Summary, OfEachPlacementEvent) {
@@ -41,7 +41,7 @@ TEST(Summary, OfEachPlacementEvent) {
               a->add_members();
               a->set_short_reason("no room");
             }),
-            "team/train attempt 1 SHORT on 1 member(s) no room");
+            "team/train attempt 1 Short on 1 member(s) no room");
   EXPECT_EQ(line([](auto& e) { e.mutable_demand()->add_items(); }), "1 gang(s) wait for room");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_eviction()->set_uid("w");
@@ -70,7 +70,7 @@ TEST(Summary, OfEachCapacityEvent) {
               i->set_state(pb::INSTANCE_FAILED);
               i->set_reason("no capacity");
             }),
-            "c1 p5.48xlarge spot INSTANCE_FAILED no capacity");
+            "c1 p5.48xlarge spot Failed no capacity");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_price()->set_instance_type("p5.48xlarge");
               e.mutable_price()->set_zone("us-east-1a");
@@ -124,7 +124,7 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
                                      e.set_pods(2);
                                      e.set_reason("drain");
                                    }),
-            "a NODE_CORDONED 2 pod(s) drain");
+            "a Cordoned 2 pod(s) drain");
   EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
                                   [](auto& e) {
                                     e.mutable_health()->set_node("a");
