@@ -4,15 +4,17 @@
 #include "machine.hpp"
 #include "node_view.hpp"
 #include "notices.hpp"
+#include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/option_range.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/settings.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/wire/model.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -37,6 +39,29 @@ tl::unexpected<Error> bad(const std::string& field, std::string message, std::st
   return fail(Error{Code::kInvalid, std::move(message), field, std::move(remedy)});
 }
 
+const std::vector<std::string_view> kSettings = {"nodes",
+                                                 "except",
+                                                 "telemetry",
+                                                 "dcgm",
+                                                 "imds",
+                                                 "sample-period",
+                                                 "notice-period",
+                                                 "pod-resources",
+                                                 "pod-resources-period",
+                                                 "device-plugin",
+                                                 "device-plugin-shares",
+                                                 "device-plugin-config",
+                                                 "device-plugin-mps",
+                                                 "device-plugin-strict",
+                                                 "device-plugin-schedulers",
+                                                 "checkpoint-gateway",
+                                                 "sysfs",
+                                                 "kubelet-config",
+                                                 "kubelet-wanted",
+                                                 "nccl-topology",
+                                                 "model-cache",
+                                                 "probe-period"};
+
 Result<std::set<std::string>> names_of(const std::string& setting, const std::string& text, const char* what = "node") {
   std::set<std::string> out;
   std::size_t from = 0;
@@ -44,8 +69,8 @@ Result<std::set<std::string>> names_of(const std::string& setting, const std::st
     const auto comma = std::min(text.find(',', from), text.size());
     const std::string name = text.substr(from, comma - from);
     if (name.empty() || name.find_first_of(" /{}") != std::string::npos) {
-      return bad(setting, fmt::format("'{}' is no list of {} names", text, what),
-                 "write names with commas between, without blanks");
+      return fail(config::wrong_setting(setting, text,
+                                        fmt::format("names of {}s with commas between them, without blanks", what)));
     }
     out.insert(name);
     from = comma + 1;
@@ -56,18 +81,15 @@ Result<std::set<std::string>> names_of(const std::string& setting, const std::st
 Result<Duration> period_of(const std::string& setting, const std::string& text) {
   const auto period = config::parse_duration(text);
   if (!period || *period < std::chrono::milliseconds(1)) {
-    return bad(setting, fmt::format("'{}' is no period", text), "write a duration of at least 1ms, such as 60s");
+    return fail(config::wrong_setting(setting, text, "a duration of 1ms or more, such as 60s"));
   }
   return *period;
 }
 
 Result<int> shares_of(const std::string& setting, const std::string& text) {
-  int shares = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), shares);
-  if (error != std::errc() || end != text.data() + text.size() || shares < 1 || shares > 128) {
-    return bad(setting, fmt::format("'{}' is no number of shares", text), "write a number from 1 to 128");
-  }
-  return shares;
+  const OptionRange<int> range(1, 128, "shares");
+  if (!range(text).empty()) return fail(config::wrong_setting(setting, text, range.text()));
+  return std::stoi(text);
 }
 
 Result<Sharing> sharing_in(const std::string& file) {
@@ -92,6 +114,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
   if (!kube) return bad("kube", kube.error().message, "write in-cluster, kubeconfig, or http://host:port");
   out.kube = std::move(*kube);
   out.security = rpc::client_security(settings);
+  QM_TRY(config::check_setting_names(settings.extra, kSettings));
   for (const auto& [name, value] : settings.extra) {
     if (name == "nodes") {
       QM_ASSIGN(const auto names, names_of(name, value));
@@ -121,8 +144,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
     } else if (name == "device-plugin-mps") {
       out.device_plugin_mps = value;
     } else if (name == "device-plugin-strict") {
-      if (value != "true" && value != "false")
-        return bad(name, fmt::format("'{}' is no answer", value), "true or false");
+      if (value != "true" && value != "false") return fail(config::wrong_setting(name, value, "true or false"));
       out.device_plugin_strict = value == "true";
     } else if (name == "device-plugin-schedulers") {
       QM_ASSIGN(out.device_plugin_schedulers, names_of(name, value, "scheduler"));
@@ -142,11 +164,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
     } else if (name == "probe-period") {
       QM_ASSIGN(out.probe_period, period_of(name, value));
     } else {
-      return bad(name, "there is no such setting",
-                 "known: nodes, except, telemetry, dcgm, imds, sample-period, notice-period, pod-resources, "
-                 "pod-resources-period, device-plugin, device-plugin-shares, device-plugin-config, device-plugin-mps, "
-                 "device-plugin-strict, device-plugin-schedulers, checkpoint-gateway, sysfs, "
-                 "kubelet-config, kubelet-wanted, nccl-topology, model-cache, probe-period");
+      QM_ASSERT(false, "setting {} is known and not read", name);
     }
   }
   for (const auto& [setting, path] :
@@ -155,8 +173,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
         std::pair("kubelet-wanted", out.kubelet_wanted), std::pair("nccl-topology", out.nccl_topology),
         std::pair("model-cache", out.model_cache)}) {
     if (path.empty()) continue;
-    if (path[0] != '/')
-      return bad(setting, fmt::format("'{}' is no place of this machine", path), "write a path from / on");
+    if (path[0] != '/') return fail(config::wrong_setting(setting, path, "an absolute path, which begins with /"));
     if (out.nodes.size() != 1) {
       return bad(setting, "what lies there is one machine's", "add --set nodes=NAME with this machine's name");
     }
@@ -170,8 +187,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
   for (const auto& [setting, url] : {std::pair("dcgm", out.dcgm), std::pair("imds", out.imds)}) {
     QM_TRY(check_url(setting, url));
     if (out.nodes.size() != 1 && url.find("{node}") == std::string::npos) {
-      return bad(setting, fmt::format("'{}' is the same for all nodes", url),
-                 "put {node} where the node's name belongs");
+      return fail(config::wrong_setting(setting, url, "a URL with {node} in the place of the node's name"));
     }
   }
   return out;

@@ -1,5 +1,6 @@
 #include "checkpoint_target.hpp"
 
+#include "qm/config/settings.hpp"
 #include "qm/model/resources.hpp"
 #include "sources.hpp"
 
@@ -144,8 +145,8 @@ Result<CheckpointTarget> checkpoint_target(const Rank& rank, const std::string& 
 Status check_gateway(const std::string& url) {
   QM_TRY(check_url("checkpoint-gateway", url));
   if (url.find_first_of("?#@ ") == std::string::npos) return {};
-  return fail(Error{Code::kInvalid, fmt::format("'{}' has more than an address and a path", url), "checkpoint-gateway",
-                    "write http://HOST:PORT/PATH; {namespace} and {pod} in it are filled in"});
+  return fail(config::wrong_setting("checkpoint-gateway", url,
+                                    "http://HOST:PORT/PATH, in which {namespace} and {pod} are filled in"));
 }
 
 }  // namespace qm::agent

@@ -1,6 +1,7 @@
 #include "sources.hpp"
 
 #include "qm/cloud/aws.hpp"
+#include "qm/config/settings.hpp"
 #include "qm/http/http.hpp"
 
 namespace qm::agent {
@@ -115,7 +116,7 @@ std::string fill_template(std::string text, const std::map<std::string, std::str
 Status check_url(const std::string& setting, const std::string& url) {
   const bool http = url.starts_with("http://") && url.size() > 7, https = url.starts_with("https://") && url.size() > 8;
   if (http || https) return {};
-  return fail(Error{Code::kInvalid, fmt::format("'{}' is no http URL", url), setting, "write http://host:port/path"});
+  return fail(config::wrong_setting(setting, url, "http://HOST:PORT/PATH"));
 }
 
 std::unique_ptr<PageSource> http_pages(std::string url) { return std::make_unique<HttpPages>(std::move(url)); }

@@ -5,60 +5,38 @@
 #include "qm/cost/api.hpp"
 #include "qm/cost/observer.hpp"
 #include "qm/cost/plan_watch.hpp"
+#include "qm/cost/settings.hpp"
 #include "qm/cost/shell.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/wire/last_state.hpp"
 
-#include <charconv>
-
 namespace {
-
-qm::Result<qm::cost::Options> engine_options(const std::string& settle) {
-  qm::cost::Options options;
-  if (settle.empty()) return options;
-  std::int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(settle.data(), settle.data() + settle.size(), seconds);
-  if (error != std::errc() || end != settle.data() + settle.size() || seconds < 0 || seconds > 86'400) {
-    return qm::fail(qm::Error{qm::Code::kInvalid, fmt::format("setting settle={} is not understood", settle), "settle",
-                              "give whole seconds from 0 to 86400"});
-  }
-  options.settle_after = std::chrono::seconds(seconds);
-  return options;
-}
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
+  QM_ASSIGN(const auto chosen, cost::settings_of(settings.extra));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto plans, cost::plans_from_manifests(settings.manifests));
   QM_ASSIGN(const auto budgets, cost::budgets_from_manifests(settings.manifests));
-  const auto settle = settings.extra.find("settle");
-  QM_ASSIGN(const auto engine_settings, engine_options(settle == settings.extra.end() ? "" : settle->second));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "cost", cost::migrations()));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
 
-  const auto observe = settings.extra.find("observe");
-  const bool alone = observe != settings.extra.end() && observe->second == "cluster";
-  if (observe != settings.extra.end() && !alone && observe->second != "bus") {
-    return fail(Error{Code::kInvalid, fmt::format("setting observe={} is not understood", observe->second), "observe",
-                      "use bus, or cluster where nobody else of the suite runs"});
-  }
-
   auto options = cost::host_options(settings.shard);
-  if (alone) options.consumes.clear();  // what both say would be counted twice
+  if (chosen.alone) options.consumes.clear();  // what both say would be counted twice
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   options.last_state = wire::last_state;
   replica->guard(options);
   service::Host host(options,
-                     std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(engine_settings), cost::Codec{}),
+                     std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(chosen.engine), cost::Codec{}),
                      replica->take_store(), std::move(bus), *clock, nullptr);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
   std::unique_ptr<kube::Client> kube;
   std::unique_ptr<cost::Observer> observer;
   std::unique_ptr<cost::PlanWatch> plan_watch;
-  if (alone || !settings.kube.empty()) {
+  if (chosen.alone || !settings.kube.empty()) {
     QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
     kube = std::make_unique<kube::Client>(std::move(kube_options));
     plan_watch = std::make_unique<cost::PlanWatch>(*kube, host, cost::PlanWatch::Options{plans, budgets});
@@ -67,7 +45,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
     QM_TRY(host.submit(cost::prices_input(cost::joined(plans))));
     QM_TRY(host.submit(cost::budgets_input(budgets)));
   }
-  if (alone) {
+  if (chosen.alone) {
     observer = std::make_unique<cost::Observer>(*kube, host, *clock);
     observer->start();
   }

@@ -1,5 +1,6 @@
 // qm-telemetry: how well. Wiring only.
 #include "qm/bus/bus.hpp"
+#include "qm/config/settings.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
@@ -10,6 +11,7 @@ namespace {
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
+  QM_TRY(config::check_setting_names(settings.extra, {}));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "telemetry"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));

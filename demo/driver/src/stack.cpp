@@ -219,7 +219,6 @@ Status Stack::start_replica(const std::string& service, const std::string& repli
     std::ofstream(file) << plan_.pool_manifest;
     argv.insert(argv.end(), {"--config", file, "--set", "aws=" + aws_url_});
   }
-  if (service == "telemetry") argv.insert(argv.end(), {"--set", "sample-period=60s"});
   return spawn(replica, std::move(argv));
 }
 

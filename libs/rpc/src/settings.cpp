@@ -1,3 +1,5 @@
+#include "qm/config/settings.hpp"
+
 #include "qm/rpc/process.hpp"
 
 #include <CLI/CLI.hpp>
@@ -161,7 +163,8 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
     }
     if (const auto set = settings.extra.find("migrations"); set != settings.extra.end()) {
       if (set->second != "apply" && set->second != "check") {
-        throw CLI::ValidationError("--set", "migrations is apply or check, not " + set->second);
+        const auto wrong = config::wrong_setting("migrations", set->second, "apply or check");
+        throw CLI::ValidationError(fmt::format("{}; {}", wrong.message, wrong.remedy));
       }
       settings.check_only = set->second == "check";
       settings.extra.erase(set);

@@ -1,11 +1,12 @@
 #include "qm/admission/cluster.hpp"
 
 #include "qm/admission/kueue_configuration.hpp"
+#include "qm/base/option_range.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/settings.hpp"
 #include "qm/model/quantity.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <thread>
 
@@ -28,8 +29,8 @@ Status read_usage(const std::map<std::string, std::string>& extra, UsageMemory& 
     if (it == extra.end() || it->second.empty()) return {};
     const auto parsed = config::parse_duration(it->second);
     if (!parsed || *parsed < least) {
-      return fail({Code::kInvalid, fmt::format("setting {}={} is no such duration", name, it->second), name,
-                   "use for example 5m"});
+      return fail(config::wrong_setting(
+          name, it->second, fmt::format("a duration of {} or more, such as 5m", least == Duration{0} ? "0s" : "1s")));
     }
     into = *parsed;
     return {};
@@ -42,8 +43,8 @@ Status read_usage(const std::map<std::string, std::string>& extra, UsageMemory& 
     const auto colon = one.rfind(':');
     const auto weight = Quantity::parse(colon == std::string_view::npos ? "" : one.substr(colon + 1));
     if (!weight || weight->milli() < 0 || colon == 0) {
-      return fail({Code::kInvalid, fmt::format("setting resource-weights={} is not understood", weights->second),
-                   "resource-weights", "use for example nvidia.com/gpu:1,cpu:0.1,memory:0"});
+      return fail(config::wrong_setting("resource-weights", weights->second,
+                                        "RESOURCE:WEIGHT with weights of 0 or more, such as nvidia.com/gpu:1,cpu:0.1"));
     }
     out.weights[std::string(one.substr(0, colon))] = static_cast<double>(weight->milli()) / 1000;
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
@@ -51,9 +52,21 @@ Status read_usage(const std::map<std::string, std::string>& extra, UsageMemory& 
   return {};
 }
 
+std::vector<std::string_view> known_settings(const std::vector<std::string_view>& of_others) {
+  std::vector<std::string_view> out{"binding",         "fair-sharing",         "give-way-hourly",
+                                    "kinds",           "kueue-configuration",  "placement",
+                                    "quota",           "resource-weights",     "rest",
+                                    "rules",           "usage-half-life-time", "usage-sampling-interval",
+                                    "workload-objects"};
+  std::ranges::copy(of_others, std::back_inserter(out));
+  return out;
+}
+
 }  // namespace
 
-Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
+Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra,
+                                               const std::vector<std::string_view>& of_others) {
+  QM_TRY(config::check_setting_names(extra, known_settings(of_others)));
   ClusterSettings out;
   const auto read = [&](const char* name, std::string& into) {
     const auto it = extra.find(name);
@@ -64,8 +77,7 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
   std::string placement = "own";
   read("placement", placement);
   if (placement != "own" && placement != "none") {
-    return fail({Code::kInvalid, fmt::format("setting placement={} is not understood", placement), "placement",
-                 "use own, or none where another scheduler binds everything"});
+    return fail(config::wrong_setting("placement", placement, "own, or none where another scheduler binds all pods"));
   }
   out.placement = placement == "own";
   std::string kinds;
@@ -75,9 +87,8 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
     const auto comma = rest.find(',');
     const auto* kind = config::workload_kind(rest.substr(0, comma));
     if (kind == nullptr || !kind->suspends()) {
-      return fail({Code::kInvalid,
-                   fmt::format("setting kinds={}: {} is not suspended as a whole", kinds, rest.substr(0, comma)),
-                   "kinds", fmt::format("use some of {}", fmt::join(suspending_kinds(), ", "))});
+      return fail(config::wrong_setting("kinds", rest.substr(0, comma),
+                                        fmt::format("some of {}", fmt::join(suspending_kinds(), ", "))));
     }
     out.kinds.emplace(kind->kind);
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
@@ -85,21 +96,20 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
   std::string rules = "continuous", sharing = "false", rest;
   read("rules", rules);
   if (rules != "continuous" && rules != "exact") {
-    return fail({Code::kInvalid, fmt::format("setting rules={} is not understood", rules), "rules",
-                 "use continuous, or exact for Kueue's own decisions, cycle by cycle"});
+    return fail(
+        config::wrong_setting("rules", rules, "continuous, or exact for the decisions of Kueue, cycle by cycle"));
   }
   out.rules.exact = rules == "exact";
   read("fair-sharing", sharing);
   if (sharing != "true" && sharing != "false") {
-    return fail({Code::kInvalid, fmt::format("setting fair-sharing={} is not understood", sharing), "fair-sharing",
-                 "use true or false"});
+    return fail(config::wrong_setting("fair-sharing", sharing, "true or false"));
   }
   out.rules.fair_sharing = sharing == "true";
   read("rest", rest);
   if (!rest.empty()) {
     const auto parsed = config::parse_duration(rest);
     if (!parsed || *parsed < Duration{0}) {
-      return fail({Code::kInvalid, fmt::format("setting rest={} is no duration", rest), "rest", "use for example 10m"});
+      return fail(config::wrong_setting("rest", rest, "a duration of 0s or more, such as 10m"));
     }
     out.rules.rest = *parsed;
   }
@@ -107,17 +117,14 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
   std::string hourly;
   read("give-way-hourly", hourly);
   if (!hourly.empty()) {
-    const auto [end, error] = std::from_chars(hourly.data(), hourly.data() + hourly.size(), out.give_way_hourly);
-    if (error != std::errc() || end != hourly.data() + hourly.size() || out.give_way_hourly < 0) {
-      return fail({Code::kInvalid, fmt::format("setting give-way-hourly={} is no number of workloads", hourly),
-                   "give-way-hourly", "use 0 or more: so many an hour give way where placement proposes it"});
-    }
+    const auto range = at_least<std::int64_t>(0, "workloads in an hour");
+    if (!range(hourly).empty()) return fail(config::wrong_setting("give-way-hourly", hourly, range.text()));
+    out.give_way_hourly = std::stoll(hourly);
   }
   std::string objects = "false";
   read("workload-objects", objects);
   if (objects != "true" && objects != "false") {
-    return fail({Code::kInvalid, fmt::format("setting workload-objects={} is not understood", objects),
-                 "workload-objects", "use true or false"});
+    return fail(config::wrong_setting("workload-objects", objects, "true or false"));
   }
   out.workload_objects = objects == "true";
   if (const auto file = extra.find("kueue-configuration"); file != extra.end() && !file->second.empty()) {

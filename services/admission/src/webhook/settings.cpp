@@ -1,6 +1,8 @@
 #include "qm/admission/webhook/settings.hpp"
 
 #include "qm/admission/webhook/policy_file.hpp"
+#include "qm/config/names.hpp"
+#include "qm/config/settings.hpp"
 
 #include <fmt/format.h>
 
@@ -20,11 +22,6 @@ std::vector<std::string> split(const std::string& text, char at) {
   return out;
 }
 
-tl::unexpected<Error> bad(const std::string& name, const std::string& value, std::string takes) {
-  return fail(
-      Error{Code::kInvalid, fmt::format("'{}' is nothing for {}", value, name), "--set " + name, std::move(takes)});
-}
-
 /// "HOST:PORT" apart; the port 0 where it is none.
 std::pair<std::string, int> host_and_port(const std::string& text) {
   const auto colon = text.rfind(':');
@@ -40,7 +37,7 @@ using Read = Status (*)(const std::string& value, WebhookSettings& out);
 
 Status listen(const std::string& value, WebhookSettings& out) {
   const auto [host, port] = host_and_port(value);
-  if (port == 0) return bad("webhook", value, "give HOST:PORT");
+  if (port == 0) return fail(config::wrong_setting("webhook", value, "HOST:PORT"));
   out.server.address = host;
   out.server.port = static_cast<std::uint16_t>(port);
   return {};
@@ -49,10 +46,11 @@ Status listen(const std::string& value, WebhookSettings& out) {
 Status service(const std::string& value, WebhookSettings& out) {
   const auto slash = value.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == value.size()) {
-    return bad("webhook-service", value, "give NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+    return fail(config::wrong_setting("webhook-service", value, "NAMESPACE/NAME or NAMESPACE/NAME:PORT"));
   }
   const auto [name, port] = host_and_port(value.substr(slash + 1));
-  if (port == 0 && name.find(':') != std::string::npos) return bad("webhook-service", value, "the port is unreadable");
+  if (port == 0 && name.find(':') != std::string::npos)
+    return fail(config::wrong_setting("webhook-service", value, "a port of 1 to 65,535"));
   out.registration.service_ns = value.substr(0, slash);
   out.registration.service = name;
   if (port != 0) out.registration.service_port = port;
@@ -62,7 +60,7 @@ Status service(const std::string& value, WebhookSettings& out) {
 Status url(const std::string& value, WebhookSettings& out) {
   const auto rest = value.starts_with("https://") ? value.substr(8) : std::string();
   if (rest.empty() || rest.find('/') != std::string::npos || host_and_port(rest).second == 0) {
-    return bad("webhook-url", value, "give https://HOST:PORT; the paths are ours");
+    return fail(config::wrong_setting("webhook-url", value, "https://HOST:PORT, without a path"));
   }
   out.registration.url = value;
   return {};
@@ -70,7 +68,8 @@ Status url(const std::string& value, WebhookSettings& out) {
 
 Status only(const std::string& value, WebhookSettings& out) {
   const auto equals = value.find('=');
-  if (equals == std::string::npos || equals == 0) return bad("webhook-only", value, "give KEY=VALUE");
+  if (equals == std::string::npos || equals == 0)
+    return fail(config::wrong_setting("webhook-only", value, "KEY=VALUE"));
   out.registration.only = value;
   return {};
 }
@@ -89,7 +88,8 @@ Status controllers(const std::string& value, WebhookSettings& out) {
   for (auto& user : split(value, ',')) {
     if (!user.starts_with("system:serviceaccount:") || std::ranges::count(user, ':') != 3 || user.ends_with(':') ||
         user.ends_with('*')) {
-      return bad("webhook-controllers", user, "give whole names of accounts: system:serviceaccount:NAMESPACE:NAME");
+      return fail(config::wrong_setting("webhook-controllers", user,
+                                        "whole names of service accounts: system:serviceaccount:NAMESPACE:NAME"));
     }
     out.policy.controllers.insert(std::move(user));
   }
@@ -98,11 +98,11 @@ Status controllers(const std::string& value, WebhookSettings& out) {
 
 Status policy_file(const std::string& path, WebhookSettings& out) { return read_policy_file(path, out.policy); }
 
-constexpr const char* kModes = "use enforce, warn, mutate or off";
+constexpr const char* kModes = "enforce, warn, mutate or off";
 
 Status policy(const std::string& value, WebhookSettings& out) {
   const auto mode = mode_of(value);
-  if (!mode) return bad("webhook-policy", value, kModes);
+  if (!mode) return fail(config::wrong_setting("webhook-policy", value, kModes));
   out.policy.mode = *mode;
   return {};
 }
@@ -113,9 +113,12 @@ Status rules(const std::string& value, WebhookSettings& out) {
     const auto name = one.substr(0, colon);
     const auto mode = colon == std::string::npos ? std::nullopt : mode_of(one.substr(colon + 1));
     if (std::ranges::find(rule_names(), name) == rule_names().end()) {
-      return bad("webhook-rules", one, fmt::format("rules are {}", fmt::join(rule_names(), ", ")));
+      return fail(config::wrong_setting(
+          "webhook-rules", one, fmt::format("RULE:MODE with one of the rules {}", fmt::join(rule_names(), ", "))));
     }
-    if (!mode) return bad("webhook-rules", one, std::string("give RULE:MODE; ") + kModes);
+    if (!mode)
+      return fail(
+          config::wrong_setting("webhook-rules", one, fmt::format("RULE:MODE with one of the modes {}", kModes)));
     out.policy.rules[name] = *mode;
   }
   return {};
@@ -126,14 +129,16 @@ Status labels(const std::string& value, WebhookSettings& out) {
     const auto equals = one.find('=');
     RequiredLabel label{one.substr(0, equals), {}};
     if (equals != std::string::npos) label.values = split(one.substr(equals + 1), '|');
-    if (label.key.empty()) return bad("webhook-labels", one, "give KEY or KEY=A|B");
+    if (config::name_fault(config::NameRule::kLabelKey, label.key))
+      return fail(config::wrong_setting("webhook-labels", one, "KEY or KEY=A|B, with a valid label key"));
     out.policy.required_labels.push_back(std::move(label));
   }
   return {};
 }
 
 Status gate_pods(const std::string& value, WebhookSettings& out) {
-  if (value != "true" && value != "false") return bad("webhook-gate-pods", value, "use true or false");
+  if (value != "true" && value != "false")
+    return fail(config::wrong_setting("webhook-gate-pods", value, "true or false"));
   out.policy.gate_pods = value == "true";
   return {};
 }
@@ -164,6 +169,12 @@ const std::map<std::string, Read>& readers() {
 
 }  // namespace
 
+std::vector<std::string_view> setting_names() {
+  std::vector<std::string_view> out;
+  for (const auto& [name, read] : readers()) out.push_back(name);
+  return out;
+}
+
 Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra) {
   WebhookSettings out;
   // What is said on the command line goes before what the file says.
@@ -171,13 +182,8 @@ Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string,
   if (extra.contains("webhook-labels")) out.policy.required_labels.clear();
   for (const auto& [name, value] : extra) {
     if (!name.starts_with("webhook") || name == kPolicyFile) continue;
-    const auto reader = readers().find(name);
-    if (reader == readers().end()) {
-      std::string known;
-      for (const auto& [each, read] : readers()) known += (known.empty() ? "" : ", ") + each;
-      return bad("--set", name, "the webhook's settings are " + known);
-    }
-    QM_TRY(reader->second(value, out));
+    QM_TRY(config::check_setting_names({{name, value}}, setting_names()));
+    QM_TRY(readers().at(name)(value, out));
   }
   if (!extra.contains("webhook")) return std::optional<WebhookSettings>{};
   const auto& home = out.registration.service_ns;

@@ -54,11 +54,12 @@ TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
   };
   EXPECT_NE(refused("rules", "kueue").find("use continuous, or exact"), std::string::npos);
   EXPECT_NE(refused("fair-sharing", "yes").find("use true or false"), std::string::npos);
-  EXPECT_NE(refused("rest", "long").find("use for example 10m"), std::string::npos);
+  EXPECT_NE(refused("rest", "long").find("use a duration of 0s or more, such as 10m"), std::string::npos);
   EXPECT_NE(refused("kinds", "Job,Deployment").find("use some of JAXJob, Job, JobSet"), std::string::npos);
-  EXPECT_NE(refused("usage-sampling-interval", "0s").find("use for example 5m"), std::string::npos);
+  EXPECT_NE(refused("usage-sampling-interval", "0s").find("use a duration of 1s or more, such as 5m"),
+            std::string::npos);
   EXPECT_NE(refused("resource-weights", "cpu").find("nvidia.com/gpu:1"), std::string::npos);
-  EXPECT_NE(refused("rest", "-5m").find("use for example 10m"), std::string::npos);
+  EXPECT_NE(refused("rest", "-5m").find("use a duration of 0s or more, such as 10m"), std::string::npos);
 }
 
 }  // namespace cluster_settings_test

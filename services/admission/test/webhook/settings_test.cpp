@@ -43,26 +43,27 @@ TEST(WebhookSettings, AreReadWhole) {
 
 TEST(WebhookSettings, WhatIsWrongIsNamedWithWhatWouldBeRight) {
   const char* const cases[][3] = {
-      {"webhook", "9443", "give HOST:PORT"},
-      {"webhook-url", "http://h:1", "give https://HOST:PORT; the paths are ours"},
-      {"webhook-service", "admission", "give NAMESPACE/NAME or NAMESPACE/NAME:PORT"},
+      {"webhook", "9443", "use HOST:PORT"},
+      {"webhook-url", "http://h:1", "use https://HOST:PORT, without a path"},
+      {"webhook-service", "admission", "use NAMESPACE/NAME or NAMESPACE/NAME:PORT"},
       {"webhook-policy", "strict", "use enforce, warn, mutate or off"},
-      {"webhook-rules", "gpu-node", "give RULE:MODE; use enforce, warn, mutate or off"},
+      {"webhook-rules", "gpu-node", "use RULE:MODE with one of the modes enforce, warn, mutate or off"},
       {"webhook-rules", "gpus:off",
-       "rules are gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
+       "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
        "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
        "gang-environment, pod-security, quota-scope, lint"},
-      {"webhook-only", "gpu", "give KEY=VALUE"},
+      {"webhook-only", "gpu", "use KEY=VALUE"},
+      {"webhook-labels", "a team", "use KEY or KEY=A|B, with a valid label key"},
       {"webhook-gate-pods", "yes", "use true or false"},
       {"webhook-controllers", "system:serviceaccount:kubeflow:*",
-       "give whole names of accounts: system:serviceaccount:NAMESPACE:NAME"},
+       "use whole names of service accounts: system:serviceaccount:NAMESPACE:NAME"},
       {"webhook-controllers", "training-operator",
-       "give whole names of accounts: system:serviceaccount:NAMESPACE:NAME"},
+       "use whole names of service accounts: system:serviceaccount:NAMESPACE:NAME"},
   };
   for (const auto& [name, value, remedy] : cases) {
     const auto read = read_settings({{name, value}});
     ASSERT_FALSE(read) << name;
-    EXPECT_EQ(read.error().field, std::string("--set ") + name);
+    EXPECT_EQ(read.error().field, name);
     EXPECT_EQ(read.error().remedy, remedy);
   }
   EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().remedy.find("webhook-labels"), std::string::npos);

@@ -3,12 +3,14 @@
 #include "qm/autoscaler/cluster.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/config/settings.hpp"
 
 namespace qm::autoscaler {
 
 using namespace std::chrono_literals;
 
 Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
+  QM_TRY(config::check_setting_names(extra, {"aws", "driver", "observe", "scaling"}));
   ClusterSettings out;
   const auto word = [&](const char* name, std::string standard) {
     const auto it = extra.find(name);
@@ -17,12 +19,10 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
   out.scaling = word("scaling", "auto");
   const auto observe = word("observe", "bus"), driver = word("driver", "ec2");
   if (observe != "bus" && observe != "cluster") {
-    return fail({Code::kInvalid, fmt::format("setting observe={} is not understood", observe), "observe",
-                 "use bus, or cluster where no placement of ours runs"});
+    return fail(config::wrong_setting("observe", observe, "bus, or cluster where no qm-placement runs"));
   }
   if (driver != "ec2" && driver != "karpenter") {
-    return fail({Code::kInvalid, fmt::format("setting driver={} is not understood", driver), "driver",
-                 "use ec2, or karpenter where NodeClaims become machines without us"});
+    return fail(config::wrong_setting("driver", driver, "ec2, or karpenter where Karpenter launches NodeClaims"));
   }
   out.alone = observe == "cluster";
   out.driver = driver == "karpenter" ? Driver::kKarpenter : Driver::kEc2;

@@ -1,5 +1,7 @@
 #include "qm/placement/settings.hpp"
 
+#include "qm/base/option_range.hpp"
+#include "qm/config/settings.hpp"
 #include "qm/placement/gang/tree.hpp"
 #include "qm/placement/pack/policy.hpp"
 
@@ -19,14 +21,15 @@ namespace {
 using Read = std::function<bool(const std::string& value, Settings& out)>;
 struct Setting {
   std::string_view name;
-  std::string takes;  ///< the remedy where the value is not understood
+  std::string allowed;  ///< values that it takes, with their units
   Read read;
 };
 
 std::optional<std::int64_t> number_of(const std::string& value, std::int64_t least, std::int64_t most) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < least || number > most) return std::nullopt;
+  if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
+    return std::nullopt;
   return number;
 }
 
@@ -40,7 +43,7 @@ std::vector<std::string> parts_of(const std::string& value, char separator) {
 /// A whole number for the member that `at` names.
 template <class At>
 Setting number(std::string_view name, std::string_view what, std::int64_t least, std::int64_t most, At at) {
-  return {name, fmt::format("give {} from {} to {}", what, least, most), [=](const std::string& value, Settings& out) {
+  return {name, OptionRange<std::int64_t>(least, most, what).text(), [=](const std::string& value, Settings& out) {
             const auto read = number_of(value, least, most);
             if (read) at(out) = static_cast<std::remove_reference_t<decltype(at(out))>>(*read);
             return read.has_value();
@@ -50,7 +53,7 @@ Setting number(std::string_view name, std::string_view what, std::int64_t least,
 template <class At>
 Setting seconds(std::string_view name, At at) {
   constexpr std::int64_t kDay = 86'400;
-  return {name, fmt::format("give whole seconds from 1 to {}", kDay), [=](const std::string& value, Settings& out) {
+  return {name, OptionRange<std::int64_t>(1, kDay, "seconds").text(), [=](const std::string& value, Settings& out) {
             const auto read = number_of(value, 1, kDay);
             if (read) at(out) = std::chrono::seconds(*read);
             return read.has_value();
@@ -131,39 +134,54 @@ constexpr std::int64_t kMost = 1'000'000;
 
 const std::vector<Setting>& table() {
   static const std::vector<Setting> settings{
-      seconds("hold", [](Settings& s) -> auto& { return s.engine.hold; }),
-      seconds("node-timeout", [](Settings& s) -> auto& { return s.engine.node_timeout; }),
-      seconds("keep-ended", [](Settings& s) -> auto& { return s.engine.keep_ended; }),
-      seconds("health-grace", [](Settings& s) -> auto& { return s.engine.health_grace; }),
-      seconds("keep-after-loss", [](Settings& s) -> auto& { return s.engine.returning; }),
-      {"policy", fmt::format("use {}", fmt::join(pack::policy_names(), ", ")), read_policy},
+      seconds(
+          "hold", [](Settings & s) -> auto& { return s.engine.hold; }),
+      seconds(
+          "node-timeout", [](Settings & s) -> auto& { return s.engine.node_timeout; }),
+      seconds(
+          "keep-ended", [](Settings & s) -> auto& { return s.engine.keep_ended; }),
+      seconds(
+          "health-grace", [](Settings & s) -> auto& { return s.engine.health_grace; }),
+      seconds(
+          "keep-after-loss", [](Settings & s) -> auto& { return s.engine.returning; }),
+      {"policy", fmt::format("one of {}", fmt::join(pack::policy_names(), ", ")), read_policy},
       {"topology",
-       fmt::format("name up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
+       fmt::format("up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
                    kHostname),
        read_topology},
-      {"apart", "name up to 32 workload types, of which no two share a node, or none", read_apart},
-      {"gpu-pools", "write TYPE:whole or TYPE:slices, as training:whole,inference:slices, or none", read_gpu_pools},
-      seconds("gap-period", [](Settings& s) -> auto& { return s.gap_period; }),
-      {"mig-window", "write DAYS HH:MM-HH:MM in UTC with ; between several, as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\"",
+      {"apart", "up to 32 workload types, of which no two share a node, or none", read_apart},
+      {"gpu-pools", "TYPE:whole or TYPE:slices, such as training:whole,inference:slices, or none", read_gpu_pools},
+      seconds(
+          "gap-period", [](Settings & s) -> auto& { return s.gap_period; }),
+      {"mig-window", "DAYS HH:MM-HH:MM in UTC with ; between several, such as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\"",
        read_windows},
-      {"propose", "use on, evict or move where only one of both shall be, or off where nobody shall be asked to give way",
+      {"propose", "on, evict (only evictions), move (only migrations) or off (no preemption by placement)",
        read_propose},
-      seconds("propose-after", [](Settings& s) -> auto& { return s.engine.proposing.after; }),
-      number("propose-most-lost", "GPU-seconds", 1, kMost,
-             [](Settings& s) -> auto& { return s.engine.proposing.most_lost; }),
-      {"recut", "use on, off, or names of the node pools whose GPUs may be cut for who waits", read_recut},
-      seconds("recut-after", [](Settings& s) -> auto& { return s.engine.recutting.after; }),
-      seconds("recut-pause", [](Settings& s) -> auto& { return s.engine.recutting.pause; }),
-      number("recut-orders", "nodes that may be cut in an hour", 1, 1000,
-             [](Settings& s) -> auto& { return s.engine.recutting.most_orders; }),
-      {"tidy", "use on, or off where nobody shall be asked to move so that nodes come free", read_tidy},
-      seconds("tidy-every", [](Settings& s) -> auto& { return s.engine.tidying.every; }),
-      number("tidy-hourly", "workloads that may be asked to move in an hour", 1, kMost,
-             [](Settings& s) -> auto& { return s.engine.tidying.hourly; }),
-      number("tidy-least-gpus", "GPUs of whole nodes", 1, kMost,
-             [](Settings& s) -> auto& { return s.engine.tidying.least_gpus; }),
-      number("tidy-most-lost", "GPU-seconds", 1, kMost,
-             [](Settings& s) -> auto& { return s.engine.tidying.most_lost; }),
+      seconds(
+          "propose-after", [](Settings & s) -> auto& { return s.engine.proposing.after; }),
+      number(
+          "propose-most-lost", "GPU-seconds", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.proposing.most_lost; }),
+      {"recut", "on, off, or names of the node pools whose GPUs may be repartitioned for pending workloads",
+       read_recut},
+      seconds(
+          "recut-after", [](Settings & s) -> auto& { return s.engine.recutting.after; }),
+      seconds(
+          "recut-pause", [](Settings & s) -> auto& { return s.engine.recutting.pause; }),
+      number(
+          "recut-orders", "nodes that are repartitioned in an hour", 1, 1000,
+          [](Settings & s) -> auto& { return s.engine.recutting.most_orders; }),
+      {"tidy", "on or off", read_tidy},
+      seconds(
+          "tidy-every", [](Settings & s) -> auto& { return s.engine.tidying.every; }),
+      number(
+          "tidy-hourly", "workloads that are migrated in an hour", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.tidying.hourly; }),
+      number(
+          "tidy-least-gpus", "GPUs of whole nodes", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.tidying.least_gpus; }),
+      number(
+          "tidy-most-lost", "GPU-seconds", 1, kMost, [](Settings & s) -> auto& { return s.engine.tidying.most_lost; }),
       {"quota", {}, owner(&Settings::quota)},
       {"binding", {}, owner(&Settings::binding)}};
   return settings;
@@ -178,17 +196,11 @@ std::vector<std::string_view> setting_names() {
 }
 
 Result<Settings> settings_of(const std::map<std::string, std::string>& given) {
+  QM_TRY(config::check_setting_names(given, setting_names()));
   Settings out;
   for (const auto& [name, value] : given) {
     const auto setting = std::ranges::find(table(), name, &Setting::name);
-    if (setting == table().end()) {
-      return fail(Error{Code::kInvalid, fmt::format("there is no setting {}", name), name,
-                        fmt::format("use {}", fmt::join(setting_names(), ", "))});
-    }
-    if (!setting->read(value, out)) {
-      return fail(
-          Error{Code::kInvalid, fmt::format("setting {}={} is not understood", name, value), name, setting->takes});
-    }
+    if (!setting->read(value, out)) return fail(config::wrong_setting(name, value, setting->allowed));
   }
   return out;
 }

@@ -86,24 +86,24 @@ TEST(PlacementSettings, WordsThatTurnThingsOff) {
 }
 
 TEST(PlacementSettings, WhatIsNotUnderstoodIsNamedWithWhatIs) {
-  EXPECT_THAT(said("holds", "7"), HasSubstr("there is no setting holds"));
+  EXPECT_THAT(said("holds", "7"), HasSubstr("--set holds: there is no such setting; did you mean hold?"));
   EXPECT_THAT(said("holds", "7"), HasSubstr("hold, node-timeout"));
   for (const char* value : {"", "0", "86401", "5m", "-1"}) {
-    EXPECT_THAT(said("hold", value), HasSubstr("is not understood")) << value;
+    EXPECT_THAT(said("hold", value), HasSubstr("is not valid; use ")) << value;
   }
-  EXPECT_THAT(said("hold", "5m"), HasSubstr("give whole seconds from 1 to 86400"));
-  EXPECT_THAT(said("recut-orders", "1001"), HasSubstr("from 1 to 1000"));
+  EXPECT_THAT(said("hold", "5m"), HasSubstr("--set hold: '5m' is not valid; use 1 to 86,400 seconds"));
+  EXPECT_THAT(said("recut-orders", "1001"), HasSubstr("use 1 to 1,000 nodes"));
   EXPECT_THAT(said("policy", "random"), HasSubstr("fgd, bestfit"));
   for (const char* value : {"a,a", ",a", "kubernetes.io/hostname"}) {
-    EXPECT_THAT(said("topology", value), HasSubstr("is not understood")) << value;
+    EXPECT_THAT(said("topology", value), HasSubstr("is not valid; use ")) << value;
   }
-  EXPECT_THAT(said("apart", "a,,b"), HasSubstr("is not understood"));
+  EXPECT_THAT(said("apart", "a,,b"), HasSubstr("is not valid; use "));
   EXPECT_THAT(said("gpu-pools", "training"), HasSubstr("training:whole"));
-  EXPECT_THAT(said("gpu-pools", ":whole"), HasSubstr("is not understood"));
+  EXPECT_THAT(said("gpu-pools", ":whole"), HasSubstr("is not valid; use "));
   EXPECT_THAT(said("mig-window", "Sat 02:00"), HasSubstr("HH:MM"));
-  EXPECT_THAT(said("propose", "yes"), HasSubstr("is not understood"));
-  EXPECT_THAT(said("recut", ""), HasSubstr("is not understood"));
-  EXPECT_THAT(said("tidy", "yes"), HasSubstr("is not understood"));
+  EXPECT_THAT(said("propose", "yes"), HasSubstr("is not valid; use "));
+  EXPECT_THAT(said("recut", ""), HasSubstr("is not valid; use "));
+  EXPECT_THAT(said("tidy", "yes"), HasSubstr("is not valid; use "));
 }
 
 TEST(PlacementSettings, EachStandsOnTheServicesPage) {

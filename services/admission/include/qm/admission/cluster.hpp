@@ -28,7 +28,9 @@ struct ClusterSettings {
   /// resource-weights=nvidia.com/gpu:1,memory:0
   Rules rules;
   std::int64_t give_way_hourly = Options().give_way_hourly;  ///< --set give-way-hourly=100
-  static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
+  /// `of_others`: names that other readers of the same settings know. kInvalid: a name that none knows, or a value that is not valid.
+  static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra,
+                                       const std::vector<std::string_view>& of_others = {});
 };
 
 /// Everything that admission has open towards the API server: who owns what, jobs, pods with our gate, queues and the

@@ -34,6 +34,9 @@ struct WebhookSettings {
   KeeperOptions keeper;
 };
 
+/// Their names.
+[[nodiscard]] std::vector<std::string_view> setting_names();
+
 /// None where no webhook is asked for. kInvalid names the setting and what it takes; a name that begins with "webhook"
 /// and is not above is one, too.
 Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra);
