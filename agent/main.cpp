@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   const auto settings = qm::rpc::parse_settings(
       argc, argv, "agent", "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
   if (const auto done = run(settings); !done) {
-    qm::log::error("agent ends", {{"error", done.error().to_string()}});
+    qm::log::error("ends with an error", {{"error", done.error().to_string()}});
     return 1;
   }
   return 0;

@@ -77,10 +77,16 @@ struct Client::Impl {
     return !options.stop.stop_requested() && Clock::now() < until;
   }
 
-  Error away(Error error, const std::string& service) const {
+  /// The note names the address; gRPC's text names it again, and says twice that it did not connect.
+  Error away(Error error, const std::string& service, const std::string& name) const {
+    constexpr std::string_view kNoConnection = "failed to connect to all addresses";
+    if (error.message.find(kNoConnection) != std::string::npos) {
+      error.message = fmt::format("{}: no connection to {}: {}", name, service,
+                                  error.message.substr(error.message.rfind(": ") + 2));
+    }
     if (error.remedy.empty()) {
-      error.remedy = fmt::format("is {} up at {}? see {}, or give more --timeout", service,
-                                 options.endpoints.services.at(service), options.endpoints.file);
+      error.remedy =
+          fmt::format("start the service, correct its address in {}, or give more --timeout", options.endpoints.file);
     }
     return error;
   }
@@ -106,12 +112,12 @@ struct Client::Impl {
       if (options.stop.stop_requested()) return fail(stopped(name));
       auto error = rpc::from_grpc(status, name);
       if (error.code == Code::kDeadlineExceeded)
-        return fail(away(refusal ? *std::move(refusal) : std::move(error), service));
+        return fail(away(refusal ? *std::move(refusal) : std::move(error), service, name));
       if (error.code != Code::kUnavailable) return fail(std::move(error));
       note(service, "is away; trying again until --timeout");
       if (!pause(wait, deadline)) {
         if (options.stop.stop_requested()) return fail(stopped(name));
-        return fail(away(std::move(error), service));
+        return fail(away(std::move(error), service, name));
       }
       refusal = std::move(error);
       // While no call runs nobody sees to the connection, and a half made one is given up after a second.
@@ -233,7 +239,8 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
         impl_->note(service, "is away; trying again until --timeout");
         continue;
       }
-      return fail(impl_->away({Code::kUnavailable, name + ": no connection", {}, {}}, service));
+      return fail(impl_->away({Code::kUnavailable, fmt::format("{}: no connection to {}", name, service), {}, {}},
+                              service, name));
     }
     const auto opened = Clock::now();
     grpc::ClientContext context;
@@ -265,7 +272,7 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
       if (stop.stop_requested()) return {};
       return fail(impl_->away(
           {Code::kUnavailable, name + ": " + (status.ok() ? "the stream ended" : status.error_message()), {}, {}},
-          service));
+          service, name));
     }
   }
 }

@@ -104,7 +104,7 @@ TEST(Unreachable, EndsWithTheTimeoutAndNamesTheAddress) {
     args.insert(args.end(), {"--timeout", "200ms"});
     const auto ran = qmctl(suite, args);
     EXPECT_EQ(ran.code, kUnreachable) << ran.err;
-    EXPECT_NE(ran.err.find("remedy: is "), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("remedy: start the service, correct its address in "), std::string::npos) << ran.err;
     EXPECT_NE(ran.err.find("127.0.0.1:"), std::string::npos) << ran.err;
   }
 }

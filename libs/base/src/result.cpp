@@ -1,5 +1,7 @@
 #include "qm/base/result.hpp"
 
+#include <cctype>
+
 namespace qm {
 
 std::string_view name_of(Code code) {
@@ -38,16 +40,38 @@ std::string_view name_of(Code code) {
   return "UNKNOWN";
 }
 
+namespace {
+
+/// Whether the text has the part in it as a whole word or phrase.
+bool mentions(std::string_view text, std::string_view part) {
+  const auto inside = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
+  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
+    const auto end = at + part.size();
+    if ((at == 0 || !inside(text[at - 1])) && (end == text.size() || !inside(text[end]))) return true;
+  }
+  return false;
+}
+
+/// A single lowercase word may be part of another sentence by chance; a path, an address or an object is not.
+bool is_name(std::string_view text) {
+  return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string_view::npos;
+}
+
+}  // namespace
+
 Error Error::with_context(std::string_view context) const {
   Error e = *this;
-  e.message = fmt::format("{}: {}", context, message);
+  // An error that names the object already is not told twice where it happened.
+  const bool named =
+      message.starts_with(fmt::format("{}:", context)) || (is_name(context) && mentions(message, context));
+  if (!named) e.message = fmt::format("{}: {}", context, message);
   return e;
 }
 
 std::string Error::to_string() const {
   std::string text = fmt::format("{}: {}", name_of(code), message);
-  if (!field.empty()) text += fmt::format(" (field {})", field);
-  if (!remedy.empty()) text += fmt::format("; {}", remedy);
+  if (!field.empty() && !mentions(message, field)) text += fmt::format(" (field {})", field);
+  if (!remedy.empty() && !mentions(message, remedy)) text += fmt::format("; {}", remedy);
   return text;
 }
 

@@ -37,6 +37,20 @@ TEST(Result, PassesValuesAndErrorsThrough) {
   EXPECT_EQ(check(5).error().with_context("sizing").message, "sizing: 5 is odd");
 }
 
+TEST(Result, NothingIsSaidTwiceInAnError) {
+  const Error error{Code::kInvalid, "job.yaml:4: KEY is not set; set it", "KEY", "set it"};
+  EXPECT_EQ(error.to_string(), "INVALID_ARGUMENT: job.yaml:4: KEY is not set; set it");
+  EXPECT_EQ(error.with_context("job.yaml").message, error.message);
+  EXPECT_EQ(error.with_context("reading").with_context("reading").message, "reading: " + error.message);
+  EXPECT_EQ((Error{Code::kInvalid, "Job team/train is refused", {}, {}}).with_context("team/train").message,
+            "Job team/train is refused");
+  // Part of another word, or a word that stands there by chance, is not the same.
+  EXPECT_EQ((Error{Code::kInvalid, "Job team/train-2 is refused", "job", {}}).with_context("team/train").to_string(),
+            "INVALID_ARGUMENT: team/train: Job team/train-2 is refused (field job)");
+  EXPECT_EQ((Error{Code::kInvalid, "the list is empty", {}, {}}).with_context("list").message,
+            "list: the list is empty");
+}
+
 TEST(Result, OnlyPassingTroubleIsRetryable) {
   for (const Code code : {Code::kUnavailable, Code::kAborted, Code::kExhausted, Code::kDeadlineExceeded}) {
     EXPECT_TRUE((Error{code, "", "", ""}.retryable())) << name_of(code);

@@ -205,7 +205,7 @@ Status Connection::connect(const Origin& origin, Patience patience) {
     ::close(fd_);
     fd_ = -1;
   }
-  return fail(Code::kUnavailable, "cannot connect to {}: {}", origin.authority, std::strerror(last));
+  return fail(Code::kUnavailable, "cannot connect: {}", std::strerror(last));
 }
 
 Status Connection::handshake(const Origin& origin, const TlsClient& tls, Patience patience) {
@@ -228,7 +228,7 @@ Status Connection::handshake(const Origin& origin, const TlsClient& tls, Patienc
                                   X509_verify_cert_error_string(verdict)),
                       "ca_file", "name the CA that signed it"});
   }
-  return fail(done.error().with_context(origin.authority));
+  return fail(done.error());
 }
 
 Status Connection::wait(short events, Patience patience) const {

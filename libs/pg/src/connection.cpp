@@ -85,6 +85,18 @@ Code code_of(std::string_view state) {
   return Code::kInternal;
 }
 
+/// ": connection refused", or nothing: what the exception in flight says, for an error that says the rest itself.
+std::string reason_of_exception() {
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    const std::string why = first_line(e.what());
+    return why.empty() ? why : ": " + why;
+  } catch (...) {
+    return {};
+  }
+}
+
 /// Turns the exception in flight into an error.
 Error current_error(bool open) {
   try {
@@ -197,7 +209,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& conninfo
     impl->session->inhibit_reactivation(true);
 #pragma GCC diagnostic pop
   } catch (...) {
-    return fail(Error{Code::kUnavailable, "PostgreSQL cannot be reached: " + current_error(false).message, "", ""});
+    return fail(Error{Code::kUnavailable, "PostgreSQL cannot be reached" + reason_of_exception(), "", ""});
   }
   std::unique_ptr<Connection> out(new Connection(std::move(impl)));
   QM_TRY(

@@ -212,7 +212,7 @@ int main(int argc, char** argv, const std::string& process, const std::string& d
   const auto settings = rpc::parse_settings(argc, argv, process, description);
   const auto done = settings.migrate_only ? migrate(settings, process, migrations) : run(settings);
   if (done || done.error().code == Code::kCancelled) return 0;
-  log::error(process + " ends", {{"error", done.error().to_string()}});
+  log::error("ends with an error", {{"error", done.error().to_string()}});
   if (done.error().code != Code::kAborted) return 1;
   if (rpc::signal_received()) return 0;  // shutting down, so it does not stand by again
   // As a new process, but for its number: whatever this one held of its lead is gone. Sockets would stay with it.

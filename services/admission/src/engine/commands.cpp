@@ -448,7 +448,7 @@ void Engine::on(const Cancel& c) {
     }
     return reply(fail({Code::kNotFound,
                        c.uid.empty() ? fmt::format("workload {}/{} is not known", c.ns, c.name)
-                                     : fmt::format("workload {} is not known", c.uid),
+                                     : fmt::format("no workload has the uid {}", c.uid),
                        c.uid.empty() ? "name" : "uid", "list the workloads of the namespace"}));
   }
   const WorkloadUid uid = w->spec.uid;

@@ -83,7 +83,7 @@ const Workload* Engine::asked_about(const WorkloadUid& uid, const Namespace& ns,
   if (w == nullptr) {
     reply(fail({Code::kNotFound,
                 uid.empty() ? fmt::format("workload {}/{} is not known", ns, name)
-                            : fmt::format("workload {} is not known", uid),
+                            : fmt::format("no workload has the uid {}", uid),
                 uid.empty() ? "name" : "uid", "list the workloads of the namespace"}));
   } else if (w->ended()) {
     reply(fail({Code::kFailedPrecondition,

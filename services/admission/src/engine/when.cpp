@@ -170,7 +170,7 @@ Result<When> when(const Engine::Tables& rows, const Options& options, const Work
   Engine engine(options);
   load_copied(engine, rows, true, now);
   const auto* w = engine.find(uid);
-  if (w == nullptr) return fail(Code::kNotFound, "workload {} is not known", uid);
+  if (w == nullptr) return fail(Code::kNotFound, "no workload has the uid {}", uid);
   When out;
   out.declared = declared_of(*w);
   const auto outlook = engine.outlook(*w, now);

@@ -73,7 +73,8 @@ Result<Found> find(const Engine& engine, const Request& request, const rpc::Call
   if (!request.uid().empty()) {
     const auto* w = engine.find(WorkloadUid(request.uid()));
     if (w != nullptr && sees(caller, {w, nullptr})) return Found{w, nullptr};
-    return fail({Code::kNotFound, fmt::format("workload {} is not known", request.uid()), "uid", "list the workloads"});
+    return fail(
+        {Code::kNotFound, fmt::format("no workload has the uid {}", request.uid()), "uid", "list the workloads"});
   }
   if (request.name().empty()) {
     return fail({Code::kInvalid, "no workload is named", "uid", "give a uid, or namespace and name"});
@@ -514,7 +515,7 @@ Status apply_file(service::Host& host, const std::string& path) {
 
 Result<Json> explain_json(service::Host& host, const DomainClock& clock, const std::string& uid,
                           const ApiOptions& options, const std::string& authorization) {
-  Result<Json> answer = fail(Code::kNotFound, "workload {} is not known", uid);
+  Result<Json> answer = fail(Code::kNotFound, "no workload has the uid {}", uid);
   Explained all;
   host.read([&](const service::Shell& shell) {
     const Engine& engine = engine_of(shell);
