@@ -71,8 +71,8 @@ Status run_verb(Context& context, const EventsVerb& verb) {
     if (context.structured()) {
       print_next(context, event);
     } else {
-      auto text = fmt::format("{}  {:<12}  {}  v{}  {}", instant(event.at_us()), event.topic(), printable(event.key()),
-                              event.key_version(), printable(event.summary()));
+      // The key, most often a uid, is a field of the JSON.
+      auto text = fmt::format("{}  {:<12}  {}", instant(event.at_us()), event.topic(), printable(event.summary()));
       text.erase(text.find_last_not_of(' ') + 1);
       context.out << text << '\n';
     }

@@ -107,7 +107,6 @@ void describe(const Context& context, const pb::Workload& workload) {
   const auto& state = workload.state();
   const auto& spec = state.spec();
   line(context, "workload", spec.namespace_() + "/" + spec.name());
-  line(context, "uid", spec.uid());
   line(context, "kind", spec.kind());
   line(context, "queue",
        state.cluster_queue().empty() || state.cluster_queue() == spec.queue()

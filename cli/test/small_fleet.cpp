@@ -332,7 +332,7 @@ void populate(FakeState& state) {
                   price("", "spot", "", 5'000'000'000, "PricePlan/default")};
 
   state.events = {event("qm.workload", "u-2", 1, "vision/finetune attempt 1 Pending"),
-                  event("qm.placement", "u-1/1", 4, "nlp/pretrain attempt 1 Bound on 2 member(s)"),
+                  event("qm.placement", "u-1/1", 4, "nlp/pretrain attempt 1 Bound on 2 pods"),
                   event("qm.spot", "notice/ip-10-0-2-9.ec2.internal", 1, "taken\x1b[2J at\n2026-11-21T10:02:00Z")};
 }
 

@@ -69,7 +69,7 @@ Status KubeExecutor::bind(const Json& order) {
   // Refused, or not known: the pod itself says what is true.
   QM_ASSIGN(const Json pod, client_.get(kPods, ns, name));
   if (kube::uid_of(pod) != uid) {
-    return fail(Code::kFailedPrecondition, "pod {}/{} is another one now, with uid {}", ns, name, kube::uid_of(pod));
+    return fail(Code::kFailedPrecondition, "pod {}/{} was deleted and created again", ns, name);
   }
   const std::string& where = pod.path("spec.nodeName").string();
   if (where == node) return {};

@@ -15,22 +15,26 @@ const std::vector<std::string>& all_topics() {
   return topics;
 }
 
-std::string placement_line(const pb::PlacementEvent& e) {
-  if (e.has_demand()) return fmt::format("{} gang(s) wait for room", e.demand().items_size());
+std::string plural(int n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
+std::string placement_line(const pb::PlacementEvent& e, const WorkloadNames& names) {
+  if (e.has_demand()) return fmt::format("{} pending for lack of nodes", plural(e.demand().items_size(), "workload"));
+  if (e.has_requeue()) return fmt::format("{} requeued: their pods fit", plural(e.requeue().items_size(), "workload"));
   if (e.has_eviction())
-    return fmt::format("eviction of {}/{} asked: {} {}", e.eviction().uid(), e.eviction().attempt(),
-                       e.eviction().reason(), e.eviction().message());
+    return fmt::format("{} attempt {}: eviction requested: {} {}", names.name_of(e.eviction().uid()),
+                       e.eviction().attempt(), e.eviction().reason(), e.eviction().message());
   if (e.has_proposal()) {
     const auto& p = e.proposal();
-    return fmt::format("proposal {}{}: {} give way to {}/{}, ${:.2f}", p.number(), p.withdrawn() ? " withdrawn" : "",
-                       p.victims_size(), p.uid(), p.attempt(), static_cast<double>(p.micro_usd()) / 1e6);
+    return fmt::format("{} attempt {}: preemption proposal {}{}: {}, ${:.2f}", names.name_of(p.uid()), p.attempt(),
+                       p.number(), p.withdrawn() ? " withdrawn" : "", plural(p.victims_size(), "victim"),
+                       static_cast<double>(p.micro_usd()) / 1e6);
   }
   const auto& a = e.assignment();
-  return fmt::format("{}/{} attempt {} {} on {} member(s) {}", a.namespace_(), a.workload(), a.attempt(),
-                     wire::word_of(a.state()), a.members_size(), a.short_reason());
+  return fmt::format("{}/{} attempt {} {} on {} {}", a.namespace_(), a.workload(), a.attempt(),
+                     wire::word_of(a.state()), plural(a.members_size(), "pod"), a.short_reason());
 }
 
-std::string capacity_line(const pb::CapacityEvent& e) {
+std::string capacity_line(const pb::CapacityEvent& e, const WorkloadNames& names) {
   switch (e.event_case()) {
     case pb::CapacityEvent::kInstance:
       return fmt::format("{} {} {} {} {}", e.instance().claim(), e.instance().instance_type(),
@@ -39,19 +43,22 @@ std::string capacity_line(const pb::CapacityEvent& e) {
       return fmt::format("spot price of {} in {}: {} nano-dollars an hour", e.price().instance_type(), e.price().zone(),
                          e.price().nano_usd_hour());
     case pb::CapacityEvent::kPromise:
-      return fmt::format("{} machine(s) {} for {}/{}", e.promise().claims_size(),
-                         e.promise().withdrawn() ? "no longer promised" : "promised", e.promise().uid(),
-                         e.promise().attempt());
+      if (e.promise().withdrawn())
+        return fmt::format("{} attempt {}: no instances are expected any more", names.name_of(e.promise().uid()),
+                           e.promise().attempt());
+      return fmt::format("{} attempt {}: {} expected", names.name_of(e.promise().uid()), e.promise().attempt(),
+                         plural(e.promise().claims_size(), "instance"));
     case pb::CapacityEvent::kEviction:
-      return fmt::format("eviction of {}/{} asked: {}", e.eviction().uid(), e.eviction().attempt(),
-                         e.eviction().reason());
+      return fmt::format("{} attempt {}: eviction requested: {}", names.name_of(e.eviction().uid()),
+                         e.eviction().attempt(), e.eviction().reason());
     case pb::CapacityEvent::kCheckpoint:
       if (e.checkpoint().outcome().empty())
-        return fmt::format("checkpoint of {}/{} ordered", e.checkpoint().uid(), e.checkpoint().attempt());
-      return fmt::format("checkpoint of {}/{} {} step {}", e.checkpoint().uid(), e.checkpoint().attempt(),
-                         e.checkpoint().outcome(), e.checkpoint().step());
+        return fmt::format("{} attempt {}: checkpoint ordered", names.name_of(e.checkpoint().uid()),
+                           e.checkpoint().attempt());
+      return fmt::format("{} attempt {}: checkpoint {} step {}", names.name_of(e.checkpoint().uid()),
+                         e.checkpoint().attempt(), e.checkpoint().outcome(), e.checkpoint().step());
     case pb::CapacityEvent::kDrain:
-      return fmt::format("drain of {} {}: {}", e.drain().node(), e.drain().lifted() ? "lifted" : "asked",
+      return fmt::format("drain of {} {}: {}", e.drain().node(), e.drain().lifted() ? "withdrawn" : "requested",
                          e.drain().reason());
     case pb::CapacityEvent::EVENT_NOT_SET:
       break;
@@ -67,51 +74,70 @@ std::string told(const std::string& payload, Fn fn) {
 
 }  // namespace
 
-std::string summary_of(const std::string& topic, const std::string& payload) {
+void WorkloadNames::learn(const std::string& topic, const std::string& key, const std::string& payload) {
+  if (topic != "qm.workload") return;
+  pb::WorkloadEvent e;
+  if (payload.empty() || !e.ParseFromString(payload) || e.spec().name().empty()) {
+    names_.erase(key);
+  } else if (names_.size() < kMost || names_.contains(key)) {
+    names_.insert_or_assign(key, e.spec().namespace_() + "/" + e.spec().name());
+  }
+}
+
+std::string WorkloadNames::name_of(const std::string& uid) const {
+  const auto known = names_.find(uid);
+  return known == names_.end() ? uid : known->second;
+}
+
+std::string summary_of(const std::string& topic, const std::string& payload, const WorkloadNames& names) {
   if (topic == "qm.workload") {
     return told<pb::WorkloadEvent>(payload, [](const auto& e) {
       return fmt::format("{}/{} attempt {} {} {}", e.spec().namespace_(), e.spec().name(), e.attempt(),
                          wire::word_of(e.phase()), e.reason());
     });
   }
-  if (topic == "qm.placement") return told<pb::PlacementEvent>(payload, placement_line);
-  if (topic == "qm.capacity") return told<pb::CapacityEvent>(payload, capacity_line);
+  if (topic == "qm.placement") {
+    return told<pb::PlacementEvent>(payload, [&](const auto& e) { return placement_line(e, names); });
+  }
+  if (topic == "qm.capacity") {
+    return told<pb::CapacityEvent>(payload, [&](const auto& e) { return capacity_line(e, names); });
+  }
   if (topic == "qm.node") {
     return told<pb::NodeEvent>(payload, [](const auto& e) {
-      return fmt::format("{} {} {} pod(s) {}", e.node(), wire::word_of(e.state()), e.pods(), e.reason());
+      return fmt::format("{} {} {} {}", e.node(), wire::word_of(e.state()), plural(e.pods(), "pod"), e.reason());
     });
   }
   if (topic == "qm.gpu") {
     return told<pb::GpuEvent>(payload, [](const auto& e) {
       if (e.has_health()) return fmt::format("{}: {}", e.health().node(), e.health().reason());
       if (e.has_devices())
-        return fmt::format("{}: {} pod(s) hold devices", e.devices().node(), e.devices().pods_size());
+        return fmt::format("{}: {} with devices", e.devices().node(), plural(e.devices().pods_size(), "pod"));
       if (e.has_signs())
-        return fmt::format("{}: {} label(s) and {} annotation(s) of its agent's", e.signs().node(),
-                           e.signs().labels_size(), e.signs().annotations_size());
+        return fmt::format("{}: {} and {} of its agent", e.signs().node(), plural(e.signs().labels_size(), "label"),
+                           plural(e.signs().annotations_size(), "annotation"));
       return fmt::format("{} GPU {}: {:.0f} % used by {}", e.usage().node(), e.usage().gpu_index(),
-                         100 * e.usage().utilization(), e.usage().pod().empty() ? "nobody" : e.usage().pod());
+                         100 * e.usage().utilization(), e.usage().pod().empty() ? "no pod" : e.usage().pod());
     });
   }
   if (topic == "qm.spot") {
-    return told<pb::SpotEvent>(payload, [](const auto& e) {
+    return told<pb::SpotEvent>(payload, [&](const auto& e) {
       if (e.has_notice())
-        return fmt::format("{} is taken at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
-      if (!e.ack().ok())
-        return fmt::format("{}: not saved for {}: {}", e.ack().node(), e.ack().order_id(), e.ack().message());
-      return fmt::format("{}: {} rank(s) saved step {} for {}", e.ack().node(), e.ack().ranks(), e.ack().step(),
-                         e.ack().order_id());
+        return fmt::format("{} is interrupted at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
+      const auto whose = fmt::format("{} attempt {}", names.name_of(e.ack().uid()), e.ack().attempt());
+      if (!e.ack().ok()) return fmt::format("{}: no checkpoint on {}: {}", whose, e.ack().node(), e.ack().message());
+      return fmt::format("{}: {} on {} saved step {}", whose, plural(e.ack().ranks(), "rank"), e.ack().node(),
+                         e.ack().step());
     });
   }
   if (topic == "qm.cost") {
-    return told<pb::CostEvent>(payload, [](const auto& e) {
+    return told<pb::CostEvent>(payload, [&](const auto& e) {
       if (e.has_grant()) {
         return fmt::format("budget {} {}", e.grant().budget(), e.grant().withdrawn() ? "is withdrawn" : "is granted");
       }
       if (e.has_spent()) {
         const auto& s = e.spent();
-        return fmt::format("{}/{} spent {} nano-dollars{}", s.uid(), s.attempt(), s.nano_usd(),
-                           s.final() ? " in all" : "");
+        return fmt::format("{} attempt {} spent {} nano-dollars{}", names.name_of(s.uid()), s.attempt(), s.nano_usd(),
+                           s.final() ? " in total" : "");
       }
       return fmt::format("{} {}: {} nano-dollars", e.totals().period(), e.totals().team(), e.totals().nano_usd());
     });
@@ -125,6 +151,7 @@ struct Observer::Impl {
   const std::shared_ptr<bus::Bus> bus;
   RedisMirror& redis;
   const std::string shard;
+  WorkloadNames names;  // of the thread alone
   std::mutex mutex;
   std::condition_variable_any wake;
   std::uint64_t next = 1;
@@ -139,16 +166,23 @@ struct Observer::Impl {
     for (const auto& [handle, fn] : followers) fn(line);
   }
 
-  void tell(const bus::Message& m) {
+  /// Names are learned from what was before, too.
+  void take(const bus::Message& m) {
     pb::Envelope e;
     if (!e.ParseFromString(m.value)) return;  // its consumers report it
     if (e.key_version() == 0) return;         // a leader announces its term
+    names.learn(e.topic(), e.key(), e.payload());
+    // Followers of other processes listen to the same Redis, so it is published even where none follows here.
+    if (caught_up) publish(e);
+  }
+
+  void publish(const pb::Envelope& e) {
     pb::EventLine line;
     line.set_topic(e.topic());
     line.set_key(e.key());
     line.set_key_version(e.key_version());
     line.set_at_us(e.occurred_us());
-    line.set_summary(summary_of(e.topic(), e.payload()));
+    line.set_summary(summary_of(e.topic(), e.payload(), names));
     if (!redis.publish(line)) hand_on(std::move(line), "owner");
     ++told;
   }
@@ -168,8 +202,7 @@ struct Observer::Impl {
       }
       for (const auto& m : *messages) {
         positions[m.at] = m.offset + 1;
-        // Told even where nobody follows here: the followers of other processes listen to the same Redis.
-        if (caught_up) tell(m);
+        take(m);
       }
       if (!caught_up) caught_up = !consumer->assignment().empty() && consumer->lag() == 0;
     }

@@ -41,15 +41,15 @@ TEST(Summary, OfEachPlacementEvent) {
               a->add_members();
               a->set_short_reason("no room");
             }),
-            "team/train attempt 1 Short on 1 member(s) no room");
-  EXPECT_EQ(line([](auto& e) { e.mutable_demand()->add_items(); }), "1 gang(s) wait for room");
+            "team/train attempt 1 Short on 1 pod no room");
+  EXPECT_EQ(line([](auto& e) { e.mutable_demand()->add_items(); }), "1 workload pending for lack of nodes");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_eviction()->set_uid("w");
               e.mutable_eviction()->set_attempt(3);
               e.mutable_eviction()->set_reason("NodeFailure");
               e.mutable_eviction()->set_message("node a is gone");
             }),
-            "eviction of w/3 asked: NodeFailure node a is gone");
+            "w attempt 3: eviction requested: NodeFailure node a is gone");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_proposal()->set_number(7);
               e.mutable_proposal()->set_uid("w");
@@ -57,7 +57,7 @@ TEST(Summary, OfEachPlacementEvent) {
               e.mutable_proposal()->add_victims();
               e.mutable_proposal()->set_micro_usd(410'000);
             }),
-            "proposal 7: 1 give way to w/3, $0.41");
+            "w attempt 3: preemption proposal 7: 1 victim, $0.41");
 }
 
 TEST(Summary, OfEachCapacityEvent) {
@@ -82,19 +82,19 @@ TEST(Summary, OfEachCapacityEvent) {
               e.mutable_promise()->set_attempt(1);
               e.mutable_promise()->add_claims("c1");
             }),
-            "1 machine(s) promised for w/1");
+            "w attempt 1: 1 instance expected");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_promise()->set_uid("w");
               e.mutable_promise()->set_attempt(1);
               e.mutable_promise()->set_withdrawn(true);
             }),
-            "0 machine(s) no longer promised for w/1");
+            "w attempt 1: no instances are expected any more");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_eviction()->set_uid("w");
               e.mutable_eviction()->set_attempt(1);
               e.mutable_eviction()->set_reason("SpotInterruption");
             }),
-            "eviction of w/1 asked: SpotInterruption");
+            "w attempt 1: eviction requested: SpotInterruption");
   const auto checkpoint = [&](const std::string& outcome) {
     return line([&](auto& e) {
       e.mutable_checkpoint()->set_uid("w");
@@ -103,8 +103,8 @@ TEST(Summary, OfEachCapacityEvent) {
       e.mutable_checkpoint()->set_step(outcome.empty() ? 0 : 70);
     });
   };
-  EXPECT_EQ(checkpoint(""), "checkpoint of w/1 ordered");
-  EXPECT_EQ(checkpoint("Acked"), "checkpoint of w/1 Acked step 70");
+  EXPECT_EQ(checkpoint(""), "w attempt 1: checkpoint ordered");
+  EXPECT_EQ(checkpoint("Acked"), "w attempt 1: checkpoint Acked step 70");
   const auto drain = [&](bool lifted) {
     return line([&](auto& e) {
       e.mutable_drain()->set_node("a");
@@ -112,8 +112,8 @@ TEST(Summary, OfEachCapacityEvent) {
       e.mutable_drain()->set_lifted(lifted);
     });
   };
-  EXPECT_EQ(drain(false), "drain of a asked: SpotInterruption");
-  EXPECT_EQ(drain(true), "drain of a lifted: SpotInterruption");
+  EXPECT_EQ(drain(false), "drain of a requested: SpotInterruption");
+  EXPECT_EQ(drain(true), "drain of a withdrawn: SpotInterruption");
 }
 
 TEST(Summary, OfNodesGpusSpotAndCost) {
@@ -124,7 +124,7 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
                                      e.set_pods(2);
                                      e.set_reason("drain");
                                    }),
-            "a Cordoned 2 pod(s) drain");
+            "a Cordoned 2 pods drain");
   EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
                                   [](auto& e) {
                                     e.mutable_health()->set_node("a");
@@ -136,13 +136,13 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
                                     e.mutable_devices()->set_node("a");
                                     e.mutable_devices()->add_pods();
                                   }),
-            "a: 1 pod(s) hold devices");
+            "a: 1 pod with devices");
   EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
                                   [](auto& e) {
                                     e.mutable_signs()->set_node("a");
                                     (*e.mutable_signs()->mutable_labels())["k"] = "v";
                                   }),
-            "a: 1 label(s) and 0 annotation(s) of its agent's");
+            "a: 1 label and 0 annotations of its agent");
   const auto usage = [](const std::string& pod) {
     return line_of<pb::GpuEvent>("qm.gpu", [&](auto& e) {
       e.mutable_usage()->set_node("a");
@@ -152,26 +152,27 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
     });
   };
   EXPECT_EQ(usage("p"), "a GPU 3: 26 % used by p");
-  EXPECT_EQ(usage(""), "a GPU 3: 26 % used by nobody");
+  EXPECT_EQ(usage(""), "a GPU 3: 26 % used by no pod");
   EXPECT_EQ(line_of<pb::SpotEvent>("qm.spot",
                                    [](auto& e) {
                                      e.mutable_notice()->set_node("a");
                                      e.mutable_notice()->set_at_us(1'000'000);
                                    }),
-            "a is taken at 1970-01-01T00:00:01Z");
+            "a is interrupted at 1970-01-01T00:00:01Z");
   const auto ack = [](bool ok) {
     return line_of<pb::SpotEvent>("qm.spot", [&](auto& e) {
       auto* a = e.mutable_ack();
       a->set_node("a");
       a->set_ranks(4);
       a->set_step(70);
-      a->set_order_id("w/1/n");
+      a->set_uid("w");
+      a->set_attempt(1);
       a->set_ok(ok);
       a->set_message("rank 2 answered 500");
     });
   };
-  EXPECT_EQ(ack(true), "a: 4 rank(s) saved step 70 for w/1/n");
-  EXPECT_EQ(ack(false), "a: not saved for w/1/n: rank 2 answered 500");
+  EXPECT_EQ(ack(true), "w attempt 1: 4 ranks on a saved step 70");
+  EXPECT_EQ(ack(false), "w attempt 1: no checkpoint on a: rank 2 answered 500");
   EXPECT_EQ(line_of<pb::CostEvent>("qm.cost",
                                    [](auto& e) {
                                      e.mutable_totals()->set_period("2026-11");
@@ -194,7 +195,43 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
                                      e.mutable_spent()->set_nano_usd(9);
                                      e.mutable_spent()->set_final(true);
                                    }),
-            "w/2 spent 9 nano-dollars in all");
+            "w attempt 2 spent 9 nano-dollars in total");
+}
+
+// Every kind of event that carries the uid of a workload shows its name once that is known.
+TEST(Summary, NamesTheWorkloadAndNotItsUid) {
+  WorkloadNames names;
+  pb::WorkloadEvent workload;
+  workload.mutable_spec()->set_uid("uid-of-train");
+  workload.mutable_spec()->set_namespace_("team");
+  workload.mutable_spec()->set_name("train");
+  names.learn("qm.workload", "uid-of-train", workload.SerializeAsString());
+  int judged = 0;
+  const auto judge = [&](const std::string& topic, const google::protobuf::Message& prototype) {
+    const auto* oneof = prototype.GetDescriptor()->FindOneofByName("event");
+    for (int i = 0; i < oneof->field_count(); ++i) {
+      const std::unique_ptr<google::protobuf::Message> event(prototype.New());
+      auto* one = event->GetReflection()->MutableMessage(event.get(), oneof->field(i));
+      const auto* uid = one->GetDescriptor()->FindFieldByName("uid");
+      if (uid == nullptr) continue;
+      one->GetReflection()->SetString(one, uid, "uid-of-train");
+      if (auto* assignment = dynamic_cast<pb::AssignmentEvent*>(one); assignment != nullptr) {
+        assignment->set_namespace_("team");
+        assignment->set_workload("train");
+      }
+      const auto line = summary_of(topic, event->SerializeAsString(), names);
+      EXPECT_EQ(line.find("uid-of"), std::string::npos) << line;
+      EXPECT_NE(line.find("team/train"), std::string::npos) << oneof->field(i)->name() << ": " << line;
+      ++judged;
+    }
+  };
+  judge("qm.placement", pb::PlacementEvent());
+  judge("qm.capacity", pb::CapacityEvent());
+  judge("qm.spot", pb::SpotEvent());
+  judge("qm.cost", pb::CostEvent());
+  EXPECT_GE(judged, 8);
+  names.learn("qm.workload", "uid-of-train", "");  // it is gone
+  EXPECT_EQ(names.name_of("uid-of-train"), "uid-of-train");
 }
 
 TEST(Summary, OfWhatCannotBeRead) {

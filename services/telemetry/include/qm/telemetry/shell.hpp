@@ -193,8 +193,20 @@ class Observer {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+/// Names of workloads by uid, as the messages of qm.workload have them: events about a workload name it only by its uid.
+///
+/// Bound    1,000,000 workloads; a workload beyond it is shown by its uid. Threads: one.
+class WorkloadNames {
+ public:
+  void learn(const std::string& topic, const std::string& key, const std::string& payload);
+  [[nodiscard]] std::string name_of(const std::string& uid) const;  ///< "namespace/name", else the uid
+
+ private:
+  static constexpr std::size_t kMost = 1'000'000;
+  std::map<std::string, std::string> names_;
+};
 /// One line of text about a message of a topic.
-std::string summary_of(const std::string& topic, const std::string& payload);
+std::string summary_of(const std::string& topic, const std::string& payload, const WorkloadNames& names = {});
 
 service::HostOptions host_options(const std::string& shard);
 void export_metrics(metrics::Registry& registry, service::Host& host, Samples& samples, const AgentHub& hub,
