@@ -237,7 +237,11 @@ void print_layout(const Context& context, const pb::Assignment& assignment) {
 Status run_verb(Context& context, const DescribeVerb& verb) {
   QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
   Result<pb::Explanation> why = fail(Code::kNotFound, "it does not wait");
-  if (waits(workload.state().phase())) why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
+  const auto phase = workload.state().phase();
+  if (waits(phase) || phase == pb::ADMITTED)
+    why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
+  // Of an admitted workload only what is to be known of it: its pods are not bound, or not by Quartermaster.
+  if (why && !waits(phase) && why->causes().empty()) why = fail(Code::kNotFound, "it does not wait");
   const auto placed = assignment_of(context, workload);
   if (context.structured()) {
     Json all = Json::object({{"workload", to_json(workload)}});

@@ -249,6 +249,43 @@ TEST(Describe, SaysWhatPlacementCouldNotTell) {
   EXPECT_NE(ran.err.find("ada is not let in"), std::string::npos) << ran.err;
 }
 
+TEST(Describe, SaysWhichSchedulerBindsThePodsOfAnAdmittedWorkload) {
+  FakeSuite suite;
+  populate(suite.state);
+  suite.state.workloads[0].mutable_state()->set_phase(pb::ADMITTED);
+  suite.state.explanation.clear_ways();
+  auto& cause = *suite.state.explanation.mutable_causes(0);
+  cause.Clear();
+  cause.set_code("OtherScheduler");
+  cause.set_message("its pods are bound by the scheduler in their schedulerName");
+  cause.set_remedy("set spec.schedulerName");
+  for (const auto* verb : {"describe", "why"}) {
+    const auto ran = qmctl(suite, {verb, "vision/finetune"});
+    EXPECT_EQ(ran.code, kDone);
+    EXPECT_NE(ran.out.find("OtherScheduler: " + cause.message()), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("remedy: " + cause.remedy()), std::string::npos) << ran.out;
+  }
+  EXPECT_EQ(qmctl(suite, {"describe", "nlp/pretrain"}).out.find("\nwhy "), std::string::npos) << "it just runs";
+}
+
+// Texts name a workload; its uid is a field of the JSON.
+TEST(Describe, ShowsNoUid) {
+  FakeSuite suite;
+  populate(suite.state);
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"describe", "vision/finetune"},
+                                               {"describe", "nlp/pretrain"},
+                                               {"why", "vision/finetune"},
+                                               {"list"},
+                                               {"get", "nlp/pretrain"},
+                                               {"cluster", "tidy"},
+                                               {"plan"},
+                                               {"events", "--follow", "--count", "3"}}) {
+    const auto out = qmctl(suite, args).out;
+    for (const auto* uid : {"u-1", "u-2", "u-3", "uid"})
+      EXPECT_EQ(out.find(uid), std::string::npos) << args[0] << '\n' << out;
+  }
+}
+
 TEST(Why, SaysWhatPlacementFindsInTheWay) {
   FakeSuite suite;
   populate(suite.state);

@@ -1,6 +1,7 @@
 // Where a queue name leads, which priority holds, and why a workload is where it is: all computed from the state.
 #include "cause.hpp"
 #include "qm/admission/engine.hpp"
+#include "qm/admission/other_scheduler.hpp"
 #include "update.hpp"
 
 #include <algorithm>
@@ -104,19 +105,6 @@ std::string cycle_above(const Table<std::string, Cohort>& cohorts, const std::st
 std::string fewer_pods(const Workload& w) {
   if (w.counts.empty()) return {};
   return fmt::format(" with {} of {} pods", w.running_pods(), w.spec.total_pods());
-}
-
-/// Of a workload whose pod templates name another scheduler than ours, or none, which is default-scheduler.
-Cause other_scheduler(const Spec& spec) {
-  return cause_of(
-      "OtherScheduler",
-      fmt::format(
-          "its pods are bound by the scheduler in their schedulerName (default-scheduler where none is set), not by {}; "
-          "Quartermaster decides on their quota only",
-          words::kScheduler),
-      fmt::format("to have Quartermaster place them, set {} to {} and create the object again",
-                  is_pods(*spec.kind) ? "spec.schedulerName" : "spec.schedulerName of its pod templates",
-                  words::kScheduler));
 }
 
 /// What an evicted workload waits for, by when that ends, and what becomes of it then.
@@ -536,8 +524,10 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
   if (w.holds_quota()) explain_update(w, causes);
   // Of a Workload object, and of a group whose pods are still to come, no pod template is known.
   const bool names_one = w.others_place && !w.spec.pods_to_come && *w.spec.kind != "Workload";
-  if (options_.places && names_one && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted))
-    causes.push_back(other_scheduler(w.spec));
+  if (options_.places && names_one && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted)) {
+    auto other = other_scheduler(is_pods(*w.spec.kind));
+    causes.push_back(cause_of("OtherScheduler", std::move(other.message), std::move(other.remedy)));
+  }
   return e;
 }
 

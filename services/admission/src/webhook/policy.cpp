@@ -12,6 +12,7 @@
 
 #include "isolation.hpp"
 #include "pod.hpp"
+#include "qm/admission/other_scheduler.hpp"
 #include "qm/admission/webhook/lint.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr const char* kSpec = "spec";
 constexpr const char* kMetadata = "metadata";
+constexpr std::string_view kOtherScheduler = "OtherScheduler";
 
 const View::Namespace& namespace_of(const Subject& s, const View& view) {
   static const View::Namespace none;
@@ -219,6 +221,18 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   out.audit["decision"] = out.allowed() ? "allowed" : fmt::format("refused by {}", out.refusals.front().rule);
 }
 
+/// A Job that is counted here and bound by another scheduler; of a refused one it does not matter. Asked after mutate.
+void warn_of_other_scheduler(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+  if (s.kind != "Job" || !is_queued(*s.object) || !out.allowed()) return;
+  if (view.binding_is_ours && !view.binding_is_ours(s.ns)) return;
+  const auto& spec = (*s.object)[kSpec]["template"][kSpec];
+  if (spec["schedulerName"].string() == words::kScheduler) return;
+  if (!names_other_scheduler(spec) && !settings.scheduler.empty()) return;  // mutate sets it
+  auto other = other_scheduler(false);
+  out.warnings.push_back({std::string(kOtherScheduler), std::move(other.message),
+                          whole_path("spec.schedulerName", true), std::move(other.remedy)});
+}
+
 // ---- by hand -------------------------------------------------------------------------------------------------------
 
 bool one_of_us(const std::string& user, const Settings& settings) {
@@ -384,7 +398,10 @@ Json settle(const Subject& s, const Settings& settings, const View& view) {
   const auto verdict = judge(made, settings, view);
   // A pod without GPUs is judged by nobody, so nobody has to know.
   const bool asked = s.kind == "Job" || asks_for_gpus(out);
-  const bool clean = asked && verdict.allowed() && verdict.warnings.empty();
+  // Which scheduler binds the pods is known now and stays so.
+  const bool clean = asked && verdict.allowed() && std::ranges::all_of(verdict.warnings, [](const Finding& finding) {
+                       return finding.rule == kOtherScheduler;
+                     });
   mark(out, clean);
   // The pods of a Job are what its template says, and that was judged here.
   if (s.kind == "Job" && out[kSpec]["template"].is_object()) mark(out.set(kSpec).set("template"), clean);
@@ -419,6 +436,7 @@ Verdict judge(const Subject& s, const Settings& settings, const View& view) {
     if (left_out(s, *s.object, settings, view)) return out;
     require_quota(s, settings, view, out.refusals);
     apply_rules(s, settings, view, out);
+    warn_of_other_scheduler(s, settings, view, out);
   } else if (s.operation == Operation::kUpdate && s.old != nullptr && !ours) {
     guard_owned_metadata(s, settings, out.refusals);
     // Judged as it was: nobody leaves by setting a label.

@@ -1,6 +1,7 @@
 // What becomes of Jobs and pods, and what may not be done to them by hand.
 #include "qm/admission/webhook/policy.hpp"
 
+#include "qm/admission/other_scheduler.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
 #include "reviews.hpp"
@@ -145,6 +146,40 @@ TEST(Mutation, LeavesOthersAlone) {
   auto others_bind = view;
   others_bind.binding_is_ours = [](const std::string&) { return false; };
   EXPECT_EQ(job_of(kJob, others_bind), "default|true|default-scheduler") << "counted by us, bound by others";
+}
+
+// The same sentence as the cause OtherScheduler of an explanation (test/cases/usage.txt).
+TEST(OtherSchedulers, AJobThatAnotherSchedulerBindsIsAllowedWithAWarning) {
+  const auto queued = changed(kJob, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"mine"}}})");
+  const auto names = [&](const std::string& scheduler) {
+    const auto patch = R"({"spec":{"template":{"spec":{"schedulerName":")" + scheduler + "\"}}}}";
+    return changed(queued, patch.c_str());
+  };
+  const auto warned = [](const Json& job, const View& view, const Settings& settings = {}) {
+    Subject subject{Operation::kCreate, "Job", "team", "train", "ada", &job};
+    const Json made = mutate(subject, settings, view);
+    subject.object = &made;
+    const auto verdict = judge(subject, settings, view);
+    EXPECT_TRUE(verdict.allowed());
+    std::string out;
+    for (const auto& finding : verdict.warnings)
+      if (finding.rule == "OtherScheduler") out += finding.to_string();
+    return out;
+  };
+  const auto view = with_default_queue();
+  const auto text = other_scheduler(false);
+  const auto whole = text.message + " (OtherScheduler): " + text.remedy;
+  EXPECT_EQ(warned(names("volcano"), view), whole);
+  EXPECT_EQ(warned(names("quartermaster"), view), "");
+  EXPECT_EQ(warned(names("default-scheduler"), view), "") << "it is given to ours";
+  EXPECT_EQ(warned(changed(kJob, R"({"spec":{"template":{"spec":{"schedulerName":"volcano"}}}})"), view), "")
+      << "it is in no queue";
+  Settings leaves;
+  leaves.scheduler.clear();
+  EXPECT_EQ(warned(names("default-scheduler"), view, leaves), whole);
+  auto others_bind = view;
+  others_bind.binding_is_ours = [](const std::string&) { return false; };
+  EXPECT_EQ(warned(names("volcano"), others_bind), "") << "schedulerName decides nothing here";
 }
 
 TEST(Mutation, DoneTwiceChangesNothingMore) {
