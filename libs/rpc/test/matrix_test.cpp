@@ -204,7 +204,7 @@ TEST(Rules, TheWholeMatrixOverMutualTls) {
     }
   }
   EXPECT_EQ(cells, 12 * 40);
-  EXPECT_EQ(let_through, 142);
+  EXPECT_EQ(let_through, 144);
 }
 
 TEST(Rules, WhatTheTableDoesNotNameIsDenied) {

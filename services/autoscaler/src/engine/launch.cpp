@@ -501,11 +501,18 @@ std::string launched_by(const OwnerRow& other) {
 }
 }  // namespace
 
-std::vector<std::string> Engine::explain(Instant now, std::size_t most) const {
+std::string Engine::namespace_of(const WorkloadUid& uid) const {
+  if (const WorkloadRow* row = tables_.workloads.find(uid); row != nullptr && !row->ns.empty()) return row->ns;
+  const auto* item = tables_.demand.find(uid);
+  return item == nullptr ? std::string() : item->ns;
+}
+
+std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Sees& sees) const {
   std::vector<std::string> lines;
   const auto in_use = usage();
   for (const auto& [uid, item] : tables_.demand) {
     if (lines.size() >= most) break;
+    if (sees && !sees(namespace_of(uid))) continue;
     const Plan* plan = tables_.plans.find(uid);
     std::string what;
     if (plan != nullptr && plan->promised_attempt > 0) {
@@ -527,7 +534,7 @@ std::vector<std::string> Engine::explain(Instant now, std::size_t most) const {
     }
     lines.push_back(fmt::format("{} waits {:.0f} s: {}", title_of(item.id), seconds(now - item.since), what));
   }
-  explain_replicas(lines);
+  if (!sees) explain_replicas(lines);
   return lines;
 }
 

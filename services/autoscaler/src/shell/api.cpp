@@ -61,47 +61,28 @@ class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
   std::uint64_t handle_ = 0;
 };
 
-/// For people: with the engine's own word for the state.
-pb::InstanceEvent shown(const ClaimName& name, const Claim& c, const Engine& engine) {
-  auto out = instance_event(name, c, engine);
-  out.set_reason(fmt::format("{}: {}", name_of(c.state), c.reason));
-  return out;
-}
-
 class Api final : public pb::Capacity::CallbackService {
  public:
   Api(service::Host& host, const DomainClock& clock) : host_(host), clock_(clock) {}
 
   grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const pb::GetPlanRequest* request,
                                     pb::CapacityPlan* out) override {
-    return rpc::answer(host_, context, *request, [this, out](const service::Shell& shell) -> qm::Status {
-      const Engine& engine = engine_of(shell);
-      const Instant now = clock_.now();
-      out->set_as_of_us(micros(now));
-      for (const auto& [uid, item] : engine.tables().demand) {
-        auto* d = out->mutable_demand()->add_items();
-        d->set_uid(uid.value());
-        d->set_attempt(item.id.attempt);
-        d->set_priority(item.priority);
-        d->set_since_us(micros(item.since));
-      }
-      for (const auto& [name, c] : engine.tables().claims) {
-        if (c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched)
-          *out->add_requested() = shown(name, c, engine);
-      }
-      for (auto& line : engine.explain(now)) out->add_explanations(std::move(line));
+    const auto caller = rpc::caller_of(*context);
+    return rpc::answer(host_, context, *request, [this, out, caller](const service::Shell& shell) -> qm::Status {
+      *out = plan_for(engine_of(shell), clock_.now(), caller);
       return {};
     });
   }
 
   grpc::ServerUnaryReactor* ListClaims(grpc::CallbackServerContext* context, const pb::ListClaimsRequest* request,
                                        pb::ListClaimsResponse* out) override {
-    return rpc::answer(host_, context, *request, [request, out](const service::Shell& shell) -> qm::Status {
+    const auto caller = rpc::caller_of(*context);
+    return rpc::answer(host_, context, *request, [request, out, caller](const service::Shell& shell) -> qm::Status {
       const Engine& engine = engine_of(shell);
       QM_ASSIGN(const auto size, rpc::page_size(request->page_size(), kDefaultPage, kLargestPage));
       std::int64_t total = 0;
       for (const auto& [name, c] : engine.tables().claims) {
-        auto row = shown(name, c, engine);
+        auto row = claim_for(name, c, engine, caller);
         if (request->state() != pb::INSTANCE_STATE_UNSPECIFIED && row.state() != request->state()) continue;
         ++total;
         if (name.value() <= request->page_token()) continue;
@@ -133,6 +114,38 @@ class Api final : public pb::Capacity::CallbackService {
 };
 
 }  // namespace
+
+pb::InstanceEvent claim_for(const ClaimName& name, const Claim& claim, const Engine& engine,
+                            const rpc::Caller& caller) {
+  auto out = instance_event(name, claim, engine);
+  const bool named = claim.for_uid.empty() || caller.sees(engine.namespace_of(claim.for_uid));
+  // With the engine's own word for the state.
+  out.set_reason(
+      fmt::format("{}: {}", name_of(claim.state), named ? claim.reason : "for a workload of another tenant"));
+  return out;
+}
+
+pb::CapacityPlan plan_for(const Engine& engine, Instant now, const rpc::Caller& caller) {
+  pb::CapacityPlan out;
+  out.set_as_of_us(micros(now));
+  for (const auto& [uid, item] : engine.tables().demand) {
+    if (!caller.sees(engine.namespace_of(uid))) continue;
+    auto* d = out.mutable_demand()->add_items();
+    d->set_uid(uid.value());
+    d->set_attempt(item.id.attempt);
+    d->set_priority(item.priority);
+    d->set_since_us(micros(item.since));
+  }
+  for (const auto& [name, claim] : engine.tables().claims) {
+    const bool launching = claim.state == ClaimState::kRequested || claim.state == ClaimState::kLaunched;
+    const bool own = !claim.for_uid.empty() && caller.sees(engine.namespace_of(claim.for_uid));
+    if (launching && (caller.everything || own)) *out.add_requested() = claim_for(name, claim, engine, caller);
+  }
+  const Engine::Sees sees = [&](const std::string& ns) { return caller.sees(ns); };
+  for (auto& line : engine.explain(now, SIZE_MAX, caller.everything ? Engine::Sees() : sees))
+    out.add_explanations(std::move(line));
+  return out;
+}
 
 std::unique_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock) {
   return std::make_unique<Api>(host, clock);

@@ -162,6 +162,22 @@ struct Service {
     host.read([&](const service::Shell& s) { out = engine_of(s).tables(); });
     return out;
   }
+  /// The workload of this uid is NS/train.
+  void name(const std::string& uid, const std::string& ns) {
+    pb::WorkloadEvent event;
+    event.mutable_spec()->set_uid(uid);
+    event.mutable_spec()->set_namespace_(ns);
+    event.mutable_spec()->set_name("train");
+    event.set_attempt(1);
+    event.set_phase(pb::QUOTA_RESERVED);
+    service::Input in;
+    in.source = service::Source::kBus;
+    in.name = "qm.workload";
+    in.key = uid;
+    in.version = 1;
+    in.bytes = event.SerializeAsString();
+    submit(in);
+  }
   void want(int gangs) {
     Pool p;
     p.name = "p";
@@ -275,6 +291,44 @@ struct Api : Service {
 
 void deadline(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+}
+
+// A tenant learns why its own workload has no nodes, and nothing of the workloads of another.
+TEST(CapacityApi, ATenantGetsTheSentencesAboutItsOwnWorkloads) {
+  Service s;
+  s.name("w0", "mine");
+  s.name("w1", "theirs");
+  s.want(2);
+  s.host.read([&](const service::Shell& shell) {
+    const Engine& engine = engine_of(shell);
+    const Instant now = s.clock.now();
+    const auto all = plan_for(engine, now, rpc::Caller::anyone());
+    EXPECT_EQ(all.explanations_size(), 2);
+    EXPECT_EQ(all.requested_size(), 2);
+    EXPECT_NE(all.DebugString().find("theirs"), std::string::npos);
+    rpc::Caller tenant;
+    tenant.user = true;
+    tenant.namespaces = {"mine"};
+    const auto own = plan_for(engine, now, tenant);
+    ASSERT_EQ(own.explanations_size(), 1);
+    EXPECT_TRUE(own.explanations(0).starts_with("mine/train waits ")) << own.explanations(0);
+    EXPECT_EQ(own.demand().items_size(), 1);
+    EXPECT_EQ(own.requested_size(), 1);
+    for (const auto* text : {"theirs", "w1"})
+      EXPECT_EQ(own.DebugString().find(text), std::string::npos) << own.DebugString();
+    rpc::Caller stranger;
+    stranger.user = true;
+    EXPECT_EQ(plan_for(engine, now, stranger).explanations_size(), 0);
+
+    int hidden = 0;
+    for (const auto& [name, claim] : engine.tables().claims) {
+      const auto shown = claim_for(name, claim, engine, tenant);
+      EXPECT_EQ(shown.reason().find("theirs"), std::string::npos) << shown.reason();
+      hidden += shown.reason().ends_with(": for a workload of another tenant") ? 1 : 0;
+      EXPECT_NE(claim_for(name, claim, engine, rpc::Caller::anyone()).reason().find("/train"), std::string::npos);
+    }
+    EXPECT_EQ(hidden, 1);
+  });
 }
 
 TEST(CapacityApi, ShowsThePlanAndPagesThroughClaims) {

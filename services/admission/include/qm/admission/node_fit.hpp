@@ -21,7 +21,7 @@ using AskNodes = std::function<Result<quartermaster::v1::DryRunResponse>(
 /// Threads  any.
 [[nodiscard]] AskNodes ask_placement(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security);
 
-/// What the autoscaler says of each pending workload, one line each. It tells operators and auditors only.
+/// What the autoscaler says of each pending workload that the caller sees, one line each.
 using AskPlan = std::function<Result<std::vector<std::string>>(const std::string& authorization)>;
 /// Over gRPC, by the address of the peer "autoscaler"; fails as ask_placement.
 [[nodiscard]] AskPlan ask_autoscaler(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security);

@@ -2,6 +2,7 @@
 #include "qm/autoscaler/tables.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -151,7 +152,10 @@ class Engine {
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
   /// One sentence per waiting gang: what is launched for it, or why nothing is. Then one for each static pool that does not have
   /// its number of machines.
-  [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX) const;
+  /// With `sees`, only of gangs of the namespaces that it is true for.
+  using Sees = std::function<bool(const std::string& ns)>;
+  [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
+  [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty where it is not known
   /// Machines that each static pool has or gets, without those that go.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
 
