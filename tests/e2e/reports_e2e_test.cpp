@@ -314,6 +314,41 @@ TEST_F(UserReports, AnotherParallelismIsFollowed) {
   expect_phase("f08-big", pb::ADMITTED);
 }
 
+TEST_F(UserReports, AnElasticJobGrowsWhileItRunsOnceThereIsQuota) {
+  const auto at = folder("f08-parallelism-changed");
+  create_queue(at, "f08");
+  auto elastic = documents(at + "/job-wait.yaml").front().content, other = elastic;
+  elastic.set("metadata").set("name", "f08-elastic");
+  elastic.set("metadata").set("annotations").set("kueue.x-k8s.io/elastic-job", "true");
+  elastic.set("spec").set("parallelism", 2);
+  other.set("metadata").set("name", "f08-other");
+  other.set("spec").set("parallelism", 2);
+  for (const auto* job : {&elastic, &other}) {
+    const auto made = create(*job);
+    ASSERT_TRUE(made) << made.error().to_string();
+    expect_phase((*job)["metadata"]["name"].string(), pb::ADMITTED);
+  }
+  const auto bound = [] {
+    const auto answer = suite().kube("GET", "/api/v1/namespaces/default/pods");
+    const auto list = answer ? Json::parse(answer->body) : fail(answer.error());
+    int count = 0;
+    for (const auto& pod : list ? (*list)["items"].items() : Json::array().items()) {
+      const bool mine = pod["metadata"]["name"].string().starts_with("f08-elastic");
+      count += mine && !pod["spec"]["nodeName"].string().empty() ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_TRUE(eventually([&] { return bound() == 2; })) << bound();
+  change(target_of(elastic), R"({"spec": {"parallelism": 4}})");
+  expect_why("f08-elastic", {"ScaleUpPending", "2 more pods wait for quota (2 of 4 pods are admitted)"});
+  EXPECT_TRUE(has(output({"list"}), "ScaleUpPending")) << output({"list"});
+  EXPECT_EQ(bound(), 2);
+  EXPECT_EQ(phase("f08-elastic"), pb::ADMITTED);
+  remove(target_of(other));
+  EXPECT_TRUE(eventually([&] { return bound() == 4; })) << why("f08-elastic");
+  EXPECT_FALSE(has(why("f08-elastic"), "ScaleUpPending")) << why("f08-elastic");
+}
+
 TEST_F(UserReports, AnotherQueueLabelIsFollowed) {
   const auto at = folder("f10-queue-label-changed");
   create_all(at + "/queue.yaml");

@@ -282,6 +282,15 @@ bool is_failed(const Json& object, const WorkloadKind& kind) {
   return !kind.failed.empty() && has_condition(object, kind.failed);
 }
 
+bool is_elastic_job(const Json& job) {
+  const auto& annotations = job["metadata"]["annotations"];
+  return annotations[kElasticJob].string() == "true" && annotations[words::kJobLeast].string().empty();
+}
+
+std::int64_t ready_pods(const Json& job) {
+  return job["status"]["ready"].integer() + job["status"]["succeeded"].integer();
+}
+
 bool are_pods_ready(const Json& object, const WorkloadKind& kind) {
   const auto& status = object["status"];
   const auto there = [](const Json& counts) { return counts["ready"].integer() + counts["succeeded"].integer(); };

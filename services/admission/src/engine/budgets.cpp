@@ -250,6 +250,27 @@ bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
   return true;
 }
 
+/// What the pods that are added cost, by budget.
+std::map<std::string, std::int64_t> Engine::growth_costs(const Workload& w, bool hard_alone) const {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [name, row] : tables_.budgets) {
+    if (!pays_for(row.terms, w) || (hard_alone && row.terms.soft)) continue;
+    out[name] = cost_of(row.terms, w, w.flavors, Counts{w.grow_to() - w.counted_pods()}, expected_run(row.terms, w));
+  }
+  return out;
+}
+
+void Engine::hold_for_growth(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  for (const auto& [name, amount] : growth_costs(w, false)) {
+    const Instant until = now_ + expected_run(tables_.budgets.find(name)->terms, w);
+    edit_hold({uid, w.attempt, name}, [&](forecast::Budget& account, Hold& hold) {
+      if (hold.until == Instant{}) hold.until = until;
+      (void)account.take(hold, amount, now_);  // of a soft budget it may be less
+    });
+  }
+}
+
 /// The attempt is over. What may have run is held until cost has settled it; where nobody tells cost of it, we do it.
 void Engine::let_go(const Workload& before) {
   const bool started = before.phase == Phase::kAdmitted || before.phase == Phase::kEvicting;

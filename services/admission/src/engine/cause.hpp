@@ -22,6 +22,9 @@ inline Cause unknown_priority(const std::string& name) {
                               words::kPriorityClassLabel));
 }
 
+/// What is in the way, and where waiting is known to help, for how much. What would admit it, remedies() finds.
+[[nodiscard]] Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first);
+
 /// The reason of a workload that waits, in the order in which explain() lists what keeps it from being tried: list, describe, the condition of
 /// its Workload and `qmctl why` agree. `obstacle` is that of its queue.
 inline std::string waiting_reason(const Workload& w, const std::optional<Cause>& obstacle) {

@@ -17,6 +17,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   out_ = {};
   reserved_ = 0;
   touched_.clear();
+  asked_to_grow_.clear();
   // Marks live within a step: what a step decides depends on the tables and its batch alone.
   dirty_.clear();
   drop_judged();
@@ -32,6 +33,11 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   for (const int tree : indexes_.decisions.overdue(decided_, now_)) dirty_.insert(tree);
   extend_holds();
   review_budgets();
+  // What budgets have changes with time too.
+  if (tables_.budgets.size() > 0) {
+    for (const auto& order : indexes_.growing)
+      dirty_.insert(indexes_.decisions.tree_of(tables_.workloads.find(order.uid)->cluster_queue));
+  }
   // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
   for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
     const int tree = *dirty_.begin();
@@ -40,6 +46,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     review_budgets();
   }
   open_gates();
+  report_growth();
   for (auto& [uid, displacers] : indexes_.decisions.take_displacers()) {
     if (tables_.workloads.contains(uid)) tables_.workloads.edit(uid).displacers = std::move(displacers);
   }
@@ -257,7 +264,10 @@ void Engine::on(const JobSeen& c) {
     refresh_reason(uid);
   }
   if (c.wish) hear_wish(uid, *c.wish);
-  hear_pods(uid, c.pods_ready && c.attempt == known->attempt);
+  // Of an elastic Job those have to be ready that have to run together.
+  const auto together =
+      known->exceptions && known->exceptions->grown_from > 0 ? known->exceptions->grown_from : known->counted_pods();
+  hear_pods(uid, (c.pods_ready || (c.elastic && c.ready >= together)) && c.attempt == known->attempt);
   if (c.rejected.empty()) hear_group(c);
   if (known->ended()) return;
   follow(c);
@@ -267,7 +277,7 @@ void Engine::on(const JobSeen& c) {
   const bool same = c.attempt == known->attempt || (is_pods(*known->spec.kind) && c.attempt == 0);
   const bool quiet = c.suspended && c.active == 0 && same;
   if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
-  if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) scale_down(c);
+  if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) scale(c);
   if (busy) return;
   // The cluster is brought to what was decided, however it came to differ.
   const bool held_back =

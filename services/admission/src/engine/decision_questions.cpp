@@ -106,6 +106,43 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
   return sorted;
 }
 
+std::vector<Shortfall> Decisions::growth_shortfalls(const Workload& w, const Usage& more) const {
+  std::vector<Shortfall> out;
+  const auto where = queues_.find(w.cluster_queue);
+  if (where == queues_.end()) return out;
+  const auto [tree_at, node] = where->second;
+  const auto& tree = trees_[static_cast<std::size_t>(tree_at)]->field().tree;
+  const auto& cells = cells_[static_cast<std::size_t>(tree_at)];
+  for (const auto& [at, amount] : more) {
+    Shortfall s;
+    s.pod_set = w.spec.pod_sets[0].name;
+    s.flavor = at.flavor;
+    s.resource = at.resource;
+    s.requested = amount;
+    const auto cell = cells.find(at);
+    if (cell == cells.end()) {  // its queue had that quota once
+      s.kind = Shortfall::Kind::kNotCovered;
+      out.push_back(std::move(s));
+      continue;
+    }
+    s.available = tree.left(node, cell->second);
+    if (amount <= s.available) continue;
+    const auto held = w.usage.find(at);
+    const auto in_all = exact::plus(amount, held == w.usage.end() ? 0 : held->second);
+    if (in_all > tree.potential(node, cell->second)) {
+      s.kind = Shortfall::Kind::kNeverFits;
+      s.requested = in_all;
+      s.available = tree.potential(node, cell->second);
+    } else if (node != 0 && tree.quota(node, cell->second).borrowing_limit &&
+               amount <=
+                   exact::plus(tree.local_available(node, cell->second), tree.left(tree.parent(node), cell->second))) {
+      s.kind = Shortfall::Kind::kBorrowingLimit;
+    }
+    out.push_back(std::move(s));
+  }
+  return out;
+}
+
 std::vector<Unlock> Decisions::unlocks(const Workload& w) const {
   std::vector<Unlock> out;
   const auto as_seen = seen(w);

@@ -17,7 +17,8 @@ std::string left_for(const Shortfall& s, const ClusterQueue& queue) {
                      show_amount(s.resource, -s.available));
 }
 
-/// What is in the way, and where waiting is known to help, for how much. What would admit it, remedies() finds.
+}  // namespace
+
 Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first) {
   Cause c;
   c.resource = s.resource;
@@ -83,6 +84,8 @@ Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first)
   }
   return c;
 }
+
+namespace {
 
 /// "x -> y -> x": the first cycle on the way up from a cohort.
 std::string cycle_above(const Table<std::string, Cohort>& cohorts, const std::string& from) {

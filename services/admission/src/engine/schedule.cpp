@@ -5,6 +5,7 @@ namespace qm::admission {
 
 void Engine::schedule(int tree) {
   show_usage(tree);
+  grow_in(tree, true);
   const auto made = indexes_.decisions.decide(tree, now_);
   // A claim is no change of phase: no event tells of it, and the indexes know it already.
   for (const auto& uid : made.unclaimed) tables_.workloads.edit(uid).claim.reset();
@@ -20,6 +21,7 @@ void Engine::schedule(int tree) {
     evict(victim, "Preempted", fmt::format("{} by {}/{} in {}", reason, w.spec.ns, w.spec.name, w.cluster_queue),
           now_ + options_.eviction_grace);
   }
+  grow_in(tree, false);
 }
 
 /// Something came from outside, or went: old displacements bind nobody any more.

@@ -107,6 +107,7 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
     out.usage = w.usage;
   }
   const auto answered = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
+  if (w.phase == Phase::kAdmitted && w.grow_to() > 0) out.grows = QueueOrder::of(w);
   if (w.gated && !w.spec.pods_to_come && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
   out.starting = options_.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
@@ -141,6 +142,10 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
   if (from.gated != to.gated) {
     if (from.gated) in.gated.erase({*from.gated, uid});
     if (to.gated) in.gated.emplace(*to.gated, uid);
+  }
+  if (from.grows != to.grows) {
+    if (from.grows) in.growing.erase(*from.grows);
+    if (to.grows) in.growing.insert(*to.grows);
   }
   if (from.starting != to.starting) to.starting ? (void)in.starting.insert(uid) : (void)in.starting.erase(uid);
   if (from.ended != to.ended) {
@@ -388,6 +393,8 @@ std::uint64_t Engine::digest() const {
         .add(std::int64_t{w.next() != nullptr ? w.next()->total_pods() : -1})
         .add(std::int64_t{w.spec_print})
         .add(std::int64_t{w.exceptions ? w.exceptions->next_print : 0})
+        .add(std::int64_t{w.grow_to()})
+        .add(std::int64_t{w.exceptions ? w.exceptions->grown_from : 0})
         .add(w.ran.count())
         .add(w.max_execution.count())
         .add(std::int64_t{w.requeues})
@@ -431,6 +438,7 @@ void Engine::check_laws() const {
   QM_ASSERT(fresh.timers == indexes_.timers);
   QM_ASSERT(fresh.ended == indexes_.ended);
   QM_ASSERT(fresh.gated == indexes_.gated);
+  QM_ASSERT(fresh.growing == indexes_.growing);
   QM_ASSERT(fresh.starting == indexes_.starting);
   QM_ASSERT(fresh.names == indexes_.names, "names lead elsewhere");
   QM_ASSERT(fresh.held == indexes_.held);
@@ -461,7 +469,7 @@ void Engine::check_laws() const {
       if (flavor_resource.resource != "pods") held[flavor_resource.resource] += amount;
     }
     auto counted = w.running();
-    if (w.ended_pods > 0) counted.pod_sets.at(0).count -= w.ended_pods;
+    if (w.ended_pods != 0) counted.pod_sets.at(0).count -= w.ended_pods;
     QM_ASSERT(held == requests_of(counted), "workload {} holds quota for other pods than it runs", uid);
     QM_ASSERT(w.counts.empty() || w.counts.size() == w.spec.pod_sets.size(), "workload {}", uid);
     for (std::size_t i = 0; i < w.counts.size(); ++i) {

@@ -122,6 +122,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.usage.clear();
     row.counts.clear();
     row.ended_pods = row.quota_turn = 0;
+    row.except([](Exceptions& e) { e.grow_to = e.grown_from = 0; });
     row.eviction.reset();
     row.answer = Answer::kNone;
     row.reservation.clear();

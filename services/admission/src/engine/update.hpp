@@ -3,6 +3,12 @@
 
 namespace qm::admission {
 
+/// Of a Job: whether only the number of its pods differs.
+[[nodiscard]] bool differ_in_count_alone(const Spec& was, const Spec& is);
+
+/// "2 more pods wait for quota (4 of 6 pods are admitted)", of an elastic Job that grows.
+[[nodiscard]] std::string scale_up_of(const Workload& w);
+
 /// Changes one row and keeps the indexes right: the only way in which rows of workloads change.
 template <class Fn>
 void Engine::update(const WorkloadUid& uid, Fn&& fn) {

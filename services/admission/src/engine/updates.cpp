@@ -28,7 +28,13 @@ std::string differences(const Spec& was, const Spec& is) {
 
 /// Whether the only difference is that a Job runs fewer pods at once, which frees quota while it runs.
 bool only_fewer_pods(const Spec& was, const Spec& is) {
-  if (*was.kind != "Job" || was.pod_sets.size() != 1 || is.total_pods() >= was.total_pods()) return false;
+  return is.total_pods() < was.total_pods() && differ_in_count_alone(was, is);
+}
+
+}  // namespace
+
+bool differ_in_count_alone(const Spec& was, const Spec& is) {
+  if (*was.kind != "Job" || was.pod_sets.size() != 1) return false;
   Spec as = is;
   if (is.pod_sets.empty()) {
     as.pod_sets = was.pod_sets;
@@ -41,8 +47,6 @@ bool only_fewer_pods(const Spec& was, const Spec& is) {
   as.pod_sets = std::move(sets);
   return differences(was, as).empty();
 }
-
-}  // namespace
 
 Cause Engine::no_pods() {
   return cause_of("NoPods", "it asks for no pods: parallelism, completions or all replicas are 0",
@@ -113,7 +117,7 @@ void Engine::follow(const JobSeen& c) {
     });
     say(Event::What::kUpdated, uid);
   }
-  if (!(next == w.spec)) return keep_for_later(uid, next);
+  if (!(next == w.spec)) return keep_for_later(uid, next, may_grow(c, next));
   if (w.next() != nullptr) except(uid, [](Exceptions& e) { e.forget_next(); });
 }
 
@@ -167,17 +171,21 @@ void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
   say(Event::What::kUpdated, uid);
 }
 
-/// Its object shows in an event, once, that it is not what runs.
-void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec) {
+/// Its object shows in an event, once, that it is not what runs. Of one that grows, growth.cpp does.
+void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.next() != nullptr && *w.next() == spec) return;
   except(uid, [&](Exceptions& e) { e.next = spec; });
   const std::string what = differences(w.spec, spec);
-  if (what.empty() || only_fewer_pods(w.spec, spec) || w.phase != Phase::kAdmitted) return;
+  if (what.empty() || grows || only_fewer_pods(w.spec, spec) || w.phase != Phase::kAdmitted) return;
+  const bool runs_more = w.others_place && differ_in_count_alone(w.spec, spec);
   ask("event.create", uid,
-      fmt::format("its object changed ({}) while it holds quota; the update is used at its next attempt: to use it "
+      fmt::format("its object changed ({}) while it holds quota; {}the update is used at its next attempt: to use it "
                   "now, delete the object and create it again",
-                  what),
+                  what,
+                  runs_more ? "its pods are bound by another scheduler, so pods beyond those admitted run, and their "
+                              "quota is counted; "
+                            : ""),
       "UpdateNotFollowed");
 }
 
@@ -213,22 +221,19 @@ void Engine::note_print(const JobSeen& c) {
   update(c.spec.uid, [&](Workload& row) { row.spec_print = c.spec_print; });
 }
 
-/// A Job that runs: of the pods that it was admitted with, those that it does not run any more, and those that nothing is left for.
-void Engine::scale_down(const JobSeen& c) {
-  const Workload& w = *tables_.workloads.find(c.spec.uid);
-  if (*w.spec.kind != "Job" || c.at_once < 0) return pods_ended(c.spec.uid, c.ended);
-  if (c.at_once == 0) {
-    return evict(c.spec.uid, "NoPods", "its Job asks for no pods any more", now_ + options_.eviction_grace);
-  }
-  pods_ended(c.spec.uid, std::max(0, w.running_pods() - c.at_once) + c.ended);
-}
-
 void Engine::explain_update(const Workload& w, std::vector<Cause>& causes) const {
   if (!w.rejected().empty()) {
     causes.push_back(
         cause_of("UpdateRejected",
                  fmt::format("it runs with what it was admitted with; its update is rejected: {}", w.rejected()),
                  "correct the object; each update of it is parsed again"));
+  } else if (w.phase == Phase::kAdmitted && w.grow_to() > 0) {
+    for (auto& cause : growth_obstacles(w)) {
+      causes.push_back(cause_of("ScaleUpPending", fmt::format("{}: {}", scale_up_of(w), cause.message), cause.remedy));
+      causes.back().resource = cause.resource;
+      causes.back().requested = cause.requested;
+      causes.back().available = cause.available;
+    }
   } else if (w.next() != nullptr && !differences(w.spec, *w.next()).empty()) {
     causes.push_back(
         cause_of("UpdateNotFollowed",

@@ -307,7 +307,7 @@ void add_for_proposals(const Workload& w, const Engine& engine, pb::WorkloadEven
   out.set_quota_tree(engine.root_of(w.cluster_queue));
   out.set_kept_until_us(micros(w.kept_until));
   out.set_saved_us(micros(w.saved));
-  out.set_ended_pods(w.ended_pods);
+  out.set_ended_pods(std::max(0, w.ended_pods));
   if (const auto* judged = engine.tables().judged.find(w.spec.uid); judged != nullptr && judged->attempt == w.attempt)
     *out.mutable_proposal() = answer_of(*judged);
   const auto* queue = engine.tables().cluster_queues.find(w.cluster_queue);

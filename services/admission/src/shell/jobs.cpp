@@ -217,6 +217,10 @@ Result<JobSeen> job_seen(const Json& job) {
   seen.ended = ended_pods(job, *kind);
   seen.as_submitted = knows_additions(job, *kind);
   seen.spec_print = static_cast<std::uint32_t>(job[kSpecPrint].integer());
+  if (kind->kind == "Job") {
+    seen.elastic = config::is_elastic_job(job);
+    seen.ready = static_cast<std::int32_t>(std::min<std::int64_t>(config::ready_pods(job), 1'000'000));
+  }
   if (kind->kind == "Job") seen.at_once = static_cast<std::int32_t>(std::min<std::int64_t>(at_once_of(job), 1'000'000));
   return seen;
 }

@@ -106,6 +106,7 @@ state::WorkloadRow to_row(const Workload& w) {
   if (w.next() != nullptr) *row.mutable_next() = wire::to_pb(*w.next());
   row.set_spec_print(w.spec_print);
   if (w.exceptions) row.set_next_print(w.exceptions->next_print);
+  if (w.exceptions) row.set_grow_to(w.exceptions->grow_to), row.set_grown_from(w.exceptions->grown_from);
   row.set_gated(w.gated);
   row.set_pods_to_come(w.spec.pods_to_come);
   row.set_waiting_s(w.waiting_time.count());
@@ -200,6 +201,8 @@ Workload from_row(const state::WorkloadRow& row) {
     rare.cancel_reason = row.cancel_reason();
     if (row.has_next()) rare.next = Spec(wire::from_pb(row.next()));
     rare.next_print = row.next_print();
+    rare.grow_to = row.grow_to();
+    rare.grown_from = row.grown_from();
   });
   w.planned = Duration(row.planned_us());
   if (row.has_wished()) w.wished = row.wished();

@@ -41,6 +41,10 @@ std::string job_print(const Json& job, bool readiness) {
   if (config::is_complete(job, *kind)) print += "/complete";
   if (config::is_failed(job, *kind)) print += "/failed";
   if (readiness && config::are_pods_ready(job, *kind)) print += "/ready";
+  // Of an elastic Job only some have to be ready (JobSeen).
+  if (readiness && kind->kind == "Job" && config::is_elastic_job(job)) {
+    print += fmt::format("/{}-ready", config::ready_pods(job));
+  }
   for (const auto& c : job.path("status.conditions").items()) {
     if (c["status"].string() == "True") print += "/" + c["type"].string();
   }

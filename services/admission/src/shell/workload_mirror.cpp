@@ -146,6 +146,7 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
                                       w.requeues, micros(w.not_before), w.ran.count());
       print +=
           fmt::format("/{}/{}/{}/{}/{}", w.rejected(), w.next() != nullptr, w.reason, w.spec.queue, w.spec.priority);
+      if (w.grow_to() > 0) print += fmt::format("/{}-of-{}", w.counted_pods(), w.grow_to());
       for (const auto& [name, answer] : w.checks)
         print += fmt::format("/{}={}", name, static_cast<int>(answer.verdict));
       const auto last = written_.find(uid);

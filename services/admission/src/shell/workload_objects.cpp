@@ -355,12 +355,19 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
     conditions.set("QuotaReserved", false, reason, message);
     status.set("admission", Json());
   }
-  const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr);
+  const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr || w.grow_to() > 0);
   if (behind) {
-    conditions.set("UpdateFollowed", false, w.rejected().empty() ? "HoldsQuota" : "Rejected",
-                   w.rejected().empty()
-                       ? "Its object changed since it got quota; the update is used at its next attempt"
-                       : w.rejected());
+    const bool grows = w.phase == Phase::kAdmitted && w.grow_to() > 0;
+    conditions.set(
+        "UpdateFollowed", false,
+        !w.rejected().empty() ? "Rejected"
+        : grows               ? "ScaleUpPending"
+                              : "HoldsQuota",
+        !w.rejected().empty() ? w.rejected()
+        : grows ? fmt::format("{} of {} pods are admitted, and quota of {} more is lacking; qmctl why {}/{} "
+                              "lists the causes",
+                              w.counted_pods(), w.grow_to(), w.grow_to() - w.counted_pods(), w.spec.ns, w.spec.name)
+                : "Its object changed since it got quota; the update is used at its next attempt");
   } else if (said("UpdateFollowed")) {
     conditions.set("UpdateFollowed", true, "Followed", "The workload is what its object asks for");
   }

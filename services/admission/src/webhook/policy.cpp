@@ -285,11 +285,13 @@ std::vector<Counted> counted_in_job(const Json& was, const Json& is) {
   return out;
 }
 
-/// What admission follows while the Job holds quota: another priority class, and fewer pods, whose quota is free at once.
-bool is_followed(const Counted& c) {
+bool counts_pods(const Counted& c) { return c.field == "spec.parallelism" || c.field == "spec.completions"; }
+
+/// What admission follows while the Job holds quota: another priority class, fewer pods, whose quota is free at once, and more of an elastic
+/// Job, which wait for quota.
+bool is_followed(const Counted& c, bool elastic) {
   if (c.field == fmt::format("metadata.labels[{}]", words::kPriorityClassLabel)) return true;
-  const bool pods = c.field == "spec.parallelism" || c.field == "spec.completions";
-  return pods && c.is.is_int() && c.is.integer() < c.was.integer(1);
+  return counts_pods(c) && c.is.is_int() && (elastic || c.is.integer() < c.was.integer(1));
 }
 
 /// The template of a Job that has not begun may be changed, and its pods are not asked about again. What was wrong with it
@@ -339,12 +341,21 @@ void guard_job(const Subject& s, const Settings& settings, const View& view, Ver
   }
   guard_managed_label(s, out);
   if (held) return;  // what it asks for now competes for quota, also where it held some
+  // Pods that another scheduler binds would run without quota.
+  const bool places = !settings.scheduler.empty() && (!view.binding_is_ours || view.binding_is_ours(s.ns)) &&
+                      is[kSpec]["template"][kSpec]["schedulerName"].string() == settings.scheduler;
+  const bool elastic = places && config::is_elastic_job(was) && config::is_elastic_job(is);
   for (const auto& c : counted_in_job(was, is)) {
-    if (c.was == c.is || is_followed(c)) continue;
+    if (c.was == c.is || is_followed(c, elastic)) continue;
+    const bool more = counts_pods(c) && places && !config::is_elastic_job(was) && c.is.is_int();
     out.refusals.push_back({"admitted",
                             fmt::format("{} holds quota that was counted from {}, which is {} and would be {}", who(s),
                                         c.field, c.was.dump(), c.is.dump()),
-                            c.field, "cancel it and submit it again as it shall be"});
+                            c.field,
+                            more ? fmt::format("cancel it and submit it again as it shall be; with the annotation {}: "
+                                               "\"true\" it may have more pods while it runs",
+                                               config::kElasticJob)
+                                 : "cancel it and submit it again as it shall be"});
   }
 }
 

@@ -285,6 +285,8 @@ class Runner {
       seen.rejected = value("rejected", "");
       if (!seen.rejected.empty()) seen.spec.pod_sets.clear();
       seen.at_once = std::stoi(value("at-once", "-1"));
+      seen.elastic = has("elastic");
+      seen.ready = std::stoi(value("pods-ready", "-1"));
       seen.as_submitted = !has("added");  // "job one added sel=zone:a": what an attempt added may be in its template
       // "job ring group to-come gpu=8 pods=8": a group of which no pod exists
       if (has("group")) seen.spec.kind = "PodGroup";

@@ -443,6 +443,8 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
     e.cancel_reason = "mistake";
     e.rejected = "spec.parallelism 200000 is out of range";
     e.next = w.spec;
+    e.grow_to = 6;
+    e.grown_from = 4;
   });
   w.job_gone = true;
   w.queue_is_direct = true;

@@ -45,6 +45,30 @@ TEST(EndedPods, OfAJobWithFewerCompletionsThanParallelismAreCountedFromThose) {
   EXPECT_EQ(ended(4, 2, 1), 1) << "two run at once";
 }
 
+TEST(ElasticJobs, AreThoseWithTheAnnotationOfKueue) {
+  Json job = testing::make_job("team", "train", "q", 1, 4);
+  EXPECT_FALSE(job_seen(job)->elastic);
+  job.set("metadata").set("annotations").set("kueue.x-k8s.io/elastic-job", "true");
+  job.set("status").set("ready", 3).set("succeeded", 1);
+  EXPECT_TRUE(job_seen(job)->elastic);
+  EXPECT_EQ(job_seen(job)->ready, 4);
+  job.set("metadata").set("annotations").set("kueue.x-k8s.io/job-min-parallelism", "2");
+  EXPECT_FALSE(job_seen(job)->elastic) << "one that may start with fewer is not elastic, as in Kueue";
+}
+
+// Of an elastic Job that grows not all pods have to be ready.
+TEST(ElasticJobs, EachPodThatBecomesReadyIsNewsToTheEngineWhereReadinessCounts) {
+  Json job = testing::make_job("team", "train", "q", 1, 4);
+  job.set("spec").set("suspend", false);
+  job.set("metadata").set("annotations").set("kueue.x-k8s.io/elastic-job", "true");
+  const auto before = job_print(job, true);
+  job.set("status").set("ready", 2);
+  EXPECT_NE(job_print(job, true), before);
+  const auto without = job_print(job, false);
+  job.set("status").set("ready", 1);
+  EXPECT_EQ(job_print(job, false), without);
+}
+
 TEST(EndedPods, AreNewsToTheEngine) {
   Json job = testing::make_job("team", "train", "q", 1, 4);
   job.set("spec").set("suspend", false);

@@ -204,6 +204,19 @@ TEST(WorkloadObjects, ItsStatusSaysWhereItStands) {
   EXPECT_EQ(value_of(workload_status(w, object, now), "Finished"), "True/Succeeded");
 }
 
+TEST(WorkloadObjects, AScaleUpThatWaitsForQuotaIsACondition) {
+  const auto now = from_micros(1'800'000'000'000'000);
+  auto w = of_job();
+  w.phase = Phase::kAdmitted;
+  w.except([&](Exceptions& e) { e.grow_to = 6; });
+  auto status = workload_status(w, Json::object(), now);
+  EXPECT_EQ(value_of(status, "UpdateFollowed"), "False/ScaleUpPending");
+  Json object = Json::object();
+  object.set("status", status);
+  w.except([](Exceptions& e) { e.grow_to = 0; });
+  EXPECT_EQ(value_of(workload_status(w, object, now), "UpdateFollowed"), "True/Followed");
+}
+
 TEST(WorkloadObjects, AnAnswerThatIsNotHeardYetStaysAndANewAttemptAsksAnew) {
   const auto now = from_micros(1'800'000'000'000'000);
   auto w = of_job();

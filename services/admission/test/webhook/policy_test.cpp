@@ -385,6 +385,32 @@ TEST(ByHand, WhatQuotaWasCountedFromStaysWhileItIsHeld) {
   EXPECT_EQ(by_hand(done, grow), "");
 }
 
+TEST(ByHand, AnElasticJobOfOursMayGrowWhileItRuns) {
+  const auto elastic = changed(kHeld, R"({"metadata":{"annotations":{"kueue.x-k8s.io/elastic-job":"true"}},
+      "spec":{"suspend":false,"template":{"spec":{"schedulerName":"quartermaster"}}}})");
+  const auto* grow = R"({"spec":{"parallelism":4,"completions":4}})";
+  EXPECT_EQ(by_hand(elastic, grow), "");
+  EXPECT_EQ(by_hand(elastic, R"({"spec":{"parallelism":null}})"), "admitted spec.parallelism;") << "not a number";
+  EXPECT_EQ(by_hand(elastic, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"other"}}})"),
+            "admitted metadata.labels[kueue.x-k8s.io/queue-name];");
+  const auto plain = changed(elastic, R"({"metadata":{"annotations":null}})");
+  EXPECT_EQ(
+      by_hand(plain, R"({"spec":{"parallelism":4},"metadata":{"annotations":{"kueue.x-k8s.io/elastic-job":"true"}}})"),
+      "admitted spec.parallelism;")
+      << "it says so before it grows";
+  const auto is = changed(plain, grow);
+  EXPECT_NE(judge(updated(plain, is, "Job", "alice"), {}, {}).refusals.front().remedy.find("elastic-job"),
+            std::string::npos);
+  const auto partial = changed(elastic, R"({"metadata":{"annotations":{"kueue.x-k8s.io/job-min-parallelism":"1"}}})");
+  EXPECT_EQ(by_hand(partial, R"({"spec":{"parallelism":4}})"), "admitted spec.parallelism;");
+  // Pods that another scheduler binds would run without quota.
+  const auto stock = changed(elastic, R"({"spec":{"template":{"spec":{"schedulerName":"default-scheduler"}}}})");
+  EXPECT_EQ(by_hand(stock, R"({"spec":{"parallelism":4}})"), "admitted spec.parallelism;");
+  View view;
+  view.binding_is_ours = [](const std::string&) { return false; };
+  EXPECT_EQ(by_hand(elastic, R"({"spec":{"parallelism":4}})", {}, view), "admitted spec.parallelism;");
+}
+
 TEST(ByHand, NobodyTakesAGateAway) {
   const auto gated = changed(kPod, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"q"}},
       "spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"},{"name":"example.com/other"}]}})");

@@ -51,6 +51,40 @@ void give_back_ended(Assignment& gang, std::int32_t ended, Instant now) {
   }
 }
 
+/// Admission has let in more pods of a Job that runs: the attempt goes on with them, and no more than before have to run together. Any other
+/// change is for its next attempt.
+void take_growth(Assignment& gang, const std::vector<PodSet>& asked) {
+  if (gang.pod_sets == asked || gang.pod_sets.size() != asked.size()) return;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    PodSet grown = gang.pod_sets[i];
+    grown.count = asked[i].count;
+    grown.min_count = asked[i].min_count;
+    grown.completions = asked[i].completions;
+    const PodSet& before = gang.pod_sets[i];
+    if (grown != asked[i] || asked[i].count < before.count || least_of(asked[i]) > least_of(before)) return;
+  }
+  gang.pod_sets = asked;
+}
+
+/// Places that were given back are missing again, where the Job has grown since.
+void miss_given_back(Assignment& gang, std::int32_t ended,
+                     const std::set<std::pair<std::int32_t, std::int32_t>>& done) {
+  if (gang.pod_sets.size() != 1 || !is_elastic(gang.pod_sets)) return;
+  const std::ptrdiff_t needed = gang.pod_sets.front().count - ended;
+  std::set<std::int32_t> there;
+  for (const Member& member : gang.members) {
+    if (!member.lost) there.insert(member.index);
+  }
+  const std::ptrdiff_t live = std::ranges::count_if(gang.members, &Member::live);
+  auto lacking = needed - live - (gang.pod_sets.front().count - std::ssize(there));
+  for (Member& member : gang.members) {
+    if (lacking <= 0) return;
+    if (member.live() || member.lost || !member.pod_uid.empty() || done.contains({0, member.index})) continue;
+    member.lost = true;
+    --lacking;
+  }
+}
+
 }  // namespace
 
 Engine::Ending Engine::ending_of(const AttemptId& id) const {
@@ -152,10 +186,14 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     next.confirmed = true;
     if (next.state == AssignmentState::kReserved) next.expires = scratch_.now + options_.hold;
   }
+  if (admitted) take_growth(next, workload->spec.pod_sets);
   for (Member& member : next.members) {
     if (member.live()) fill_member(id, next, member, ending, pods);
   }
-  if (admitted) give_back_ended(next, workload->standing.ended_pods, scratch_.now);
+  if (admitted) {
+    give_back_ended(next, workload->standing.ended_pods, scratch_.now);
+    miss_given_back(next, workload->standing.ended_pods, workload->done);
+  }
   // Who came to grow a gang that runs, and went before it was bound, gives its place back.
   if (next.state == AssignmentState::kBound) {
     std::erase_if(next.members, [](const Member& m) { return m.bound == Instant{} && m.pod_uid.empty(); });

@@ -321,6 +321,75 @@ TEST(Elastic, AnOrderEndsItWhole) {
   )");
 }
 
+// A Job that is raised from 2 pods to 4 while it runs: its new pods wait until admission has let them in, and those that run stay.
+TEST(Elastic, AJobThatGrowsWhileItRunsGetsPlacesForItsNewPods) {
+  expect(R"(
+    node a gpus=3
+    synced
+    want w/1 2x1
+    => reserved w/1 0:a[0] 1:a[1]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1]
+    pod w/1#0 on=a running | pod w/1#1 on=a running
+    => bound w/1 0:a[0]* 1:a[1]*
+    -- not yet admitted
+    pod w/1#2 | pod w/1#3
+    phase w/1 admitted pods=4 min=2
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]
+    => bind w/1#2 -> a [2]
+    pod w/1#2 on=a running
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]*
+    node b gpus=1
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]
+    => bind w/1#3 -> b [0]
+    pod w/1#3 on=b running
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]*
+    -- a node with pods that were added may go
+    node-gone b
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]*-
+    => delete w/1#3 grace=0
+  )");
+}
+
+// All or nothing is as before: a count that leaves no pod out is for the next attempt.
+TEST(Elastic, AGangThatHasToRunWholeDoesNotGrow) {
+  expect(R"(
+    node a gpus=4
+    synced
+    want w/1 2x1
+    => reserved w/1 0:a[0] 1:a[1]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1]
+    pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2
+    => bound w/1 0:a[0]* 1:a[1]*
+    phase w/1 admitted pods=3
+  )");
+}
+
+// 4 pods, then 2, then 5: places that were given back are missing again, and their time is kept for the bill.
+TEST(Elastic, AJobThatShrankGrowsAgain) {
+  expect(R"(
+    node a gpus=5
+    synced
+    want w/1 4x1
+    => reserved w/1 0:a[0] 1:a[1] 2:a[2] 3:a[3]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1] 2:a[2] 3:a[3]
+    pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2 on=a running | pod w/1#3 on=a running
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:a[3]*
+    pod-gone w/1#2 | pod-gone w/1#3
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:a[3]*
+    phase w/1 admitted ended=2
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]*- 3:a[3]*-
+    pod w/1#2 again=x | pod w/1#3 again=x | pod w/1#4
+    phase w/1 admitted pods=5 min=2 ended=0
+    => bound w/1 0:a[0]* 1:a[1]* 2:a[2]*- 3:a[3]*- 2:a[2] 3:a[3] 4:a[4]
+    => bind w/1#2.x -> a [2]
+    => bind w/1#3.x -> a [3]
+    => bind w/1#4 -> a [4]
+  )");
+}
+
 // Ranks are of the whole gang; neighbours are those that are there.
 TEST(Elastic, ARingPassesOverWhoIsMissing) {
   Script script;

@@ -18,7 +18,8 @@ namespace qm::placement::testing {
 ///                            mig=1 profile=1g.10gb instead of GPUs; checkpoints at the end, where it keeps some; movable=false
 ///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true min=N, of all sets
 ///                            of=N pods have to succeed, more than run at once
-///   phase w/1 admitted       pending (no-room: since placement had no nodes), admitted, evicting deadline=60, finished, cancelled; ended=1 pods have nothing left to do
+///   phase w/1 admitted       pending (no-room: since placement had no nodes), admitted, evicting deadline=60, finished, cancelled; ended=1 pods have nothing left to do;
+///                            pods=6 min=4: its Job has grown to 6 pods, of which 4 have to run together
 ///                            turn=N: which of those that got quota at once
 ///                            queue=NAME tree=NAME may=own|tree|both: whose lower priorities it may displace
 ///   answer w/1 accepted      or why not, with kept=a,b: to what is proposed for it; number=N; of one that moves, who is evicting or still admitted

@@ -304,6 +304,10 @@ std::vector<Command> Script::parse(const std::string& line) {
       heard.phase = phases.at(arg(2));
       heard.no_room = words.has("no-room");
       spec.uid = id.uid;
+      if (words.named.contains("pods")) {
+        spec.pod_sets.at(0).count = static_cast<std::int32_t>(words.number("pods", 0));
+        spec.pod_sets.at(0).min_count = static_cast<std::int32_t>(words.number("min", 0));
+      }
       if (words.named.contains("ended"))
         standings_[id.uid].ended_pods = static_cast<std::int32_t>(words.number("ended", 0));
       if (words.named.contains("deadline")) {

@@ -15,6 +15,13 @@ namespace qm::config {
 /// Annotation of a Job that runs with fewer pods: how many it asks for.
 inline constexpr std::string_view kParallelism = "quartermaster.dev/parallelism";
 
+/// Annotation of a Job: "true" = it may grow while it runs, as in Kueue.
+inline constexpr std::string_view kElasticJob = "kueue.x-k8s.io/elastic-job";
+/// Whether a Job may grow while it runs. One that may start with fewer pods may not, as in Kueue.
+[[nodiscard]] bool is_elastic_job(const Json& job);
+/// Pods of a Job that are ready or have succeeded.
+[[nodiscard]] std::int64_t ready_pods(const Json& job);
+
 /// Where an object keeps one of its pod templates, and how many pods come of it at once.
 struct TemplatePlace {
   std::string pod_set;

@@ -188,6 +188,8 @@ class Decisions {
   [[nodiscard]] bool refuses(const Spec& spec, const Flavors& flavors) const;
   /// What is in the way of one that waits; nothing where it fits.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
+  /// What is in the way of one that runs and needs so much more of the flavors that it has; nothing where that is free.
+  [[nodiscard]] std::vector<Shortfall> growth_shortfalls(const Workload& w, const Usage& more) const;
   /// What would let one in that waits; nothing where it fits.
   [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const;
   /// Whether it would fit if those were gone that are leaving; and who they are.

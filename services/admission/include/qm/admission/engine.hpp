@@ -376,14 +376,23 @@ class Engine {
   void follow(const JobSeen& c);
   void reject(const WorkloadUid& uid, std::string why);
   void use_spec(const WorkloadUid& uid, const Spec& spec);
-  void keep_for_later(const WorkloadUid& uid, const Spec& spec);
+  void keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows = false);
   void settle_next(const WorkloadUid& uid);
   void note_print(const JobSeen& c);
   void refresh_reason(const WorkloadUid& uid);
-  void scale_down(const JobSeen& c);
   template <class Fn>
   void except(const WorkloadUid& uid, Fn&& fn);
   [[nodiscard]] static Cause no_pods();
+  void scale(const JobSeen& c);  // growth.cpp, as the next seven
+  [[nodiscard]] bool may_grow(const JobSeen& c, const Spec& next) const;
+  void ask_growth(const WorkloadUid& uid, std::int32_t pods);
+  bool grow(const WorkloadUid& uid);
+  void grow_in(int tree, bool ahead);
+  void report_growth();
+  [[nodiscard]] std::vector<Cause> growth_obstacles(const Workload& w) const;
+  [[nodiscard]] std::map<std::string, std::int64_t> growth_costs(const Workload& w, bool hard_alone) const;
+  void hold_for_growth(const WorkloadUid& uid);
+  [[nodiscard]] bool follows_pending(const QueueOrder& order, const QueueName& queue) const;
   void explain_update(const Workload& w, std::vector<Cause>& causes) const;
 
   void hear_group(const JobSeen& c);  // groups.cpp, as the next two
@@ -542,6 +551,7 @@ class Engine {
     std::vector<QueueName> draining;       ///< the queues that evict what is beyond their quota
     std::set<std::pair<Instant, Uid>> timers;
     std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which they got quota
+    std::set<QueueOrder> growing;             ///< elastic Jobs that run and lack quota of some pods
     std::set<Uid> starting;                   ///< let through, and not all of their pods are ready
     std::set<std::pair<Instant, Uid>> ended;  ///< kept for a while
     std::set<const Workload*, ByName> names;  ///< rows stay where they are
@@ -561,6 +571,7 @@ class Engine {
     std::optional<std::pair<Shared<QueueName>, QueueOrder>> waits;
     bool ready = false;
     std::optional<Instant> gated;
+    std::optional<QueueOrder> grows;
     bool starting = false;
     Asks asks;
   };
@@ -572,8 +583,9 @@ class Engine {
   Options options_;
   Tables tables_;
   Indexes indexes_;
-  std::set<int> dirty_;          ///< trees in which something changed
-  std::set<QueueName> touched_;  ///< queues whose usage changed in this step
+  std::set<int> dirty_;                  ///< trees in which something changed
+  std::set<QueueName> touched_;          ///< queues whose usage changed in this step
+  std::set<WorkloadUid> asked_to_grow_;  ///< in this step
   bool resolve_needed_ = false;
   bool turned_ = false;             ///< a window has opened or closed since the last commit
   std::set<Namespace> relabelled_;  ///< namespaces whose labels are others now

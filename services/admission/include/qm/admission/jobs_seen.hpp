@@ -27,6 +27,8 @@ struct JobSeen {
   std::string rejected;      ///< field, value and remedy of what is not supported; the spec has the metadata alone then
   bool as_submitted = true;  ///< the pod sets are those of the author; false = what an attempt added may be in them
   std::int32_t at_once = -1;     ///< of a Job: pods that it runs at once as its object is now; -1 = not known
+  bool elastic = false;          ///< of a Job: it may grow while it runs
+  std::int32_t ready = -1;       ///< of a Job: pods that are ready or have succeeded; -1 = not known
   std::uint32_t spec_print = 0;  ///< of its object's spec as it was submitted (translate.hpp); 0 = not known
 };
 struct JobGone {

@@ -106,6 +106,8 @@ struct Exceptions {
   std::optional<Spec>
       next;  ///< what its object asks for, where it holds quota for something else; used after the release
   std::uint32_t next_print = 0;  ///< spec_print of that
+  std::int32_t grow_to = 0;      ///< of an elastic Job that runs: pods that it asks for, where quota of some is lacking
+  std::int32_t grown_from = 0;   ///< of one that grew: pods that have to run together; 0 = all
   void forget_next() {
     next.reset();
     next_print = 0;
@@ -134,7 +136,9 @@ struct Workload {
   Text reason;  ///< of the newest transition
 
   Text reservation, short_reason;
-  std::int32_t ended_pods = 0;  ///< of a Job that runs: pods that nothing is left for, and that hold no quota any more
+  /// Of a Job that runs: pods that nothing is left for, and that hold no quota any more. Negative: so many run beyond those that were
+  /// admitted, as another scheduler binds them, and their quota is held too.
+  std::int32_t ended_pods = 0;
   std::uint16_t short_streak = 0;  ///< attempts in a row for which there was no room
   std::uint16_t quota_turn =
       0;  ///< 1, 2, ... of those that got quota in the same step, in the order decided; at most 65535
@@ -192,10 +196,14 @@ struct Workload {
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
-  /// What it runs with: fewer pods than it asked for, where it was admitted so.
+  /// Of an elastic Job that runs: pods that it asks for, where quota of some is lacking; 0 = it has quota of all.
+  [[nodiscard]] std::int32_t grow_to() const { return exceptions ? exceptions->grow_to : 0; }
+  /// What it runs with: fewer pods than it asked for, where it was admitted so. Of one that grew not all have to run together.
   [[nodiscard]] WorkloadSpec running() const;
   [[nodiscard]] std::int64_t running_gpu_milli() const;
   [[nodiscard]] std::int32_t running_pods() const;
+  /// Of running_pods(), those whose quota is held.
+  [[nodiscard]] std::int32_t counted_pods() const { return running_pods() - ended_pods; }
   [[nodiscard]] bool ended() const { return phase == Phase::kFinished || phase == Phase::kCancelled; }
   /// From when on it counts as waiting, among equal priorities.
   [[nodiscard]] Instant waits_since() const { return requeued == Instant{} ? spec.submitted : requeued; }

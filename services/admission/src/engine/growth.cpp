@@ -1,0 +1,156 @@
+// Jobs whose number of pods changes while they run. Fewer pods free their quota at once. An elastic Job may have more, as with Kueue's workload
+// slices: the pods that are added need quota of the flavors that the others have, for all of them together, and the others run on meanwhile.
+//
+// Order      a scale-up goes before pending workloads of lower priority only. It preempts no workload, and in a strict queue it takes nothing
+//            while a workload that goes before it is pending.
+// Placement  is told the new count; that all but the pods that were added have to run together, it takes from min_count.
+#include "cause.hpp"
+#include "update.hpp"
+
+#include <algorithm>
+
+namespace qm::admission {
+namespace {
+
+Usage for_pods(const Usage& usage, std::int32_t from, std::int32_t to) {
+  Usage out;
+  for (const auto& [at, amount] : usage) out[at] = amount / from * to;
+  return out;
+}
+
+}  // namespace
+
+std::string scale_up_of(const Workload& w) {
+  const auto more = w.grow_to() - w.counted_pods();
+  return fmt::format("{} more {} wait{} for quota ({} of {} pods are admitted)", more, more == 1 ? "pod" : "pods",
+                     more == 1 ? "s" : "", w.counted_pods(), w.grow_to());
+}
+
+/// A Job that runs: of the pods that it was admitted with, those that it does not run any more, and those that nothing is left for;
+/// and those that it asks for beyond them.
+void Engine::scale(const JobSeen& c) {
+  const WorkloadUid uid = c.spec.uid;
+  const Workload& w = *tables_.workloads.find(uid);
+  if (*w.spec.kind != "Job" || c.at_once < 0) return pods_ended(uid, c.ended);
+  if (c.at_once == 0) return evict(uid, "NoPods", "its Job asks for no pods any more", now_ + options_.eviction_grace);
+  const auto needed = c.at_once - c.ended;
+  if (needed <= 0) return;  // it ends
+  const bool more = needed > w.counted_pods();
+  const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+  const bool counts_pods = w.spec.pod_sets.size() == 1 && (queue == nullptr || !queue->volcano);
+  if (more && w.others_place && counts_pods) {  // they run, whatever is decided here
+    update(uid, [&](Workload& row) {
+      row.usage = for_pods(row.usage, row.counted_pods(), needed);
+      row.ended_pods = row.running_pods() - needed;
+    });
+    return say(Event::What::kUpdated, uid);
+  }
+  ask_growth(uid, more && may_grow(c, w.next() == nullptr ? w.spec : *w.next()) ? needed : 0);
+  if (!more) pods_ended(uid, w.running_pods() - needed);
+}
+
+bool Engine::may_grow(const JobSeen& c, const Spec& next) const {
+  const Workload& w = *tables_.workloads.find(c.spec.uid);
+  const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
+  const bool counts_pods = queue != nullptr && !queue->volcano;  // Volcano counts a gang whole
+  return c.elastic && w.phase == Phase::kAdmitted && !w.others_place && w.rejected().empty() && w.checks.empty() &&
+         w.counts.empty() && counts_pods && differ_in_count_alone(w.spec, next);
+}
+
+/// 0: for no more than it has quota of.
+void Engine::ask_growth(const WorkloadUid& uid, std::int32_t pods) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (w.grow_to() == pods) return;
+  except(uid, [&](Exceptions& e) { e.grow_to = pods; });
+  if (pods > 0) {
+    asked_to_grow_.insert(uid);
+    dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
+  }
+  say(Event::What::kUpdated, uid);
+}
+
+/// Whether a pending workload of the queue goes before it.
+bool Engine::follows_pending(const QueueOrder& order, const QueueName& queue) const {
+  const auto line = indexes_.waiting.find(queue);
+  return line != indexes_.waiting.end() && line->second.ready > 0 &&
+         line->second.all.first().minus_priority <= order.minus_priority;
+}
+
+std::vector<Cause> Engine::growth_obstacles(const Workload& w) const {
+  const Lead where = lead(w.spec);
+  const auto& queue = *tables_.cluster_queues.find(w.cluster_queue);
+  if (where.obstacle) return {*where.obstacle};
+  if (auto obstacle = inactive_reason(queue)) return {*obstacle};
+  std::vector<Cause> out;
+  const auto from = w.counted_pods();
+  for (const auto& shortfall : indexes_.decisions.growth_shortfalls(w, for_pods(w.usage, from, w.grow_to() - from))) {
+    out.push_back(shortfall_cause(shortfall, queue, true));
+  }
+  if (const auto name = lacking(growth_costs(w, true)); !name.empty()) {
+    out.push_back(cause_of("BudgetExhausted", fmt::format("Budget {} has too little free for them", name),
+                           "raise spec.amount of the Budget, or wait for its next period"));
+  }
+  if (!out.empty()) return out;
+  const bool strict = queue.strategy == Strategy::kStrictFifo || queue.backfill;
+  if (strict && follows_pending(QueueOrder::of(w), queue.name)) {
+    out.push_back(cause_of(
+        "Behind",
+        fmt::format("ClusterQueue {} is StrictFIFO, and its first pending workload goes before them", queue.name),
+        "raise the priority of the Job to let them pass"));
+  }
+  return out;
+}
+
+bool Engine::grow(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  if (!growth_obstacles(w).empty()) return false;
+  const auto from = w.counted_pods(), to = w.grow_to();
+  hold_for_growth(uid);
+  const Spec spec = w.next() == nullptr ? w.spec : *w.next();
+  const auto print = w.next() == nullptr ? w.spec_print : w.exceptions->next_print;
+  const auto before = w.exceptions->grown_from > 0 ? w.exceptions->grown_from : w.running_pods();
+  update(uid, [&](Workload& row) {
+    row.usage = for_pods(row.usage, from, to);
+    row.ended_pods = row.running_pods() - to;
+  });
+  reshape(uid, [&](Workload& row) {
+    row.spec = spec;
+    row.spec_print = print;
+    row.ended_pods = row.running_pods() - to;
+    row.except([&](Exceptions& e) {
+      e.grow_to = 0;
+      e.grown_from = std::min(before, from);
+      e.forget_next();
+    });
+  });
+  say(Event::What::kUpdated, uid);
+  return true;
+}
+
+/// `ahead`: those that go before every pending workload of the tree.
+void Engine::grow_in(int tree, bool ahead) {
+  std::vector<WorkloadUid> due;
+  for (const auto& order : indexes_.growing) {
+    if (indexes_.decisions.tree_of(tables_.workloads.find(order.uid)->cluster_queue) != tree) continue;
+    const bool follows = std::ranges::any_of(indexes_.waiting, [&](const auto& line) {
+      return indexes_.decisions.tree_of(line.first) == tree && follows_pending(order, line.first);
+    });
+    if (!ahead || !follows) due.push_back(order.uid);
+  }
+  for (const auto& uid : due) (void)grow(uid);
+}
+
+/// An event on the object, once for each number of pods.
+void Engine::report_growth() {
+  for (const auto& uid : asked_to_grow_) {
+    const Workload* w = tables_.workloads.find(uid);
+    if (w == nullptr || w->phase != Phase::kAdmitted || w->grow_to() == 0) continue;
+    const auto obstacles = growth_obstacles(*w);
+    if (obstacles.empty()) continue;
+    ask("event.create", uid,
+        fmt::format("{}, and the admitted pods run on: {}", scale_up_of(*w), obstacles.front().message),
+        "ScaleUpPending");
+  }
+}
+
+}  // namespace qm::admission
