@@ -37,15 +37,9 @@ void Engine::scale(const JobSeen& c) {
   if (needed <= 0) return;  // it ends
   const bool more = needed > w.counted_pods();
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-  const bool counts_pods = w.spec.pod_sets.size() == 1 && (queue == nullptr || !queue->volcano);
-  if (more && w.others_place && counts_pods) {  // they run, whatever is decided here
-    update(uid, [&](Workload& row) {
-      row.usage = for_pods(row.usage, row.counted_pods(), needed);
-      row.ended_pods = row.running_pods() - needed;
-    });
-    return say(Event::What::kUpdated, uid);
-  }
-  ask_growth(uid, more && may_grow(c, w.next() == nullptr ? w.spec : *w.next()) ? needed : 0);
+  const bool counts_pods = w.spec.pod_sets.size() == 1 && queue != nullptr && !queue->volcano;
+  const bool grows = w.others_place ? counts_pods : may_grow(c, w.next() == nullptr ? w.spec : *w.next());
+  ask_growth(uid, more && grows ? needed : 0);
   if (!more) pods_ended(uid, w.running_pods() - needed);
 }
 
@@ -101,8 +95,29 @@ std::vector<Cause> Engine::growth_obstacles(const Workload& w) const {
   return out;
 }
 
+/// Pods that another scheduler binds run, whatever is decided here: their quota is counted as far as it is free.
+bool Engine::count_running(const WorkloadUid& uid) {
+  const Workload& w = *tables_.workloads.find(uid);
+  const auto from = w.counted_pods();
+  std::int32_t fit = 0, end = w.grow_to() - from + 1;
+  while (end - fit > 1) {
+    const auto middle = fit + (end - fit) / 2;
+    const bool fits = indexes_.decisions.growth_shortfalls(w, for_pods(w.usage, from, middle)).empty();
+    (fits ? fit : end) = middle;
+  }
+  if (fit == 0) return false;
+  update(uid, [&](Workload& row) {
+    row.usage = for_pods(row.usage, from, from + fit);
+    row.ended_pods -= fit;
+    if (row.counted_pods() == row.grow_to()) row.except([](Exceptions& e) { e.grow_to = 0; });
+  });
+  say(Event::What::kUpdated, uid);
+  return true;
+}
+
 bool Engine::grow(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
+  if (w.others_place) return count_running(uid);
   if (!growth_obstacles(w).empty()) return false;
   const auto from = w.counted_pods(), to = w.grow_to();
   hold_for_growth(uid);
@@ -127,15 +142,16 @@ bool Engine::grow(const WorkloadUid& uid) {
   return true;
 }
 
-/// `ahead`: those that go before every pending workload of the tree.
+/// `ahead`: those that go before every pending workload of the tree, or run already.
 void Engine::grow_in(int tree, bool ahead) {
   std::vector<WorkloadUid> due;
   for (const auto& order : indexes_.growing) {
-    if (indexes_.decisions.tree_of(tables_.workloads.find(order.uid)->cluster_queue) != tree) continue;
+    const Workload& w = *tables_.workloads.find(order.uid);
+    if (indexes_.decisions.tree_of(w.cluster_queue) != tree) continue;
     const bool follows = std::ranges::any_of(indexes_.waiting, [&](const auto& line) {
       return indexes_.decisions.tree_of(line.first) == tree && follows_pending(order, line.first);
     });
-    if (!ahead || !follows) due.push_back(order.uid);
+    if (!ahead || !follows || w.others_place) due.push_back(order.uid);
   }
   for (const auto& uid : due) (void)grow(uid);
 }
@@ -144,7 +160,7 @@ void Engine::grow_in(int tree, bool ahead) {
 void Engine::report_growth() {
   for (const auto& uid : asked_to_grow_) {
     const Workload* w = tables_.workloads.find(uid);
-    if (w == nullptr || w->phase != Phase::kAdmitted || w->grow_to() == 0) continue;
+    if (w == nullptr || w->phase != Phase::kAdmitted || !w->waits_to_grow()) continue;
     const auto obstacles = growth_obstacles(*w);
     if (obstacles.empty()) continue;
     ask("event.create", uid,

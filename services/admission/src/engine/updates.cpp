@@ -184,7 +184,7 @@ void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows
                   "now, delete the object and create it again",
                   what,
                   runs_more ? "its pods are bound by another scheduler, so pods beyond those admitted run, and their "
-                              "quota is counted; "
+                              "quota is counted as far as it is free; "
                             : ""),
       "UpdateNotFollowed");
 }
@@ -227,7 +227,7 @@ void Engine::explain_update(const Workload& w, std::vector<Cause>& causes) const
         cause_of("UpdateRejected",
                  fmt::format("it runs with what it was admitted with; its update is rejected: {}", w.rejected()),
                  "correct the object; each update of it is parsed again"));
-  } else if (w.phase == Phase::kAdmitted && w.grow_to() > 0) {
+  } else if (w.waits_to_grow()) {
     for (auto& cause : growth_obstacles(w)) {
       causes.push_back(cause_of("ScaleUpPending", fmt::format("{}: {}", scale_up_of(w), cause.message), cause.remedy));
       causes.back().resource = cause.resource;

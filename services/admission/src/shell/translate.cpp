@@ -248,7 +248,7 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
     order.set_checkpoint(w.eviction->checkpoint);
   }
   e.set_resume_uri(w.resume_uri);
-  e.set_reason(w.phase == Phase::kAdmitted && w.grow_to() > 0 ? "ScaleUpPending" : *w.reason);
+  e.set_reason(w.waits_to_grow() ? "ScaleUpPending" : *w.reason);
   return e;
 }
 

@@ -357,7 +357,7 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
   }
   const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr || w.grow_to() > 0);
   if (behind) {
-    const bool grows = w.phase == Phase::kAdmitted && w.grow_to() > 0;
+    const bool grows = w.waits_to_grow();
     conditions.set(
         "UpdateFollowed", false,
         !w.rejected().empty() ? "Rejected"

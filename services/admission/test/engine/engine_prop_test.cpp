@@ -96,7 +96,8 @@ void change_object(int n, JobSeen& seen) {
   if (seen.spec.kind == "Job") {
     if (one_in(4)) seen.spec.pod_sets[0].count = *inRange(0, 4);
     if (one_in(4)) seen.spec.pod_sets[0].shape.gpu.whole = *inRange(1, 4);
-    if (one_in(2)) seen.at_once = *inRange(0, 4);
+    if (one_in(2)) seen.at_once = *inRange(0, 6);
+    if (seen.at_once > 0 && one_in(2)) seen.elastic = true, seen.spec.pod_sets[0].count = seen.at_once;
     if (seen.spec.pod_sets[0].count == 0) seen.spec.pod_sets.clear();
     if (n % 5 == 0 && !seen.spec.pod_sets.empty() && seen.spec.pod_sets[0].count < 2)
       seen.spec.pod_sets[0].min_count = 0;
@@ -265,7 +266,8 @@ void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
       });
       const auto next = it->second + (e.what == Event::What::kRequeued ? 1 : 0);
       RC_ASSERT(w.attempt == next || (heard && w.attempt > next));
-      const auto from = e.what == Event::What::kPodsEnded ? Phase::kAdmitted : Phase::kQuotaReserved;
+      const bool stays = e.what == Event::What::kPodsEnded || e.what == Event::What::kUpdated;
+      const auto from = stays ? Phase::kAdmitted : Phase::kQuotaReserved;
       if (w.phase == Phase::kAdmitted) RC_ASSERT(before == from);
       if (w.phase == Phase::kQuotaReserved) {
         RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated || e.what == Event::What::kChecked);

@@ -383,10 +383,11 @@ class Engine {
   template <class Fn>
   void except(const WorkloadUid& uid, Fn&& fn);
   [[nodiscard]] static Cause no_pods();
-  void scale(const JobSeen& c);  // growth.cpp, as the next seven
+  void scale(const JobSeen& c);  // growth.cpp, as the next eight
   [[nodiscard]] bool may_grow(const JobSeen& c, const Spec& next) const;
   void ask_growth(const WorkloadUid& uid, std::int32_t pods);
   bool grow(const WorkloadUid& uid);
+  bool count_running(const WorkloadUid& uid);
   void grow_in(int tree, bool ahead);
   void report_growth();
   [[nodiscard]] std::vector<Cause> growth_obstacles(const Workload& w) const;
@@ -407,7 +408,6 @@ class Engine {
   void digest_forecasts(Digest& d) const;
   [[nodiscard]] std::optional<Cause> no_estimate(const Workload& w, Instant now) const;
 
-  // What has to hold beside quota.
   void deactivate(const WorkloadUid& uid, std::string reason, std::string message);
   void activate(const WorkloadUid& uid);
   void hear_wish(const WorkloadUid& uid, bool active);

@@ -106,7 +106,7 @@ struct Exceptions {
   std::optional<Spec>
       next;  ///< what its object asks for, where it holds quota for something else; used after the release
   std::uint32_t next_print = 0;  ///< spec_print of that
-  std::int32_t grow_to = 0;      ///< of an elastic Job that runs: pods that it asks for, where quota of some is lacking
+  std::int32_t grow_to = 0;      ///< of a Job that runs: pods that it asks for or has, where quota of some is lacking
   std::int32_t grown_from = 0;   ///< of one that grew: pods that have to run together; 0 = all
   void forget_next() {
     next.reset();
@@ -196,8 +196,10 @@ struct Workload {
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }
-  /// Of an elastic Job that runs: pods that it asks for, where quota of some is lacking; 0 = it has quota of all.
+  /// Of an elastic Job that runs: pods that it asks for, where quota of some is lacking; 0 = it has quota of all. Where another scheduler
+  /// binds them, these run.
   [[nodiscard]] std::int32_t grow_to() const { return exceptions ? exceptions->grow_to : 0; }
+  [[nodiscard]] bool waits_to_grow() const { return phase == Phase::kAdmitted && grow_to() > 0 && !others_place; }
   /// What it runs with: fewer pods than it asked for, where it was admitted so. Of one that grew not all have to run together.
   [[nodiscard]] WorkloadSpec running() const;
   [[nodiscard]] std::int64_t running_gpu_milli() const;
