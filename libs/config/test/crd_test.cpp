@@ -2,6 +2,7 @@
 #include "qm/config/crd.hpp"
 
 #include "qm/config/manifest.hpp"
+#include "qm/config/yaml_reader.hpp"
 #include "qm/testing/golden.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -9,8 +10,12 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <regex>
+#include <set>
+#include <sstream>
 
 namespace qm::config {
 namespace crd_test {
@@ -76,6 +81,41 @@ TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
       "a.yaml");
   ASSERT_EQ(longer.diagnostics.size(), 1u);
   EXPECT_EQ(longer.diagnostics[0].message, "has 64 characters, at most 63 are allowed");
+}
+
+/// The messages of all rules in CEL below it.
+void cel_rules(const Json& schema, std::set<std::string>& out) {
+  for (const auto& [key, value] : schema.members()) {
+    if (key != "x-kubernetes-validations") {
+      cel_rules(value, out);
+      continue;
+    }
+    for (const auto& rule : value.items()) out.insert(rule["message"].string());
+  }
+  for (const auto& item : schema.items()) cel_rules(item, out);
+}
+
+// The simulated fleet checks by schema alone, so what a rule refuses there is refused by the reader. A definition with another rule in CEL
+// fails here until the reader has it too.
+TEST(Crds, WhatARuleInCelRefusesTheReaderRefuses) {
+  const std::map<std::string, std::string> refused = {
+      {"give one of clusterQueue, team and namespace",
+       "kind: Budget\nmetadata: {name: a}\nspec: {clusterQueue: a, team: b, amount: 1, unit: USD, period: Month}\n"},
+      {"two entries price the same nodes; keep one of them",
+       "kind: PricePlan\nmetadata: {name: a}\nspec:\n  prices:\n  - {zone: a, usdPerHour: 1}\n  - {zone: a, usdPerHour: 2}\n"}};
+  std::set<std::string> rules, known;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(QM_SOURCE_DIR) + "/deploy/crds")) {
+    if (file.path().extension() != ".yaml") continue;
+    std::ifstream in(file.path());
+    std::stringstream text;
+    text << in.rdbuf();
+    for (const auto& document : read_yaml(text.str(), file.path()).documents) cel_rules(document.content, rules);
+  }
+  for (const auto& [message, object] : refused) {
+    known.insert(message);
+    EXPECT_FALSE(load_text("apiVersion: quartermaster.dev/v1alpha1\n" + object, "a.yaml").ok()) << message;
+  }
+  EXPECT_EQ(rules, known);
 }
 
 TEST(Crds, PatternsTakeWhatTheReaderTakes) {
