@@ -2,11 +2,13 @@
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/digest.hpp"
+#include "qm/config/runtime_class.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/model/resources.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 namespace qm::admission {
@@ -199,13 +201,33 @@ Result<JobSeen> rejected_job(const Json& object, const Error& why) {
   return seen;
 }
 
+Status with_runtime_classes(Json& object, const config::WorkloadKind& kind) {
+  if (object[kRuntimeClasses].size() == 0) return {};
+  const Json classes = object[kRuntimeClasses];
+  for (const auto& place : kind.places(object)) {
+    Json* pods = config::find_template(object, place);
+    if (pods == nullptr || !(*pods)["spec"].is_object()) continue;
+    const auto name = (*pods)["spec"]["runtimeClassName"].string();
+    const Json* scheduling = classes.find(name);
+    if (scheduling == nullptr) continue;
+    std::string path;
+    for (const auto& part : place.path) {
+      const bool position = std::ranges::all_of(part, [](unsigned char c) { return std::isdigit(c) != 0; });
+      path += position ? fmt::format("[{}]", part) : (path.empty() ? "" : ".") + part;
+    }
+    QM_TRY(config::merge_scheduling(pods->set("spec"), *scheduling, name, path + ".spec"));
+  }
+  return {};
+}
+
 Result<JobSeen> job_seen(const Json& job) {
   const auto* kind = suspending_kind(job);
   if (kind == nullptr) {
     return fail({Code::kInvalid, fmt::format("{} is not suspended as a whole", job["kind"].string()), "kind", {}});
   }
   JobSeen seen;
-  const Json own = as_submitted(job, *kind);
+  Json own = as_submitted(job, *kind);
+  QM_TRY(with_runtime_classes(own, *kind));
   QM_ASSIGN(seen.spec, kind->kind == "Job" ? config::workload_from_job(own) : config::workload_from_object(own));
   if (seen.spec.uid.empty()) seen.spec.uid = WorkloadUid(kube::uid_of(job));
   if (seen.spec.uid.empty()) {

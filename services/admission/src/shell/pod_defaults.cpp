@@ -1,5 +1,6 @@
 #include "qm/admission/pod_defaults.hpp"
 
+#include "qm/admission/translate.hpp"
 #include "qm/model/pod_resources.hpp"
 
 #include <algorithm>
@@ -158,7 +159,7 @@ Status PodDefaults::take(const kube::ConfigFeed::Kind& kind, const Json& object)
   {
     const std::scoped_lock lock(mutex_);
     if (kind.kind == "RuntimeClass") {
-      overheads_.insert_or_assign(kube::name_of(object), object.path("overhead.podFixed"));
+      classes_.insert_or_assign(kube::name_of(object), object);
     } else {
       ranges_[kube::namespace_of(object)].insert_or_assign(kube::name_of(object), object);
     }
@@ -171,7 +172,7 @@ void PodDefaults::gone(const kube::ConfigFeed::Kind& kind, const kube::ConfigFee
   {
     const std::scoped_lock lock(mutex_);
     if (kind.kind == "RuntimeClass") {
-      overheads_.erase(at.second);
+      classes_.erase(at.second);
     } else if (const auto found = ranges_.find(at.first); found != ranges_.end()) {
       found->second.erase(at.second);
       if (found->second.empty()) ranges_.erase(found);
@@ -192,16 +193,18 @@ std::string PodDefaults::apply(Json& job, const config::WorkloadKind& kind) cons
     for (const auto& [name, range] : found->second) ranges.push_back(range);
     limits = limits_of(ranges);
   }
-  if (limits.by_type.empty() && overheads_.empty()) return {};
+  if (limits.by_type.empty() && classes_.empty()) return {};
   std::vector<std::string> wrong;
   const auto places = kind.places(job);
   for (std::size_t i = 0; i < places.size(); ++i) {
     Json* pods = config::find_template(job, places[i]);
     if (pods == nullptr || !(*pods)["spec"].is_object()) continue;
     auto& spec = pods->set("spec");
-    const auto runtime = overheads_.find(spec["runtimeClassName"].string());
-    if (runtime != overheads_.end() && runtime->second.is_object() && spec["overhead"].size() == 0) {
-      spec.set("overhead", runtime->second);
+    if (const auto runtime = classes_.find(spec["runtimeClassName"].string()); runtime != classes_.end()) {
+      const auto& overhead = runtime->second.path("overhead.podFixed");
+      if (overhead.is_object() && spec["overhead"].size() == 0) spec.set("overhead", overhead);
+      const auto& scheduling = runtime->second["scheduling"];
+      if (scheduling.is_object()) job.set(kRuntimeClasses).set(runtime->first, scheduling);
     }
     add_defaults(spec, limits);
     for (auto& one : violations(spec, limits, fmt::format("spec.podSets[{}].template.spec", i))) {

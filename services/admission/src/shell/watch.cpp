@@ -152,11 +152,10 @@ void JobWatch::offer(const Json& job) {
   }
   left_.erase(uid);
   const std::string refusal = options_.pod_defaults == nullptr ? "" : options_.pod_defaults->apply(slim, kind_);
-  if (!refusal.empty()) {
-    slim.set(kRefused, refusal);
-    left_.insert_or_assign(uid, job);
-  }
-  std::string print = job_print(slim, options_.pods_ready) + refusal;
+  const auto& classes = slim[kRuntimeClasses];
+  if (!refusal.empty()) slim.set(kRefused, refusal);
+  if (!refusal.empty() || classes.size() > 0) left_.insert_or_assign(uid, job);  // looked at again when these change
+  std::string print = job_print(slim, options_.pods_ready) + refusal + (classes.size() > 0 ? classes.dump() : "");
   auto [it, fresh] = known_.emplace(uid, print);
   if (!fresh && it->second == print) return;
   it->second = std::move(print);

@@ -26,6 +26,7 @@ std::string print_of(const Json& object) {
   if (!is_mirror(object)) {
     out += fmt::format("{:x}/", Digest().add(object["metadata"]["labels"].dump()).add(object["spec"].dump()).value());
   }
+  if (object.contains(kRuntimeClasses)) out += object[kRuntimeClasses].dump();
   return out + object[kRefused].string();
 }
 
@@ -98,10 +99,9 @@ void WorkloadMirror::offer(const Json& object) {
     }
     left_.erase(uid);
     if (watch_.pod_defaults != nullptr) {
-      if (auto refusal = watch_.pod_defaults->apply(slim, workload_object_kind()); !refusal.empty()) {
-        slim.set(kRefused, std::move(refusal));
-        left_.insert_or_assign(uid, object);
-      }
+      auto refusal = watch_.pod_defaults->apply(slim, workload_object_kind());
+      if (!refusal.empty()) slim.set(kRefused, std::move(refusal));
+      if (slim.contains(kRefused) || slim.contains(kRuntimeClasses)) left_.insert_or_assign(uid, object);
     }
   }
   auto print = print_of(slim);

@@ -95,7 +95,9 @@ const config::WorkloadKind& workload_object_kind() {
   return kind;
 }
 
-Result<JobSeen> workload_object_seen(const Json& object) {
+Result<JobSeen> workload_object_seen(const Json& given) {
+  Json object = given;
+  QM_TRY(with_runtime_classes(object, workload_object_kind()));
   JobSeen seen;
   auto& spec = seen.spec;
   const auto& from = object["spec"];

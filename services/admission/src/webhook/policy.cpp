@@ -14,6 +14,7 @@
 #include "pod.hpp"
 #include "qm/admission/other_scheduler.hpp"
 #include "qm/admission/webhook/lint.hpp"
+#include "qm/config/runtime_class.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "rules.hpp"
@@ -200,7 +201,15 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   static const std::vector<ResourceQuota> no_quotas;
   const auto& object = *s.object;
   const bool job = s.kind == "Job";
-  const auto& pod = job ? object[kSpec]["template"] : object;
+  const auto& written = job ? object[kSpec]["template"] : object;
+  Json merged;  // a template, as the API server makes pods of it that name a RuntimeClass
+  const auto runtime = view.runtime_classes.find(written[kSpec]["runtimeClassName"].string());
+  if (job && runtime != view.runtime_classes.end()) {
+    merged = written;
+    // Where both contradict, the workload is Rejected with the reason; the rules judge what is written.
+    (void)config::merge_scheduling(merged.set(kSpec), runtime->second, runtime->first, "spec.template.spec");
+  }
+  const auto& pod = merged.is_object() ? merged : written;
   const auto& home = namespace_of(s, view);
   const auto modes = modes_in(home, settings);
   const auto labels = labels_of(pod);

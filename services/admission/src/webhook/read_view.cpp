@@ -28,7 +28,9 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
         queues_informer(client, [&client] { return client.find_kind("kueue.x-k8s.io", "localqueues", kQueueVersions); },
                         "", {[this](const Json& queue, bool deleted) { queue_seen(queue, deleted); }, [] {}}),
         quotas_informer(client, kQuotas, "",
-                        {[this](const Json& quota, bool deleted) { quota_seen(quota, deleted); }, [] {}}) {}
+                        {[this](const Json& quota, bool deleted) { quota_seen(quota, deleted); }, [] {}}),
+        classes_informer(client, [&client] { return client.find_kind("node.k8s.io", "runtimeclasses", {"v1"}); }, "",
+                         {[this](const Json& runtime, bool deleted) { class_seen(runtime, deleted); }, [] {}}) {}
 
   void seen(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
@@ -64,6 +66,13 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
+  void class_seen(const Json& object, bool deleted) {
+    const std::scoped_lock lock(mutex);
+    classes.erase(kube::name_of(object));
+    if (!deleted && object["scheduling"].is_object()) classes[kube::name_of(object)] = object["scheduling"];
+    changed = true;
+  }
+
   /// Under the mutex.
   void publish() {
     auto next = std::make_shared<View>();
@@ -75,6 +84,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
       for (const auto& [ns, names] : listed) next->local_queues[ns].insert(names.begin(), names.end());
     }
     next->quotas = quotas;
+    next->runtime_classes = classes;
     next->quota_is_ours = options.quota_is_ours;
     next->binding_is_ours = options.binding_is_ours;
     changed = false;
@@ -118,11 +128,12 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   std::optional<std::uint64_t> looked;
   std::map<std::string, View::Namespace> namespaces;
   std::map<std::string, std::vector<ResourceQuota>> quotas;
+  std::map<std::string, Json> classes;
   Queues listed;
   std::optional<Queues> decided;  // by the engine
   bool changed = true;
   std::shared_ptr<const View> view = std::make_shared<View>();
-  kube::Informer namespaces_informer, queues_informer, quotas_informer;
+  kube::Informer namespaces_informer, queues_informer, quotas_informer, classes_informer;
   std::jthread thread;
 };
 
@@ -134,6 +145,7 @@ void ReadView::start() {
   impl_->namespaces_informer.start();
   impl_->queues_informer.start();
   impl_->quotas_informer.start();  // nothing waits for it: a rule that only warns has no more to say without
+  impl_->classes_informer.start();
   impl_->thread = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->run(stop); });
 }
 
@@ -145,6 +157,7 @@ void ReadView::stop() {
   impl_->namespaces_informer.stop();
   impl_->queues_informer.stop();
   impl_->quotas_informer.stop();
+  impl_->classes_informer.stop();
 }
 
 void ReadView::lead(service::Host& host) {
@@ -160,6 +173,7 @@ void ReadView::stand_by() {
 
 bool ReadView::synced() const {
   if (!impl_->namespaces_informer.synced()) return false;
+  if (!impl_->classes_informer.synced() && !impl_->classes_informer.absent()) return false;
   if (!impl_->queues_informer.synced() && !impl_->queues_informer.absent()) return false;
   const std::scoped_lock lock(impl_->mutex);
   return !impl_->changed;

@@ -115,7 +115,8 @@ class JobServer {
     return http::json(200, Json::object({{"groups", groups}, {"resources", resources}}).dump());
   }
   static std::string plural_of(const Json& job) {
-    std::string plural = job["kind"].string() + "s";
+    std::string plural = job["kind"].string();
+    plural += plural.ends_with("s") ? "es" : "s";
     std::ranges::transform(plural, plural.begin(), [](unsigned char c) { return std::tolower(c); });
     return plural;
   }

@@ -1,8 +1,11 @@
 // LimitRanges and RuntimeClasses: what pods will be is what quota counts.
 #include "qm/admission/pod_defaults.hpp"
 
+#include "job_server.hpp"
 #include "qm/admission/translate.hpp"
+#include "qm/admission/workload_objects.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
 
@@ -116,6 +119,85 @@ TEST(PodDefaults, TheRatioOfLimitAndRequestIsBounded) {
   EXPECT_EQ(
       violations(with(R"({"requests":{"cpu":"1"}})"), bound, "spec").at(0),
       "spec.containers[0]: cpu max limit to request ratio per Container is 2, but no request or limit is specified");
+}
+
+// ---- RuntimeClasses ----
+
+constexpr const char* kScheduling =
+    R"({"nodeSelector":{"runtime":"gvisor","zone":"a"},"tolerations":[{"key":"gvisor","operator":"Exists"}]})";
+
+Json job_with(const char* class_name, const char* selector) {
+  Json job = testing::make_job("team", "train", "q", 1, 2);
+  job.set("spec").set("template").set("spec").set("runtimeClassName", class_name).set("nodeSelector", json(selector));
+  return job;
+}
+
+TEST(RuntimeClasses, TheirSchedulingIsPartOfTheTemplates) {
+  testing::JobServer server;
+  server.serve("node.k8s.io", "v1", "runtimeclasses");
+  Json made =
+      json(R"({"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"gvisor"},"handler":"runsc"})");
+  made.set("scheduling", json(kScheduling));
+  server.put(made);
+  kube::Client client(server.client());
+  PodDefaults defaults(client);
+  defaults.start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return defaults.synced(); }));
+
+  Json job = job_with("gvisor", R"({"disk":"ssd"})");
+  EXPECT_EQ(defaults.apply(job, *config::workload_kind("Job")), "");
+  const auto seen = job_seen(job);
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  const auto& shape = seen->spec.pod_sets.at(0).shape;
+  EXPECT_EQ(shape.node_selector, (Labels{{"disk", "ssd"}, {"runtime", "gvisor"}, {"zone", "a"}}));
+  EXPECT_EQ(shape.tolerations, (std::vector<Toleration>{{"gvisor", "Exists", "", ""}}));
+
+  // What an attempt wrote into the template is taken back first.
+  Json again = job;
+  again.set("spec").set("template").set("spec").set("nodeSelector").set("runtime", "gvisor");
+  again.set("metadata")
+      .set("annotations")
+      .set(kAdded, R"({"main":{"nodeSelector":{"runtime":"gvisor"}},"nodeSelectors":true})");
+  const auto running = job_seen(again);
+  ASSERT_TRUE(running);
+  EXPECT_EQ(running->spec.pod_sets, seen->spec.pod_sets);
+
+  Json other = job_with("runc", "{}");
+  EXPECT_EQ(defaults.apply(other, *config::workload_kind("Job")), "");
+  EXPECT_TRUE(job_seen(other)->spec.pod_sets.at(0).shape.node_selector.empty());
+
+  // The API server refuses such pods.
+  Json against = job_with("gvisor", R"({"zone":"b"})");
+  EXPECT_EQ(defaults.apply(against, *config::workload_kind("Job")), "");
+  const auto refused = job_seen(against);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().field, "spec.template.spec.nodeSelector[zone]");
+  EXPECT_EQ(
+      rejected_job(against, refused.error())->rejected,
+      "spec.template.spec.nodeSelector[zone] is b, and scheduling.nodeSelector[zone] of RuntimeClass gvisor is a: "
+      "the API server refuses such pods; remove zone from nodeSelector, or name another runtimeClassName");
+  defaults.stop();
+  server.close_watches();
+}
+
+TEST(RuntimeClasses, OfWorkloadObjectsToo) {
+  Json object =
+      json(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"w","namespace":"team",
+      "uid":"u"},"spec":{"queueName":"q","podSets":[{"name":"main","count":1,"template":{"spec":{"runtimeClassName":"gvisor",
+      "nodeSelector":{"disk":"ssd"},"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}}}]}})");
+  object.set(kRuntimeClasses).set("gvisor", json(kScheduling));
+  const auto seen = workload_object_seen(object);
+  ASSERT_TRUE(seen) << seen.error().to_string();
+  EXPECT_EQ(seen->spec.pod_sets.at(0).shape.node_selector.at("runtime"), "gvisor");
+  object.set("spec")
+      .set("podSets")
+      .items_mut()[0]
+      .set("template")
+      .set("spec")
+      .set("nodeSelector", json(R"({"zone":"b"})"));
+  const auto refused = workload_object_seen(object);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().field, "spec.podSets[0].template.spec.nodeSelector[zone]");
 }
 
 }  // namespace pod_defaults_test

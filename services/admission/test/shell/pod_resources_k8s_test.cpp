@@ -1,6 +1,7 @@
 // What pods of a template request, as we count it from the template, LimitRanges and RuntimeClasses, and as a real API server
 // stores it: the pods are created there as a dry run.
 #include "qm/admission/pod_defaults.hpp"
+#include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/config/requests.hpp"
 #include "qm/http/http.hpp"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <set>
 #include <unistd.h>
 
 namespace qm::admission {
@@ -48,6 +50,9 @@ const std::vector<std::vector<const char*>> kRanges = {
      R"([{"type":"Container","default":{"memory":"5000000000500m"},"defaultRequest":{"memory":"0.25"}}])"},
     {R"([{"type":"Container","default":{"cpu":"6"},"defaultRequest":{"cpu":"3"},"maxLimitRequestRatio":{"cpu":"5000"}}])"}};
 const std::vector<const char*> kOverheads = {R"({"cpu":"250m"})", R"({"cpu":"1500u","memory":"120Mi"})"};
+const std::vector<const char*> kSchedulings = {
+    R"({"nodeSelector":{"disk":"ssd"},"tolerations":[{"key":"t0","operator":"Exists","effect":"NoSchedule"}]})",
+    R"({"nodeSelector":{"disk":"hdd","runtime":"x"},"tolerations":[{"key":"t1","operator":"Equal","value":"v","effect":"NoExecute"}]})"};
 
 /// Random pod specs. What the API server certainly refuses is left out: requests above limits, devices without limits.
 class Templates {
@@ -64,6 +69,11 @@ class Templates {
     }
     if (chance(40)) as_a_whole(spec);
     if (const int kind = upto(3); kind > 0) spec.set("runtimeClassName", classes_ + std::to_string(kind - 1));
+    if (chance(30)) spec.set("nodeSelector").set("disk", chance(70) ? "ssd" : "hdd");
+    if (chance(30)) spec.set("nodeSelector").set("zone", "a");
+    if (chance(30))
+      spec.set("tolerations").push_back(json(R"({"key":"t0","operator":"Exists","effect":"NoSchedule"})"));
+    if (chance(30)) spec.set("tolerations").push_back(json(R"({"key":"own","operator":"Exists"})"));
     return spec;
   }
 
@@ -110,6 +120,22 @@ class Templates {
   std::mt19937 draw_{20261121};
   std::string classes_;
 };
+
+std::map<std::string, std::string> members_of(const Json& object) {
+  std::map<std::string, std::string> out;
+  for (const auto& [key, value] : object.members()) out[key] = value.string();
+  return out;
+}
+/// In any order; without those that the API server gives to every pod.
+std::multiset<std::string> items_of(const Json& tolerations) {
+  std::multiset<std::string> out;
+  for (const auto& one : tolerations.items()) {
+    if (one["key"].string().starts_with("node.kubernetes.io/")) continue;
+    out.insert(fmt::format("{}/{}/{}/{}", one["key"].string(), one["operator"].string(), one["value"].string(),
+                           one["effect"].string()));
+  }
+  return out;
+}
 
 using Milli = std::map<std::string, std::int64_t>;
 
@@ -209,6 +235,7 @@ TEST_F(RealPodResources, SumsOfTemplatesAreThoseOfStoredPods) {
   for (std::size_t i = 0; i < kOverheads.size(); ++i) {
     auto made = json(R"({"handler":"x"})");
     made.set("overhead").set("podFixed", json(kOverheads[i]));
+    made.set("scheduling", json(kSchedulings[i]));
     ASSERT_NO_FATAL_FAILURE(make(kRuntimeClasses, stem + "-" + std::to_string(i), made));
   }
   std::vector<std::string> spaces;
@@ -232,7 +259,7 @@ TEST_F(RealPodResources, SumsOfTemplatesAreThoseOfStoredPods) {
 
   const auto& kind = *config::workload_kind("Job");
   Templates templates(stem + "-");
-  int stored = 0, tried = 0;
+  int stored = 0, tried = 0, conflicts = 0;
   std::map<std::string, int> refused;
   for (; stored < kTemplates && tried < 2 * kTemplates; ++tried) {
     const auto spec = templates.next();
@@ -243,12 +270,19 @@ TEST_F(RealPodResources, SumsOfTemplatesAreThoseOfStoredPods) {
     const auto against = defaults.apply(job, kind);
     const auto answer = dry_run(ns, spec);
     const auto object = Json::parse(answer.body).value_or(Json());
+    const bool merges = with_runtime_classes(job, kind).has_value();
     if (answer.status != 201) {
-      ++refused[object["message"].string()];
+      const auto& message = object["message"].string();
+      conflicts += message.find("conflict: runtimeClass.scheduling") == std::string::npos ? 0 : 1;
+      EXPECT_EQ(merges, message.find("conflict: runtimeClass.scheduling") == std::string::npos) << message;
+      ++refused[message];
       continue;
     }
     ++stored;
+    EXPECT_TRUE(merges) << spec.dump();
     const auto& ours = job.path("spec.template.spec");
+    EXPECT_EQ(members_of(ours["nodeSelector"]), members_of(object["spec"]["nodeSelector"])) << spec.dump();
+    EXPECT_EQ(items_of(ours["tolerations"]), items_of(object["spec"]["tolerations"])) << spec.dump();
     const auto said = fmt::format("template {} in {}: {}\nstored as {}", tried, ns, spec.dump(), object["spec"].dump());
     EXPECT_EQ(against, "") << said;
     const auto requests = total(object["spec"], "requests");
@@ -270,6 +304,7 @@ TEST_F(RealPodResources, SumsOfTemplatesAreThoseOfStoredPods) {
     if (HasFailure()) break;  // one template is enough to look at
   }
   defaults.stop();
+  EXPECT_TRUE(HasFailure() || conflicts > 0) << "no template contradicts its RuntimeClass";
   std::string why;
   for (const auto& [message, count] : refused) why += fmt::format("\n{} x {}", count, message);
   EXPECT_TRUE(HasFailure() || stored == kTemplates)

@@ -42,6 +42,21 @@ std::string pod_of(const Json& pod, const View& view, const Settings& settings =
 constexpr const char* kJobLeft = "|null|default-scheduler";
 constexpr const char* kPodLeft = "||default-scheduler";
 
+// Of a template; to pods the API server does it before it asks.
+TEST(RuntimeClasses, RulesSeeATemplateWithTheSchedulingOfItsRuntimeClass) {
+  auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},
+      "spec":{"template":{"spec":{"runtimeClassName":"nvidia","containers":[{"name":"main","resources":
+      {"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"1"}}}]}}}})");
+  View view;
+  EXPECT_FALSE(check_job(job, "alice", {}, view));
+  view.runtime_classes["nvidia"] = parsed(R"({"nodeSelector":{"nvidia.com/gpu.product":"H100"},
+      "tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]})");
+  const auto judged = check_job(job, "alice", {}, view);
+  EXPECT_TRUE(judged) << judged.error().to_string();
+  job.set("spec").set("template").set("spec").set("runtimeClassName", "other");
+  EXPECT_FALSE(check_job(job, "alice", {}, view));
+}
+
 // As `qmctl admit` judges a template, so a Submit of its Job is judged: each finding, with its remedy.
 TEST(CheckedJobs, AreRefusedAsTheWebhookRefusesThem) {
   auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},

@@ -31,7 +31,8 @@ void add_defaults(Json& pod_spec, const Limits& limits);
 [[nodiscard]] std::vector<std::string> violations(const Json& pod_spec, const Limits& limits, const std::string& path);
 
 /// Makes the pod templates of a job what their pods will be, so that quota counts that: defaults of the namespace's LimitRanges, and
-/// the overhead of the RuntimeClass that a template names. Both are read from the API server. Pods themselves come with it.
+/// the overhead of the RuntimeClass that a template names. Both are read from the API server. Pods themselves come with it. The `scheduling` of
+/// RuntimeClasses is noted under kRuntimeClasses for with_runtime_classes(), as the templates in the cluster have to stay those of the author.
 ///
 /// Threads  any; what listens is called on a thread of the informers.
 class PodDefaults {
@@ -53,7 +54,7 @@ class PodDefaults {
   std::vector<std::function<void()>> listeners_;
   mutable std::mutex mutex_;
   std::map<std::string, std::map<std::string, Json>> ranges_;  ///< namespace -> name -> LimitRange
-  std::map<std::string, Json> overheads_;                      ///< RuntimeClass -> overhead.podFixed
+  std::map<std::string, Json> classes_;                        ///< RuntimeClasses
   kube::ConfigFeed feed_;
 };
 

@@ -57,6 +57,9 @@ void take_back(Json& pods, const Json& added);
 [[nodiscard]] Result<JobSeen> rejected_job(const Json& object, const Error& why);
 /// Of the first template that has one; 0 = none.
 [[nodiscard]] std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind);
+/// Merges what kRuntimeClasses has into the templates of the object, as the API server will into their pods. Fails with field and
+/// remedy where both contradict.
+[[nodiscard]] Status with_runtime_classes(Json& object, const config::WorkloadKind& kind);
 /// Of a Job that runs: how many of the pods that it runs at once have nothing left to do (Kueue's reclaimable pods).
 [[nodiscard]] std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind);
 /// The job to create for a Submit: suspended, and scheduled by us whatever the manifest says, unless another scheduler
@@ -73,6 +76,8 @@ inline constexpr std::string_view kMinimumRun = "quartermaster.dev/minimum-run-t
 inline constexpr const char* kOthersPlace = "othersPlace";
 /// Likewise: why its pods would be refused.
 inline constexpr const char* kRefused = "refused";
+/// Likewise: `scheduling` of the RuntimeClasses that its templates name, by name.
+inline constexpr const char* kRuntimeClasses = "runtimeClasses";
 /// Likewise: spec_print() of the object that the API server has, before defaults of LimitRanges.
 inline constexpr const char* kSpecPrint = "specPrint";
 

@@ -53,6 +53,7 @@ struct View {
   std::map<std::string, Namespace> namespaces;
   std::map<std::string, std::set<std::string>> local_queues;      ///< by namespace
   std::map<std::string, std::vector<ResourceQuota>> quotas = {};  ///< by namespace
+  std::map<std::string, Json> runtime_classes = {};               ///< their `scheduling`, by name
   std::function<bool(const std::string& ns)> quota_is_ours = {};  ///< unset = everywhere
   std::function<bool(const std::string& ns)> binding_is_ours = {};
 };
