@@ -44,7 +44,7 @@ struct Error {
     return code == Code::kUnavailable || code == Code::kAborted || code == Code::kExhausted ||
            code == Code::kDeadlineExceeded;
   }
-  /// The same error with "context: " before its message.
+  /// The same error with "context: " before its message, unless the message names it already.
   [[nodiscard]] Error with_context(std::string_view context) const;
   /// One line: code, message, field, remedy.
   [[nodiscard]] std::string to_string() const;
