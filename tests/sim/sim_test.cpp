@@ -139,6 +139,16 @@ constexpr Past kPast[] = {
      "placement: an elastic gang of which no pod runs, and whose others find no node, ends its attempt"},
     {15860, "a requeue list was lost with all messages of its topic, which no consumer can notice",
      "tests/sim: a list that is lost with its whole topic is not held against admission"},
+    {17688, "the keys of a snapshot were committed without its history, and the owner's database lost what it had",
+     "service: the history of a snapshot is committed ahead of its keys"},
+    {19047, "free capacity was offered to one pending workload after the other",
+     "placement/engine: free capacity is offered to all pending workloads within a second"},
+    {4179, "a topic was created again and lost all messages before its anchor was compared",
+     "service: an anchor that retention deleted may be that of another log"},
+    {17095, "inputs to try again were counted that were settled",
+     "service: a snapshot of before a reload is not applied, and work that is left is counted at once"},
+    {18074, "a victim that ended while it was not active kept its displacers, in memory only",
+     "admission/engine: what binds a victim ends with it, also while it does not compete for quota"},
 };
 
 TEST_F(Simulation, SeedsOfPastFailuresPass) {
