@@ -252,18 +252,37 @@ TEST(HostHistory, ALeaderThatGoesOnInARestoredDatabaseBeginsATerm) {
   EXPECT_EQ(reader.host->counters().abandoned, 0U);
 }
 
+/// A reader whose first start is a gap. The snapshot for it has b=7, whose event is not on the bus.
+struct AheadOfTheBus {
+  explicit AheadOfTheBus(const std::string& name) : w(name), reader(booted(w)) {
+    EXPECT_TRUE(w.add("a=1", "r1"));
+    EXPECT_TRUE(w.add("a=1", "r2"));
+    w.settle();
+    bus::plant_truncation(*w.bus, "qm.test", 1);
+    copy = store::copy_disk(*w.disk);
+    EXPECT_TRUE(w.add("b=7", "r3"));
+    w.host->pump();
+  }
+  static World& booted(World& producer) {
+    producer.boot();
+    return producer;
+  }
+  /// Nothing of it is committed yet.
+  void take_snapshot() {
+    ASSERT_TRUE(testing::wait_until([&] {
+      reader.host->consume_once();
+      return reader.snapshots == 1 && reader.host->counters().mailbox != 0;
+    }));
+  }
+  World w;
+  Reader reader;
+  std::size_t copy = 0;  ///< of the producer's disk, without b
+};
+
 /// What comes with a snapshot before its event is on the bus may be lost with the database, too.
 void lose_what_a_snapshot_had(const std::string& name, bool restarted) {
-  World w(name);
-  w.boot();
-  Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  ASSERT_TRUE(w.add("a=1", "r2"));
-  w.settle();
-  bus::plant_truncation(*w.bus, "qm.test", 1);  // the first start is a gap
-  const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("b=7", "r3"));
-  w.host->pump();
+  AheadOfTheBus ahead(name);
+  auto& [w, reader, copy] = ahead;
   reader.settle();
   EXPECT_EQ(reader.snapshots, 1);
   EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
@@ -281,20 +300,9 @@ TEST(HostHistory, WhatASnapshotHadIsOfTheHistoryToo) {
 
 // The keys of a snapshot are committed before what it omits is ended. Its history is known even if nothing behind the keys was committed.
 TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
-  World w("history-between");
-  w.boot();
-  Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  ASSERT_TRUE(w.add("a=1", "r2"));
-  w.settle();
-  bus::plant_truncation(*w.bus, "qm.test", 1);
-  const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("b=7", "r3"));
-  w.host->pump();
-  ASSERT_TRUE(testing::wait_until([&] {
-    reader.host->consume_once();
-    return reader.snapshots == 1 && reader.host->counters().mailbox != 0;
-  }));
+  AheadOfTheBus ahead("history-between");
+  auto& [w, reader, copy] = ahead;
+  ahead.take_snapshot();
   while (reader.mirror->text() != "a=2 b=7") ASSERT_TRUE(reader.host->pump());
   reader.boot();
   EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
@@ -307,20 +315,9 @@ TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
 
 // A snapshot that was taken before the reader reloaded is taken again: its history would be left out.
 TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
-  World w("history-reload");
-  w.boot();
-  Reader reader(w);
-  ASSERT_TRUE(w.add("a=1", "r1"));
-  ASSERT_TRUE(w.add("a=1", "r2"));
-  w.settle();
-  bus::plant_truncation(*w.bus, "qm.test", 1);
-  const auto copy = store::copy_disk(*w.disk);
-  ASSERT_TRUE(w.add("b=7", "r3"));
-  w.host->pump();
-  ASSERT_TRUE(testing::wait_until([&] {
-    reader.host->consume_once();
-    return reader.host->counters().mailbox != 0;
-  }));
+  AheadOfTheBus ahead("history-reload");
+  auto& [w, reader, copy] = ahead;
+  ahead.take_snapshot();
   store::plant_outcome(*reader.disk, store::CommitOutcome::kInDoubt, false);
   ASSERT_TRUE(testing::wait_until([&] {
     reader.host->pump();
