@@ -129,6 +129,20 @@ void indexed_mode(const Json& object, Findings& out) {
   }
 }
 
+/// Where Kueue's webhook is, it refuses such a Job.
+void job_minimum(const Json& object, Findings& out) {
+  if (object["kind"].string() != "Job") return;
+  const auto least = whole_number(object["metadata"]["annotations"][words::kJobLeast].string());
+  const auto pods = object["spec"]["parallelism"].integer(1);
+  if (!least || *least < pods) return;
+  say(out,
+      fmt::format(
+          "JOB_MIN_PARALLELISM: at least {} pods are requested, and parallelism is {}, so it starts whole or not at all",
+          *least, pods),
+      fmt::format("metadata.annotations[{}]", words::kJobLeast),
+      "set a number below parallelism, or remove the annotation");
+}
+
 /// Names that Kubeflow's operators make Services for: "JOB-ROLE-0".
 bool made_by_operator(const Json& object, const std::string& host) {
   for (const auto& [name, roles] : object["spec"].members()) {
@@ -214,6 +228,7 @@ void lint(const Json& object, const LintContext& context, std::vector<Finding>& 
   mpi_slots(object, out);
   checkpoint_reach(object, out);
   indexed_mode(object, out);
+  job_minimum(object, out);
   master_name(object, context, out);
   argo_templates(object, out);
   tekton_tolerations(object, out);

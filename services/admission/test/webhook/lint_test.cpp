@@ -77,6 +77,19 @@ TEST(Lint, AnIndexNeedsAnIndexedJob) {  // S-275
   }
 }
 
+TEST(Lint, AMinimumIsBelowTheParallelism) {
+  const auto codes_of = [](const char* least, const char* parallelism) {
+    return codes(*Json::parse(fmt::format(
+        R"({{"kind":"Job","metadata":{{"name":"a","annotations":{{"kueue.x-k8s.io/job-min-parallelism":"{}"}}}},"spec":{{{}}}}})",
+        least, parallelism)));
+  };
+  EXPECT_EQ(codes_of("5", R"("parallelism":2)"), "JOB_MIN_PARALLELISM ");
+  EXPECT_EQ(codes_of("2", R"("parallelism":2)"), "JOB_MIN_PARALLELISM ");
+  EXPECT_EQ(codes_of("1", ""), "JOB_MIN_PARALLELISM ") << "parallelism is 1 by default";
+  EXPECT_EQ(codes_of("1", R"("parallelism":2)"), "");
+  EXPECT_EQ(codes_of("many", R"("parallelism":2)"), "") << "that is refused where it is read";
+}
+
 TEST(Lint, SomethingAnswersToTheMastersName) {  // S-276
   for (const auto& manifests : testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
