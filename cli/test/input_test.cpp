@@ -295,6 +295,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   why.clear_ways();
   why.add_causes()->set_code("NoRoom");
   auto& shortfall = suite.state.shortfall;
+  shortfall.set_pod_set("main");
   shortfall.add_conflict("GPU model H100");
   shortfall.add_conflict("8 GPUs for each of 64 pods");
   shortfall.add_ways("with 40 pods instead of 64");

@@ -149,6 +149,10 @@ constexpr Past kPast[] = {
      "service: a snapshot of before a reload is not applied, and work that is left is counted at once"},
     {18074, "a victim that ended while it was not active kept its displacers, in memory only",
      "admission/engine: what binds a victim ends with it, also while it does not compete for quota"},
+    {8716, "a snapshot of before a reload was left out, and its topic was read on behind it",
+     "service: after a reload snapshots are taken again also where no consumer is open"},
+    {6795, "a budget was raised while cost was stopped, and it never read that",
+     "tests/sim: budgets are listed again"},
 };
 
 TEST_F(Simulation, SeedsOfPastFailuresPass) {

@@ -353,7 +353,9 @@ bool Host::Impl::consume_once() {
   if (lost) consumer.reset();
   // Who was driven out of his place reads again only after a commit has shown that he leads.
   if (lost || prove_lead) return false;
-  if (consumer && consumer_term != loaded_term) {
+  // What was read before a reload is read again from the cursors of now, and snapshots of then are taken again: also where no consumer is open.
+  if (const std::uint64_t now_led = loaded_term; consumer_term != now_led) {
+    consumer_term = now_led;
     consumer.reset();
     arrived_inputs.clear();
     healing.clear();

@@ -314,9 +314,18 @@ TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
 }
 
 // A snapshot that was taken before the reader reloaded is taken again: its history would be left out.
-TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
-  AheadOfTheBus ahead("history-reload");
+void reload_behind_a_snapshot(const std::string& name, bool paused) {
+  AheadOfTheBus ahead(name);
   auto& [w, reader, copy] = ahead;
+  if (paused) {  // then no consumer is open when the snapshot is there
+    reader.owner_away = true;
+    ASSERT_TRUE(testing::wait_until([&] {
+      reader.host->consume_once();
+      return reader.host->counters().paused_topics == 1;
+    }));
+    reader.owner_away = false;
+    reader.snapshots = 0;
+  }
   ahead.take_snapshot();
   store::plant_outcome(*reader.disk, store::CommitOutcome::kInDoubt, false);
   ASSERT_TRUE(testing::wait_until([&] {
@@ -331,6 +340,10 @@ TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
   ASSERT_TRUE(w.add("b=3", "r4"));
   w.settle();
   EXPECT_TRUE(reader.comes_to("a=2 b=3")) << reader.mirror->text() << ": version 1 of b, as the one that is lost";
+}
+TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
+  reload_behind_a_snapshot("history-reload", false);
+  reload_behind_a_snapshot("history-reload-paused", true);
 }
 
 // The same of the snapshot that confirms the keys that were kept.
