@@ -80,14 +80,16 @@ struct Client::Impl {
   /// The note names the address; gRPC's text names it again, and says twice that it did not connect.
   Error away(Error error, const std::string& service, const std::string& name) const {
     constexpr std::string_view kNoConnection = "failed to connect to all addresses";
-    if (error.message.find(kNoConnection) != std::string::npos) {
-      error.message = fmt::format("{}: no connection to {}: {}", name, service,
-                                  error.message.substr(error.message.rfind(": ") + 2));
+    if (!error.remedy.empty()) return error;  // the service's own words
+    const auto said = error.message.starts_with(name + ": ") ? error.message.substr(name.size() + 2) : error.message;
+    if (said.find(kNoConnection) != std::string::npos) {
+      error.message = fmt::format("{}: no connection to {}: {}", name, service, said.substr(said.rfind(": ") + 2));
+    } else if (said.find(service) == std::string::npos) {
+      error.message = fmt::format("{}: {} at {}: {}", name, service, options.endpoints.services.at(service),
+                                  error.code == Code::kDeadlineExceeded ? "no answer in time" : said);
     }
-    if (error.remedy.empty()) {
-      error.remedy =
-          fmt::format("start the service, correct its address in {}, or give more --timeout", options.endpoints.file);
-    }
+    error.remedy =
+        fmt::format("start the service, correct its address in {}, or give more --timeout", options.endpoints.file);
     return error;
   }
 
