@@ -61,7 +61,7 @@ bool is_name(std::string_view text) {
 
 Error Error::with_context(std::string_view context) const {
   Error e = *this;
-  // An error that names the object already is not told twice where it happened.
+  // An error that names the object already does not name it twice.
   const bool named =
       message.starts_with(fmt::format("{}:", context)) || (is_name(context) && mentions(message, context));
   if (!named) e.message = fmt::format("{}: {}", context, message);

@@ -269,7 +269,6 @@ bool Host::Impl::open_consumer() {
     unverified.insert(at);
     return read.next - 1;
   };
-  consumer_term = loaded_term;
   expected.clear();
   positions.clear();
   unverified.clear();

@@ -3,7 +3,7 @@
 //
 // Order      a scale-up goes before pending workloads of lower priority only. It preempts no workload, and in a strict queue it takes nothing
 //            while a workload that goes before it is pending.
-// Placement  is told the new count; that all but the pods that were added have to run together, it takes from min_count.
+// Placement  gets the new count; that all but the pods that were added have to run together, it takes from min_count.
 #include "cause.hpp"
 #include "update.hpp"
 

@@ -267,21 +267,20 @@ class AdmissionService final : public pb::Admission::CallbackService {
       if (job && !caller.changes(job->ns.value(), job->team.value() == job->ns.value() ? "" : job->team.value())) {
         return rpc::refuse(host_, reactor, std::move(input), foreign(caller, job->ns.value(), job->team.value()));
       }
-      if (job && options_.reviews) {
-        if (const auto may = may_submit(caller, *job, *options_.reviews); !may) {
+      const auto content = job ? Json::parse(job->job) : fail(job.error());
+      if (content && options_.reviews) {
+        if (const auto may = may_submit(caller, *job, *content, *options_.reviews); !may) {
           if (may.error().code == Code::kPermissionDenied)
             return rpc::refuse(host_, reactor, std::move(input), may.error());
           return reactor->Finish(rpc::to_grpc(may.error()));
         }
       }
-      if (job && options_.rules) {
-        const auto content = Json::parse(job->job);
-        const auto ruled =
-            content ? options_.rules(*content, caller, !request->manifest().empty()) : fail(content.error());
-        if (!ruled) return rpc::refuse(host_, reactor, std::move(input), ruled.error());
+      if (content && options_.rules) {
+        if (const auto ruled = options_.rules(*content, caller, !request->manifest().empty()); !ruled)
+          return rpc::refuse(host_, reactor, std::move(input), ruled.error());
       }
-      if (job && options_.jobs) {
-        if (const auto created = would_create(*job, *options_.jobs); !created)
+      if (content && options_.jobs) {
+        if (const auto created = would_create(*job, *content, *options_.jobs); !created)
           return rpc::refuse(host_, reactor, std::move(input), created.error());
       }
       rpc::submit(host_, reactor, std::move(input), response);

@@ -2,9 +2,8 @@
 
 namespace qm::admission {
 
-Status may_submit(const rpc::Caller& caller, const Submit& submit, kube::AccessReviews& reviews) {
+Status may_submit(const rpc::Caller& caller, const Submit& submit, const Json& job, kube::AccessReviews& reviews) {
   QM_TRY(reviews.check({caller.name, caller.groups, "create", "batch", "jobs", submit.ns.value()}));
-  QM_ASSIGN(const auto job, Json::parse(submit.job));
   const auto& spec = job.path("spec.template.spec");
   for (const auto* field : {"serviceAccountName", "serviceAccount"}) {
     const auto& account = spec[field].string();
@@ -20,8 +19,7 @@ Status may_submit(const rpc::Caller& caller, const Submit& submit, kube::AccessR
   return {};
 }
 
-Status would_create(const Submit& submit, kube::Client& client) {
-  QM_ASSIGN(const auto job, Json::parse(submit.job));
+Status would_create(const Submit& submit, const Json& job, kube::Client& client) {
   const auto created = client.dry_create(kube::resources::kJobs, submit.ns.value(), job,
                                          fmt::format("the API server refuses Job {}/{}", submit.ns, submit.name));
   if (created) return {};

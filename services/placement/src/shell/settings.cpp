@@ -134,16 +134,11 @@ constexpr std::int64_t kMost = 1'000'000;
 
 const std::vector<Setting>& table() {
   static const std::vector<Setting> settings{
-      seconds(
-          "hold", [](Settings & s) -> auto& { return s.engine.hold; }),
-      seconds(
-          "node-timeout", [](Settings & s) -> auto& { return s.engine.node_timeout; }),
-      seconds(
-          "keep-ended", [](Settings & s) -> auto& { return s.engine.keep_ended; }),
-      seconds(
-          "health-grace", [](Settings & s) -> auto& { return s.engine.health_grace; }),
-      seconds(
-          "keep-after-loss", [](Settings & s) -> auto& { return s.engine.returning; }),
+      seconds("hold", [](Settings& s) -> auto& { return s.engine.hold; }),
+      seconds("node-timeout", [](Settings& s) -> auto& { return s.engine.node_timeout; }),
+      seconds("keep-ended", [](Settings& s) -> auto& { return s.engine.keep_ended; }),
+      seconds("health-grace", [](Settings& s) -> auto& { return s.engine.health_grace; }),
+      seconds("keep-after-loss", [](Settings& s) -> auto& { return s.engine.returning; }),
       {"policy", fmt::format("one of {}", fmt::join(pack::policy_names(), ", ")), read_policy},
       {"topology",
        fmt::format("up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
@@ -151,37 +146,27 @@ const std::vector<Setting>& table() {
        read_topology},
       {"apart", "up to 32 workload types, of which no two share a node, or none", read_apart},
       {"gpu-pools", "TYPE:whole or TYPE:slices, such as training:whole,inference:slices, or none", read_gpu_pools},
-      seconds(
-          "gap-period", [](Settings & s) -> auto& { return s.gap_period; }),
+      seconds("gap-period", [](Settings& s) -> auto& { return s.gap_period; }),
       {"mig-window", "DAYS HH:MM-HH:MM in UTC with ; between several, such as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\"",
        read_windows},
       {"propose", "on, evict (only evictions), move (only migrations) or off (no preemption by placement)",
        read_propose},
-      seconds(
-          "propose-after", [](Settings & s) -> auto& { return s.engine.proposing.after; }),
-      number(
-          "propose-most-lost", "GPU-seconds", 1, kMost,
-          [](Settings & s) -> auto& { return s.engine.proposing.most_lost; }),
+      seconds("propose-after", [](Settings& s) -> auto& { return s.engine.proposing.after; }),
+      number("propose-most-lost", "GPU-seconds", 1, kMost,
+          [](Settings& s) -> auto& { return s.engine.proposing.most_lost; }),
       {"recut", "on, off, or names of the node pools whose GPUs may be repartitioned for pending workloads",
        read_recut},
-      seconds(
-          "recut-after", [](Settings & s) -> auto& { return s.engine.recutting.after; }),
-      seconds(
-          "recut-pause", [](Settings & s) -> auto& { return s.engine.recutting.pause; }),
-      number(
-          "recut-orders", "nodes that are repartitioned in an hour", 1, 1000,
-          [](Settings & s) -> auto& { return s.engine.recutting.most_orders; }),
+      seconds("recut-after", [](Settings& s) -> auto& { return s.engine.recutting.after; }),
+      seconds("recut-pause", [](Settings& s) -> auto& { return s.engine.recutting.pause; }),
+      number("recut-orders", "nodes that are repartitioned in an hour", 1, 1000,
+          [](Settings& s) -> auto& { return s.engine.recutting.most_orders; }),
       {"tidy", "on or off", read_tidy},
-      seconds(
-          "tidy-every", [](Settings & s) -> auto& { return s.engine.tidying.every; }),
-      number(
-          "tidy-hourly", "workloads that are migrated in an hour", 1, kMost,
-          [](Settings & s) -> auto& { return s.engine.tidying.hourly; }),
-      number(
-          "tidy-least-gpus", "GPUs of whole nodes", 1, kMost,
-          [](Settings & s) -> auto& { return s.engine.tidying.least_gpus; }),
-      number(
-          "tidy-most-lost", "GPU-seconds", 1, kMost, [](Settings & s) -> auto& { return s.engine.tidying.most_lost; }),
+      seconds("tidy-every", [](Settings& s) -> auto& { return s.engine.tidying.every; }),
+      number("tidy-hourly", "workloads that are migrated in an hour", 1, kMost,
+          [](Settings& s) -> auto& { return s.engine.tidying.hourly; }),
+      number("tidy-least-gpus", "GPUs of whole nodes", 1, kMost,
+          [](Settings& s) -> auto& { return s.engine.tidying.least_gpus; }),
+      number("tidy-most-lost", "GPU-seconds", 1, kMost, [](Settings& s) -> auto& { return s.engine.tidying.most_lost; }),
       {"quota", {}, owner(&Settings::quota)},
       {"binding", {}, owner(&Settings::binding)}};
   return settings;

@@ -44,7 +44,7 @@ class Rules : public ::testing::TestWithParam<qm::testing::Manifests> {
   std::string page_;
 };
 
-// S-326: used memory that grows beside little that is free fires after ten minutes; a flat 60 % does not.
+// S-326: used memory that grows while little is free fires after ten minutes; a flat 60 % does not.
 TEST_P(Rules, AMemoryLeakFires) {
   const auto alert = firing(GetParam().pick("GpuMemoryFills", "GPUMemoryLeaking"));
   const auto used = series("dcgm_fb_used"), free = series("dcgm_fb_free");
@@ -100,7 +100,7 @@ TEST_P(Rules, UtilizationByAppIsTheMeanOverItsGpus) {
   const auto close =
       fmt::format(R"(sum(abs({}{{label_app="llm",namespace="team"}} - (70 + 51 + 30) / 3) <= bool 1e-9))", record);
   EXPECT_EQ(
-      tried("001-prometheusrule-gpu-utilization.yaml", {{"as reckoned by hand", all, close, {{"1m", 1}, {"5m", 1}}},
+      tried("001-prometheusrule-gpu-utilization.yaml", {{"as calculated from the samples", all, close, {{"1m", 1}, {"5m", 1}}},
                                                         {"no other", all, "count(" + record + ")", {{"5m", 1}}}}),
       "");
 }

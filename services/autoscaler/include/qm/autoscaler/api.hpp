@@ -13,7 +13,7 @@ namespace qm::autoscaler {
 /// What GetPlan answers. A tenant gets what is pending of its own namespaces, and the sentences about it: an operator or auditor
 /// all of it, the instances that are launched, and the static NodePools too.
 [[nodiscard]] quartermaster::v1::CapacityPlan plan_for(const Engine& engine, Instant now, const rpc::Caller& caller);
-/// A claim as ListClaims shows it. For whom it was launched, only who sees that workload is shown.
+/// A claim as ListClaims shows it. The workload that it was launched for is named only to callers that see it.
 [[nodiscard]] quartermaster::v1::InstanceEvent claim_for(const ClaimName& name, const Claim& claim,
                                                          const Engine& engine, const rpc::Caller& caller);
 

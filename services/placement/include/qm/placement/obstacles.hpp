@@ -19,7 +19,7 @@ struct Way {
 
 /// Why a gang has no place, and what would give it one.
 struct Obstacles {
-  /// The first that finds no place beside those before it. Empty where all do, and where no nodes could help: then the conflict is a sentence.
+  /// The first that finds no place once those before it have theirs. Empty where all do, and where no nodes could help: then the conflict is a sentence.
   std::string pod_set;
   std::vector<std::string>
       conflict;  ///< demands that the nodes cannot meet together, whatever else is given up; none of them can be left out
