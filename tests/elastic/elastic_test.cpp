@@ -354,13 +354,13 @@ void live(Town& town, bool restarts) {
   town.machine("a", 2);
   town.submit();
   EXPECT_EQ(town.place(), "short, 2 of 4 pods fit: 1 eligible nodes have 2 free GPUs, needs 4, asks for 4")
-      << "the autoscaler is asked for the least";
+      << "a pending gang requests its minimum of the autoscaler";
   again();
   town.machine("b", 2);
   town.machine("c", 2);
   town.pass(seconds(40));
   EXPECT_EQ(town.phase(), Phase::kAdmitted);
-  EXPECT_EQ(town.place(), "bound a:2 b:2 c:2, runs with 6 of 8, needs 4");
+  EXPECT_EQ(town.place(), "bound a:2 b:2 c:2, runs with 6 of 8, needs 4, asks for 2");
   again();
   town.pass(seconds(600));
   town.machine("d", 4);
@@ -374,7 +374,7 @@ void live(Town& town, bool restarts) {
   again();
   town.pass(seconds(1200));
   town.lose("d");
-  EXPECT_EQ(town.place(), "bound a:2 c:2, runs with 4 of 8, needs 4");
+  EXPECT_EQ(town.place(), "bound a:2 c:2, runs with 4 of 8, needs 4, asks for 4");
   again();
   town.pass(seconds(600));
   town.machine("e", 4);

@@ -89,7 +89,8 @@ void Engine::apply(const GroupRefused& c) {
   for (const auto& [uid, claims] : waiting) gangs.push_back(uid);
   const auto urgency = [&](const WorkloadUid& uid) {
     const DemandHeard::Item* item = tables_.demand.find(uid);
-    return item == nullptr ? std::tuple(true, 0, Instant{}, uid) : std::tuple(false, -item->priority, item->since, uid);
+    return item == nullptr ? std::tuple(true, 0, false, Instant{}, uid)
+                           : std::tuple(false, -item->priority, item->runs, item->since, uid);
   };
   std::sort(gangs.begin(), gangs.end(), [&](const auto& a, const auto& b) { return urgency(b) < urgency(a); });
   for (const auto& uid : gangs) {

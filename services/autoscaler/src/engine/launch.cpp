@@ -1,10 +1,10 @@
 // Demand to machines.
 //
-//   for each gang on the list, by priority, then by how long it waits:
+//   for each gang on the list, by priority, then pending gangs before pods that running ones lack, then by how long it waits:
 //     its machines are coming, or came a moment ago            -> wait for placement
 //     machines that come, its own or others', have room for it -> share them
 //     else the cheapest offering that holds it whole, or what its own machines lack, within limits and with capacity
-//          -> launch all at once
+//          -> launch all at once; for pods that a running gang lacks, as many as can be had
 #include "offer.hpp"
 #include "qm/base/assert.hpp"
 
@@ -462,12 +462,35 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   return true;
 }
 
+// The most pods of the item for which there is an offering within limits and with capacity, sets in their order; none = for no pod.
+std::optional<DemandHeard::Item> Engine::affordable_part(const DemandHeard::Item& item,
+                                                         const std::map<std::string, Usage>& usage,
+                                                         std::int64_t launches) const {
+  const auto part = [&](std::int64_t pods) {
+    DemandHeard::Item out = item;
+    for (PodSet& set : out.pod_sets) {
+      set.count = static_cast<std::int32_t>(std::min<std::int64_t>(set.count, pods));
+      pods -= set.count;
+    }
+    return out;
+  };
+  std::int64_t can = 0, cannot = 0;
+  for (const PodSet& set : item.pod_sets) cannot += set.count;
+  while (cannot - can > 1) {
+    const auto pods = can + (cannot - can) / 2;
+    const auto offer = cheapest(part(pods).pod_sets, usage, nullptr);
+    (offer && launches + offer->nodes <= options_.max_launches ? can : cannot) = pods;
+  }
+  if (can == 0) return std::nullopt;
+  return part(can);
+}
+
 void Engine::cover_demand() {
   end_lapsed_plans();
   std::vector<const DemandHeard::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tuple(-a->priority, a->since, a->id) < std::tuple(-b->priority, b->since, b->id);
+    return std::tuple(-a->priority, a->runs, a->since, a->id) < std::tuple(-b->priority, b->runs, b->since, b->id);
   });
   Rooms rooms = coming_rooms();
   // What stands in a plan is spoken for before anything new is decided.
@@ -490,7 +513,9 @@ void Engine::cover_demand() {
   auto in_use = usage();
   std::int64_t launches = 0;
   for (const auto* item : open) {
-    if (!provide(*item, rooms, in_use, launches)) withdraw(item->id.uid);
+    if (provide(*item, rooms, in_use, launches)) continue;
+    const auto part = item->runs ? affordable_part(*item, in_use, launches) : std::nullopt;
+    if (!part || !provide(*part, rooms, in_use, launches)) withdraw(item->id.uid);
   }
 }
 
@@ -505,6 +530,13 @@ std::string Engine::namespace_of(const WorkloadUid& uid) const {
   if (const WorkloadRow* row = tables_.workloads.find(uid); row != nullptr && !row->ns.empty()) return row->ns;
   const auto* item = tables_.demand.find(uid);
   return item == nullptr ? std::string() : item->ns;
+}
+
+std::string Engine::subject_of(const DemandHeard::Item& item) const {
+  if (!item.runs) return title_of(item.id);
+  std::int64_t pods = 0;
+  for (const PodSet& set : item.pod_sets) pods += set.count;
+  return fmt::format("{}, which runs without {} of its pods,", title_of(item.id), pods);
 }
 
 std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Sees& sees) const {
@@ -532,7 +564,7 @@ std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Se
     } else if (const OwnerRow* other = other_owner(item)) {
       what = fmt::format("{}; for Quartermaster: {}", launched_by(*other), what);
     }
-    lines.push_back(fmt::format("{} waits {:.0f} s: {}", title_of(item.id), seconds(now - item.since), what));
+    lines.push_back(fmt::format("{} waits {:.0f} s: {}", subject_of(item), seconds(now - item.since), what));
   }
   if (!sees) explain_replicas(lines);
   return lines;

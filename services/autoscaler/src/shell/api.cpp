@@ -135,6 +135,7 @@ pb::CapacityPlan plan_for(const Engine& engine, Instant now, const rpc::Caller& 
     d->set_attempt(item.id.attempt);
     d->set_priority(item.priority);
     d->set_since_us(micros(item.since));
+    d->set_runs(item.runs);
   }
   for (const auto& [name, claim] : engine.tables().claims) {
     const bool launching = claim.state == ClaimState::kRequested || claim.state == ClaimState::kLaunched;

@@ -31,7 +31,7 @@ std::vector<Command> placement(const pb::PlacementEvent& event, bool tombstone) 
   if (event.has_demand()) {
     DemandHeard heard;
     for (const auto& i : event.demand().items()) {
-      DemandHeard::Item item{{WorkloadUid(i.uid()), i.attempt()}, {}, i.priority(), from_micros(i.since_us())};
+      DemandHeard::Item item{{WorkloadUid(i.uid()), i.attempt()}, {}, i.priority(), from_micros(i.since_us()), {}, i.runs()};
       for (const auto& set : i.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
       heard.items.push_back(std::move(item));
     }

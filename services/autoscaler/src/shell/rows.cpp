@@ -177,11 +177,12 @@ st::Demand message(const DemandHeard::Item& d) {
   row.set_priority(d.priority);
   row.set_since_us(micros(d.since));
   row.set_ns(d.ns);
+  row.set_runs(d.runs);
   return row;
 }
 std::string bytes(const DemandHeard::Item& d) { return message(d).SerializeAsString(); }
 DemandHeard::Item demand_of(const std::string& uid, const st::Demand& m) {
-  DemandHeard::Item item{{WorkloadUid(uid), m.attempt()}, {}, m.priority(), from_micros(m.since_us()), m.ns()};
+  DemandHeard::Item item{{WorkloadUid(uid), m.attempt()}, {}, m.priority(), from_micros(m.since_us()), m.ns(), m.runs()};
   for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
   return item;
 }

@@ -35,6 +35,42 @@ TEST(Launch, TakesTheCheapestTypeForTheWholeGang) {
   )");
 }
 
+TEST(Launch, PodsThatARunningGangLacksComeAfterPendingGangs) {
+  expect(R"(
+    pool p types=h8 nodes=2
+    want w/1 1x8 runs
+    => launch p-00001 h8 on-demand
+    => promise w/1 by=240 p-00001
+  )");
+  // The pending gang is younger, and the limit is enough for one of them.
+  expect(R"(
+    pool p types=h8 nodes=1
+    owner * karpenter
+    want w/1 1x8 runs
+    tick 60
+    want v/1 1x8
+    owner * quartermaster
+    => launch p-00001 h8 on-demand
+    => promise v/1 by=300 p-00001
+  )");
+}
+
+TEST(Launch, PodsThatARunningGangLacksGetAsManyInstancesAsTheLimitAllows) {
+  expect(R"(
+    pool p types=h8 nodes=3
+    want w/1 2x8+3x8 runs
+    => launch p-00001 h8 on-demand
+    => launch p-00002 h8 on-demand
+    => launch p-00003 h8 on-demand
+    => promise w/1 by=240 p-00001 p-00002 p-00003
+    -- a pending gang is launched whole or not at all, and the rest of w when those of its first three are used
+    pool p types=h8 nodes=6
+    want v/1 4x8
+  )");
+  EXPECT_NE(why("pool p types=h8 nodes=0\nwant w/1 2x8+3x8 runs").find("w/1, which runs without 5 of its pods, waits"),
+            std::string::npos);
+}
+
 TEST(Launch, ExcludedZonesAreNotAskedFor) {
   expect(R"(
     pool p types=a8 not-zones=z1

@@ -16,6 +16,7 @@ namespace qm::autoscaler::testing {
 ///   price h8 z1 30.5
 ///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
 ///                            select=k=v (select1=k=v of the second pod set alone) tolerate=k model= ns=
+///                            runs: pods that a running gang lacks
 ///   owner * karpenter team quartermaster     who decides on machines: all there are; * = where a namespace is silent
 ///   unwant w | show claims | tick 60
 ///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg | cloud-lost i-1

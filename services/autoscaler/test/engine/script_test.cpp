@@ -143,6 +143,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       for (std::size_t i = 3; i < words.size(); ++i) {
         const auto [key, value] = key_value(words[i]);
         if (key == "ns") item.ns = value;
+        if (key == "runs") item.runs = true;
         if (key == "prio") item.priority = std::stoi(value);
         if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
         if (key == "mem") set.shape.memory_bytes = std::stol(value) << 30;

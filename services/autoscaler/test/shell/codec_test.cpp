@@ -38,6 +38,7 @@ pb::PlacementEvent demand() {
   item->set_attempt(2);
   item->set_priority(3);
   item->set_since_us(micros(kNow));
+  item->set_runs(true);
   PodSet set;
   set.count = 2;
   set.shape.gpu.whole = 8;
@@ -50,6 +51,7 @@ TEST(Decode, EveryTopic) {
   const auto heard = only<DemandHeard>(said("qm.placement", demand()));
   ASSERT_EQ(heard.items.size(), 1U);
   EXPECT_EQ(heard.items[0].id.to_string(), "w/2");
+  EXPECT_TRUE(heard.items[0].runs);
   EXPECT_EQ(heard.items[0].pod_sets[0].shape.node_selector.at("a"), "b");
 
   pb::PlacementEvent placement;
@@ -240,6 +242,7 @@ Pool pool() {
 TEST(Rows, OfEveryTableComeBack) {
   Stored s;
   DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  item.runs = true;
   item.pod_sets[0].shape.gpu.whole = 8;
   item.pod_sets[0].shape.tolerations = {{"gpu", "Exists", "", ""}};
   s.step({PoolsApplied{{pool()}}, SpotPricesSeen{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}},

@@ -146,6 +146,7 @@ void Engine::apply(const WorkloadHeard& heard) {
                 heard.order_reason, heard.order_deadline, {},          {},
                 heard.standing};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
+  if (old != nullptr && old->attempt == heard.attempt) next.unplaced = old->unplaced;
   if (old != nullptr && old->fits_since != Instant{}) {
     const bool stays = heard.phase == WorkloadPhase::kPending && heard.attempt == old->attempt;
     if (stays) next.fits_since = old->fits_since;
@@ -386,6 +387,15 @@ std::vector<DemandItem> Engine::demand() const {
                      workload.spec.priority,
                      workload.short_since,
                      workload.spec.checkpoints});
+  }
+  for (const WorkloadUid& uid : index_.unplaced) {
+    const Workload& workload = *tables_.workloads.find(uid);
+    items.push_back({{uid, workload.attempt},
+                     unplaced_pods(uid),
+                     workload.spec.priority,
+                     workload.unplaced.since,
+                     workload.spec.checkpoints,
+                     true});
   }
   return items;
 }

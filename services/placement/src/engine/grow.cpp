@@ -93,6 +93,7 @@ struct Engine::Unit {
   std::vector<std::int32_t> ranks;
   PodSet asked;             // as many pods
   std::vector<Part> parts;  // to be tried one after the other; none = anywhere
+  std::vector<std::pair<std::string, std::string>> bound;  // labels that the nodes have to have
 };
 
 std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment& row, std::size_t set,
@@ -121,13 +122,13 @@ std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment
 
   std::vector<Unit> out;
   for (auto& [run, ranks] : runs) {
-    Unit unit{std::move(ranks), pod_sets[set], {}};
+    Unit unit{std::move(ranks), pod_sets[set], {}, {}};
     unit.asked.count = static_cast<std::int32_t>(unit.ranks.size());
     unit.asked.min_count = size == 0 ? 1 : 0;
     unit.asked.topology = {};
     unit.asked.topology.exclusive = topology.exclusive;
 
-    std::vector<std::pair<std::string, std::string>> bound;  // labels that the nodes have to have
+    auto& bound = unit.bound;
     const auto value_at = [](const std::pair<NodeName, const NodeFacts*>& node, const std::string& key) {
       if (key == kHostname) return node.first.value();
       const auto label = node.second->labels.find(key);
@@ -174,8 +175,14 @@ std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment
   return out;
 }
 
-/// Gives awaited ranks their places, as far as there is room. Says whether it gave any.
+/// Gives awaited ranks their places, as far as free capacity fits them. Returns whether it gave any.
 bool Engine::grow(const WorkloadUid& uid) {
+  const bool grew = place_awaited(uid);
+  note_unplaced(uid);
+  return grew;
+}
+
+bool Engine::place_awaited(const WorkloadUid& uid) {
   const AttemptId id{uid, tables_.workloads.find(uid)->attempt};
   Assignment next = *tables_.assignments.find(id);
   if (std::ranges::count_if(next.members, &Member::lost) >= kMostLost) return false;
@@ -208,6 +215,39 @@ bool Engine::grow(const WorkloadUid& uid) {
   store(id, std::move(next));
   take_places(id, std::span(tables_.assignments.find(id)->members).subspan(before));
   return true;
+}
+
+/// The awaited ranks that are left go on the demand list.
+void Engine::note_unplaced(const WorkloadUid& uid) {
+  const Workload& workload = *tables_.workloads.find(uid);
+  const AttemptId id{uid, workload.attempt};
+  const Assignment& row = *tables_.assignments.find(id);
+  UnplacedPods next;
+  for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
+    next.by_set.push_back(static_cast<std::int32_t>(awaited_ranks(id, row, set).size()));
+  }
+  if (std::ranges::all_of(next.by_set, [](auto pods) { return pods == 0; })) next.by_set.clear();
+  if (next.by_set == workload.unplaced.by_set) return;
+  if (!next.by_set.empty())
+    next.since = workload.unplaced.by_set.empty() ? scratch_.now : workload.unplaced.since;
+  tables_.workloads.edit(uid).unplaced = std::move(next);
+  index_workload(uid);
+  scratch_.demand = true;
+}
+
+/// As sets of their own, on nodes with the labels that the gang is bound to.
+std::vector<PodSet> Engine::unplaced_pods(const WorkloadUid& uid) const {
+  const AttemptId id{uid, tables_.workloads.find(uid)->attempt};
+  const Assignment& row = *tables_.assignments.find(id);
+  std::vector<PodSet> out;
+  for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
+    for (Unit& unit : units_of(id, row, set, row.pod_sets)) {
+      unit.asked.min_count = 0;
+      for (auto& label : unit.bound) unit.asked.shape.node_selector.insert(std::move(label));
+      out.push_back(std::move(unit.asked));
+    }
+  }
+  return out;
 }
 
 }  // namespace qm::placement

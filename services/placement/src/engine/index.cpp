@@ -75,6 +75,9 @@ void Engine::index_workload(const WorkloadUid& uid) {
   }
   put(index_.wanting, uid, wants);
   put(index_.growing, uid, grows);
+  const bool lacks_nodes = grows && !workload->unplaced.by_set.empty();
+  if (index_.unplaced.contains(uid) != lacks_nodes) scratch_.demand = true;
+  put(index_.unplaced, uid, lacks_nodes);
   put(index_.expecting, uid, wants && looks_beside(workload->spec.pod_sets));
   put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
   const bool waits =
@@ -273,7 +276,7 @@ class Folder {
     for (const auto& [set, index] : w.done) all(set, index);
     const QuotaStanding& q = w.standing;
     all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until, q.ended_pods, q.turn,
-        w.fits_since);
+        w.fits_since, w.unplaced.by_set, w.unplaced.since);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);

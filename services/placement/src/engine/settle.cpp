@@ -170,7 +170,8 @@ void Engine::settle(const AttemptId& id) {
   }
   store(id, std::move(next));
   row = tables_.assignments.find(id);
-  if (current && index_.growing.contains(id.uid) && awaits_some(id, *row)) scratch_.asked.insert(id.uid);
+  if (current && index_.growing.contains(id.uid) && (awaits_some(id, *row) || index_.unplaced.contains(id.uid)))
+    scratch_.asked.insert(id.uid);
   if (!row->holds() && row->state != AssignmentState::kShort && over && !alive &&
       row->ended + options_.keep_ended <= scratch_.now) {
     forget(id);

@@ -251,6 +251,8 @@ struct Workloads {
     m.set_ended_pods(told.ended_pods);
     m.set_quota_turn(told.turn);
     m.set_fits_since_us(micros(workload.fits_since));
+    for (const auto pods : workload.unplaced.by_set) m.add_unplaced_pods(pods);
+    m.set_unplaced_since_us(micros(workload.unplaced.since));
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -265,7 +267,8 @@ struct Workloads {
         {},
         {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(), from_micros(m.admitted_us()),
          from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods(), m.quota_turn()},
-        from_micros(m.fits_since_us())};
+        from_micros(m.fits_since_us()),
+        {{m.unplaced_pods().begin(), m.unplaced_pods().end()}, from_micros(m.unplaced_since_us())}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }

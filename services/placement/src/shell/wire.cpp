@@ -87,6 +87,7 @@ pb::DemandList to_pb(const std::vector<DemandItem>& items) {
     i->set_priority(item.priority);
     i->set_since_us(micros(item.since));
     i->set_checkpoints(item.checkpoints);
+    i->set_runs(item.runs);
   }
   return out;
 }

@@ -26,6 +26,7 @@ TEST(Elastic, StartsWithWhatThereIsAndGrowsWhenRoomComes) {
     -- the fourth has come, too, and waits
     pod w/1#0 | pod w/1#1 | pod w/1#2 | pod w/1#3
     => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
+    => demand w/1+1
     => bind w/1#0 -> a [0,1]
     => bind w/1#1 -> a [2,3]
     => bind w/1#2 -> b [0,1]
@@ -33,6 +34,7 @@ TEST(Elastic, StartsWithWhatThereIsAndGrowsWhenRoomComes) {
     => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]*
     node c gpus=8
     => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]* 3:c[0,1]
+    => demand
     => bind w/1#3 -> c [0,1]
     pod w/1#3 on=c running
     => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]* 3:c[0,1]*
@@ -88,17 +90,19 @@ TEST(Elastic, AMissingMemberDoesNotOvertakeWhoWaits) {
     => reserved w/1 0:a[0] 1:a[1]
     pod w/1#0 on=a running | pod w/1#1 on=a running | pod w/1#2
     => bound w/1 0:a[0]* 1:a[1]*
+    => demand w/1+1
     want u/1 1x1 prio=5
     => short u/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
-    => demand u/1
+    => demand u/1 w/1+1
     want v/1 1x1 prio=4
     => short v/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 1; 1 have fewer than the 1 free GPUs that a pod requests
-    => demand u/1 v/1
+    => demand u/1 v/1 w/1+1
     node b gpus=1
     => reserved u/1 0:b[0]
-    => demand v/1
+    => demand v/1 w/1+1
     node c gpus=1
     => bound w/1 0:a[0]* 1:a[1]* 2:c[0]
+    => demand v/1
     => bind w/1#2 -> c [0]
     node d gpus=1
     => reserved v/1 0:d[0]
@@ -146,6 +150,7 @@ TEST(Elastic, WhereNoPodRunsAndTheOthersFindNoNodeTheAttemptEnds) {
     => reserved w/1 0:a[0]
     pod w/1#0 on=a running | pod w/1#1 | pod w/1#2
     => bound w/1 0:a[0]*
+    => demand w/1+2
     node a gpus=1 external
     pod w/1#0 on=a succeeded
     => bound w/1 0:a[0]*-
@@ -153,6 +158,7 @@ TEST(Elastic, WhereNoPodRunsAndTheOthersFindNoNodeTheAttemptEnds) {
     tick 1
     => bound w/1 0:a[0]*-
     => evict w/1 GangIncomplete
+    => demand
   )");
 }
 
@@ -166,12 +172,14 @@ TEST(Elastic, AGangThatGrowsAgainInTimeStays) {
     => reserved w/1 0:a[0]
     pod w/1#0 on=a running | pod w/1#1
     => bound w/1 0:a[0]*
+    => demand w/1+1
     node a gpus=1 external
     pod w/1#0 on=a succeeded
     => bound w/1 0:a[0]*-
     tick 200
     node b gpus=1
     => bound w/1 0:a[0]*- 1:b[0]
+    => demand
     => bind w/1#1 -> b [0]
     tick 600
   )");
@@ -216,8 +224,10 @@ TEST(Elastic, WhoGoesBeforeItIsBoundGivesItsPlaceBack) {
     => reserved w/1 0:a[0]
     pod w/1#0 on=a running | pod w/1#1
     => bound w/1 0:a[0]*
+    => demand w/1+1
     node b gpus=1
     => bound w/1 0:a[0]* 1:b[0]
+    => demand
     => bind w/1#1 -> b [0]
     pod-gone w/1#1
     => bound w/1 0:a[0]*
@@ -237,8 +247,10 @@ TEST(Elastic, DoneIsNotMissing) {
     => reserved w/1 0:a[0] 1:a[1]
     pod w/1#-1 again=p on=a running | pod w/1#-1 again=q on=a running | pod w/1#-1 again=r | pod w/1#-1 again=s
     => bound w/1 0:a[0]* 1:a[1]*
+    => demand w/1+2
     pod w/1#-1 again=p on=a succeeded
     => bound w/1 0:a[0]*- 1:a[1]* 2:a[0]
+    => demand w/1+1
     => bind w/1#-1.r -> a [0]
   )");
 }
@@ -254,9 +266,11 @@ TEST(Elastic, GrowsInsideTheDomainThatItIsBoundTo) {
     => reserved w/1 0:a1[0] 1:a1[1]
     pod w/1#0 on=a1 running | pod w/1#1 on=a1 running | pod w/1#2
     => bound w/1 0:a1[0]* 1:a1[1]*
+    => demand w/1+1@rack=r1
     node b2 gpus=8 label=block=b label=rack=r2
     node a2 gpus=8 label=block=b label=rack=r1
     => bound w/1 0:a1[0]* 1:a1[1]* 2:a2[0]
+    => demand
     => bind w/1#2 -> a2 [0]
   )",
          racks());
@@ -272,8 +286,10 @@ TEST(Elastic, GrowsRatherNearAndElseAnywhere) {
     => reserved w/1 0:a1[0] 1:a1[1]
     pod w/1#0 on=a1 running | pod w/1#1 on=a1 running | pod w/1#2 | pod w/1#3
     => bound w/1 0:a1[0]* 1:a1[1]*
+    => demand w/1+2
     node a2 gpus=1 label=block=b label=rack=r1 | node b1 gpus=4 label=block=b label=rack=r2
     => bound w/1 0:a1[0]* 1:a1[1]* 2:a2[0] 3:b1[0]
+    => demand
     => bind w/1#2 -> a2 [0]
     => bind w/1#3 -> b1 [0]
   )",
@@ -291,10 +307,12 @@ TEST(Elastic, GrowsByWholeSlices) {
     => reserved w/1 0:a1[0] 1:a1[1]
     pod w/1#0 on=a1 running | pod w/1#1 on=a1 running | pod w/1#2 | pod w/1#3
     => bound w/1 0:a1[0]* 1:a1[1]*
+    => demand w/1+2
     node b1 gpus=1 label=block=b label=rack=r2
     node c1 gpus=1 label=block=b label=rack=r3
     node b2 gpus=1 label=block=b label=rack=r2
     => bound w/1 0:a1[0]* 1:a1[1]* 2:b1[0] 3:b2[0]
+    => demand
     => bind w/1#2 -> b1 [0]
     => bind w/1#3 -> b2 [0]
   )",
@@ -311,7 +329,9 @@ TEST(Elastic, AnOrderEndsItWhole) {
     => reserved w/1 0:a[0]
     pod w/1#0 on=a running | pod w/1#1
     => bound w/1 0:a[0]*
+    => demand w/1+1
     phase w/1 evicting deadline=60
+    => demand
     => delete w/1#0 grace=60
     => delete w/1#1 grace=60
     -- nothing grows any more
@@ -336,11 +356,13 @@ TEST(Elastic, AJobThatGrowsWhileItRunsGetsPlacesForItsNewPods) {
     pod w/1#2 | pod w/1#3
     phase w/1 admitted pods=4 min=2
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]
+    => demand w/1+1
     => bind w/1#2 -> a [2]
     pod w/1#2 on=a running
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]*
     node b gpus=1
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]
+    => demand
     => bind w/1#3 -> b [0]
     pod w/1#3 on=b running
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]*
@@ -348,6 +370,28 @@ TEST(Elastic, AJobThatGrowsWhileItRunsGetsPlacesForItsNewPods) {
     node-gone b
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]*-
     => delete w/1#3 grace=0
+  )");
+}
+
+TEST(Elastic, PodsThatAreDeletedBeforeNodesComeLeaveTheDemandList) {
+  expect(R"(
+    node a gpus=2
+    synced
+    want w/1 2x1
+    => reserved w/1 0:a[0] 1:a[1]
+    phase w/1 admitted
+    => reserved w/1 0:a[0] 1:a[1]
+    pod w/1#0 on=a running | pod w/1#1 on=a running
+    => bound w/1 0:a[0]* 1:a[1]*
+    pod w/1#2 | pod w/1#3
+    phase w/1 admitted pods=4 min=2
+    => bound w/1 0:a[0]* 1:a[1]*
+    => demand w/1+2
+    pod-gone w/1#3
+    => demand w/1+1
+    phase w/1 admitted pods=2 min=2
+    pod-gone w/1#2
+    => demand
   )");
 }
 

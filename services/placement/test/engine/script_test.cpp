@@ -96,7 +96,13 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       lines.push_back(assignment_text(*a));
     } else if (const auto* d = std::get_if<DemandChanged>(&event)) {
       std::string line = "demand";
-      for (const DemandItem& item : d->items) line += " " + item.id.to_string();
+      for (const DemandItem& item : d->items) {
+        line += " " + item.id.to_string();
+        for (const PodSet& set : item.runs ? item.pod_sets : std::vector<PodSet>()) {
+          line += fmt::format("+{}", set.count);
+          for (const auto& [label, value] : set.shape.node_selector) line += fmt::format("@{}={}", label, value);
+        }
+      }
       lines.push_back(line);
     } else if (const auto* r = std::get_if<RequeueChanged>(&event)) {
       std::string line = "requeue";

@@ -404,6 +404,11 @@ TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {
   const auto& members = fresh.engine().tables().assignments.find({WorkloadUid("w"), 1})->members;
   ASSERT_EQ(members.size(), 2U);
   EXPECT_TRUE(members[1].lost);
+  // Of the other two ranks one has a pod.
+  const auto demand = fresh.engine().demand();
+  ASSERT_EQ(demand.size(), 1U);
+  EXPECT_TRUE(demand[0].runs);
+  EXPECT_EQ(demand[0].pod_sets.at(0).count, 1);
 }
 
 TEST(Rows, ThatCannotBeReadAreRefused) {

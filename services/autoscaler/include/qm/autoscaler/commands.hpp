@@ -76,6 +76,7 @@ struct DemandHeard {
     std::int32_t priority = 0;
     Instant since{};
     std::string ns = {};  ///< where it is said; else the workload's own event says
+    bool runs = false;    ///< pods of a gang that runs without them: they come after pending gangs, as many as can be had
     friend auto operator<=>(const Item&, const Item&) = default;
   };
   std::vector<Item> items;

@@ -107,7 +107,8 @@ struct Output {
 ///          weight, in a pool the offering (type, zone, market) with the lowest price for all its nodes together. Room
 ///          left on machines that are still coming is used first. A gang is launched whole or not at all; where some
 ///          of its machines fail, only the missing part is launched again. Machines that came and that placement did
-///          not use are not launched again at once: the pause doubles each time.
+///          not use are not launched again at once: the pause doubles each time. Pods that a running gang lacks come after
+///          pending gangs of their priority, and get instances for as many of them as limits and capacity allow.
 /// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest allowed. Where
 ///          zones are excluded only those that are known (by a price, a machine or a pool) are asked for.
 /// Static   a pool with replicas has so many machines whatever the demand, the cheapest that it allows, and is launched from for
@@ -195,6 +196,10 @@ class Engine {
   using Rooms = std::map<ClaimName, Room>;
   enum class Cover { kOpen, kCovered, kPaused };
   void cover_demand();
+  [[nodiscard]] std::optional<DemandHeard::Item> affordable_part(const DemandHeard::Item& item,
+                                                                 const std::map<std::string, Usage>& usage,
+                                                                 std::int64_t launches) const;
+  [[nodiscard]] std::string subject_of(const DemandHeard::Item& item) const;
   Cover review(const DemandHeard::Item& item);
   bool provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
                std::int64_t& launches);

@@ -114,6 +114,7 @@ struct DemandItem {
   std::int32_t priority = 0;
   Instant since{};
   bool checkpoints = false;
+  bool runs = false;  ///< a running gang's: the pods that have no node
 };
 struct DemandChanged {
   std::vector<DemandItem> items;  ///< the whole list

@@ -154,6 +154,7 @@ class Engine {
     std::map<WorkloadUid, std::int64_t> speaking;       // how many unbound pods of ours tell rules
     std::set<WorkloadUid> expecting;                    // of those wanting: who comes beside them may give them a place
     std::set<WorkloadUid> short_of;                     // on the demand list
+    std::set<WorkloadUid> unplaced;                     // of those growing: on the demand list with pods that have no node
     std::set<WorkloadUid> attending;                    // of those, pending ones with rules about other pods
     std::set<WorkloadUid> fitting;                      // on the requeue list
     std::set<WorkloadUid> standing;                     // for whom something is proposed
@@ -170,7 +171,7 @@ class Engine {
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.naming == b.naming && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
-             a.growing == b.growing && a.short_of == b.short_of && a.fitting == b.fitting &&
+             a.growing == b.growing && a.short_of == b.short_of && a.unplaced == b.unplaced && a.fitting == b.fitting &&
              a.attending == b.attending && a.speaking == b.speaking && a.preference == b.preference &&
              a.standing == b.standing && a.held == b.held && a.tidied == b.tidied && a.cut_for == b.cut_for;
     }
@@ -366,6 +367,9 @@ class Engine {
   [[nodiscard]] std::vector<Unit> units_of(const AttemptId& id, const Assignment& row, std::size_t set,
                                            const std::vector<PodSet>& pod_sets) const;
   bool grow(const WorkloadUid& uid);
+  bool place_awaited(const WorkloadUid& uid);
+  void note_unplaced(const WorkloadUid& uid);
+  [[nodiscard]] std::vector<PodSet> unplaced_pods(const WorkloadUid& uid) const;
 
   // proposals.cpp: who might give way
   class Lift;

@@ -227,6 +227,13 @@ struct Pod {
 
 enum class WorkloadPhase { kPending, kQuotaReserved, kAdmitted, kEvicting, kFinished, kCancelled };
 
+/// Pods of a running gang that have no node, since none of the free capacity fits them.
+struct UnplacedPods {
+  std::vector<std::int32_t> by_set;  ///< empty = none
+  Instant since{};
+  friend auto operator<=>(const UnplacedPods&, const UnplacedPods&) = default;
+};
+
 /// The newest that admission said about a workload.
 struct Workload {
   WorkloadSpec spec;
@@ -239,6 +246,7 @@ struct Workload {
   std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod succeeded, in whichever attempt
   QuotaStanding standing;
   Instant fits_since{};  ///< pending, short before, and found to fit: on the requeue list; zero = not on it
+  UnplacedPods unplaced;
   friend auto operator<=>(const Workload&, const Workload&) = default;
 };
 
