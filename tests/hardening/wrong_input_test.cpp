@@ -1,4 +1,5 @@
 // What each program that ships says to wrong input: every fact once, and every wrong setting with what is allowed.
+#include "qm/http/http.hpp"
 #include "shipped.hpp"
 
 #include <fmt/format.h>
@@ -52,14 +53,28 @@ std::set<std::string> repeated(std::vector<std::string> all) {
   return out;
 }
 
-void expect_each_once(const std::string& command) {
-  const auto ran = sh(command);
-  EXPECT_NE(ran.code, 0) << command << '\n' << ran.output;
+void expect_statements_once(const std::string& command, const Ran& ran) {
   EXPECT_NE(ran.output, "") << command;
   EXPECT_EQ(repeated(statements(ran.output)), std::set<std::string>()) << command << '\n' << ran.output;
   std::istringstream in(ran.output);
   for (std::string line; std::getline(in, line);)
     EXPECT_EQ(repeated(names(line)), std::set<std::string>()) << command << '\n' << ran.output;
+}
+
+/// Of a command that fails. Returns what it printed.
+std::string expect_each_once(const std::string& command) {
+  const auto ran = sh(command);
+  EXPECT_NE(ran.code, 0) << command << '\n' << ran.output;
+  expect_statements_once(command, ran);
+  return ran.output;
+}
+
+/// Runs the command until its output has the text, and then ends it with SIGTERM.
+std::string until(const std::string& text, const std::string& command) {
+  return fmt::format(
+      "(log=$(mktemp); {} >$log 2>&1 & pid=$!; for _ in $(seq 600); do grep -q '{}' $log && break; sleep 0.1; done; "
+      "kill -TERM $pid; wait $pid; code=$?; cat $log; rm $log; exit $code)",
+      command, text);
 }
 
 TEST(Statements, TheJudgeFindsRepetitions) {
@@ -143,6 +158,42 @@ TEST_F(WrongInput, QmctlSaysEachThingOnce) {
   expect_each_once(qmctl + "admit -f " + job_ + " --set webhook-polcy=off");
   expect_each_once(program("qmctl") + " --endpoints " + bad_yaml_ + " list");
   expect_each_once(program("qmctl") + " --endpoints /nonexistent list");
+}
+
+// A service without its database waits for it. One line names the address, and SIGTERM ends the service.
+TEST_F(WrongInput, AServiceWithoutPostgreSqlNamesTheAddressOnce) {
+  for (const auto* name : {"qm-admission", "qm-placement", "qm-autoscaler", "qm-telemetry", "qm-cost"}) {
+    const auto command = until("the database is away", "env AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b " + program(name) +
+                                                           kNowhere + " --postgres 'host=127.0.0.1 port=1 dbname=qm'");
+    const auto ran = sh(command);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    expect_statements_once(command, ran);
+    EXPECT_NE(ran.output.find("PostgreSQL cannot be reached"), std::string::npos) << ran.output;
+    EXPECT_NE(ran.output.find("port 1 failed: Connection refused"), std::string::npos) << ran.output;
+  }
+}
+
+TEST_F(WrongInput, AServerThatRefusesACallIsNamedOnceWithItsReason) {
+  http::Server server({}, [](const http::Request& request) {
+    return http::json(403, R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,)"
+                           R"("message":"user \"probe\" cannot read )" +
+                               std::string(request.path()) + R"("})");
+  });
+  ASSERT_TRUE(server.start());
+  const auto address = fmt::format("127.0.0.1:{}", server.port());
+  for (const auto* args : {"preflight", "node verify x"}) {
+    const auto output =
+        expect_each_once(fmt::format("{} {} --kube http://{}", program("qmctl"), args, address));
+    EXPECT_NE(output.find("user \"probe\" cannot read"), std::string::npos) << output;
+  }
+  // It speaks no gRPC either.
+  const auto endpoints = file("refuses.json", fmt::format(R"({{"admission":"{0}","placement":"{0}"}})", address));
+  for (const auto* args : {"list", "nodes"}) {
+    const auto output =
+        expect_each_once(fmt::format("{} --endpoints {} --timeout 2s {}", program("qmctl"), endpoints, args));
+    EXPECT_NE(output.find(address), std::string::npos) << output;
+  }
+  server.stop();
 }
 
 TEST_F(WrongInput, TheFleetSaysEachThingOnce) {

@@ -439,7 +439,7 @@ const std::vector<Arrows>& arrows() {
         "telemetry", "cost"}},
       {"tests/leaders/", {"base", "pg", "replica", "service", "store", "testing"}},
       {"tests/golden/", {"base", "golden", "proto", "testing"}},
-      {"tests/hardening/", {"base", "testing"}},
+      {"tests/hardening/", {"base", "http", "testing"}},
       {"tests/images/", {"base", "testing"}},
       {"bench/",
        {"base", "bus", "clock", "http", "kube", "metrics", "model", "proto", "rpc", "service", "store", "testing",
