@@ -231,6 +231,7 @@ void Sim::opened(Service& service) {
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
         count_proposals(e, report_);
+        decisions_.add(name, e);
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });
@@ -443,6 +444,7 @@ Report Sim::run() {
   report_.layouts = world_.layouts;
   report_.instances = world_.instances.size();
   report_.hash = hash_.value();
+  report_.decisions = decisions_.hex();
   return report_;
 }
 

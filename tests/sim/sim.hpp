@@ -34,6 +34,7 @@ struct Report : Counts {
   std::string failure;                  ///< empty = every law held and everything ended
   std::vector<std::string> last_steps;  ///< newest last
   std::uint64_t hash = 0;               ///< of all that was done: equal for equal seeds
+  std::string decisions;                ///< digest of what was decided, without texts, see decisions.hpp
   std::string faults;                   ///< which kinds this seed had
 };
 

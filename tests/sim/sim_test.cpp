@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,8 +61,11 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 300);
   std::uint64_t failures = 0, ran = 0;
   Counts sum;
+  const char* file = std::getenv("QM_SIM_DECISIONS");
+  std::ofstream digests(file == nullptr ? "" : file);
   for (std::uint64_t seed = first; seed < first + count && failures < 5; ++seed, ++ran) {
     const auto report = run_seed(seed);
+    if (file != nullptr) digests << seed << ' ' << report.decisions << '\n';
     if (!report.failure.empty()) {
       ++failures;
       ADD_FAILURE() << "seed " << seed << ": " << report.failure;

@@ -1,4 +1,5 @@
 #pragma once
+#include "decisions.hpp"
 #include "executors.hpp"
 #include "laws.hpp"
 #include "qm/base/crash_point.hpp"
@@ -116,6 +117,7 @@ class Sim {
   Instant asked_{};
   WaitsInVain waits_;
   Digest hash_;
+  Decisions decisions_;
   Report report_;
 };
 
