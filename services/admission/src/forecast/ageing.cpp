@@ -4,7 +4,7 @@
 
 namespace qm::admission::forecast {
 namespace {
-__extension__ using Wide = __int128;  // a span of priorities times a duration
+__extension__ using Wide = __int128;  // a difference of priorities times a duration
 }
 
 std::int32_t Ageing::priority(std::int32_t base, Duration waited) const {

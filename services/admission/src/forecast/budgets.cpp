@@ -17,7 +17,7 @@ std::int64_t rounded_up(Wide amount, Wide by) {
   return out > kMost ? kMost : static_cast<std::int64_t>(out);
 }
 
-/// Sums of grants stay far from overflow.
+/// The largest allotment that a grant may have: sums of a few such amounts do not overflow.
 constexpr std::int64_t kMostGranted = std::numeric_limits<std::int64_t>::max() / 4;
 
 }  // namespace
@@ -26,7 +26,7 @@ std::int64_t gpu_millis(std::int64_t gpu_milli, Duration run) {
   return rounded_up(Wide{gpu_milli} * run.count(), Duration(std::chrono::seconds(1)).count());
 }
 std::int64_t nano_usd(std::int64_t nano_usd_gpu_hour, std::int64_t gpu_milli, Duration run) {
-  // A price of an hour is beyond 64 bits only after multiplication, and 128 hold three such factors only in parts.
+  // The product of price and amount can exceed 64 bits, so it is computed in 128.
   return rounded_up(Wide{nano_usd_gpu_hour} * gpu_millis(gpu_milli, run), Wide{3'600'000});
 }
 
@@ -44,7 +44,8 @@ std::int64_t Budget::Hold::amount() const {
   return sum;
 }
 
-/// What was taken back goes, what ended periods have free goes where it belongs, and what is owed is paid.
+/// Removes what a later grant reduced, carries free amounts of ended periods over to the current one, and pays what
+/// is owed.
 void Budget::turn(Instant now) {
   for (auto& [from, one] : allotments_) {
     if (one.granted > one.said) one.granted -= std::min(one.granted - one.said, one.free());
@@ -86,7 +87,7 @@ Status Budget::grant(const Period& period, std::int64_t amount, int carry_permil
     return fail(Code::kInvalid, "the period from {} to {} overlaps the one from {}", to_rfc3339(period.from),
                 to_rfc3339(period.to), to_rfc3339(clash->first));
   }
-  if (period.to <= now && !allotments_.contains(period.from)) return {};  // nothing can be held against it any more
+  if (period.to <= now && !allotments_.contains(period.from)) return {};  // an ended period accepts no new holds
   auto& allotment = allotments_[period.from];
   allotment.period = period;
   allotment.said = amount;
@@ -103,7 +104,7 @@ void Budget::forget_future(Instant now) {
 Status Budget::take(Hold& hold, std::int64_t amount, Instant now) {
   if (amount < 0) return fail(Code::kInvalid, "{} cannot be held", amount);
   turn(now);
-  if (amount == 0) return {};  // what holds nothing keeps no allotment
+  if (amount == 0) return {};  // a hold of zero refers to no allotment
   Allotment* const from = current(now);
   if (from == nullptr) return fail(Code::kFailedPrecondition, "nothing is granted for {}", to_rfc3339(now));
   if (amount > from->free()) {
@@ -125,8 +126,9 @@ void Budget::release(Hold& hold, Instant now) {
   turn(now);
 }
 
-/// From its hold, the oldest allotment first; then from what is free; the rest is owed. What turns out to be less is given back
-/// likewise: what is owed first, then where money was spent last.
+/// An increase is charged to the hold first (oldest allotment first), then to the free amount of the current period;
+/// the rest is owed. A decrease is refunded: first from what is owed, then from the latest allotments that have
+/// spending.
 Status Budget::settle(Hold& hold, std::int64_t spent, Instant now) {
   if (spent < 0 || spent > kMostGranted) return fail(Code::kInvalid, "{} cannot be spent", spent);
   auto more = std::max<std::int64_t>(0, spent - hold.seen), back = std::max<std::int64_t>(0, hold.seen - spent);

@@ -39,7 +39,7 @@ void Correction::learn(Factor Ends::*end, std::size_t kind, bool missed) {
   move(all_.*end, missed);
 }
 
-/// The low and high end of all, then of each kind.
+/// Numbers 0 and 1 are the low and high factor of all intervals; two numbers for each kind follow.
 Correction::Factor& Correction::factor(std::size_t number) {
   Ends& ends = number < 2 ? all_ : factors_[number / 2 - 1];
   return number % 2 == 0 ? ends.low : ends.high;

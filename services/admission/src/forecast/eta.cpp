@@ -1,4 +1,4 @@
-// One future after the other, each with a decider of its own.
+// Simulates one future after the other, each with its own scheduler.
 #include "qm/admission/forecast/eta.hpp"
 
 #include "qm/admission/forecast/chance.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 using exact::Work;
 
-/// Nodes belong to the live field.
+/// Removes node assignments: topology belongs to the live state and is not simulated.
 Work without_nodes(Work work) {
   work.on_nodes.clear();
   for (auto& set : work.pod_sets) set.nodes.reset();
@@ -24,7 +24,7 @@ Work without_nodes(Work work) {
 
 struct Start {
   Instant at;
-  int after = -1;  ///< whose end
+  int after = -1;  ///< the workload that freed the quota, -1 if none
 };
 
 class Future {
@@ -57,7 +57,8 @@ class Future {
     }
   }
 
-  /// When each of them starts; who does not is missing.
+  /// Plays this future: the simulated start of each workload of `ids`. A workload that does not start within it is
+  /// missing.
   std::map<int, Start> play(std::span<const int> ids) {
     asked_ = {ids.begin(), ids.end()};
     decide();
@@ -70,13 +71,13 @@ class Future {
  private:
   struct Member {
     Scene::Life life;
-    std::uint64_t times = 0;  ///< that it was admitted here
+    std::uint64_t times = 0;  ///< how often it was admitted in this future
   };
   struct End {
     Instant at;
     int id = -1;
-    std::uint64_t times = 0;  ///< of the admission that it ends
-    bool gone = false;        ///< it leaves as somebody displaced it
+    std::uint64_t times = 0;  ///< number of the admission that this event ends
+    bool gone = false;        ///< it leaves because it was preempted
     [[nodiscard]] auto order() const { return std::tuple(at, id, times, gone); }
     friend bool operator>(const End& a, const End& b) { return a.order() > b.order(); }
   };
@@ -93,7 +94,8 @@ class Future {
   }
   void leaves(int id) { ends_.push({now_ + settings_.leaving, id, members_.at(id).times, true}); }
 
-  /// To the next thing that happens, with all that happens at the same time; whether there was anything before the horizon.
+  /// Advances to the next event and handles all events of that instant. Returns false where there is none before the
+  /// horizon.
   bool step() {
     const auto arrival = coming_.peek();
     if (ends_.empty() && !arrival) return false;
@@ -106,7 +108,7 @@ class Future {
     while (!ends_.empty() && ends_.top().at <= now_) {
       const End end = ends_.top();
       ends_.pop();
-      if (!decider_.holds(end.id)) continue;  // it ended before it had left
+      if (!decider_.holds(end.id)) continue;  // it finished before its eviction was complete
       Member& member = members_.at(end.id);
       if (member.times != end.times) continue;
       gave(end.id);
@@ -136,7 +138,7 @@ class Future {
   }
 
   void gave(int id) {
-    if (id >= newcomers_from_) return;  // nobody knows it yet
+    if (id >= newcomers_from_) return;  // a simulated arrival: its id means nothing outside this future
     for (const auto& [cell, amount] : decider_.holder(id).usage) gave_[cell] = id;
   }
 
@@ -172,7 +174,7 @@ class Future {
   int next_id_ = 0, newcomers_from_ = 0;
 };
 
-/// The start that a share p of the futures does not exceed; those without one count as latest.
+/// The start that `percent` percent of the futures do not exceed; a future without a start counts as the latest.
 std::optional<Instant> quantile(const std::vector<Start>& sorted, int futures, int percent) {
   const auto index = static_cast<std::size_t>((futures - 1) * percent / 100);
   if (index >= sorted.size()) return {};

@@ -1,4 +1,5 @@
-// Spans grow by the eighth root of two, so that a run time is known to a tenth of itself, be it a second or a year.
+// Bounds of spans grow by the eighth root of two, so the relative resolution is about a tenth at any run time from a
+// second to a year.
 #include "qm/admission/forecast/life_table.hpp"
 
 #include "qm/base/assert.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr double kEighthRoot = 1.0905077326652577;
 
-/// By multiplication alone, so that it is the same everywhere.
+/// Uses multiplication only, so that the bounds are the same on every platform.
 std::array<Duration, kSpans> make_begins() {
   std::array<Duration, kSpans> out{};
   double at = 1e6;
@@ -28,7 +29,7 @@ const std::array<Duration, kSpans>& begins() {
 
 double as_double(Duration d) { return static_cast<double>(d.count()); }
 
-/// A duration of so many microseconds, at most the longest that there is.
+/// `us` microseconds as a duration, at most the longest one.
 Duration microseconds(double us) {
   constexpr double kMost = 9e18;
   return us >= kMost ? Duration::max() : Duration(static_cast<std::int64_t>(us));
@@ -74,7 +75,7 @@ double Lifetime::survival(Duration age) const {
 
 Duration Lifetime::quantile(double p, Duration age) const {
   if (age >= limit_) return age;
-  // Where the curve has fallen to this, a share p of those is gone who have reached the age.
+  // Of the jobs that reached `age`, a share p has ended where the curve has fallen to this level.
   const double level = survival(age) * (1 - p);
   const auto below = std::ranges::lower_bound(alive_, level, std::greater<>());
   const auto next = static_cast<std::size_t>(below - alive_.begin());
@@ -88,7 +89,7 @@ Duration Lifetime::quantile(double p, Duration age) const {
 
 // ---- LifeTable ----
 
-/// 2^-(passed / half-life), with a straight line between the halvings.
+/// Approximates 2^-(elapsed / half-life) by straight lines between the halvings.
 double LifeTable::fading(Instant now) const {
   const double halvings = std::max(0.0, as_double(now - at_) / as_double(half_life_));
   if (halvings > 60) return 0;

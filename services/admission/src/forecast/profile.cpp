@@ -1,4 +1,5 @@
-// One tree that is led through time and back. What a cohort uses follows from what its queues use, so the way back is exact.
+// One quota tree is moved forward through time and back. Usage of a cohort follows from usage of its queues, so
+// moving back is exact.
 #include "qm/admission/forecast/profile.hpp"
 
 #include "qm/base/assert.hpp"
@@ -47,7 +48,7 @@ void Profile::apply(const std::vector<Change>& changes, bool forward) {
   }
 }
 
-/// Leads the tree to the instant; the first change after it.
+/// Advances the tree to `at`; returns the first later change.
 Profile::Changes::iterator Profile::go_to(Instant at) {
   auto step = changes_.begin();
   for (; step != changes_.end() && step->first <= at; ++step) apply(step->second, true);
@@ -88,7 +89,7 @@ std::int64_t Profile::available(exact::Node queue, exact::Cell cell, Instant at)
 std::vector<exact::Amounts> ways_of(const exact::Field& field, const exact::Work& work) {
   constexpr std::size_t kMost = 64;
   const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
-  // What is chosen of one group for one pod set, or for all pod sets that have their flavors in common.
+  // One choice of flavor: of one resource group, for one pod set or for all pod sets that must use the same flavors.
   struct Part {
     const exact::QueueRules::Group* group = nullptr;
     std::int32_t common = -1;

@@ -5,7 +5,7 @@
 namespace qm::admission::forecast {
 namespace {
 
-/// Until then who should have ended, or is leaving, is taken to be gone.
+/// A workload that is evicted or has exceeded its expected run time is assumed to end this long from now.
 constexpr Duration kSoon = std::chrono::minutes(1);
 
 }  // namespace
@@ -19,7 +19,7 @@ void Reservations::begin(const exact::Field& field) {
   const Instant now = from_micros(field.now);
   Profile::Settings settings;
   settings.horizon = horizon_;
-  settings.resolution = Duration(1);  // what is decided may not depend on when it is asked
+  settings.resolution = Duration(1);  // no rounding: a decision may not depend on the instant at which it is made
   Profile profile(field.tree, now, settings);
   for (const auto& holders : field.holders) {
     for (const auto* work : holders) {

@@ -5,10 +5,11 @@
 namespace qm::admission::forecast {
 namespace {
 
-/// Tables of promises count in this: what was declared is a thousand of them long.
+/// Unit of the tables of declared run times: a lifetime is stored scaled so that the declared time is this long.
 constexpr Duration kPromise = std::chrono::seconds(1000);
 
-/// So much of a life counts as seen: what fades is not forgotten at once.
+/// A class with at least this total weight of observed lifetimes counts as evidence, so that one observation still
+/// counts while it fades.
 constexpr double kSeen = 0.5;
 
 bool is_hash(std::string_view word) {

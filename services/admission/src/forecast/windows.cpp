@@ -33,7 +33,7 @@ std::string_view cut_off(std::string_view& rest, char at) {
   return out;
 }
 
-/// The numbers of "*", "5", "1-5", "*/15" or "10-40/10" as bits.
+/// The numbers that "*", "5", "1-5", "*/15" or "10-40/10" selects, as bits.
 std::optional<std::uint64_t> bits_of(std::string_view item, const Field& field) {
   const bool stepped = item.find('/') != std::string_view::npos;
   const auto span = cut_off(item, '/');
@@ -45,7 +45,7 @@ std::optional<std::uint64_t> bits_of(std::string_view item, const Field& field) 
     if (span.find('-') != std::string_view::npos) {
       high = number(to);
     } else if (!stepped) {
-      high = low;  // "5/10" is from 5 on
+      high = low;  // "5/10" means 5 and every tenth number after it
     }
   }
   if (!low || !high || !step || *step < 1 || *low < field.low || *high > field.high || *low > *high) return {};
