@@ -5,7 +5,8 @@
 namespace qm::admission::volcano {
 namespace {
 
-/// From the queue up to below the root: that all is used is no reason not to wait for what others give back.
+/// The queues with limits that apply to `leaf`: itself, then its ancestors without the root. The root is left out
+/// because a fully used pool must not keep a job from pending until quota is released.
 std::vector<QueueId> limiting(const Queues& queues, QueueId leaf) {
   auto out = queues.ancestors(leaf);
   out.push_back(leaf);
@@ -22,7 +23,7 @@ Capacity::Capacity(const Queues& queues, int ancestor_levels)
       real_(deserved_) {
   real_[0] = least(queues.total(), queues[0].capability);
   deserved_[0] = real_[0];
-  for (QueueId q = 0; q < queues.size(); ++q) {  // parents come before their children
+  for (QueueId q = 0; q < queues.size(); ++q) {  // parents precede their children
     const auto& parent = real_capability(q);
     Resources guarantees(queues.total().size());
     for (const auto child : queues.children(q)) add(guarantees, queues[child].guarantee);
@@ -102,7 +103,7 @@ bool Capacity::gives(const Queues& now, QueueId from, const Resources& piece, Qu
     const auto above = now.ancestor(from, a);
     if (!above) continue;
     for (int b = 1; nobody_deserves && b <= levels_; ++b) {
-      if (now.ancestor(to, b) == above) return false;  // nothing to contend for below a common ancestor
+      if (now.ancestor(to, b) == above) return false;  // queues below a common ancestor do not compete with each other
     }
     if (now.ancestor(to, a) != above && !has_too_much(now, *above, piece)) return false;
   }

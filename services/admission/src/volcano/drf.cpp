@@ -52,7 +52,7 @@ Hdrf::Hdrf(const Queues& queues, const std::vector<Job>& jobs)
     }
     parts[static_cast<std::size_t>(jobs[j].queue)].push_back(&leaf);
   }
-  for (QueueId q = queues.size() - 1; q >= 0; --q) {  // children before their parents
+  for (QueueId q = queues.size() - 1; q >= 0; --q) {  // children precede their parents
     const auto i = static_cast<std::size_t>(q);
     for (const auto child : queues.children(q)) parts[i].push_back(&nodes_[static_cast<std::size_t>(child)]);
     nodes_[i].allocated.assign(total_.size(), 0);

@@ -11,7 +11,7 @@
 namespace qm::admission::volcano {
 namespace {
 
-/// Reads the fields of one object and remembers what was said of them.
+/// Reads the fields of one object and collects the remarks about them.
 class Fields {
  public:
   std::vector<Remark> refused, notes;
@@ -19,7 +19,7 @@ class Fields {
   void refuse(std::string field, std::string text) { refused.push_back({std::move(field), std::move(text)}); }
   void note(std::string field, std::string text) { notes.push_back({std::move(field), std::move(text)}); }
 
-  /// Notes every member that is not known, so that a slip of the pen is seen.
+  /// Adds a note for every unknown member, so that a misspelled field is reported.
   void unknown(const Json& object, const std::string& path, const std::set<std::string, std::less<>>& known) {
     for (const auto& [key, value] : object.members()) {
       if (!known.contains(key)) note(path + "." + key, "is no field of Volcano's; it is kept and has no effect");
@@ -56,7 +56,7 @@ class Fields {
       out[resource] = resource == "cpu" ? quantity->milli() : quantity->units();
     }
   }
-  /// Where both say something of a resource, the first is not more than the second.
+  /// Refuses each resource that both lists name and of which the first has more than the second.
   void in_order(const Named& less, const std::string& path, const Named& more, std::string_view than) {
     for (const auto& [resource, amount] : less) {
       const auto limit = more.find(resource);

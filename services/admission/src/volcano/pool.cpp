@@ -1,4 +1,5 @@
-// One pool, decided as things happen: who is served, who gives way, and who has a claim until they are gone.
+// Decisions for one pool, event by event: which job is admitted, which jobs are preempted, and which job has a claim
+// until its victims are gone.
 #include "qm/admission/volcano/pool.hpp"
 
 #include "qm/admission/volcano/drf.hpp"
@@ -17,7 +18,8 @@ std::optional<Sharing> sharing_of(std::string_view word) {
   return std::nullopt;
 }
 
-/// Up to the capabilities, in the order of hierarchical shares, in which a queue counts as one job.
+/// Rule of Sharing::kDrf: queues are limited by their capabilities only and ordered by hierarchical shares, in which
+/// a queue counts as one job.
 struct Pool::Drf {
   explicit Drf(const Queues& queues) : limits(queues) {}
   [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const {
@@ -49,7 +51,7 @@ bool has_too_much(const Rule& rule, const Queues& now, QueueId queue) {
   return false;
 }
 
-/// How much more the rule lets the queue have.
+/// Amount that the rule still allows the queue to allocate.
 template <class Rule>
 Resources room(const Rule& rule, const Queues& now, QueueId queue) {
   auto out = rest(rule.real_capability(queue), now.use(queue).allocated);
@@ -77,11 +79,11 @@ auto Pool::by_rule(Then&& then) const {
   return then(Drf(queues_));
 }
 
-// ---- who is where ----
+// ---- state of jobs ----
 
 void Pool::enter(const Seat& seat) {
   const auto& [job, at, victims] = seat;
-  queues_.ask(job.queue, job.needs);  // also who is leaving: it will wait again
+  queues_.ask(job.queue, job.needs);  // also for a job that is leaving: it will be pending again
   switch (at) {
     case At::kWaiting:
       line_of(job).shapes[job.needs].insert(key_of(job));
@@ -168,9 +170,10 @@ std::vector<int> Pool::leaving() const {
   return out;
 }
 
-// ---- what is there ----
+// ---- free capacity ----
 
-/// Once who is leaving has left, without what is kept for who is overdue and comes before it.
+/// Amounts that will be idle when all leaving jobs have left, less what is reserved for overdue jobs that precede
+/// `job`.
 Resources Pool::idle_for(const Job& job) const {
   std::vector<Resources> before;
   for (const auto& [turn, needs] : kept_) {
@@ -179,7 +182,8 @@ Resources Pool::idle_for(const Job& job) const {
   return Sla::keep(rest(queues_.total(), queues_.use(0).allocated), before);
 }
 
-/// Beside all that runs and is leaving, in the pool and within what its queue and those above may have.
+/// Whether `job` fits in addition to all running and leaving jobs: in the pool, and within the capabilities of its
+/// queue and of its ancestors.
 bool Pool::fits_now(const Job& job) const {
   auto path = held_.ancestors(job.queue);
   path.push_back(job.queue);
@@ -188,7 +192,8 @@ bool Pool::fits_now(const Job& job) const {
          });
 }
 
-/// Of who is overdue, and may have so much at all.
+/// Reserves the needs of overdue jobs. A job that needs more than the real capability of its queue gets no
+/// reservation.
 template <class Rule>
 void Pool::keep_for_overdue(const Rule& rule) {
   kept_.clear();
@@ -201,8 +206,8 @@ void Pool::keep_for_overdue(const Rule& rule) {
   }
 }
 
-/// Who is overdue, then the first of all shapes that were not found to get nothing. Whom a displacement concerns is a shape of
-/// its own.
+/// The next job of the queue: the first overdue job, else the first among the first jobs of each shape not yet found
+/// unschedulable in this run. A job that takes part in a displacement is considered on its own, not by its shape.
 const Pool::Job* Pool::first(QueueId queue, const Tried& tried) const {
   const auto& line = lines_[static_cast<std::size_t>(queue)];
   const Job* out = nullptr;
@@ -246,7 +251,8 @@ Pool::Outcome Pool::run(std::int64_t now) {
   Outcome out;
   const auto claims = claims_;
   (void)settle();
-  // Some need not wait for their victims, as others wait for theirs; and who is admitted may be taken from.
+  // A claim can be met before its victims are gone, by victims of another claim. An admitted job may in turn be a
+  // victim.
   do {
     serve_all(out);
   } while (settle());
@@ -262,7 +268,7 @@ Pool::Outcome Pool::run(std::int64_t now) {
   return out;
 }
 
-/// Whom the rule has anything for, in the order in which it serves.
+/// Serves all jobs that the rule has capacity for, in the order of the rule.
 void Pool::serve_all(Outcome& out) {
   by_rule([&](const auto& rule) {
     const std::vector<Tried> nobody(static_cast<std::size_t>(queues_.size()));
@@ -276,13 +282,14 @@ void Pool::serve_all(Outcome& out) {
         anew = served == Served::kFromOthers || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
         if (served != Served::kNobody) break;
       }
-      // Victims may free more than was needed, and who has more than it deserves may be taken from: all are looked at again.
+      // Victims may free more than was needed, and a queue above its deserved share may lose jobs: consider all jobs
+      // again.
       if (anew) tried = nobody;
     }
   });
 }
 
-/// Claims: met where there is room by now; given up where there will be none, as the pool has become smaller.
+/// Admits a claiming job that fits by now; cancels a claim that can never fit because the pool has become smaller.
 bool Pool::settle() {
   bool any = false;
   const auto claims = claims_;
@@ -300,7 +307,7 @@ bool Pool::settle() {
   return any;
 }
 
-/// Gives the first of the queue that can have it what it needs, or a claim to it.
+/// Admits the first job of the queue that fits, or gives it a claim where it can preempt.
 template <class Rule>
 Pool::Served Pool::serve(const Rule& rule, QueueId queue, Tried& tried, Outcome& out) {
   if (queues_[queue].state != QueueState::kOpen) return Served::kNobody;
@@ -320,7 +327,7 @@ Pool::Served Pool::serve(const Rule& rule, QueueId queue, Tried& tried, Outcome&
   return Served::kNobody;
 }
 
-/// Who would give way: of other queues by the rule, or of its own by priority.
+/// The victims that `job` needs: jobs of other queues by the rule (reclaim), or of its own queue by priority.
 template <class Rule>
 std::vector<Pool::Displaced> Pool::plan(const Rule& rule, const Job& job) const {
   const auto idle = idle_for(job);
@@ -347,7 +354,7 @@ std::vector<Pool::Displaced> Pool::plan(const Rule& rule, const Job& job) const 
     const auto taken = reclaim(rule, queues_, running, job.queue, job.needs, idle);
     if (!taken.empty()) return named(taken, Why::kReclaim);
   }
-  // Its own queue has to make room for it within what that may have, too.
+  // Preemption within the queue must also bring it below its own limits.
   const auto taken =
       preempt(queues_, running, job.queue, job.priority, job.needs, least(idle, room(rule, queues_, job.queue)));
   auto then = queues_;
@@ -356,7 +363,7 @@ std::vector<Pool::Displaced> Pool::plan(const Rule& rule, const Job& job) const 
   return named(taken, Why::kPriority);
 }
 
-/// Whoever was admitted in this very run goes back to where it waited.
+/// A victim that was admitted in this same run returns to pending without an eviction.
 void Pool::carry_out(int id, const std::vector<Displaced>& plan, Outcome& out) {
   Seat& seat = seats_.at(id);
   std::vector<int> victims;
@@ -381,7 +388,7 @@ void Pool::carry_out(int id, const std::vector<Displaced>& plan, Outcome& out) {
   }
 }
 
-// ---- questions ----
+// ---- queries ----
 
 Resources Pool::deserved(QueueId queue) const {
   return by_rule([&](const auto& rule) {

@@ -1,4 +1,4 @@
-// One resource after the other: real capability, then the first round as Volcano has it, then the level.
+// Each resource separately: real capability, then the first round as in Volcano, then the common level.
 #include "qm/admission/volcano/proportion.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace qm::admission::volcano {
 namespace {
 
-/// A queue in the sharing of one resource.
+/// A queue in the distribution of one resource.
 struct Taker {
   std::int64_t weight = 1;
   std::int64_t limit = 0;  ///< min(request, real capability)
@@ -21,7 +21,7 @@ std::int64_t part_of(std::int64_t amount, std::int64_t weight, std::int64_t weig
   return static_cast<std::int64_t>(Wide(amount) * weight / weights);
 }
 
-/// Shares the pool out on top of what they have, in proportion to weights, up to their limits.
+/// Distributes the pool in addition to what the queues have, in proportion to their weights, up to their limits.
 void fill(std::int64_t pool, std::vector<Taker*> takers) {
   std::erase_if(takers, [](const Taker* t) { return t->has >= t->limit; });
   const auto room = [](const Taker* t) { return t->limit - t->has; };
@@ -29,7 +29,7 @@ void fill(std::int64_t pool, std::vector<Taker*> takers) {
       takers, [&](const Taker* a, const Taker* b) { return Wide(room(a)) * b->weight < Wide(room(b)) * a->weight; });
   std::int64_t weights = 0;
   for (const auto* t : takers) weights += t->weight;
-  // Whoever is full below the level leaves its share to the others, and the level rises.
+  // A queue that reaches its limit below the level leaves its remaining share to the others, and the level rises.
   auto open = takers.begin();
   for (; open != takers.end() && Wide(room(*open)) * weights <= Wide(pool) * (*open)->weight; ++open) {
     pool -= room(*open);
@@ -56,7 +56,8 @@ void fill(std::int64_t pool, std::vector<Taker*> takers) {
   }
 }
 
-/// max(floor, min(limit, λ · weight)): who would come out below its floor is given that, and the level falls for the others.
+/// max(floor, min(limit, λ · weight)): a queue that would get less than its floor gets its floor, and the level falls
+/// for the others.
 void level_above_floors(std::int64_t total, std::vector<Taker>& takers) {
   std::vector<char> at_floor(takers.size(), 0);
   for (bool again = true; again;) {
@@ -92,7 +93,7 @@ void share_out(std::int64_t total, std::vector<Taker>& takers) {
   std::vector<Taker*> all;
   for (auto& t : takers) all.push_back(&t);
   if (given > total) return level_above_floors(total, takers);
-  if (!raised) {  // one level from the ground: rounded once
+  if (!raised) {  // no floor matters: one common level, rounded once
     for (auto& t : takers) t.has = 0;
     return fill(total, all);
   }

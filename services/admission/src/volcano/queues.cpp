@@ -31,7 +31,7 @@ Result<Queues> Queues::plant(std::vector<Queue> queues, Resources total) {
     }
   }
   const auto parent_of = [&](const Queue& queue) { return queue.parent.empty() ? std::string(kRoot) : queue.parent; };
-  // Depth first: a circle is a way up that is longer than there are queues.
+  // Ordered by depth. A path to the root that is longer than the number of queues is a cycle.
   std::vector<std::tuple<std::size_t, std::string, std::size_t>> order;
   for (std::size_t i = 0; i < queues.size(); ++i) {
     std::size_t depth = 0;

@@ -5,7 +5,7 @@
 namespace qm::admission::volcano {
 namespace {
 
-/// Places of what may go, and as candidates.
+/// Reclaim candidates, with their positions in the list of running jobs.
 struct Offer {
   std::vector<std::size_t> places;
   std::vector<Candidate> pieces;
@@ -15,7 +15,8 @@ struct Offer {
   }
 };
 
-/// Who goes of these by the policy, everybody where that is not enough: what is missing then comes from elsewhere.
+/// Victims among the candidates by the policy. All of them where they do not suffice: the rest is reclaimed from
+/// other queues.
 Takings named_by(VictimPolicy policy, const Offer& offer, const Resources& missing) {
   auto wanted = missing;
   Resources all(missing.size());
@@ -26,7 +27,7 @@ Takings named_by(VictimPolicy policy, const Offer& offer, const Resources& missi
   return out;
 }
 
-/// From the end, whoever is not needed after all.
+/// Removes, from the end of the list, the victims that are not needed.
 void spare(const std::vector<Running>& running, const Resources& missing, Takings& taken) {
   Resources freed(missing.size());
   for (const auto i : taken) add(freed, running[i].piece.frees);

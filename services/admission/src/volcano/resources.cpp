@@ -5,7 +5,7 @@
 namespace qm::admission::volcano {
 namespace {
 
-/// Each of the first with its like of the second.
+/// Applies `change` to each amount of `a` and the amount of the same resource in `b`.
 template <class Change>
 void each(Resources& a, const Resources& b, Change change) {
   for (std::size_t r = 0; r < a.size() && r < b.size(); ++r) a[r] = change(a[r], b[r]);

@@ -1,5 +1,5 @@
-// bestFit: sets of k candidates in the policy's order, k = 1, 2, ...; a branch is left when the largest that are still to
-// come cannot meet the need, or when it frees already more than the best set of k.
+// bestFit: tries sets of k candidates in the order of the policy, for k = 1, 2, ... A branch is pruned when the
+// largest remaining candidates cannot meet the need, or when it already frees more than the best set of k.
 #include "qm/admission/volcano/victim_policies.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Places = std::vector<std::size_t>;
 
-/// From the first to go to the last.
+/// Candidates in the order in which the policy evicts them.
 Places in_order(VictimPolicy policy, std::span<const Candidate> candidates) {
   Places out(candidates.size());
   std::iota(out.begin(), out.end(), std::size_t{0});
@@ -32,7 +32,7 @@ Resources freed_by(std::span<const Candidate> candidates, const Places& places, 
   return out;
 }
 
-/// Takes off the list, from its end, whoever is not needed.
+/// Removes, from the end of the list, the candidates that are not needed.
 void spare(std::span<const Candidate> candidates, const Resources& need, Places& chosen) {
   auto freed = freed_by(candidates, chosen, need.size());
   for (auto i = chosen.size(); i-- > 0;) {
@@ -43,7 +43,7 @@ void spare(std::span<const Candidate> candidates, const Resources& need, Places&
   }
 }
 
-/// One after the other until the need is met.
+/// Adds one candidate after the other until the need is met.
 Places one_by_one(std::span<const Candidate> candidates, const Places& order, const Resources& need) {
   Places out;
   Resources freed(need.size());
@@ -57,14 +57,14 @@ Places one_by_one(std::span<const Candidate> candidates, const Places& order, co
   return out;
 }
 
-/// The smallest set.
+/// Finds the smallest set of victims.
 class BestFit {
  public:
   BestFit(std::span<const Candidate> candidates, Places order, const Resources& need, std::int64_t steps)
       : candidates_(candidates), order_(std::move(order)), need_(need), steps_(steps) {
     std::map<Resources, std::size_t> kinds;
     for (const auto i : order_) {
-      // Beyond what is needed of a resource that nobody needs, jobs are alike.
+      // Jobs that differ only in resources that are not needed are equivalent.
       auto counts = candidates[i].frees;
       for (std::size_t r = 0; r < need.size(); ++r) counts[r] = need[r] > 0 ? counts[r] : 0;
       kind_.push_back(kinds.emplace(std::move(counts), kinds.size()).first->second);
@@ -76,7 +76,8 @@ class BestFit {
     Victims out;
     out.enough = true;
     const Resources nothing_yet(need_.size());
-    // Fewer than would do if the largest of each resource came together need no search.
+    // Binary search for a lower bound of k: sets that are too small even with the largest amount of each resource are
+    // skipped.
     std::size_t k = 1;
     for (auto enough = order_.size(); k < enough;) {
       const auto half = (k + enough) / 2;
@@ -96,7 +97,7 @@ class BestFit {
   }
 
  private:
-  /// Whether the largest k from here on, of each resource for itself, would meet the need.
+  /// Whether the k largest amounts of each resource, from `from` on and each resource by itself, would meet the need.
   bool reaches(std::size_t from, std::size_t k, const Resources& freed) {
     steps_ -= static_cast<std::int64_t>(order_.size() - from);
     for (std::size_t r = 0; r < need_.size(); ++r) {
@@ -127,7 +128,7 @@ class BestFit {
     if (!reaches(from, k, freed)) return;
     std::vector<char> tried(kinds_, 0);
     for (std::size_t i = from; i + k <= order_.size() && steps_ > 0; ++i) {
-      if (std::exchange(tried[kind_[i]], 1) != 0) continue;  // its like went before, with more to follow
+      if (std::exchange(tried[kind_[i]], 1) != 0) continue;  // an equivalent candidate was tried already
       const auto then = sum(freed, candidates_[order_[i]].frees);
       if (found_ && surplus(then) >= least_) continue;
       picked.push_back(order_[i]);
