@@ -27,7 +27,7 @@ namespace {
 namespace pb = quartermaster::v1;
 
 constexpr std::int32_t kDefaultPage = 100, kLargestPage = 1000;
-constexpr int kSubmitters = 8;  // calls that wait for the API server at a time
+constexpr int kSubmitters = 8;  // concurrent calls that wait for the API server
 
 const Engine& engine_of(const service::Shell& shell) { return static_cast<const AdmissionShell&>(shell).engine(); }
 
@@ -42,14 +42,15 @@ void put(const Workload& w, const Engine& engine, pb::Workload& out) {
   out.set_inactive(w.inactive);
 }
 
-// A job that is not in the cluster yet, or could not be created, is shown until a later one of its name takes its place.
+// Whether a submission is listed: its job is not in the cluster yet or could not be created, and no unfinished
+// workload has its name.
 bool shown(const Engine& engine, const Submission& s) {
   const auto* w = engine.find(s.ns, s.name);
   return w == nullptr || w->ended();
 }
 pb::WorkloadPhase phase_of(const Submission& s) { return s.failed ? pb::FINISHED : pb::PENDING; }
 
-// "/namespace/name"
+// Parses "/namespace/name".
 std::pair<Namespace, std::string> key_of(const std::string& token) {
   const auto slash = token.find('/', 1);
   if (slash == std::string::npos) return {Namespace(token.substr(1)), {}};
@@ -61,13 +62,13 @@ struct Found {
   const Submission* submission = nullptr;
 };
 
-/// What a caller may not see is not there.
+/// A workload that the caller may not see is treated as absent.
 bool sees(const rpc::Caller& caller, const Found& found) {
   if (found.workload != nullptr) return caller.sees(found.workload->spec.ns.value(), found.workload->spec.team.value());
   return caller.sees(found.submission->ns.value(), found.submission->team.value());
 }
 
-// By uid, or by namespace and name; a job on its way into the cluster is found by its name.
+// Finds by uid, or by namespace and name. A job that is still being created is found by its name.
 template <class Request>
 Result<Found> find(const Engine& engine, const Request& request, const rpc::Caller& caller) {
   if (!request.uid().empty()) {
@@ -100,10 +101,10 @@ void put(const Submission& s, pb::Workload& out) {
   state.set_reason(s.failed ? "the job could not be created: " + s.error : "its job is being created");
 }
 
-/// What explanations are made from: the state, and for pods that could lack nodes a question to placement.
+/// Input of an explanation: the state and, for pods that may lack nodes, a request to placement.
 struct Explained {
   pb::Explanation explanation;
-  pb::DryRunRequest pods;  ///< none where placement is not asked
+  pb::DryRunRequest pods;  ///< empty where placement is not queried
   bool may_have_remedies = false;
   std::string name;  ///< "namespace/name"
 };
@@ -144,7 +145,8 @@ Explained explain(const Engine& engine, const Found& found, Instant now) {
   return all;
 }
 
-/// Whether remedies for quota help, as far as nodes are concerned. Where placement does not answer, nothing is known of them.
+/// Adds the results of the autoscaler and of placement. Returns whether remedies for quota can help as far as nodes
+/// are concerned; true where placement does not answer.
 bool ask_nodes(const ApiOptions& options, const std::string& authorization, Explained& all) {
   if (options.plan && !all.pods.pod_sets().empty()) {
     if (const auto plan = options.plan(authorization)) add_capacity_plan(all.name, *plan, all.explanation);
@@ -154,7 +156,7 @@ bool ask_nodes(const ApiOptions& options, const std::string& authorization, Expl
   return !answer || add_node_fit(all.pods, *answer, options.autoscaled, all.explanation);
 }
 
-/// On copied rows, as WhatIf is answered.
+/// Computes the remedies on copied rows, as WhatIf does.
 void add_remedies(service::Host& host, Instant now, const rpc::Caller& caller, pb::Explanation& out) {
   const WorkloadUid uid(out.uid());
   const auto taken = copied(RowsCopy(uid), host);
@@ -181,8 +183,8 @@ bool asked_for(const pb::ListWorkloadsRequest& r, const rpc::Caller& caller, con
          (r.queue().empty() || queue == r.queue() || cluster_queue.value() == r.queue());
 }
 
-// Workloads in the order of their uids, then the jobs that are not in the cluster yet or could not be created, by name.
-// A page ends with a uid, or with "/namespace/name": no uid begins with a slash.
+// Lists workloads in the order of their uids, then, by name, the jobs that are not in the cluster yet or could not be
+// created. A page token is a uid or "/namespace/name": no uid begins with a slash.
 Status list(const Engine& engine, const pb::ListWorkloadsRequest& r, const rpc::Caller& caller,
             pb::ListWorkloadsResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(r.page_size(), kDefaultPage, kLargestPage));
@@ -260,7 +262,8 @@ class AdmissionService final : public pb::Admission::CallbackService {
     auto* reactor = context->DefaultReactor();
     const auto caller = rpc::caller_of(*context);
     auto input = rpc::input_of(*context, caller, "Submit", *request, request->request_id(), {});
-    // A manifest is read to see whose it is, and Kubernetes asked what its caller may, which is too long for gRPC's threads.
+    // The manifest is parsed to find its namespace and team, and the rights of the caller are checked with the API
+    // server. Both take too long for the threads of gRPC.
     const auto checked = [this, reactor, caller, input, request, response]() mutable {
       const auto job = submit_from(*request);
       if (job) input.object = fmt::format("{}/{}", job->ns, job->name);
@@ -424,7 +427,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
   }
 
  private:
-  /// A change of one workload, by whoever may change it.
+  /// Submits a change of one workload, for a caller that may change it.
   template <class Request, class Response>
   grpc::ServerUnaryReactor* change(grpc::CallbackServerContext* context, const char* method, const Request& request,
                                    Response* response) {
@@ -439,7 +442,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
       rpc::submit(host_, reactor, std::move(input), response);
       return reactor;
     }
-    // Whose it is never changes, so it may be looked up before.
+    // The namespace and team of a workload never change, so they may be checked before the change is submitted.
     const auto accepted =
         host_.read_async([this, reactor, caller, input, &request, response](const service::Shell& shell) mutable {
           const auto found = find(engine_of(shell), request, caller);
@@ -457,9 +460,9 @@ class AdmissionService final : public pb::Admission::CallbackService {
   const DomainClock& clock_;
   const ApiOptions options_;
   rpc::Worker worker_;
-  rpc::Worker submitter_{kSubmitters};  ///< waits for the API server, and nothing else for it
-  rpc::Worker explainer_;               ///< tries changes on copied rows
-  rpc::Worker forecaster_;              ///< futures take seconds, and nothing else waits for them
+  rpc::Worker submitter_{kSubmitters};  ///< calls that wait for the API server
+  rpc::Worker explainer_;               ///< evaluates changes on copied rows
+  rpc::Worker forecaster_;              ///< simulates futures; a call takes seconds
 };
 
 }  // namespace
@@ -489,7 +492,7 @@ Status apply_file(service::Host& host, const std::string& path) {
           {Code::kNotFound, fmt::format("{} cannot be read", file.string()), "--config", "name a file that exists"});
     std::stringstream text;
     text << in.rdbuf();
-    // One call for a file, so that an error names its own lines.
+    // One Apply for each file, so that an error reports lines of that file.
     request.set_source(file.string());
     request.set_manifest(text.str());
     service::Input input;

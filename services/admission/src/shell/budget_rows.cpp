@@ -1,4 +1,4 @@
-// Budgets and holds as rows and events.
+// Rows and events of budgets and holds.
 #include "rows.hpp"
 
 namespace qm::admission {

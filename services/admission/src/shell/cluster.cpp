@@ -22,7 +22,7 @@ std::set<std::string> suspending_kinds() {
 
 namespace {
 
-/// Kueue's admissionFairSharing, in the words of its Configuration.
+/// Kueue's admissionFairSharing, with the field names of its Configuration.
 Status read_usage(const std::map<std::string, std::string>& extra, UsageMemory& out) {
   const auto duration = [&](const char* name, Duration least, Duration& into) -> Status {
     const auto it = extra.find(name);
@@ -167,7 +167,7 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
 Cluster::~Cluster() { stop(); }
 
 void Cluster::start() {
-  // A workload is looked at once as it comes: policies first, if they can be had at once.
+  // A workload is evaluated as soon as it is observed: load the policies first, but wait for them only briefly.
   checkpoints_.start();
   pod_defaults_.start();
   const auto patient_until = std::chrono::steady_clock::now() + std::chrono::seconds(2);

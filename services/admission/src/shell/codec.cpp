@@ -35,7 +35,7 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
       heard.items.emplace_back(WorkloadUid(item.uid()), item.attempt());
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
-    if (e.save_until_us() > 0) return commands;  // it saves first: the autoscaler has that ordered, and says when
+    if (e.save_until_us() > 0) return commands;  // the autoscaler orders a checkpoint first
     commands.emplace_back(EvictionAsked{
         WorkloadUid(e.uid()), e.attempt(), e.reason(), e.message(), from_micros(e.deadline_us()), {}, "placement"});
   } else if (message.has_proposal()) {
@@ -84,7 +84,8 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
           {Code::kInvalid, fmt::format("budget \"{}\" does not say whom it pays for", grant.budget()), "grant", {}});
     }
     auto granted = from_event(grant);
-    // Grants of one budget are ordered by the version of the key, which also grows where cost's database lost grants.
+    // Grants of one budget are ordered by the version of the key, which grows even where the database of cost lost
+    // grants.
     granted.sequence = input.version;
     forecast::Budget anew;
     for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(anew.grant(period, amount, carry, Instant{}));
@@ -103,7 +104,8 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
   return commands;
 }
 
-/// An object that cannot be used is a workload too, which says why. Without a uid there is nothing to say it of.
+/// An object that is not valid becomes a rejected workload that reports the error. Without a uid the error is
+/// returned.
 Result<JobSeen> seen_or_rejected(Result<JobSeen> seen, const Json& object) {
   if (seen) return seen;
   auto rejected = rejected_job(object, seen.error());
@@ -161,7 +163,7 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
   return commands;
 }
 
-/// Of a request about one workload.
+/// Checks that a request names a workload.
 template <class Request>
 Status named(const Request& r) {
   if (!r.uid().empty() || !r.name().empty()) return {};
@@ -172,7 +174,8 @@ Namespace namespace_in(const Request& r) {
   return Namespace(r.namespace_().empty() ? "default" : r.namespace_());
 }
 
-/// What a check adds to pods; a pod set that is named twice, or for a check that is not Ready, is refused.
+/// The updates that a check makes to pods. Refused: a pod set that is named twice, and updates for a check that is
+/// not Ready.
 Result<std::map<std::string, PodSetUpdate>> updates_in(const pb::AnswerCheckRequest& r) {
   std::map<std::string, PodSetUpdate> out;
   for (const auto& from : r.pod_set_updates()) {
@@ -255,7 +258,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
       const auto effect = pod_effect(w, set.name, engine);
       effect_out.set_name(set.name);
       effect_out.set_count(set.count);
-      // A template's node selector is written whole; a pod's own stands on it already.
+      // The node selector of a template is written in full; that of a pod is already on the pod.
       if (!is_pods(w.spec.kind)) {
         for (const auto& [key, value] : set.shape.node_selector) (*effect_out.mutable_node_selector())[key] = value;
       }
@@ -265,7 +268,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
       effect_out.mutable_annotations()->insert(effect.annotations.begin(), effect.annotations.end());
     }
   } else if (intent.kind == "job.unsuspend" && !w.spec.pod_sets.empty()) {
-    // A Job has one template, so one pod set speaks for all.
+    // A Job has one template, so the first pod set represents all.
     const auto& set = w.spec.pod_sets.front();
     const auto effect = pod_effect(w, set.name, engine);
     for (const auto& [key, value] : set.shape.node_selector) (*out.mutable_node_selector())[key] = value;
@@ -301,7 +304,7 @@ std::string reply_bytes(const AnyReply& reply) {
   return out.SerializeAsString();
 }
 
-/// What placement needs to know beside the rest, so that it proposes what will be accepted.
+/// Adds what placement needs so that it proposes only preemptions that admission will accept.
 void add_for_proposals(const Workload& w, const Engine& engine, pb::WorkloadEvent& out) {
   if (!w.holds_quota()) return;
   out.set_quota_tree(engine.root_of(w.cluster_queue));
@@ -412,10 +415,10 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   t.admission_checks.changed([&](const auto& key, const auto* row) { manifest("admission_check", key, row); });
   t.namespaces.changed([&](const auto& key, const auto* row) { manifest("namespace", key.value(), row); });
   for (const auto& event : output.events) {
-    if (event.what != Event::What::kBound) {  // that placement has said
+    if (event.what != Event::What::kBound) {  // placement published it itself
       auto said = to_event(event.workload, engine);
       add_for_proposals(event.workload, engine, said);
-      // Behind the gate it asks nobody for room, so for all others it waits still.
+      // A gated workload requests no capacity, so other services see it as pending.
       if (event.workload.gated) said.set_phase(pb::PENDING);
       effects.events.push_back(
           {kTopic, event.workload.spec.uid.value(), said.SerializeAsString(), event.what == Event::What::kForgotten});
@@ -423,7 +426,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     if (auto row = transition_row(event)) effects.appends.push_back(std::move(*row));
   }
   for (const auto& intent : output.intents) {
-    // An event that cannot be written must not stand before what the job needs.
+    // An Event that cannot be written must not block the writes that the job needs.
     const std::string key = intent.kind == "event.create" ? "event/" + intent.key : intent.key;
     effects.intents.push_back({intent.id, intent.kind, key, 0, payload_of(intent, engine)});
   }

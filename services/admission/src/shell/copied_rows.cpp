@@ -8,9 +8,9 @@
 namespace qm::admission {
 namespace {
 
-/// So many rows take less than a millisecond; and looked at.
+/// Rows copied and rows examined in one slice; copying that many takes less than a millisecond.
 constexpr int kRows = 100, kLook = 400;
-/// Objects and run times are larger.
+/// The same for objects and run times, which are larger.
 constexpr int kObjects = 8, kKinds = 40;
 
 template <class Key, class Row>
@@ -25,18 +25,20 @@ using KeyOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).beg
 template <auto Member>
 using RowOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).begin()->second)>;
 
-/// A place to copy a row to. That of a workload brings the memory that its copy needs of its own: all else it shares.
+/// Storage for one copied row. For a workload it also reserves the memory that the copy does not share with the
+/// original.
 template <class Row>
 void prepare(std::optional<Row>& place) {
   place.reset();
 }
 void prepare(std::optional<Workload>& place) {
-  constexpr std::size_t kName = 63;  // longer names are rare: a label holds no more
+  constexpr std::size_t kName = 63;  // longer names are rare: a label value has at most 63 characters
   place.emplace().spec.name.reserve(kName);
 }
 
-/// Those rows of one table that are wanted. Memory is taken and given back by whoever asks: were it taken in slices, the engine's thread
-/// would find its allocator full of what others freed, and put that in order for tens of milliseconds.
+/// Copies the matching rows of one table. The calling thread allocates and frees the memory. If the slices on the
+/// engine's thread did, its allocator would have to consolidate blocks that other threads freed, for tens of
+/// milliseconds.
 template <auto Member, class Wanted>
 class Of final : public RowsCopy::Part {
  public:
@@ -69,7 +71,7 @@ class Of final : public RowsCopy::Part {
     KeyOf<Member> key{};
     std::optional<RowOf<Member>> row;
   };
-  std::vector<Place> places_;  ///< the newest slice has the first of them
+  std::vector<Place> places_;  ///< the rows of the latest slice are at the front
   std::size_t used_ = 0;
 };
 
@@ -83,7 +85,7 @@ std::unique_ptr<RowsCopy::Part> part(int most = kObjects) {
   return part<Member>(most, [](const auto&) { return true; });
 }
 
-/// Not a table: what is asked once.
+/// A part that is not a table: a query that runs once.
 template <class Ask>
 class Once final : public RowsCopy::Part {
  public:

@@ -30,8 +30,8 @@ state::JobOutcome done(const state::JobIntent& intent) {
   return out;
 }
 
-/// What an intent is about: the object's kind, where that is served, and the object as it is now; none where it is gone, or
-/// where another took its name.
+/// The object of an intent: its kind, the resource where the API server serves it, and its present state. `job` is
+/// empty where the object is gone or another one has its name.
 struct Subject {
   const config::WorkloadKind& kind;
   kube::Resource at;
@@ -45,7 +45,7 @@ Result<Subject> look(kube::Client& client, const state::JobIntent& intent) {
   if (kind->kind != "Job") {
     auto found = client.find_kind(std::string(kind->group), std::string(kind->plural),
                                   {kind->versions.begin(), kind->versions.end()});
-    // Its definition is gone, and all of its objects with it.
+    // The CRD is deleted, and all of its objects with it.
     if (!found && found.error().code == Code::kNotFound) return out;
     QM_ASSIGN(out.at, std::move(found));
   }
@@ -55,7 +55,7 @@ Result<Subject> look(kube::Client& client, const state::JobIntent& intent) {
   return out;
 }
 
-/// What is the same for suspend and un-suspend: an answer where nothing is left to do.
+/// The part that suspend and unsuspend share: an outcome where nothing is left to do.
 std::optional<state::JobOutcome> settled(const Subject& subject, const state::JobIntent& intent) {
   auto out = done(intent);
   if (!subject.job) return out;
@@ -74,7 +74,7 @@ void put(Json& object, std::string_view dotted, Json value) {
   }
 }
 
-/// The merge patch that makes `from` to `to`; lists go whole.
+/// The merge patch that changes `from` to `to`; lists are replaced as a whole.
 Json difference(const Json& from, const Json& to) {
   Json out = Json::object();
   for (const auto& [key, value] : to.members()) {
@@ -95,7 +95,8 @@ Status write(kube::Client& client, const Subject& subject, const state::JobInten
   return {};
 }
 
-/// A Job starts with fewer pods than it asks for, or with all (0). It asks for what its annotation says, where it has one.
+/// Sets the number of pods with which a Job starts: `pods`, or all that it requests where `pods` is 0. An annotation,
+/// where present, has the requested number.
 void set_parallelism(Json& job, std::int64_t pods) {
   const std::string asked = kube::annotation(job, config::kParallelism);
   std::int64_t noted = 0;
@@ -126,7 +127,7 @@ Json toleration_json(const quartermaster::v1::Toleration& t) {
   return out;
 }
 
-/// Labels and annotations of checks. What the template has otherwise is not overwritten.
+/// Adds labels and annotations of admission checks. A value that the template already has is not overwritten.
 template <class Effect>
 Status describe(Json& pods, const Effect& effect, Json& added) {
   for (const auto& [part, wanted] :
@@ -148,7 +149,8 @@ Status describe(Json& pods, const Effect& effect, Json& added) {
   return {};
 }
 
-/// What flavors and checks say to the pods of a template. Labels of the flavor of an earlier attempt go: the selector is whole.
+/// Applies the effects of flavors and checks to a template. Labels of the flavor of an earlier attempt are removed:
+/// the selector is written in full.
 template <class Effect>
 Status lead_to(Json& pods, const Effect& effect, Json& added) {
   QM_TRY(describe(pods, effect, added));
@@ -176,11 +178,11 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
   const auto& kind = subject.kind;
   if (!subject.job->path(kind.suspend).boolean()) {
     if (attempt_of(*subject.job, kind) == intent.attempt()) return done(intent);
-    // Pods of another attempt may be about; the template can only be changed while the job is suspended.
+    // Pods of another attempt may still exist; the template can only be changed while the job is suspended.
     QM_TRY(write_suspended(client, subject, intent));
     return fail(Code::kAborted, "job {}/{} ran without being admitted", intent.namespace_(), intent.name());
   }
-  // It may have changed since it got quota; then that quota is not for what it asks for now.
+  // The job may have changed since quota was reserved; the reservation then does not match its present request.
   if (intent.spec_print() != 0 && spec_print(*subject.job, kind) != intent.spec_print()) {
     auto out = done(intent);
     out.set_ok(false);
@@ -190,7 +192,8 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
   }
   const bool is_job = kind.kind == "Job";
   if (is_job && !subject.job->path("status.startTime").is_null()) {
-    // A template is only open to change in a job that has not started; a suspended one is told that it has not.
+    // The API server allows changes of the template only before the start, so the start time of a suspended job is
+    // cleared.
     const Json clear =
         Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*subject.job)}})},
                       {"status", Json::object({{"startTime", Json()}})}});
@@ -221,7 +224,7 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
       if (more.size() > 0) added.set(place.pod_set, std::move(more));
       continue;
     }
-    // Its pods may be made by something between; they say themselves what they are part of.
+    // An intermediate object may create the pods, so they carry the name of their workload and pod set themselves.
     annotations.set(kWorkloadAnnotation, intent.uid());
     pods->set("metadata").set("labels").set(kPodSetLabel, place.pod_set);
     for (const auto& set : intent.sets()) {
@@ -229,7 +232,7 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
     }
     if (more.size() > 0) added.set(place.pod_set, std::move(more));
   }
-  // So that the selector of the author is known from that of an attempt.
+  // Separates the node selector of the author from the one that an attempt added.
   if (added.size() > 0 || selects) added.set(kSelectorsAdded, true);
   if (added.size() > 0) {
     now.set("metadata").set("annotations").set(kAdded, added.dump());
@@ -283,7 +286,8 @@ Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& i
   return fail(created.error());
 }
 
-/// What an Event about a workload of pods is shown at: its PodGroup where that is an object, else the first of its pods.
+/// The object that an Event about a workload of pods refers to: its PodGroup where that is an object, else its first
+/// pod.
 Json involved_pods(kube::Client& client, const state::JobIntent& intent) {
   const auto about = [&](const char* version, const char* kind, const Json& object) {
     return Json::object({{"apiVersion", version},
@@ -325,7 +329,8 @@ Result<state::JobOutcome> warn(kube::Client& client, const state::JobIntent& int
        {"message", intent.object()},
        {"source", Json::object({{"component", "qm-admission"}})}});
   const auto written = client.create(kube::resources::kEvents, intent.namespace_(), event);
-  // It waits for a server that is away; no order about the job waits for an event that a quota, a limit or missing rights refuse.
+  // An Event is retried while the API server is unavailable. One that a quota, a limit or missing rights refuse is
+  // dropped and does not delay commands about the job.
   const auto code = written ? Code() : written.error().code;
   if (code == Code::kUnavailable || code == Code::kDeadlineExceeded) return fail(written.error());
   if (!written && written.error().code != Code::kAlreadyExists) {
@@ -341,7 +346,7 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   state::JobIntent message;
   if (!message.ParseFromString(intent.payload)) return fail(Code::kInternal, "intent {} cannot be read", intent.id);
   auto result = [&]() -> Result<state::JobOutcome> {
-    // What it is admitted to stands in its status, which is written from the state (workload_mirror.hpp).
+    // The status of a Workload object is written from the state instead (workload_mirror.hpp).
     if (message.kind() == "Workload" && intent.kind != "event.create") return done(message);
     if (is_pods(message.kind())) {
       if (intent.kind == "job.unsuspend") return let_go(client_, message, url_);
@@ -361,7 +366,7 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   if (result) return service::Outcome{result->SerializeAsString()};
   const Error& error = result.error();
   if (intent.kind == "job.suspend" || intent.kind == "job.delete") return fail(kube::for_release(error));
-  // The submitter reads the refusal and can act on it.
+  // The submitter reads the refusal and can correct it.
   if (intent.kind == "job.create" && error.code == Code::kPermissionDenied) return fail(error);
   return fail(kube::for_start(error));
 }

@@ -1,4 +1,4 @@
-// Rows of what is learned for forecasts.
+// Rows of the data that forecasts learn from.
 #include "rows.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Objects that are suspended as a whole, read as workloads: what their authors submitted, and what became of it in the cluster.
+// Reads objects that are suspended as a whole as workloads: the spec that the author submitted, and the state in the
+// cluster.
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/digest.hpp"
@@ -69,7 +70,7 @@ Json as_submitted(const Json& job, const config::WorkloadKind& kind) {
 
 namespace {
 
-/// A member that is empty is as good as none.
+/// Removes empty members: they mean the same as absent ones.
 void drop_empty(Json& value) {
   if (!value.is_object()) return;
   for (auto& [key, member] : value.members_mut()) drop_empty(member);
@@ -89,7 +90,8 @@ void erase_at(Json& object, std::string_view dotted) {
   }
 }
 
-/// Whether as_submitted() has the author's pod templates: an attempt of an earlier release did not name the node selectors that it added.
+/// Whether as_submitted() can restore the pod templates of the author: attempts of an earlier release did not record
+/// the node selectors that they added.
 bool knows_additions(const Json& job, const config::WorkloadKind& kind) {
   if (attempt_of(job, kind) == 0) return true;
   const auto added = Json::parse(kube::annotation(job, kAdded));
@@ -100,7 +102,7 @@ bool knows_additions(const Json& job, const config::WorkloadKind& kind) {
   });
 }
 
-/// What the phase of a job follows from, whether its spec can be used or not.
+/// Reads the fields that determine the phase of a job, whether its spec is valid or not.
 void read_state(const Json& job, const config::WorkloadKind& kind, JobSeen& seen) {
   seen.suspended = job.path(kind.suspend).boolean();
   seen.attempt = attempt_of(job, kind);
@@ -111,13 +113,13 @@ void read_state(const Json& job, const config::WorkloadKind& kind, JobSeen& seen
   seen.others_place = job[kOthersPlace].boolean();
 }
 
-/// Pods of a Job that run at once, as its object is now.
+/// Number of pods of a Job that run at the same time, by its present object.
 std::int64_t at_once_of(const Json& job) {
   const auto most = job.path("spec.parallelism").integer(1);
   return std::max<std::int64_t>(0, std::min(most, job.path("spec.completions").integer(most)));
 }
 
-/// How many indexes "1,3-5" names; 0 where it cannot be read.
+/// Number of indexes in a list such as "1,3-5"; 0 where it cannot be parsed.
 std::int64_t indexes_in(std::string_view text) {
   std::int64_t count = 0;
   while (!text.empty()) {
@@ -149,7 +151,7 @@ std::uint32_t spec_print(const Json& job, const config::WorkloadKind& kind) {
     drop_empty(*pods);
   }
   erase_at(own, kind.suspend);
-  // A Job that starts with fewer pods says in an annotation how many it asks for.
+  // A Job that starts with fewer pods has the requested number in an annotation.
   if (const auto asked = kube::annotation(job, config::kParallelism); kind.kind == "Job" && !asked.empty()) {
     std::int64_t pods = 0;
     std::from_chars(asked.data(), asked.data() + asked.size(), pods);
@@ -250,7 +252,7 @@ Result<JobSeen> job_seen(const Json& job) {
 std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind) {
   if (kind.kind != "Job" || job.path(kind.suspend).boolean()) return 0;
   const auto at_once = at_once_of(job);
-  // A failed index is not tried again, so nothing is left of it either.
+  // A failed index is not retried, so it counts as done too.
   const auto over = job.path("status.succeeded").integer() + indexes_in(job.path("status.failedIndexes").string());
   const auto left = job.path("spec.completions").integer(at_once) - over;
   if (at_once <= 1 || over == 0 || left >= at_once) return 0;

@@ -38,7 +38,7 @@ Result<PodsReady> pods_ready_from(const Json& from) {
   PodsReady out;
   QM_TRY(duration(from, "timeout", out.timeout));
   if (out.timeout == Duration{0}) return fail(wrong("timeout", "is zero", "give the time that pods may take"));
-  // Kueue waits as long for pods to come back as for them to come.
+  // As in Kueue, recoveryTimeout defaults to the timeout of the start.
   out.recovery_timeout = out.timeout;
   QM_TRY(duration(from, "recoveryTimeout", out.recovery_timeout));
   out.block_admission = from["blockAdmission"].boolean();
@@ -78,7 +78,7 @@ Result<KueueConfiguration> kueue_configuration_from(const std::string& text, con
     if (!kTaken.contains(field)) out.left.push_back(field);
   }
   const auto& wait = (*found)["waitForPodsReady"];
-  // v1beta1 has a switch beside it.
+  // v1beta1 has an additional `enable` field.
   const bool off = !wait["enable"].is_null() && !wait["enable"].boolean();
   if (!wait.is_object() || off) return out;
   QM_ASSIGN(out.pods_ready, pods_ready_from(wait));

@@ -32,7 +32,7 @@ void Metrics::count(const service::FeedEvent& event) {
     last_.erase(event.key);
     return;
   }
-  // A question or an order that is only repeated is not counted again.
+  // A repeated request or command is not counted again.
   const std::pair<std::int32_t, int> state{w.attempt(), w.phase()};
   auto [it, fresh] = last_.emplace(event.key, state);
   if (!fresh && it->second == state) return;

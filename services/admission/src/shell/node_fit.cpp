@@ -1,4 +1,4 @@
-// Whether nodes could hold the pods of a pending workload, for Explain.
+// Adds to an explanation whether nodes can hold the pods of a pending workload.
 #include "qm/admission/node_fit.hpp"
 
 #include "qm/catalog/catalog.hpp"
@@ -23,14 +23,14 @@ namespace pb = quartermaster::v1;
 
 constexpr std::chrono::seconds kPatience{1};
 
-/// A service that is asked. The channel is opened with the first question.
+/// Client of one other service. The channel is opened with the first call.
 class Peer {
  public:
   Peer(std::string service, const std::map<std::string, std::string>& peers, rpc::ClientSecurity security)
       : service_(std::move(service)), security_(std::move(security)) {
     if (const auto found = peers.find(service_); found != peers.end()) address_ = found->second;
   }
-  /// fn(channel, context) -> grpc::Status.
+  /// `fn` has the signature fn(channel, context) -> grpc::Status.
   template <class Fn>
   Status ask(const std::string& authorization, Fn fn) {
     if (address_.empty()) {
@@ -58,7 +58,7 @@ class Peer {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-/// Whether a node selector has labels only that a NodePool gives to the nodes that it launches.
+/// Whether a node selector has only labels that a NodePool sets on the nodes it launches.
 bool is_launched_with(const Labels& selector) {
   static constexpr std::array<std::string_view, 7> kOfInstances{"node.kubernetes.io/instance-type",
                                                                 "karpenter.sh/capacity-type",
@@ -72,7 +72,7 @@ bool is_launched_with(const Labels& selector) {
   });
 }
 
-/// Whether some instance type holds one such pod. Which types the NodePools allow, the autoscaler alone knows.
+/// Whether some instance type fits one such pod. Only the autoscaler knows which types the NodePools allow.
 bool is_launchable(const PodShape& shape) {
   if (!is_launched_with(shape.node_selector)) return false;
   constexpr std::int64_t kMilli = 1000, kMebi = 1 << 20;
@@ -134,7 +134,7 @@ bool depends_on_nodes(const pb::Explanation& explanation, bool may_have_remedies
 
 namespace {
 
-/// The first cause is that which no change of quota helps.
+/// Puts a cause that no change of quota can fix before all others.
 void put_before(pb::Cause first, pb::Explanation& out) {
   *out.add_causes() = std::move(first);
   for (int at = out.causes_size() - 1; at > 0; --at) out.mutable_causes()->SwapElements(at, at - 1);
@@ -142,7 +142,8 @@ void put_before(pb::Cause first, pb::Explanation& out) {
     out.set_summary(out.summary().substr(0, colon + 2) + out.causes(0).message());
 }
 
-/// And where no nodes will come either, no place in the queue helps, and no other cause has a remedy.
+/// As put_before(), for the case that no nodes will be added: the queue position does not matter, and other causes
+/// have no remedy.
 void put_first(pb::Cause first, pb::Explanation& out) {
   auto& causes = *out.mutable_causes();
   causes.erase(std::ranges::remove_if(causes, [](const pb::Cause& c) { return c.code() == "Behind"; }).begin(),

@@ -22,7 +22,7 @@ std::set<QueueName> open_queues(const Engine& engine, const rpc::Caller& caller)
   return open;
 }
 
-// A page ends with "Kind/namespace/name": kinds come in the order of the alphabet, as their objects do.
+// A page token is "Kind/namespace/name": kinds are in alphabetical order, and so are the objects of each kind.
 Status list_objects(const Engine& engine, const quartermaster::v1::ListObjectsRequest& request,
                     const rpc::Caller& caller, quartermaster::v1::ListObjectsResponse& out) {
   QM_ASSIGN(const auto most, rpc::page_size(request.page_size(), kDefaultPage, kLargestPage));

@@ -23,7 +23,7 @@ void keep_most(Amounts& into, const Amounts& more) {
   }
 }
 
-/// As the API server stores them, before LimitRanger.
+/// Resources as the API server stores them, before LimitRanger changes them.
 PodResources with_defaults(const Json& pod_spec) {
   auto out = PodResources::read(pod_spec);
   out.set_defaults();
@@ -37,7 +37,7 @@ std::vector<std::string> above(const Amounts& what, const Amounts& bound) {
   }
   return out;
 }
-/// What is not given counts as none.
+/// Names of the resources of which `what` has less than `bound`; an absent amount counts as zero.
 std::vector<std::string> below(const Amounts& what, const Amounts& bound) {
   std::vector<std::string> out;
   for (const auto& [name, least] : bound) {
@@ -73,7 +73,7 @@ void judge(const PodResources::Container& what, const Limits::Item& bound, const
   }
 }
 
-/// Writes what is not written yet.
+/// Writes the amounts that the object does not set.
 void fill(Json& object, const char* list, const Amounts& amounts) {
   for (const auto& [name, amount] : amounts) {
     if (!object["resources"][list][name].is_null()) continue;
@@ -122,7 +122,8 @@ Limits limits_of(const std::vector<Json>& ranges) {
 void add_defaults(Json& pod_spec, const Limits& limits) {
   const auto item = limits.by_type.find("Container");
   if (item == limits.by_type.end()) return;
-  // LimitRanger comes after the defaults of the API server: a limit that is written is the request, not a LimitRange's default.
+  // LimitRanger runs after the defaulting of the API server: a limit that is set becomes the request, not the default
+  // of a LimitRange.
   auto resources = with_defaults(pod_spec);
   fill(pod_spec, "limits", resources.limits);
   fill(pod_spec, "requests", resources.requests);

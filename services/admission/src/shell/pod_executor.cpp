@@ -39,7 +39,7 @@ Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEf
   }
   Json spec = Json::object({{"schedulingGates", gates.size() > 0 ? std::move(gates) : Json()}});
   Json selector = Json::object();
-  // The selector of a gated pod may be added to, and that is all.
+  // The API server only allows additions to the node selector of a gated pod.
   for (const auto& [key, value] : set.node_selector()) {
     if (!pod["spec"]["nodeSelector"].contains(key)) selector.set(key, value);
   }
@@ -71,7 +71,7 @@ Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEf
                        {"spec", std::move(spec)}});
 }
 
-/// What checks add to the pods and this one has otherwise.
+/// Fails where the pod has another value for a label or annotation that admission checks add.
 Status check_updates(const Json& pod, const state::PodSetEffect& set) {
   for (const auto& [part, wanted] :
        {std::pair("labels", &set.labels()), std::pair("annotations", &set.annotations())}) {
@@ -98,7 +98,7 @@ Status remove(kube::Client& client, const Json& pod, int grace_seconds) {
   options.uid = kube::uid_of(pod);
   options.grace_seconds = grace_seconds;
   const auto removed = client.remove(kPods, kube::namespace_of(pod), kube::name_of(pod), options);
-  // Another pod of the name is not meant.
+  // A pod of the same name with another uid is left alone.
   if (!removed && removed.error().code != Code::kNotFound && removed.error().code != Code::kAborted) return removed;
   return {};
 }
@@ -128,7 +128,7 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& 
     return {};
   };
   QM_TRY(read(fmt::format("{}={}", kGroupLabel, intent.name())));
-  // Volcano names a group in an annotation, and nothing selects by those.
+  // Volcano names a group in an annotation, and annotations have no selector.
   if (pods.empty()) QM_TRY(read({}));
   std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
     const auto rank = [](const Json& pod) {
@@ -141,7 +141,7 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& 
 
 Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
   QM_ASSIGN(const auto pods, pods_of(client, intent));
-  std::map<std::string, std::set<int>> taken;  // indexes of each pod set
+  std::map<std::string, std::set<int>> taken;  // indexes in use, by pod set
   std::map<std::string, int> live;
   std::vector<std::pair<const Json*, std::string>> waiting;
   for (const auto& pod : pods) {
@@ -151,7 +151,7 @@ Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& i
       continue;
     }
     const auto& phase = pod["status"]["phase"].string();
-    if (phase == "Failed" || !pod.path("metadata.deletionTimestamp").is_null()) continue;  // its place is free
+    if (phase == "Failed" || !pod.path("metadata.deletionTimestamp").is_null()) continue;  // its index is free
     taken[set].insert(number_of(kube::annotation(pod, kIndexAnnotation)));
     ++live[set];
   }
@@ -188,7 +188,7 @@ Result<state::JobOutcome> evict_pods(kube::Client& client, const state::JobInten
       QM_TRY(remove(client, pod, -1));
       continue;
     }
-    // No longer than until the deadline; its own time where it has less.
+    // The grace period ends by the deadline; a shorter grace period of the pod itself applies.
     const auto own = pod["spec"]["terminationGracePeriodSeconds"].integer(30);
     const int grace =
         deadline == Instant{} ? -1 : static_cast<int>(std::min<std::int64_t>(own, std::max<std::int64_t>(left, 0)));
@@ -197,7 +197,7 @@ Result<state::JobOutcome> evict_pods(kube::Client& client, const state::JobInten
     if (evicted.error().code != Code::kExhausted) return fail(evicted.error());
     refused = evicted.error().message;
   }
-  // One whom a budget protects does not keep the others.
+  // A pod that a disruption budget protects does not delay the eviction of the others.
   if (!refused.empty()) return fail(Code::kExhausted, "a disruption budget forbids it: {}", refused);
   out.set_quiet(!let_go_before);
   return out;

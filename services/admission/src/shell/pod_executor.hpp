@@ -9,24 +9,25 @@
 
 namespace qm::admission {
 
-/// By which URL the ranks of a Job or pod save that does not say so itself.
+/// The checkpoint URL for the ranks of a Job or pod that does not set one itself.
 using UrlOf = std::function<std::string(const Json& object)>;
 
-/// The intents of admission where the workload is pods of its own. Each looks first, so that doing it again changes
-/// nothing more.
+/// The intents of admission for a workload that consists of pods. Each one reads the present state first, so a
+/// repetition changes nothing more.
 
-/// The pods of the workload as they are now, the oldest first: those that were let go for it, and those that wait.
+/// The present pods of the workload, oldest first: the ungated pods that belong to it and the pods that are gated.
 Result<std::vector<Json>> pods_of(kube::Client& client, const quartermaster::admission::JobIntent& intent);
-/// Lifts our gate from all pods of the workload: node selector and tolerations of their flavor, attempt and index are
-/// written in the same patch, while the pod is still gated and these may be changed. Gates of others stay.
+/// Removes the scheduling gate of Quartermaster from all pods of the workload. The same patch writes node selector
+/// and tolerations of their flavor, attempt and index, which may change only while the pod is gated. Gates of other
+/// controllers stay.
 Result<quartermaster::admission::JobOutcome> let_go(kube::Client& client,
                                                     const quartermaster::admission::JobIntent& intent,
                                                     const UrlOf& url);
-/// Evicts the pods that were let go: by the eviction API, which disruption budgets may put off, until the deadline; then
-/// by deletion. kExhausted while a budget forbids it: to be tried again.
+/// Evicts the ungated pods: by the eviction API, which disruption budgets may delay, until the deadline; then by
+/// deletion. Fails with kExhausted while a budget forbids it: retry later.
 Result<quartermaster::admission::JobOutcome> evict_pods(kube::Client& client,
                                                         const quartermaster::admission::JobIntent& intent, Instant now);
-/// Deletes all of them: the workload was cancelled.
+/// Deletes all pods of a canceled workload.
 Result<quartermaster::admission::JobOutcome> delete_pods(kube::Client& client,
                                                          const quartermaster::admission::JobIntent& intent);
 

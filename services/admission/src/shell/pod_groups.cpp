@@ -1,4 +1,5 @@
-// PodGroups of Volcano's whose pods do not exist: which of them wait, as what, and the phase that tells their controllers to make pods.
+// Volcano PodGroups whose pods do not exist yet: which of them are pending workloads, with which pod sets, and which
+// phase makes their controllers create pods.
 #include "owners.hpp"
 #include "pods.hpp"
 #include "qm/admission/codec.hpp"
@@ -12,15 +13,15 @@ namespace qm::admission {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{500};
-/// Volcano's own type, with our reason.
+/// Volcano's condition type, with the reason of Quartermaster.
 constexpr const char *kCondition = "Unschedulable", *kRejected = "Rejected";
-constexpr int kMostWrites = 50;  // in a round; the rest waits for the next
+constexpr int kMostWrites = 50;  // writes in one round; the rest follows in the next round
 
 bool is_new(const std::string& phase) { return phase.empty() || phase == "Pending"; }
 
 }  // namespace
 
-/// What the engine has of a uid.
+/// The state of the workload of one uid in the engine.
 struct PodWatch::Row {
   Phase phase = Phase::kPending;
   std::int32_t attempt = 0;
@@ -28,7 +29,7 @@ struct PodWatch::Row {
   std::string rejected;
 };
 
-/// Of pods that Kueue's label puts together it says nothing.
+/// The PodGroup of these pods; null where the label of Kueue groups them.
 PodWatch::Gang* PodWatch::gang_of(const std::string& key, const std::vector<const Json*>& pods) {
   if (!pods.empty() && kube::annotation(*pods.front(), kVolcanoGroup) != group_of(*pods.front())) return nullptr;
   const auto found = volcano_.find(key);
@@ -51,7 +52,7 @@ std::optional<PodWatch::Row> PodWatch::row_of(const std::string& uid) {
   return out;
 }
 
-/// Whether its queue is one of ours: where Volcano itself decides, it is not.
+/// Whether Quartermaster manages its queue; false for a queue that Volcano itself schedules.
 bool PodWatch::leads(const Gang& gang) {
   auto queue = kube::label(gang.object, words::kQueueLabel);
   if (queue.empty()) queue = gang.object["spec"]["queue"].string_or("default");
@@ -67,14 +68,15 @@ bool PodWatch::leads(const Gang& gang) {
   return known;
 }
 
-/// Its pods are gone, or others are there, and it is the same workload still: none was let go, or it is evicted and waits again.
+/// Whether it is still the same workload although its pods are gone or replaced: none was ungated, or it was evicted
+/// and is pending again.
 bool PodWatch::stays(const Group& group, const Gang& gang) {
   if (group.uid != gang.uid || needs_of(gang.object).is_null()) return false;
   const auto row = row_of(gang.uid);
   return row && row->alive && (!group.let_go || row->phase != Phase::kAdmitted);
 }
 
-/// Of a group whose pods are there, and none of which was let go.
+/// The uid of the workload of a group that has its pods, all of them gated.
 std::string PodWatch::uid_for(Gang* gang, const Json& oldest) {
   const auto own = kube::uid_of(oldest);
   if (gang == nullptr || gang->over || gang->whole || needs_of(gang->object).is_null()) return own;
@@ -83,20 +85,20 @@ std::string PodWatch::uid_for(Gang* gang, const Json& oldest) {
   return gang->over || (!row && engine_follows(mailbox_.host(), own)) ? own : gang->uid;
 }
 
-/// Where an attempt has ended it has to be told once more.
+/// Fingerprint of what was sent. It has the attempt, so the group is sent again when an attempt has ended.
 std::string PodWatch::print_of_gang(const Gang& gang) {
   const auto row = row_of(gang.uid);
   return fmt::format("{}/{}", row ? row->attempt : 0, gang.object.dump());
 }
 
-/// False where it does not wait without pods.
+/// Handles a group without pods. Returns false where it is not a pending workload without its pods.
 bool PodWatch::settle_without_pods(Gang& gang, Group& group) {
   if (group.uid.empty()) {
     if (!pods_listed_ || gang.over || gang.whole || needs_of(gang.object).is_null()) return false;
     const auto row = row_of(gang.uid);
     const auto ns = kube::namespace_of(gang.object);
     if (row && (!row->alive || (row->phase == Phase::kAdmitted && group.pods.empty()))) {
-      group.uid = gang.uid;  // what was let go is gone
+      group.uid = gang.uid;  // the pods that were ungated are gone
       forget(group, &gang);
       return false;
     }
@@ -138,7 +140,7 @@ void PodWatch::look_again() {
   }
 }
 
-/// Nothing where it is not ours to say.
+/// The phase to write; empty where Quartermaster does not own it.
 std::string PodWatch::wanted_phase(const Gang& gang) {
   const auto row = row_of(gang.uid);
   if (!row) {
@@ -162,7 +164,9 @@ std::string PodWatch::wanted_phase(const Gang& gang) {
   return "";
 }
 
-/// Its conditions with the one that says why it is rejected, or that it is not any more; null where they are right.
+/// The conditions of the group, with one that reports why it is rejected or that it was accepted after that; null
+/// where they are up to date.
+/// they are up to date.
 Json PodWatch::wanted_conditions(const Gang& gang) {
   const auto row = row_of(gang.uid);
   const std::string why = row ? row->rejected : std::string();
@@ -208,7 +212,7 @@ int PodWatch::write() {
     if (!conditions.is_null()) patch.set("status").set("conditions", conditions);
     const auto done = client_.merge_patch(at, ns, name, patch, "status");
     if (!done) {
-      // Gone, or another by now: the watch will say.
+      // It was deleted or replaced: the watch will report it.
       const bool gone = done.error().code == Code::kNotFound || done.error().code == Code::kAborted;
       if (!gone && std::exchange(complained_, done.error().message) != done.error().message) {
         log::warn("status of a PodGroup not written", {{"group", key}, {"error", done.error().to_string()}});

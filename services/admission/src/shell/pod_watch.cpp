@@ -1,5 +1,5 @@
-// Pods with our gate, put together to workloads. A group is one workload from the moment at which all its pods exist
-// until the last of those that were let go is gone; what comes under its name afterwards is another.
+// Groups pods with the scheduling gate of Quartermaster into workloads. A group is one workload from the moment all
+// of its pods exist until the last ungated pod is gone. Later pods of the same group name are a new workload.
 #include "owners.hpp"
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
@@ -12,14 +12,15 @@
 namespace qm::admission {
 namespace {
 
-/// A pod alone is told from others of its name by its uid; a group has only its name.
+/// The key of a pod without a group has its uid, to tell it from other pods of the same name; a group has only its
+/// name.
 std::string key_of(const Json& pod) {
   const auto group = group_of(pod);
   const auto ns = kube::namespace_of(pod);
   return group.empty() ? fmt::format("{}/{}/{}", ns, kube::name_of(pod), kube::uid_of(pod)) : ns + "/" + group;
 }
 
-/// Runs that are remembered; far more than can be in work at once.
+/// Number of runs that are kept; far more than can be active at once.
 constexpr std::size_t kMostRuns = 10'000;
 
 std::string created(const Json& pod) { return pod["metadata"]["creationTimestamp"].string(); }
@@ -32,7 +33,7 @@ std::string print_of(const std::vector<const Json*>& pods, bool readiness) {
                          kube::annotation(*pod, words::kAttempt), (*pod)["status"]["phase"].string());
     if (readiness && config::are_pods_ready(*pod, kind)) print += "ready;";
     if (!gated(*pod)) continue;
-    // Until it is let go its author may change it; each update is parsed again.
+    // Its author may change it until it is ungated; each update is parsed again.
     const auto& metadata = (*pod)["metadata"];
     print += fmt::format(
         "{:x};",
@@ -92,7 +93,7 @@ void PodWatch::changed(const Json& pod, bool deleted) {
     if (auto run = config::run_of_pod(pod); !run.empty()) {
       auto [first, fresh] = runs_.emplace(kube::namespace_of(pod) + "/" + run, created(pod));
       if (!fresh) first->second = std::min(first->second, created(pod));
-      // The oldest goes; its pods have their own age then.
+      // The oldest run is dropped; its pods then count by their own age.
       if (runs_.size() > kMostRuns) {
         runs_.erase(std::ranges::min_element(runs_, {}, [](const auto& one) { return one.second; }));
       }
@@ -138,14 +139,14 @@ void PodWatch::forget(Group& group, Gang* gang) {
 }
 
 void PodWatch::settle(const std::string& key, Group& group) {
-  // Those that were let go belong to the workload that is written on them; of the others the oldest gives its uid.
+  // Ungated pods belong to the workload that their annotation names; otherwise the oldest pod gives the uid.
   std::vector<const Json*> pods;
   for (const auto& [uid, pod] : group.pods) pods.push_back(&pod);
   std::sort(pods.begin(), pods.end(), [](const Json* a, const Json* b) {
     const auto rank = [](const Json& pod) { return std::tuple(created(pod), kube::name_of(pod), kube::uid_of(pod)); };
     return rank(*a) < rank(*b);
   });
-  // A tenant may write the annotation of another tenant's workload.
+  // A tenant could write the annotation of the workload of another tenant.
   const auto was_let_go = [&](const Json* pod) {
     const auto uid = kube::annotation(*pod, kWorkloadAnnotation);
     if (uid.empty() || uid == group.uid) return !uid.empty();
@@ -167,7 +168,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
     return;
   }
   if (group.uid.empty() || group.to_come) {
-    // Which workload it is may depend on its PodGroup.
+    // Its uid may depend on the PodGroup, so wait until PodGroups are listed.
     const bool named = group_of(*pods.front()) != kube::label(*pods.front(), kGroupLabel);
     if (named && !let_go && !groups_known()) return;
     auto total = total_count(*pods.front());
@@ -177,7 +178,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
       const auto went = std::count_if(pods.begin(), pods.end(), was_let_go);
       group.total = let_go ? went : std::max(there, total);
     }
-    if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) {  // more are to come
+    if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) {  // not all pods exist yet
       if (gang != nullptr) settle_without_pods(*gang, group);
       return;
     }
@@ -243,7 +244,8 @@ void PodWatch::list_uids() {
       uids.push_back(group.uid);
       continue;
     }
-    // Not whole, or not ours: what was known of it by the uid of one of its pods is still about.
+    // The group is incomplete or not managed by Quartermaster: a workload may still be known by the uid of one of its
+    // pods.
     for (const auto& [uid, pod] : group.pods) uids.push_back(uid);
   }
   for (const auto& [key, gang] : volcano_) {

@@ -15,7 +15,7 @@ namespace qm::admission {
 namespace {
 
 constexpr std::int64_t kMostMembers = 100'000;
-/// The pod set of a group without pods, as the field that it comes from.
+/// Name of the pod set of a group without pods, after the field that it is read from.
 constexpr const char* kNeeds = "minResources";
 
 std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
@@ -24,7 +24,7 @@ std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : otherwise;
 }
 
-/// Equal for pods that ask for the same.
+/// Equal for pods with equal requests.
 std::string print_of(const PodShape& shape) {
   std::string out = fmt::format("{}/{}/{}/{}/{}/{}", shape.cpu_milli, shape.memory_bytes, shape.gpu.whole,
                                 shape.gpu.milli, shape.gpu.mig_profile, shape.gpu.mig_count);
@@ -33,7 +33,7 @@ std::string print_of(const PodShape& shape) {
   return out;
 }
 
-/// What an object has at the field of a remark; names of annotations have dots. Null where there is nothing.
+/// The value of an object at the field of a remark; the names of annotations contain dots. Null where it is absent.
 const Json& value_at(const Json& object, std::string_view field) {
   static const Json none;
   for (const auto& [key, value] : object.members()) {
@@ -45,7 +45,7 @@ const Json& value_at(const Json& object, std::string_view field) {
   return none;
 }
 
-/// Field, value and remedy.
+/// The message of a rejection: field, value and remedy.
 std::string rejection_of(const std::string& group, const Json& pod_group, const volcano::Remark& remark) {
   constexpr std::size_t kLongest = 100;
   auto value = value_at(pod_group, remark.field).dump();
@@ -54,7 +54,8 @@ std::string rejection_of(const std::string& group, const Json& pod_group, const 
   return fmt::format("PodGroup {}: {} is {}: {}{}", group, remark.field, value, remark.text, remedy);
 }
 
-/// Queue and priority class where the pods name none, whether they may be victims, and how long they may wait.
+/// Fills in what the pods do not set: queue, priority class, whether they may be preempted, and the longest waiting
+/// time.
 void fill_in(const Json& pod_group, JobSeen& seen) {
   if (pod_group.is_null()) return;
   const auto read = volcano::read_group(pod_group);
@@ -71,12 +72,12 @@ void fill_in(const Json& pod_group, JobSeen& seen) {
   seen.rejected = rejection_of(spec.name, pod_group, read.refused.front());
 }
 
-/// The group as a pod that asks for all that it needs.
+/// Represents the group as one pod that requests all of its resources.
 Json stand_in(const Json& group) {
   const Json& pod_group = group[kPodGroup];
   Json metadata = pod_group["metadata"];
   metadata.set("namespace", kube::namespace_of(group)).set("name", kube::name_of(group));
-  // Who names no queue means this one.
+  // A group that names no queue belongs to the queue "default".
   if (kube::label(pod_group, words::kQueueLabel).empty() && pod_group["spec"]["queue"].string().empty()) {
     metadata.set("labels").set(words::kQueueLabel, "default");
   }
@@ -86,7 +87,8 @@ Json stand_in(const Json& group) {
   return Json::object({{"metadata", std::move(metadata)}, {"spec", std::move(spec)}});
 }
 
-/// One set has what the group needs in all. The others make up the number of its pods, and need nothing.
+/// The first pod set has the total request of the group. The second one makes up the number of pods and requests
+/// nothing.
 std::vector<PodSet> sets_of_needs(PodShape shape, std::int64_t pods) {
   std::vector<PodSet> out(1);
   out.front().name = kNeeds;
@@ -98,7 +100,7 @@ std::vector<PodSet> sets_of_needs(PodShape shape, std::int64_t pods) {
   return out;
 }
 
-/// Pods above minMember may be missing: those of the set that has the most, the first of such. Says how many.
+/// Allows pods above minMember to be missing from the largest pod set (the first of equals). Returns how many.
 std::size_t let_some_lack(std::size_t total, const Json& pod_group, std::vector<PodSet>& sets) {
   const auto least = pod_group["spec"]["minMember"].integer();
   const auto largest = std::ranges::max_element(sets, {}, &PodSet::count);
@@ -122,7 +124,7 @@ std::string group_of(const Json& pod) {
 }
 
 bool is_our_pod(const Json& pod) {
-  // Pods of an object that is let go as a whole name their workload too, and have no index from us.
+  // Pods of an object that is unsuspended as a whole name their workload too, but have no index from Quartermaster.
   return gated(pod) ||
          (!kube::annotation(pod, kWorkloadAnnotation).empty() && !kube::annotation(pod, kIndexAnnotation).empty());
 }
@@ -139,7 +141,7 @@ std::int64_t total_count(const Json& pod) {
 
 Result<std::string> pod_set_of(const Json& pod) {
   if (group_of(pod).empty()) return std::string("main");
-  // Once let go it carries the flavor's labels too, so what it was is written on it.
+  // An ungated pod also has the node labels of its flavor, so its pod set is read from its label.
   if (const auto set = kube::label(pod, kPodSetLabel); !set.empty()) return set;
   QM_ASSIGN(const auto shape, config::shape_from_pod(pod));
   return "role-" + sha256_hex(print_of(shape)).substr(0, 8);
@@ -173,7 +175,7 @@ Result<JobSeen> pods_seen(const Json& group) {
   }
   const Json first = to_come ? stand_in(group) : pods.at(0);
   JobSeen seen;
-  // A pod reads as a job of one pod: the same fields mean the same.
+  // A pod is read as a Job of one pod: its fields have the same meaning.
   const Json job = Json::object(
       {{"apiVersion", "batch/v1"},
        {"kind", "Job"},
@@ -208,7 +210,7 @@ Result<JobSeen> pods_seen(const Json& group) {
     succeeded += phase == "Succeeded" ? 1 : 0;
     failed += phase == "Failed" ? 1 : 0;
     ready += config::are_pods_ready(pod, kind) ? 1 : 0;
-    if (counted++ >= total) continue;  // what is beyond the count stays gated
+    if (counted++ >= total) continue;  // pods beyond the total count stay gated
     QM_ASSIGN(const auto name, pod_set_of(pod));
     auto& sets = seen.spec.pod_sets;
     auto set = std::find_if(sets.begin(), sets.end(), [&](const PodSet& s) { return s.name == name; });
@@ -221,7 +223,7 @@ Result<JobSeen> pods_seen(const Json& group) {
   }
   const auto least = total - let_some_lack(total, group[kPodGroup], seen.spec.pod_sets);
   const auto over = succeeded + failed;
-  // Of those above the least some may have gone with their nodes, and come no more.
+  // Some pods above the minimum may have been lost with their nodes, without a replacement.
   const bool all_over = over >= total || (least < total && over >= least && over == pods.size());
   seen.pods_ready = ready >= least;
   seen.as_submitted = pods.size() >= total && seen.attempt == 0 &&

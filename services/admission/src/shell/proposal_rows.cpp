@@ -1,4 +1,4 @@
-// Rows and messages of what placement proposes.
+// Rows and messages of the proposals of placement.
 #include "rows.hpp"
 
 namespace qm::admission {

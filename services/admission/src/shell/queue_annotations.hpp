@@ -12,14 +12,14 @@ inline constexpr std::string_view kAgeing = "quartermaster.dev/ageing";
 
 /// On a ClusterQueue: a JSON list of {"begins": "0 20 * * 1-5", "lasts": "12h", "offset": "+01:00", "quota": {FLAVOR: {RESOURCE: "64"}}}.
 inline constexpr std::string_view kWindows = "quartermaster.dev/quota-windows";
-/// On a ClusterQueue: what becomes of those that run beyond the quota when a window closes: `Keep` or `Drain`.
+/// On a ClusterQueue: what happens to workloads that exceed the quota when a window closes: `Keep` or `Drain`.
 inline constexpr std::string_view kWindowsEnd = "quartermaster.dev/quota-windows-end";
 
-/// Amounts as the engine counts them: CPU and GPU in thousandths, all else in units.
+/// Amounts in the units of the engine: CPU and GPU in thousandths, all others in units.
 [[nodiscard]] std::int64_t counted(const std::string& resource, const Quantity& q);
 
-/// What the annotations of a ClusterQueue say of who may pass whom, and of quota by the calendar. Comes after its groups. kInvalid
-/// names the annotation.
+/// Reads the annotations of a ClusterQueue for backfill, ageing and quota by calendar. Call it after the resource
+/// groups are read. kInvalid names the annotation.
 [[nodiscard]] Status read_annotations(const Json& object, ClusterQueue& queue);
 
 }  // namespace qm::admission

@@ -30,8 +30,8 @@ create index transitions_at on {schema}.transitions using brin (at_us);
 create index transitions_uid on {schema}.transitions (uid);
 )sql";
 
-// The schema is shared by all services and the views by all shards, so another one may be making them at this moment. Each
-// shard that joins makes them anew, and so does every later step that changes them.
+// All services share the schema and all shards share the views, so another one may be creating them at this moment.
+// Each shard that joins creates them again, and so does every later step that changes them.
 constexpr const char* kReport = R"sql(
 do $body$ begin
   create schema if not exists report;
@@ -73,8 +73,8 @@ select uid, shard, min(team) as team, min(namespace) as namespace, min(workload)
 from report.workload_transitions group by uid, shard;
 )sql";
 
-// The life of each workload that got to run, a line for each state. A shard that has not come to this step yet has no instant of the
-// reservation.
+// The lifecycle of each workload that was admitted, one row for each state. A shard that has not run this step yet
+// has no timestamp of the quota reservation.
 constexpr const char* kLog = R"sql(
 alter table {schema}.transitions add column quota_reserved_us bigint not null default 0;
 alter table {schema}.transitions drop constraint transitions_what_check;

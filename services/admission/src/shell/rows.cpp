@@ -9,7 +9,7 @@ namespace state = quartermaster::admission;
 
 namespace {
 
-/// Of a workload or of its claim.
+/// The assigned flavors and usage of a workload or of its claim.
 template <class Row>
 void add_held(const Flavors& chosen, const Usage& usage, const Counts& counts, Row& row) {
   for (const auto count : counts) row.add_counts(count);
@@ -40,7 +40,7 @@ void read_held(const Row& row, Shared<Flavors>& chosen, Shared<Usage>& usage, Sh
 
 state::WorkloadRow to_row(const Workload& w) {
   state::WorkloadRow row;
-  // The event form, without what flavors add to the pods and with all pods: the spec is kept as it was submitted.
+  // The event form, without the effects of flavors on pods and with all pods: the spec is stored as it was submitted.
   static const Engine kNoFlavors;
   *row.mutable_event() = to_event(w, kNoFlavors);
   *row.mutable_event()->mutable_spec() = wire::to_pb(w.spec);

@@ -20,7 +20,8 @@ std::string amount_text(const std::string& resource, std::int64_t amount) {
       .to_string();
 }
 
-/// [{name, resources: [{name, total, borrowed}]}] in the order of the queue's own groups; of a LocalQueue, which borrows nothing, without that.
+/// [{name, resources: [{name, total, borrowed}]}] in the order of the resource groups of the queue. A LocalQueue
+/// cannot borrow, so its entries have no `borrowed`.
 Json usage_of(const std::vector<ResourceGroup>& groups, const Usage& usage, const ClusterQueue* borrower) {
   Json out = Json::array();
   for (const auto& group : groups) {
@@ -41,7 +42,7 @@ Json usage_of(const std::vector<ResourceGroup>& groups, const Usage& usage, cons
   return out;
 }
 
-/// Without its instant, which is the writer's to know.
+/// The condition without its timestamp, which the writer adds.
 Json active(bool yes, const char* reason, const std::string& message) {
   return Json::array({Json::object(
       {{"type", "Active"}, {"status", yes ? "True" : "False"}, {"reason", reason}, {"message", message}})});
@@ -127,11 +128,11 @@ struct StatusWriter::Impl {
     Json status;
   };
   struct Written {
-    std::string print;  // without instants
+    std::string print;  // without timestamps
     Json conditions;
   };
   std::map<std::string, Written> written;
-  bool applies = true;  // the server takes server-side apply
+  bool applies = true;  // the server supports server-side apply
   std::string complained;
   std::mutex mutex;
   std::condition_variable wake;
@@ -157,7 +158,7 @@ struct StatusWriter::Impl {
         }
       }
       for (const auto& [name, queue] : engine.tables().cluster_queues) {
-        if (!queue.from_cluster || queue.closing || queue.volcano) continue;  // of Volcano's the status is not ours
+        if (!queue.from_cluster || queue.closing || queue.volcano) continue;  // its status is Volcano's
         out.push_back({"ClusterQueue", "", name.value(), cluster_queue_status(engine, queue, cluster[name])});
       }
       for (const auto& [key, queue] : engine.tables().local_queues) {
@@ -172,7 +173,7 @@ struct StatusWriter::Impl {
           return t.kind == kind && t.ns == at.first && t.name == at.second;
         });
         if (known == out.end()) {
-          // It never could be read: there is nothing else to say of it.
+          // The object was never readable, so no other status exists.
           out.push_back({kind, at.first, at.second,
                          Json::object({{"conditions", active(false, "Unreadable", why.substr(0, 900))}})});
           known = std::prev(out.end());
@@ -183,7 +184,7 @@ struct StatusWriter::Impl {
     return out;
   }
 
-  /// A condition keeps the instant at which it took its present value.
+  /// A condition keeps the time of its last transition while its value stays the same.
   void date(Json& conditions, const Json& before) const {
     for (auto& condition : conditions.items_mut()) {
       std::string since = to_rfc3339(from_micros(micros(clock.now()) / 1'000'000 * 1'000'000));
@@ -220,7 +221,7 @@ struct StatusWriter::Impl {
       if (auto found = config.resource(kind)) resources[kind] = std::move(*found);
     }
     if (resources.empty()) return 0;
-    // Where another controller owns the quota of the cluster, the status is its to write.
+    // Where another controller owns the quota of the cluster, it also writes the status.
     if (quota != nullptr && !quota->of("").ours) return 0;
     int count = 0;
     for (auto& target : targets(resources["LocalQueue"].version)) {
@@ -233,7 +234,7 @@ struct StatusWriter::Impl {
       if (count == options.most) break;
       if (last.print.empty()) {
         const auto now = client.get(resource->second, target.ns, target.name);
-        if (!now) continue;  // gone, or away: the next round sees
+        if (!now) continue;  // deleted or unavailable: the next round retries
         last.conditions = (*now)["status"]["conditions"];
       }
       Json conditions = target.status["conditions"];

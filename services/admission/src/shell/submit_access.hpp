@@ -6,17 +6,20 @@
 
 namespace qm::admission {
 
-/// Whether a caller may have our account create this Job: the caller itself may create Jobs in its namespace, and impersonate the
-/// service account that its pods would run as, where that is not "default". `job` is submit.job, parsed. Waits for the API server.
+/// Whether the service account of Quartermaster may create this Job for the caller: the caller itself may create Jobs
+/// in its namespace, and may impersonate the service account that its pods would run as, where that is not "default".
+/// `job` is submit.job, parsed. Waits for the API server.
 ///
 /// Fails    as AccessReviews.
 [[nodiscard]] Status may_submit(const rpc::Caller& caller, const Submit& submit, const Json& job,
                                 kube::AccessReviews& reviews);
 
-/// Whether the API server would create the Job: its schema, its admission webhooks and policies. Waits for the API server.
+/// Whether the API server would create the Job: checks its schema, admission webhooks and policies. Waits for the API
+/// server.
 ///
-/// Fails    with the answer of the API server and the field that it names, where the Job would be refused again. What passes, such as an
-///          exhausted ResourceQuota or a server that is away, is no refusal, and neither is a Job that exists: it may be of this request.
+/// Fails    with the error of the API server and the field that it names, where the Job would be refused every time.
+///          A temporary error, such as an exhausted ResourceQuota or an unavailable server, is not a refusal. An
+///          existing Job is not one either: an earlier attempt of this request may have created it.
 [[nodiscard]] Status would_create(const Submit& submit, const Json& job, kube::Client& client);
 
 }  // namespace qm::admission

@@ -76,7 +76,7 @@ Result<StopPolicy> stop_policy(const std::string& text) {
       {{"None", StopPolicy::kNone}, {"Hold", StopPolicy::kHold}, {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
 }
 
-/// Of fairSharing: 1 where none is given.
+/// The weight in fairSharing, in thousandths; 1 where it is not set.
 std::int64_t weight_milli_of(const Json& spec) {
   const auto& weight = spec["fairSharing"]["weight"];
   if (weight.is_null()) return 1000;
@@ -84,7 +84,7 @@ std::int64_t weight_milli_of(const Json& spec) {
   return read ? read->milli() : 1000;
 }
 
-/// A selector as a query; of `matchExpressions` the operators are those of Kubernetes.
+/// A label selector as a query string; `matchExpressions` has the operators of Kubernetes.
 Result<std::string> query_of(const Json& selector, const std::string& field) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : selector["matchLabels"].members()) parts.push_back(key + "=" + value.string());
@@ -109,14 +109,16 @@ Result<std::string> query_of(const Json& selector, const std::string& field) {
   return query;
 }
 
-/// What would have another effect than it says is refused by name. Nothing here occurs in what is documented to work.
+/// Refuses by name a field that would not have its documented effect. Fields that are documented to work are never
+/// refused here.
+/// never refused here.
 Status refuse(const Json& spec, std::string_view path, std::string why, std::string remedy) {
   const auto& value = spec.path(path);
   if (value.is_null() || (value.is_array() && value.size() == 0) || (value.is_object() && value.size() == 0)) return {};
   return fail({Code::kInvalid, std::move(why), fmt::format("spec.{}", path), std::move(remedy)});
 }
 
-/// How long nobody may displace what it admits; zero where nothing is said.
+/// The time for which an admitted workload may not be preempted; zero where it is not set.
 Result<Duration> minimum_run_of(const Json& object) {
   const std::string text = kube::annotation(object, kMinimumRun);
   if (text.empty()) return Duration{0};
@@ -153,14 +155,14 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& obje
   if (borrow["maxPriorityThreshold"].is_int()) {
     q.borrow_max_threshold = static_cast<std::int32_t>(borrow["maxPriorityThreshold"].integer());
   }
-  // v1beta1 says Borrow and Preempt where v1beta2 says MayStopSearch.
+  // Borrow and Preempt in v1beta1 correspond to MayStopSearch in v1beta2.
   const auto& fungibility = spec["flavorFungibility"];
   q.stops_at_borrowing = fungibility["whenCanBorrow"].string() != "TryNextFlavor";
   const auto& at_preemption = fungibility["whenCanPreempt"].string();
   q.stops_at_preemption = at_preemption == "MayStopSearch" || at_preemption == "Preempt";
   q.prefers_borrowing = fungibility["preference"].string() != "PreemptionOverBorrowing";
   q.weight_milli = weight_milli_of(spec);
-  q.namespaces.reset();  // as Kueue has it: who is not selected has no place, and null selects nobody
+  q.namespaces.reset();  // as in Kueue: null selects no namespace
   if (const auto& selector = spec["namespaceSelector"]; !selector.is_null()) {
     QM_ASSIGN(q.namespaces, query_of(selector, "spec.namespaceSelector"));
   }
@@ -175,8 +177,8 @@ Result<ClusterQueue> queue_of(const config::ClusterQueue& from, const Json& obje
   return q;
 }
 
-/// Somebody answers it: the controller that says so in its status or, for one that no API server has or that names us as its
-/// controller, whoever calls AnswerCheck.
+/// A check is active where its controller sets the condition in its status. A check that is not in the API server, or
+/// that names Quartermaster as its controller, is active at once: callers of AnswerCheck update it.
 Result<AdmissionCheck> check_of(const Json& object) {
   const auto& spec = object["spec"];
   AdmissionCheck out;
@@ -255,7 +257,7 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
 Status add_object(const config::Object& object, ApplyObjects& into) {
   const auto& doc = object.document;
   const std::string source = doc.content.dump();
-  // What the API server keeps has a uid; a manifest has none.
+  // An object of the API server has a uid; a manifest has none.
   const bool from_cluster = !kube::uid_of(doc.content).empty();
   std::string label =
       doc.ns.empty() ? fmt::format("{}/{}", doc.kind, doc.name) : fmt::format("{}/{}/{}", doc.kind, doc.ns, doc.name);
@@ -350,7 +352,8 @@ Result<ApplyObjects> objects_from_manifest(const std::string& text, const std::s
 
 namespace {
 
-/// Facts that the services believe come from admission and placement alone; our account would write them for the caller.
+/// Refuses labels and annotations that only admission and placement may write: services trust them, and our account
+/// would write them for the caller.
 Status refuse_owned_metadata(const Json& job) {
   const auto refuse_in = [](const Json& object, const std::string& at, std::string_view part,
                             std::string_view key) -> Status {

@@ -41,14 +41,14 @@ std::string job_print(const Json& job, bool readiness) {
   if (config::is_complete(job, *kind)) print += "/complete";
   if (config::is_failed(job, *kind)) print += "/failed";
   if (readiness && config::are_pods_ready(job, *kind)) print += "/ready";
-  // Of an elastic Job only some have to be ready (JobSeen).
+  // Only the minimum of an elastic Job has to be ready (JobSeen).
   if (readiness && kind->kind == "Job" && config::is_elastic_job(job)) {
     print += fmt::format("/{}-ready", config::ready_pods(job));
   }
   for (const auto& c : job.path("status.conditions").items()) {
     if (c["status"].string() == "True") print += "/" + c["type"].string();
   }
-  // Whatever its author may change: each update of that is parsed again.
+  // Covers all that the author may change: each such update is parsed again.
   const auto& metadata = job["metadata"];
   print += fmt::format("/{:x}", Digest()
                                     .add(metadata["labels"].dump())
@@ -68,7 +68,7 @@ kube::Locate locate(kube::Client& client, const config::WorkloadKind& kind) {
   };
 }
 
-/// The scheduler that its pods name; one speaks for all.
+/// The scheduler that its pods name; the first template that names one counts.
 std::string scheduler_of(const Json& job, const config::WorkloadKind& kind) {
   for (const auto& place : kind.places(job)) {
     const Json* pods = config::find_template(job, place);
@@ -111,7 +111,7 @@ JobWatch::JobWatch(kube::Client& client, service::Host& host, WatchOptions optio
     : kind_(*config::workload_kind(kind)),
       options_(options),
       mailbox_(host),
-      // Jobs are served everywhere.
+      // Jobs are served by every cluster.
       informer_(client, kind == "Job" ? kube::Locate([] { return kube::resources::kJobs; }) : locate(client, kind_), "",
                 {[this](const Json& job, bool deleted) { changed(job, deleted); }, [this] { synced_list(); }, {}}) {}
 
@@ -137,7 +137,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
 
 void JobWatch::offer(const Json& job) {
   const std::string uid = kube::uid_of(job), ns = kube::namespace_of(job);
-  Json slim = job;  // lists leave the kind unsaid
+  Json slim = job;  // items of a list have no kind
   if (slim["kind"].string().empty()) {
     slim.set("apiVersion", fmt::format("{}/{}", kind_.group, kind_.versions.front())).set("kind", kind_.kind);
   }
@@ -154,7 +154,7 @@ void JobWatch::offer(const Json& job) {
   const std::string refusal = options_.pod_defaults == nullptr ? "" : options_.pod_defaults->apply(slim, kind_);
   const auto& classes = slim[kRuntimeClasses];
   if (!refusal.empty()) slim.set(kRefused, refusal);
-  if (!refusal.empty() || classes.size() > 0) left_.insert_or_assign(uid, job);  // looked at again when these change
+  if (!refusal.empty() || classes.size() > 0) left_.insert_or_assign(uid, job);  // retried when these change
   std::string print = job_print(slim, options_.pods_ready) + refusal + (classes.size() > 0 ? classes.dump() : "");
   auto [it, fresh] = known_.emplace(uid, print);
   if (!fresh && it->second == print) return;
@@ -164,7 +164,7 @@ void JobWatch::offer(const Json& job) {
   mailbox_.send("job", slim.dump(), uid, trace_of(job));
 }
 
-// The oldest first: what is offered is decided on at once, and a list is in the order of names.
+// Oldest first: each job is decided as soon as it is offered, and a list is ordered by name.
 void JobWatch::offer_left() {
   const auto again = std::exchange(left_, {});
   std::vector<const Json*> jobs;

@@ -1,4 +1,4 @@
-// WhatIf: the rows are copied, and decided twice on a thread of their own.
+// WhatIf: copies the rows, and runs the decision twice on a thread of its own.
 #include "qm/admission/what_if_api.hpp"
 
 #include "qm/admission/copied_rows.hpp"
@@ -34,7 +34,7 @@ Result<ObjectGone> gone_of(const std::string& text) {
   return ObjectGone{parts.front(), Namespace(parts.size() == 3 ? parts[1] : ""), parts.back()};
 }
 
-/// Whether the caller sees a workload of that name. What a caller may not see is not there.
+/// Whether the caller sees a workload of that name. A workload that the caller may not see is treated as absent.
 bool sees(const Engine::Tables& rows, const ObjectGone& named, const rpc::Caller& caller) {
   return std::ranges::any_of(rows.workloads, [&](const auto& row) {
     const auto& spec = row.second.spec;

@@ -1,4 +1,4 @@
-// When: the rows are copied, and futures are played from them on a thread of their own.
+// When: copies the rows, and simulates futures from them on a thread of its own.
 #include "qm/admission/when_api.hpp"
 
 #include "qm/admission/codec.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
-/// To the second; never later than it is.
+/// The instant, rounded down to a second.
 std::string second_of(Instant at) { return to_rfc3339(from_micros(micros(at) / 1'000'000 * 1'000'000)); }
 
 std::string words_of(const forecast::Kin& kin) {
@@ -21,7 +21,8 @@ std::string words_of(const forecast::Kin& kin) {
   return out;
 }
 
-/// Whether it is known to the correction or not changes nothing in the answer: a full mailbox is no reason to refuse that.
+/// Records the published estimate for the correction. The answer does not depend on it, so a full mailbox is not an
+/// error.
 void remember(service::Host& host, const WorkloadUid& uid, const Said& said) {
   quartermaster::admission::SaidNote note;
   note.set_uid(uid.value());

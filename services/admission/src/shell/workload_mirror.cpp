@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kGroup = "kueue.x-k8s.io";
 
-/// What the engine could act on.
+/// Fingerprint of the fields that the engine acts on.
 std::string print_of(const Json& object) {
   std::string out = fmt::format("{}/{}/", kube::annotation(object, words::kAttempt), object["spec"]["active"].dump());
   for (const auto& c : object.path("status.conditions").items()) {
@@ -22,7 +22,7 @@ std::string print_of(const Json& object) {
     out += check["name"].string() + "=" + check["state"].string() + check["message"].string() +
            check["podSetUpdates"].dump() + ";";
   }
-  // Of a Workload that stands for a job the spec is ours.
+  // The spec of a mirror of a job is written by Quartermaster.
   if (!is_mirror(object)) {
     out += fmt::format("{:x}/", Digest().add(object["metadata"]["labels"].dump()).add(object["spec"].dump()).value());
   }
@@ -32,7 +32,7 @@ std::string print_of(const Json& object) {
 
 bool owned(const Json& object) { return object.path("metadata.ownerReferences").size() > 0; }
 
-/// The actor that runs a workload has said that its pods are gone, and we have not heard it yet.
+/// The actor that runs the workload has reported that its pods are gone, and the engine has not handled that yet.
 bool is_released(const Json& object) {
   for (const auto& c : object.path("status.conditions").items()) {
     if (c["type"].string() == "QuotaReserved") return c["status"].string() == "False";
@@ -75,7 +75,7 @@ void WorkloadMirror::stop() {
   informer_.stop();
 }
 
-// ---- in ----
+// ---- from the API server ----
 
 void WorkloadMirror::changed(const Json& object, bool deleted) {
   const std::scoped_lock lock(mutex_);
@@ -88,7 +88,7 @@ void WorkloadMirror::changed(const Json& object, bool deleted) {
 
 void WorkloadMirror::offer(const Json& object) {
   const auto uid = kube::uid_of(object), ns = kube::namespace_of(object);
-  Json slim = object;  // lists leave the kind unsaid
+  Json slim = object;  // items of a list have no kind
   slim.set("apiVersion", std::string(kGroup) + "/v1beta2").set("kind", "Workload");
   slim.set("metadata").erase("managedFields");
   if (!is_mirror(slim)) {
@@ -125,7 +125,7 @@ void WorkloadMirror::synced_list() {
   mailbox_.send("job.synced", Json::object({{"kind", "Workload"}, {"uids", std::move(uids)}}).dump());
 }
 
-// ---- out ----
+// ---- to the API server ----
 
 std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
   std::vector<Target> out;
@@ -152,7 +152,7 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
       const auto last = written_.find(uid);
       const bool same_pods = last != written_.end() && last->second.pod_sets == w.spec.pod_sets;
       if (same_pods && last->second.print == print) continue;
-      if (last == written_.end() && w.ended() && mirror) continue;  // it was before our time
+      if (last == written_.end() && w.ended() && mirror) continue;  // it ended before this process started
       out.push_back({std::move(print), mirror, last != written_.end() && !same_pods, w});
       if (out.size() >= static_cast<std::size_t>(options_.most)) return;
     }
@@ -169,7 +169,7 @@ Result<Json> WorkloadMirror::find_or_make(const kube::Resource& at, const Target
   return client_.create(at, spec.ns.value(), mirror_of(target.workload, object, at.version));
 }
 
-/// The object that a mirror is of.
+/// The object that a mirror represents.
 Result<Json> WorkloadMirror::mirrored(const Target& target) {
   const auto& spec = target.workload.spec;
   const auto* kind = config::workload_kind(spec.kind);
@@ -184,11 +184,11 @@ Result<Json> WorkloadMirror::mirrored(const Target& target) {
   return object;
 }
 
-/// The spec of a mirror follows that of its workload. It does not change while quota is reserved, so where the workload got quota again in between
-/// the mirror first shows that it had none.
+/// Updates the spec of a mirror to that of its workload. The API server refuses that while quota is reserved. Where
+/// the workload had lost its quota and reserved it again in between, the mirror is first shown without quota.
 Result<Json> WorkloadMirror::follow(const kube::Resource& at, const Target& target, Json now) {
   const auto& w = target.workload;
-  // After a restart nothing is known of the templates that were written.
+  // After a restart the templates that were written are not known.
   const auto shape = [](const Json& spec) {
     std::string out = fmt::format("{}/{}/{}", spec["queueName"].string(), spec["priority"].integer(),
                                   spec["maximumExecutionTimeSeconds"].integer());
@@ -233,14 +233,15 @@ Status WorkloadMirror::put(const kube::Resource& at, const Target& target) {
   const auto status = workload_status(w, now, clock_.now());
   const auto patch = Json::object(
       {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(now)}})}, {"status", status}});
-  // First what it is admitted to, then which attempt that is: whoever answers for an older one is not heard.
+  // The status is written first, then the attempt: answers that name an older attempt are ignored.
   QM_ASSIGN(const auto written, client_.merge_patch(at, w.spec.ns.value(), kube::name_of(now), patch, "status"));
   Json more = Json::object();
   if (kube::annotation(now, words::kAttempt) != attempt) {
     more.set("metadata").set("annotations").set(words::kAttempt, attempt);
   }
   const bool wanted = now["spec"]["active"].is_null() || now["spec"]["active"].boolean();
-  // What it says and is not heard yet is somebody's wish; only what is known to stand against what was decided is changed.
+  // An `active` value that is not handled yet is a request of a user. It is changed only where it is handled and
+  // contradicts the decision.
   if (!w.inactive.empty() && wanted && w.wished != false) more.set("spec").set("active", false);
   if (w.inactive.empty() && !wanted && w.wished == false) more.set("spec").set("active", true);
   if (more.size() == 0) return {};
@@ -257,7 +258,7 @@ int WorkloadMirror::write() {
     const auto& spec = target.workload.spec;
     if (watch_.quota != nullptr && !watch_.quota->of(spec.ns.value()).ours) continue;
     const auto done = put(at, target);
-    // Somebody wrote meanwhile, or it is gone: the next round sees.
+    // There was a concurrent write, or the object is gone: the next round retries.
     if (!done && (done.error().code == Code::kAborted || done.error().code == Code::kFailedPrecondition ||
                   done.error().code == Code::kNotFound))
       continue;

@@ -42,7 +42,7 @@ std::optional<Verdict> verdict_of(const std::string& state) {
   return std::nullopt;
 }
 
-/// Kueue's podSetUpdates of a check that is Ready.
+/// Kueue's podSetUpdates of an admission check that is Ready.
 std::map<std::string, PodSetUpdate> updates_of(const Json& check) {
   std::map<std::string, PodSetUpdate> out;
   const auto read = [](const Json& from, Labels& into) {
@@ -108,7 +108,7 @@ Result<JobSeen> workload_object_seen(const Json& given) {
   spec.name = kube::name_of(object);
   spec.kind = "Workload";
   spec.queue = from["queueName"].string();
-  // The value itself counts; a class stands for one that is not given.
+  // The priority value takes precedence; a class is used only where the value is absent.
   if (from["priority"].is_int()) {
     spec.priority = static_cast<std::int32_t>(from["priority"].integer());
   } else {
@@ -147,7 +147,8 @@ Result<JobSeen> workload_object_seen(const Json& given) {
     if (set.count > 0) spec.pod_sets.push_back(std::move(set));
   }
   if (sets.empty()) return fail(wrong("spec.podSets", "spec.podSets has no pods", "give it at least one pod set"));
-  // Whoever makes its pods says when they are gone: quota is given back by QuotaReserved = False.
+  // The controller that creates the pods reports that they are gone: it sets QuotaReserved = False, which releases
+  // the quota.
   seen.suspended = !holds(object, "Admitted") || holds(object, "Evicted");
   seen.active = holds(object, "QuotaReserved") ? spec.total_pods() : 0;
   seen.attempt = attempt_on(object);
@@ -207,11 +208,12 @@ Json mirror_spec(const Workload& w, const Json& object) {
   Json sets = Json::array();
   for (const auto& set : w.spec.pod_sets) {
     Json one = Json::object({{"name", set.name}, {"count", set.count}});
-    // Of a group of pods it says who runs together, and quota is had for all.
+    // For a group of pods the minimum describes which pods run together, and quota is reserved for all of them.
     if (set.min_count > 0 && w.spec.kind == "Job") one.set("minCount", set.min_count);
     sets.push_back(with_template(std::move(one), set.name));
   }
-  // The API server requires a pod set: a workload that asks for no pods, or that is Rejected, has those of its object, without pods.
+  // The API server requires a pod set: a workload that requests no pods, or that is Rejected, gets the pod sets of
+  // its object with a count of zero.
   if (sets.size() == 0 && kind != nullptr) {
     for (const auto& place : kind->places(own)) {
       sets.push_back(with_template(Json::object({{"name", place.pod_set}, {"count", 0}}), place.pod_set));
@@ -245,7 +247,7 @@ Json mirror_of(const Workload& w, const Json& object, const std::string& version
 
 namespace {
 
-/// One condition after the other, each with the instant at which it took its value.
+/// Builds the list of conditions, each with the time of its last transition.
 class Conditions {
  public:
   Conditions(const Json& before, std::string instant) : before_(before), instant_(std::move(instant)) {}
@@ -265,7 +267,7 @@ class Conditions {
                                  {"message", std::move(message)},
                                  {"lastTransitionTime", std::move(since)}}));
   }
-  /// What others wrote stays.
+  /// Conditions of other writers are kept.
   Json done() && {
     for (const auto& old : before_.items()) {
       if (std::ranges::find(ours_, old["type"].string()) == ours_.end()) out_.push_back(old);
@@ -300,7 +302,8 @@ Json admission_of(const Workload& w) {
   return Json::object({{"clusterQueue", w.cluster_queue.value()}}).set("podSetAssignments", std::move(sets));
 }
 
-/// Of this attempt: what came in since and is not heard yet stays. A new attempt asks anew.
+/// Check states of this attempt: a newer state in the object that is not handled yet is kept. A new attempt requires
+/// all checks again.
 Json checks_of(const Workload& w, const Json& now, const std::string& instant) {
   const bool same = attempt_on(now) == w.attempt;
   Json out = Json::array();
@@ -322,7 +325,8 @@ Json checks_of(const Workload& w, const Json& now, const std::string& instant) {
   return out;
 }
 
-/// Reason and message of a workload without quota: what `qmctl list` has as its reason, where it is not tried at all.
+/// Reason and message of a workload without quota: the reason of `qmctl list` where the scheduler does not consider
+/// the workload at all.
 std::pair<std::string, std::string> why_pending(const Workload& w) {
   if (w.ended()) return {"Pending", "The workload has ended"};
   if (w.phase == Phase::kRejected) return {"Rejected", w.rejected()};

@@ -15,8 +15,8 @@ constexpr std::size_t kMostBehind = 10'000;
 
 class Reactor;
 
-// What the feed and the call share. The engine thread may still begin to follow after the call has ended, so this lives
-// as long as either. The feed's lock comes before this one, never after it.
+// State that the feed and the call share. The engine thread may still register the follower after the call has ended,
+// so this object lives as long as either of them. Lock order: the lock of the feed, then this one.
 struct Stream {
   Stream(Reactor& reactor, std::string only, rpc::Caller asks)
       : out(reactor, kMostBehind), ns(std::move(only)), caller(std::move(asks)) {}
@@ -94,7 +94,8 @@ Reactor::Reactor(service::Host& host, const pb::WatchWorkloadsRequest& request, 
     follow(host, stream_, request.resume_version());
     return;
   }
-  // On the engine thread between batches, so that no change falls between the state and what follows it.
+  // Runs on the engine thread between batches, so that no change is lost between the snapshot and the updates that
+  // follow it.
   const auto accepted = host.read_async([&host, stream = stream_](const service::Shell& shell) {
     const auto version = host.feed_position();
     push_state(*stream, static_cast<const AdmissionShell&>(shell).engine(), version);

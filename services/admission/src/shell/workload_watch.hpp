@@ -7,7 +7,8 @@
 
 namespace qm::admission {
 
-/// Starts one Watch call, of what `caller` sees: the current state first where no version is given, then every committed change.
+/// Starts one Watch call for the workloads that `caller` sees: the current state first where no version is given,
+/// then every committed change.
 grpc::ServerWriteReactor<quartermaster::v1::WorkloadUpdate>* watch_workloads(
     service::Host& host, const quartermaster::v1::WatchWorkloadsRequest& request, rpc::Caller caller);
 
