@@ -1,4 +1,4 @@
-// Which certificates there should be: no IO, no clock.
+// Computes which certificates the webhook needs, without IO and without a clock.
 #include "qm/admission/webhook/certificates.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Result<http::Identity> new_authority(WallTime now, const CertificateLife& life) 
   return http::make_authority({kAuthorityName, {}, now - life.backdate, now + life.authority});
 }
 
-/// Signed by the newest authority, and never beyond that one's own end.
+/// A serving certificate, signed by the newest authority. It never outlives that authority.
 Result<http::Identity> new_serving(const Bundle& bundle, WallTime now, const std::vector<std::string>& names,
                                    const CertificateLife& life) {
   const http::Identity authority{bundle.authorities.front(), bundle.authority_key};
@@ -27,7 +27,8 @@ Result<http::Identity> new_serving(const Bundle& bundle, WallTime now, const std
       authority);
 }
 
-/// What is served may go on: readable, in its time, of our names, with its key, and signed by one of the bundle.
+/// Whether the serving certificate may stay in use: readable, valid now, for these names, matching its key, and
+/// signed by an authority of the bundle.
 bool serves(const Bundle& bundle, WallTime now, std::vector<std::string> names) {
   const auto facts = http::read_certificate(bundle.serving.certificate);
   if (!facts || now < facts->from || now >= facts->until || !http::belongs(bundle.serving)) return false;
@@ -67,7 +68,8 @@ Result<Bundle> renewed(const Bundle& have, WallTime now, const std::vector<std::
     fresh = true;
   }
   if (!serves(out, now, names)) {
-    // Nothing is lost by serving what is not known everywhere yet: what there is serves nobody.
+    // The present certificate is not usable, so nothing is lost by serving one that clients do not trust everywhere
+    // yet.
     QM_ASSIGN(out.serving, new_serving(out, now, names, life));
     return out;
   }

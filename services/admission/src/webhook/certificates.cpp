@@ -45,7 +45,7 @@ struct CertificateKeeper::Impl {
         serve(std::move(serve_)),
         enrol(std::move(enrol_)) {}
 
-  /// The Secret as it is; a null value where there is none.
+  /// The Secret as it is now; a null value where it does not exist.
   Result<Json> read() const {
     auto secret = client.get(kSecrets, options.ns, options.secret);
     if (secret) return secret;
@@ -53,7 +53,7 @@ struct CertificateKeeper::Impl {
     return fail(secret.error());
   }
 
-  /// kAborted where another replica wrote first.
+  /// Fails with kAborted where another replica wrote first.
   Status store(Json secret, const Bundle& bundle) const {
     if (secret.is_null()) {
       secret = Json::object({{"apiVersion", "v1"},
@@ -83,7 +83,8 @@ struct CertificateKeeper::Impl {
                                                 {"new_serving", want.serving != have.serving},
                                                 {"secret", options.ns + "/" + options.secret}});
     }
-    // First trusted, then served; but what was served is not held up by an API server that takes no registration now.
+    // The bundle is registered before its certificate is served. A certificate is also served where the API server
+    // does not accept the registration now.
     const auto text = want.text();
     const auto trusted = enrol(text);
     enrolled = trusted ? text : std::string();

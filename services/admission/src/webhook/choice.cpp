@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kSharingLabel = "nvidia.com/gpu.sharing-strategy";
 constexpr std::string_view kSharedResource = ".shared";  // nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb.shared
-constexpr std::string_view kSharedProduct = "-SHARED";   // what feature discovery calls a GPU that is shared
+constexpr std::string_view kSharedProduct = "-SHARED";   // product suffix of a shared GPU
 
 bool has(const std::vector<std::string>& values, std::string_view one) {
   return std::ranges::find(values, one) != values.end();
@@ -73,7 +73,7 @@ std::vector<KnownNode> nodes_of(const Json& spec, const Facts& facts) {
   std::vector<KnownNode> out;
   for (const auto& name : values_of(spec, words::kInstanceType)) {
     const auto* type = catalog::find(name);
-    // One that is not known may have room for anything.
+    // An unknown instance type may have any capacity.
     if (type == nullptr) return {};
     if (type->gpus == 0) continue;
     out.push_back(

@@ -1,4 +1,4 @@
-// Pods that only run together: how many they are, what NCCL and UCX are told in each, and which level of the topology they ask for.
+// Gangs: the number of pods, the settings of NCCL and UCX in each pod, and the topology level that they request.
 #include "pod.hpp"
 #include "rules.hpp"
 
@@ -15,12 +15,13 @@ constexpr const char* kVolume = "nccl-topology";
 constexpr std::array<std::string_view, 3> kTopologyAsked{"kueue.x-k8s.io/podset-required-topology",
                                                          "kueue.x-k8s.io/podset-preferred-topology",
                                                          "kueue.x-k8s.io/podset-unconstrained-topology"};
-/// Of pods whose gang says its size elsewhere.
+/// Labels and annotations that mark a pod of a gang, but do not specify its size.
 constexpr std::array<std::string_view, 4> kGangLabels{
     "scheduling.k8s.io/group-name", "pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group",
     "pod-group.scheduling.sigs.k8s.io/name"};
 
-/// The number that the text begins with, of "2:4" (PET_NNODES of an elastic job) the least; 0 where it begins with none.
+/// The number at the start of the text, such as the minimum of "2:4" (PET_NNODES of an elastic job); 0 where there is
+/// none.
 std::int64_t first_number(std::string_view text) {
   std::int64_t out = 0;
   std::from_chars(text.data(), text.data() + text.size(), out);
@@ -39,10 +40,11 @@ bool mounts_topology(const Json& container) {
   return std::ranges::any_of(mounts, [](const Json& m) { return m["mountPath"].string() == kTopologyPath; });
 }
 
-/// What comes of a ConfigMap or Secret cannot be seen here, and a variable of its own would go before it.
+/// Variables of a ConfigMap or Secret are not visible here, and a variable added to the container would override
+/// them.
 bool knows_more(const Json& container) { return container["envFrom"].size() > 0; }
 
-/// What the gang's container has yet to be told.
+/// The variables that a container of the gang still lacks.
 std::vector<const std::pair<std::string, std::string>*> missing(const Json& container, std::int64_t gang,
                                                                 const GangDefaults& defaults, bool topology_file) {
   std::vector<const std::pair<std::string, std::string>*> out;
@@ -87,7 +89,7 @@ std::int64_t gang_of(const Json& pod) {
   }
   std::int64_t most = 1;
   for (const auto& container : pod["spec"]["containers"].items()) {
-    for (const auto* key : {"PET_NNODES", "WORLD_SIZE"}) {  // of PyTorch's operator, which counts pods
+    for (const auto* key : {"PET_NNODES", "WORLD_SIZE"}) {  // set by the PyTorch operator, which counts pods
       if (const auto* variable = named(container["env"], key))
         most = std::max(most, first_number((*variable)["value"].string()));
     }

@@ -1,4 +1,5 @@
-// Tenants of one namespace against another: no GPU without quota where a namespace says so, and no fact of ours by another's hand.
+// Isolation of tenants: no GPU without quota in a namespace that requires it, and no forged metadata of
+// Quartermaster.
 #include "isolation.hpp"
 
 #include "pod.hpp"
@@ -17,7 +18,8 @@ namespace {
 constexpr const char* kRule = "gpu-quota";
 constexpr const char* kJobController = "system:serviceaccount:kube-system:job-controller";
 constexpr const char* kDaemonSetController = "system:serviceaccount:kube-system:daemon-set-controller";
-/// All of Kubernetes' controllers, where the controller manager runs without --use-service-account-credentials.
+/// Account of all Kubernetes controllers, where the controller manager runs without
+/// --use-service-account-credentials.
 constexpr const char* kControllerManager = "system:kube-controller-manager";
 constexpr std::string_view kDeviceClass = "deviceclass.resource.kubernetes.io/";
 constexpr std::string_view kVendor = "nvidia.com/";
@@ -47,12 +49,13 @@ bool claims_devices(const Json& spec) {
          any_resource(spec, [](const std::string& name) { return name.starts_with(kDeviceClass); });
 }
 
-/// By a name that a device plugin was configured with. The queue decides whether it covers the name.
+/// Whether the pod requests a resource name that a device plugin was configured with. The queue decides whether it
+/// covers the name.
 bool asks_for_renamed(const Json& spec) {
   return any_resource(spec, [](const std::string& name) { return name.starts_with(kVendor) && !is_gpu(name); });
 }
 
-/// "asks for 8 GPUs": what one pod asks for.
+/// The request of one pod as text, such as "asks for 8 GPUs".
 std::string asks(const Json& pod) {
   std::int64_t together = 0, first = 0;
   each_container(pod["spec"], [&](const Json& container, const Place& place) {
@@ -64,7 +67,7 @@ std::string asks(const Json& pod) {
   return claims_devices(pod["spec"]) ? "claims devices by DRA" : "asks for devices of nvidia.com";
 }
 
-/// What is the same for pods and Jobs.
+/// The checks that pods and Jobs share.
 void refuse_ways_around(const Subject& s, const View& view, const Json& pod, const std::string& what, Findings& out) {
   const auto& spec = pod["spec"];
   if (kube::label(*s.object, kManagedLabel) == "false") {
@@ -101,7 +104,7 @@ void require_quota_of_pod(const Subject& s, const Settings& settings, const View
   const auto& pod = *s.object;
   const auto what = fmt::format("{} {}", named(s), asks(pod));
   if (is_part_of_workload(s, pod, settings)) {
-    // Admission writes the attempt into the template as it starts the workload.
+    // Admission writes the attempt into the template when it starts the workload.
     if (!kube::annotation(pod, words::kAttempt).empty()) return;
     const auto& owner = controller_of(pod);
     out.push_back({kRule,
@@ -160,9 +163,10 @@ void require_quota_of_job(const Subject& s, const Settings& settings, const View
   }
 }
 
-// ---- metadata of ours ----------------------------------------------------------------------------------------------
+// ---- owned metadata
+// ------------------------------------------------------------------------------------------------
 
-/// An account that makes objects from templates that were looked at.
+/// Whether the account creates objects from templates that were reviewed.
 bool copies_templates(const Subject& s, const Settings& settings) {
   if (s.user == kControllerManager || settings.controllers.contains(s.user)) return true;
   return s.kind == "Pod" && s.user == kJobController;

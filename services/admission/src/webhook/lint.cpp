@@ -1,4 +1,5 @@
-// What is allowed and still will not do what its author means. One function a fault, each over the whole object.
+// Objects that are valid and still do not do what their author intends. One function for each kind of fault; each
+// checks the whole object.
 #include "qm/admission/webhook/lint.hpp"
 
 #include "pod.hpp"
@@ -25,7 +26,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return out;
 }
 
-/// All words of a container's command line.
+/// All words of the command line of a container.
 std::vector<std::string> words_of(const Json& container) {
   std::vector<std::string> out;
   for (const auto* list : {"command", "args"}) {
@@ -34,7 +35,7 @@ std::vector<std::string> words_of(const Json& container) {
   return out;
 }
 
-/// The value of "--name=value" or "--name value"; dashes and underscores are one.
+/// The value of "--name=value" or "--name value"; dashes and underscores are equivalent.
 std::string flag(const std::vector<std::string>& words, std::string_view name) {
   const auto plain = [](std::string text) {
     std::ranges::replace(text, '_', '-');
@@ -129,7 +130,7 @@ void indexed_mode(const Json& object, Findings& out) {
   }
 }
 
-/// Where Kueue's webhook is, it refuses such a Job.
+/// Kueue's webhook, where it is installed, refuses such a Job.
 void job_minimum(const Json& object, Findings& out) {
   if (object["kind"].string() != "Job") return;
   const auto least = whole_number(object["metadata"]["annotations"][words::kJobLeast].string());
@@ -143,7 +144,7 @@ void job_minimum(const Json& object, Findings& out) {
       "set a number below parallelism, or remove the annotation");
 }
 
-/// Names that Kubeflow's operators make Services for: "JOB-ROLE-0".
+/// Whether the operators of Kubeflow create a Service of this name: "JOB-ROLE-0".
 bool made_by_operator(const Json& object, const std::string& host) {
   for (const auto& [name, roles] : object["spec"].members()) {
     if (!name.ends_with("ReplicaSpecs")) continue;
@@ -156,11 +157,11 @@ bool made_by_operator(const Json& object, const std::string& host) {
   return false;
 }
 
-/// Calls fn with the spec of each pod that the object would make.
+/// Calls fn with the spec of each pod template of the object.
 template <class Fn>
 void each_pod(const Json& object, Fn&& fn) {
   if (object["kind"].string() == "Job")
-    return fn(object["spec"]["template"]["spec"]);  // the door's, and no copy is made
+    return fn(object["spec"]["template"]["spec"]);  // for the webhook: avoids a copy
   for (const auto& pod : pod_templates(object)) fn(pod.spec);
 }
 
@@ -173,8 +174,8 @@ void master_name(const Json& object, const LintContext& context, Findings& out) 
         if (host.empty() && variable["name"].string() == "MASTER_ADDR") host = variable["value"].string();
       }
       if (host.empty() || host == "localhost" || host.starts_with('$') || host.starts_with("127.")) continue;
-      if (whole_number(host.substr(0, host.find('.')))) continue;  // an address
-      // "pod.service" or "service"; what follows is the namespace's.
+      if (whole_number(host.substr(0, host.find('.')))) continue;  // an IP address
+      // "pod.service" or "service"; a namespace may follow.
       const auto dot = host.find('.');
       const auto rest = dot == std::string::npos ? std::string() : host.substr(dot + 1);
       const bool known =

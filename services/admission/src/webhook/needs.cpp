@@ -1,4 +1,5 @@
-// Pods that say what they need of a GPU, and not which part of one: the part is looked up and asked for in their name.
+// Pods that specify requirements for a GPU instead of a resource: the share of a GPU is looked up and requested for
+// them.
 #include "qm/config/needs.hpp"
 
 #include "pod.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::string_view kDefaultContainer = "kubectl.kubernetes.io/default-container";
 
-/// The container that the GPU is for: the one that is meant where none is named, as kubectl takes it; null = there is none.
+/// The container that uses the GPU: the default container of kubectl, or the first one; null = there is none.
 Json* main_container(Json& pod) {
   const std::string name = pod["metadata"]["annotations"][kDefaultContainer].string();
   auto* list = pod.set("spec").find("containers");
@@ -32,7 +33,7 @@ bool asks_for_gpus(const Json& pod) {
 }
 
 void choose_shares(Json& pod) {
-  if (uses_gpus(pod["spec"])) return;  // said already; whether it is the same is a rule's to say
+  if (uses_gpus(pod["spec"])) return;  // requested already; a rule checks that both agree
   const auto share = config::share_of_pod(pod);
   if (!share || !*share) return;
   Json* container = main_container(pod);

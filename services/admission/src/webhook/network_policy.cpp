@@ -1,4 +1,4 @@
-// Who may talk to whom. A policy only ever adds to what is allowed, but its being there closes what it does not allow.
+// Network policies. A policy only adds allowed connections, but its existence denies those that no policy allows.
 #include "qm/admission/webhook/network_policy.hpp"
 
 #include "pod.hpp"
@@ -11,7 +11,7 @@
 namespace qm::admission::webhook {
 namespace {
 
-constexpr std::string_view kNamespaceName = "kubernetes.io/metadata.name";  // the API server's own label
+constexpr std::string_view kNamespaceName = "kubernetes.io/metadata.name";  // label that the API server sets
 constexpr std::int64_t kDns = 53;
 
 tl::unexpected<Error> bad(const std::string& field, std::string what, std::string remedy) {
@@ -92,7 +92,7 @@ Result<NetworkPolicy::Peer> read_peer(const Json& from, const std::string& field
   if (const auto* block = from.find("ipBlock")) {
     out.block = (*block)["cidr"].string();
     for (const auto& one : (*block)["except"].items()) out.except.push_back(one.string());
-    // Another family's is carried, and no address here is in it.
+    // An address of the other family is kept; no address here matches it.
     if (out.block.find(':') == std::string::npos && !block_of(out.block)) {
       return bad(field + ".ipBlock.cidr", fmt::format("{} is not a CIDR", out.block), "write one such as 10.0.0.0/8");
     }
@@ -136,7 +136,7 @@ bool is_peer(const NetworkPolicy& policy, const NetworkPolicy::Peer& peer, const
     return in_block(peer.block, end.ip) &&
            std::ranges::none_of(peer.except, [&](const auto& except) { return in_block(except, end.ip); });
   }
-  if (end.ns.empty()) return false;  // selectors select pods
+  if (end.ns.empty()) return false;  // selectors match pods only
   const bool where = peer.namespaces ? peer.namespaces->matches(end.ns_labels) : end.ns == policy.ns;
   return where && (!peer.pods || peer.pods->matches(end.labels));
 }
@@ -166,7 +166,7 @@ bool open(const std::vector<NetworkPolicy>& policies, const Endpoint& pod, const
   return !limited;
 }
 
-/// Whether a rule lets pods ask for names, be it in their own namespace, which is where nobody answers.
+/// Whether a rule allows DNS queries, even if only within the own namespace, where no DNS server runs.
 bool lets_dns(const NetworkPolicy::Rule& rule) {
   const bool port =
       rule.ports.empty() || std::ranges::any_of(rule.ports, [](const auto& p) {
@@ -226,7 +226,8 @@ std::vector<Finding> lint(const NetworkPolicy& policy) {
   });
   for (std::size_t i = 0; i < policy.egress.size(); ++i) {
     for (const auto& peer : policy.egress[i].peers) {
-      // A selector of all pods with a port looks like "anywhere", and is "anybody here".
+      // A podSelector for all pods together with a port is often meant as "anywhere", but selects pods of this
+      // namespace only.
       const bool everybody = peer.pods && peer.pods->requirements.empty() && !peer.namespaces && peer.block.empty();
       if (!everybody || outside || policy.egress[i].ports.empty()) continue;
       say("ONLY_OWN_NAMESPACE: a podSelector alone reaches pods of the policy's namespace, and nothing outside",

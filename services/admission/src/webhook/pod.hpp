@@ -12,18 +12,19 @@
 
 namespace qm::admission::webhook {
 
-/// Pods as JSON, read as the API server reads them.
+/// Pods as JSON, interpreted as the API server interprets them.
 
-/// Whether a resource is a GPU or a part of one: nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-*, and our share.
+/// Whether a resource is a GPU or a part of one: nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-*, and the
+/// share resource of Quartermaster.
 [[nodiscard]] bool is_gpu(std::string_view resource);
 
-/// A quantity that may stand as text or as a number; none where it is absent or unreadable.
+/// A quantity that is text or a number; none where it is absent or invalid.
 [[nodiscard]] std::optional<Quantity> quantity(const Json& value);
 
-/// What a container asks of a resource: its request, else its limit.
+/// The amount of a resource that a container requests: its request, else its limit.
 [[nodiscard]] std::optional<Quantity> asked(const Json& container, std::string_view resource);
 
-/// Where a container stands; its path is written out only where something is said of it.
+/// Position of a container. Its path is only built for a finding.
 struct Place {
   std::string_view list;
   std::size_t index;
@@ -32,7 +33,7 @@ struct Place {
   static constexpr std::array<std::string_view, 2> kContainerLists{"initContainers", "containers"};
 };
 
-/// All containers of a pod, those that run first too: fn(container, place) or fn(container).
+/// Calls fn(container, place) or fn(container) for all containers of a pod, including init containers.
 template <class Fn>
 void each_container(const Json& pod_spec, Fn&& fn) {
   for (const auto list : Place::kContainerLists) {
@@ -46,14 +47,14 @@ void each_container(const Json& pod_spec, Fn&& fn) {
     }
   }
 }
-/// The same, to change them.
+/// The same, for changes.
 void each_container_mut(Json& pod_spec, const std::function<void(Json& container)>& fn);
 
-/// GPUs and parts of them that a container asks for, rounded up; 0 where it asks for none.
+/// Number of GPUs and parts of GPUs that a container requests, rounded up; 0 where it requests none.
 [[nodiscard]] std::int64_t gpus_of(const Json& container);
 [[nodiscard]] bool uses_gpus(const Json& pod_spec);
 
 [[nodiscard]] Labels labels_of(const Json& object);  ///< metadata.labels
-[[nodiscard]] Labels texts_of(const Json& members);  ///< of an object, what is text
+[[nodiscard]] Labels texts_of(const Json& members);  ///< the members of an object that are text
 
 }  // namespace qm::admission::webhook

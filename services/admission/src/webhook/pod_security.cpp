@@ -1,5 +1,5 @@
-// The Pod Security Standards, rule by rule. Baseline takes away what reaches for the host; restricted asks for a pod that
-// gives up what it does not need.
+// The Pod Security Standards, rule by rule. Baseline forbids access to the host; restricted also requires a pod to
+// drop privileges that it does not need.
 #include "qm/admission/webhook/pod_security.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
-/// One pod under examination.
+/// One pod that is checked.
 struct Examined {
   const Json& spec;
   PodSecurity level;
@@ -32,7 +32,7 @@ void each_container_at(const Json& spec, const Do& act) {
   }
 }
 
-/// The pod's own security context and each container's, with where it stands.
+/// Calls `act` with the security context of the pod and of each container, and the field.
 template <class Do>
 void each_context(const Json& spec, const Do& act) {
   act(spec["securityContext"], "spec.securityContext");
@@ -157,7 +157,7 @@ void sysctls(const Examined& pod) {
   }
 }
 
-/// Baseline refuses Unconfined wherever it stands; restricted wants one of the others for each container.
+/// Baseline refuses Unconfined in every context; restricted requires one of the other types for each container.
 void seccomp(const Examined& pod) {
   const auto confined = [](const Json& context) {
     const auto& type = context["seccompProfile"]["type"].string();

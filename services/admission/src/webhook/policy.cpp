@@ -1,13 +1,14 @@
-// What becomes of a Job or pod on its way into the cluster.
+// What the webhook does with a Job or pod.
 //
-//   CREATE   excluded? other scheduler? -> as it is
-//            requests from limits, and from needs (needs.cpp); mended where a rule's mode says so (rules.cpp), gangs given what they lack (gangs.cpp)
-//            in a queue, by its own label or the namespace's default?
+//   CREATE   excluded? other scheduler? -> unchanged
+//            requests from limits, and from needs (needs.cpp); fixed where the mode of a rule is mutate (rules.cpp),
+//            missing settings of gangs added (gangs.cpp)
+//            in a queue, by its own label or the default of the namespace?
 //                Job -> label, suspend;  pod -> label, gate
-//            metadata of ours by another account? GPUs past the quota of a namespace that requires it? -> refused (isolation.cpp)
-//   UPDATE   by one of us? -> as it is
-//            a Job's template changed? -> judged again
-//            let go by hand, or changed in what its quota was counted from? -> refused
+//            owned metadata by another account? GPUs that bypass a required quota? -> refused (isolation.cpp)
+//   UPDATE   by an account of Quartermaster? -> unchanged
+//            template of a Job changed? -> checked again
+//            unsuspended or ungated by hand, or changed a field that its quota was counted from? -> refused
 #include "qm/admission/webhook/policy.hpp"
 
 #include "isolation.hpp"
@@ -46,7 +47,8 @@ bool out_of_scope(const Subject& s, const Settings& settings, const View& view) 
   return settings.excluded.contains(s.ns) || text(namespace_of(s, view).labels, kManagedLabel) == "false";
 }
 
-/// A pod or Job with GPUs in a namespace that counts them all: what its author writes does not take it out of the quota.
+/// Whether it is a pod or Job with GPUs in a namespace that requires quota for all GPUs: labels of the author cannot
+/// exempt it from quota.
 bool strict(const Subject& s, const View& view) {
   if (!counts_every_gpu(s, view)) return false;
   const auto asks = [&](const Json& object) {
@@ -55,7 +57,7 @@ bool strict(const Subject& s, const View& view) {
   return asks(*s.object) || (s.old != nullptr && asks(*s.old));
 }
 
-/// Not counted and not judged: left out by name or label, or the kubelet's own.
+/// Whether the webhook ignores the object: excluded by namespace or label, or a mirror pod of a kubelet.
 bool left_out(const Subject& s, const Json& object, const Settings& settings, const View& view) {
   if (out_of_scope(s, settings, view)) return true;
   if (strict(s, view)) return is_mirror_of_kubelet(s, object);
@@ -63,8 +65,10 @@ bool left_out(const Subject& s, const Json& object, const Settings& settings, co
          !kube::annotation(object, "kubernetes.io/config.mirror").empty();
 }
 
-/// Pods that admission counts one by one: that nothing owns, and those that name a queue, or are of a serving framework or a
-/// step of a run and ask for GPUs, and have no Job or the like to stand for them. Where every GPU is counted: all with GPUs.
+/// Whether admission counts the pod by itself. It does for a pod without an owner. It also does for a pod whose owner
+/// is not suspended as a whole (nor a DaemonSet or Node), and that names a queue, or requests GPUs for a serving
+/// framework or a step of a run.
+/// Where quota is required for all GPUs: for every pod with GPUs that is not part of a workload.
 bool counts_alone(const Json& pod, const Subject& s, const Settings& settings, const View& view) {
   if (strict(s, view)) return !is_part_of_workload(s, pod, settings);
   const auto& owner = controller_of(pod);
@@ -84,7 +88,7 @@ bool names_a_queue(const Json& object) {
   return !kube::label(object, words::kQueueLabel).empty() || !kube::annotation(object, words::kQueueLabel).empty();
 }
 
-/// As the watch takes them.
+/// By the same rule as the watch.
 bool is_queued(const Json& job) { return names_a_queue(job) || names_a_queue(job[kSpec]["template"]); }
 bool is_ours(const Json& job) {
   return is_queued(job) || job[kSpec]["template"][kSpec]["schedulerName"].string() == words::kScheduler;
@@ -111,7 +115,7 @@ void requests_from_limits(Json& pod_spec) {
 
 void schedule_by(Json& pod_spec, const Subject& s, const Settings& settings, const View& view) {
   if (settings.scheduler.empty() || (view.binding_is_ours && !view.binding_is_ours(s.ns))) return;
-  if (names_other_scheduler(pod_spec)) return;  // refused by name where it may not (isolation.cpp)
+  if (names_other_scheduler(pod_spec)) return;  // isolation.cpp refuses it where it is not allowed
   pod_spec.set("schedulerName", settings.scheduler);
 }
 
@@ -127,13 +131,13 @@ bool gated(const Json& pod) {
   return std::ranges::any_of(all, [](const Json& g) { return g["name"].string() == kAdmissionGate; });
 }
 
-/// A Job's pods run together, as many as may at a time.
+/// Gang size of a Job: as many pods as may run at the same time.
 std::int64_t gang_of_job(const Json& job) {
   const auto at_once = job[kSpec]["parallelism"].integer(1);
   return std::max(at_once, gang_of(job[kSpec]["template"]));
 }
 
-/// Whatever the rules that mutate would miss; `maker` is the Job of a template, null of a pod.
+/// Adds what the rules in mode mutate would find missing; `maker` is the Job of a template, null for a pod.
 void mend(Json& pod, const Json& maker, const View::Namespace& home, const Settings& settings) {
   const auto modes = modes_in(home, settings);
   if (!modes.mends()) return;
@@ -149,7 +153,7 @@ void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const Vie
   requests_from_limits(pod.set(kSpec));
   choose_shares(pod);
   mend(pod, {}, namespace_of(s, view), settings);
-  // A pod that names its node goes past every scheduler; a gate on it is not allowed.
+  // A pod that names its node bypasses every scheduler; the API server does not allow a gate on it.
   if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod, s, settings, view) ||
       !pod[kSpec]["nodeName"].string().empty())
     return;
@@ -167,7 +171,7 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   requests_from_limits(pods.set(kSpec));
   choose_shares(pods);
   mend(pods, job, namespace_of(s, view), settings);
-  // The Jobs of a JobSet or the like are held and let go with it.
+  // The Jobs of a JobSet or similar object are suspended and started with it.
   if (!quota_is_ours(s, view) || is_part_of_workload(s, job, settings)) return;
   if (!is_queued(job)) {
     const auto queue = default_queue(s, view);
@@ -190,7 +194,7 @@ void mark(Json& object, bool clean) {
 
 // ---- rules --------------------------------------------------------------------------------------------------------
 
-/// A finding's place in the whole object.
+/// The path of a finding in the whole object.
 std::string whole_path(const std::string& field, bool job) {
   if (field.starts_with("metadata.namespace") || field.starts_with("spec.")) return field;
   if (field.starts_with("metadata")) return (job ? "spec.template." : "") + field;
@@ -202,11 +206,12 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   const auto& object = *s.object;
   const bool job = s.kind == "Job";
   const auto& written = job ? object[kSpec]["template"] : object;
-  Json merged;  // a template, as the API server makes pods of it that name a RuntimeClass
+  Json merged;  // a template merged with its RuntimeClass, as the API server merges pods
   const auto runtime = view.runtime_classes.find(written[kSpec]["runtimeClassName"].string());
   if (job && runtime != view.runtime_classes.end()) {
     merged = written;
-    // Where both contradict, the workload is Rejected with the reason; the rules judge what is written.
+    // Where the two contradict each other, the workload is Rejected with the reason; the rules check the spec as
+    // written.
     (void)config::merge_scheduling(merged.set(kSpec), runtime->second, runtime->first, "spec.template.spec");
   }
   const auto& pod = merged.is_object() ? merged : written;
@@ -230,7 +235,7 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   out.audit["decision"] = out.allowed() ? "allowed" : fmt::format("refused by {}", out.refusals.front().rule);
 }
 
-/// A Job that is counted here and bound by another scheduler; of a refused one it does not matter. Asked after mutate.
+/// Warns of a Job that is counted here but bound by another scheduler, unless it is refused. Call it after mutate.
 void warn_of_other_scheduler(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
   if (s.kind != "Job" || !is_queued(*s.object) || !out.allowed()) return;
   if (view.binding_is_ours && !view.binding_is_ours(s.ns)) return;
@@ -242,7 +247,8 @@ void warn_of_other_scheduler(const Subject& s, const Settings& settings, const V
                           whole_path("spec.schedulerName", true), std::move(other.remedy)});
 }
 
-// ---- by hand -------------------------------------------------------------------------------------------------------
+// ---- changes by hand
+// -----------------------------------------------------------------------------------------------
 
 bool one_of_us(const std::string& user, const Settings& settings) {
   return std::ranges::any_of(settings.own_users, [&](const std::string& own) {
@@ -265,7 +271,7 @@ bool ended(const Json& job) {
   });
 }
 
-/// What quota was counted from, with the words for it.
+/// A field that quota was counted from, with its old and new value.
 struct Counted {
   std::string field;
   Json was, is;
@@ -296,15 +302,15 @@ std::vector<Counted> counted_in_job(const Json& was, const Json& is) {
 
 bool counts_pods(const Counted& c) { return c.field == "spec.parallelism" || c.field == "spec.completions"; }
 
-/// What admission follows while the Job holds quota: another priority class, fewer pods, whose quota is free at once, and more of an elastic
-/// Job, which wait for quota.
+/// Whether admission handles the change while the Job holds quota: another priority class; fewer pods, which releases
+/// quota at once; or more pods of an elastic Job, which are pending until quota is reserved.
 bool is_followed(const Counted& c, bool elastic) {
   if (c.field == fmt::format("metadata.labels[{}]", words::kPriorityClassLabel)) return true;
   return counts_pods(c) && c.is.is_int() && (elastic || c.is.integer() < c.was.integer(1));
 }
 
-/// The template of a Job that has not begun may be changed, and its pods are not asked about again. What was wrong with it
-/// before is not held against the change.
+/// The template of a Job that has not started may change, and the webhook is not called for its pods. Findings that
+/// the old template already had do not count against the change.
 void guard_template(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
   const auto& was = (*s.old)[kSpec]["template"];
   const auto& is = (*s.object)[kSpec]["template"];
@@ -328,7 +334,8 @@ void guard_template(const Subject& s, const Settings& settings, const View& view
   take(after.warnings, before.warnings, out.warnings);
 }
 
-/// The API server does not ask about an object with this label, so it would be the first of two steps.
+/// The API server does not call the webhook for an object with this label, so a second update could bypass all
+/// checks.
 void guard_managed_label(const Subject& s, Verdict& out) {
   if (kube::label(*s.old, kManagedLabel) == "false" || kube::label(*s.object, kManagedLabel) != "false") return;
   out.refusals.push_back(
@@ -349,7 +356,7 @@ void guard_job(const Subject& s, const Settings& settings, const View& view, Ver
         {"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)), "spec.suspend", asks_why(s)});
   }
   guard_managed_label(s, out);
-  if (held) return;  // what it asks for now competes for quota, also where it held some
+  if (held) return;  // its present request competes for quota, also where it held quota before
   // Pods that another scheduler binds would run without quota.
   const bool places = !settings.scheduler.empty() && (!view.binding_is_ours || view.binding_is_ours(s.ns)) &&
                       is[kSpec]["template"][kSpec]["schedulerName"].string() == settings.scheduler;
@@ -416,14 +423,14 @@ Json settle(const Subject& s, const Settings& settings, const View& view) {
   Subject made = s;
   made.object = &out;
   const auto verdict = judge(made, settings, view);
-  // A pod without GPUs is judged by nobody, so nobody has to know.
+  // The rules do not apply to a pod without GPUs, so it needs no mark.
   const bool asked = s.kind == "Job" || asks_for_gpus(out);
-  // Which scheduler binds the pods is known now and stays so.
+  // A warning about the scheduler does not count: which scheduler binds the pods does not change.
   const bool clean = asked && verdict.allowed() && std::ranges::all_of(verdict.warnings, [](const Finding& finding) {
                        return finding.rule == kOtherScheduler;
                      });
   mark(out, clean);
-  // The pods of a Job are what its template says, and that was judged here.
+  // The pods of a Job follow its template, which is checked here.
   if (s.kind == "Job" && out[kSpec]["template"].is_object()) mark(out.set(kSpec).set("template"), clean);
   return out;
 }
@@ -459,7 +466,7 @@ Verdict judge(const Subject& s, const Settings& settings, const View& view) {
     warn_of_other_scheduler(s, settings, view, out);
   } else if (s.operation == Operation::kUpdate && s.old != nullptr && !ours) {
     guard_owned_metadata(s, settings, out.refusals);
-    // Judged as it was: nobody leaves by setting a label.
+    // The old object decides, so that setting a label does not exempt it.
     if (left_out(s, *s.old, settings, view)) return out;
     if (s.kind == "Job") {
       guard_template(s, settings, view, out);

@@ -15,14 +15,14 @@ namespace {
 constexpr const char* kPolicyVersion = "policy.quartermaster.dev/v1alpha1";
 constexpr const char* kKind = "WebhookPolicy";
 
-/// One value of the document, with its path; what is wrong with it is collected by all.
+/// One value of the document, with its path. All values share one list of errors.
 class At {
  public:
   At(const config::Document& document, std::vector<std::string>& wrong, const Json& value, std::string path)
       : document_(document), wrong_(wrong), value_(value), path_(std::move(path)) {}
 
   void complain(const std::string& what, const std::string& remedy) const {
-    // What is missing stands nowhere, but in what should have it.
+    // A missing field has no line of its own; use that of the closest parent.
     auto near = path_;
     while (!near.empty() && !document_.lines.contains(near))
       near.erase(std::min(near.find_last_of(".["), near.size() - 1));
@@ -35,7 +35,7 @@ class At {
     return {document_, wrong_, value_[key], path_.empty() ? key : path_ + "." + key};
   }
 
-  /// An object with no keys but these; false where it is not given, or is none.
+  /// Whether it is an object, which may only have these keys; false where it is absent or not an object.
   bool object(const std::vector<std::string>& keys) const {
     if (!given()) return false;
     if (!value_.is_object()) {
@@ -103,7 +103,7 @@ class At {
   }
   void mode(Mode& out) const {
     if (!given()) return;
-    // "off" is a boolean to YAML.
+    // YAML parses "off" as a boolean.
     const auto word = value_.is_bool() && !value_.boolean() ? std::string("off") : value_.string();
     const auto read = mode_of(word);
     if (!read) return complain(fmt::format("{} is not a mode", value_.dump()), "use enforce, warn, mutate or off");

@@ -1,5 +1,5 @@
-// The rules about which nodes a pod chooses, and with whom it shares their GPUs. Nothing is known of a cluster but what the
-// policy says of its pools, what the catalog says of instance types, and what the pod itself says.
+// The rules about the nodes that a pod selects, and about GPU sharing. The only inputs are the pools in the policy,
+// the instance types in the catalog, and the pod itself.
 #include "choice.hpp"
 #include "pod.hpp"
 #include "rules.hpp"
@@ -14,12 +14,12 @@ namespace {
 
 __extension__ typedef __int128 Wide;
 
-/// Label of a namespace whose people know that others see what their pods leave in a shared GPU.
+/// Label of a namespace whose users accept that other pods can read what theirs leave in a shared GPU.
 constexpr std::string_view kSharesGpus = "quartermaster.dev/shared-gpus";
 constexpr std::array<std::string_view, 4> kSpotTaints{"karpenter.sh/capacity-type", "spot", "cloud.google.com/gke-spot",
                                                       "kubernetes.azure.com/scalesetpriority"};
 
-/// Thousandths of a GPU that the pod takes from its node.
+/// Thousandths of a GPU that the pod uses on its node.
 std::int64_t gpu_milli(const Json& spec, const Pool* pool) {
   const std::int64_t replicas = pool == nullptr || pool->sharing == Sharing::kNone ? 1 : pool->replicas;
   std::int64_t out = 0;
@@ -40,7 +40,8 @@ std::int64_t gpu_milli(const Json& spec, const Pool* pool) {
   return out;
 }
 
-/// Whether `asked` of a node with `all` is more than goes with so many of its GPUs.
+/// Whether `asked`, of a node with `all`, is more than the share that belongs to `milli` thousandths of its `gpus`
+/// GPUs.
 bool exceeds(std::int64_t asked, std::int64_t all, std::int64_t milli, std::int64_t gpus) {
   return static_cast<Wide>(asked) * gpus * 1000 > static_cast<Wide>(all) * milli;
 }
@@ -69,7 +70,7 @@ std::string promised_latency(const Case& one) {
 
 const char* word_of(Sharing sharing) { return sharing == Sharing::kMps ? "MPS" : "time-slicing"; }
 
-/// The first container that asks for a share by name, or for several where one is the most.
+/// Reports containers that request more than one share where the pool gives one to a container.
 void shares_asked(const Case& one, const Pool& pool, Findings& out) {
   each_container(one.spec(), [&](const Json& container, const Place& place) {
     for (const auto& [name, value] : container["resources"]["limits"].members()) {
@@ -113,7 +114,7 @@ void gpu_proportion(const Case& one, Findings& out) {
       return std::string("memory");
     return std::string();
   };
-  // Of several types one that has the room is enough.
+  // One instance type with enough capacity suffices.
   if (std::ranges::any_of(nodes, [&](const auto& node) { return beyond(node).empty(); })) return;
   const auto& node = nodes.front();
   const auto what = beyond(node);

@@ -1,5 +1,5 @@
-// Two sources, one picture. Namespaces come from a watch, and on a standby local queues too. Of the engine, the local
-// queues are copied between batches when batches have been.
+// Combines two sources in one view. Namespaces come from a watch, and on a standby replica LocalQueues too. On the
+// leader, LocalQueues are copied from the engine between batches, when there were batches.
 #include "qm/admission/webhook/read_view.hpp"
 
 #include "pod.hpp"
@@ -53,7 +53,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
-  /// Which pods a quota counts; how much of it is used changes with every pod, and is nothing that is asked here.
+  /// Keeps which pods a quota counts. Its usage changes with every pod and is not needed here.
   void quota_seen(const Json& object, bool deleted) {
     auto quota = ResourceQuota::read(object);
     const std::scoped_lock lock(mutex);
@@ -73,7 +73,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
-  /// Under the mutex.
+  /// Requires the mutex.
   void publish() {
     auto next = std::make_shared<View>();
     next->namespaces = namespaces;
@@ -91,7 +91,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     view = std::move(next);
   }
 
-  /// On the engine's thread, between batches.
+  /// Runs on the engine's thread, between batches.
   void copy(const Engine& engine) {
     Queues queues;
     for (const auto& [key, queue] : engine.tables().local_queues) queues[key.first.value()].insert(key.second);
@@ -101,7 +101,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
-  /// Under the mutex: the host does not go away meanwhile.
+  /// Requires the mutex: the host cannot disappear meanwhile.
   void look_at_engine() {
     if (host == nullptr) return;
     const auto batches = host->counters().batches;
@@ -124,13 +124,13 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   const Options options;
   mutable std::mutex mutex;
   std::condition_variable_any wake;
-  service::Host* host = nullptr;  // while it leads
+  service::Host* host = nullptr;  // set while this replica leads
   std::optional<std::uint64_t> looked;
   std::map<std::string, View::Namespace> namespaces;
   std::map<std::string, std::vector<ResourceQuota>> quotas;
   std::map<std::string, Json> classes;
   Queues listed;
-  std::optional<Queues> decided;  // by the engine
+  std::optional<Queues> decided;  // from the engine
   bool changed = true;
   std::shared_ptr<const View> view = std::make_shared<View>();
   kube::Informer namespaces_informer, queues_informer, quotas_informer, classes_informer;
@@ -144,7 +144,7 @@ ReadView::~ReadView() { stop(); }
 void ReadView::start() {
   impl_->namespaces_informer.start();
   impl_->queues_informer.start();
-  impl_->quotas_informer.start();  // nothing waits for it: a rule that only warns has no more to say without
+  impl_->quotas_informer.start();  // nothing waits for it: without it a rule that only warns reports nothing
   impl_->classes_informer.start();
   impl_->thread = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->run(stop); });
 }

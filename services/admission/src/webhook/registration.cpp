@@ -16,7 +16,8 @@ const kube::Resource kMutating{kGroup, "v1", "mutatingwebhookconfigurations", fa
 const kube::Resource kValidating{kGroup, "v1", "validatingwebhookconfigurations", false};
 constexpr const char* kManagedBy = "app.kubernetes.io/managed-by";
 
-/// Pods that a mutation may concern: alone in the world, in a queue, or with GPUs, be it by need. Others cost no call.
+/// Pods that a mutation may concern: without an owner, in a queue, or with GPUs, including requirements for one.
+/// Other pods cost no call.
 constexpr const char* kPodsForUs =
     "!has(object.metadata.ownerReferences) || "
     "(has(object.metadata.labels) && 'kueue.x-k8s.io/queue-name' in object.metadata.labels) || ";
@@ -29,21 +30,21 @@ constexpr const char* kUsesGpus =
     "r == 'quartermaster.dev/gpu-milli')) || "
     "(has(c.resources.requests) && c.resources.requests.exists(r, r.startsWith('nvidia.com/') || "
     "r == 'quartermaster.dev/gpu-milli'))))";
-/// Devices by DRA, which no quota counts: of concern where every GPU is.
+/// Devices by DRA, which no quota counts: relevant where quota is required for all GPUs.
 constexpr const char* kClaimsDevices =
     "has(object.spec.resourceClaims) || "
     "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
     ".exists(c, has(c.resources) && has(c.resources.limits) && "
     "c.resources.limits.exists(r, r.startsWith('deviceclass.resource.kubernetes.io/')))";
-/// Pods that the Job controller makes as it was told to by a Job that we have judged with their template: nothing is left
-/// to do about them. Nobody else may say so of a pod.
+/// Pods that the Job controller creates from a template that the webhook has checked with its Job: nothing is left to
+/// do for them. Only the account of the Job controller is trusted with this.
 constexpr const char* kOfJudgedJob =
     "has(object.metadata.labels) && 'quartermaster.dev/judged' in object.metadata.labels && "
     "request.userInfo.username in "
     "['system:serviceaccount:kube-system:job-controller', 'system:kube-controller-manager'] && "
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
     "o.kind == 'Job' && o.apiVersion == 'batch/v1' && has(o.controller) && o.controller)";
-/// The accounts that make pods of a Job's template, which was looked at.
+/// The accounts that create pods from the template of a Job, which was checked.
 constexpr const char* kJobControllers =
     "request.userInfo.username in "
     "['system:serviceaccount:kube-system:job-controller', 'system:kube-controller-manager']";
@@ -51,24 +52,24 @@ constexpr const char* kWasGated =
     "has(oldObject.spec.schedulingGates) && "
     "oldObject.spec.schedulingGates.exists(g, g.name == 'quartermaster.dev/admission')";
 
-/// Who makes most of the pods of a cluster, by the label that each leaves on them. A condition costs the API server two looks
-/// at the whole object, as it asks again after a change, and a label none: so only what bears one of these is looked
-/// at before we are asked, and pods alone in the world, which bear none, are not. Without one that we know, an owner's pods
-/// that do not concern us cost a call.
+/// Controllers that create most of the pods of a cluster, by the label that each sets. A match condition makes the
+/// API server evaluate the whole object twice, as it evaluates again after a change; a label selector costs nothing.
+/// So only pods with one of these labels have a match condition; pods without an owner have none of these labels.
+/// Pods of an owner without a known label cost a call each.
 constexpr std::array<std::pair<const char*, const char*>, 3> kMakers{{
     {"pods-of-replica-sets", "pod-template-hash"},
     {"pods-of-sets", "controller-revision-hash"},  // StatefulSets and DaemonSets
     {"pods-of-jobs", "batch.kubernetes.io/controller-uid"},
 }};
 
-/// The annotations of pods that are ours to write, as a list of CEL.
+/// The annotations of pods that only Quartermaster may write, as a list in CEL.
 std::string owned_annotations() {
   std::string out;
   for (const auto key : words::kOwnedPodAnnotations) out += fmt::format("{}'{}'", out.empty() ? "" : ", ", key);
   return "[" + out + "]";
 }
 
-/// A created pod that has metadata of ours, and not by the template of a Job.
+/// Whether a created pod has owned metadata that does not come from the template of a Job.
 std::string has_owned_metadata() {
   return fmt::format(
       "(!({}) && ((has(object.metadata.annotations) && object.metadata.annotations.exists(a, a in {})) || "
@@ -76,7 +77,7 @@ std::string has_owned_metadata() {
       kJobControllers, owned_annotations(), words::kOwnedLabel);
 }
 
-/// An updated pod whose metadata of ours changes.
+/// Whether an update of a pod changes owned metadata.
 std::string changes_owned_metadata() {
   return fmt::format(
       "{}.exists(a, object.metadata.?annotations[?a] != oldObject.metadata.?annotations[?a]) || "
@@ -123,16 +124,16 @@ Json namespaces(const Registration& r, bool required) {
 struct Hook {
   std::string name;
   const char* path;
-  bool required;  // for the namespaces that require it, or for the others
+  bool required;  // for the namespaces that require quota, or for the others
   Json rule;
   std::string condition = {};               // empty = none
-  std::vector<std::string> labels = {};     // that an object must bear
-  std::vector<std::string> no_labels = {};  // and must not
+  std::vector<std::string> labels = {};     // that an object must have
+  std::vector<std::string> no_labels = {};  // that it must not have
 };
 
 Json objects(const Hook& hook) {
   auto out = Json::array();
-  // Where every GPU is counted, no label that an object's author sets takes it out.
+  // Where quota is required for all GPUs, no label of the author may exempt the object.
   if (!hook.required) {
     out.push_back(Json::object({{"key", kManagedLabel}, {"operator", "NotIn"}, {"values", Json::array({"false"})}}));
   }

@@ -1,4 +1,4 @@
-// Which pods a quota counts, what they cost there, and who slips by.
+// Which pods a ResourceQuota counts, what they are charged, and which pods it does not count.
 #include "qm/admission/webhook/resource_quota.hpp"
 
 #include "pod.hpp"
@@ -39,7 +39,7 @@ bool has(const std::vector<std::string>& values, const std::string& one) {
   return std::ranges::find(values, one) != values.end();
 }
 
-/// By a set of priority classes. An unnamed class is in no set.
+/// Scope PriorityClass, by a set of classes. An empty class name is in no set.
 bool class_fits(const ResourceQuota::Scope& scope, const std::string& name) {
   if (scope.op == "Exists") return !name.empty();
   if (scope.op == "DoesNotExist") return name.empty();
@@ -88,7 +88,7 @@ bool ResourceQuota::counts(const Json& spec) const {
     if (scope.name == "NotTerminating") return !ends;
     if (scope.name == "BestEffort") return best_effort(spec);
     if (scope.name == "NotBestEffort") return !best_effort(spec);
-    return false;  // of other objects, or of pods that look into other namespaces
+    return false;  // scopes of other objects, or of pods with affinity across namespaces
   });
 }
 
@@ -112,7 +112,7 @@ std::vector<Finding> beyond_quota(const std::vector<ResourceQuota>& quotas, cons
     for (const auto& [name, hard] : quota.hard) {
       const auto cost = charge.find(name);
       if (cost == charge.end()) {
-        // GPUs that nobody asks for cost nothing; of the rest a counted amount has to be given.
+        // GPUs that are not requested are not charged; of other resources a counted amount must be specified.
         const bool given = !name.ends_with("cpu") && !name.ends_with("memory");
         if (given) continue;
         out.push_back({"quota",

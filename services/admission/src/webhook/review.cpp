@@ -8,18 +8,19 @@ namespace qm::admission::webhook {
 namespace {
 
 constexpr const char* kReviewVersion = "admission.k8s.io/v1";
-/// What one review may hold. The API server takes objects of 1.5 MiB at most, of which each value is written with a comma,
-/// a brace or a bracket; a body with more of these than any object has would only be a tree of many times its size.
+/// Limits of one review. The API server accepts objects of at most 1.5 MiB, and each value has a comma, a brace or a
+/// bracket. A body with more of these than any real object would only become a tree many times its size.
 constexpr std::ptrdiff_t kMostValues = 300'000;
-/// Of labels, of annotations, and of any other object: far more than anybody writes, few enough to be looked through.
+/// Limit for labels, annotations and any other JSON object: far more than real objects have, few enough for a linear
+/// search.
 constexpr std::size_t kMostMembers = 10'000;
-/// A refusal names so many causes, and says how many more there are.
+/// Causes in one refusal; it also has the number of further causes.
 constexpr std::size_t kMostCauses = 50;
-/// What a client shows of one warning is cut by the API server; so many of them are plenty.
+/// Number and size of warnings. The API server truncates a warning that clients show.
 constexpr std::size_t kMostWarnings = 20;
 constexpr std::size_t kMostWarningBytes = 250;
 
-/// A JSON pointer that grows on the way down and shrinks on the way up.
+/// A JSON pointer that is extended and shortened during the traversal.
 class Pointer {
  public:
   template <class Step>
@@ -50,7 +51,7 @@ void add(Json& patch, const char* op, const std::string& path, const Json* value
   patch.push_back(std::move(one));
 }
 
-/// A member by its name: at the same place as in the other object nearly always, so the search is short.
+/// Finds a member by name, first at `place`: both objects nearly always have it at the same position.
 const Json* same(const Json& object, std::string_view key, std::size_t place) {
   const auto& members = object.members();
   if (place < members.size() && members[place].first == key) return &members[place].second;
@@ -87,7 +88,7 @@ void compare(const Json& before, const Json& after, Pointer& at, Json& patch) {
   }
 }
 
-/// Who wrote which field is a third of a usual object, and nothing that is asked here.
+/// Drops managedFields: a third of a typical object, and not used by any rule.
 void drop_managed_fields(Json& review, const char* which) {
   auto* request = review.find("request");
   auto* object = request == nullptr ? nullptr : request->find(which);
@@ -110,7 +111,7 @@ Error too_much(std::string what, std::string field) {
   return {Code::kInvalid, std::move(what), std::move(field), "send an object as the API server would store it"};
 }
 
-/// Objects are searched member by member, so none may be as wide as a body allows.
+/// Finds the object with the most members. Members are searched linearly, so their number has a limit of its own.
 const Json* widest_of(const Json& value) {
   const Json* widest = value.is_object() ? &value : nullptr;
   const auto look = [&](const Json& part) {
@@ -132,7 +133,7 @@ Json patch_of(const Json& before, const Json& after) {
 }
 
 Result<Review> Review::read(std::string_view body) {
-  // Before anything is built of it: what is refused costs a look at its bytes. A short body cannot hold too much.
+  // Checked before parsing: a refused body costs one scan of its bytes. A short body cannot have too many values.
   std::ptrdiff_t values = 0;
   if (body.size() > kMostMembers) {
     values = std::ranges::count_if(body, [](char c) { return c == ',' || c == '{' || c == '['; });
@@ -204,7 +205,7 @@ std::string answer(const Review& review, const Verdict& verdict) {
     }
     if (verdict.refusals.size() > kMostCauses)
       message += fmt::format("; and {} more", verdict.refusals.size() - kMostCauses);
-    // Forbidden: that would have to be another person, or another time. Invalid: it would have to be another object.
+    // Forbidden: another user, or another time, could be allowed. Invalid: the object itself must change.
     response.set("status", Json::object({{"code", by_hand ? 403 : 422},
                                          {"reason", by_hand ? "Forbidden" : "Invalid"},
                                          {"message", message},

@@ -1,5 +1,5 @@
-// The rules for pods that use GPUs. Each looks at one pod and says what is against it, container by container where it
-// is a container's fault. What a rule means (refusal, warning, nothing) is its mode's to say, and the namespace's.
+// The rules for pods that use GPUs. Each checks one pod and reports its findings, by container where a container is
+// the cause. The mode of the rule and the namespace decide whether a finding is a refusal, a warning or ignored.
 #include "rules.hpp"
 
 #include "pod.hpp"
@@ -14,7 +14,7 @@
 namespace qm::admission::webhook {
 namespace {
 
-/// Calls fn for each GPU resource of each container, named on either side.
+/// Calls fn for each GPU resource of each container, in requests or limits.
 template <class Fn>
 void each_gpu_resource(const Json& spec, Fn&& fn) {
   each_container(spec, [&](const Json& container, const Place& place) {
@@ -44,7 +44,7 @@ void whole_gpus(const Case& one, Findings& out) {
            fmt::format("{}.resources.{}", place.path(), side),
            fmt::format("ask for whole devices, for a MIG instance, or for a share with {}", words::kGpuMilliResource),
            container["name"].string()});
-      return;  // once for both sides
+      return;  // reported once for both
     }
   });
 }
@@ -98,7 +98,7 @@ void toleration(const Case& one, Findings& out) {
                  fmt::format("add a toleration with key {} and operator Exists", one.settings.gpu_taint)});
 }
 
-/// Labels that every node has, or that say nothing of its devices.
+/// Labels that every node has, or that do not describe its devices.
 bool tells_of_devices(std::string_view key) {
   static constexpr std::array<std::string_view, 8> kTellNothing{"kubernetes.io/os",
                                                                 "kubernetes.io/arch",
@@ -116,7 +116,7 @@ bool wants_gpu_nodes(const Json& spec) {
   if (std::ranges::any_of(selector, [](const auto& member) { return tells_of_devices(member.first); })) return true;
   const auto& terms =
       spec.path("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution")["nodeSelectorTerms"].items();
-  // Any of the terms may be the one that is met, so each must say it.
+  // Any one of the terms may match, so each must require the label.
   return !terms.empty() && std::ranges::all_of(terms, [](const Json& term) {
     const auto& expressions = term["matchExpressions"].items();
     return std::ranges::any_of(expressions, [](const Json& e) {
@@ -132,7 +132,7 @@ void gpu_nodes(const Case& one, Findings& out) {
                  fmt::format("add a node selector or a required node affinity, such as {}", words::kGpuProduct)});
 }
 
-/// "${CC_CODE}": a template that nobody filled in.
+/// "${CC_CODE}": a template with a variable that was not replaced.
 bool is_placeholder(const std::string& value) { return value.find("${") != std::string::npos; }
 
 void required_labels(const Case& one, Findings& out) {
@@ -152,7 +152,7 @@ void required_labels(const Case& one, Findings& out) {
   }
 }
 
-/// Lets a pod onto every tainted node, those of other pools and broken ones too.
+/// Refuses a toleration of all taints: it allows nodes of other pools and broken nodes.
 void toleration_key(const Case& one, Findings& out) {
   const auto& all = one.spec()["tolerations"].items();
   const auto blanket = [](const Json& t) { return t["operator"].string() == "Exists" && t["key"].string().empty(); };
@@ -161,7 +161,7 @@ void toleration_key(const Case& one, Findings& out) {
                  "tolerations", fmt::format("name the keys: {}, and that of its pool", one.settings.gpu_taint)});
 }
 
-/// The API server judges pods itself; of a template it says nothing, and then the pods never come.
+/// The API server refuses pods, not the template that they follow; without this finding the pods are just never created.
 void pod_security(const Case& one, Findings& out) {
   if (!one.is_template) return;
   const auto asked = one.home.labels.find("pod-security.kubernetes.io/enforce");
@@ -183,8 +183,8 @@ enum class Of : std::uint8_t { kGpuPods, kNamedGpus, kAllPods, kObjects };
 struct Rule {
   std::string_view name;
   Of of;
-  void (*check)(const Case&, Findings&);  ///< null = the object's, not the pod's
-  std::optional<Mode> own = {};           ///< how it is meant until it is set by name, where not as the others
+  void (*check)(const Case&, Findings&);  ///< null = it checks the object, not the pod
+  std::optional<Mode> own = {};           ///< its default mode, where it differs from the general one
 };
 constexpr std::array<Rule, kRuleCount> kRules{{{"gpu-whole", Of::kNamedGpus, whole_gpus},
                                                {"gpu-requests", Of::kNamedGpus, requests_equal_limits},
@@ -205,7 +205,7 @@ constexpr std::array<Rule, kRuleCount> kRules{{{"gpu-whole", Of::kNamedGpus, who
                                                {"quota-scope", Of::kGpuPods, quota_scope, Mode::kWarn},
                                                {"lint", Of::kObjects, nullptr, Mode::kWarn}}};
 
-/// Whether a container names a GPU at all, be it with an amount that nobody can read.
+/// Whether a container names a GPU resource, even with an invalid amount.
 bool names_gpus(const Json& spec) {
   bool any = false;
   each_gpu_resource(spec, [&](const Json&, const Place&, const std::string&) { any = true; });
@@ -256,7 +256,8 @@ Modes modes_in(const View::Namespace& home, const Settings& settings) {
   for (std::size_t i = 0; i < kRuleCount; ++i) {
     const auto& rule = kRules[i];
     const auto id = static_cast<RuleId>(i);
-    // A rule with a mode of its own minds "off" and "warn", and is not made a refusal with all the others.
+    // A rule with its own default follows a general "off" or "warn", but a general "enforce" does not make it a
+    // refusal.
     const bool keeps = rule.own && general != Mode::kOff && general != Mode::kWarn;
     out.set(id, keeps ? *rule.own : general);
     if (!settings.rules.empty() && (!of_home || keeps)) {
@@ -266,7 +267,7 @@ Modes modes_in(const View::Namespace& home, const Settings& settings) {
     if (!speaks) continue;
     if (const auto own = label_mode(home, prefix + std::string(rule.name))) out.set(id, *own);
   }
-  if (!settings.facts.gangs) {  // nothing to give them
+  if (!settings.facts.gangs) {  // no defaults for gangs are configured
     out.set(RuleId::kGangEnvironment, Mode::kOff);
     out.set(RuleId::kGangTopology, Mode::kOff);
   }
@@ -297,7 +298,7 @@ std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, cons
 
 namespace {
 
-/// Of one container. Whoever asks for more is not given a share of a node that there is not.
+/// Limit for one container. No share is filled in for more GPUs than any node has.
 constexpr std::int64_t kMostGpus = 1024;
 
 void supply_labels(Json& pod, const Labels& own, const View::Namespace& defaults, const Settings& settings) {
@@ -337,7 +338,7 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
   if (!uses_gpus(pod["spec"])) return;
   const auto mends = [&](RuleId rule) { return modes.mends(rule); };
   if (mends(RuleId::kRequiredLabels)) supply_labels(pod, own, defaults, settings);
-  auto& spec = pod.set("spec");  // nothing is added beside it from here on
+  auto& spec = pod.set("spec");  // no other member is added to the pod from here on
   const auto& tolerations = spec["tolerations"].items();
   if (mends(RuleId::kGpuToleration) &&
       std::ranges::none_of(tolerations, [&](const Json& t) { return covers(t, settings); })) {
@@ -360,7 +361,8 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
   if (mends(RuleId::kGpuPriority) && !spec.contains("priorityClassName")) {
     const auto found = facts.default_priority.find(pod["metadata"]["labels"][kWorkloadType].string());
     if (found != facts.default_priority.end()) {
-      // The API server has worked both out already, of no class, and takes no others; without them it does so again.
+      // The API server has already set both without a class, and then refuses other values; without them it computes
+      // them again.
       auto& named = pod.set("spec");
       named.erase("priority");
       named.erase("preemptionPolicy");

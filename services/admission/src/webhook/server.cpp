@@ -12,8 +12,8 @@
 namespace qm::admission::webhook {
 namespace {
 
-/// How long a kept connection of the API server has to hear that it is over. It asks a few times a second where pods are
-/// made at all, and closes in its own time what it no longer asks on.
+/// How long an idle connection of the API server may take to learn that the server stops. The API server sends
+/// several requests a second where pods are created at all, and closes unused connections itself.
 constexpr std::chrono::seconds kDrain{2};
 
 http::Response refused(const Error& error) { return http::text(400, error.to_string() + "\n"); }
@@ -54,7 +54,7 @@ struct Server::Impl {
     auto response = respond(request, settings, *view());
     const auto found = measures.find(request.path());
     if (found == measures.end()) return response;
-    // What a refusal looks like is ours alone, so a glance at the text is enough.
+    // Only this service writes the response, so a search in its text is enough.
     const bool ok = response.status == 200 && response.body.find(R"("allowed":true)") != std::string::npos;
     found->second.reviews.at(ok ? "ok" : "refused").add();
     found->second.seconds.observe(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -69,7 +69,7 @@ struct Server::Impl {
   const Settings settings;
   std::function<std::shared_ptr<const View>()> view;
   std::map<std::string, Measures> measures;
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the following members
   std::unique_ptr<http::Server> server;
   bool drained = false;
 };
@@ -87,7 +87,7 @@ Status Server::serve(const http::Identity& identity) {
   options.address = impl_->options.address;
   options.port = impl_->options.port;
   options.threads = impl_->options.threads;
-  options.pinned = true;  // an answer waits for nothing
+  options.pinned = true;  // handlers never block
   options.max_body = impl_->options.max_body;
   options.identity = identity;
   auto server = std::make_unique<http::Server>(

@@ -9,10 +9,10 @@
 namespace qm::admission::webhook {
 namespace {
 
-// The wall's, never a domain clock's: the API server judges certificates by its own.
+// Wall-clock time, never a domain clock: the API server validates certificates by its own clock.
 WallTime wall() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
 
-/// What cannot be read is no queue here; who leads says why.
+/// A manifest that cannot be read adds no queue here; the leader reports the error.
 ReadView::Queues queues_of(const std::vector<std::string>& manifests) {
   ReadView::Queues out;
   for (const auto& path : manifests) {
@@ -38,7 +38,7 @@ Webhook::Webhook(const WebhookSettings& settings, const ClusterSettings& cluster
           settings.server, settings.policy, [this] { return view_.current(); }, registry),
       keeper_(
           client, settings.keeper, wall,
-          // Nothing is answered before namespaces, queues and owners are known: until then the failure policy speaks.
+          // Serves only after namespaces, queues and owners are known: until then the failure policy applies.
           [this](const http::Identity& identity) -> Status {
             if (!view_.synced() || !quota_.known() || !binding_.known()) {
               return fail(Code::kUnavailable, "the namespaces are not listed yet");

@@ -22,7 +22,7 @@ std::vector<std::string> split(const std::string& text, char at) {
   return out;
 }
 
-/// "HOST:PORT" apart; the port 0 where it is none.
+/// Splits "HOST:PORT"; the port is 0 where there is none.
 std::pair<std::string, int> host_and_port(const std::string& text) {
   const auto colon = text.rfind(':');
   int port = 0;
@@ -177,7 +177,7 @@ std::vector<std::string_view> setting_names() {
 
 Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra) {
   WebhookSettings out;
-  // What is said on the command line goes before what the file says.
+  // The command line takes precedence over the file.
   if (const auto file = extra.find(kPolicyFile); file != extra.end()) QM_TRY(policy_file(file->second, out));
   if (extra.contains("webhook-labels")) out.policy.required_labels.clear();
   for (const auto& [name, value] : extra) {
@@ -196,7 +196,7 @@ Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string,
 }
 
 Result<Settings> read_policy(std::map<std::string, std::string> extra) {
-  extra.emplace("webhook", "127.0.0.1:1");  // the address of a webhook that is not started
+  extra.emplace("webhook", "127.0.0.1:1");  // an address for a webhook that is never started
   QM_ASSIGN(auto settings, read_settings(extra));
   return std::move(settings->policy);
 }

@@ -15,7 +15,7 @@ void add(std::vector<PodTemplate>& out, std::string part, const Json& pod, std::
   out.push_back({std::move(part), labels_of(pod), pod["spec"], count, texts_of(pod["metadata"]["annotations"])});
 }
 
-/// Kinds whose templates are told apart by more than their path: as admission reads them.
+/// Adds the templates of kinds that need more than the path to tell them apart, as admission reads them.
 void add_parts(std::vector<PodTemplate>& out, const Json& object) {
   const auto* kind = config::workload_kind(object["apiVersion"].string(), object["kind"].string());
   if (kind == nullptr || (kind->group != "ray.io" && kind->group != "leaderworkerset.x-k8s.io")) return;
@@ -24,12 +24,12 @@ void add_parts(std::vector<PodTemplate>& out, const Json& object) {
   }
 }
 
-/// Of a Job's pods, or a Deployment's: as many as may run at once.
+/// Count of the pods of a Job or Deployment: as many as may run at the same time.
 std::int64_t count_of(const Json& spec) {
   return std::max<std::int64_t>(spec["parallelism"].integer(1), spec["replicas"].integer(1));
 }
 
-/// A pod spec in all but the name of its containers.
+/// A pod spec with these containers, whatever their field is called in `from`.
 Json with_containers(const Json& from, Json containers) {
   auto out = Json::object({{"containers", std::move(containers)}});
   for (const auto* name : {"tolerations", "nodeSelector", "affinity"}) {

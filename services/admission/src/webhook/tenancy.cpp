@@ -1,4 +1,4 @@
-// The rules about who a pod belongs to: its namespace, its priority.
+// The rules about the owner of a pod: its namespace and its priority.
 #include "rules.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace qm::admission::webhook {
 namespace {
 
-/// Kubernetes' own, for what keeps a cluster alive.
+/// Prefix of the priority classes of Kubernetes for components that keep a cluster running.
 constexpr std::string_view kSystemClasses = "system-";
 
 bool permits(const std::set<std::string>& some, std::string_view one) {
