@@ -166,7 +166,6 @@ std::string PodWatch::wanted_phase(const Gang& gang) {
 
 /// The conditions of the group, with one that reports why it is rejected or that it was accepted after that; null
 /// where they are up to date.
-/// they are up to date.
 Json PodWatch::wanted_conditions(const Gang& gang) {
   const auto row = row_of(gang.uid);
   const std::string why = row ? row->rejected : std::string();

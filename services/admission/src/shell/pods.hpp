@@ -10,8 +10,9 @@ namespace qm::admission {
 
 /// Pods that are workloads themselves: a single pod that carries the scheduling gate of Quartermaster, or several
 /// pods that name a group.
-/// \n The gate keeps a pod from every scheduler and is removed from the whole group at once when it is admitted. A
-/// pod cannot be suspended: an evicted pod is deleted, and the pod that its owner creates in its place is a new
+///
+/// The gate keeps a pod from every scheduler and is removed from the whole group at once when it is admitted. A pod
+/// cannot be suspended: an evicted pod is deleted, and the pod that its owner creates in its place is a new
 /// workload.
 inline constexpr std::string_view kGate = "quartermaster.dev/admission";
 inline constexpr std::string_view kGroupLabel = "kueue.x-k8s.io/pod-group-name";
