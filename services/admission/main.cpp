@@ -18,14 +18,14 @@
 
 namespace {
 
-/// What calls of Submit wait for.
+/// Client of the API server for calls of Submit.
 qm::Result<std::shared_ptr<qm::kube::Client>> submit_client(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto options, qm::kube::find_server(settings.kube));
   options.timeout_ms = 5000;
   return std::make_shared<qm::kube::Client>(std::move(options));
 }
 
-/// Where Kubernetes knows who callers are, it says what they may do; null elsewhere.
+/// Access reviews, where Kubernetes authenticates the callers; null elsewhere.
 std::shared_ptr<qm::kube::AccessReviews> access_reviews(const qm::rpc::Settings& settings,
                                                         const std::shared_ptr<qm::kube::Client>& client) {
   if (settings.auth != "tokenreview") return nullptr;
@@ -44,7 +44,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto kube_options, qm::kube::find_server(settings.kube));
   qm::kube::Client kube(std::move(kube_options));
   qm::metrics::Registry registry;
-  // A standby answers the API server as the leader does.
+  // A standby replica also serves the webhook.
   QM_ASSIGN(const auto webhook,
             qm::admission::webhook::open_webhook(settings.extra, cluster_settings, settings.manifests, kube, registry));
   QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission", qm::admission::migrations()));
@@ -58,7 +58,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.shard = settings.shard;
   options.consumes = {"qm.placement", "qm.capacity", "qm.cost"};
   options.produces = {qm::admission::kTopic};
-  options.executor_threads = 8;  // an API server that is busy answers in half a second
+  options.executor_threads = 8;  // a busy API server may take half a second to respond
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
   options.last_state = qm::wire::last_state;
   replica->guard(options);
@@ -106,7 +106,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
     return qm::http::json(200, answer->pretty());
   });
   replica->end_standby();
-  // Readiness is asked over HTTP, so that opens last but for the watches.
+  // Readiness is served over HTTP, so the admin server starts last, except for the watches.
   QM_TRY(server.start());
   QM_TRY(admin.start());
   cluster.start();
@@ -114,7 +114,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->serving_at(server.port());
   qm::log::info("admission serves", {{"grpc", server.port()}, {"http", admin.port()}});
   replica->wait_for_end();
-  // First of all: the rest serves on meanwhile, so that the next leader waits no longer for its turn.
+  // Drain the webhook first: everything else serves meanwhile, so the next leader takes over without a longer wait.
   if (webhook) webhook->drain();
   server.stop();
   if (webhook) webhook->stop();
