@@ -1,4 +1,4 @@
-// Each door with good inputs that were damaged, a bounded number of times and always the same ones.
+// Every fuzz target with valid inputs that are corrupted, a bounded number of times and in the same way in each run.
 #include "targets.hpp"
 
 #include <fmt/format.h>
@@ -12,12 +12,12 @@ namespace fuzz_test {
 
 constexpr int kRuns = 20'000;
 
-/// What is put in the place of something, or between.
+/// Words that replace a part of the input or are inserted.
 constexpr std::string_view kWords[] = {
     "null",      "{}",   "[]",       "\"\"",     "-1",      "1e400", "9223372036854775808",
     "\"9Ei\"",   "true", "\n---\n",  ": ",       "- ",      "&a",    "*a",
     "!!binary ", "\xff", "\xc3\x28", "metadata", "{\"a\":", "kind",  "\x12\x7f"};
-/// What a text is changed to, in JSON that stays whole.
+/// Texts that replace a text, so that JSON stays valid.
 constexpr std::string_view kTexts[] = {"",          "u1",
                                        "u2",        "q",
                                        "team",      "-1",
@@ -51,14 +51,14 @@ std::string damaged(const std::vector<std::string>& seeds, std::mt19937_64& rand
       case 5:
         out.insert(at, out.substr(below(out.size()), below(200)));
         break;
-      case 6: {  // another text in quotation marks
+      case 6: {  // replaces a quoted text
         const auto open = out.find('"', at);
         const auto close = open == std::string::npos ? open : out.find('"', open + 1);
         if (close == std::string::npos) break;
         out.replace(open + 1, close - open - 1, kTexts[below(std::size(kTexts))]);
         break;
       }
-      default: {  // the beginning of this one, the end of another
+      default: {  // joins the start of this input and the end of another
         const auto& other = seeds[below(seeds.size())];
         out = out.substr(0, at) + other.substr(below(other.size()));
       }

@@ -36,7 +36,7 @@ std::vector<std::string> examples() {
 
 // ---- manifests ----
 
-/// What is taken can be taken again from what is kept of it, and a whole engine stands on it.
+/// An accepted manifest can be parsed again from its stored form, and a whole engine accepts it.
 bool feed_manifest(std::string_view bytes) {
   const auto objects = objects_from_manifest(std::string(bytes), "input.yaml", WorkloadObjects::kLeftOut);
   if (!objects) {
@@ -128,14 +128,14 @@ constexpr std::array kDoors{
     Door{service::Source::kOutcome, "job.suspend"}, Door{service::Source::kOutcome, "event.create"},
     Door{service::Source::kBus, "qm.cost"}};
 
-/// The door comes first, so that damage leads to others too.
+/// The target number is the first byte, so corruption leads to other targets too.
 std::string through(std::string_view name, const std::string& bytes) {
   const auto door = std::ranges::find(kDoors, name, &Door::name);
   QM_ASSERT(door != kDoors.end(), "no door {}", name);
   return static_cast<char>(door - kDoors.begin()) + bytes;
 }
 
-/// Queues, and a workload with quota and one that waits: what an event can be about.
+/// Queues, one workload with quota and one pending: objects that an event can refer to.
 std::vector<Command> world() {
   auto objects = *objects_from_manifest(R"(
 kind: ResourceFlavor
@@ -194,7 +194,7 @@ bool feed_input(std::string_view bytes) {
   };
   decide(world(), from_micros(1'000'000));
   decide(*commands, from_micros(2'000'000));
-  // What is written can be read, and says the same.
+  // What is written can be loaded again and is equal.
   std::vector<store::StateRow> written;
   for (const auto& [at, value] : rows) written.push_back({at.first, at.second, value});
   Engine again;
@@ -204,7 +204,7 @@ bool feed_input(std::string_view bytes) {
   QM_ASSERT(again.digest() == engine.digest(), "the rows do not say all");
   return !commands->empty();
 }
-/// As a watch shows it: with what the API server adds.
+/// The object as a watch reports it, with the fields that the API server sets.
 Json watched(Json object, const char* uid) {
   auto metadata = object["metadata"];
   metadata.set("uid", uid);
@@ -214,7 +214,7 @@ Json watched(Json object, const char* uid) {
   return object;
 }
 
-/// Few of each door, so that each is tried often.
+/// A few inputs of each target, so that each one is used often.
 std::vector<std::string> inputs() {
   std::vector<std::string> out;
   pb::PlacementEvent placed;

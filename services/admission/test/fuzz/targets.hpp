@@ -6,16 +6,16 @@
 
 namespace qm::admission::fuzz {
 
-/// A door that bytes come in by from outside. Whatever they are, feed() comes back: with an answer or an error, and with the laws
-/// of what is behind the door unbroken. It ends the process where that is not so. Says whether they were taken, and were about anything.
+/// A decoder of external input. For any bytes feed() returns, with an answer or an error, and the laws of the code
+/// behind it hold; otherwise it ends the process. Returns whether the bytes were accepted and had an effect.
 struct Target {
   std::string_view name;
   bool (*feed)(std::string_view bytes);
-  std::vector<std::string> (*seeds)();  ///< good inputs, to start from: all are taken
+  std::vector<std::string> (*seeds)();  ///< valid inputs to start from: all are accepted
 };
 
-/// manifest: files that people apply. review: what the API server asks the webhooks. input: events of the bus, objects that are
-/// watched, and requests, each decoded and decided; its first byte says which of these.
+/// manifest: files that users apply. review: requests of the API server to the webhooks. input: events of the bus,
+/// watched objects and requests, each decoded and decided; the first byte selects one of these.
 [[nodiscard]] std::span<const Target> targets();
 
 }  // namespace qm::admission::fuzz
