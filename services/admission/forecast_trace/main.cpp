@@ -1,6 +1,7 @@
-// qm-forecast-trace FILE [key=value...]: plays a trace of jobs through the decider and says how good the estimates of their
-// starts were. Keys: gpus, strict, reclaim, arrivals, begin_days, end_days, every_hours, most, futures, alike_percent, seed;
-// dump=1 lists all that was said: asked, gpus, the three quantiles, both ends corrected, and the truth, in seconds.
+// qm-forecast-trace FILE [key=value...]: replays a trace of jobs through the scheduler and reports how accurate the
+// estimates of their starts were. Keys: gpus, strict, reclaim, arrivals, begin_days, end_days, every_hours, most,
+// futures, alike_percent, seed; dump=1 lists all estimates: instant of the estimate, gpus, the three quantiles, both
+// corrected ends, and the actual wait, in seconds.
 #include "replay.hpp"
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ namespace {
 
 using exact::Work;
 
-/// The world that the jobs run in, and what is learned of it.
+/// The simulated cluster that runs the jobs, and what the forecasts learn from it.
 class World {
  public:
   World(const std::vector<TraceJob>& jobs, const ReplaySettings& settings, double (*clock)())
@@ -71,7 +71,7 @@ class World {
       queue.quotas = {{0, 0, quota}};
       forest.queues[team] = std::move(queue);
     }
-    exact::Quota rest;  // what rounding left is for all
+    exact::Quota rest;  // all queues share the remainder of rounding
     rest.nominal = settings_.gpus;
     for (const auto& [name, queue] : forest.queues) rest.nominal -= queue.quotas[0].quota.nominal;
     forest.cohorts["all"].quotas = {{0, 0, rest}};
@@ -118,7 +118,7 @@ class World {
     for (;;) {
       const auto outcome = decider_.run(micros(now));
       for (const auto& [id, assignment] : outcome.admitted) start(id, now);
-      for (const auto& victim : outcome.preempted) {  // they leave at once, and begin anew
+      for (const auto& victim : outcome.preempted) {  // victims leave at once and start over
         running_.erase(victim.id);
         run_times_.ended(victim.id, LifeTable::End::kCutOff, now);
         ++times_[victim.id];
@@ -152,7 +152,7 @@ class World {
 
   struct Question {
     std::size_t told = 0;
-    bool low = false, high = false;  ///< what became of these is known
+    bool low = false, high = false;  ///< whether the outcome of each end is known
   };
   [[nodiscard]] std::size_t group_of(const Question& question) const {
     return Correction::group_of(static_cast<double>(out_.told[question.told].gpus));
@@ -165,7 +165,7 @@ class World {
     if (!std::exchange(question.high, true))
       correction_.learn_high(out_.told[question.told].raw, group_of(question), missed);
   }
-  /// Of those who wait still: whose ends have passed.
+  /// Learns from jobs that are still pending after an end of their estimate has passed.
   void learn_from_waiting(Instant now) {
     for (auto& [id, question] : asked_) {
       const auto& told = out_.told[question.told];
@@ -236,7 +236,7 @@ class World {
   std::map<std::pair<std::string, std::int64_t>, int> classes_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   std::map<int, Instant> running_;
-  std::map<int, int> times_;  ///< that it was displaced
+  std::map<int, int> times_;  ///< number of preemptions
   std::set<int> waiting_;
   std::vector<int> came_;
   std::map<int, Question> asked_;
@@ -287,7 +287,7 @@ Score score(const std::vector<Told>& told, bool corrected) {
   Score out;
   std::vector<double> widths;
   std::vector<Duration> before;
-  std::multimap<Instant, Duration> to_come;  // truths, by when they become known
+  std::multimap<Instant, Duration> to_come;  // actual waits, by the instant at which they become known
   for (const auto& one : told) {
     if (!one.known) continue;
     const auto& said = corrected ? one.corrected : one.raw;
