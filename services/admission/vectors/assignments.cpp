@@ -1,4 +1,4 @@
-// Assignments that are given: what of them is to be placed on nodes, and what they ask for in all.
+// Given assignments: which of their pods are to be placed on nodes, and their total requests.
 #include "qm/admission/exact/flavors.hpp"
 #include "qm/admission/exact/topology_objects.hpp"
 #include "vectors.hpp"
@@ -62,7 +62,7 @@ std::string replay_wishes(const Json& record) {
   Nobody nobody;
   const FlavorAssigner assigner(tree, rules, nobody, false, {}, objects.topologies.get());
   const auto wishes = assigner.wishes(work, assignment);
-  std::string error;  // the first pod set's, as a message has it
+  std::string error;  // of the first pod set, as in a message
   for (std::size_t i = 0; i < assignment.sets.size() && error.empty(); ++i) {
     if (const auto fault = assigner.placement_fault(work, assignment, i)) error = objects.to_string(*fault);
   }
@@ -133,7 +133,7 @@ std::string replay_net_usage(const Json& record) {
   }
   (void)objects.plant();
 
-  // By flavor, domain and what one pod has.
+  // By flavor, domain and requests of one pod.
   const auto key = [](const std::string& flavor, const std::string& domain, const std::string& each) {
     return fmt::format("{} {} {}", flavor, domain, each);
   };
@@ -176,7 +176,8 @@ std::string replay_net_usage(const Json& record) {
   return fmt::format("[{}] where {} was recorded", text, record["expected"]["want"].dump());
 }
 
-/// The assignment is the recorded one, in the cells of a queue that has each flavor for the resources recorded with it.
+/// The assignment is the recorded one, in the cells of a queue that has each flavor for the resources recorded with
+/// it.
 std::string replay_total(const Json& record) {
   const auto& input = record["input"];
   const auto& fields = input["fields"];

@@ -1,4 +1,5 @@
-// Cycles of the scheduler on given objects: whom they admit, with what, whom they preempt, and who waits where.
+// Scheduling cycles on given objects: admitted workloads and their assignments, victims, and the state of pending
+// workloads.
 #include "qm/admission/exact/cycle.hpp"
 
 #include "qm/admission/exact/topology_objects.hpp"
@@ -21,7 +22,7 @@ bool has(const Json& workload, const char* type) {
   });
 }
 
-/// Whether a label selector of a queue takes a namespace: {} all, null none.
+/// Whether a namespace selector of a queue selects a namespace: {} selects all, null none.
 bool takes(const Json& selector, const Json& labels) {
   if (selector.is_null()) return false;
   for (const auto& [key, value] : selector["matchLabels"].members()) {
@@ -56,7 +57,7 @@ class Case {
     }
     const auto usage = usage_shares();
     for (auto& field : world_.planted.fields) cycles_.emplace_back(std::move(field), usage);
-    // Who holds quota first: a slice knows the one whose place it is to take.
+    // Workloads with quota first: a slice refers to the one that it replaces.
     for (const bool held : {true, false}) {
       for (const auto& workload : input_["workloads"].items()) {
         if (has(workload, "QuotaReserved") == held) add(workload);
@@ -93,7 +94,8 @@ class Case {
   }
 
  private:
-  /// No status can be written: whom it says nothing of, it knows nothing of; a workload that is not found is no more.
+  /// Undoes an outcome of which no status can be written: its admissions and preemptions have failed. An admitted
+  /// workload that is not found is removed.
   void undo(Cycle& cycle, const Outcome& outcome) {
     const bool gone = unwritten_["$error"].string().ends_with("not found");
     for (const auto& one : outcome.admitted) {
@@ -105,7 +107,7 @@ class Case {
     for (const auto& [by, victims] : spared) cycle.preemption_failed(by, victims);
   }
 
-  /// Gone between two cycles, and others are looked at again.
+  /// Removed between two cycles; others are considered again.
   void remove(const Json& workloads) {
     for (const auto& one : workloads.items()) {
       const auto key = one["namespace"].string() + "/" + one["name"].string();
@@ -116,7 +118,7 @@ class Case {
     }
   }
 
-  /// The second flavor's quota goes up and down.
+  /// Raises and lowers the quota of the second flavor.
   void churn(std::int64_t cycle) {
     const auto& queue = input_["clusterQueues"].at(0);
     const auto [field, node] = world_.planted.queues.at(queue["metadata"]["name"].string());
@@ -129,7 +131,8 @@ class Case {
     }
   }
 
-  /// Whoever finds no nodes for those that failed goes, unless that is not to be, or the write of it fails.
+  /// A workload without replacement for its failed nodes is evicted, unless fail-fast is off or the write of its
+  /// status fails.
   void take(const Cycle& cycle, const PlacedAgain& one) {
     const auto& key = names_.at(one.id);
     for (const auto& placed : one.placing.placed) {
@@ -139,8 +142,8 @@ class Case {
     if (one.placing.failed && goes && unwritten_.is_null()) preempted_[key] = "NodeFailures";
   }
 
-  /// What a workload that holds quota still has to be given: nodes in the place of failed ones, or nodes that are made
-  /// only now that its checks are ready.
+  /// Nodes that a workload with quota still needs: replacements for failed nodes, or nodes that are assigned only
+  /// when its admission checks are ready.
   void look_for_nodes(Cycle& cycle, int id, const Json& workload) {
     const auto& status = workload["status"];
     auto replacement = replacement_of(workload, gate(record_, "SkipReassignmentForPodOwnedWorkloads"));
@@ -222,7 +225,7 @@ class Case {
     waiting_.insert(key);
   }
 
-  /// It is not for the queues: something holds it out of admission, or its variants wait in its place.
+  /// Whether the queues ignore it: something holds it out of admission, or its variants are pending in its place.
   bool held_out(const Json& workload) const {
     const auto& metadata = workload["metadata"];
     if (gate(record_, "AdmissionGatedBy") &&
@@ -262,7 +265,7 @@ class Case {
     }
   }
 
-  /// Requests above their own limits, or above what a LimitRange of the namespace allows a container.
+  /// Requests above the limits of the container, or above what a LimitRange of the namespace allows.
   bool against_limits(const Json& workload) const {
     for (const auto& set : workload["spec"]["podSets"].items()) {
       for (const auto& container : set["template"]["spec"]["containers"].items()) {
@@ -302,7 +305,7 @@ class Case {
     return out;
   }
 
-  /// Everybody who holds quota at the end, with the flavors.
+  /// All workloads with quota at the end, with their flavors.
   std::string compare_holders() {
     const auto& wanted = record_["expected"]["wantAdmissionsOnSecondSchedule"];
     std::set<std::string> found, recorded;
@@ -324,7 +327,7 @@ class Case {
     return fmt::format("[{}] hold quota where [{}] was recorded", fmt::join(found, " "), fmt::join(recorded, " "));
   }
 
-  /// The nodes of those that held quota before and were looked at again.
+  /// The nodes of workloads that held quota before and were considered again.
   std::string compare_again() const {
     for (const auto& [key, found] : again_) {
       std::map<std::string, std::string> recorded;
@@ -339,7 +342,7 @@ class Case {
     return {};
   }
 
-  /// The slices that ended for others.
+  /// The slices that were replaced by others.
   std::string compare_slices() const {
     std::set<std::string> recorded;
     for (const auto& workload : record_["expected"]["wantWorkloads"].items()) {

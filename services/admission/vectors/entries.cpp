@@ -1,4 +1,5 @@
-// What becomes of a workload that was looked at: where it goes, what its status says, and whether its admission counts at once.
+// The result for a workload that was considered: where it is requeued, its status, and whether its admission counts
+// as usage at once.
 #include "qm/admission/exact/cycle.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
@@ -23,7 +24,7 @@ std::set<std::string> keys_of(const Json& by_queue, const std::string& queue) {
   return out;
 }
 
-/// What the pods of each set ask for in all, as a status has it.
+/// Total requests of the pods of each set, as in a status.
 Json requests_of(const World& world, const Work& work) {
   Json out = Json::array();
   for (const auto& set : work.pod_sets) {
@@ -94,7 +95,7 @@ std::string replay_displacing(const Json& record) {
   if (name_of(found.reason) != expected["wantRequeueReason"].string()) {
     return fmt::format("{} where {} was recorded", name_of(found.reason), expected["wantRequeueReason"].string());
   }
-  // Before it stands what was said when the workload was nominated.
+  // The message of the nomination precedes it.
   const auto& text = expected["wantMessage"].string();
   const auto said = text.substr(std::min(text.find(". "), text.size()));
   if (found.told != said) return fmt::format("\"{}\" where \"{}\" was recorded", found.told, said);

@@ -1,4 +1,4 @@
-// The choice of flavors, with what is said of those that were looked at.
+// The choice of flavors, with the messages about those that were considered.
 #include "qm/admission/exact/flavors.hpp"
 
 #include "qm/admission/exact/topology_objects.hpp"
@@ -21,7 +21,7 @@ std::string text_of(const topology::Assignment& assignment) {
   return out;
 }
 
-/// Says of each cell what was recorded; of others that somebody of the own queue would go.
+/// Returns the recorded result for each cell; for all others, that a workload of the own queue would be preempted.
 class Stub final : public Oracle {
  public:
   Stub(const World& world, const std::string& queue, const Json& answers) {
@@ -90,7 +90,7 @@ std::string compare_set(const World& world, const Assignment::Set& set, const Js
   std::set<std::string> whys, reasons;
   std::string fault;
   for (const auto& why : set.whys) {
-    if (why.kind >= Why::Kind::kNoTopology) {  // of the assigner's errors
+    if (why.kind >= Why::Kind::kNoTopology) {  // errors of the assigner
       fault = world.objects.to_string(why);
     } else {
       whys.insert(world.objects.to_string(why));
@@ -105,7 +105,7 @@ std::string compare_set(const World& world, const Assignment::Set& set, const Js
   return {};
 }
 
-/// What was assigned, whole.
+/// Compares the whole assignment.
 std::string compare(const World& world, const std::string& queue, const Assignment& made, const Json& recorded) {
   if (word_of(made.mode()) != recorded["representativeMode"].string()) {
     return differs("mode", Json(word_of(made.mode())), recorded["representativeMode"]);
@@ -134,7 +134,7 @@ void use(World& world, const std::string& queue, const Json& amounts) {
   world.field_of(queue).tree.add(world.node_of(queue), world.amounts(queue, amounts));
 }
 
-/// A queue, a workload made of pod sets, and what the queues use.
+/// A queue, a workload with its pod sets, and the usage of the queues.
 std::string assignment(const Json& record) {
   Json input = record["input"];
   Json& single = input.set("clusterQueue");
@@ -182,7 +182,8 @@ std::string assignment(const Json& record) {
                                 input["enableFairSharing"].boolean(), pods, field.topologies.get());
   auto made = assigner.explain(work);
   if (again) {
-    // Others took nodes and quota after it was nominated; it is looked at again with the flavors that it had.
+    // Other workloads used nodes and quota after it was nominated; it is considered again with the flavors that it
+    // had.
     world.use_nodes(input["nodeUsage"]);
     use(world, name, input["quotaUsageAtRecompute"]);
     if (auto text = compare(world, name, made, record["observed"]["nominated"]); !text.empty()) return text;

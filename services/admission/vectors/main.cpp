@@ -1,8 +1,9 @@
-// qm-kueue-vectors FILE...: replays recorded decisions of Kueue through our engine and says where they differ.
+// qm-kueue-vectors FILE...: replays recorded decisions of Kueue through our engine and reports the differences.
 //
-// A file holds a JSON array of cases, or random traces as JSON lines; either may be gzipped. Each case that differs has a line,
-// and each suite a line at the end: `SUITE: N passed, N failed, N deviations`. A gates.json that is given, or lies beside a
-// file, is held against the defaults that the replays take; a file without cases is named and left out.
+// A file has a JSON array of cases, or random traces as JSON lines; either may be gzipped. Each case that differs has
+// a line, and each suite a line at the end: `SUITE: N passed, N failed, N deviations`. A gates.json that is named, or
+// is in the folder of a file, is compared with the defaults of the replays; a file without cases is named and left
+// out.
 #include "vectors.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ struct Suite {
 
 bool is_gates(const std::string& path) { return std::filesystem::path(path).filename() == "gates.json"; }
 
-/// Lists of gates, each once: those that are given, and those beside the files.
+/// Lists of gates, each once: those that are named, and those in the folders of the files.
 std::set<std::string> lists_of_gates(const std::vector<std::string>& paths) {
   std::set<std::string> out;
   for (const auto& path : paths) {
@@ -43,7 +44,7 @@ bool gates_agree(const std::string& path) {
   return others.empty();
 }
 
-/// What a case needs and a replay does not find is a difference, not the end of the others.
+/// A case that lacks what its replay needs counts as a difference and does not stop the other cases.
 std::string replay(const Suite& suite, const Json& record) {
   if (suite.replay == nullptr) return "this suite is not replayed yet";
   try {

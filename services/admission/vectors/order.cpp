@@ -1,4 +1,4 @@
-// The order of nominees, what is kept from others, and when the search through the flavors begins anew.
+// The order of nominees, reservations of quota, and when the search through the flavors starts again.
 #include "qm/admission/exact/order.hpp"
 
 #include "vectors.hpp"

@@ -1,4 +1,4 @@
-// The search for victims, and the parts of it that were recorded by themselves.
+// The search for victims, and the parts of it that have records of their own.
 #include "qm/admission/exact/givers.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
@@ -22,7 +22,7 @@ std::vector<ShareRule> share_rules_of(const Json& words) {
   return out.empty() ? Field{Tree({{}}, {}), {}, {}}.share_rules : out;
 }
 
-/// What the given assignment asks for, and where it needs others to go.
+/// The requests of the given assignment, and the cells where it needs victims.
 Contest contest_of(World& world, const Work& work, const std::string& queue, const Json& assignment) {
   const auto& cells = world.planted.cells.at(world.planted.queues.at(queue).first);
   Contest out{work, {}, {}};

@@ -1,4 +1,4 @@
-// The quota tree: what is available, what could be, shares, and what adding and removing workloads leaves behind.
+// The quota tree: available and potential amounts, shares, and the usage after adding and removing workloads.
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -28,7 +28,7 @@ std::string shown(const Share& share) {
   return text;
 }
 
-/// Compares amounts by "flavor/resource"; what is absent counts as zero.
+/// Compares amounts by "flavor/resource"; absent amounts count as zero.
 template <class Fn>
 std::string compare(const World& world, std::size_t field, const std::string& what, const Json& expected, Fn&& amount) {
   for (const auto& [name, cell] : world.planted.cells.at(field)) {
@@ -67,7 +67,7 @@ bool inactive(const World& world, const std::string& queue) {
   return world.planted.fields.at(field).rules.at(static_cast<std::size_t>(node)).inactive;
 }
 
-/// Queues that admit nothing are recorded by name alone.
+/// Inactive queues are recorded by name only.
 std::string compare_trees(const World& world, const Json& expected) {
   for (const auto& [name, tree] : expected["clusterQueues"].members()) {
     const auto found = world.planted.queues.find(name);
@@ -194,7 +194,7 @@ std::string serialized(const Json& record) {
   return text == wanted ? std::string() : fmt::format("{} where {} was recorded", text, wanted);
 }
 
-/// Where a record gives no flavors, those are there that its queues name.
+/// A record without flavors gets those that its queues name.
 Json with_flavors(Json record) {
   if (record["input"].contains("resourceFlavors")) return record;
   std::set<std::string> names;

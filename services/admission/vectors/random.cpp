@@ -1,5 +1,5 @@
-// Random traces: steps of finishing and adding workloads, and so many cycles after each; what each cycle admitted and
-// preempted has to be what was recorded.
+// Random traces: steps that finish and add workloads, with a number of cycles after each; admissions and victims of
+// each cycle must equal the record.
 #include "qm/admission/exact/cycle.hpp"
 #include "qm/admission/exact/objects.hpp"
 #include "vectors.hpp"
@@ -26,7 +26,7 @@ Quota quota_of(const std::string& resource, const Json& json) {
   return out;
 }
 
-/// A Kubernetes quantity as its nearest number.
+/// A Kubernetes quantity as the nearest double.
 double weight_of(const Json& json) {
   if (json.is_number()) return json.number();
   return json.string().empty() ? 1 : std::stod(json.string());
@@ -72,7 +72,7 @@ class Trace {
     for (const auto& step : record_["steps"].items()) {
       begin(step);
       std::map<std::string, int> times;
-      std::map<std::string, std::map<std::string, int>> waiting_times;  ///< by displacer, since it waits
+      std::map<std::string, std::map<std::string, int>> waiting_times;  ///< by preemptor, while it is pending
       int idle = 0;
       for (int k = 0; k < kMost && idle < kIdle; ++k) {
         const auto seen = cycle(++all);
@@ -238,7 +238,7 @@ class Trace {
   std::vector<Cycle> cycles_;
   std::map<std::string, std::pair<std::size_t, Node>> places_;
   std::map<std::string, const Json*> works_;
-  std::map<std::string, std::string> waits_;  ///< as last said; nothing where it was not looked at
+  std::map<std::string, std::string> waits_;  ///< as last reported; absent where it was not considered
 };
 
 }  // namespace

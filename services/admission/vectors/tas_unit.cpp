@@ -1,4 +1,4 @@
-// Topology: whole searches for assignments, and the parts that they are made of, each on the states that were recorded.
+// Topology: whole searches for assignments and their parts, each on the recorded states.
 #include "qm/admission/exact/topology_objects.hpp"
 #include "qm/topology/assign.hpp"
 #include "qm/topology/balanced.hpp"
@@ -45,7 +45,7 @@ PodSetRequest pod_set_of(ResourceNames& names, const Json& json) {
   return out;
 }
 
-// ---- saying ----
+// ---- printing ----
 
 std::string text_of(const Assignment& assignment) {
   std::vector<std::string> domains;
@@ -72,7 +72,7 @@ bool is_over(const Json& pod) {
   return phase == "Failed" || phase == "Succeeded";
 }
 
-/// Pods that are on the nodes without having been placed by topology.
+/// Pods on the nodes that were not placed by topology.
 void take_pods(ResourceNames& names, Topology& topology, const Json& pods) {
   for (const auto& pod : pods.items()) {
     const DomainId leaf = topology.leaf_of_node(pod.path("spec.nodeName").string());
@@ -92,8 +92,8 @@ void take_usage(ResourceNames& names, Topology& topology, const Json& usage) {
   }
 }
 
-/// What other flavors took of hosts that are of this one too; leaves larger than hosts are each flavor's own. Of a host
-/// that both name, the usage of pods counts.
+/// Usage by other flavors of hosts that this flavor has too; leaves other than hosts belong to one flavor. For a host
+/// with both kinds of usage, that of pods counts.
 void take_shared(ResourceNames& names, Topology& topology, const Json& input) {
   if (!topology.tree().leaves_are_hosts()) return;
   std::map<DomainId, Requests> shared, pods;
@@ -168,14 +168,14 @@ Counts counts_of(const Json& json) {
           .affinity = json["affinityScore"].integer()};
 }
 
-/// A tree of recorded domains; what they do not say of their place is made up from where they stand.
+/// A tree of recorded domains. Where the record has no position of a domain, it follows from the order of the list.
 class Fixture {
  public:
   using Path = std::vector<std::string>;
 
   Fixture(const Json& levels, const Json& domains, Path above = {}) : tree_({"level"}, {}) {
     for (std::size_t i = 0; i < domains.size(); ++i) read(domains.at(i), above, i, true);
-    // Where domains are listed one by one, those inside others say so by their values.
+    // Where domains are listed one by one, the values of a domain name those that contain it.
     std::erase_if(leaves_, [all = leaves_](const Path& path) {
       return std::ranges::any_of(all, [&](const Path& other) {
         return other.size() > path.size() && std::equal(path.begin(), path.end(), other.begin());
@@ -349,7 +349,7 @@ std::string replay_prune(const Json& record) {
 
 // ---- parts, on assignments ----
 
-/// A tree that has just the domains of some assignments.
+/// A tree that only has the domains of the given assignments.
 Tree tree_of(const std::vector<std::string>& levels, const std::vector<Assignment>& assignments) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& assignment : assignments) {

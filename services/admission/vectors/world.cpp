@@ -17,7 +17,7 @@ struct Default {
   std::string_view name;
   bool on;
 };
-/// Gates that change decisions, as Kueue sets them.
+/// Gates that change decisions, with Kueue's defaults.
 constexpr Default kGates[] = {
     {"AdmissionFairSharing", true},
     {"AdmissionGatedBy", true},

@@ -10,20 +10,20 @@
 
 namespace qm::admission::vectors {
 
-/// A case's queues, cohorts, flavors and admitted workloads, ready to be asked.
+/// The queues, cohorts, flavors and admitted workloads of a case, ready for queries.
 struct World {
   /// Reads clusterQueues, cohorts, resourceFlavors of the input and the gates of the record.
   explicit World(const Json& record);
 
-  exact::Work& admit(const Json& workload);  ///< holds quota from now on
+  exact::Work& admit(const Json& workload);  ///< it holds quota from now on
   exact::Work& read(const Json& workload, const std::string& queue);
   [[nodiscard]] exact::Field& field_of(const std::string& queue);
   [[nodiscard]] exact::Node node_of(const std::string& name) const;  ///< queue or cohort
   [[nodiscard]] exact::Amounts amounts(const std::string& queue, const Json& by_flavor_resource) const;
 
-  void use_nodes(const Json& by_flavor);  ///< flavor -> pods on domains, held from now on
+  void use_nodes(const Json& by_flavor);  ///< flavor -> pods on domains, in use from now on
 
-  /// What a workload slice has that this work takes the place of.
+  /// The pods of the workload slice that this work replaces.
   void add_before(exact::Work& work, const Json& slice);
 
   static std::string key_of(const Json& workload);
@@ -35,7 +35,7 @@ struct World {
   std::map<const exact::Work*, std::string> key_by_work;
 };
 
-/// A gate's setting in a case: what differs from the defaults, else those.
+/// The setting of a gate in a case; the default where the case does not set it.
 bool gate(const Json& record, std::string_view name);
 exact::OrderGates gates_of(const Json& record);
 topology::Gates topology_gates(const Json& record);
