@@ -1,5 +1,4 @@
-// What is assigned to the pod sets of one workload: whether it borrows, what it requests in all, and the reasons where it fits
-// nothing.
+// Assignments of the pod sets of one workload: borrowing, total requests, and the reasons why nothing fits.
 #include "qm/admission/exact/flavors.hpp"
 #include "qm/admission/exact/objects.hpp"
 
@@ -19,7 +18,7 @@ struct NoCandidates final : Oracle {
   }
 };
 
-/// One queue, "batch", and workloads of it that wait.
+/// One queue, "batch", with pending workloads.
 class Assignments : public ::testing::Test {
  protected:
   void flavor(const std::string& name, const std::string& spec = "{}") {
@@ -143,7 +142,7 @@ TEST_F(Assignments, OfOneGroupTheMildestReasonCountsAndOfSeveralTheMostSevere) {
   flavor("narrow");
   queue("batch", {group("memory", {offer("tainted", "memory", 8), offer("open", "memory", 8)}),
                   group("cpu", {offer("narrow", "cpu", 2)})});
-  // Of memory one flavor does not match and another fits; of cpu there never is enough.
+  // For memory, one flavor does not match and another fits; no flavor has enough cpu.
   const auto both = assign({pods("main", 1, R"({"cpu":"3","memory":"1"})")});
   EXPECT_EQ(name_of(both.no_fit()), "NoMatchingFlavor");
   EXPECT_EQ(attempt(both.sets.at(0), "narrow").no_fit, NoFit::kExceedsMaxQuota);
@@ -164,7 +163,8 @@ TEST_F(Assignments, AFlavorOfSeveralGroupsCountsInEach) {
 
 TEST_F(Assignments, AFlavorThatOneGroupCameToAndAnotherThatHasItDidNotMatchesNothing) {
   for (const auto* name : {"shared", "plain", "narrow"}) flavor(name);
-  // Looked at in this order: memory comes to the shared flavor, disk is content before it, and of cpu there never is enough.
+  // Order of the search: memory is assigned the shared flavor; disk is assigned an earlier one; no flavor has enough
+  // cpu.
   queue("batch", {group("memory", {offer("shared", "memory", 8)}),
                   group("disk", {offer("plain", "disk", 8), offer("shared", "disk", 8)}),
                   group("cpu", {offer("narrow", "cpu", 2)})});
@@ -298,7 +298,7 @@ TEST_F(Assignments, AWorkloadThatReplacesASliceRequestsThePodsThatTheSliceLacks)
   EXPECT_EQ(amount_at(total, cells.at({small, cpu})), 3 * 2000 - 2 * 1000);
   EXPECT_EQ(amount_at(total, cells.at({small, memory})), 9);
 
-  // The count that was assigned is that of all pods; what the slice lacks does not follow from it.
+  // The assigned count covers all pods; the pods missing from the slice do not follow from it.
   auto counted = made;
   counted.sets[0].count = 50;
   EXPECT_EQ(assigner().total_requests(grown, counted), total);
@@ -341,7 +341,7 @@ TEST_F(Assignments, AFlavorWithoutNodesWhoseGroupHasWhatPodsRequestIsNone) {
       Transformations(parsed(R"([{"input":"cpu","strategy":"Replace","outputs":{"tokens":"2"}}])"));
   flavor("racked", R"({"topologyName":"racks"})");
   flavor("bank");
-  // The pods' cpu is counted as tokens alone; their group has cpu all the same.
+  // The cpu of the pods only counts as tokens; their resource group covers cpu nevertheless.
   queue("batch", {R"({"coveredResources":["cpu","tokens"],"flavors":[{"name":"bank","resources":[
       {"name":"cpu","nominalQuota":9},{"name":"tokens","nominalQuota":9}]}]})",
                   group("memory", {offer("racked", "memory", 9)})});

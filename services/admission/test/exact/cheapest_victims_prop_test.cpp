@@ -1,5 +1,5 @@
-// Victims that lose least: never more than what the plain search takes, as little as any answer of it where the instance is small,
-// nobody before its time, and everything as before when it has been asked.
+// Victims with the least loss: never more than the plain search takes, and as little as any of its answers on small
+// instances. No victim before its minimum run time, and no change of state by the search.
 #include "qm/admission/exact/cheapest.hpp"
 #include "qm/admission/exact/outcome.hpp"
 #include "random_forest.hpp"
@@ -24,7 +24,7 @@ Stake some_stake() {
   return out;
 }
 
-/// A tree with holders that have much to lose or little, and one who wants something of one cell.
+/// A tree of workloads with quota, with more or less to lose, and one pending workload that requests one cell.
 struct Instance {
   std::deque<Work> works;
   Field field{Tree({{}}, {}), {}, {}};
@@ -76,14 +76,14 @@ struct Instance {
     field.cheaper_within = cheaper_within;
     return contest.usage.empty() ? std::vector<Target>{} : Victims(field).find(contest);
   }
-  /// Whether it borrows once these have gone.
+  /// Whether the preemptor borrows after these preemptions.
   [[nodiscard]] bool borrows_after(const std::vector<Target>& victims) const {
     Tree left = field.tree;
     for (const auto& target : victims) left.remove(target.work->queue, target.work->usage);
     const auto& [cell, amount] = contest.usage.front();
     return left.borrows_with(contest.work.queue, cell, amount);
   }
-  /// Whether somebody goes who, without a right of its own, goes only for one that does not borrow.
+  /// Whether a victim is one that may only be reclaimed by a workload that does not borrow.
   [[nodiscard]] static bool reclaims(const std::vector<Target>& victims) {
     return std::ranges::any_of(victims, [](const Target& t) { return t.reason == Reason::kInCohortReclamation; });
   }
@@ -92,7 +92,7 @@ struct Instance {
 
 constexpr int kInstancesEach = 30;
 
-/// Whether a cheaper plan was found.
+/// Checks one random instance; returns whether a cheaper plan was found.
 bool as_cheap_as_any() {
   Instance instance(8);
   const auto plain = instance.victims(0);
@@ -101,9 +101,9 @@ bool as_cheap_as_any() {
     return false;
   }
   const auto found = instance.victims(100000);
-  // Whoever may not be displaced yet is left alone by the search: so all subsets of candidates are tried. What counts are answers
-  // that take all who are not left alone: others are found by taking somebody and giving him back, and no choice of whom to spare
-  // need lead there.
+  // The search never takes a workload before its minimum run time has passed, so this tries all subsets of
+  // candidates. Only answers that take all other candidates count: the search finds others by adding a victim and
+  // removing it again, and no choice of refused victims need lead to them.
   std::vector<Work*> free;
   for (auto& work : instance.works) {
     if (!work.evicted && work.stake.kept_until <= kNow) free.push_back(&work);
@@ -116,12 +116,13 @@ bool as_cheap_as_any() {
     if (other.empty() || strongest_of(other) > strongest_of(plain)) continue;
     const auto taken = std::ranges::count_if(other, [](const Target& target) { return !target.work->evicted; });
     if (taken != std::ssize(free) - std::popcount(kept)) continue;
-    // To borrow or not comes before what is lost: where the one had an answer, the other is not looked for.
+    // Borrowing and reclaim take precedence over the loss: where the plain answer settled these, cheaper answers must
+    // match it.
     const bool same =
         instance.borrows_after(other) == borrows && Instance::reclaims(other) <= Instance::reclaims(plain);
     if (same) least = std::min(least, Instance::lost(other));
   }
-  // Who is spared still counts among those who might be asked, so sparing may find what leaving them alone does not.
+  // A spared workload still counts as a candidate, so sparing may find plans that refusing does not.
   RC_ASSERT(Instance::lost(found) <= least);
   return least < Instance::lost(plain);
 }
@@ -154,8 +155,8 @@ RC_GTEST_PROP(CheapestVictims, NeverLoseMoreAndLeaveTheFieldAsItWas, ()) {
   for (int i = 0; i < kInstancesEach; ++i) never_loses_more();
 }
 
-/// Two queues that lend to each other: the rules are written down once more, and every set of victims is tried in the order in which
-/// candidates are taken.
+/// Two queues that lend to each other. The rules are implemented a second time here, and every set of victims is
+/// tried, in the order of candidates.
 bool cheapest_legal_set() {
   Forest forest;
   for (const char* name : {"a", "b"}) {
@@ -190,7 +191,7 @@ bool cheapest_legal_set() {
   by.priority = 1;
   const auto nominal = field.tree.quota(own, 0).nominal;
   const std::int64_t wants = 1 + upto(6);
-  if (nominal < field.tree.used(own, 0) + wants) return false;  // within its own, so that it need not borrow
+  if (nominal < field.tree.used(own, 0) + wants) return false;  // within its own quota, so that it need not borrow
 
   std::vector<const Work*> candidates;
   for (const auto& work : works) {
@@ -231,7 +232,7 @@ RC_GTEST_PROP(CheapestVictims, AreTheCheapestLegalSetOfACohort, ()) {
   RC_CLASSIFY(contested > 0, "with victims");
 }
 
-/// One queue, in which every set of lower priority is legal: the cheapest that covers what is missing.
+/// One queue, in which every set of lower priority is legal: the result is the cheapest set that covers the shortage.
 RC_GTEST_PROP(CheapestVictims, CoverWhatIsMissingAtTheLeastLoss, ()) {
   constexpr int kHolders = 11, kMaxSize = 6;
   for (int instance = 0; instance < kInstancesEach; ++instance) {
@@ -276,7 +277,8 @@ RC_GTEST_PROP(CheapestVictims, CoverWhatIsMissingAtTheLeastLoss, ()) {
   }
 }
 
-/// 1 is taken before 2, who then may not be taken any more, so that without 3 nothing is found; sparing 1 as well, 2 is enough.
+/// The search takes 1 before 2, and then may not take 2, so that without 3 it finds nothing. Sparing 1 as well, 2
+/// suffices.
 TEST(CheapestVictims, AreFoundBehindSearchesThatFindNothing) {
   Forest forest;
   for (const auto& [name, nominal] : {std::pair("a", 3), std::pair("b", 3), std::pair("c", 0)}) {

@@ -1,4 +1,4 @@
-// Decisions without cycles against the plainest way to make them, over random trees and streams of events.
+// Continuous decisions compared with the simplest implementation, over random trees and streams of events.
 #include "qm/admission/exact/continuous.hpp"
 
 #include "qm/admission/exact/any_fit.hpp"
@@ -14,8 +14,8 @@
 namespace qm::admission::exact {
 namespace continuous_prop_test {
 
-/// Says what run() has to decide: workload by workload, without classes, and with a new search each time. When nothing was
-/// found for one, none like it is looked at before something came free.
+/// Reference for the decisions of run(): one workload after the other, without classes, and with a new search each
+/// time. Where nothing was found for a workload, no equal one is considered before capacity is released.
 struct Plain {
   Field field;
   std::map<int, Work> waiting, holding;
@@ -32,10 +32,10 @@ struct Plain {
     int alone;
     auto operator<=>(const Like&) const = default;
   };
-  std::map<Like, Work> nothing;  ///< found for any that is like this
+  std::map<Like, Work> nothing;  ///< equal workloads for which nothing was found
 
   Displacements displacements;
-  std::set<int> alone;  ///< who displaced or was displaced, when it came to wait
+  std::set<int> alone;  ///< preemptors and victims, as of when they became pending
 
   explicit Plain(Field f) : field(std::move(f)) { field.displacements = &displacements; }
   Plain(const Plain&) = delete;
@@ -43,7 +43,7 @@ struct Plain {
   Like like(const Work& work) const {
     return {work.queue, work.shape, work.priority, alone.contains(work.id) ? work.id : -1};
   }
-  /// Those are looked at again who could use what came free.
+  /// Workloads that could use the released quota are considered again.
   void freed(const Amounts& usage) {
     std::erase_if(nothing, [&](const auto& one) {
       return field.fair_sharing || std::ranges::any_of(usage, [&](const Amount& a) { return uses(one.second, a.at); });
@@ -70,7 +70,7 @@ struct Plain {
     if (first && rules.within_cluster_queue == PreemptPolicy::kLowerOrNewerEqualPriority) nothing.erase(like(work));
     waiting.emplace(work.id, work);
   }
-  /// A class ends with the last of its works, and what was found out about it.
+  /// A class and its search results end with the last of its works.
   void end(int id) {
     const Like gone = like(holding.contains(id)  ? holding.at(id)
                            : claims.contains(id) ? claims.at(id).work
@@ -147,7 +147,7 @@ struct Plain {
   std::string run(std::int64_t now) {
     std::string out;
     settle(now, out);
-    // Whoever might displace others looks again when some were admitted.
+    // A workload that may preempt is considered again after admissions.
     while (decide(now, out)) {
       std::erase_if(nothing, [&](const auto& one) {
         const auto& rules = field.rules[static_cast<std::size_t>(one.first.queue)];
@@ -179,7 +179,7 @@ struct Plain {
         }
       }
       if (nominees.empty()) return any;
-      // Nobody goes before one who displaced it and waits as well.
+      // No victim precedes its own preemptor while both are pending.
       const auto all = nominees;
       std::erase_if(nominees, [&](const auto& one) {
         return std::ranges::any_of(
@@ -212,7 +212,7 @@ struct Plain {
 };
 
 std::string said(const Outcome& outcome) {
-  // Admissions and displacements are two lists: the order within each counts.
+  // Admissions and preemptions are two lists: the order within each one counts.
   std::string out;
   for (const auto& one : outcome.admitted) out += fmt::format("+{} ", one.id);
   for (const auto& one : outcome.preempted) out += fmt::format("-{}<{} ", one.id, one.by);
@@ -248,7 +248,7 @@ struct World {
     auto queue = planted.queues.begin();
     std::advance(queue, upto(static_cast<int>(planted.queues.size()) - 1));
     Work work = some_work(next++, queue->second.second);
-    // Often of a shape that was there before, and now and then older than who waits already.
+    // Often of a shape that exists already, and sometimes older than the pending workloads.
     if (!works.empty() && one_in(2)) {
       auto like = works.begin();
       std::advance(like, upto(static_cast<int>(works.size()) - 1));
@@ -278,7 +278,7 @@ struct World {
       trees[i].relax(instant);
     }
   }
-  /// Somebody has to go for a reason of its own.
+  /// Evicts some workloads for external reasons.
   void order_off() {
     for (const auto& [id, work] : works) {
       auto& tree = trees[tree_of.at(id)];
@@ -296,7 +296,7 @@ struct World {
       plain[tree_of.at(id)]->evicted(id);
     }
   }
-  /// The same tree read anew: from who holds, claims and waits, and who displaced whom.
+  /// The same tree restored: from workloads with quota, claims, pending workloads, and the displacement relation.
   Continuous read_anew(std::size_t i) const {
     const auto& from = *plain[i];
     Field field = forest.plant().fields[i];
@@ -327,7 +327,7 @@ struct World {
       }
     }
   }
-  /// Nobody waits for whom there is anything: of a strict queue its first.
+  /// Nothing can be decided for any pending workload, of a strict queue for its first one.
   void rested() {
     std::map<Node, std::pair<decltype(Work().order()), int>> first;
     for (const auto& [id, work] : works) {
@@ -368,7 +368,8 @@ RC_GTEST_PROP(ContinuousLaws, DecidesAsThePlainestWayAndLeavesNobodyWhoFits, ())
   }
 }
 
-/// With one queue and nobody to displace, cycles until they rest admit the same in the same order.
+/// With one queue and no preemption, cycles that run until nothing changes admit the same workloads in the same
+/// order.
 RC_GTEST_PROP(ContinuousLaws, OneQueueIsDecidedAsInCycles, ()) {
   Forest forest;
   auto& queue = forest.queues["q"];

@@ -1,4 +1,4 @@
-// Decisions without cycles, case by case.
+// Continuous decisions, case by case.
 #include "qm/admission/exact/continuous.hpp"
 
 #include "qm/admission/exact/forest.hpp"
@@ -9,7 +9,7 @@
 namespace qm::admission::exact {
 namespace continuous_test {
 
-/// Queues a, b, ... of one cohort with so much of one resource each.
+/// Queues a, b, ... of one cohort, each with the given quota of one resource.
 struct World {
   Forest forest;
   std::map<std::string, Node> queues;
@@ -43,7 +43,7 @@ struct World {
     tree->enqueue(std::move(work));
     return next - 1;
   }
-  /// "+3 -1<4" : 3 admitted, 1 displaced by 4.
+  /// "+3 -1<4": 3 was admitted, 1 was preempted by 4.
   std::string run() {
     const auto outcome = tree->run(next);
     std::string out;
@@ -88,7 +88,7 @@ TEST(Continuous, AStrictQueueWaitsForItsFirst) {
   const int blocks = w.add("a", 5, 9);
   w.add("a", 1);
   EXPECT_EQ(w.run(), "");
-  w.tree->finish(blocks);  // it is no longer wanted
+  w.tree->finish(blocks);  // the blocking workload is deleted
   EXPECT_EQ(w.run(), "+5");
 }
 
@@ -121,7 +121,7 @@ TEST(Continuous, ARoomThatIsBeingMadeIsNobodyElses) {
   EXPECT_EQ(w.run(), "-1<3 -2<3");
   w.add("b", 1);
   w.tree->evicted(2);
-  EXPECT_EQ(w.run(), "");  // what is free is claimed
+  EXPECT_EQ(w.run(), "");  // the free capacity is claimed
   w.tree->evicted(1);
   EXPECT_EQ(w.run(), "+3 +4");
   EXPECT_TRUE(w.tree->waits(1));
@@ -150,7 +150,7 @@ TEST(Continuous, AClaimIsMetByWhoeverEndsFirst) {
   EXPECT_EQ(w.run(), "+2 +1");
   w.add("a", 2, 9);
   EXPECT_EQ(w.run(), "-1<3");
-  w.tree->finish(2);  // another one ends before the victim's pods are gone
+  w.tree->finish(2);  // another one ends before the pods of the victim are gone
   EXPECT_EQ(w.run(), "+3");
 }
 
@@ -181,7 +181,7 @@ TEST(Continuous, ClaimsOutliveARestart) {
 TEST(Continuous, WhoComesBackFromLeavingIsNotTakenToLeaveStill) {
   World w;
   w.queue("a", 4, [](auto& rules) { rules.within_cluster_queue = PreemptPolicy::kLowerPriority; }).ready();
-  Work leaving;  // read anew while it leaves: the first that is known of its class
+  Work leaving;  // restored while it leaves: the first known work of its class
   leaving.id = 1;
   leaving.queue = w.queues.at("a");
   leaving.usage = {{0, 4}};

@@ -1,5 +1,5 @@
-// What becomes of workloads that were looked at when something outside the decision speaks: writes that fail, gates, variants of
-// one workload, slices of one that grows.
+// Results of workloads that were considered, where events outside the decision matter: failed writes, gates, variants
+// of one workload, and slices of one that scales up.
 #include "cycle_fixture.hpp"
 
 namespace qm::admission::exact {
@@ -61,7 +61,7 @@ TEST_F(ExactCycle, AClosedGateLetsItInAndDisplacesNobody) {
   EXPECT_EQ(run(), fmt::format("+{}@fx1", high));
 }
 
-/// A queue with two flavors, and a workload as a variant for each.
+/// A queue with two flavors, and a workload with a variant for each.
 class Variants : public ExactCycle {
  protected:
   Change variant(const std::string& flavor) {
@@ -78,7 +78,7 @@ class Variants : public ExactCycle {
 TEST_F(Variants, TheWorseOneIsPassedOverAndTheBetterOneTakesItsPlace) {
   queue("q", "", "[" + flavor("good", 4) + "," + flavor("bad", 4) + "]");
   start();
-  const int other = add("q", 4);  // has the good flavor
+  const int other = add("q", 4);  // has the preferred flavor
   run();
   const int bad = add("q", 2, 0, 1, 0, variant("bad"));
   EXPECT_EQ(run(), fmt::format("+{}@badx1", bad));

@@ -1,5 +1,5 @@
 #pragma once
-// Cycles by hand: queues of one resource, and workloads told by the order in which they came.
+// Cycles by hand: queues of one resource, and workloads that are numbered in the order of their creation.
 #include "qm/admission/exact/cycle.hpp"
 #include "qm/admission/exact/objects.hpp"
 
@@ -12,7 +12,7 @@ namespace qm::admission::exact {
 
 inline Json parsed(const std::string& text) { return *Json::parse(text); }
 
-/// Queues of one resource, "cpu" in whole units, over flavors that are only named.
+/// Queues of one resource, "cpu" in whole units, over flavors that only have a name.
 class ExactCycle : public ::testing::Test {
  protected:
   void queue(const std::string& name, const std::string& cohort, const std::string& quotas,
@@ -52,7 +52,7 @@ class ExactCycle : public ::testing::Test {
     cycle_->enqueue(std::move(work), backs_off);
     return next_ - 1;
   }
-  /// "+1 +2 -3/5" : admitted 1 and 2, 3 gives way to 5; victims leave at once.
+  /// "+1 +2 -3/5": 1 and 2 were admitted, 3 was preempted by 5; victims leave at once.
   std::string run() {
     ++k_;
     const auto outcome = cycle_->run(k_, k_);

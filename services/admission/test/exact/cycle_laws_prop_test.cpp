@@ -64,7 +64,7 @@ struct World {
       }
       std::set<int> gone;
       for (const auto& one : outcome.preempted) {
-        RC_ASSERT(gone.insert(one.id).second);  // nobody is displaced twice
+        RC_ASSERT(gone.insert(one.id).second);  // no workload is preempted twice
         RC_ASSERT(!waited.contains(one.id));
         RC_ASSERT(cycle.waits(one.by));
       }
@@ -72,7 +72,7 @@ struct World {
       if (!gone.empty()) cycle.requeue();
     }
   }
-  /// All pod sets have a flavor for all that they ask for, and no fewer pods than will do.
+  /// All pod sets have a flavor for all of their requests, and at least their minimum count.
   static void whole(const Work& work, const Assignment& assignment) {
     RC_ASSERT(assignment.sets.size() == work.pod_sets.size());
     Amounts sum;
@@ -89,7 +89,8 @@ struct World {
     }
     RC_ASSERT(sum == work.usage);
   }
-  /// Usage is what the holders hold, at every node; nobody is lost or in two places; and no tree is overdrawn.
+  /// Usage at every node is that of the workloads with quota; no workload is lost or in two states; no tree is
+  /// overdrawn.
   void laws() const {
     auto planted = forest.plant();
     for (const int id : known) {

@@ -1,4 +1,4 @@
-// Cycles by hand: who is admitted, who gives way, who waits where.
+// Cycles by hand: admissions, victims, and the state of pending workloads.
 #include "cycle_fixture.hpp"
 
 namespace qm::admission::exact {
@@ -147,7 +147,7 @@ TEST_F(ExactCycle, AnAdmissionRestartsTheScanOfAWorkloadThatWasNoHeadInTheCycleB
   start();
   const int borrowed = add("borrower", 1);
   EXPECT_EQ(run(), "+1@secondx1");
-  // Its second pod set has to wait for what was borrowed, so the next search goes on after the flavor of the first.
+  // Its second pod set has to wait for borrowed quota, so the next search continues after the flavor of the first.
   const auto two_sets = [](Work& work) {
     work.pod_sets.push_back(work.pod_sets.front());
     work.pod_sets[0].each[0].second = 1000;

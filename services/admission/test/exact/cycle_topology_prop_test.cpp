@@ -1,5 +1,5 @@
-// Laws of cycles where flavors have nodes, over random streams of events: nodes hold what the admitted hold and no more than
-// they have, and gangs are whole.
+// Laws of cycles where flavors have nodes, over random streams of events: usage of nodes is that of the admitted
+// workloads and never exceeds their capacity, and gangs are complete.
 #include "qm/admission/exact/cycle.hpp"
 #include "qm/admission/exact/forest.hpp"
 
@@ -24,7 +24,7 @@ PreemptPolicy some_policy() {
   return all[upto(2)];
 }
 
-/// Two flavors, each with its own hosts and some that both have; three queues of one cohort.
+/// Two flavors, each with its own hosts and some shared ones; three queues of one cohort.
 struct World {
   std::shared_ptr<Topologies> topologies = std::make_shared<Topologies>();
   topology::ResourceId cpu = topologies->names().intern("cpu");

@@ -1,4 +1,5 @@
-// Cycles by hand where flavors have nodes: who gets which, who gives way for nodes, and who gets his later.
+// Cycles by hand where flavors have nodes: which workload gets which nodes, which is preempted for nodes, and which
+// gets its nodes later.
 #include "qm/admission/exact/cycle.hpp"
 #include "qm/admission/exact/objects.hpp"
 #include "qm/admission/exact/topology_objects.hpp"
@@ -11,7 +12,7 @@ namespace cycle_topology_test {
 
 Json parsed(const std::string& text) { return *Json::parse(text); }
 
-/// Queues of plenty of cpu in one cohort, over flavors whose nodes are hosts h1, h2, ... of 4 cpus each.
+/// Queues with ample cpu quota in one cohort, over flavors of hosts h1, h2, ... with 4 cpus each.
 class ExactTopology : public ::testing::Test {
  protected:
   ExactTopology() {
@@ -71,7 +72,7 @@ class ExactTopology : public ::testing::Test {
     if (!out.empty()) out.pop_back();
     return out;
   }
-  /// "+1@f/h1:1 -3/5": 1 is admitted with a pod on h1, 3 gives way to 5 and leaves at once.
+  /// "+1@f/h1:1 -3/5": 1 is admitted with a pod on h1, 3 is preempted by 5 and leaves at once.
   std::string run() {
     ++k_;
     const auto outcome = cycle_->run(k_, k_);
@@ -186,7 +187,8 @@ TEST_F(ExactTopology, AHeadWhoseNodesAPreemptorTookInTheCycleIsInadmissible) {
   ASSERT_EQ(outcome.preempted.size(), 1U);
   EXPECT_EQ(outcome.preempted[0].by, preemptor);
   EXPECT_TRUE(cycle_->active(preemptor)) << "it waits for its victim";
-  // It was nominated for the rest of h1. Nominated again, it would need victims and has none: not before something changes.
+  // It was nominated for the rest of h1. A new nomination would need victims and has none, so it stays inactive until
+  // something changes.
   EXPECT_TRUE(cycle_->waits(late));
   EXPECT_FALSE(cycle_->active(late));
 }
@@ -196,7 +198,8 @@ TEST_F(ExactTopology, AHeadWhoseNodesAreTakenInTheCycleKeepsTheNodesThatItWillWa
   flavor("f");
   for (const auto* name : {"a", "b", "c"}) queue(name, {"f"});
   start();
-  // Both are nominated for both nodes; the second then has none, and what it waits for is kept from the third.
+  // Both are nominated for both nodes; the second then gets none, and the capacity that it waits for is reserved
+  // against the third.
   add("a", 3, 2, 9, R"({"preferred":"rack"})"), add("b", 4, 2, 5, R"({"preferred":"rack"})"), add("c", 1);
   EXPECT_EQ(run(), "+1@f/h1:1,h2:1");
   EXPECT_EQ(waits_[2], "WaitingForQuota");

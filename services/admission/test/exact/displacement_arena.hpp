@@ -1,6 +1,6 @@
 #pragma once
-// One tree in which any workload may be looked at at any time. Victims leave at once. That displacements come to rest is claimed for
-// every order of looking, so tests choose the order that they like least.
+// One tree in which any workload may be considered at any time. Victims leave at once. Displacements must terminate
+// for every order of consideration, so tests choose the worst one.
 #include "qm/admission/exact/outcome.hpp"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace qm::admission::exact {
 
-/// What each plan and each admission lowers, compared from the first part on: the pairs of workloads of which neither stands above
-/// the other; and, from the top of the relation down, how much each workload lacks of having what it wants: nothing for who
-/// holds quota, else one for each workload that it has not displaced since it waits.
+/// The measure that each plan and each admission decreases, in lexicographic order. First, the number of pairs of
+/// workloads of which neither is above the other. Then, from the top of the relation down, what each workload lacks:
+/// nothing if it holds quota, else one for each workload that it has not displaced since it became pending.
 /// Source   docs/adr/0019-loop-free-preemption.md.
 struct Potential {
   int free_pairs = 0;
@@ -21,11 +21,11 @@ struct Potential {
   friend auto operator<=>(const Potential&, const Potential&) = default;
 };
 
-/// `holds` says of each workload whether it holds quota.
+/// `holds`: for each workload, whether it holds quota.
 inline Potential potential_of(const Displacements& displacements, const std::map<int, bool>& holds) {
   const int n = static_cast<int>(holds.size());
   Potential out{n * n, {}};
-  std::vector<std::pair<int, int>> order;  // number of those above, id: who is above another has fewer
+  std::vector<std::pair<int, int>> order;  // number of workloads above it, id: a workload above another has fewer
   for (const auto& [id, held] : holds) {
     int above = 0;
     for (const auto& [other, other_held] : holds) above += displacements.above(other, id) ? 1 : 0;
@@ -58,7 +58,7 @@ class Arena {
     const int id = work.id;
     works_.emplace(id, std::move(work));
   }
-  /// Holds so much from now on.
+  /// The workload holds this quota from now on.
   void hold(Work work, Amounts usage) {
     const int id = work.id;
     works_.emplace(id, std::move(work));
@@ -67,9 +67,9 @@ class Arena {
 
   struct Happened {
     int id = -1;
-    std::vector<std::pair<int, Reason>> displaced;  ///< none: it was admitted
+    std::vector<std::pair<int, Reason>> displaced;  ///< empty: it was admitted
   };
-  /// Admits it, or displaces others for it, or finds that neither is possible.
+  /// Admits it, or displaces others for it; nothing where neither is possible.
   std::optional<Happened> look(int id) {
     Work& work = works_.at(id);
     if (holds(id)) return {};

@@ -1,5 +1,5 @@
-// Loop-free preemption: over random trees every plan and every admission lowers the potential, whatever the order; in small models
-// all states are looked at; and without the relation the same worlds turn in circles.
+// Loop-free preemption: over random trees every plan and every admission decreases the potential, in any order. Small
+// models are checked in all states. Without the relation the same worlds loop.
 #include "displacement_arena.hpp"
 #include "qm/admission/exact/cycle.hpp"
 #include "random_forest.hpp"
@@ -13,7 +13,7 @@
 namespace qm::admission::exact {
 namespace displacements_prop_test {
 
-/// A random tree and so many workloads of its queues; nothing where it has no queue.
+/// A random tree and workloads of its queues; nothing where it has no queue.
 struct World {
   Field field{Tree({{}}, {}), {}, {}};
   std::vector<Work> works;
@@ -41,8 +41,9 @@ World some_world(int most) {
   return out;
 }
 
-/// Looks at one after the other until nobody has anything any more; true where that comes about within so many steps. Whoever was
-/// displaced last is looked at first when `bad_luck` says so, otherwise anybody.
+/// Considers one workload after the other until nothing can be decided any more; true where that happens within
+/// `most` steps. With `bad_luck` the workload that was displaced last is considered first, otherwise the order is
+/// random.
 template <class Each>
 bool comes_to_rest(Arena& arena, int most, Each&& each) {
   auto order = arena.ids();
@@ -98,7 +99,7 @@ TEST(Displacements, WithoutThemTheSameWorldsTurnInCircles) {
   std::cout << circles << " of " << worlds << " worlds turn in circles without displacements\n";
 }
 
-/// In cycles, where several plans are made from one view, all victims are back at once.
+/// In cycles, where several plans are made from one view, all victims become pending again at once.
 RC_GTEST_PROP(Displacements, CyclesComeToRest, ()) {
   int plans = 0;
   for (int i = 0; i < kWorldsEach; ++i) {
@@ -130,7 +131,8 @@ RC_GTEST_PROP(Displacements, CyclesComeToRest, ()) {
 
 // ---- small models ----
 
-/// One flavor, one resource, two queues of one cohort; all states that can be reached from the empty one, and all ways between.
+/// One flavor, one resource, two queues of one cohort; all states that can be reached from the empty one, and all
+/// transitions.
 class Model {
  public:
   struct Kind {
@@ -148,7 +150,7 @@ class Model {
   struct State {
     std::set<int> holders;
     std::set<std::pair<int, int>> above,
-        unsettled;  ///< all that decisions depend on: who is above whom, who waits for whom
+        unsettled;  ///< all that decisions depend on: the displacement relation, and which preemptors are pending
     friend auto operator<=>(const State&, const State&) = default;
   };
   bool visit(const State& state) {
@@ -162,7 +164,7 @@ class Model {
     seen_.at(state) = false;
     return false;
   }
-  /// Instants are left out of the model, or no state would come twice.
+  /// Instants are left out of the model, as otherwise no state would occur twice.
   std::optional<State> after(const State& state, int id) {
     Arena arena(field_, loop_free_);
     for (const auto& work : works_) {
@@ -194,7 +196,7 @@ class Model {
   const Field& field_;
   std::vector<Work> works_;
   bool loop_free_;
-  std::map<State, bool> seen_;  ///< whether it is on the way here
+  std::map<State, bool> seen_;  ///< true while it is on the present path
 };
 
 struct Count {
@@ -202,7 +204,7 @@ struct Count {
   std::size_t states = 0;
 };
 
-/// So many workloads of size and priority 1 or 2.
+/// All lists of `many` workloads of size and priority 1 or 2.
 std::vector<std::vector<Model::Kind>> choices_of(int many) {
   std::vector<std::vector<Model::Kind>> out{{}};
   for (int i = 0; i < many; ++i) {
@@ -219,7 +221,7 @@ std::vector<std::vector<Model::Kind>> choices_of(int many) {
   return out;
 }
 
-/// Models of so many workloads in two queues; of all there are, every `stride`th.
+/// Models with these numbers of workloads in two queues; of all of them, every `stride`th.
 Count look_at_models(int in_a, int in_b, int stride) {
   Count out;
   int number = 0;
@@ -249,7 +251,7 @@ Count look_at_models(int in_a, int in_b, int stride) {
                 Work work;
                 work.id = static_cast<int>(works.size()) + 1;
                 work.uid = WorkloadUid(std::to_string(work.id));
-                work.created = work.id <= in_a ? work.id * 2 : (work.id - in_a) * 2 + 1;  // by turns
+                work.created = work.id <= in_a ? work.id * 2 : (work.id - in_a) * 2 + 1;  // alternates
                 work.queue = planted.queues.at(side == &left ? "a" : "b").second;
                 work.priority = kind.priority;
                 work.pod_sets = {{"main", 1, {}, {{0, kind.size}}, {}}};

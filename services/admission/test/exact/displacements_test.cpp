@@ -1,5 +1,5 @@
-// Displacements by hand; preemption loops that were published, written down from their descriptions; and the ping-pong of the
-// recorded random traces. Each turns without displacements and comes to rest with them.
+// Displacements by hand; published preemption loops, written from their descriptions; and the ping-pong of the
+// recorded random traces. Each one loops without displacements and terminates with them.
 #include "displacement_arena.hpp"
 #include "qm/admission/exact/forest.hpp"
 #include "qm/testing/testing.hpp"
@@ -107,7 +107,7 @@ class Loop : public ::testing::Test {
     arena_->add(std::move(work));
     return next_ - 1;
   }
-  /// "+1" was admitted, "-2/1" gave way to 1; "" where nothing can be done.
+  /// "+1" was admitted, "-2/1" was preempted by 1; "" where nothing can be done.
   std::string look(int id) {
     const auto happened = arena_->look(id);
     if (!happened) return "";
@@ -118,8 +118,8 @@ class Loop : public ::testing::Test {
     }
     return out;
   }
-  /// How many workloads are displaced until these have nothing any more, looked at from the first on after each change; no
-  /// more than `most`.
+  /// The number of workloads that are displaced until nothing can be decided for these; after each change the first
+  /// one is considered again. At most `most`.
   int displaced(const std::vector<int>& order, int most) {
     int out = 0;
     while (out < most) {
@@ -144,8 +144,9 @@ class Loop : public ::testing::Test {
 
 constexpr int kForEver = 100;
 
-// Kueue issue 14543. a2 takes its own queue's a1 first, which makes its share small enough to take b1 too; then a1 is given back, as
-// b1 alone is enough. Now a's share is larger than b's was, and b1 takes a2 for the same reason.
+// Kueue issue 14543. a2 first takes a1 of its own queue, which makes its share small enough to take b1 too; then a1
+// is removed from the victims, as b1 alone suffices. Now the share of a is larger than that of b was, and b1 takes a2
+// for the same reason.
 TEST_F(Loop, GivenBackVictimsThatMadeOthersLegal) {
   for (const bool loop_free : {false, true}) {
     forest_ = {};
@@ -166,8 +167,8 @@ TEST_F(Loop, GivenBackVictimsThatMadeOthersLegal) {
   }
 }
 
-// Kueue issue 3779. Tenant A is beyond its own already and displaces best effort by priority; by shares best effort goes
-// first, and is back before tenant A is in.
+// Kueue issue 3779. Tenant A exceeds its nominal quota already and preempts best effort by priority; by shares best
+// effort goes first, and is admitted again before tenant A.
 TEST_F(Loop, VictimsThatAreAdmittedBeforeTheirDisplacer) {
   for (const bool loop_free : {false, true}) {
     forest_ = {};
@@ -182,7 +183,8 @@ TEST_F(Loop, VictimsThatAreAdmittedBeforeTheirDisplacer) {
   }
 }
 
-// The same issue, first description: a tree of cohorts, where the guaranteed queue has nothing of its own and its cohort has it all.
+// The same issue, first description: a tree of cohorts, where the guaranteed queue has no quota of its own and its
+// cohort has all of it.
 TEST_F(Loop, VictimsThatAreAdmittedBeforeTheirDisplacerInATree) {
   for (const bool loop_free : {false, true}) {
     forest_ = {};
@@ -201,8 +203,8 @@ TEST_F(Loop, VictimsThatAreAdmittedBeforeTheirDisplacerInATree) {
   }
 }
 
-// Kueue issue 7101. Four workloads of two pods hold all; of those that wait in the other queue the one of three may take two of them,
-// but what comes free is taken by one of these again.
+// Kueue issue 7101. Four workloads of two pods hold all quota. In the other queue, the pending workload of three pods
+// may preempt two of them, but one of these takes the released quota again.
 TEST_F(Loop, RoomThatIsMoreThanTheDisplacerNeedsAndLessThanItsQueueWants) {
   for (const bool loop_free : {false, true}) {
     forest_ = {};
@@ -225,7 +227,7 @@ TEST_F(Loop, RoomThatIsMoreThanTheDisplacerNeedsAndLessThanItsQueueWants) {
 // ---- recorded ping-pong ----
 
 TEST(RecordedLoops, RestWhereDisplacementsAreKept) {
-  // The reference traces where they are present, else our own copy of them.
+  // The reference traces where they are available, else our own copy.
   const auto records =
       vectors::read_records(qm::testing::data_folders("vectors").back() + "/kueue/random_cycles.jsonl.gz");
   ASSERT_TRUE(records) << records.error().to_string();

@@ -1,4 +1,4 @@
-// Queues that admit nothing for what they name: flavors, topologies and checks.
+// Queues that are inactive because of the objects that they name: flavors, topologies and checks.
 #include "qm/admission/exact/objects.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ class InactiveQueues : public ::testing::Test {
         "status":{{"conditions":[{{"type":"Active","status":"{}"}}]}}}})",
                            name, controller, active ? "True" : "False")));
   }
-  /// Whether a queue of these flavors admits nothing; `more` is merged into its spec.
+  /// Whether a queue with these flavors is inactive; `more` is merged into its spec.
   bool inactive(const std::vector<std::string>& flavors, const std::string& more = "{}") {
     Json offers = Json::array();
     for (const auto& name : flavors) {

@@ -63,7 +63,7 @@ inline Forest some_forest() {
   return out;
 }
 
-/// Of one or two pod sets, each of one pod or more.
+/// Has one or two pod sets, each of one pod or more.
 inline Work some_work(int id, Node queue) {
   Work out;
   out.id = id;

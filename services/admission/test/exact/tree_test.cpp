@@ -1,4 +1,4 @@
-// The quota tree by hand-made figures.
+// The quota tree with manually computed numbers.
 #include "qm/admission/exact/tree.hpp"
 
 #include "qm/admission/exact/usage_shares.hpp"

@@ -1,4 +1,4 @@
-// Every change that is named lets the workload in, and a smaller one of its kind does not.
+// Every reported change admits the workload, and a smaller one of its kind does not.
 #include "qm/admission/exact/unlocks.hpp"
 
 #include "qm/admission/exact/any_fit.hpp"
@@ -29,7 +29,7 @@ void check(Field& field, const Work& work, const Unlock& unlock) {
     case Unlock::Kind::kQuota:
     case Unlock::Kind::kBorrowingLimit:
       RC_ASSERT(fits_with(field, work, unlock, 0));
-      // With one flavor to choose the amounts are the least; else another flavor might need less of something else.
+      // With one flavor to choose the amounts are minimal; else another flavor might need less of some resource.
       if (unlock.more.size() == 1) RC_ASSERT(!fits_with(field, work, unlock, 1));
       return;
     case Unlock::Kind::kPriority: {
@@ -49,7 +49,7 @@ void check(Field& field, const Work& work, const Unlock& unlock) {
       RC_ASSERT(gone.size() == unlock.works.size() && !gone.empty());
       for (const auto* one : gone) field.give_back(one->queue, one->usage, {});
       RC_ASSERT(fits(field, work));
-      for (const auto* one : gone) {  // none of them may stay
+      for (const auto* one : gone) {  // all of them are needed
         field.take(one->queue, one->usage, {});
         RC_ASSERT(!fits(field, work));
         field.give_back(one->queue, one->usage, {});
@@ -108,7 +108,7 @@ RC_GTEST_PROP(Unlocks, EachIsTrueAndTheLeastOfItsKind, ()) {
       if (one.kind != Unlock::Kind::kFlavor) RC_ASSERT(kinds.insert(one.kind).second);
       check(field, where.second, one);
     }
-    // More quota of its own lets in whom no flavor refuses.
+    // More quota of its own queue admits a workload that no flavor refuses.
     const bool welcome = std::ranges::all_of(where.second.pod_sets, [](const PodSet& s) { return s.refused.empty(); });
     if (welcome && !fits(field, where.second)) RC_ASSERT(kinds.contains(Unlock::Kind::kQuota));
   }

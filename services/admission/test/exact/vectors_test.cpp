@@ -1,5 +1,5 @@
-// What Kueue decided and was recorded, and small cases of ours whose decisions follow from its rules, replayed. Suites that are
-// replayed whole stay so; of the others the number of cases that come out as recorded does not fall.
+// Replays recorded decisions of Kueue, and small cases of our own that follow from its rules. Suites that pass
+// completely must stay so; of the others the number of cases that equal the record must not fall.
 
 #include "vectors.hpp"
 
@@ -37,7 +37,7 @@ void expect_decisions(const Bar& bar, const std::vector<Json>& records) {
 }
 
 TEST_P(Recorded, ComesOutAsKueueDecided) {
-  std::set<std::string> replayed;  // a case that both folders have is replayed once
+  std::set<std::string> replayed;  // a case that is in both folders is replayed once
   for (const auto& folder : qm::testing::data_folders("vectors")) {
     SCOPED_TRACE(folder);
     auto records = read_records(folder + "/kueue/" + GetParam().file);
@@ -97,7 +97,7 @@ TEST(Recorded, GatesHaveTheDefaultsThatTheReplaysTake) {
   }
 }
 
-// A replay that finds nothing wrong with anything would pass too.
+// A replay that never finds a difference would pass too.
 TEST(Replay, SaysWhereItDiffers) {
   const auto record =
       Json::parse(R"({"suite":"quota","test":"TestAvailable","featureGates":{},"input":{"clusterQueues":[

@@ -1,6 +1,6 @@
-// What the search for victims costs by itself, where there are many: 2,000 nodes of 8 GPUs, each held by a workload of a queue that
-// borrows it, and one that takes back 700 of them, by shares and with nodes chosen by topology; and what it costs to look for
-// victims that lose less.
+// Cost of the search for victims alone, where there are many: 2,000 nodes of 8 GPUs, each used by a workload of a
+// queue that borrows it, and a workload that reclaims 700 of them, by shares and with nodes chosen by topology. Also
+// the cost of the search for victims with less loss.
 //
 //   ./qm bench admission
 #include "qm/admission/exact/cheapest.hpp"
@@ -21,10 +21,10 @@ constexpr int kNodes = 2000, kWanted = 700, kQueues = 10, kGpusOfNode = 8;
 
 struct Shape {
   bool fair = true, with_nodes = true, loop_free = false;
-  bool scattered = false;  ///< who came last is anywhere, and the pods have to be in one block
+  bool scattered = false;  ///< the latest workloads are on random nodes, and the pods need one block
 };
 
-/// 10 queues borrow all, the 11th owns 700 nodes' worth and wants it.
+/// 10 queues borrow all nodes; the 11th owns 700 of them and requests these.
 struct Fleet {
   Field field{Tree({{}}, {}), {}, {}};
   std::deque<Work> works;

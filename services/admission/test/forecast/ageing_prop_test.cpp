@@ -1,4 +1,4 @@
-// The bound of a wait, in queues that start their first whenever it fits.
+// The bound of the waiting time, in queues that start their first workload whenever it fits.
 #include "qm/admission/forecast/ageing.hpp"
 
 #include <gtest/gtest.h>
@@ -43,10 +43,10 @@ RC_GTEST_PROP(AgeingProperty, ChangesWhenItSays, ()) {
 struct Job {
   int created = 0, runs = 0, size = 0;
   std::int32_t base = 0;
-  int started = -1, ahead = 0;  ///< who waited before it when it became overdue
+  int started = -1, ahead = 0;  ///< number of jobs before it in the queue when it became overdue
 };
 
-/// One queue, minute by minute: in order, passing what does not fit, until somebody is overdue.
+/// Simulates one queue, minute by minute: in order, with backfill of jobs that fit, until a job is overdue.
 void play(std::vector<Job>& jobs, int room, const Ageing& rule, bool holds_up) {
   std::vector<std::pair<int, int>> running;  // end, size
   for (int now = 0; std::ranges::any_of(jobs, [](const Job& j) { return j.started < 0; }); ++now) {

@@ -101,10 +101,10 @@ TEST(Budget, RunningWorkKeepsItsHoldWhenThePeriodEnds) {
   EXPECT_EQ(budget.allotments().begin()->second.lapsed, 20);
   ASSERT_TRUE(budget.settle(a, 20, hour(30)));
   budget.release(a, hour(30));
-  EXPECT_EQ(budget.free(hour(30)), 140);  // half of the 40 that came back late
+  EXPECT_EQ(budget.free(hour(30)), 140);  // half of the 40 that were released late
   EXPECT_EQ(budget.allotments().size(), 1U);
   EXPECT_EQ(budget.spent_before(), 20);
-  EXPECT_EQ(budget.free(hour(48)), 0);  // nothing is granted for the day after
+  EXPECT_EQ(budget.free(hour(48)), 0);  // nothing is granted for the next day
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(49)));
   EXPECT_EQ(budget.allotments().size(), 1U) << "a period that is over is not granted again";
 }
@@ -138,9 +138,9 @@ TEST(Budget, RefusesWhatIsNoAllotmentAndNoSettlement) {
 
 using Holds = std::map<std::string, Budget::Hold>;
 
-/// What must hold after every step.
+/// Invariants that hold after every step.
 void check(Budget& budget, const Holds& holds, std::int64_t settled, Instant now) {
-  (void)budget.free(now);  // periods turn when they are asked for
+  (void)budget.free(now);  // a query advances the periods
   std::int64_t spent = budget.spent_before();
   for (const auto& [from, one] : budget.allotments()) {
     for (const auto part :
@@ -204,7 +204,7 @@ RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
         break;
       }
       default: {
-        // A replica tells it again; and what is stored is read again.
+        // A repeated grant changes nothing, and neither does restoring from the stored rows.
         (void)budget.free(hour(now));
         const auto before = budget;
         for (const auto& [which, grant] : said) {

@@ -19,7 +19,7 @@ using std::chrono::minutes;
 const Instant kNow = from_micros(0) + hours(1000);
 Instant in(Duration d) { return kNow + d; }
 
-/// A lifetime of exactly so long, as far as spans can tell.
+/// A lifetime of exactly this length, up to the resolution of spans.
 Scene::Life exactly(Duration d) {
   return {std::make_shared<const Lifetime>(Lifetime(Lifetime::Hazards{}).limited(d)), 0};
 }
@@ -115,7 +115,7 @@ TEST(Eta, WhatWillNotStartWithinTheHorizonIsNotKnown) {
   const auto out = Eta().ask(scene, ids, {}, kNow);
   EXPECT_EQ(out[0], (Estimate{2, {}, {}, {}, 64, 0, {}}));
   EXPECT_EQ(out[1], (Estimate{3, {}, {}, {}, 64, 0, {}}));
-  // Nor what takes more events than it may.
+  // Nor does a future that needs more events than the limit.
   scene.running = {runs(1, world.a, 8, exactly(hours(3)), hours(1))};
   Eta::Settings settings;
   settings.events = 0;
@@ -132,10 +132,10 @@ TEST(Eta, WhoComesLaterMayPass) {
   const std::vector<int> ids{3};
   Arrivals arrivals;
   arrivals.add_class({work(0, world.b, 2), {}, {}});
-  EXPECT_EQ(Eta().ask(scene, ids, arrivals, kNow)[0].p90, in(hours(3)));  // nobody came yet
+  EXPECT_EQ(Eta().ask(scene, ids, arrivals, kNow)[0].p90, in(hours(3)));  // no arrival was observed yet
   for (int i = 0; i < 100; ++i) arrivals.came(0, kNow - hours(100 - i));
   EXPECT_GT(Eta().ask(scene, ids, arrivals, kNow)[0].p10.value_or(Instant::max()), in(hours(24)));
-  scene.field.rules[static_cast<std::size_t>(world.b)].inactive = true;  // whose queue is stopped does not
+  scene.field.rules[static_cast<std::size_t>(world.b)].inactive = true;  // an inactive queue has no effect
   EXPECT_EQ(Eta().ask(scene, ids, arrivals, kNow)[0].p90, in(hours(3)));
 }
 
@@ -147,7 +147,8 @@ TEST(Eta, VictimsLeaveAndBeginAnew) {
   const std::vector<int> ids{3, 4};
   const auto out = Eta().ask(scene, ids, {}, kNow);
   EXPECT_EQ(out[0].p50, in(std::chrono::seconds(30)));
-  // The first of a is displaced, and takes the place of b's when that has ended; who came last waits for the end of the other.
+  // The first workload of a is preempted, and starts again when that of b has ended; the last one waits for the other
+  // to end.
   EXPECT_EQ(out[1].p50, in(hours(4)));
   EXPECT_EQ(out[1].waits_for, (std::vector<Estimate::Cause>{{2, 64}}));
 }
@@ -177,7 +178,7 @@ TEST(Eta, EmptiedLeavesTheRulesAndTakesEverybodyOut) {
 TEST(Arrivals, PlayTheRecentPastAgainFromAPointOfChance) {
   Arrivals arrivals({hours(10), 100});
   for (int i = 0; i < 2; ++i) arrivals.add_class({work(0, 1, i + 1), {}, {}});
-  EXPECT_FALSE(arrivals.after(kNow, 0.5).peek());  // nobody came
+  EXPECT_FALSE(arrivals.after(kNow, 0.5).peek());  // no arrival was observed
   for (int i = 0; i <= 30; ++i) arrivals.came(i % 2, kNow - minutes(10 * (30 - i)));
   auto stream = arrivals.after(kNow, 0.5);  // 150 minutes ago
   std::vector<std::pair<int, int>> seen;
@@ -186,7 +187,7 @@ TEST(Arrivals, PlayTheRecentPastAgainFromAPointOfChance) {
   }
   EXPECT_EQ(seen[0], std::pair(10, 0));
   EXPECT_EQ(seen[14], std::pair(150, 0));
-  EXPECT_EQ(seen[15], std::pair(150, 0));  // the circle closes: the first of all
+  EXPECT_EQ(seen[15], std::pair(150, 0));  // the history repeats: the first arrival again
   EXPECT_EQ(seen[16], std::pair(160, 1));
   EXPECT_EQ(arrivals.after(kNow, 0.999999).peek()->at, in(Duration(18000)));
 }
@@ -198,10 +199,10 @@ TEST(Arrivals, ForgetWhatIsOldAndKeepNoMoreThanTheyMay) {
   auto stream = few.after(in(minutes(49)), 0.0);
   std::set<std::int64_t> seen;
   for (int i = 0; i < 4; ++i, stream.pop()) seen.insert((stream.peek()->at - kNow) / minutes(1));
-  EXPECT_EQ(seen, (std::set<std::int64_t>{50, 51, 52, 53}));  // 46 to 49, a circle of four minutes later
+  EXPECT_EQ(seen, (std::set<std::int64_t>{50, 51, 52, 53}));  // 46 to 49, four minutes of history later
   few.came(0, in(hours(100)));
   const auto old = few.after(in(hours(110)), 0.0);
-  EXPECT_EQ(old.peek()->at, in(hours(120)));  // its own moment comes last in the circle
+  EXPECT_EQ(old.peek()->at, in(hours(120)));  // its own instant is last in the history
 }
 
 TEST(Chance, IsEvenAndUnlikeItsNeighbours) {
@@ -217,7 +218,7 @@ TEST(Chance, IsEvenAndUnlikeItsNeighbours) {
 }
 
 RC_GTEST_PROP(CorrectionProperty, MissesAsOftenAsItMayWhateverComes, ()) {
-  // The truth is the middle times a factor that the model knows nothing of, other in each stretch of time.
+  // The actual value is the middle times a factor that is unknown to the model and differs in each stretch of time.
   Correction correction;
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   constexpr int kTold = 4000;
@@ -248,7 +249,7 @@ TEST(Correction, NarrowsWhatIsTooWideAndKeepsKindsApart) {
   const auto narrow = correction.corrected(raw, 0);
   EXPECT_GT(narrow.low, minutes(88));
   EXPECT_LT(narrow.high, minutes(213));
-  // Another kind begins with what all share, and then goes its own way.
+  // Another kind starts with the factors common to all, and then learns its own.
   EXPECT_GT(correction.corrected(other, 2).low, minutes(1));
   for (int i = 0; i < 1000; ++i) correction.learn_high(other, 2, true);
   EXPECT_EQ(correction.corrected(other, 2).high, minutes(2 + 8 * 2));

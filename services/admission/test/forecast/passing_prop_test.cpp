@@ -1,4 +1,5 @@
-// Backfill in the decider: nobody of a strict queue starts later than without it while run times hold, and more is used.
+// Backfill in the scheduler: no workload of a strict queue starts later than without it while run times hold, and
+// utilization is higher.
 #include "qm/admission/exact/continuous.hpp"
 #include "qm/admission/exact/forest.hpp"
 #include "qm/admission/forecast/reservations.hpp"
@@ -33,7 +34,7 @@ exact::Continuous decider(std::int64_t gpus, bool backfill) {
   return out;
 }
 
-/// When each job starts, in minutes; each runs as long as it says.
+/// The start of each job, in minutes; each runs exactly as long as declared.
 std::vector<std::int64_t> starts(const std::vector<Job>& jobs, std::int64_t gpus, bool backfill) {
   auto rules = decider(gpus, backfill);
   std::vector<std::int64_t> out(jobs.size(), -1);
@@ -80,7 +81,7 @@ RC_GTEST_PROP(Passing, NobodyStartsLaterThanInPlainOrder, ()) {
 }
 
 TEST(Passing, MoreIsUsed) {
-  // A large one every two hours behind small ones: without backfill what it waits for stands idle.
+  // A large job every two hours behind small ones: without backfill the capacity reserved for it is idle.
   std::vector<Job> jobs;
   for (int i = 0; i < 40; ++i) jobs.push_back({i * 15, i % 8 == 3 ? 60 : 45, i % 8 == 3 ? 8 : 1 + i % 3, 0});
   const auto used = [&](bool backfill) {

@@ -15,7 +15,7 @@ using std::chrono::minutes;
 
 const Instant kNow = from_micros(0) + hours(1000);
 
-/// Two queues of four GPUs each in one cohort; the first lends at most two.
+/// Two queues of four GPUs each in one cohort; the first one lends at most two.
 exact::Tree two_queues() {
   exact::Quota first, second;
   first.nominal = second.nominal = 4;
@@ -33,15 +33,15 @@ TEST(Profile, FindsTheFirstRoomThatLastsLongEnough) {
   profile.frees(1, gpus(4), kNow + hours(2));
   profile.frees(2, gpus(3), kNow + hours(5));
   EXPECT_EQ(profile.earliest(2, gpus(1), hours(1), kNow), kNow);
-  EXPECT_EQ(profile.earliest(2, gpus(3), hours(1), kNow), kNow + hours(2));  // borrowed, as a lends two
+  EXPECT_EQ(profile.earliest(2, gpus(3), hours(1), kNow), kNow + hours(2));  // borrows the two that a lends
   EXPECT_EQ(profile.earliest(2, gpus(4), hours(1), kNow), kNow + hours(5));
-  EXPECT_EQ(profile.earliest(2, gpus(7), hours(1), kNow), std::nullopt);  // never lent
+  EXPECT_EQ(profile.earliest(2, gpus(7), hours(1), kNow), std::nullopt);  // more than can ever be lent
   EXPECT_EQ(profile.earliest(1, gpus(8), hours(1), kNow), kNow + hours(5));
   EXPECT_EQ(profile.available(2, 0, kNow + hours(3)), 3);
 
   profile.reserve(2, gpus(1), kNow + hours(1), hours(2));
   EXPECT_EQ(profile.earliest(2, gpus(1), minutes(60), kNow), kNow);
-  EXPECT_EQ(profile.earliest(2, gpus(1), minutes(61), kNow), kNow + hours(2));  // not across what is reserved
+  EXPECT_EQ(profile.earliest(2, gpus(1), minutes(61), kNow), kNow + hours(2));  // would overlap a reservation
   EXPECT_EQ(profile.earliest(2, gpus(1), minutes(30), kNow + minutes(45)), kNow + hours(2));
   profile.drop(2, gpus(1), kNow + hours(1), hours(2));
   EXPECT_EQ(profile.earliest(2, gpus(1), minutes(61), kNow), kNow);
@@ -51,14 +51,14 @@ TEST(Profile, RoundsEndsUpAndKeepsToItsBounds) {
   auto tree = two_queues();
   tree.add(1, gpus(4));
   Profile profile(std::move(tree), kNow, {hours(10), minutes(10), 3});
-  profile.frees(1, gpus(1), kNow - hours(1));  // late: it is expected to end any moment
+  profile.frees(1, gpus(1), kNow - hours(1));  // overdue: it is expected to end at any moment
   profile.frees(1, gpus(3), kNow + minutes(11));
   EXPECT_EQ(profile.earliest(1, gpus(7), hours(1), kNow), kNow + minutes(20));
   EXPECT_EQ(profile.earliest(1, gpus(5), hours(1), kNow), kNow);
   EXPECT_EQ(profile.earliest(1, gpus(1), hours(1), kNow + hours(11)), std::nullopt);  // beyond the horizon
   profile.reserve(1, gpus(8), kNow + minutes(20), hours(11));
   EXPECT_EQ(profile.steps(), 3U);
-  EXPECT_EQ(profile.earliest(1, gpus(1), minutes(1), kNow), std::nullopt);  // enough is enough
+  EXPECT_EQ(profile.earliest(1, gpus(1), minutes(1), kNow), std::nullopt);  // the limit of steps is reached
 }
 
 TEST(Backfill, TheSmallGoesBeforeTheLargeOnlyWhereItIsInNobodysWay) {
@@ -74,10 +74,10 @@ TEST(Backfill, TheSmallGoesBeforeTheLargeOnlyWhereItIsInNobodysWay) {
   EXPECT_EQ(small, (Backfill::Reservation{2, kNow, 0}));
   EXPECT_TRUE(plan.starts_now(*small));
   EXPECT_EQ(plan.next({3, 2, {gpus(1)}, hours(3)}), (Backfill::Reservation{3, kNow + hours(6), 0}));
-  EXPECT_EQ(plan.next({4, 2, {gpus(9)}, hours(1)}), std::nullopt);  // never fits, and is not waited for
+  EXPECT_EQ(plan.next({4, 2, {gpus(9)}, hours(1)}), std::nullopt);  // never fits, and does not hold up others
   EXPECT_EQ(plan.next({5, 2, {gpus(9), gpus(2)}, hours(1)}), (Backfill::Reservation{5, kNow + hours(6), 1}));
   EXPECT_TRUE(plan.next({6, 2, {gpus(1)}, hours(1)}));
-  EXPECT_FALSE(plan.next({7, 2, {gpus(1)}, hours(1)}));  // as deep as it looks
+  EXPECT_FALSE(plan.next({7, 2, {gpus(1)}, hours(1)}));  // the reservation depth is reached
   EXPECT_EQ(plan.reservations().size(), 5U);
   EXPECT_EQ(plan.profile().available(1, 0, kNow + hours(3)), 0);
 }
@@ -87,7 +87,7 @@ TEST(Backfill, AQueueInOrderIsNotFilledFromBehind) {
   EXPECT_EQ(plan.next({1, 1, {gpus(8)}, hours(1), true})->start, kNow);
   EXPECT_EQ(plan.next({2, 1, {gpus(8)}, hours(1), true})->start, kNow + hours(1));
   EXPECT_EQ(plan.next({3, 1, {gpus(9)}, hours(1), true}), std::nullopt);
-  EXPECT_EQ(plan.next({4, 1, {gpus(1)}, hours(1), true}), std::nullopt);  // its head never starts
+  EXPECT_EQ(plan.next({4, 1, {gpus(1)}, hours(1), true}), std::nullopt);  // the head of its queue never starts
   EXPECT_EQ(plan.next({5, 2, {gpus(1)}, hours(1), true})->start, kNow + hours(2));
 }
 
@@ -124,7 +124,7 @@ TEST(Ways, AreTheFlavorsInTheQueuesOrder) {
   together.pod_sets[0].group = together.pod_sets[1].group = 0;
   EXPECT_EQ(ways_of(field, together), (std::vector<Amounts>{made(0, 0), made(1, 1)}));
   work.pod_sets[0].each.emplace_back(7, 1);
-  EXPECT_TRUE(ways_of(field, work).empty());  // no quota for that
+  EXPECT_TRUE(ways_of(field, work).empty());  // no quota for that resource
 }
 
 struct Planned {
@@ -146,7 +146,7 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
     return Backfill::Waiting{id, queue, ways_of(field, exact::some_work(id, queue)), minutes(1 + exact::upto(90)),
                              field.rules[static_cast<std::size_t>(queue)].strict};
   };
-  // Who holds quota now, each until some time.
+  // Workloads that hold quota now, each until some instant.
   auto tree = field.tree;
   std::vector<std::tuple<Node, Amounts, Instant>> holders;
   for (int i = 0, n = exact::upto(6); i < n; ++i) {
@@ -169,8 +169,8 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
     RC_ASSERT(std::equal(before.begin(), before.end(), plan.reservations().begin()));
     planned.push_back({work, made});
   }
-  // At every instant at which somebody starts, a tree made afresh has room for each that is there, added one by one: those that
-  // were there before first.
+  // At every start, a newly built tree fits each workload that is present, added one by one: those that were present
+  // before come first.
   for (const auto& [unused, at] : planned) {
     if (!at) continue;
     auto fresh = field.tree;
@@ -187,7 +187,7 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
     }
     for (const Node queue : queues) {
       for (exact::Cell c = 0; c < fresh.cells(); ++c) {
-        // Without any one of them there is room for it again.
+        // Without any single one of them it fits again.
         for (const auto& p : present) {
           if (p.work.queue != queue) continue;
           const auto amount = exact::amount_at(p.work.ways[p.made->way], c);
@@ -199,7 +199,8 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
       }
     }
   }
-  // Nobody could have started earlier, given those before it: what it is is the first start of a profile that has only those.
+  // No workload could have started earlier, given those before it: each start is the first one of a profile that has
+  // only those.
   Profile again = profile(kNow, tree);
   std::map<Node, Instant> not_before;
   for (const auto& [work, made] : planned) {

@@ -1,4 +1,5 @@
-// Estimates against what happened, on made-up jobs, and on some weeks of our own trace and of the Philly trace where it is there.
+// Estimates compared with the actual starts: on generated jobs, and on some weeks of our own trace and, where it is
+// available, of the Philly trace.
 #include "replay.hpp"
 
 #include "qm/admission/forecast/chance.hpp"
@@ -17,7 +18,7 @@ using std::chrono::minutes;
 
 double no_clock() { return 0; }
 
-/// Two teams, jobs of one to four GPUs, each kind with run times of its own; a little less work than 16 GPUs can do.
+/// Two teams with jobs of one to four GPUs, each kind with its own run times; slightly less work than 16 GPUs can do.
 std::vector<TraceJob> made_up(int n, std::uint64_t seed) {
   std::vector<TraceJob> out;
   Duration at{};
@@ -73,8 +74,8 @@ TEST(Replay, IsTheSameEachTimeAndPlaysTheOtherRulesToo) {
   EXPECT_NE(plain, key(replay(jobs, settings, no_clock)));
 }
 
-/// Nine days of a trace, with few futures, to see that it can be read and played. `gpus` are about half of those that would be in
-/// use if each job started on arrival.
+/// Nine days of a trace with few futures, to check that it can be read and replayed. `gpus` is about half of the GPUs
+/// that would be in use if each job started on arrival.
 void expect_played(const std::string& folder, std::size_t n, std::int64_t gpus) {
   SCOPED_TRACE(folder);
   auto jobs = read_jobs(folder + "/philly/philly_jobs.csv");
@@ -94,7 +95,7 @@ void expect_played(const std::string& folder, std::size_t n, std::int64_t gpus) 
   EXPECT_GT(corrected.held, 0.4);
 }
 
-/// docs/results/forecast.md has all of the public trace.
+/// docs/results/forecast.md has the results for the whole public trace.
 TEST(Replay, PlaysThePhillyTrace) {
   expect_played(testing::data_dir() + "/traces", 16'024, 250);
   if (const auto shared = testing::shared_dir()) expect_played(*shared + "/traces", 82'247, 600);

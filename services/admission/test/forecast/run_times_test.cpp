@@ -72,8 +72,8 @@ TEST(LifeTable, LearnsQuantilesFromWhatEnded) {
   EXPECT_NEAR(h(life.quantile(0.5, minutes(800))), h(minutes(900)), 0.4);
 }
 
-/// Everybody lives for the same law, and half of all are cut off at a time of chance. Who takes these for ends, or leaves them out,
-/// finds a median of about half of the true one.
+/// All lifetimes follow the same law, and half of them are censored at a random time. An estimator that counts
+/// censored lifetimes as ends, or leaves them out, finds about half of the true median.
 TEST(LifeTable, LivesThatWereCutOffAreNotTakenForShort) {
   const Lifetime truth(log_logistic(hours(3), 2));
   LifeTable honest(hours(10'000)), naive(hours(10'000)), deaf(hours(10'000));
@@ -128,20 +128,20 @@ TEST(RunTimes, TheNarrowerKinIsBelievedAsItIsSeen) {
   const RunTimes before = times;
   EXPECT_NEAR(h(RunTimes(before).of(kBert, {}, at(hours(24))).quantile(0.5)), 1, 0.1);  // of its shape
   ran(kBert, hours(6), 1);
-  EXPECT_LT(median(kBert), 2);  // one says little
+  EXPECT_LT(median(kBert), 2);  // one observation has little weight
   ran(kBert, hours(6), 50);
   EXPECT_NEAR(h(times.of(kBert, {}, at(hours(48))).quantile(0.5)), 6, 0.6);
   EXPECT_NEAR(h(times.of({"nlp", "8 gpu", "gpt"}, {}, at(hours(48))).quantile(0.5)), 6, 0.6);  // of its team
-  EXPECT_EQ(times.kinds(), 7U);                                                                // asking makes one too
+  EXPECT_EQ(times.kinds(), 7U);                                                                // a query creates one
 }
 
 TEST(RunTimes, ThoseThatRunCountForWhatTheyHaveLived) {
   RunTimes times;
   for (int id = 0; id < 100; ++id) times.started(id, kBert, {}, at(hours(0)));
   for (int id = 0; id < 20; ++id) times.ended(id, LifeTable::End::kEnded, at(hours(1)));
-  // Twenty of a hundred ended within the hour, and the others have run for ten.
+  // Twenty of a hundred ended within the hour, and the others have run for ten hours.
   EXPECT_GT(times.of(kBert, {}, at(hours(10))).survival(hours(5)), 0.7);
-  times.started(50, kBert, {}, at(hours(10)));  // displaced, and again
+  times.started(50, kBert, {}, at(hours(10)));  // preempted, and started again
   times.ended(999, LifeTable::End::kEnded, at(hours(10)));
 }
 

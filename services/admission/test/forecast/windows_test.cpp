@@ -65,7 +65,7 @@ TEST(Cron, SaysWhichPartIsWrong) {
 TEST(Cron, LooksFromOne29thOfFebruaryToTheNextAndNoFurther) {
   const auto leap = cron("0 0 29 2 *"), never = cron("0 0 31 2 *");
   const auto minute = [](const char* time) { return micros(at(time)) / 60'000'000; };
-  EXPECT_EQ(leap.after(minute("2096-03-01T00:00:00Z")), minute("2104-02-29T00:00:00Z"));  // 2100 has none
+  EXPECT_EQ(leap.after(minute("2096-03-01T00:00:00Z")), minute("2104-02-29T00:00:00Z"));  // 2100 is not a leap year
   EXPECT_EQ(leap.at_or_before(minute("2104-02-28T00:00:00Z")), minute("2096-02-29T00:00:00Z"));
   EXPECT_EQ(never.after(0), std::nullopt);
   EXPECT_EQ(never.at_or_before(0), std::nullopt);
@@ -73,7 +73,7 @@ TEST(Cron, LooksFromOne29thOfFebruaryToTheNextAndNoFurther) {
 }
 
 TEST(Window, PassesMidnightAndTheEndOfTheWeek) {
-  // Saturday from 22:00 to 06:00, two hours east of Greenwich.
+  // Saturday from 22:00 to 06:00, in the time zone UTC+2.
   const auto night = *Window::weekly(1U << 6U, hours(22), hours(6), hours(2));
   EXPECT_FALSE(night.open(at("2026-11-21T19:59:59Z")));
   EXPECT_TRUE(night.open(at("2026-11-21T20:00:00Z")));
@@ -124,10 +124,10 @@ TEST(CalendarQuota, TheFirstOpenWindowSaysIt) {
                          {{window("0 20 * * *", hours(12)), quota(32)}, {window("0 0 * * 0,6", hours(24)), quota(64)}}};
   EXPECT_EQ(of.at(at("2026-11-20T12:00:00Z")).nominal, 8);
   EXPECT_EQ(of.at(at("2026-11-20T20:00:00Z")).nominal, 32);
-  EXPECT_EQ(of.at(at("2026-11-21T07:59:59Z")).nominal, 32);  // Saturday too, but the night comes first
+  EXPECT_EQ(of.at(at("2026-11-21T07:59:59Z")).nominal, 32);  // Saturday too, but the night window has precedence
   EXPECT_EQ(of.at(at("2026-11-21T08:00:00Z")).nominal, 64);
   EXPECT_EQ(of.changes_after(at("2026-11-20T12:00:00Z")), at("2026-11-20T20:00:00Z"));
-  // At midnight the weekend begins behind the night, which changes nothing.
+  // At midnight the weekend window opens behind the night window, which changes nothing.
   EXPECT_EQ(of.changes_after(at("2026-11-20T20:00:00Z")), at("2026-11-21T08:00:00Z"));
 }
 
