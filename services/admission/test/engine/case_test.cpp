@@ -1,6 +1,7 @@
-// Runs the text tables in test/cases: a command a line, what it must bring about under it, indented by two spaces.
-// "== name" starts a new case with an empty engine; "wait 30s" moves time. Every step is also undone and done again,
-// and the laws are checked after each. QM_UPDATE_CASES=1 writes what was found into the files, for review.
+// Runs the text tables in test/cases: one command on each line, with its expected results below it, indented by two
+// spaces. "== name" starts a new case with an empty engine; "wait 30s" advances time. Every step is also rolled back
+// and repeated, and the laws are checked after each one. QM_UPDATE_CASES=1 writes the actual results into the files,
+// for review.
 #include "qm/admission/remedies.hpp"
 #include "qm/model/moves.hpp"
 
@@ -82,7 +83,7 @@ StopPolicy stop_of(const std::string& word) {
 
 class Runner {
  public:
-  // What one command line brings about.
+  // Runs one command line and returns its results.
   Words run(const std::string& line) {
     Words found;
     std::vector<Command> batch;
@@ -125,7 +126,8 @@ class Runner {
   }
   static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
 
-  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age" or "engine give-way=1": begins with these settings.
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age" or "engine give-way=1": starts a new
+  // engine with these settings.
   Words anew(const Words& w) {
     Options options;
     auto& rule = options.wait_for_pods_ready.emplace();
@@ -136,7 +138,7 @@ class Runner {
     if (const auto most = value_in(w, "limit", ""); !most.empty()) rule.most_requeues = std::stoi(most);
     rule.block_admission = has_in(w, "block");
     rule.keeps_age = has_in(w, "keeps-age");
-    if (const auto hourly = value_in(w, "give-way", ""); !hourly.empty()) {  // of that alone
+    if (const auto hourly = value_in(w, "give-way", ""); !hourly.empty()) {  // sets only this
       options = Options();
       options.give_way_hourly = std::stoll(hourly);
     }
@@ -180,7 +182,7 @@ class Runner {
                                         has("cluster")});
         apply.cluster_queues.back().minimum_run = read_duration(value("min-run", "0s"));
         apply.cluster_queues.back().by_usage = has("by-usage");
-        // "checks=budget,room:spot": room is asked of flavor spot alone
+        // "checks=budget,room:spot": check room only applies to flavor spot
         for (const auto& one : split(value("checks", ""), ',')) {
           const auto name = split(one, ':');
           auto& flavors = apply.cluster_queues.back().checks[name[0]];
@@ -287,8 +289,8 @@ class Runner {
       seen.at_once = std::stoi(value("at-once", "-1"));
       seen.elastic = has("elastic");
       seen.ready = std::stoi(value("pods-ready", "-1"));
-      seen.as_submitted = !has("added");  // "job one added sel=zone:a": what an attempt added may be in its template
-      // "job ring group to-come gpu=8 pods=8": a group of which no pod exists
+      seen.as_submitted = !has("added");  // "job one added sel=zone:a": its template may have additions of an attempt
+      // "job ring group to-come gpu=8 pods=8": a group without pods
       if (has("group")) seen.spec.kind = "PodGroup";
       if (has("stays")) seen.spec.labels[std::string(kMovable)] = "false";
       seen.pods_to_come = has("to-come");
@@ -296,7 +298,8 @@ class Runner {
       if (has("wanted") || has("unwanted")) seen.wish = has("wanted");
       return seen;
     }
-    // "budget b cq=a 0h:2h:10 2h:4h:10 seq=1": so many GPU-hours, or dollars, from and to since the table's beginning
+    // "budget b cq=a 0h:2h:10 2h:4h:10 seq=1": so many GPU-hours, or dollars, in each period, counted from the start
+    // of the table
     if (w[0] == "budget") {
       BudgetGranted out;
       out.budget = w[1];
@@ -322,7 +325,7 @@ class Runner {
       }
       return out;
     }
-    if (w[0] == "spent") {  // "spent one 1 90m usd=3 final": GPU-time and dollars of an attempt
+    if (w[0] == "spent") {  // "spent one 1 90m usd=3 final": GPU time and dollars of an attempt
       return SpentHeard{WorkloadUid(w[1]), std::stoi(w[2]), std::stoll(value("usd", "0")) * 1'000'000'000,
                         read_duration(w[3]).count(), has("final")};
     }
@@ -330,7 +333,7 @@ class Runner {
       const auto name = split(w[2], '/');
       return ObjectGone{w[1], Namespace(name.size() > 1 ? name[0] : ""), name.back()};
     }
-    if (w[0] == "listed") {  // "listed ClusterQueue a b": all that there are
+    if (w[0] == "listed") {  // "listed ClusterQueue a b": the complete list
       ObjectsSynced synced{w[1], {}};
       for (std::size_t i = 2; i < w.size(); ++i) {
         const auto name = split(w[i], '/');
@@ -363,7 +366,8 @@ class Runner {
       return EvictionAsked{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
                            value("uri", ""),  "autoscaler"};
     }
-    // "propose 7 big 1 small-a/1,small-b/1/moves cents=41": who gives way to whom, or moves for it; also move, withdrawn
+    // "propose 7 big 1 small-a/1,small-b/1/moves cents=41": preemptor and victims, which may also be migrated; also
+    // move, withdrawn
     if (w[0] == "propose") {
       ProposalHeard heard{std::stoll(w[1]),
                           WorkloadUid(w[2]),
@@ -379,7 +383,7 @@ class Runner {
       return heard;
     }
     if (w[0] == "saved") return CheckpointHeard{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
-    // "fits one/2 two/3": pending workloads whose pods fit what is free
+    // "fits one/2 two/3": pending workloads with pods that fit the free capacity
     if (w[0] == "fits") {
       RequeueHeard heard;
       for (std::size_t i = 1; i < w.size(); ++i) {
@@ -410,7 +414,7 @@ class Runner {
     Words lines;
     for (const auto& e : out.events) {
       const auto& w = e.workload;
-      if (e.what == Event::What::kBound) continue;  // nobody is told
+      if (e.what == Event::What::kBound) continue;  // not published
       std::string line = fmt::format("{}/{} {}", w.spec.uid, w.attempt, name_of(e.what));
       if (e.what == Event::What::kQueued) {
         line += fmt::format(" {} priority {}", w.cluster_queue.empty() ? *w.reason : w.cluster_queue.value(),
@@ -435,7 +439,7 @@ class Runner {
       lines.push_back(line);
     }
     for (const auto& i : out.intents) {
-      // All of a job's intents have one key, its name, so that none overtakes another.
+      // All intents of a job have its name as their key, so that they are executed in order.
       const WorkloadSpec& job = i.workload.spec;
       EXPECT_EQ(i.key, fmt::format("{}/{}", job.ns, job.name)) << i.kind;
       lines.push_back(fmt::format("do {} {}", i.kind,

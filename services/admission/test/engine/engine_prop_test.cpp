@@ -1,4 +1,4 @@
-// Laws over random trees of queues and random streams of events, with batches that are undone on the way.
+// Laws over random trees of queues and random streams of events, with batches that are rolled back on the way.
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace engine_prop_test {
 
 using rc::gen::inRange;
 
-// The default of 100 small cases misses what takes two queues and several priorities; RC_PARAMS still overrides.
+// The default of 100 small cases misses what needs two queues and several priorities; RC_PARAMS still overrides it.
 [[maybe_unused]] const int kMoreCases = setenv("RC_PARAMS", "max_success=2000 max_size=150", 0);
 
 ClusterQueue random_queue(int i) {
@@ -41,7 +41,7 @@ ClusterQueue random_queue(int i) {
   return q;
 }
 
-// Volcano's queues beside, or in the place of, the others: in a pool with whatever rule.
+// Volcano queues next to the others, or in place of them: in a pool with a random rule.
 void make_pool(ApplyObjects& apply) {
   const std::string gpu(words::kGpuResource);
   auto& pool = apply.cohorts.front();
@@ -69,7 +69,7 @@ ApplyObjects random_objects() {
   ApplyObjects apply;
   for (int f = 0; f < 2; ++f) apply.flavors.push_back({FlavorName(fmt::format("f{}", f)), {}, {}, {}, {}});
   for (int c = 0; c < 3; ++c) {
-    const int parent = *inRange(-1, 3);  // circles and all
+    const int parent = *inRange(-1, 3);  // includes cycles
     apply.cohorts.push_back(
         {fmt::format("c{}", c), parent < 0 || *inRange(0, 2) == 0 ? "" : fmt::format("c{}", parent), {}, {}});
   }
@@ -87,7 +87,7 @@ ApplyObjects random_objects() {
   return apply;
 }
 
-/// What an author may change of an object, also to what is not supported.
+/// Changes that an author may make to an object, including ones that are not supported.
 void change_object(int n, JobSeen& seen) {
   const auto one_in = [](int many) { return *inRange(0, many) == 0; };
   if (one_in(4)) seen.spec.queue = fmt::format("l{}", (n + 1) % 5);
@@ -132,7 +132,7 @@ JobSeen random_job() {
   if (n == 7 && *inRange(0, 3) == 0) seen.refused = "no";
   if (n % 4 == 1) seen.wish = *inRange(0, 3) != 0;
   if (n % 4 == 2) seen.max_execution = std::chrono::seconds(20);
-  if (n % 4 == 3) {  // a group, with and without its pods
+  if (n % 4 == 3) {  // a group, with or without its pods
     seen.spec.kind = "PodGroup";
     seen.pods_to_come = *inRange(0, 2) == 0;
     if (seen.pods_to_come) seen.spec.pod_sets[0].name = "minResources";
@@ -144,7 +144,7 @@ JobSeen random_job() {
   return seen;
 }
 
-/// Of one of two names: new ones, other terms, older words, other calendars, and the end of it.
+/// A grant of one of two budgets: a new one, other terms, an older version, other periods, or a withdrawal.
 BudgetGranted random_budget(const Engine& engine) {
   BudgetGranted out;
   out.budget = fmt::format("b{}", *inRange(0, 2));
@@ -167,7 +167,7 @@ BudgetGranted random_budget(const Engine& engine) {
   return out;
 }
 
-// About a workload that exists where there is one, and mostly about its current attempt.
+// About an existing workload where there is one, and mostly about its current attempt.
 Command random_command(const Engine& engine) {
   WorkloadUid uid("none");
   std::int32_t attempt = 1;
@@ -245,12 +245,12 @@ struct Trace {
   std::map<WorkloadUid, Phase> last;
 };
 
-// What consumers of the events may rely on.
+// Checks what consumers of the events rely on.
 void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
   for (const auto& e : out.events) {
     const auto& w = e.workload;
     const auto& uid = w.spec.uid;
-    if (e.what == Event::What::kBound) continue;  // nobody is told
+    if (e.what == Event::What::kBound) continue;  // not published
     if (e.what == Event::What::kForgotten) {
       trace.attempt.erase(uid);
       trace.last.erase(uid);
@@ -258,8 +258,8 @@ void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
     }
     if (auto it = trace.attempt.find(uid); it != trace.attempt.end()) {
       const auto before = trace.last.at(uid);
-      RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // ended once
-      // Placement may know of an attempt that the database has lost; then the next one is behind it.
+      RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // finished once
+      // Placement may refer to an attempt that the database has lost; then the next attempt follows it.
       const bool heard = std::ranges::any_of(batch, [&](const Command& c) {
         const auto* of = std::get_if<PlacementHeard>(&c);
         return of != nullptr && of->uid == uid && of->attempt >= it->second;
@@ -272,7 +272,7 @@ void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
       if (w.phase == Phase::kQuotaReserved) {
         RC_ASSERT(before == Phase::kPending || e.what == Event::What::kRepeated || e.what == Event::What::kChecked);
       }
-      // Whoever starts has the word of all checks.
+      // All checks of a workload that starts are Ready.
       if (e.what == Event::What::kAdmitted || e.what == Event::What::kChecked) {
         for (const auto& [name, answer] : w.checks) RC_ASSERT(answer.verdict == Verdict::kReady);
         RC_ASSERT(!w.gated && w.inactive.empty());
@@ -284,7 +284,7 @@ void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
   }
 }
 
-// Its place in the queue is what a plain count of those before it says.
+// The queue position equals a plain count of the workloads before it.
 void judge_positions(const Engine& engine) {
   for (const auto& [uid, w] : engine.tables().workloads) {
     int place = 0;
@@ -338,7 +338,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
     judge(trace, batch, out);
     judge_positions(engine);
     engine.commit();
-    // The same inputs give the same state, whatever was undone in between.
+    // The same inputs give the same state, whatever was rolled back in between.
     twin.step(batch, now);
     twin.commit();
     RC_ASSERT(engine.digest() == twin.digest());
@@ -348,7 +348,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
 }
 
 RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
-  // Without changes of quota, usage never exceeds what the queue may hold and a tree what it has.
+  // Without changes of quota, usage never exceeds what the queue may have and what the tree has.
   Engine engine;
   Instant now = from_micros(1'000'000);
   const auto objects = random_objects();

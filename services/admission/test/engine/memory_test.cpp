@@ -1,4 +1,4 @@
-// What one workload that waits takes of memory, by the allocator's own count.
+// Memory of one pending workload, as counted by the allocator.
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr std::int64_t kMostBytes = 1024;
 
 std::string queue_of(int i) { return fmt::format("team-{:03}-queue", i % kQueues); }
 
-/// As a Job of a cluster becomes one: eight shapes, two classes, a team and labels.
+/// The spec of a typical Job: eight shapes, two classes, a team and labels.
 WorkloadSpec spec_of(int i) {
   static const std::int64_t kShapes[] = {1, 2, 4, 5, 6, 8, 16, 32};
   WorkloadSpec spec;

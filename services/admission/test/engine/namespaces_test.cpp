@@ -1,4 +1,4 @@
-// What a queue selects namespaces by changes: workloads of that namespace come or go, others stay as they are.
+// A change of the namespaces that a queue selects affects the workloads of those namespaces; others stay as they are.
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who passes whom: starts that are reserved, and priorities that rise with age.
+// Backfill and aging: reserved starts, and priorities that increase with the waiting time.
 #include "qm/admission/engine.hpp"
 #include "src/engine/copied.hpp"
 
@@ -16,7 +16,7 @@ using rc::gen::inRange;
 const std::string kGpu(words::kGpuResource);
 const Instant kBegin = from_micros(1'800'000'000'000'000);
 
-/// One queue of 8 GPUs, whose workloads others place: who is admitted runs.
+/// One queue of 8 GPUs for workloads that an external scheduler binds: an admitted workload runs.
 struct World {
   Engine engine;
   Instant now = kBegin;
@@ -67,7 +67,7 @@ struct World {
     }
     return {};
   }
-  /// As explain says.
+  /// The reserved start, as explain() reports it.
   [[nodiscard]] std::optional<Instant> reserved(const std::string& uid) const {
     const auto text = cause(uid, "ReservedStart");
     const std::string before = "reserved for it at ";
@@ -176,7 +176,8 @@ TEST(Ageing, AfterTheBoundNobodyNewerPasses) {
   world.step({world.job("large", 8, 0s)});
   int last = 0;
   std::vector<std::string> passed;
-  // One that fits comes every half an hour and runs for an hour: without a bound they would keep the large one waiting for ever.
+  // A workload that fits arrives every half hour and runs for an hour: without a bound the large one would be pending
+  // forever.
   for (int i = 1; i < 12; ++i) {
     world.now += 30min;
     const auto name = [](int k) { return fmt::format("small-{:02}", k); };

@@ -1,4 +1,4 @@
-// S-085, S-116: within a queue only strictly lower priority gives way.
+// S-085, S-116: within a queue only workloads of strictly lower priority are preempted.
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -39,11 +39,11 @@ JobSeen job(int n, int priority, int gpus) {
   return seen;
 }
 
-/// With pods it is ordered off; without any it goes back to the queue at once. A row that is requeued after its pods
-/// are gone still has the reason, but it had been ordered off before.
+/// A workload with pods is evicted first; one without pods is requeued at once. A row that is requeued after its pods
+/// are gone still has the reason, but it was evicted before.
 bool gives_way(const Event& event) { return event.workload.reason == "Preempted"; }
 
-/// Runs random jobs through one queue; `top` priorities from 0. How many gave way.
+/// Runs random jobs with priorities below `top` through one queue. Returns the number of preemptions.
 int run(int top) {
   Engine engine;
   Instant now = from_micros(1'000'000);
@@ -56,7 +56,7 @@ int run(int top) {
     now += std::chrono::seconds(*inRange(0, 3));
     const int priority = *inRange(0, top);
     std::vector<Command> batch{job(n, priority, *inRange(1, 5))};
-    // Some that hold quota get their place, and those that were ordered off go.
+    // Some workloads with quota are placed, and evicted workloads end.
     for (const auto& [uid, w] : engine.tables().workloads) {
       const bool evicting = w.phase == Phase::kEvicting;
       if (!evicting && (w.phase != Phase::kQuotaReserved || *inRange(0, 2) == 0)) continue;
@@ -74,7 +74,7 @@ int run(int top) {
     const auto out = engine.step(batch, now);
     for (const auto& event : out.events) {
       if (!gives_way(event)) continue;
-      // Whoever it makes room for waits in this step, so it is no stronger than the strongest that waits.
+      // The preemptor is pending in this step, so its priority is at most the highest pending one.
       RC_ASSERT(event.workload.spec.priority < strongest);
       ++gone;
     }
@@ -88,7 +88,8 @@ RC_GTEST_PROP(AdmissionPreemption, EqualPriorityNeverGivesWay, ()) { RC_ASSERT(r
 
 RC_GTEST_PROP(AdmissionPreemption, OnlyLowerPriorityGivesWay, ()) { (void)run(4); }
 
-// What binds a victim ends with it, also where it does not compete for quota then: an engine that reads the rows knows the same.
+// Restrictions of a victim end with it, even if it is not competing for quota then: an engine that loads the rows
+// decides the same.
 TEST(AdmissionPreemption, AVictimThatEndsWhileItIsNotActiveBindsNothing) {
   Engine engine;
   Instant now = from_micros(1'000'000);

@@ -1,4 +1,4 @@
-// Quota that holds in calendar windows.
+// Quota that is valid in calendar windows.
 #include "qm/admission/engine.hpp"
 #include "src/engine/copied.hpp"
 
@@ -20,7 +20,7 @@ struct World {
   Engine engine;
   Instant now = kEvening;
 
-  /// Two GPUs by day, eight from 20:00 on for ten hours.
+  /// Two GPUs by day, and eight for ten hours from 20:00.
   static ApplyObjects objects(bool drains) {
     ApplyObjects out;
     out.flavors.push_back({FlavorName("h100"), {}, {}, {}, {}});
@@ -81,7 +81,7 @@ TEST_F(QuotaWindows, TheEngineWakesAtTheOpeningAndAdmits) {
   EXPECT_EQ(phase("night"), Phase::kAdmitted);
   EXPECT_EQ(nominal(), 8000);
   EXPECT_EQ(out.wake_at, kCloses);
-  // What runs is kept when it closes, and nothing new comes in.
+  // Running workloads are kept when the window closes, and no new ones are admitted.
   now = kCloses;
   step({Tick{}, job("late", 1)});
   EXPECT_EQ(phase("night"), Phase::kAdmitted);
@@ -118,7 +118,7 @@ TEST_F(QuotaWindows, NobodyIsDrainedInVain) {
   EXPECT_EQ(phase("large"), Phase::kEvicting);
   EXPECT_EQ(phase("newest"), Phase::kAdmitted) << "with the large one gone it is within the quota of the day";
   EXPECT_EQ(phase("old"), Phase::kAdmitted);
-  // Room is being made already: nobody else is told to go.
+  // Workloads are being evicted already: no more are.
   now += 1min;
   step({Reconsider{}});
   EXPECT_EQ(phase("newest"), Phase::kAdmitted);
@@ -205,7 +205,7 @@ TEST_F(QuotaWindows, AStepThatIsTakenBackTakesTheOpeningBack) {
   EXPECT_EQ(phase("night"), Phase::kAdmitted);
 }
 
-/// Two queues that lend to each other, with windows of their own, in steps of many lengths.
+/// Two queues that lend to each other, with windows of their own, in steps of random lengths.
 RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNothing, ()) {
   World base;
   auto world = base.objects(false);
@@ -234,7 +234,7 @@ RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNot
   std::vector<std::string> known;
   for (int i = *inRange(1, 30); i > 0; --i) {
     base.now += *inRange(0, 300) * 1min;
-    std::vector<Command> batch{Reconsider{}};  // as with the lists that whoever starts reads
+    std::vector<Command> batch{Reconsider{}};  // as with the lists that a starting replica reads
     for (int n = *inRange(0, 4); n > 0; --n) {
       auto one = base.job(fmt::format("j{}", known.size()), *inRange<std::int64_t>(1, 5), *inRange(0, 3));
       one.spec.queue = *rc::gen::element<std::string>("a", "b");
@@ -269,7 +269,7 @@ RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNot
     RC_ASSERT(copy.digest() == engine.digest());
     RC_ASSERT(copy.tables().workloads.size() == engine.tables().workloads.size());
     RC_ASSERT(wake == wake_of_copy);
-    // What stays is within what both have together, and the engine wakes when that becomes another.
+    // The remaining workloads are within the quota of both, and the engine wakes when that changes.
     std::int64_t held = 0, all = 0;
     for (const auto& [uid, w] : engine.tables().workloads) {
       if (w.phase == Phase::kAdmitted) held += w.spec.total_gpu_milli();

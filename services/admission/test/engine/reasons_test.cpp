@@ -1,4 +1,4 @@
-// The reason of a workload that waits: list has it, and it is the first cause that explain() lists.
+// The reason of a pending workload: it is in the list, and it is the first cause of explain().
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class Reasons : public ::testing::Test {
     engine_.commit();
     engine_.check_laws();
   }
-  /// The reason, after it was found to be what explain() says.
+  /// The reason, after checking that explain() returns the same.
   std::string reason() {
     const auto& w = *engine_.find(WorkloadUid("one"));
     const auto causes = engine_.explain(w, now_).causes;
@@ -56,7 +56,7 @@ TEST_F(Reasons, AreTheFirstCauseForEachNewWorkload) {
     change(seen);
     step(seen);
     EXPECT_EQ(reason(), expected);
-    // Corrected it is Queued, and with the fault again it has the reason again.
+    // After a correction it is Queued, and with the fault again it has the reason again.
     step(job());
     EXPECT_EQ(reason(), "Queued") << "after " << expected;
     step(seen);

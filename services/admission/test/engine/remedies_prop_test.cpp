@@ -1,4 +1,4 @@
-// Each remedy is made on the engine itself, and admits its workload and as many others as its text says.
+// Applies each remedy to the engine itself: it admits its workload and as many others as its text states.
 #include "qm/admission/remedies.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class Fleet {
       if (upto(0, 1) == 0) settle(upto(0, 2));
     }
     settle(upto(0, 3));
-    // Quota that is lowered below what is in use.
+    // Quota that is lowered below its usage.
     if (upto(0, 3) == 0) {
       auto lowered = *engine.tables().cluster_queues.find(QueueName("q0"));
       for (auto& flavor : lowered.groups[0].flavors) flavor.resources[kGpu].nominal /= 2;
@@ -53,7 +53,7 @@ class Fleet {
       step(answers);
     }
   }
-  /// Another with the same rows.
+  /// Copies the rows into another engine.
   void copy_to(Fleet& other) const {
     auto& to = other.engine.tables_for_load();
     const auto& from = engine.tables();
@@ -127,7 +127,7 @@ bool runs(const Engine& engine, const WorkloadUid& uid) {
   return w != nullptr && (w->phase == Phase::kAdmitted || w->phase == Phase::kQuotaReserved);
 }
 
-// The queue covers no cpu and has too few GPUs: neither change alone admits, both do.
+// The queue covers no cpu and has too few GPUs: only both changes together admit it.
 TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
   Engine engine;
   const Instant now = from_micros(5'000'000);
@@ -214,7 +214,7 @@ TEST(Remedies, EachAdmitsItsWorkloadAndAsManyOthersAsItSays) {
         }
         ASSERT_EQ(others, remedy.others) << told;
         ASSERT_EQ(preempted, remedy.preempted) << told;
-        // The text says both.
+        // The text states both numbers.
         EXPECT_EQ(remedy.message.find("it admits") != std::string::npos, others > 0) << told;
         EXPECT_EQ(remedy.message.find("preempted") != std::string::npos, preempted > 0) << told;
         ++of_code[remedy.code];

@@ -1,4 +1,4 @@
-// What a change would bring, before it is made.
+// The effects of a change, before it is made.
 #include "qm/admission/what_if.hpp"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST_F(WhatIf, AStoppedQueueLosesNobodyThatRunsUnlessDrained) {
 }
 
 TEST_F(WhatIf, ALocalQueueThatIsGoneTakesItsWaitersAlong) {
-  // What came by hand stays; what the API server had goes.
+  // Objects from manifests stay; objects from the API server are removed.
   ApplyObjects watched = queue_of("w", 8);
   watched.cluster_queues[0].from_cluster = watched.local_queues[0].from_cluster = true;
   step({watched, job("theirs", "w", 8)});
@@ -106,7 +106,7 @@ TEST_F(WhatIf, AFinishedWorkloadReleasesItsQuota) {
 }
 
 TEST_F(WhatIf, AJobOfTheNameOfAWorkloadIsThatWorkload) {
-  // As it comes from a manifest: with a uid of its own.
+  // As parsed from a manifest: with a generated uid.
   auto stronger = job("supposed/team/waits-too", "q", 8, 9);
   stronger.spec.name = "waits-too";
   EXPECT_EQ(ask({{}, {}, {stronger}}), "waits-too admitted 2->0; runs displaced 0->1; waits delayed 1->2; ");

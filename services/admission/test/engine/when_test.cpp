@@ -1,4 +1,4 @@
-// When a workload starts, from rows alone; and what is learned for that.
+// Estimates of when a workload starts, from rows alone; and what is learned for them.
 #include "qm/admission/when.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ struct WhenTest : ::testing::Test {
     const auto said = ask(uid).unknown;
     return said ? said->code : "";
   }
-  /// As if thousands like it had run for ten hours: whoever has a limit below that runs as long as it.
+  /// As if thousands of equal workloads had run for ten hours: a workload with a lower limit runs up to its limit.
   void everybody_runs_long() {
     LifeTable lived(forecast::RunTimes::Settings().half_life);
     for (int i = 0; i < 4000; ++i) lived.add(10h, LifeTable::End::kEnded, now);
@@ -95,7 +95,7 @@ TEST_F(WhenTest, AKnownQueueStartsAtTheVeryInstant) {
   ASSERT_FALSE(first.unknown) << first.unknown->message;
   EXPECT_EQ(*first.middle, began + 1h);
   EXPECT_EQ(*second.middle, began + 2h);
-  // The correction begins with a minute at each end.
+  // The correction starts with one minute at each end.
   EXPECT_EQ(*first.low, began + 59min);
   EXPECT_EQ(*first.high, began + 61min);
   EXPECT_EQ(first.started, first.futures);
@@ -107,7 +107,7 @@ TEST_F(WhenTest, AKnownQueueStartsAtTheVeryInstant) {
   EXPECT_NEAR(first.evidence.lives, 4000, 100);
   EXPECT_EQ(first.declared.deadline, Duration(1h));
 
-  // And so it comes.
+  // The workload starts as estimated.
   now = began + 1h;
   finish(job("runs", 8));
   EXPECT_EQ(engine.find(WorkloadUid("first"))->quota_reserved, *first.middle);
@@ -212,10 +212,10 @@ TEST_F(WhenTest, LearnsFromWhatEndsAndWhatIsCutOff) {
   EXPECT_EQ(table.weight(now), 1);
   EXPECT_TRUE(engine.tables().run_times.contains({"team", forecast::Kin::kPromises, ""}));
 
-  // It never ran.
+  // It never ran, so nothing is learned.
   step({job("never", 3), Cancel{WorkloadUid("never"), {}, {}, "no"}});
   EXPECT_EQ(learned(), 2);
-  // It ran, and is put back: that counts as cut off.
+  // It ran and is requeued: its run time counts as censored.
   step({job("train-2", 3)});
   place("train-2");
   now += 1h;
@@ -227,7 +227,7 @@ TEST_F(WhenTest, LearnsFromWhatEndsAndWhatIsCutOff) {
   EXPECT_NEAR(learned(), 3, 0.01);
   step({Cancel{WorkloadUid("train-2"), {}, {}, "no"}});
 
-  // What a step learned goes with it.
+  // What a step learned is rolled back with it.
   step({job("train-3", 3)});
   place("train-3");
   now += 1h;
@@ -266,14 +266,14 @@ TEST_F(WhenTest, WhatWasSaidIsHeldAgainstWhatComes) {
   ASSERT_TRUE(estimate.said);
   step({EstimateSaid{WorkloadUid("waits"), *estimate.said}});
   ASSERT_TRUE(engine.tables().said.contains(WorkloadUid("waits")));
-  // What is said later of the same wait does not count.
+  // Later estimates for the same pending attempt do not count.
   auto second = *estimate.said;
   second.at = now + 1min;
   step({EstimateSaid{WorkloadUid("waits"), second}});
   EXPECT_EQ(engine.tables().said.find(WorkloadUid("waits"))->at, now);
   EXPECT_EQ(engine.tables().corrections.size(), 0U);
 
-  // It starts long after the end that was told: the next intervals are wider there.
+  // It starts long after the upper end that was published: the next intervals are wider on that side.
   now += estimate.said->told.high + 1h;
   finish(job("runs", 8));
   place("waits");
@@ -283,7 +283,7 @@ TEST_F(WhenTest, WhatWasSaidIsHeldAgainstWhatComes) {
   EXPECT_GT(wider.high, estimate.said->told.high);
   EXPECT_GT(wider.low, estimate.said->told.low) << "nothing was missed at that end";
 
-  // The end is known to be missed before the start is: whoever asks next brings it in.
+  // The upper end has passed before the start is known: the next estimate takes that into account.
   auto unlucky = *estimate.said;
   unlucky.at = now;
   step({EstimateSaid{WorkloadUid("waits-too"), unlucky}});

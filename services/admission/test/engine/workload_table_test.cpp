@@ -5,7 +5,8 @@
 namespace qm::admission {
 namespace workload_table_test {
 
-// One instance is 142 thousandths, seven of them are the whole GPU: every sum of a workload rounds once for each pod set.
+// One MIG instance counts as 142 thousandths, and seven of them are the whole GPU: every sum over a workload rounds
+// once for each pod set.
 TEST(Workload, ItsSumsOfMigSharesAgree) {
   WorkloadSpec asked;
   asked.pod_sets = {PodSet{.name = "mig", .count = 7, .shape = {.gpu = {.mig_profile = "1g.10gb", .mig_count = 1}}},
