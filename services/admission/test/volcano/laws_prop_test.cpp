@@ -1,4 +1,4 @@
-// Laws of sharing out, over random queues; and Volcano's own rounds beside ours.
+// Laws of shares over random queues; and Volcano's own rounds for comparison.
 #include "qm/admission/volcano/proportion.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ struct Line {
   Resources request;
 };
 
-/// Up to six queues over two resources; capability is never below the guarantee, as the reader of objects sees to.
+/// Up to six queues over two resources; capability is never below the guarantee, which the parser of objects ensures.
 std::vector<Line> some_lines(const Resources& total, bool guarantees) {
   std::vector<Line> out;
   for (auto n = 1 + upto(5); n > 0; --n) {
@@ -110,12 +110,12 @@ RC_GTEST_PROP(ProportionLaws, MoreWeightNeverGivesLess, ()) {
   const auto before = deserved(lines, total)[which];
   lines[which].queue.weight += static_cast<std::int32_t>(1 + upto(20));
   const auto after = deserved(lines, total)[which];
-  // Above a guarantee the first round and the rest are rounded apart.
+  // With a guarantee, the first round and the rest are rounded separately.
   const std::int64_t slack = guarantees ? static_cast<std::int64_t>(lines.size()) : 0;
   for (std::size_t r = 0; r < total.size(); ++r) RC_ASSERT(after[r] + slack >= before[r]);
 }
 
-/// The rounds as Volcano has them, in floating point. Nothing where they give out more than there is.
+/// The rounds as Volcano computes them, in floating point. Nothing where they give out more than the total.
 std::optional<std::vector<double>> rounds(const Queues& queues, const Proportion& rule, std::size_t r) {
   const auto leaves = queues.leaves();
   std::vector<double> out(leaves.size());

@@ -127,7 +127,7 @@ TEST(VolcanoQueue, WhatIsKeptWithoutEffectIsNoted) {
   EXPECT_EQ(fields_of(read_queue(object).notes), Fields{"metadata.annotations.volcano.sh/hierarchy"});
 }
 
-// S-103: a queue as people have it loads as it is, keeps its fields, and two are noted as not Volcano's.
+// S-103: a typical queue is accepted unchanged and keeps its fields; two of them are noted as unknown to Volcano.
 TEST(VolcanoQueue, OfTheReferenceLoadsUnchangedWithTwoNotes) {
   struct Case {
     std::string file, policy;

@@ -1,4 +1,4 @@
-// A pool as an index: what it decides follows from who is where, and comes to rest.
+// A pool as an index: its decisions follow from the state of its jobs, and terminate.
 #include "qm/admission/volcano/pool.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ TEST(Pool, WordsOfTheRules) {
   EXPECT_EQ(sharing_of("Capacity"), std::nullopt);
 }
 
-// Victims keep what they have until they are gone, and nobody else gets the room that they leave.
+// Victims hold their resources until they are gone, and no other job gets what they release.
 TEST(Pool, AClaimKeepsTheRoomThatVictimsLeave) {
   auto pool = pool_of({named("lender", 1, 8), named("borrower", 1, 0)}, 8, Sharing::kCapacity);
   pool.hold(job(pool, 1, "borrower", 4));
@@ -50,7 +50,7 @@ TEST(Pool, AClaimKeepsTheRoomThatVictimsLeave) {
   EXPECT_EQ(made.admitted, std::vector{3});
 }
 
-// What victims free beyond the need is for who is next, once they are gone.
+// Resources that victims free in excess of the need go to the next job, once the victims are gone.
 TEST(Pool, WhatIsLeftOverIsClaimedToo) {
   auto pool = pool_of({named("lender", 1, 8), named("borrower", 1, 0)}, 8, Sharing::kCapacity);
   pool.hold(job(pool, 1, "borrower", 8));
@@ -64,7 +64,7 @@ TEST(Pool, WhatIsLeftOverIsClaimedToo) {
   EXPECT_EQ(pool.run(11).admitted, (std::vector{2, 3}));
 }
 
-// Whoever would have to give way to someone who is looked at later is not admitted first: no pod starts for nothing.
+// A job that a later decision of the same run would preempt is not admitted first: no pod starts in vain.
 TEST(Pool, NobodyIsAdmittedAndDisplacedAtOnce) {
   auto pool = pool_of({named("deserving", 1, 6), named("a-borrower", 1, 0)}, 8, Sharing::kCapacity);
   pool.hold(job(pool, 1, "deserving", 3));
@@ -157,7 +157,7 @@ TEST(Pool, WaitingTimesWakeIt) {
   EXPECT_EQ(pool.alarm(50), std::nullopt);
 }
 
-/// A random pool with people who come, go, leave and return.
+/// A random pool with jobs that arrive, end, leave and return.
 struct World {
   explicit World(std::mt19937_64& from) : random(from), sharing(static_cast<Sharing>(upto(2))), pool(made()) {}
   int upto(int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); }
@@ -187,8 +187,8 @@ struct World {
   Pool pool;
 };
 
-// Laws over random pools: never more is held than there is; nothing moves twice without anything from outside; and a pool made
-// afresh from who is where decides the same.
+// Laws over random pools: usage never exceeds the total; nothing changes twice without an external event; and a pool
+// rebuilt from the state of its jobs decides the same.
 TEST(PoolLaws, HoldOverRandomWorlds) {
   std::size_t displaced = 0, admitted = 0;
   for (unsigned seed = 0; seed < 1'000; ++seed) {
@@ -227,7 +227,7 @@ TEST(PoolLaws, HoldOverRandomWorlds) {
         world.pool.wait(rows[id].job);
         rows[id].at = At::kWaiting;
       }
-      // The same afresh, in another order.
+      // The same pool rebuilt, in another order.
       Pool again(*Queues::plant(
                      [&] {
                        std::vector<Queue> all;

@@ -1,4 +1,4 @@
-// Who gives way in other queues, and in one's own.
+// Victims in other queues, and in the queue of the job itself.
 #include "qm/admission/volcano/reclaim.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ Queue owed(std::string name, std::int64_t deserved, std::string parent = {}) {
   return out;
 }
 
-/// A cluster of GPUs in use.
+/// A cluster with all of its GPUs in use.
 struct Cluster {
   Queues queues;
   std::vector<Running> running = {};
@@ -60,7 +60,8 @@ TEST(Reclaim, WhoGaveInVainIsSpared) {
   Cluster cluster{*Queues::plant({owed("needy", 8), owed("a", 1), owed("b", 2)}, {10})};
   cluster.run("a", "small", 2);
   cluster.run("b", "large", 8);
-  // b is furthest over: large alone would do. Made to give last, small would have gone first.
+  // b exceeds its share the most: large alone suffices. If b were the last queue to reclaim from, small would go
+  // first.
   EXPECT_EQ(cluster.reclaimed("needy", 8), Names{"large"});
   Cluster other{*Queues::plant({owed("needy", 8), owed("a", 0), owed("b", 7)}, {10})};
   other.run("a", "small", 2);
@@ -104,7 +105,7 @@ TEST(Preempt, OnlyLowerPriorityInTheSameQueueGoes) {
   EXPECT_EQ(gone(3, 4), Names{});
 }
 
-/// Two levels of queues, all GPUs in use, and one queue that wants some.
+/// Two levels of queues, all GPUs in use, and one queue that requests some.
 Cluster some_cluster(std::mt19937_64& random, std::int64_t gpus) {
   const auto upto = [&](std::int64_t most) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
@@ -136,7 +137,7 @@ Cluster some_cluster(std::mt19937_64& random, std::int64_t gpus) {
   return out;
 }
 
-/// The laws of one plan: the need is met, the rule holds at each step, nobody could be spared.
+/// The laws of one plan: the need is met, the rule holds at each step, and every victim is needed.
 template <class Rule>
 void check(const Rule& rule, const Cluster& cluster, QueueId to, const Resources& need, const Takings& taken) {
   auto then = cluster.queues;

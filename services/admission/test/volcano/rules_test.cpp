@@ -1,4 +1,4 @@
-// Volcano's rules one by one, by hand.
+// Volcano's rules one by one, with manually computed numbers.
 #include "qm/admission/volcano/capacity.hpp"
 #include "qm/admission/volcano/drf.hpp"
 #include "qm/admission/volcano/enqueue.hpp"
@@ -12,7 +12,7 @@ namespace rules_test {
 
 using std::chrono::minutes;
 
-/// One resource, all that is not said as Volcano has it.
+/// A queue with one resource; all other settings have Volcano's defaults.
 struct Line {
   std::string name;
   std::int32_t weight = 1;
@@ -68,11 +68,11 @@ TEST(Proportion, CapabilityIsACeilingAndAGuaranteeOfOthersIsKeptFree) {
 }
 
 TEST(Proportion, WhatAGuaranteeTakesTheOthersHaveLess) {
-  // Volcano's first round would give 30 + 45 + 45 of 100.
+  // Volcano's first round would distribute 30 + 45 + 45 of 100.
   EXPECT_EQ(deserved({{"a", 10, {100}, {}, {30}}, {"b", 45, {100}}, {"c", 45, {100}}}, 100), (Gpus{30, 35, 35}));
-  // Where it fits, what is left is shared out on top of the guarantee: 30 + 5 · 10/55, 45 + 5 · 45/55.
+  // Where the guarantees fit, the rest is distributed in addition to them: 30 + 5 · 10/55, 45 + 5 · 45/55.
   EXPECT_EQ(deserved({{"a", 10, {100}, {}, {30}}, {"b", 45, {20}}, {"c", 45, {100}}}, 100), (Gpus{31, 20, 49}));
-  // More promised than there is: each has its promise.
+  // Guarantees above the total: each queue gets its guarantee.
   EXPECT_EQ(deserved({{"a", 1, {9}, {}, {6}}, {"b", 1, {9}, {}, {7}}}, 10), (Gpus{6, 7}));
 }
 

@@ -11,7 +11,7 @@
 
 namespace qm::admission::volcano {
 
-/// A gang in the simulated cluster: it runs as a whole or waits.
+/// A gang in the simulated cluster: it runs as a whole or is pending.
 struct SimJob {
   std::string name, queue;
   Resources needs;
@@ -23,11 +23,11 @@ struct SimJob {
 
   bool running = false, done = false;
   Instant started{};
-  std::vector<std::size_t> short_of = {};  ///< what it found too little of last
+  std::vector<std::size_t> short_of = {};  ///< resources that were insufficient at the last attempt
 };
 
-/// A pool in virtual time, looked at every now and then: jobs come and end, victims are gone at once and wait again from the
-/// start.
+/// A pool in virtual time with periodic decisions: jobs arrive and end; victims are gone at once and start over as
+/// pending jobs.
 template <Sharing by>
 class Session {
  public:
@@ -45,7 +45,7 @@ class Session {
     return jobs.emplace_back(std::move(job));
   }
 
-  /// What ends by `now` ends, and it is decided until nothing moves.
+  /// Ends the jobs that are due by `now`, and decides until nothing changes.
   void hold() {
     if (!pool_) pool_.emplace(*Queues::plant(queues, total), by);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -84,7 +84,7 @@ class Session {
     }
     EXPECT_TRUE(within(all, total)) << "more is used than there is";
   }
-  /// Each `step` until so much time has passed; `before` may add jobs.
+  /// Advances by `step` until `time` has passed; `before` may add jobs.
   template <class Before>
   void pass(Duration time, Duration step, Before before) {
     for (const auto end = now + time; now < end; now += step) {

@@ -1,4 +1,4 @@
-// The rules deciding together over a simulated cluster: what queues settle at.
+// The rules together over a simulated cluster: the steady state of queues.
 #include "session.hpp"
 
 #include "qm/admission/volcano/objects.hpp"
@@ -34,7 +34,7 @@ void fill(Session<by>& session, const std::string& queue, int jobs, std::int64_t
   for (int i = 0; i < jobs; ++i) session.add({fmt::format("{}-{:03}", queue, i), queue, {gpus}});
 }
 
-// S-104: weights 50 and 100 over 96 GPUs settle at 32 and 64, within one gang, and nothing moves after that.
+// S-104: weights 50 and 100 over 96 GPUs converge to 32 and 64, within one gang, and nothing changes after that.
 TEST(VolcanoSession, WeightsFiftyAndAHundredSettleAtAThirdAndTwoThirds) {
   for (const auto& [light, heavy] : std::vector<std::pair<int, int>>{{1, 1}, {4, 4}, {8, 8}, {5, 8}, {3, 7}}) {
     SCOPED_TRACE(fmt::format("gangs of {} and {}", light, heavy));
@@ -53,7 +53,7 @@ TEST(VolcanoSession, WeightsFiftyAndAHundredSettleAtAThirdAndTwoThirds) {
   }
 }
 
-// S-105: the 33rd GPU is refused though the cluster is idle.
+// S-105: the 33rd GPU is refused although the cluster is idle.
 template <Sharing by>
 void capability_is_a_ceiling() {
   Queue queue = weighted("research", 50);
@@ -93,7 +93,8 @@ TEST(VolcanoSession, OnlyAReclaimableQueueGivesBack) {
   reclaimable_decides<Sharing::kCapacity>();
 }
 
-/// Random queues, jobs and arrivals; the queue "safe" says whether its jobs may be victims, some jobs of others too.
+/// Random queues, jobs and arrivals; queue "safe" specifies whether its jobs may be victims, and so do some jobs of
+/// other queues.
 template <Sharing by>
 Session<by> some_session(std::mt19937_64& random, bool safe_is_preemptable) {
   const auto upto = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
@@ -107,7 +108,7 @@ Session<by> some_session(std::mt19937_64& random, bool safe_is_preemptable) {
   }
   int n = 0;
   for (int round = 0; round < 6; ++round) {
-    // The first round is the safe queue's alone: it borrows, and is who others would take from.
+    // In the first round only the safe queue has jobs: it borrows, so other queues would reclaim from it.
     for (int i = 3 + upto(6); i > 0; --i) {
       SimJob job{fmt::format("job-{}", n++), "safe", {1 + upto(7)}};
       if (round > 0) job.queue = session.queues[static_cast<std::size_t>(upto(2))].name;
@@ -121,7 +122,8 @@ Session<by> some_session(std::mt19937_64& random, bool safe_is_preemptable) {
   return session;
 }
 
-// S-107: 1,000 random cases; jobs of a queue with preemptable: false are never victims, and no job that says so itself.
+// S-107: 1,000 random cases; jobs of a queue with preemptable: false are never victims, nor are jobs that set it
+// themselves.
 TEST(VolcanoSession, JobsOfANonPreemptableQueueAreNeverVictims) {
   const auto victims_in = [](const auto& session, auto predicate) {
     std::size_t out = 0;
@@ -154,7 +156,7 @@ TEST(VolcanoSession, JobsOfANonPreemptableQueueAreNeverVictims) {
   EXPECT_GT(when_allowed, 1'000U) << "and so has this queue when it says so";
 }
 
-// S-108: the queue's own word decides who goes when its jobs are taken back.
+// S-108: the policy of the queue decides which of its jobs are reclaimed.
 TEST(VolcanoSession, AQueueNamesItsOwnVictims) {
   const std::map<VictimPolicy, std::vector<std::string>> expected{
       {VictimPolicy::kFifo, {"late-d", "late-c", "late-b", "late-a"}},
@@ -181,7 +183,7 @@ TEST(VolcanoSession, AQueueNamesItsOwnVictims) {
   }
 }
 
-// S-099: what a group needs at least is looked at before any member exists.
+// S-099: the minimum resources of a group are checked before any member exists.
 TEST(VolcanoSession, AGroupWithOneCpuTooFewWaitsAndSaysSo) {
   QueueObject queue;
   queue.rules.name = "research-queue";
@@ -203,7 +205,7 @@ TEST(VolcanoSession, AGroupWithOneCpuTooFewWaitsAndSaysSo) {
   EXPECT_TRUE(session.jobs.back().running);
 }
 
-// S-115: over a contended hour shares follow the weights; deviation below five percent.
+// S-115: over a contended hour shares follow the weights; the deviation is below five percent.
 TEST(VolcanoSession, OverAContendedHourSharesFollowTheWeights) {
   Session<Sharing::kProportion> session{{weighted("one", 1), weighted("two", 2), weighted("three", 3)}, {96, 960}};
   std::mt19937_64 random(115);
@@ -219,7 +221,7 @@ TEST(VolcanoSession, OverAContendedHourSharesFollowTheWeights) {
       }
     }
   };
-  session.pass(minutes(10), seconds(10), keep_full);  // until it is contended everywhere
+  session.pass(minutes(10), seconds(10), keep_full);  // until all queues are contended
   std::map<std::string, double> gpu_seconds;
   double all = 0;
   session.pass(hours(1), seconds(10), [&] {
@@ -242,7 +244,7 @@ TEST(VolcanoSession, AJobThatWaitedItsTimeIsLetInAndRoomIsKeptForIt) {
   const auto run = [](std::optional<Duration> waiting_time) {
     Session<Sharing::kCapacity> session{{owed("q", 0)}, {8}};
     int n = 0;
-    // Small jobs come all the time: eight GPUs are never free together.
+    // Small jobs arrive continuously: eight GPUs are never free at the same time.
     const auto small_jobs = [&] { session.add({fmt::format("small-{:04}", n++), "q", {1}}).runs = minutes(8); };
     session.pass(minutes(20), minutes(1), small_jobs);
     auto& big = session.add({"big", "q", {8}});

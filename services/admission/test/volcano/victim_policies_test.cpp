@@ -1,4 +1,4 @@
-// Who gives way: the three policies, by hand and against a search through all sets.
+// Victims by the three policies, by hand and compared with a search through all sets.
 #include "qm/admission/volcano/victim_policies.hpp"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ TEST(VictimPolicies, HaveNames) {
   EXPECT_EQ(policy_of("best"), std::nullopt);
 }
 
-// S-109: the one job whose size is closest, not several small ones.
+// S-109: the one job with the closest size, not several small ones.
 TEST(BestFit, TakesTheOneThatIsClosest) {
   const auto running = of_sizes({2, 2, 2, 2, 8, 16});
   EXPECT_EQ(sizes_of(running, choose(VictimPolicy::kBestFit, running, {8})), (std::vector<std::int64_t>{8}));
@@ -112,7 +112,7 @@ TEST(BestFit, GivesWhatItHasWhenTheSearchIsCut) {
   EXPECT_EQ(sizes_of(running, none_found).front(), largest.front());
 }
 
-/// Small worlds: up to ten jobs, up to three resources, small numbers so that ties are frequent.
+/// Small instances: up to ten jobs, up to three resources, small numbers so that ties are frequent.
 struct World {
   std::vector<Candidate> running;
   Resources need;
@@ -133,7 +133,7 @@ World some_world(std::mt19937_64& random) {
   return out;
 }
 
-/// The order of the policy bestFit, said again in another way.
+/// The order of the policy bestFit, implemented a second time.
 std::vector<std::size_t> order_of(const World& world) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < world.running.size(); ++i) out.push_back(i);
@@ -144,7 +144,7 @@ std::vector<std::size_t> order_of(const World& world) {
   return out;
 }
 
-/// All sets, the best by number, then surplus, then order; nothing where no set meets the need.
+/// Tries all sets: the best by size, then surplus, then order; nothing where no set meets the need.
 std::optional<std::vector<std::size_t>> by_force(const World& world) {
   const auto order = order_of(world);
   std::optional<std::vector<std::size_t>> best;
@@ -177,7 +177,7 @@ std::optional<std::vector<std::size_t>> by_force(const World& world) {
   return best;
 }
 
-// S-109: 10,000 random cases against all sets.
+// S-109: 10,000 random cases compared with all sets.
 TEST(BestFit, AgreesWithTheSearchThroughAllSets) {
   std::mt19937_64 random(20'109);
   int met = 0, several = 0;
