@@ -11,7 +11,7 @@
 
 namespace qm::admission::testing {
 
-/// Admission with a bus and a disk of its own in memory, started; null where that fails.
+/// Starts an admission service with its own in-memory bus and store; null where that fails.
 inline std::unique_ptr<service::Host> start_admission(const DomainClock& clock, service::Executor* executor = nullptr,
                                                       service::HostOptions options = {}) {
   static int n = 0;

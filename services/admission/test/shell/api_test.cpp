@@ -1,4 +1,4 @@
-// What the API answers, over gRPC.
+// Responses of the API, over gRPC.
 #include "api_fixture.hpp"
 
 #include <fstream>
@@ -18,7 +18,7 @@ TEST_F(ApiTest, FromSubmitToFinish) {
   ASSERT_EQ(call(&pb::Admission::Stub::Submit, submit, submitted).message, "");
   EXPECT_EQ(submitted.name(), "train");
   ASSERT_TRUE(qm::testing::wait_until([&] { return !jobs_.get("team/train").is_null(); }));
-  // The same request again is the same answer, and no second job.
+  // A repeated request gets the same response and creates no second job.
   pb::SubmitResponse again;
   ASSERT_EQ(call(&pb::Admission::Stub::Submit, submit, again).message, "");
   EXPECT_EQ(again.name(), "train");
@@ -53,7 +53,8 @@ TEST_F(ApiTest, FromSubmitToFinish) {
   EXPECT_NE(page.find("kueue_pending_workloads{cluster_queue=\"research\",status=\"active\"} 0"), std::string::npos);
 }
 
-// S-115: the part of its pool that a queue of Volcano's has. That it follows the weights: VolcanoSession.OverAContendedHour*.
+// S-115: the share of a Volcano queue in its pool. VolcanoSession.OverAContendedHour* checks that it follows the
+// weights.
 TEST_F(ApiTest, DominantSharesOfAPoolAreExported) {
   apply(R"(
 kind: ResourceFlavor
@@ -89,7 +90,7 @@ spec: {weight: 2}
   })) << registry_.text();
 }
 
-// S-094: as many as wait, under Kueue's name and label, for each of three queues.
+// S-094: the number of pending workloads, under Kueue's name and label, for each of three queues.
 TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
   const std::map<std::string, int> waiting{{"alpha", 0}, {"beta", 2}, {"gamma", 5}};
   std::string manifest = "kind: ResourceFlavor\napiVersion: kueue.x-k8s.io/v1beta1\nmetadata: {name: any}\n";
@@ -118,7 +119,7 @@ TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
   }
 }
 
-// S-095: the 95th percentile that Prometheus computes from the histogram lies in the bucket of the true one.
+// S-095: the 95th percentile that Prometheus computes from the histogram is in the bucket of the exact one.
 TEST_F(ApiTest, WaitTimesMakeAQuantileWithinABucket) {
   constexpr int kRounds = 100, kEach = 100;
   std::string queues = testing::kQueues;
@@ -128,7 +129,7 @@ TEST_F(ApiTest, WaitTimesMakeAQuantileWithinABucket) {
   const auto comes = [&](const std::string& uid, pb::WorkloadPhase phase) {
     return qm::testing::wait_until([&] { return get(uid).state().phase() == phase; });
   };
-  // Each round waits longer than the one before, from half a second to more than an hour.
+  // Each round is pending longer than the one before, from half a second to more than an hour.
   std::vector<double> waits;
   for (int round = 0; round < kRounds; ++round) {
     const auto name = [&](int i) { return fmt::format("j{}-{}", round, i); };
@@ -144,7 +145,7 @@ TEST_F(ApiTest, WaitTimesMakeAQuantileWithinABucket) {
   }
   const double exact = waits[static_cast<std::size_t>(0.95 * kRounds * kEach) - 1];
 
-  // histogram_quantile(0.95, ...): the first bucket with enough, and a straight line inside it.
+  // histogram_quantile(0.95, ...): the first bucket with enough samples, with linear interpolation.
   const std::string page = registry_.text();
   const std::string bucket = "kueue_admission_wait_time_seconds_bucket{cluster_queue=\"research\",le=\"";
   double below = 0, count_below = 0, quantile = -1, low = 0, high = 0;
@@ -181,7 +182,7 @@ TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   EXPECT_FALSE(error.remedy.empty());
   pb::ListQueuesResponse queues;
   call(&pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), queues);
-  EXPECT_EQ(queues.queues_size(), 0);  // nothing half applied
+  EXPECT_EQ(queues.queues_size(), 0);  // nothing is applied in part
 
   pb::ApplyRequest dry;
   dry.set_manifest(testing::kQueues);
@@ -211,7 +212,7 @@ TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
 TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
   apply(testing::kQueues);
   Json foreign = testing::make_job("team", "train", "q", 8);
-  jobs_.put(foreign);  // somebody else's
+  jobs_.put(foreign);  // of another owner
   pb::SubmitRequest submit;
   submit.set_manifest(foreign.dump());
   pb::SubmitResponse submitted;
@@ -226,7 +227,7 @@ TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
   }));
   EXPECT_FALSE(explanation.causes(0).remedy().empty());
 
-  // It is told of like any job that failed, alone and among others, page by page.
+  // It is listed like any job that failed, by itself and among others, page by page.
   see(testing::make_job("team", "runs", "q", 8));
   ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-runs").state().attempt() == 1; }));
   pb::ListWorkloadsRequest list;
@@ -446,7 +447,7 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
   EXPECT_EQ(as("otto", &pb::Admission::Stub::ListQueues, pb::ListQueuesRequest(), none).code, kOk);
   EXPECT_EQ(none.queues_size(), 0);
 
-  // A job for another's namespace, or at another team's cost, by spec and by manifest.
+  // A job for the namespace of another tenant, or at the cost of another team, by spec and by manifest.
   pb::SubmitRequest submit;
   pb::SubmitResponse submitted;
   auto& spec = *submit.mutable_spec();
@@ -468,7 +469,8 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
   EXPECT_EQ(as("otto", &pb::Admission::Stub::Cancel, cancel, cancelled).code, Code::kNotFound);
   EXPECT_NE(get("uid-a").state().phase(), pb::CANCELLED);
 
-  // A watch passes over what is not theirs: ursula's first update is her own, otto's is of a job that comes later.
+  // A watch omits workloads of others: the first update of ursula is her own, and that of otto is of a job that is
+  // created later.
   const auto first_of = [&](const std::string& who) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -488,7 +490,7 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
   guarded.stop();
 }
 
-// The caller reads in the answer what the API server refuses. What may pass by itself is no refusal.
+// The response has the refusal of the API server. A temporary error is not a refusal.
 TEST_F(ApiTest, SubmitIsRefusedAsTheApiServerRefusesTheJob) {
   apply(testing::kQueues);
   const struct {

@@ -1,4 +1,4 @@
-// What --set may say about the cluster and the rules.
+// Values of --set for the cluster and the rules.
 #include "qm/admission/cluster.hpp"
 
 #include <gtest/gtest.h>

@@ -66,7 +66,7 @@ TEST(AdmissionCodec, ReadsAJob) {
   EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
 }
 
-// How near to one another pods are to stand, and beside whom, is placement's to obey: it goes there with the workload.
+// Topology and pod affinity are for placement: they are published to it with the workload.
 TEST(AdmissionCodec, WhatPlacementObeysIsKept) {
   Json job = testing::make_job("team", "train", "q", 4, 2);
   Json& pods = job.set("spec").set("template");
@@ -82,7 +82,7 @@ TEST(AdmissionCodec, WhatPlacementObeysIsKept) {
   EXPECT_TRUE(from_row(to_row(w)) == w);
 }
 
-// S-270: by label or by annotation, of the job or of its pods.
+// S-270: in a label or an annotation, of the job or of its pods.
 TEST(AdmissionCodec, TheQueueMayStandInEachOfFourPlaces) {
   for (const char* where : {"labels", "annotations"}) {
     for (const bool of_the_pods : {false, true}) {
@@ -321,7 +321,7 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
   EXPECT_EQ(submit_from(by_spec).error().field, "spec.pod_sets");
 }
 
-// Our account creates the job: it would write for its caller what the caller may not.
+// Our account creates the job, so it would write metadata for the caller that the caller may not write.
 TEST(AdmissionCodec, SubmitTakesNoMetadataOfOurs) {
   const auto field_of = [](const std::function<void(Json&)>& change) {
     Json job = testing::make_job("team", "train", "q", 4);
@@ -485,7 +485,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   auto effects = step(input_of(Source::kRequest, "Apply", apply));
   ASSERT_EQ(effects.answers.size(), 1U);
   ASSERT_TRUE(effects.answers[0].reply) << effects.answers[0].reply.error().to_string();
-  // A budget that pays for one of two, in dollars.
+  // A budget that pays for one of two workloads, in dollars.
   pb::CostEvent said;
   auto& grant = *said.mutable_grant();
   grant.set_budget("lab");
@@ -505,7 +505,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   ASSERT_TRUE(event.ParseFromString(effects.events[1].payload));
   EXPECT_EQ(event.phase(), pb::QUOTA_RESERVED);
   EXPECT_EQ(event.flavors().at("main"), "h100");
-  // What the flavor means for the pods goes with the question to placement.
+  // The request to placement includes the effects of the flavor on the pods.
   EXPECT_EQ(event.spec().pod_sets(0).shape().node_selector().at("model"), "h100");
   EXPECT_EQ(event.spec().pod_sets(0).shape().tolerations_size(), 1);
   ASSERT_TRUE(effects.wake_at);
@@ -517,7 +517,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   effects = step(input_of(Source::kBus, "qm.placement", reserved));
   ASSERT_EQ(effects.intents.size(), 1U);
   EXPECT_EQ(effects.intents[0].kind, "job.unsuspend");
-  // Placement proposes that it moves, and that is so.
+  // Placement proposes to migrate it, and admission accepts.
   pb::PlacementEvent moves;
   auto& move = *moves.mutable_proposal();
   move.set_number(9);

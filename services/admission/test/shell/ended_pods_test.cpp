@@ -1,4 +1,4 @@
-// How many pods of a running Job have nothing left to do.
+// The number of pods of a running Job that have finished for good.
 #include "job_server.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/watch.hpp"
@@ -56,7 +56,7 @@ TEST(ElasticJobs, AreThoseWithTheAnnotationOfKueue) {
   EXPECT_FALSE(job_seen(job)->elastic) << "one that may start with fewer is not elastic, as in Kueue";
 }
 
-// Of an elastic Job that grows not all pods have to be ready.
+// Not all pods of an elastic Job that scales up have to be ready.
 TEST(ElasticJobs, EachPodThatBecomesReadyIsNewsToTheEngineWhereReadinessCounts) {
   Json job = testing::make_job("team", "train", "q", 1, 4);
   job.set("spec").set("suspend", false);

@@ -44,7 +44,7 @@ class ExecutorTest : public ::testing::Test {
   state::JobIntent intent_;
 };
 
-// S-078: what the flavor adds is written into the template of the job.
+// S-078: additions of the flavor are written into the template of the job.
 TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("template").set("spec").set("nodeSelector").set("model", "a100");
@@ -77,7 +77,7 @@ TEST_F(ExecutorTest, WhatAnAttemptAddedIsNotReadAsWhatWasSubmitted) {
   ASSERT_TRUE(after);
   EXPECT_TRUE(after->as_submitted);
   EXPECT_EQ(after->spec.pod_sets, before->spec.pod_sets);
-  // An earlier release did not name what it added.
+  // An earlier release did not record what it added.
   Json old = job();
   old.set("metadata").set("annotations").erase(kAdded);
   const auto unknown = job_seen(old);
@@ -100,7 +100,7 @@ TEST_F(ExecutorTest, OnlyTheSpecThatWasAdmittedIsLetGo) {
     EXPECT_NE(out.error().find("Job team/train changed after it got quota"), std::string::npos) << out.error();
     EXPECT_TRUE(job()["spec"]["suspend"].boolean());
   }
-  // What quota is not counted from does not stop it, and what attempts write is none of the author's.
+  // Changes that do not affect quota do not stop it, and additions of attempts do not count as changes of the author.
   submitted.set("metadata").set("labels").set("note", "x");
   server_.put(submitted);
   intent_.set_parallelism(1);
@@ -193,7 +193,7 @@ TEST_F(ExecutorTest, ALaterAttemptIsLeftAlone) {
 }
 
 TEST_F(ExecutorTest, SuspendAndWhatCountsAsDone) {
-  EXPECT_TRUE(outcome(run("job.suspend")).ok());  // gone
+  EXPECT_TRUE(outcome(run("job.suspend")).ok());  // the object is gone
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("suspend", false);
   server_.put(old);
@@ -253,7 +253,8 @@ TEST_F(ExecutorTest, AJobThatHasShownIsNotMadeAgain) {
     asked = ns + "/" + name + " " + intent;
     return awaited;
   });
-  // Its answer was lost, it was seen, and somebody has deleted it: the repeat is settled and brings nothing back.
+  // The response was lost, the job was observed, and a user has deleted it: the repeated intent succeeds and does not
+  // create it again.
   EXPECT_TRUE(outcome(run("job.create")).ok());
   EXPECT_EQ(asked, "team/train job.create/1");
   EXPECT_TRUE(job().is_null());

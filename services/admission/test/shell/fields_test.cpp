@@ -1,4 +1,4 @@
-// docs/fields.md holds every field of the kinds that others defined, and what it says is so.
+// docs/fields.md has every field of the kinds of other projects, and its statements are correct.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/testing/testing.hpp"
@@ -12,7 +12,7 @@
 namespace qm::admission {
 namespace fields_test {
 
-/// The fields of each kind as its own API types have them; a list stands for its items.
+/// The fields of each kind as in its API types; a list represents its items.
 const std::map<std::string, std::vector<std::string>>& known_fields() {
   static const std::vector<std::string> quota{"coveredResources",
                                               "flavors[].name",
@@ -77,7 +77,7 @@ struct Row {
   std::string object, field, what, test;
 };
 
-/// The rows of the Kueue part.
+/// The rows of the Kueue section.
 std::vector<Row> rows() {
   std::istringstream text(qm::testing::read_file(QM_SOURCE_DIR "/docs/fields.md"));
   std::vector<Row> out;
@@ -130,7 +130,7 @@ TEST(KueueFields, EachTestOfThePageExists) {
   }
 }
 
-// ---- what the page says of the service ----
+// ---- statements about the service ----
 
 ClusterQueue queue_with(const std::string& spec) {
   const auto objects = objects_from_manifest(
@@ -173,7 +173,7 @@ class KueueFieldsOfQueues : public ::testing::Test {
     (void)engine_.step(batch, now_);
     engine_.commit();
   }
-  /// A queue of any size, with this in its spec, and a workload of namespace `team` that waits for it.
+  /// A queue with unlimited quota and this in its spec, and a workload of namespace `team` that is pending in it.
   void queue(const std::string& more) {
     apply("{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: any}}");
     apply(

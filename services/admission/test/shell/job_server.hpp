@@ -14,8 +14,8 @@
 
 namespace qm::admission::testing {
 
-/// The part of a Kubernetes API that admission speaks to: Jobs, pods and the kinds of `serve` with resource versions, list and
-/// watch, merge patches, the status subresource and deletes with a uid precondition; events are only kept.
+/// The part of the Kubernetes API that admission uses: Jobs, pods and the kinds of `serve` with resource versions,
+/// list and watch, merge patches, the status subresource and deletes with a uid precondition. Events are stored only.
 class JobServer {
  public:
   JobServer() : server_({}, [this](const http::Request& r) { return answer(r); }) {
@@ -26,13 +26,13 @@ class JobServer {
     close_watches();
     server_.stop();
   }
-  /// Ends every watch, as a restart of the server would.
+  /// Closes every watch, as a restart of the server would.
   void close_watches() {
     const std::lock_guard lock(mutex_);
     for (auto& [plural, stream] : watches_) stream->close();
     watches_.clear();
   }
-  /// Somebody watches this kind: whatever comes from now on is told of.
+  /// Whether a watch of this kind exists: it receives all later changes.
   bool watched(const std::string& plural) {
     const std::lock_guard lock(mutex_);
     return std::ranges::any_of(watches_, [&](const auto& one) { return one.first == plural; });
@@ -45,7 +45,7 @@ class JobServer {
     tell("DELETED", it->second);
     jobs_.erase(it);
   }
-  /// Deletes without a word, as what happens while nobody watches.
+  /// Deletes without a watch event, like a change while no watch is open.
   void remove_silently(const std::string& path) {
     const std::lock_guard lock(mutex_);
     ++version_;
@@ -57,7 +57,7 @@ class JobServer {
     options.server = "http://127.0.0.1:" + std::to_string(server_.port());
     return options;
   }
-  /// A kind that is found by discovery, as a custom one is.
+  /// Serves a kind that discovery lists, like a custom resource.
   void serve(const std::string& group, const std::string& version, const std::string& plural) {
     const std::lock_guard lock(mutex_);
     served_.push_back({group, version, plural});
@@ -79,12 +79,12 @@ class JobServer {
     const std::lock_guard lock(mutex_);
     return writes_;
   }
-  /// The next request gets this status.
+  /// The next request fails with this status.
   void fail_next(int status) {
     const std::lock_guard lock(mutex_);
     fail_ = status;
   }
-  /// Every write gets this answer; 0 = none is refused.
+  /// Every write fails with this status; 0 = writes succeed.
   void refuse_writes(int status, std::string reason = {}, std::string message = {}) {
     const std::lock_guard lock(mutex_);
     refused_ = {status, std::move(reason), std::move(message)};
@@ -103,7 +103,7 @@ class JobServer {
       if (plural == plural_of(job)) stream->write(Json::object({{"type", type}, {"object", job}}).dump() + "\n");
     }
   }
-  /// /apis says which groups are there, /apis/GROUP/VERSION which kinds.
+  /// /apis lists the groups, /apis/GROUP/VERSION the kinds.
   http::Answer discover(const std::vector<std::string>& parts) {
     Json groups = Json::array(), resources = Json::array();
     for (const auto& one : served_) {
@@ -132,12 +132,12 @@ class JobServer {
                                            {"items", items}})
                                  .dump());
     }
-    // A watch from a version that is gone by is told so, and lists again.
+    // A watch from an expired version fails, and its client lists again.
     if (request.query()["resourceVersion"] != std::to_string(version_)) return status(410, "Expired");
     const auto plural = request.path().substr(request.path().rfind('/') + 1);
     return {http::json(200, ""), [this, plural, from = version_](std::shared_ptr<http::Stream> stream) {
               const std::lock_guard lock(mutex_);
-              // What came between the answer and this would not be heard: the watcher lists again.
+              // Changes between the response and this point would be lost: close it, so that the client lists again.
               if (version_ != from) return stream->close();
               watches_.emplace_back(plural, std::move(stream));
             }};
@@ -196,7 +196,7 @@ class JobServer {
     Json job = it->second;
     const auto& version = body.path("metadata.resourceVersion").string();
     if (!version.empty() && version != job.path("metadata.resourceVersion").string()) return status(409, "Conflict");
-    // As the real one: the template of a job that has started is closed.
+    // As in the real API server: the template of a job that has started is immutable.
     if (!body.path("spec.template").is_null() && !job.path("status.startTime").is_null()) return status(422, "Invalid");
     job.merge_patch(body);
     ++writes_;
@@ -260,7 +260,7 @@ metadata: {namespace: team, name: q}
 spec: {clusterQueue: research}
 )";
 
-/// kQueues as a watch brings them: an object each, as JSON.
+/// kQueues as a watch delivers them: one object each, as JSON.
 inline std::vector<std::string> queue_objects() {
   std::vector<std::string> out;
   for (const auto& object : config::load_text(kQueues, "queues.yaml").objects)

@@ -1,5 +1,6 @@
-// Every kind that is suspended as a whole, from the API server through the engine and back: held, let go with what its flavors
-// say, and ended. The server is a small one of the test's own; its objects are the kinds' own shapes.
+// Every kind that is suspended as a whole, from the API server through the engine and back: suspended, unsuspended
+// with the effects of its flavors, and finished. The server is a small one of the test; its objects have the real
+// shape of their kind.
 #include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
@@ -16,8 +17,8 @@ namespace kinds_test {
 
 struct Case {
   std::string api_version, kind, spec;  ///< YAML
-  std::string suspend;                  ///< path of the field
-  std::string ended;                    ///< a status that says success; empty = it has no end
+  std::string suspend;                  ///< path of the suspend field
+  std::string ended;                    ///< a status that means success; empty = it does not end
 };
 
 std::string pods(int gpus) {
@@ -120,7 +121,7 @@ TEST_P(SuspendedKinds, AreHeldLetGoAndEnd) {
   std::int64_t sets = 0;
   for (const auto& place : kind.places(now)) {
     const Json& made = *config::find_template(now, place);
-    // A pod set without GPUs asks for no flavor.
+    // A pod set without GPUs needs no flavor.
     const bool gpus = made.path("spec.containers").at(0).path("resources.limits").contains("nvidia.com/gpu");
     EXPECT_EQ(made.path("spec.nodeSelector.model").string(), gpus ? "h100" : "") << place.pod_set;
     EXPECT_EQ(made.path("spec.tolerations").size(), gpus ? 1U : 0U) << place.pod_set;
@@ -134,7 +135,7 @@ TEST_P(SuspendedKinds, AreHeldLetGoAndEnd) {
   }
   EXPECT_EQ(sets, one.kind == "Job" ? 1 : 2);
 
-  // Eight GPUs are all that there are: the next waits until the first has ended, or is gone.
+  // There are only eight GPUs: the next one is pending until the first has finished or is deleted.
   put("b");
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-b") == Phase::kPending; }));
   EXPECT_TRUE(suspended("b"));

@@ -1,4 +1,4 @@
-// The annotation that keeps workloads from being displaced for a while.
+// The annotation that protects workloads from preemption for some time.
 #include "qm/admission/translate.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What Explain answers about nodes.
+// What Explain reports about nodes.
 #include "api_fixture.hpp"
 
 namespace qm::admission {
@@ -8,7 +8,8 @@ namespace pb = quartermaster::v1;
 
 class NodeFit : public testing::ApiTest {};
 
-// Quota for pods that no node can hold admits a workload that never runs: the service decides it, and gRPC, JSON and qmctl have one answer.
+// More quota would admit a workload that never runs, as no node fits its pods. The service decides this, so gRPC,
+// JSON and qmctl agree.
 TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 9));
@@ -20,19 +21,19 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
     EXPECT_EQ(call(&pb::Admission::Stub::Explain, why, out).message, "");
     return out;
   };
-  // Nothing is known of the nodes.
+  // Nothing is known about the nodes.
   auto said = explain();
   ASSERT_GT(said.ways_size(), 0) << said.DebugString();
   EXPECT_EQ(said.ways(0).code(), "RaiseQuota");
   EXPECT_TRUE(asked_nodes_.without_pods());
   EXPECT_EQ(asked_nodes_.pod_sets(0).shape().gpu().whole(), 9);
-  // Nodes could hold it.
+  // Nodes could fit it.
   nodes_ = pb::DryRunResponse();
   nodes_->set_fits(true);
   said = explain();
   EXPECT_GT(said.ways_size(), 0);
   EXPECT_EQ(said.causes_size(), 1);
-  // No node can, nor any instance type.
+  // No node fits it, and no instance type does.
   nodes_->mutable_shortfall()->set_pod_set("main");
   nodes_->mutable_shortfall()->add_conflict("9 GPUs for each of 1 pods");
   nodes_->mutable_shortfall()->add_ways("with at most 8 GPUs a pod");
@@ -45,7 +46,7 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   EXPECT_EQ(said.causes(0).remedy(), "with at most 8 GPUs a pod; or add nodes that fit its pods");
   EXPECT_EQ(said.causes(1).remedy(), "");
   EXPECT_EQ(said.summary(), "team/a waits: " + said.causes(0).message());
-  // Nothing about nodes helps: what the pods ask for is not known here.
+  // No remedy for nodes is known: the request of the pods cannot be interpreted here.
   nodes_->mutable_shortfall()->Clear();
   nodes_->mutable_shortfall()->add_conflict("there is no topology level row; the levels here are block, rack");
   said = explain();
@@ -60,7 +61,7 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   EXPECT_EQ((*json)["causes"].at(0)["code"].string(), "Unschedulable");
 }
 
-// Where nodes are launched for what has quota, quota comes first.
+// Where nodes are launched for workloads with quota, quota is the first remedy.
 TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 8, 2));
@@ -79,7 +80,7 @@ TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
   EXPECT_EQ(said.causes(0).remedy(), "add nodes that fit its pods");
 }
 
-// Of the autoscaler's plan, what it says of this workload.
+// The part of the plan of the autoscaler that is about this workload.
 TEST(CapacityPlan, TheLimitOfANodePoolIsACauseOfItsOwn) {
   const std::vector<std::string> plan{
       "team/other waits 4 s: instances are launched in the next step",

@@ -1,4 +1,4 @@
-// LimitRanges and RuntimeClasses: what pods will be is what quota counts.
+// LimitRanges and RuntimeClasses: quota counts the requests that pods will have.
 #include "qm/admission/pod_defaults.hpp"
 
 #include "job_server.hpp"
@@ -152,7 +152,7 @@ TEST(RuntimeClasses, TheirSchedulingIsPartOfTheTemplates) {
   EXPECT_EQ(shape.node_selector, (Labels{{"disk", "ssd"}, {"runtime", "gvisor"}, {"zone", "a"}}));
   EXPECT_EQ(shape.tolerations, (std::vector<Toleration>{{"gvisor", "Exists", "", ""}}));
 
-  // What an attempt wrote into the template is taken back first.
+  // Additions of an attempt to the template are removed first.
   Json again = job;
   again.set("spec").set("template").set("spec").set("nodeSelector").set("runtime", "gvisor");
   again.set("metadata")

@@ -1,4 +1,5 @@
-// PodGroups of Volcano's before their pods exist: they wait, are enqueued, and their pods belong to the same workload.
+// Volcano PodGroups before their pods exist: they are pending, get enqueued, and their pods belong to the same
+// workload.
 #include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
@@ -12,7 +13,7 @@
 namespace qm::admission {
 namespace pod_groups_test {
 
-/// A pool of 16 GPUs and 128 CPUs for one queue of Volcano's.
+/// A pool of 16 GPUs and 128 CPUs for one Volcano queue.
 constexpr const char* kPool = R"(apiVersion: kueue.x-k8s.io/v1beta1
 kind: ResourceFlavor
 metadata: {name: h100}
@@ -44,7 +45,7 @@ Json pod_group(const std::string& name, const std::string& spec) {
   return out;
 }
 
-/// As a controller makes it: with the gate of the webhook, and the group's name.
+/// A pod as a controller creates it: with the gate of the webhook, and the name of the group.
 Json member(const std::string& name, const std::string& group, int gpus, int cpus) {
   Json out = *Json::parse(
       R"({"apiVersion":"v1","kind":"Pod","spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}],
@@ -125,7 +126,7 @@ class GroupsOfVolcano : public ::testing::Test {
   void members(const std::string& group) {
     for (int i = 0; i < 8; ++i) server_.put(member(fmt::format("{}-{}", group, i), group, 1, 8));
   }
-  /// What the executor does when they are admitted.
+  /// Does what the executor does when they are admitted.
   void let_go(const std::string& group) {
     for (int i = 0; i < 8; ++i) {
       Json now = server_.get(fmt::format("team/{}-{}", group, i));
@@ -176,7 +177,7 @@ TEST_F(GroupsOfVolcano, AGroupWaitsForItsMinimumBeforeAnyMemberExists) {
   ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
   EXPECT_TRUE(says("ring", "Inqueue"));
   EXPECT_EQ(why("ring").causes.at(0).code, "PodsToCome");
-  // What it needs is kept for it.
+  // Its minimum resources are reserved for it.
   server_.put(member("late", "", 10, 1));
   ASSERT_TRUE(is("late", Phase::kPending));
   members("ring");
@@ -211,7 +212,7 @@ TEST_F(GroupsOfVolcano, WhoeverIsEvictedWaitsAsTheSameWorkloadWithoutPods) {
   EXPECT_TRUE(says("ring", "Inqueue"));
   members("ring");
   EXPECT_TRUE(is("ring", Phase::kAdmitted));
-  // Whose pods go although nobody ordered it is gone, and what comes under its name is another.
+  // A group is gone when its pods are deleted without an eviction; later pods of its name are another workload.
   let_go("ring");
   for (int i = 0; i < 8; ++i) server_.remove(fmt::format("team/ring-{}", i));
   ASSERT_TRUE(is("ring", Phase::kCancelled));
@@ -266,7 +267,7 @@ TEST_F(GroupsOfVolcano, OnlyThoseOfOurQueuesAreTaken) {
   for (const char* name : {"of-a-job", "elsewhere", "unsized", "begun"}) EXPECT_FALSE(workload(name)) << name;
   EXPECT_TRUE(server_.get("team/elsewhere")["status"]["phase"].string().empty());
   EXPECT_TRUE(server_.get("team/of-a-job")["status"]["phase"].string().empty());
-  // Less is asked for, and then nothing any more.
+  // It requests less, and then nothing.
   server_.put(pod_group("ring", R"({"minMember":1,"queue":"research-queue","minResources":{"nvidia.com/gpu":2}})"));
   EXPECT_TRUE(qm::testing::wait_until([&] {
     const auto w = workload("ring");
@@ -317,7 +318,7 @@ TEST_F(GroupsOfVolcano, AFieldThatIsNotSupportedRejectsItUntilItIsCorrected) {
   EXPECT_EQ(condition()["reason"].string(), "Rejected");
   EXPECT_EQ(condition()["message"].string(), workload("ring")->rejected());
   EXPECT_EQ(server_.get("team/ring").path("status.conditions").size(), 2U) << "what others wrote stays";
-  // Corrected it competes for quota.
+  // After a correction it competes for quota.
   Json corrected = server_.get("team/ring");
   corrected.set("spec").erase("networkTopology");
   server_.put(corrected);

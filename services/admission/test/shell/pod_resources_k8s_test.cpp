@@ -1,5 +1,5 @@
-// What pods of a template request, as we count it from the template, LimitRanges and RuntimeClasses, and as a real API server
-// stores it: the pods are created there as a dry run.
+// Requests of pods of a template, computed from the template, LimitRanges and RuntimeClasses, and compared with what
+// a real API server stores: the pods are created there as a dry run.
 #include "qm/admission/pod_defaults.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kLimitRanges{"", "v1", "limitranges", true};
 const kube::Resource kRuntimeClasses{"node.k8s.io", "v1", "runtimeclasses", false};
-constexpr int kTemplates = 500;  ///< that the API server stores
+constexpr int kTemplates = 500;  ///< number of templates that the API server accepts
 
 std::string setting(const char* name) {
   const char* value = std::getenv(name);
@@ -38,7 +38,7 @@ Json json(const std::string& text) {
   return read ? *read : Json();
 }
 
-/// By namespace: the LimitRanges in it. Of two with a default for one resource it is not defined which is the first.
+/// LimitRanges by namespace. The order of two with a default for one resource is undefined.
 const std::vector<std::vector<const char*>> kRanges = {
     {},
     {R"([{"type":"Container","default":{"cpu":"2","memory":"2Gi"},"defaultRequest":{"cpu":"1"}}])"},
@@ -54,7 +54,8 @@ const std::vector<const char*> kSchedulings = {
     R"({"nodeSelector":{"disk":"ssd"},"tolerations":[{"key":"t0","operator":"Exists","effect":"NoSchedule"}]})",
     R"({"nodeSelector":{"disk":"hdd","runtime":"x"},"tolerations":[{"key":"t1","operator":"Equal","value":"v","effect":"NoExecute"}]})"};
 
-/// Random pod specs. What the API server certainly refuses is left out: requests above limits, devices without limits.
+/// Random pod specs. Specs that the API server always refuses are left out: requests above limits, devices without
+/// limits.
 class Templates {
  public:
   explicit Templates(std::string classes) : classes_(std::move(classes)) {}
@@ -78,7 +79,7 @@ class Templates {
   }
 
  private:
-  using Steps = std::vector<const char*>;  // growing
+  using Steps = std::vector<const char*>;  // in ascending order
 
   int upto(int end) { return static_cast<int>(draw_() % static_cast<unsigned>(end)); }
   bool chance(int percent) { return upto(100) < percent; }
@@ -126,7 +127,7 @@ std::map<std::string, std::string> members_of(const Json& object) {
   for (const auto& [key, value] : object.members()) out[key] = value.string();
   return out;
 }
-/// In any order; without those that the API server gives to every pod.
+/// In any order; without those that the API server adds to every pod.
 std::multiset<std::string> items_of(const Json& tolerations) {
   std::multiset<std::string> out;
   for (const auto& one : tolerations.items()) {
@@ -157,7 +158,7 @@ Milli without_zeros(Milli from) {
   return from;
 }
 
-/// PodRequests and PodLimits of Kubernetes, of a pod that is stored.
+/// PodRequests and PodLimits of Kubernetes, for a stored pod.
 Milli total(const Json& spec, const char* side) {
   Milli sum, sidecars, peak;
   for (const auto& container : spec["containers"].items()) add(sum, in_milli(container["resources"][side]));
@@ -214,7 +215,7 @@ class RealPodResources : public ::testing::Test {
     return answer ? std::move(*answer) : http::Response{};
   }
 
-  /// Whether the API server puts these defaults into a pod already; its view of LimitRanges is behind for a moment.
+  /// Whether the API server applies these defaults already; its cache of LimitRanges lags for a moment.
   bool has_defaults(const std::string& ns, const Json& wanted) {
     const auto answer = dry_run(ns, json(R"({"containers":[{"name":"c","image":"x","resources":{"limits":{
         "memory":"1Gi"}}}]})"));
@@ -301,7 +302,7 @@ TEST_F(RealPodResources, SumsOfTemplatesAreThoseOfStoredPods) {
     EXPECT_EQ(shape->cpu_milli, amount("cpu")) << said;
     EXPECT_EQ(shape->memory_bytes, (amount("memory") + 999) / 1000) << said;
     EXPECT_EQ(shape->gpu.whole * 1000, amount("nvidia.com/gpu")) << said;
-    if (HasFailure()) break;  // one template is enough to look at
+    if (HasFailure()) break;  // one failing template is enough
   }
   defaults.stop();
   EXPECT_TRUE(HasFailure() || conflicts > 0) << "no template contradicts its RuntimeClass";

@@ -1,4 +1,5 @@
-// Kueue's podSetUpdates: what admission checks add to pods, from their word to the template and away again.
+// Kueue's podSetUpdates: additions of admission checks to pods, from the check state to the template and their
+// removal.
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
@@ -69,7 +70,7 @@ pb::AnswerCheckRequest answer() {
   return out;
 }
 
-/// A job that holds quota, behind the gate of its check.
+/// A job that holds quota and is gated by its check.
 class PodSetUpdates : public ::testing::Test {
  protected:
   PodSetUpdates() : client_(server_.client()), executor_(client_) {
@@ -96,7 +97,7 @@ class PodSetUpdates : public ::testing::Test {
     return step(input(service::Source::kRequest, "AnswerCheck", request.SerializeAsString()));
   }
   const Workload& workload() { return *engine_.find(WorkloadUid("uid-train")); }
-  /// What placement answers, and what is done then.
+  /// Placement reserves nodes, and the resulting intent is executed.
   Result<service::Outcome> start() {
     pb::PlacementEvent event;
     auto& assignment = *event.mutable_assignment();
@@ -126,7 +127,7 @@ TEST_F(PodSetUpdates, AreWrittenIntoTheTemplateAndTakenAwayBeforeTheNextAttempt)
   ASSERT_TRUE(workload().gated);
   say(answer());
   ASSERT_FALSE(workload().gated);
-  // Placement looks for nodes of both, the flavor's and the check's.
+  // Placement must find nodes with the labels of both the flavor and the check.
   pb::WorkloadEvent event;
   ASSERT_TRUE(event.ParseFromString(effects_.events.back().payload));
   const auto& shape = event.spec().pod_sets(0).shape();
@@ -141,7 +142,7 @@ TEST_F(PodSetUpdates, AreWrittenIntoTheTemplateAndTakenAwayBeforeTheNextAttempt)
   EXPECT_EQ(pods["spec"]["nodeSelector"].dump(), R"({"capacity":"booked","model":"h100"})");
   EXPECT_EQ(pods["spec"]["tolerations"].dump(), R"([{"key":"booked","operator":"Exists"}])");
 
-  // The next attempt asks anew, and this time another label is added and nothing else.
+  // The next attempt requires the check again; this time it only adds another label.
   pb::SetActiveRequest stop;
   stop.set_uid("uid-train");
   step(input(service::Source::kRequest, "SetActive", stop.SerializeAsString()));
@@ -217,7 +218,7 @@ TEST_F(PodSetUpdates, OfAWorkloadObjectAreReadWithItsCheck) {
       "tolerations":[{"key":"k","operator":"Equal","value":"v","effect":"NoSchedule"}]}]}]}})");
   object.set("metadata").set("labels").set(kMirrors, "uid-train");
   step(input(service::Source::kWatch, "workload", object.dump()));
-  // Nobody reads an answer there: it waits, and says why.
+  // A check state in an object has no caller that could get an error: the workload stays gated and reports why.
   EXPECT_TRUE(workload().gated);
   const auto why = engine_.explain(workload(), now_);
   EXPECT_NE(why.summary.find("model is h100 of flavor h100, and a100 here"), std::string::npos) << why.summary;

@@ -1,4 +1,4 @@
-// Pods of others, by the chain of their owners: what a rollout, a new revision and a retry come to.
+// Pods of controllers, by the chain of their owners: the effect of a rollout, a new revision and a retry.
 #include "src/shell/pods.hpp"
 
 #include "admission_host.hpp"
@@ -14,7 +14,7 @@
 namespace qm::admission {
 namespace pods_test {
 
-/// A pod with our gate as its maker writes it; `owner` is "GROUP/VERSION Kind name".
+/// A gated pod as its controller creates it; `owner` is "GROUP/VERSION Kind name".
 Json pod(const std::string& name, const std::string& created, const std::string& owner, Labels labels, int gpus = 1) {
   Json out = *Json::parse(
       R"({"apiVersion":"v1","kind":"Pod","spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}],
@@ -65,7 +65,7 @@ class PodsOfOthers : public ::testing::Test {
       return w && w->phase == phase;
     });
   }
-  /// Quota for CPU and memory too, as much as anybody may want.
+  /// Unlimited quota for CPU and memory too.
   void cover_everything() {
     Json queue = *Json::parse(testing::queue_objects().at(1));
     Json& group = queue.set("spec").set("resourceGroups").items_mut()[0];
@@ -105,7 +105,7 @@ TEST_F(PodsOfOthers, AnAnnotationDoesNotReachAWorkloadOfAnotherNamespace) {
   forged.set("metadata").set("annotations").set("quartermaster.dev/workload", "uid-a");
   forged.set("metadata").set("annotations").set("quartermaster.dev/index", "0");
   server_.put(forged);
-  // Inputs of one watch come in order: once this is known, those of the forged pod are.
+  // Inputs of one watch are ordered: when this pod is known, those of the forged pod are handled.
   server_.put(pod("c", kThree, "apps/v1 ReplicaSet web", {}));
   ASSERT_TRUE(is("c", Phase::kAdmitted));
   EXPECT_EQ(workload("uid-a")->spec.ns, Namespace("team"));
@@ -135,7 +135,7 @@ TEST(PodGroups, OfVolcanoSayWhatTheirPodsLeaveOpen) {
   EXPECT_EQ(seen->spec.queue, "research");
 }
 
-// All of them are asked for quota; with how few it runs is said to placement.
+// Quota is reserved for all of them; the minimum is published to placement.
 TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
   Json pods = Json::array();
   const auto member = [](int i, const char* phase) {
@@ -171,7 +171,7 @@ TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
   EXPECT_FALSE(seen_with(7, "Succeeded").complete);
 }
 
-// S-387: another revision's pods stand beside those of the first, and count.
+// S-387: pods of another revision run in addition to those of the first, and count.
 TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {
   const Labels service{{"serving.kserve.io/inferenceservice", "llama2"}};
   for (int i = 0; i < 4; ++i) {
@@ -185,7 +185,7 @@ TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {
   EXPECT_EQ(workload("uid-one-0")->phase, Phase::kAdmitted);
 }
 
-// S-389: a retry has the place of its run, and a step without GPUs waits for none.
+// S-389: a retry has the queue position of its run, and a step without GPUs waits for none.
 TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
   const Labels run{{"workflows.argoproj.io/workflow", "train"}, {"pipeline/runid", "7"}};
   server_.put(pod("big", kOne, "apps/v1 ReplicaSet serve", {}, 8));
@@ -198,7 +198,7 @@ TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
   ASSERT_TRUE(is("try-0", Phase::kAdmitted));
   end("try-0", "Failed");
   ASSERT_TRUE(qm::testing::wait_until([&] { return workload("uid-other")->phase == Phase::kAdmitted; }));
-  // The next try comes last, and stands before whoever came after the run.
+  // The next attempt is created last, and precedes workloads that arrived after the run.
   server_.put(pod("late", kTwo, "apps/v1 ReplicaSet late", {}, 8));
   ASSERT_TRUE(is("late", Phase::kPending));
   server_.put(pod("try-1", kThree, "argoproj.io/v1alpha1 Workflow train", run, 4));
@@ -211,7 +211,7 @@ TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
   EXPECT_EQ(workload("uid-late")->phase, Phase::kPending);
 }
 
-// S-387: the service of a manifest; a new storageUri makes another revision with pods of the same requests.
+// S-387: the service of a manifest; a new storageUri creates another revision with pods of the same requests.
 TEST_F(PodsOfOthers, AServedModelAndItsNextRevision) {
   struct Case {
     std::string file, service;

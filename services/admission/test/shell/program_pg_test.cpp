@@ -1,4 +1,4 @@
-// The program as a process over a private PostgreSQL: what was decided is there after a SIGKILL.
+// The program as a process with a private PostgreSQL: decisions are still there after a SIGKILL.
 #include "job_server.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/bus/bus.hpp"
@@ -86,7 +86,8 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.remove_silently("team/b");
   Program second;
   second.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
-  // A standby is ready too, and without a leader it has no answer. The first answer must be the committed state.
+  // A standby is ready too, and returns an error while there is no leader. The first response must be the committed
+  // state.
   auto remembered = pb::WORKLOAD_PHASE_UNSPECIFIED;
   EXPECT_TRUE(qm::testing::wait_until([&] {
     remembered = second.phase("uid-a");
@@ -150,7 +151,8 @@ class Attacked : public ::testing::Test {
   Program program_;
 };
 
-// What `qmctl admit` refuses, Submit refuses, unless the namespace says otherwise; a Job that the service builds is its own.
+// Submit refuses what `qmctl admit` refuses, unless the namespace has another mode; a Job that the service builds is
+// not checked.
 TEST_F(Attacked, SubmitAppliesTheFleetRules) {
   const auto submit = [&](const std::string& name, bool by_spec = false) {
     ::grpc::ClientContext context;
@@ -214,14 +216,14 @@ TEST_F(Attacked, AMessageWithANulInItsKeyIsADeadLetterAndTheNextIsRead) {
     envelope.set_payload(event.SerializeAsString());
     records.push_back({"qm.placement", "one", envelope.SerializeAsString()});
   }
-  // The second has no effect; the third cannot be parsed, so its dead letter shows that the second was consumed.
+  // The second one has no effect; the third cannot be parsed, so its dead letter shows that the second was consumed.
   records.push_back({"qm.placement", "one", "\xff\xff"});
   ASSERT_TRUE(producer->publish(records, std::chrono::seconds(10)));
   EXPECT_TRUE(qm::testing::wait_until([&] { return poison() == 2; })) << qm::testing::read_file(log());
   EXPECT_EQ(page("/readyz").status, 200);
 }
 
-// The database neither answers nor fails: its backends of our sessions are stopped.
+// The database neither responds nor fails: the backends of our sessions are stopped.
 TEST_F(Attacked, ASignalEndsItWhileTheDatabaseHangs) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
   std::vector<int> hung;

@@ -1,4 +1,4 @@
-// Annotations of a ClusterQueue: who may pass whom.
+// Annotations of a ClusterQueue: backfill, aging and quota windows.
 #include "qm/admission/translate.hpp"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ TEST(QueueAnnotations, WindowsOfQuotaAreReadAndWhatIsNotKnownIsRefused) {
   EXPECT_EQ(queue.windows[0].nominal.at(FlavorName("h100")),
             (std::map<std::string, std::int64_t>{{"cpu", 16000}, {"nvidia.com/gpu", 64000}}));
   EXPECT_FALSE(queue.drains);
-  // Friday the 15th of January 2027: open from 19:00 UTC on.
+  // Friday the 15th of January 2027: open from 19:00 UTC.
   const Instant opens = from_micros(1'800'039'600'000'000);
   const auto gpus_at = [&](Instant at) {
     return groups_at(queue, at).at(0).flavors.at(0).resources.at("nvidia.com/gpu").nominal;

@@ -1,4 +1,4 @@
-// Manifests of users for which status and advice were wrong.
+// Manifests of users for which status and remedies were wrong.
 #include "qm/admission/codec.hpp"
 #include "qm/admission/remedies.hpp"
 #include "qm/admission/status.hpp"
@@ -26,7 +26,7 @@ struct QueueFieldCases : ::testing::Test {
     (void)engine.step(batch, now);
     engine.commit();
   }
-  /// Objects and Jobs of a file, as what-if reads it; queues are as if the API server had them.
+  /// Applies the objects and Jobs of a file, as what-if reads it; queues as if the API server had them.
   void apply(const std::string& file) {
     quartermaster::v1::WhatIfRequest request;
     request.set_manifest(qm::testing::read_file(dir + file));
@@ -109,7 +109,7 @@ TEST_F(QueueFieldCases, AClusterQueueThatIsDeletedInUseIsTerminating) {
   EXPECT_EQ(local_condition("f06")["message"].string(), text);
   EXPECT_EQ(why("f06-wait").causes.at(0).message, text);
   EXPECT_EQ(*workload("f06-wait").reason, "QueueTerminating");
-  // With the last workload it is gone, and what waits for it says that.
+  // With its last workload the queue is gone, and workloads that are pending in it report that.
   step({JobGone{workload("f06-run").spec.uid}});
   step({PlacementHeard{workload("f06-run").spec.uid, 1, Answer::kReleased, {}, {}, {}}});
   EXPECT_EQ(local_condition("f06")["reason"].string(), "ClusterQueueDoesNotExist");

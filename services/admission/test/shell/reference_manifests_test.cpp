@@ -1,5 +1,5 @@
-// Manifests, our own and the reference ones where they are present, through the API that people use, down to what the engine
-// makes of them.
+// Manifests, our own and the reference ones where they are available, through the user-facing API, up to their effect
+// in the engine.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/testing/manifests.hpp"
@@ -11,7 +11,7 @@
 namespace qm::admission {
 namespace reference_manifests_test {
 
-/// The files of a folder, with the names that they give.
+/// The files of a folder, and the names in them.
 struct QueueFiles {
   std::string flavor, queue, local_queue;
   std::string queue_name, ns;
@@ -45,7 +45,7 @@ class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifest
         "spec: {{clusterQueue: {}}}}}",
         cluster_queue);
   }
-  /// Applies a file as it lies there; its warnings.
+  /// Applies a file without changes; returns its warnings.
   std::vector<std::string> apply(const std::string& name) {
     const auto objects = objects_from_manifest(qm::testing::read_file(GetParam().dir + name), name);
     EXPECT_TRUE(objects) << (objects ? "" : objects.error().to_string());
@@ -55,14 +55,14 @@ class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifest
     engine_.commit();
     return objects->warnings;
   }
-  /// The ClusterQueue selects no namespace, and so nothing would ever be admitted; its users have to say {}.
+  /// The ClusterQueue selects no namespace, so it would admit nothing; its users have to set {}.
   void apply_open_queue() {
     apply(files().queue);
     auto object = config::load_path(GetParam().dir + files().queue).objects.at(0).document.content;
     object.set("spec").set("namespaceSelector", Json::object());
     apply_text(object.dump());
   }
-  /// Objects that the manifests need beside them.
+  /// Objects that the manifests need in addition.
   void apply_text(const std::string& text) {
     const auto objects = objects_from_manifest(text, "beside.yaml");
     ASSERT_TRUE(objects) << objects.error().to_string();
@@ -95,7 +95,7 @@ class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifest
   Instant now_ = from_micros(1'000'000);
 };
 
-// S-087: a job that names no queue lands in the namespace's LocalQueue, and so in its ClusterQueue.
+// S-087: a job that names no queue gets the LocalQueue of the namespace, and so its ClusterQueue.
 TEST_P(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
   apply(files().flavor);
   apply_open_queue();
@@ -107,7 +107,7 @@ TEST_P(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
   EXPECT_EQ(workload("stray").cluster_queue, QueueName());
 }
 
-// S-269: one gang on several nodes, of which nothing starts where there is one GPU less than all of it.
+// S-269: one gang on several nodes; no member starts where one GPU is missing.
 TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
   struct Case {
     std::string file;
@@ -142,7 +142,7 @@ TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
   EXPECT_EQ(intents_of(*seen), "event.create ") << "the queue is a ClusterQueue by name";
   EXPECT_EQ(workload("gang").phase, Phase::kPending);
   EXPECT_TRUE(workload("gang").usage.empty()) << "not a GPU of it";
-  // Quota for all, and a cluster without room: still nothing starts.
+  // Quota for all, but a cluster without free capacity: still no member starts.
   queue_of(c.gpus);
   ASSERT_EQ(workload("gang").phase, Phase::kQuotaReserved);
   EXPECT_EQ(workload("gang").usage.at({FlavorName("any"), "nvidia.com/gpu"}), c.gpus * 1000);
@@ -152,10 +152,10 @@ TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
   EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("gang"), 1, Answer::kReserved, "r", {}, {}}), "job.unsuspend ");
 }
 
-// S-089: both ways to write a value are taken; the one that Kueue does not have brings a warning each.
+// S-089: both places of the value are accepted; the one that Kueue does not have causes a warning for each class.
 TEST_P(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning) {
   struct Case {
-    int with_spec;  ///< classes of the file
+    int with_spec;  ///< classes in the file
     std::string high, low;
     int high_value, low_value;
   };
@@ -180,7 +180,7 @@ TEST_P(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning
   EXPECT_EQ(workload("train").spec.priority, c.low_value);
 }
 
-// S-078: both labels of the flavor stand in the node selector of what is admitted under it.
+// S-078: both labels of the flavor are in the node selector of workloads that are admitted to it.
 TEST_P(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
   apply(files().flavor);
   apply_open_queue();
@@ -197,7 +197,7 @@ TEST_P(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
   EXPECT_EQ(Labels(told.begin(), told.end()), both);
 }
 
-// S-079: taken unchanged, and what is kept of it says what the file says.
+// S-079: accepted unchanged, and the stored object equals the file.
 TEST_P(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
   EXPECT_EQ(apply(files().queue),
             (std::vector<std::string>{fmt::format("ClusterQueue/{}: spec.namespaceSelector is not given, so nothing is "
@@ -210,7 +210,7 @@ TEST_P(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
   EXPECT_EQ(*Json::parse(queue->source), file.objects[0].document.content);
 }
 
-// S-103, S-105: Volcano's Queue, unchanged; two of its fields are not Volcano's, and have an effect here.
+// S-103, S-105: Volcano's Queue, unchanged; two of its fields are unknown to Volcano, and have an effect here.
 TEST_P(ReferenceManifests, AVolcanoQueueIsKeptAndSharesOutItsPool) {
   struct Case {
     std::string file, name;
@@ -252,7 +252,7 @@ spec:
   EXPECT_DOUBLE_EQ(engine_.view(*queue).dominant_share.value_or(0), c.capability / 96.0);
 }
 
-// S-388: what is applied twice is there once, and nothing has changed.
+// S-388: an object that is applied twice exists once, and nothing has changed.
 TEST_P(ReferenceManifests, ApplyingAgainChangesNothing) {
   const auto apply_all = [&] {
     for (const auto& name : {files().flavor, files().queue, files().local_queue, files().classes, files().pod_classes})
@@ -263,7 +263,7 @@ TEST_P(ReferenceManifests, ApplyingAgainChangesNothing) {
   EXPECT_EQ(apply_all(), first);
 }
 
-// S-092: the classes of two files are all there, and jobs wait in the order of their values.
+// S-092: the classes of two files all exist, and jobs are queued by their values.
 TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
   using Names = std::vector<std::string>;
   const auto high =
@@ -281,7 +281,7 @@ TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
   for (const auto& name : low) EXPECT_GE(engine_.position(workload(name)), 3) << name;
 }
 
-// S-116: batch gives way to inference and never the other way round; AdmissionPreemption has it for any priorities.
+// S-116: inference preempts batch and never the other way round; AdmissionPreemption checks this for all priorities.
 TEST_P(ReferenceManifests, BatchGivesWayToInferenceAndNeverTheReverse) {
   struct Case {
     std::string high, low;
@@ -323,12 +323,12 @@ spec:
   EXPECT_EQ(workload("another-sweep").phase, Phase::kPending);
 }
 
-// S-117: pod priority classes stand beside those that jobs queue by, also under the same name.
+// S-117: pod priority classes are independent of workload priority classes, even with the same name.
 TEST_P(ReferenceManifests, ClassesOfBothKindsMayShareAName) {
   struct Case {
     std::string file, shared, other;
     int value, other_value;
-    std::size_t classes;  ///< of both files
+    std::size_t classes;  ///< in both files
   };
   const auto c = GetParam().pick(
       Case{"priorityclass-products.yaml", "assistant", "notebooks", 4100, 20, 5},

@@ -1,4 +1,4 @@
-// What dashboards read of admission, on a real PostgreSQL: one row per start, and how each job went.
+// The data of admission for dashboards, on a real PostgreSQL: one row for each start, and the result of each job.
 #include "qm/admission/report.hpp"
 
 #include "qm/admission/codec.hpp"
@@ -96,7 +96,7 @@ TEST_F(Report, OneRowPerStartAndOnePerJob) {
   EXPECT_EQ(value("select count(*) from report.jobs where ended is null"), "1");
 }
 
-// S-076: Queued, QuotaReserved, Admitted, Bound, in that order and kept.
+// S-076: Queued, QuotaReserved, Admitted, Bound, in that order and stored.
 TEST_F(Report, EachStateOfAStartHasALineInOrder) {
   Engine engine;
   const auto step = [&](int seconds, std::vector<Command> batch) {

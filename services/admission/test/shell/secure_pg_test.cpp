@@ -1,4 +1,4 @@
-// The program as an operator runs it on a cluster: TLS, tokens, roles, an audit trail; over a private PostgreSQL.
+// The program as in production: TLS, tokens, roles, an audit trail; with a private PostgreSQL.
 #include "job_server.hpp"
 #include "qm/http/http.hpp"
 #include "qm/pg/connection.hpp"
@@ -26,7 +26,7 @@ class Secure : public ::testing::Test {
     std::string why;
     auto* postgres = qm::testing::Postgres::shared(&why);
     if (postgres == nullptr) GTEST_SKIP() << why;
-    // The server trusts whoever comes, so any password is right.
+    // The server trusts all clients, so any password is accepted.
     database_ = postgres->fresh_database() + " password=" + kDatabasePassword;
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     const auto from = now - std::chrono::hours(1), until = now + std::chrono::hours(1);
@@ -163,7 +163,7 @@ TEST_F(Secure, WhoMayIsWrittenDownAndNoSecretIs) {
   EXPECT_NE(everything.find("qm_tls_certificate_expiration_timestamp_seconds{service=\"admission\",use=\"identity\"} "),
             std::string::npos);
   end();
-  // A database that refuses, and a setting that is garbled, speak of their conninfo; not of all of it.
+  // Errors about a database that refuses, and about an invalid setting, mention the conninfo, but not all of it.
   database_ += " port=1";
   start();
   EXPECT_TRUE(wait_until([&] { return logs().find("PostgreSQL cannot be reached") != std::string::npos; })) << logs();

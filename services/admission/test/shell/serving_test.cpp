@@ -1,4 +1,5 @@
-// Serving workloads of the manifests, as far as quota goes: pods of both revisions count, a minimum stays, probes are waited for.
+// Quota of the serving workloads in the manifests: pods of both revisions count, a minimum is kept, and readiness
+// probes are respected.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
@@ -52,7 +53,7 @@ class Serving : public ::testing::TestWithParam<qm::testing::Manifests> {
     ADD_FAILURE() << file << " has no " << kind;
     return {};
   }
-  /// A pod of a serving framework, with the containers of its manifest, held by our gate.
+  /// A gated pod of a serving framework, with the containers of its manifest.
   static Json pod(const std::string& name, const Json& containers, const char* priority_class) {
     Json out = Json::object({{"apiVersion", "v1"}, {"kind", "Pod"}});
     auto& metadata = out.set("metadata");
@@ -81,7 +82,8 @@ class Serving : public ::testing::TestWithParam<qm::testing::Manifests> {
   Instant now_ = from_micros(1'000'000);
 };
 
-// S-383: pods of both revisions count in quota, four of one and one of the other; the object that splits their traffic is none of ours.
+// S-383: pods of both revisions count in quota, four of one and one of the other; the object that splits their
+// traffic is not a workload.
 TEST_P(Serving, BothRevisionsOfACanaryCount) {
   const auto service =
       document(GetParam().pick("kserve-ranking.yaml", "003-kserve-recommendation-canary.yaml"), "InferenceService");
@@ -98,7 +100,8 @@ TEST_P(Serving, BothRevisionsOfACanaryCount) {
   EXPECT_EQ(engine_.view(*engine_.tables().cluster_queues.find(QueueName("serving"))).used.at("nvidia.com/gpu"), 5000);
 }
 
-// S-385: the minimum of the ensemble stays when lower priorities press, and takes their place when they came first.
+// S-385: the minimum of the ensemble is kept under pressure of lower priorities, and preempts them when they came
+// first.
 TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
   const auto service =
       document(GetParam().pick("kserve-consensus.yaml", "003-kserve-fraud-ensemble.yaml"), "InferenceService");
@@ -110,7 +113,7 @@ TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
   for (int i = 0; i < 20; ++i) see(pod("s" + std::to_string(i), batch, "batch"));
   for (int i = 1; i < least; ++i) {
     see(pod("f" + std::to_string(i), containers, "inference"));
-    // Whoever gives way for it is let go.
+    // Its victims end.
     std::vector<Command> gone;
     for (const auto& [uid, w] : engine_.tables().workloads) {
       if (w.phase == Phase::kEvicting) gone.emplace_back(JobGone{uid});
@@ -128,7 +131,8 @@ TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
   for (int i = 0; i < least; ++i) EXPECT_EQ(phase("f" + std::to_string(i)), Phase::kAdmitted) << i;
 }
 
-// S-395: a replica counts as ready when its probe has passed, which its kubelet says by the condition Ready, and not before.
+// S-395: a replica is ready when its probe has passed, which the kubelet reports by the condition Ready, and not
+// before.
 TEST_P(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
   const auto deployment =
       document(GetParam().pick("deployment-assistant.yaml", "004-deployment-hpa-llm-inference.yaml"), "Deployment");

@@ -1,4 +1,4 @@
-// What becomes of a Submit by what Kubernetes says of its caller.
+// The result of Submit depends on the access of its caller in Kubernetes.
 #include "job_server.hpp"
 #include "qm/admission/api.hpp"
 #include "qm/admission/codec.hpp"
@@ -19,7 +19,7 @@ namespace submit_access_test {
 
 namespace pb = quartermaster::v1;
 
-// Our account creates the Job, so its caller must be let do that, too.
+// Our account creates the Job, so the caller must be allowed to do that too.
 TEST(SubmitAccess, AsksWhatItsCallerMay) {
   service::HostOptions host_options;
   host_options.service = "admission";
@@ -42,7 +42,7 @@ TEST(SubmitAccess, AsksWhatItsCallerMay) {
   rpc::ServerOptions options;
   options.access = std::make_shared<rpc::Access>(std::move(access));
 
-  // ursula may create Jobs and run them as "trainer"; of tom nothing can be said.
+  // ursula may create Jobs and run them as "trainer"; the access of tom cannot be determined.
   std::mutex mutex;
   std::condition_variable changed;
   bool held = false, asked = false;
@@ -109,7 +109,7 @@ TEST(SubmitAccess, AsksWhatItsCallerMay) {
   EXPECT_NE(error.message.find("ursula may not impersonate serviceaccounts/admin in namespace team"), std::string::npos)
       << error.to_string();
   EXPECT_FALSE(submitted("d"));
-  // A role in the suite gives no right in the cluster: not even an operator's, by manifest or by spec.
+  // A role in Quartermaster gives no right in the cluster, not even that of an operator, by manifest or by spec.
   error = submit("olga", "e");
   EXPECT_EQ(error.code, Code::kPermissionDenied);
   EXPECT_NE(error.message.find("olga may not create jobs.batch in namespace team"), std::string::npos)
@@ -126,7 +126,7 @@ TEST(SubmitAccess, AsksWhatItsCallerMay) {
   EXPECT_EQ(submit("tom", "g").code, Code::kUnavailable);
   EXPECT_FALSE(submitted("g"));
 
-  // While Kubernetes thinks, every other call is answered.
+  // While the API server has not responded, every other call is handled.
   {
     const std::scoped_lock lock(mutex);
     held = true;

@@ -1,4 +1,4 @@
-// What has to hold beside quota, as it comes in and as it is kept.
+// Conditions in addition to quota, as they are received and as they are stored.
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/kueue_configuration.hpp"
@@ -181,7 +181,7 @@ TEST(KueueConfiguration, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(read_kueue_configuration("/nowhere").error().code, Code::kNotFound);
 }
 
-/// An engine with what is written here.
+/// An engine with the objects of `text`.
 Engine with_objects(const std::string& text) {
   Engine engine;
   auto objects = objects_from_manifest(text, "a.yaml");

@@ -1,4 +1,5 @@
-// Whatever the API server accepts has an answer: a workload that waits for quota, or one that is Rejected and says why.
+// Every object that the API server accepts has a result: a workload that is pending, or one that is Rejected with a
+// reason.
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
@@ -26,7 +27,7 @@ Input watched(const char* name, const Json& object) {
   return input;
 }
 
-/// An engine with a queue, which takes what the watches send.
+/// An engine with a queue, which receives the input of the watches.
 class Cluster {
  public:
   Cluster() {
@@ -38,7 +39,7 @@ class Cluster {
       EXPECT_TRUE(send(input));
     }
   }
-  /// False where the input becomes a dead letter.
+  /// Returns false where the input becomes a dead letter.
   bool send(const Input& input) {
     const auto commands = codec_.decode(input);
     if (!commands) {
@@ -56,7 +57,7 @@ class Cluster {
     const auto* w = find(uid);
     return w == nullptr ? "not known" : engine_.explain(*w, now_).summary;
   }
-  /// Reason and message of the events that are written to the object.
+  /// Reason and message of the Events that are written for the object.
   [[nodiscard]] std::string events() const {
     std::string out;
     for (const auto& i : out_.intents) {
@@ -171,8 +172,7 @@ Json random_job_spec() {
 
 Json replicated(int many) { return Json::object({{"replicas", many}, {"template", random_template()}}); }
 
-/// As the API server has it: a Job, or an object of a kind that makes several sets of pods.
-/// A cluster of Ray's, as RayCluster and RayJob have it.
+/// A Ray cluster, as in RayCluster and RayJob.
 Json random_ray() {
   Json out = Json::object();
   out.set("headGroupSpec").set("template", random_template());
@@ -219,7 +219,7 @@ Json random_spec(const config::WorkloadKind& kind) {
   return out;
 }
 
-/// Jobs as often as all other kinds that are suspended as a whole.
+/// Jobs as often as all other kinds together that are suspended as a whole.
 Json random_object() {
   std::vector<const config::WorkloadKind*> kinds;
   for (const auto& kind : config::workload_kinds()) {
@@ -253,7 +253,7 @@ RC_GTEST_PROP(Answers, AreGivenToEachObjectThatTheApiServerAccepts, ()) {
   RC_PRE(is_ours(object));
   RC_ASSERT(cluster.send(watched("job", object)));
   has_an_answer(cluster);
-  // An update of it is parsed again, whatever it was before.
+  // An update of it is parsed again, in every earlier state.
   Json corrected = testing::make_job("team", "one", "q", 1);
   corrected.set("metadata").set("uid", "uid-one");
   if (object["kind"].string() != "Job") return;
@@ -332,7 +332,7 @@ RC_GTEST_PROP(Answers, AreGivenToEachPodThatTheApiServerAccepts, ()) {
 // ---- inputs that users wrote ----
 
 Json from_file(const std::string& path) {
-  // As a kind of a group that is not known it is carried whole: the reader of Jobs would refuse some.
+  // A kind of an unknown group is kept as it is: the parser of Jobs would refuse some.
   auto text = qm::testing::read_file(path);
   const auto kind = text.find("kind: Job\n");
   if (kind != std::string::npos) {

@@ -56,7 +56,7 @@ TEST_F(WatchTest, WhatVanishedWhileNobodyLookedIsGone) {
   jobs_.put(testing::make_job("team", "b", "q", 1));
   watch_->start();
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-b").has_value(); }));
-  watch_.reset();  // down
+  watch_.reset();  // the watch is down
   jobs_.remove_silently("team/a");
   watch_ = std::make_unique<JobWatch>(*client_, *host_);
   watch_->start();
@@ -72,7 +72,8 @@ TEST_F(WatchTest, OfTheFirstListTheOldestIsDecidedFirst) {
     input.bytes = object;
     ASSERT_TRUE(host_->submit(std::move(input)));
   }
-  // A list is in the order of names; the mailbox is small, so that the first are decided on before the last are in it.
+  // A list is ordered by name; the mailbox is small, so that the first ones are decided before the last ones are in
+  // it.
   for (int i = 0; i < 20; ++i) {
     Json job = testing::make_job("team", fmt::format("j{:02}", i), "q", 8);
     job.set("metadata").set("creationTimestamp", fmt::format("2026-01-01T00:00:{:02}Z", 59 - i));
@@ -99,7 +100,7 @@ TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
   watch_->start();
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-good").has_value(); }));
   EXPECT_EQ(phase("uid-bad"), Phase::kRejected);
-  // To correct it is enough.
+  // A correction is enough.
   jobs_.put(testing::make_job("team", "bad", "q", 1));
   EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-bad") == Phase::kPending; }));
 }

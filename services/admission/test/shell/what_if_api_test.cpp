@@ -1,4 +1,4 @@
-// What a WhatIf call takes for a change, and what it refuses.
+// What a WhatIf call accepts as a change, and what it refuses.
 #include "qm/admission/what_if_api.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// When over gRPC, its rows, and what of it whom is told.
+// When over gRPC, its rows, and which details each caller sees.
 #include "qm/admission/when_api.hpp"
 
 #include "job_server.hpp"
@@ -64,7 +64,7 @@ TEST(WhenWords, NameOnlyWhatTheCallerSees) {
   EXPECT_EQ(said.waits_for(0).futures(), 10);
   EXPECT_EQ(said.hidden(), 2);
   EXPECT_EQ(said.run_times_of(), "team a, 8 gpu, mine");
-  // Rounded outwards, so that the words hold what the numbers do.
+  // Rounded outwards, so that the text includes the exact interval.
   EXPECT_EQ(said.summary(), "a/mine starts between 2027-01-15T09:00:00Z and 2027-01-15T11:00:01Z with 80 %");
 
   pb::WhenResponse all;
@@ -179,7 +179,7 @@ TEST_F(WhenApi, AnswersOverGrpcRemembersWhatItSaidAndKnowsItAfterARestart) {
   pb::WhenResponse nobody;
   EXPECT_EQ(ask("ghost", nobody).error_code(), grpc::StatusCode::NOT_FOUND);
 
-  // Another process on the same rows says the same.
+  // Another process on the same rows returns the same.
   server->stop();
   host->stop();
   auto bus = bus::make_bus("memory:admission-when-api-2");

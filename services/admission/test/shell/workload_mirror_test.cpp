@@ -1,4 +1,4 @@
-// Mirrors follow their workloads: pod sets, queue and priority of the object as it is now.
+// Mirrors follow their workloads: pod sets, queue and priority of the present object.
 #include "qm/admission/workload_mirror.hpp"
 
 #include "admission_host.hpp"
@@ -27,7 +27,7 @@ class MirrorTest : public ::testing::Test {
     mirror_.reset();
     if (host_) host_->stop();
   }
-  /// Rounds of writing are the test's own.
+  /// The test starts each round of writes itself.
   void mirror() {
     MirrorOptions options;
     options.mirrors = true;
@@ -36,7 +36,7 @@ class MirrorTest : public ::testing::Test {
     mirror_->start();
     ASSERT_TRUE(qm::testing::wait_until([&] { return mirror_->synced(); }));
   }
-  /// The object as it is now, seen by admission; and a round of writing.
+  /// Puts this version of the object, waits until admission has handled it, and runs a round of writes.
   void seen(const Json& job) {
     server_.put(job);
     const auto before = host_->counters().batches;
@@ -74,7 +74,7 @@ TEST_F(MirrorTest, ItsPodSetsAndQueueAreThoseOfTheObjectAsItIsNow) {
   EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 3);
   EXPECT_EQ(object().path("spec.queueName").string(), "q");
   EXPECT_EQ(quota_reserved(), "False Pending");
-  // The template alone.
+  // Only the template changes.
   job.set("spec").set("template").set("spec").set("nodeSelector").set("zone", "a");
   seen(job);
   EXPECT_EQ(object().path("spec.podSets").at(0).path("template.spec.nodeSelector.zone").string(), "a");

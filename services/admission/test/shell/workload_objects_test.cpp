@@ -150,7 +150,7 @@ TEST(WorkloadObjects, AMirrorStandsForAJobAndIsOwnedByIt) {
   const auto& set = mirror.path("spec.podSets").at(0);
   EXPECT_EQ(set["count"].integer(), 2);
   EXPECT_EQ(set["template"], job.path("spec.template"));
-  // What it says of being active is heard as its own wish.
+  // Its field spec.active is handled as a request of its own.
   const auto words = words_of(mirror);
   ASSERT_EQ(words.size(), 1U);
   EXPECT_EQ(std::get<WishHeard>(words[0]).uid.value(), "uid-train");
