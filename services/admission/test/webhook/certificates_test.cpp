@@ -1,5 +1,5 @@
-// Certificates through their lives, on a clock of the test's: made, shared, renewed and renewed again, while a client that
-// knows only what the API server was told verifies each handshake.
+// Certificates through their lifetimes, on a clock of the test: created, shared and renewed repeatedly, while a
+// client with only the registered bundle verifies each handshake.
 #include "qm/admission/webhook/certificates.hpp"
 
 #include "qm/admission/webhook/registration.hpp"
@@ -65,7 +65,7 @@ std::string bundle_in(const StoreServer& store, const char* path) {
   return first;
 }
 
-/// As the API server does: a new connection, trusting what it was told and nothing else, at the time of the clock.
+/// As the API server does: a new connection that trusts only the registered bundle, at the time of the clock.
 Status handshake(const StoreServer& store, const Replica& replica, const Clock& clock) {
   http::ClientOptions options;
   options.ca = bundle_in(store, kMutating);
@@ -138,7 +138,7 @@ TEST(Certificates, AreRotatedThroughTwoLivesUnderAClientThatVerifies) {
   ASSERT_TRUE(two.keeper.look());
   int serving = 0, authorities = 0;
   std::string served = serving_of(store), newest = http::split_certificates(bundle_in(store, kMutating)).front();
-  // The second replica looks an hour late each time.
+  // The second replica checks an hour late each time.
   for (const auto end = kStart + 2 * 97h; clock.now.load() < end;) {
     clock.pass(1h);
     ASSERT_TRUE(one.keeper.look());

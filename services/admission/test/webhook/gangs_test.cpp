@@ -1,4 +1,4 @@
-// What pods of a gang over several nodes are given, and what nobody may give them.
+// What the webhook adds to pods of a gang on several nodes, and what it must not add.
 // S-258 S-259 S-260 S-261 S-262 S-263 S-264 S-265 S-266 S-271
 #include "qm/admission/webhook/policy_file.hpp"
 #include "qm/config/manifest.hpp"
@@ -27,7 +27,7 @@ Json job(int parallelism, const std::string& container = R"("name":"m")", const 
                   parallelism, container, gpu));
 }
 
-/// The variables of the first container after the door, "NAME=VALUE" each.
+/// The variables of the first container after the webhook, "NAME=VALUE" each.
 std::vector<std::string> told(const Json& object, const char* kind, const Settings& settings) {
   const auto out = mutate(created(object, kind), settings, {});
   const auto& spec = std::string_view(kind) == "Job" ? out["spec"]["template"]["spec"] : out["spec"];
@@ -39,7 +39,7 @@ std::vector<std::string> told(const Json& object, const char* kind, const Settin
   return all;
 }
 
-/// What each of the seven is in the reference.
+/// The value of each of the seven in the reference.
 const std::vector<std::pair<std::string, std::string>> kSeven{
     {"NCCL_DEBUG", "INFO"},                                      // S-259
     {"NCCL_DEBUG_SUBSYS", "INIT,NET"},                           // S-260

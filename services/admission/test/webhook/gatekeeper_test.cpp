@@ -1,5 +1,5 @@
-// The rego that we ship for Gatekeeper says what the webhook says, on fifty pods and as many again: evaluated by Open Policy
-// Agent, where it is there (tools/peers/opa.sh).
+// The rego policy for Gatekeeper agrees with the webhook, on fifty pods and as many again: evaluated by Open Policy
+// Agent, where it is installed (tools/peers/opa.sh).
 // S-023
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/config/manifest.hpp"
@@ -50,7 +50,7 @@ Settings settings_of(const Json& parameters) {
   return out;
 }
 
-/// A pod that keeps most rules and breaks some.
+/// A pod that follows most rules and breaks some.
 Json pod_of(std::mt19937& random, int number) {
   const auto one_of = [&](std::vector<const char*> words) { return parsed(words[random() % words.size()]); };
   auto pod =
@@ -99,7 +99,7 @@ Json pod_of(std::mt19937& random, int number) {
   spec.set("containers").push_back(Json::object({{"name", "main"}, {"resources", resources()}}));
   if (random() % 4 == 0)
     spec.set("initContainers", Json::array({Json::object({{"name", "first"}, {"resources", resources()}})}));
-  if (random() % 8 == 0) {  // by need, which nobody has looked up for it
+  if (random() % 8 == 0) {  // with requirements that are not resolved to a share
     pod.set("metadata").set("annotations", parsed(R"({"quartermaster.dev/gpu-memory":"10Gi"})"));
     spec.set("containers", parsed(R"([{"name":"main"}])")).erase("initContainers");
     spec.set("nodeSelector", parsed(R"({"nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3"})"));

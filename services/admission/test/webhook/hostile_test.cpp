@@ -1,5 +1,5 @@
-// Bodies that nobody means well: too large, too deep, too wide, or nothing at all. Each is refused by a bound that is written
-// down, and costs little more than its own size.
+// Hostile bodies: too large, too deep, too wide, or empty. Each is refused by a documented bound, and costs little
+// more than its own size.
 #include "qm/admission/webhook/review.hpp"
 #include "qm/admission/webhook/server.hpp"
 #include "qm/testing/testing.hpp"
@@ -15,7 +15,7 @@ namespace hostile_test {
 
 constexpr std::size_t kMiB = 1 << 20;
 
-/// The most memory that the process has had since it was last asked to forget, in bytes; 0 where it cannot be told.
+/// Peak memory of the process since the last reset, in bytes; 0 where it is unknown.
 std::size_t peak() {
   std::istringstream status(testing::read_file("/proc/self/status"));
   for (std::string line; std::getline(status, line);) {
@@ -23,7 +23,7 @@ std::size_t peak() {
   }
   return 0;
 }
-/// What fn adds to the memory that the process has.
+/// Growth of the peak memory of the process by fn.
 template <class Fn>
 std::size_t grows_by(Fn&& fn) {
   std::ofstream("/proc/self/clear_refs") << "5";
@@ -110,7 +110,7 @@ TEST(Hostile, ManyFaultsAreToldInABoundedAnswer) {
 }
 
 TEST(Hostile, TheWidestThatIsTakenIsAnsweredSoon) {
-  // Searching a wide object once for each of its members would be seconds of one thread; an answer has two.
+  // A search in a wide object for each of its members would take seconds of one thread; a response has two seconds.
   http::Request request;
   request.method = "POST";
   request.target = "/mutate";

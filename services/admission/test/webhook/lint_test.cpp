@@ -1,4 +1,4 @@
-// What is allowed and still will not do what its author means.
+// Objects that are valid and still do not do what their author intends.
 // S-267 S-274 S-275 S-276 S-391 S-392 S-395
 #include "qm/admission/webhook/lint.hpp"
 
@@ -63,7 +63,7 @@ TEST(Lint, AllOfAGangReachItsCheckpoints) {  // S-274
   }
 }
 
-/// A Job whose pods read their index without having one, and name a master.
+/// A Job with pods that read their index without having one, and name a master.
 Json indexed_job(const testing::Manifests& manifests) {
   return object_in(manifests.dir + manifests.pick("job-reconstruction.yaml", "004-job-distributed-training.yaml"));
 }

@@ -1,6 +1,6 @@
-// The workloads of the manifests against the rules for GPU pods, as a recorded matrix has it: most break one, and most of those
-// are mended from what a namespace may supply. The matrix of our own manifests is in their folder; the other is of the
-// reference data.
+// The workloads of the manifests and the rules for GPU pods, compared with a recorded matrix: most break one rule,
+// and most of those are fixed from the defaults of a namespace. The matrix of our own manifests is in their folder;
+// the other one is in the reference data.
 // S-267 S-269 S-273 S-374 S-382 S-392 S-393
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/policy_file.hpp"
@@ -20,7 +20,7 @@ namespace matrix_test {
 
 constexpr const char* kNamespace = "reference";
 
-/// The reference rules in one mode, as a policy file says it.
+/// The reference rules in one mode, as in a policy file.
 Settings rules(const std::string& mode) {
   Settings out;
   const auto read =
@@ -36,7 +36,7 @@ Settings rules(const std::string& mode) {
   return out;
 }
 
-/// What a namespace may supply.
+/// A namespace with defaults.
 View home() {
   View out;
   auto& defaults = out.namespaces[kNamespace];
@@ -82,7 +82,7 @@ std::vector<Row> table(const qm::testing::Manifests& manifests) {
   return out;
 }
 
-/// The pods that a manifest would make and that use GPUs, by the names that the table has for them.
+/// The pod templates of a manifest that use GPUs, by their names in the table.
 std::map<std::string, PodTemplate> gpu_pods(const std::string& path) {
   std::map<std::string, PodTemplate> out;
   for (const auto& object : config::load_path(path).objects) {
@@ -98,7 +98,7 @@ std::map<std::string, PodTemplate> gpu_pods(const std::string& path) {
   return out;
 }
 
-/// What happens to a pod at the door: mended first, then judged.
+/// The webhook's result for a pod: mutated first, then judged.
 Verdict admitted(const PodTemplate& pod, const std::string& mode) {
   Json object = Json::object({{"metadata", Json::object({{"name", "pod"}})}, {"spec", pod.spec}});
   for (const auto& [key, value] : pod.labels) object.set("metadata").set("labels").set(key, value);
@@ -149,7 +149,7 @@ TEST_P(PolicyMatrix, CountsTheGpusOfEach) {
     EXPECT_EQ(pods_[i].gpus(), row.gpus) << row.workload;
     EXPECT_EQ(pods_[i].gpu_resource(), row.resource) << row.workload;
     EXPECT_EQ(row.total, row.replicas * row.gpus) << row.workload;
-    // How many tasks a sweep has is known when it runs.
+    // The number of tasks of a sweep is only known at run time.
     const bool sweep = row.workload == GetParam().pick("dose-sweep/fit", "hyperparameter-sweep/train");
     EXPECT_EQ(pods_[i].count, sweep ? 1 : row.replicas) << row.workload;
   }
@@ -164,7 +164,7 @@ TEST_P(PolicyMatrix, TheReferenceWorkloadsFareAsRecorded) {  // S-374
     for (const auto& [rule, wanted] : row.rules)
       EXPECT_EQ(broken.contains(rule) ? "fail" : "pass", wanted) << row.workload << " " << rule;
     EXPECT_EQ(enforced.allowed() ? "allow" : "deny", row.all) << row.workload;
-    // The first three rules alone, of nvidia.com/gpu alone, are the webhook as it was first written down.
+    // The first three rules alone, for nvidia.com/gpu only, correspond to the first definition of the webhook.
     const bool meant = pods_[i].gpu_resource() == words::kGpuResource;
     const bool literal =
         meant && (broken.contains("gpu-requests") || broken.contains("gpu-toleration") || broken.contains("gpu-node"));

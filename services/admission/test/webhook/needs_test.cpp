@@ -1,4 +1,4 @@
-// Pods that say what they need of a GPU: what is asked for in their name, and which are refused.
+// Pods with requirements for a GPU: the resources that are requested for them, and which pods are refused.
 // S-123
 #include "qm/kube/client.hpp"
 #include "reviews.hpp"
@@ -12,7 +12,7 @@ namespace needs_test {
 constexpr const char* kMemory = R"("quartermaster.dev/gpu-memory":"10Gi")";
 constexpr const char* kH100 = R"("nvidia.com/gpu.product":"NVIDIA-H100-80GB-HBM3")";
 
-/// A pod that breaks no rule but for its needs.
+/// A pod that breaks no rule except by its requirements.
 Json pod_of(std::string_view annotations, std::string_view selector = kH100, std::string_view resources = "{}") {
   return parsed(fmt::format(
       R"({{"metadata":{{"name":"a","annotations":{{{}}}}},"spec":{{"nodeSelector":{{{}}},
@@ -64,7 +64,7 @@ TEST(Needs, AskedTwiceNothingMoreIsAdded) {
   EXPECT_EQ(resources_of(once), mutated(once));
 }
 
-/// The namespace's share goes with the GPU that was chosen, and nobody objects to what came out.
+/// The namespace's share of CPU and memory follows from the chosen GPU, and no rule refuses the result.
 TEST(Needs, WhatIsChosenIsMendedAndJudgedLikeWhatIsSaid) {
   Settings settings;
   settings.mode = Mode::kMutate;
@@ -132,7 +132,7 @@ TEST(Needs, BesideOtherGpusAreRefused) {
       << "the same, said twice";
 }
 
-/// A pod by need is a GPU pod for every rule, also where nothing was chosen for it.
+/// A pod with requirements for a GPU is a GPU pod for every rule, even where no share was chosen for it.
 TEST(Needs, ArePodsWithGpus) {
   auto pod = pod_of(R"("quartermaster.dev/gpu-memory":"ten")");
   pod.set("spec").erase("tolerations");
@@ -141,7 +141,7 @@ TEST(Needs, ArePodsWithGpus) {
   EXPECT_EQ(verdict.refusals[1].rule, "gpu-toleration");
 }
 
-/// What stands where nothing can be read of it is left as it is.
+/// Fields that cannot be parsed are left as they are.
 TEST(Needs, OfPodsThatCannotBeReadNothingIsChosen) {
   for (const char* spec :
        {"{}", R"({"containers":[]})", R"({"containers":"a"})", R"({"containers":["a"]})",

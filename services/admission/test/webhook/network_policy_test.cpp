@@ -1,4 +1,4 @@
-// Who may talk to whom under a NetworkPolicy, and what its author may not have meant.
+// Connections that a NetworkPolicy allows, and what its author may not have intended.
 // S-367 S-368
 #include "qm/admission/webhook/network_policy.hpp"
 
@@ -28,7 +28,7 @@ bool may(const std::vector<NetworkPolicy>& policies, Endpoint from, Endpoint to,
          const char* protocol = "TCP") {
   return passes(policies, {std::move(from), std::move(to), port, protocol});
 }
-/// The codes that begin the messages.
+/// The codes at the start of the messages.
 std::string codes(const NetworkPolicy& policy) {
   std::string out;
   for (const auto& finding : lint(policy)) out += finding.message.substr(0, finding.message.find(':')) + " ";
@@ -93,7 +93,7 @@ NetworkPolicy policy_in(const std::string& path) {
 TEST(NetworkPolicies, TheReferenceTenantIsApart) {  // S-367
   struct Case {
     std::string file, ns, key, value;
-    std::int64_t outward;  ///< the port of the rule that is meant for what is outside
+    std::int64_t outward;  ///< the port of the rule that is intended for destinations outside of the cluster
   };
   for (const auto& manifests : testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
@@ -111,7 +111,7 @@ TEST(NetworkPolicies, TheReferenceTenantIsApart) {  // S-367
   }
 }
 
-/// The corrected variant that ships.
+/// The corrected variant in the repository.
 TEST(NetworkPolicies, TheShippedTenantMayDownloadAndAskForNames) {  // S-367
   const auto loaded = config::load_path(std::string(QM_SOURCE_DIR) + "/deploy/policies/tenant-network-policy.yaml");
   ASSERT_EQ(loaded.objects.size(), 1U);

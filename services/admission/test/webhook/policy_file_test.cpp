@@ -13,7 +13,7 @@ namespace policy_file_test {
 constexpr const char* kHead =
     "apiVersion: policy.quartermaster.dev/v1alpha1\nkind: WebhookPolicy\nmetadata: {name: p}\n";
 
-/// What is wrong with a spec, or nothing.
+/// The errors of a spec; empty where there are none.
 std::string wrong(const std::string& spec) {
   Settings settings;
   const auto read = read_policy(kHead + spec, "p.yaml", settings);

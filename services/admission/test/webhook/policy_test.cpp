@@ -1,4 +1,4 @@
-// What becomes of Jobs and pods, and what may not be done to them by hand.
+// Mutation and validation of Jobs and pods, and manual changes that are refused.
 #include "qm/admission/webhook/policy.hpp"
 
 #include "qm/admission/other_scheduler.hpp"
@@ -28,7 +28,7 @@ Json changed(Json object, const char* patch) {
   return object;
 }
 
-/// What a mutation changes, as a merge patch would say it: the values at the places asked for.
+/// The result of a mutation: the values of the fields that it may change.
 std::string job_of(const Json& job, const View& view, const Settings& settings = {}) {
   const auto out = mutate(created(job, "Job"), settings, view);
   return out["metadata"]["labels"][words::kQueueLabel].string() + "|" + out["spec"]["suspend"].dump() + "|" +
@@ -42,7 +42,7 @@ std::string pod_of(const Json& pod, const View& view, const Settings& settings =
 constexpr const char* kJobLeft = "|null|default-scheduler";
 constexpr const char* kPodLeft = "||default-scheduler";
 
-// Of a template; to pods the API server does it before it asks.
+// For a template; for pods the API server merges the RuntimeClass before it calls the webhook.
 TEST(RuntimeClasses, RulesSeeATemplateWithTheSchedulingOfItsRuntimeClass) {
   auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},
       "spec":{"template":{"spec":{"runtimeClassName":"nvidia","containers":[{"name":"main","resources":
@@ -57,7 +57,7 @@ TEST(RuntimeClasses, RulesSeeATemplateWithTheSchedulingOfItsRuntimeClass) {
   EXPECT_FALSE(check_job(job, "alice", {}, view));
 }
 
-// As `qmctl admit` judges a template, so a Submit of its Job is judged: each finding, with its remedy.
+// Submit checks its Job as `qmctl admit` checks a template: it returns each finding, with its remedy.
 TEST(CheckedJobs, AreRefusedAsTheWebhookRefusesThem) {
   auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},
       "spec":{"template":{"spec":{"containers":[{"name":"main","resources":
@@ -123,7 +123,8 @@ TEST(Mutation, PodsAreGatedInTheirQueue) {
   EXPECT_EQ(pod_of(owned("DaemonSet", in_queue), {}), "mine||default-scheduler");
   EXPECT_EQ(pod_of(owned("PyTorchJob", in_queue, "kubeflow.org/v1"), {}), "mine||default-scheduler")
       << "it is suspended as a whole";
-  // S-387 S-390: steps of a run and pods of a serving framework are in the queue of their namespace, where they ask for GPUs.
+  // S-387 S-390: steps of a run and pods of a serving framework are in the queue of their namespace, if they request
+  // GPUs.
   const auto* step = R"({"workflows.argoproj.io/workflow":"w","pipeline/runid":"7"})";
   EXPECT_EQ(pod_of(owned("Workflow", step, "argoproj.io/v1alpha1", 1), with_default_queue()),
             "default|" + gate + "|quartermaster");
@@ -259,7 +260,7 @@ TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
   EXPECT_EQ(kube::label(template_of(bad), "a"), "b");
   EXPECT_EQ(kube::label(template_of(kJob), kJudged), "true");
 
-  // While it is held its template may be changed, and nobody looks at its pods.
+  // While it is suspended its template may change, and the webhook is not called for its pods.
   const auto judged = [](const Json& was, const Json& is) {
     const auto verdict = judge(updated(was, is, "Job"), {}, with_default_queue());
     std::string rules;
@@ -285,7 +286,8 @@ TEST(Mutation, GpuRequestsAreDefaultedToLimits) {  // S-370 S-058
   EXPECT_EQ(containers.at(1)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":1})") << "what is said stays said";
 }
 
-// ---- what the rules mean where ------------------------------------------------------------------------------------
+// ---- modes of the rules
+// --------------------------------------------------------------------------------------------
 
 const Json kBareGpuPod = parsed(R"({"metadata":{"name":"gpu-pod"},"spec":{"containers":[{"name":"cuda-container",
     "resources":{"limits":{"nvidia.com/gpu":1}}}]}})");
@@ -340,7 +342,8 @@ TEST(PolicyModes, MutateMendsWhatTheNamespaceSupplies) {
             R"({"nvidia.com/gpu":2,"cpu":"16","memory":"128Gi"})");
 }
 
-// ---- by hand -------------------------------------------------------------------------------------------------------
+// ---- changes by hand
+// -----------------------------------------------------------------------------------------------
 
 const Json kHeld =
     changed(kJob, R"({"metadata":{"uid":"u1","namespace":"team","labels":{"kueue.x-k8s.io/queue-name":"q"}},

@@ -1,4 +1,5 @@
-// The rules that know of the cluster: pools, shares of a node, shared GPUs, compliance; as a policy file tells them.
+// The rules that depend on the cluster: pools, shares of a node, shared GPUs, compliance; as configured by a policy
+// file.
 // S-009 S-011 S-012 S-021 S-022 S-133 S-135 S-136 S-137 S-144 S-378
 #include "qm/admission/webhook/policy_file.hpp"
 #include "qm/testing/testing.hpp"

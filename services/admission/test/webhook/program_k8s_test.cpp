@@ -1,5 +1,5 @@
-// The program with its webhook, over PostgreSQL and a real API server: what it knows of queues and quota reaches the
-// door, and what slipped past while it was away is caught.
+// The program with its webhook, with PostgreSQL and a real API server: the webhook uses the queues and quota of the
+// program, and workloads that were created while it was down are suspended later.
 #include "qm/admission/webhook/review.hpp"
 #include "qm/testing/testing.hpp"
 #include "real_server.hpp"
@@ -97,7 +97,7 @@ spec: {{clusterQueue: door}}
     process = std::move(*started);
   }
 
-  /// One cpu a pod.
+  /// One cpu for each pod.
   static Json job(const std::string& name, int pods) {
     return parsed(fmt::format(R"({{"metadata":{{"name":"{}"}},"spec":{{"parallelism":{},"completions":{},"template":
         {{"spec":{{"restartPolicy":"Never","containers":[{{"name":"main","image":"x","resources":{{"requests":
@@ -113,14 +113,14 @@ spec: {{clusterQueue: door}}
     const auto job = client_->get(kJobs, team_, name);
     return job && (*job)["spec"]["suspend"].boolean();
   }
-  /// A client of one door, which knows its authority by what it was registered with.
+  /// A client of one replica's webhook, which trusts the registered bundle.
   std::unique_ptr<http::Client> at(const std::string& door) {
     http::ClientOptions options;
     const auto config = client_->get(kMutating, "", "quartermaster");
     if (config) options.ca = from_base64((*config)["webhooks"].at(0)["clientConfig"]["caBundle"].string()).value_or("");
     return std::make_unique<http::Client>("https://" + door, options);
   }
-  /// What a Job without a queue is asked about with.
+  /// The review of a Job without a queue.
   [[nodiscard]] http::Request asking() const {
     http::Request request;
     request.method = "POST";
@@ -162,7 +162,8 @@ TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
   EXPECT_EQ(by_alice(kJobs, team_, "waits", R"({"spec":{"suspend":false}})").status, 403);
   EXPECT_TRUE(suspended("waits"));
 
-  // While nobody answers a Job runs at once; admission's watch stops it when it is back, as there is no quota for it.
+  // While no replica runs, a Job starts at once; the watch of admission suspends it after the restart, as there is no
+  // quota for it.
   process_->signal(9);
   process_->wait(10s);
   const auto past = submit("past", 1, true);
@@ -179,7 +180,7 @@ TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
   EXPECT_EQ(*status, 0) << log();
 }
 
-// A Service leads the API server to any replica.
+// A Service routes the API server to any replica.
 TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
   start();
   ASSERT_TRUE(qm::testing::wait_until(
@@ -207,7 +208,7 @@ TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
       << "it leads nothing";
 }
 
-// It answers from memory: PostgreSQL, which is the bus too here, may be gone.
+// The webhook responds from memory: PostgreSQL, which is also the bus here, may be down.
 TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
   start();
   const auto request = asking();

@@ -1,4 +1,4 @@
-// ResourceQuotas: which pods they count, what those cost, and who slips by.
+// ResourceQuotas: which pods they count, what they charge, and which pods bypass them.
 // S-149 S-304 S-362 S-363 S-381
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/resource_quota.hpp"
@@ -36,7 +36,7 @@ bool passed(const std::vector<ResourceQuota>& quotas, const Json& spec) { return
 TEST(Quotas, TheTeamsSeventeenthGpuIsRefused) {  // S-362
   struct Case {
     std::string file;
-    int most, gang;  ///< GPUs of the team, and pods of four that they are enough for
+    int most, gang;  ///< GPUs of the team, and the number of pods with four GPUs that these suffice for
     const char *outside, *inside;
   };
   for (const auto& manifests : testing::manifest_folders()) {
@@ -162,7 +162,7 @@ TEST(Quotas, WhoNamesNoClassPassesAQuotaOfClasses) {  // S-381
       both.emplace_back(quotas[0]).scopes.clear();
       EXPECT_FALSE(passed(both, spec_of("nvidia.com/gpu", 64))) << "another quota counts all";
     }
-    // NotIn holds for a pod that names none, so that one is counted.
+    // NotIn matches a pod without a class, so that pod is counted.
     const auto all_but = quotas_in(manifests.dir + c.of_all_but);
     EXPECT_FALSE(passed(all_but, spec_of("nvidia.com/gpu", 1)));
     EXPECT_TRUE(passed(all_but, spec_of("nvidia.com/gpu", 1, c.but)));

@@ -1,5 +1,5 @@
-// Asked by a real API server: what its clients see of us, what they see while certificates are replaced, and what when
-// nobody answers.
+// Called by a real API server: what its clients observe in general, while certificates are replaced, and while no
+// replica responds.
 // S-362 S-364 S-365 S-369 S-381
 #include "qm/admission/webhook/certificates.hpp"
 #include "qm/admission/webhook/registration.hpp"
@@ -27,7 +27,7 @@ using kube::resources::kJobs;
 using kube::resources::kPods;
 WallTime now() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
 
-/// Our service in this process, registered by URL for the namespaces of one test.
+/// The webhook in this process, registered by URL for the namespaces of one test.
 class RealWebhook : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -80,7 +80,7 @@ class RealWebhook : public ::testing::Test {
         [this](const std::string& bundle) { return enrol(*client_, registration_, bundle); });
     keeper_->start();
   }
-  /// Until the API server asks us about this namespace.
+  /// Waits until the API server calls the webhook for this namespace.
   void asked_about(const std::string& ns) {
     ASSERT_TRUE(
         qm::testing::wait_until([&] { return dry_run(kJobs, ns, job("probe"))["spec"]["suspend"].boolean(); }, 60s));
@@ -95,7 +95,7 @@ class RealWebhook : public ::testing::Test {
     out.set("spec").set("containers").items_mut()[0].set("resources", parsed(R"({"limits":{"nvidia.com/gpu":"1"}})"));
     return out;
   }
-  /// Keeps every rule.
+  /// A pod that breaks no rule.
   static Json clean_pod(const std::string& name) {
     auto out = gpu_pod(name);
     out.merge_patch(parsed(R"({"metadata":{"labels":{"team":"a"}},"spec":{"nodeSelector":{"gpu":"h100"},
@@ -113,14 +113,15 @@ class RealWebhook : public ::testing::Test {
                               name));
   }
 
-  /// How often we were asked so far.
+  /// The number of calls so far.
   int asked(std::string_view path) {
     const std::string text = registry_.text();
     const auto at = text.find(fmt::format(R"(qm_webhook_reviews_total{{answer="ok",path="{}"}} )", path));
     return at == std::string::npos ? 0 : std::atoi(text.c_str() + text.find("} ", at) + 2);
   }
 
-  /// Until it asks us about changes of this job too: what validates is registered after what mutates.
+  /// Waits until the API server also calls it for updates of this job: the validating webhook is registered after the
+  /// mutating one.
   void asked_about_changes(const std::string& ns, const std::string& name) {
     ASSERT_TRUE(qm::testing::wait_until(
         [&] {
@@ -257,7 +258,7 @@ TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
   const auto run = [&](const std::string& where) -> int {
     EXPECT_TRUE(client_->create(kJobs, where, train));
     const int before = asked("/mutate");
-    // As admission starts it.
+    // The patch with which admission starts it.
     EXPECT_TRUE(client_->merge_patch(kJobs, where, "train", parsed(R"({"spec":{"suspend":false,"template":{"metadata":
         {"annotations":{"quartermaster.dev/attempt":"1"}}}}})")));
     EXPECT_TRUE(qm::testing::wait_until(
@@ -271,7 +272,7 @@ TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
   };
   EXPECT_EQ(run(ns), 0);
   EXPECT_EQ(run(strict), 3);
-  // Whoever else makes such a pod is asked about it.
+  // The API server calls the webhook for such a pod of any other account.
   auto forged = gpu_pod("forged");
   forged.set("metadata").set("labels").set(kJudged, "true");
   const auto owner = client_->get(kJobs, ns, "train");
@@ -347,7 +348,7 @@ TEST_F(RealWebhook, PodsAreCreatedWithoutAGapWhileCertificatesAreReplaced) {
           newest = bundle;
           ++replaced;
         }
-        return replaced >= 4;  // two authorities came, and two went
+        return replaced >= 4;  // two authorities were added, and two were removed
       },
       120s));
   stop = true;
@@ -421,7 +422,7 @@ TEST_F(RealWebhook, SlowItCostsTheTimeoutAndNoMore) {
   slow.stop();
 }
 
-// The API server's own pod security and we stand side by side: what it forbids stays forbidden.
+// Pod Security Admission of the API server and the webhook work together: what it forbids stays forbidden.
 TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364 S-365
   const auto ns = space("restricted", {{"pod-security.kubernetes.io/enforce", "restricted"},
                                        {"pod-security.kubernetes.io/audit", "restricted"},
@@ -468,7 +469,7 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364
   }
 }
 
-// The API server works a pod's priority out before it asks us, and has to do so again.
+// The API server computes the priority of a pod before it calls the webhook, and has to compute it again.
 TEST_F(RealWebhook, APodIsGivenTheClassOfItsWorkloadType) {
   const kube::Resource kClasses{"scheduling.k8s.io", "v1", "priorityclasses", false};
   const auto made =
@@ -489,7 +490,7 @@ TEST_F(RealWebhook, APodIsGivenTheClassOfItsWorkloadType) {
   (void)client_->remove(kClasses, "", name_, {});
 }
 
-// What we say that a quota will say, it says.
+// A quota counts the pods that our implementation of ResourceQuota predicts.
 TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
   const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
   constexpr const char* kClass = "system-cluster-critical";
@@ -510,7 +511,7 @@ TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
         [&] {
           const auto now = client_->get(kQuotas, ns, "gpus");
           if (now) known = *now;
-          // Its controller has counted, and pods can be made.
+          // Its controller has counted, and pods can be created.
           return now && (*now)["status"]["used"].size() > 0 &&
                  client_->get({"", "v1", "serviceaccounts", true}, ns, "default");
         },
@@ -530,7 +531,7 @@ TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
         const auto made = client_->create(kPods, ns, one);
         EXPECT_EQ(made.has_value(), ours) << word << " " << one.dump() << (made ? "" : made.error().to_string());
         if (made) (void)client_->remove(kPods, ns, kube::name_of(*made), {.uid = {}, .grace_seconds = 0});
-        // What is given back is counted again before the next.
+        // Released quota is counted again before the next pod.
         EXPECT_TRUE(qm::testing::wait_until(
             [&] {
               const auto now = client_->get(kQuotas, ns, "gpus");

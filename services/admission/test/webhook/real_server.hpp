@@ -19,7 +19,7 @@ inline std::string env(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// The real API server, as its administrator.
+/// The real API server, with the rights of an administrator.
 inline kube::ClientOptions real() {
   kube::ClientOptions out;
   out.server = env("QM_KUBE_URL");
@@ -36,7 +36,7 @@ inline http::Response send_to_real(http::Request request) {
   return answer ? *answer : http::Response{};  // status 0
 }
 
-/// A merge patch by a cluster administrator that is none of our service accounts.
+/// A merge patch by a cluster administrator that is not one of our service accounts.
 inline http::Response by_alice(const kube::Resource& resource, const std::string& ns, const std::string& name,
                                const std::string& patch) {
   http::Request request;
@@ -49,8 +49,8 @@ inline http::Response by_alice(const kube::Resource& resource, const std::string
   return send_to_real(std::move(request));
 }
 
-/// The object as the API server would store it after the webhooks; null if it would not. Creates nothing: probe Jobs would keep
-/// the Job controller busy with their pods.
+/// The object as the API server would store it after the webhooks; null if it would refuse it. Creates nothing: probe
+/// Jobs would keep the Job controller busy with their pods.
 inline Json dry_run(const kube::Resource& resource, const std::string& ns, Json object) {
   http::Request request;
   request.method = "POST";

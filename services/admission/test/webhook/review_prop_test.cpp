@@ -1,5 +1,5 @@
-// The reader of reviews and everything behind it, on reviews that were damaged in every way: whatever comes is answered, the
-// answer is JSON, and a mutation done twice is one done once. ./qm fuzz runs it with new seeds.
+// The parser of reviews and all code behind it, on reviews with every kind of damage. Every input has a response, the
+// response is JSON, and a repeated mutation changes nothing more. ./qm fuzz runs it with new seeds.
 #include "qm/admission/webhook/review.hpp"
 
 #include "qm/admission/webhook/policy_file.hpp"
@@ -32,7 +32,7 @@ const std::vector<std::string>& words_to_put() {
   return all;
 }
 
-/// A pod or Job with something in every field that a rule looks at.
+/// A pod or Job with a value in every field that a rule checks.
 std::string whole_review(bool job) {
   auto pod = parsed(R"({"metadata":{"name":"p","labels":{"workload-type":"training","environment":"prod","slo":"x"},
       "annotations":{"kueue.x-k8s.io/pod-group-total-count":"4"}},"spec":{"priorityClassName":"high","nodeSelector":{"pool":"a",
@@ -81,7 +81,7 @@ View view() {
   return out;
 }
 
-/// Where a JSON value begins, roughly: behind a colon, a comma or a bracket.
+/// Approximate starts of JSON values: after a colon, a comma or a bracket.
 std::vector<std::size_t> places(const std::string& text) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -108,12 +108,12 @@ std::string damaged() {
   const auto wounds = *rc::gen::inRange(0, 6);
   for (int i = 0; i < wounds && !text.empty(); ++i) {
     const auto all = places(text);
-    if (*rc::gen::inRange(0, 8) == 0 || all.empty()) {  // a byte of its own
+    if (*rc::gen::inRange(0, 8) == 0 || all.empty()) {  // a random byte
       const auto at = *rc::gen::inRange<std::size_t>(0, text.size());
       text[at] = static_cast<char>(*rc::gen::inRange(0, 256));
     } else if (*rc::gen::inRange(0, 12) == 0) {
       text.resize(*rc::gen::inRange<std::size_t>(0, text.size()));
-    } else {  // another value in the place of one, so that most are JSON still
+    } else {  // replaces one value by another, so that most results are still JSON
       const auto at = *rc::gen::elementOf(all);
       text.replace(at, end_of_value(text, at) - at, *rc::gen::elementOf(words_to_put()));
     }

@@ -7,7 +7,7 @@
 namespace qm::admission::webhook {
 namespace review_test {
 
-/// Does what a patch says, as the API server would.
+/// Applies a patch as the API server would.
 Json patched(Json object, const Json& patch) {
   for (const auto& op : patch.items()) {
     std::vector<std::string> parts;

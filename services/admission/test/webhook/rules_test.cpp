@@ -1,4 +1,4 @@
-// The rules on pods, one row a case: what the pod says, and which rules it breaks.
+// The rules for pods, one case in each row: the parts of the pod, and the rules that it breaks.
 // S-370 S-371 S-372 S-373 S-375
 #include "reviews.hpp"
 
@@ -8,7 +8,7 @@
 namespace qm::admission::webhook {
 namespace rules_test {
 
-/// A pod that breaks no rule, but for what a row puts in the place of one of its parts.
+/// A pod that breaks no rule, except by the parts that a row replaces.
 struct Parts {
   std::string resources = R"({"requests":{"nvidia.com/gpu":1,"cpu":4,"memory":"16Gi"},"limits":{"nvidia.com/gpu":1}})";
   std::string tolerations = R"([{"key":"nvidia.com/gpu","operator":"Exists"}])";

@@ -1,4 +1,4 @@
-// Over HTTPS, as the API server asks.
+// Over HTTPS, as the API server calls it.
 // S-369 S-370 S-371 S-372 S-375
 #include "qm/admission/webhook/server.hpp"
 
@@ -96,8 +96,8 @@ TEST(WebhookServer, TheViewCountsFromTheMomentItChanges) {
   EXPECT_FALSE(patched());
 }
 
-// On a machine that is busy with something else a slow window says nothing, so one good window is asked for; a server that
-// cannot do it never has one. The figures at a fixed rate are the bench's.
+// On a host that is busy with other work a slow window proves nothing, so one fast window suffices; a server that is
+// too slow never has one. The benchmark measures latency at a fixed rate.
 TEST(WebhookServer, TheSlowestOfAHundredTakesLessThanTenMilliseconds) {  // S-369
   Running running;
   const auto body = review_of(kGpuPod, "Pod");

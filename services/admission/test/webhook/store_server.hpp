@@ -11,7 +11,8 @@
 
 namespace qm::admission::webhook {
 
-/// Any kind of object by its path, with versions that a write must name: as much of the API as a keeper needs.
+/// Stores any kind of object by its path, with resource versions that a write must name: the part of the API that a
+/// keeper needs.
 class StoreServer {
  public:
   StoreServer() : server_(options(), [this](const http::Request& r) { return http::Answer(answer(r)); }) {

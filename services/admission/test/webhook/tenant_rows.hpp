@@ -6,20 +6,21 @@
 
 namespace qm::admission::webhook {
 
-/// What a tenant may try in a namespace with quartermaster.dev/webhook=required, and what comes of it. Held against the rules alone
-/// and against a real API server.
+/// What a tenant may try in a namespace with quartermaster.dev/webhook=required, and the result. Checked against the
+/// rules alone and against a real API server.
 struct TenantRow {
   std::string name, kind;  ///< Pod or Job
   std::string object;      ///< a merge patch on gpu_object(kind)
-  /// "gated", "suspended": stored so, in the queue "default" or "mine"; "left": stored as it is; else a part of the refusal.
+  /// "gated", "suspended": stored so, in the queue "default" or "mine"; "left": stored unchanged; else a part of the
+  /// refusal.
   std::string expected;
   std::string user = {};    ///< empty = the tenant
-  std::string change = {};  ///< an UPDATE by this merge patch on what was stored; empty = the CREATE is looked at
+  std::string change = {};  ///< an UPDATE by this merge patch of the stored object; empty = the CREATE is checked
   bool queue = true;        ///< the namespace has a LocalQueue "default"
-  bool by_node = false;     ///< needs the identity of a node, which a real API server gives only to one that it knows
+  bool by_node = false;     ///< needs the identity of a node, which a real API server only gives to a registered one
 };
 
-/// A pod, or a Job of such pods, that asks for one GPU and breaks no rule.
+/// A pod, or a Job of such pods, that requests one GPU and breaks no rule.
 inline Json gpu_object(const std::string& kind) {
   const auto spec = parsed(R"({"containers":[{"name":"main","image":"x","resources":{"limits":
       {"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}],"nodeSelector":{"gpu":"h100"},
@@ -108,7 +109,7 @@ inline const std::vector<TenantRow>& tenant_rows() {
       {"small-managed-false", "Pod", without_gpus(managed), "left"},
       {"small-daemon-set", "Pod", without_gpus(with_owner("apps/v1", "DaemonSet")), "left"},
       {"small-node-name", "Pod", without_gpus(R"({"spec":{"nodeName":"n1"}})"), "left"},
-      // Metadata of ours, by the tenant.
+      // Owned metadata, by the tenant.
       {"forged-attempt", "Pod", attempt, "annotation quartermaster.dev/attempt of Pod"},
       {"forged-reservation", "Pod", R"({"metadata":{"annotations":{"quartermaster.dev/reservation":"x"}}})",
        "annotation quartermaster.dev/reservation of Pod"},
@@ -165,7 +166,7 @@ inline const std::vector<TenantRow>& tenant_rows() {
        "annotation quartermaster.dev/submission of Job"},
       {"job-forged-judged", "Job",
        R"({"spec":{"template":{"metadata":{"labels":{"quartermaster.dev/judged":"true"}}}}})", "suspended"},
-      // Changes.
+      // Updates.
       {"gate-removed",
        "Pod",
        "{}",

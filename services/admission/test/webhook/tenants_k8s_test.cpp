@@ -1,5 +1,5 @@
-// What a tenant may try, on a real API server: the webhooks and policies are the chart's, the tenant is an account with the rights of
-// a tenant, and pods come from Kubernetes' own controllers.
+// What a tenant may try, on a real API server: webhooks and policies are those of the chart, the tenant is an account
+// with the rights of a tenant, and pods are created by the controllers of Kubernetes.
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/server.hpp"
 #include "qm/config/manifest.hpp"
@@ -25,7 +25,7 @@ using kube::resources::kJobs;
 using kube::resources::kPods;
 constexpr auto kPatience = 60s;
 
-/// The rights that teams have in a namespace of theirs, and a few that they rarely have.
+/// The rights that teams have in a namespace of their own, and a few that they rarely have.
 constexpr const char* kTenantRules = R"([
     {"apiGroups":[""],"resources":["pods","pods/status","pods/ephemeralcontainers","pods/resize","pods/binding","bindings",
       "replicationcontrollers"],"verbs":["*"]},
@@ -52,7 +52,7 @@ class RealTenants : public ::testing::Test {
     if (!client_) return;
     for (const auto& [resource, name] : made_) (void)client_->remove(resource, "", name, {});
     for (const auto& ns : spaces_) (void)client_->remove(kNamespaces, "", ns, {});
-    // A definition that is going would take away what the next test defines.
+    // A CRD that is still being deleted would remove the resources of the next test.
     for (const auto& [resource, name] : made_) {
       EXPECT_TRUE(
           qm::testing::wait_until([&, &at = resource, &one = name] { return !client_->get(at, "", one); }, kPatience))
@@ -93,7 +93,7 @@ class RealTenants : public ::testing::Test {
     return out;
   }
 
-  /// The chart's objects of one template, for the namespaces of this test.
+  /// The objects of one template of the chart, for the namespaces of this test.
   std::vector<Json> rendered(const std::string& file) {
     const qm::testing::TempDir folder;
     qm::testing::Process::Options options;
@@ -141,7 +141,7 @@ class RealTenants : public ::testing::Test {
     }
     EXPECT_EQ(policies, 9);
   }
-  /// The webhooks of the chart, which find this process instead of a Service.
+  /// The webhooks of the chart, which call this process instead of a Service.
   void apply_webhooks() {
     ServerOptions serving;
     serving.port = qm::testing::free_port();
@@ -196,7 +196,7 @@ class RealTenants : public ::testing::Test {
     return send(user, "PATCH", target, body, "application/merge-patch+json");
   }
 
-  /// What came of a request, in the words of the rows.
+  /// The result of a request, in the terms of the rows.
   static std::string outcome(const http::Response& answer, const std::string& kind) {
     const auto object = Json::parse(answer.body).value_or(Json());
     if (answer.status >= 300) return fmt::format("{} {}", answer.status, object["message"].string());
@@ -222,7 +222,7 @@ class RealTenants : public ::testing::Test {
     const char *kind, *path, *more;
     std::vector<std::string> at;  ///< of the template
   };
-  /// What pods are made from, with a template of one pod with a GPU.
+  /// The kinds that create pods, with a template of one pod with a GPU.
   static std::vector<Kind> kinds() {
     const auto* selected =
         R"({"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}}}}})";
@@ -267,7 +267,7 @@ class RealTenants : public ::testing::Test {
 
 TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
   apply_policies();
-  // Each policy is compiled and known some time after it was created.
+  // Each policy is compiled and active some time after it was created.
   for (const auto& kind : kinds()) {
     Json forged = object_of(kind, "probe");
     Json* at = &forged;
@@ -299,7 +299,7 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
   }
   EXPECT_GE(tried, 18);
 
-  // Also by a change of what is there, and everything else may change.
+  // The same holds for updates of existing objects; all other fields may change.
   for (const auto& kind : kinds()) {
     SCOPED_TRACE(kind.kind);
     const bool job = std::string_view(kind.kind) == "Job";
@@ -326,7 +326,7 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
     }
   }
 
-  // Nor by a subresource: a binding gives its annotations to the pod.
+  // Nor by a subresource: a binding copies its annotations to the pod.
   Json pod = complete(gpu_object("Pod"), "Pod", "bound");
   ASSERT_EQ(create(tenant(ns_), kPods.path(ns_), pod, true).status, 201);
   const auto binding = parsed(fmt::format(R"({{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"bound",
@@ -339,7 +339,7 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
   const auto* devices = R"({"metadata":{"annotations":{"quartermaster.dev/devices":"0"}}})";
   const auto status = outcome(patch(tenant(ns_), kPods.path(ns_, "bound") + "/status", devices), "");
   EXPECT_NE(status.find("annotation quartermaster.dev/devices of Pod"), std::string::npos) << status;
-  // These leave metadata as it is, whatever is sent.
+  // These leave metadata unchanged, whatever is sent.
   for (const auto* sub : {"/ephemeralcontainers", "/resize"}) {
     (void)patch(tenant(ns_), kPods.path(ns_, "bound") + sub, devices);
     const auto now_it_is = client_->get(kPods, ns_, "bound");
@@ -347,7 +347,7 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
     EXPECT_EQ(kube::annotation(*now_it_is, words::kDevices), "") << sub;
   }
 
-  // Namespaces that require nothing keep their facts too, and our own accounts write them.
+  // Namespaces that require nothing protect owned metadata too, and our own accounts may write it.
   EXPECT_NE(outcome(create(tenant(free_), kPods.path(free_),
                            complete(parsed(R"({"metadata":{"annotations":{"quartermaster.dev/workload":"x"}},
                                "spec":{"containers":[{"name":"main","image":"x"}]}})"),
@@ -367,10 +367,10 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
   EXPECT_EQ(stranger.status, 403) << stranger.body;
 }
 
-// Their operators make the pods, so a template of theirs would launder what a tenant may not write.
+// Their operators create the pods, so a template of theirs would copy metadata that a tenant may not write.
 TEST_F(RealTenants, TemplatesOfOtherKindsAreGuardedToo) {
   struct Other {
-    const char *group, *version, *kind, *plural, *spec;  ///< of the spec, # is a template
+    const char *group, *version, *kind, *plural, *spec;  ///< in the spec, # is a template
   };
   const std::array<Other, 5> kOthers{{
       {"jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets",
@@ -440,7 +440,7 @@ TEST_F(RealTenants, TemplatesOfOtherKindsAreGuardedToo) {
 TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   apply_policies();
   apply_webhooks();
-  // Registered and known: what mutates, what validates, and the policies.
+  // Registered and active: mutating and validating webhooks, and the policies.
   const TenantRow unmanaged{"probe", "Pod", R"({"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})",
                             "its label"};
   const TenantRow job{"probe", "Job", R"({"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})", "its label"};
@@ -471,7 +471,8 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   }
   EXPECT_GE(tried, 60);
 
-  // What asks for GPUs after the pod is there is refused by the API server itself, and a gated pod cannot be bound.
+  // The API server itself refuses a request for GPUs that is added to an existing pod, and a gated pod cannot be
+  // bound.
   ASSERT_EQ(create(tenant(ns_), kPods.path(ns_), complete(gpu_object("Pod"), "Pod", "waits"), true).status, 201);
   const auto waits = kPods.path(ns_, "waits");
   const auto debug = patch(
@@ -490,7 +491,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
       true);
   EXPECT_EQ(bound.status, 409) << bound.body;
 
-  // Kubernetes' own controllers.
+  // Controllers of Kubernetes.
   const auto pods = [&](const std::string& name) {
     auto all = client_->list_all(kPods, ns_).value_or(std::vector<Json>());
     std::erase_if(all, [&](const Json& pod) { return !kube::name_of(pod).starts_with(name + "-"); });
@@ -508,7 +509,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
     EXPECT_EQ(one["spec"]["schedulingGates"].at(0)["name"].string(), kAdmissionGate);
     EXPECT_EQ(kube::label(one, words::kQueueLabel), "default");
   }
-  // A DaemonSet's pods pass where they ask for no GPU, and say why where they do.
+  // Pods of a DaemonSet are allowed without GPUs, and are refused with a reason otherwise.
   const auto machine = name_ + "-node";
   EXPECT_TRUE(client_->create(
       kube::resources::kNodes, "",
@@ -533,7 +534,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
       kPatience));
   EXPECT_EQ(pods("daemon").size(), 1U);
 
-  // A Job waits until our account starts it; then its pods are what its template says.
+  // A Job is suspended until our account starts it; then its pods follow its template.
   const auto jobs = kinds()[5];
   ASSERT_EQ(create(tenant(ns_), path(jobs), object_of(jobs, "train"), true).status, 201);
   EXPECT_EQ(patch(tenant(ns_), path(jobs, "train"), R"({"spec":{"suspend":false}})").status, 403);
@@ -546,7 +547,8 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   EXPECT_EQ(kube::annotation(pods("train").front(), words::kAttempt), "1");
   EXPECT_EQ(pods("train").front()["spec"]["schedulingGates"].size(), 0U);
 
-  // It stays the Job's: its controller would release what it does not find any more, and create another pod.
+  // Its pods stay owned by the Job: its controller would release a pod that it no longer finds, and create another
+  // one.
   const auto one = kPods.path(ns_, kube::name_of(pods("train").front()));
   for (const auto* change : {R"({"metadata":{"labels":{"batch.kubernetes.io/controller-uid":null}}})",
                              R"({"metadata":{"labels":{"batch.kubernetes.io/job-name":"other"}}})",
@@ -555,7 +557,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
       const auto got = outcome(patch(tenant(ns_), one + sub, change), "");
       const bool ignored =
           std::string_view(sub) == "/status" && std::string_view(change).find("owner") != std::string_view::npos;
-      if (ignored) continue;  // the status of a pod takes no owner
+      if (ignored) continue;  // the status of a pod cannot set an owner
       EXPECT_NE(got.find("is counted with the workload that owns it"), std::string::npos)
           << change << sub << " " << got;
     }

@@ -1,4 +1,4 @@
-// Every row of what a tenant may try, against the rules alone.
+// Checks every row of tenant_rows() against the rules alone.
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/kube/client.hpp"
 #include "tenant_rows.hpp"
@@ -25,7 +25,7 @@ std::string outcome(const Json& object, const Verdict& verdict, const char* kind
   return object["spec"]["schedulingGates"].size() > 0 ? "gated" : "left";
 }
 
-/// What becomes of the row's object, or of the change to it.
+/// The result for the object of the row, or for its update.
 std::string try_row(const TenantRow& row, const View& view, const Settings& settings) {
   Json object = gpu_object(row.kind);
   object.merge_patch(parsed(row.object));
@@ -55,7 +55,8 @@ TEST(Tenants, NoGpuGoesPastTheQuotaAndNoFactIsForged) {
 }
 
 TEST(Tenants, ElsewhereTheDoorIsAsItWasButForFacts) {
-  // Namespaces that require nothing leave what names another scheduler, a node, an owner or managed=false.
+  // Namespaces that require nothing leave objects unchanged that name another scheduler, a node, an owner or
+  // managed=false.
   for (const auto& row : tenant_rows()) {
     SCOPED_TRACE(row.name);
     auto view = home(row);
