@@ -26,7 +26,7 @@ std::int64_t gpu_millis(std::int64_t gpu_milli, Duration run) {
   return rounded_up(Wide{gpu_milli} * run.count(), Duration(std::chrono::seconds(1)).count());
 }
 std::int64_t nano_usd(std::int64_t nano_usd_gpu_hour, std::int64_t gpu_milli, Duration run) {
-  // The product of price and amount can exceed 64 bits, so it is computed in 128.
+  // Multiplied in two steps: the product of all three factors may exceed 128 bits.
   return rounded_up(Wide{nano_usd_gpu_hour} * gpu_millis(gpu_milli, run), Wide{3'600'000});
 }
 

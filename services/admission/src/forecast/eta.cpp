@@ -71,12 +71,12 @@ class Future {
  private:
   struct Member {
     Scene::Life life;
-    std::uint64_t times = 0;  ///< how often it was admitted in this future
+    std::uint64_t times = 0;  ///< number of its admissions and evictions in this future
   };
   struct End {
     Instant at;
     int id = -1;
-    std::uint64_t times = 0;  ///< number of the admission that this event ends
+    std::uint64_t times = 0;  ///< Member::times when the event was scheduled
     bool gone = false;        ///< it leaves because it was preempted
     [[nodiscard]] auto order() const { return std::tuple(at, id, times, gone); }
     friend bool operator>(const End& a, const End& b) { return a.order() > b.order(); }

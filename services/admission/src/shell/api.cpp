@@ -442,7 +442,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
       rpc::submit(host_, reactor, std::move(input), response);
       return reactor;
     }
-    // The namespace and team of a workload never change, so they may be checked before the change is submitted.
+    // The owner of a workload never changes, so it may be checked before the change is submitted.
     const auto accepted =
         host_.read_async([this, reactor, caller, input, &request, response](const service::Shell& shell) mutable {
           const auto found = find(engine_of(shell), request, caller);

@@ -122,8 +122,8 @@ Limits limits_of(const std::vector<Json>& ranges) {
 void add_defaults(Json& pod_spec, const Limits& limits) {
   const auto item = limits.by_type.find("Container");
   if (item == limits.by_type.end()) return;
-  // LimitRanger runs after the defaulting of the API server: a limit that is set becomes the request, not the default
-  // of a LimitRange.
+  // LimitRanger runs after the defaulting of the API server: a limit that is set, not the default of a LimitRange,
+  // becomes the request.
   auto resources = with_defaults(pod_spec);
   fill(pod_spec, "limits", resources.limits);
   fill(pod_spec, "requests", resources.requests);

@@ -12,8 +12,7 @@
 namespace qm::admission {
 namespace {
 
-/// The key of a pod without a group has its uid, to tell it from other pods of the same name; a group has only its
-/// name.
+/// The key of a pod without a group has its uid, as a later pod may have the same name; a group has only its name.
 std::string key_of(const Json& pod) {
   const auto group = group_of(pod);
   const auto ns = kube::namespace_of(pod);

@@ -9,7 +9,7 @@ namespace qm::admission {
 [[nodiscard]] quartermaster::admission::SubmissionRow to_row(const Submission& s);
 [[nodiscard]] quartermaster::admission::LocalUsageRow to_row(const LocalName& local, const LocalUsage& usage);
 [[nodiscard]] std::pair<LocalName, LocalUsage> from_row(const quartermaster::admission::LocalUsageRow& row);
-/// Conversions of budgets and holds from events, and to and from rows.
+/// Conversions from events, and to and from rows.
 [[nodiscard]] BudgetGranted from_event(const quartermaster::v1::BudgetGrant& grant);
 [[nodiscard]] quartermaster::admission::BudgetRow to_row(const std::string& name, const BudgetRow& budget);
 [[nodiscard]] std::pair<std::string, BudgetRow> from_row(const quartermaster::admission::BudgetRow& row);

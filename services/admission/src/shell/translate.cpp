@@ -76,7 +76,7 @@ Result<StopPolicy> stop_policy(const std::string& text) {
       {{"None", StopPolicy::kNone}, {"Hold", StopPolicy::kHold}, {"HoldAndDrain", StopPolicy::kHoldAndDrain}});
 }
 
-/// The weight in fairSharing, in thousandths; 1 where it is not set.
+/// The weight of fairSharing in thousandths; 1000 where it is not set.
 std::int64_t weight_milli_of(const Json& spec) {
   const auto& weight = spec["fairSharing"]["weight"];
   if (weight.is_null()) return 1000;
@@ -111,7 +111,6 @@ Result<std::string> query_of(const Json& selector, const std::string& field) {
 
 /// Refuses by name a field that would not have its documented effect. Fields that are documented to work are never
 /// refused here.
-/// never refused here.
 Status refuse(const Json& spec, std::string_view path, std::string why, std::string remedy) {
   const auto& value = spec.path(path);
   if (value.is_null() || (value.is_array() && value.size() == 0) || (value.is_object() && value.size() == 0)) return {};

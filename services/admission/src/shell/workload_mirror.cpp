@@ -184,8 +184,8 @@ Result<Json> WorkloadMirror::mirrored(const Target& target) {
   return object;
 }
 
-/// Updates the spec of a mirror to that of its workload. The API server refuses that while quota is reserved. Where
-/// the workload had lost its quota and reserved it again in between, the mirror is first shown without quota.
+/// Updates the spec of a mirror to that of its workload. It is immutable while quota is reserved. Where the workload
+/// lost its quota and reserved it again in between, the mirror is first shown without quota.
 Result<Json> WorkloadMirror::follow(const kube::Resource& at, const Target& target, Json now) {
   const auto& w = target.workload;
   // After a restart the templates that were written are not known.

@@ -5,8 +5,8 @@
 namespace qm::admission::volcano {
 namespace {
 
-/// The queues with limits that apply to `leaf`: itself, then its ancestors without the root. The root is left out
-/// because a fully used pool must not keep a job from pending until quota is released.
+/// The queues with limits that apply to `leaf`: itself, then its ancestors without the root. The root is left out:
+/// a job may be enqueued although the pool is fully used, and is pending until others release quota.
 std::vector<QueueId> limiting(const Queues& queues, QueueId leaf) {
   auto out = queues.ancestors(leaf);
   out.push_back(leaf);

@@ -14,7 +14,7 @@ namespace {
 
 __extension__ typedef __int128 Wide;
 
-/// Label of a namespace whose users accept that other pods can read what theirs leave in a shared GPU.
+/// Label of a namespace with users that accept that other pods can read data left in a shared GPU.
 constexpr std::string_view kSharesGpus = "quartermaster.dev/shared-gpus";
 constexpr std::array<std::string_view, 4> kSpotTaints{"karpenter.sh/capacity-type", "spot", "cloud.google.com/gke-spot",
                                                       "kubernetes.azure.com/scalesetpriority"};

@@ -161,7 +161,7 @@ void toleration_key(const Case& one, Findings& out) {
                  "tolerations", fmt::format("name the keys: {}, and that of its pool", one.settings.gpu_taint)});
 }
 
-/// The API server refuses pods, not the template that they follow; without this finding the pods are just never created.
+/// The API server refuses the pods, not the template. Without this finding the pods would just never be created.
 void pod_security(const Case& one, Findings& out) {
   if (!one.is_template) return;
   const auto asked = one.home.labels.find("pod-security.kubernetes.io/enforce");

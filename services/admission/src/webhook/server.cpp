@@ -12,7 +12,7 @@
 namespace qm::admission::webhook {
 namespace {
 
-/// How long an idle connection of the API server may take to learn that the server stops. The API server sends
+/// How long an open connection of the API server may take to learn that the server stops. The API server sends
 /// several requests a second where pods are created at all, and closes unused connections itself.
 constexpr std::chrono::seconds kDrain{2};
 

@@ -15,7 +15,7 @@ void add(std::vector<PodTemplate>& out, std::string part, const Json& pod, std::
   out.push_back({std::move(part), labels_of(pod), pod["spec"], count, texts_of(pod["metadata"]["annotations"])});
 }
 
-/// Adds the templates of kinds that need more than the path to tell them apart, as admission reads them.
+/// Adds the templates of kinds where the path does not identify the pod set, as admission reads them.
 void add_parts(std::vector<PodTemplate>& out, const Json& object) {
   const auto* kind = config::workload_kind(object["apiVersion"].string(), object["kind"].string());
   if (kind == nullptr || (kind->group != "ray.io" && kind->group != "leaderworkerset.x-k8s.io")) return;

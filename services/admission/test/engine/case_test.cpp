@@ -314,7 +314,7 @@ class Runner {
       out.withdrawn = has("withdrawn");
       for (const auto& word : w) {
         if (word.rfind("price=", 0) == 0) {
-          const auto parts = split(word.substr(6), ':');  // "price=p5:3": dollars an hour of one GPU of such a machine
+          const auto parts = split(word.substr(6), ':');  // "price=p5:3": dollars per GPU-hour of this type
           out.terms.prices.push_back({parts[0], {}, std::stoll(parts[1]) * 1'000'000'000});
         }
         const auto parts = split(word, ':');

@@ -1,4 +1,4 @@
-// The reason of a pending workload: it is in the list, and it is the first cause of explain().
+// The reason of a pending workload: list has it, and it is the first cause of explain().
 #include "qm/admission/engine.hpp"
 
 #include <gtest/gtest.h>
