@@ -176,8 +176,8 @@ std::string replay_net_usage(const Json& record) {
   return fmt::format("[{}] where {} was recorded", text, record["expected"]["want"].dump());
 }
 
-/// The assignment is the recorded one, in the cells of a queue that has each flavor for the resources recorded with
-/// it.
+/// The assignment is the recorded one, in the cells of a queue that has each flavor for the resources
+/// recorded with it.
 std::string replay_total(const Json& record) {
   const auto& input = record["input"];
   const auto& fields = input["fields"];

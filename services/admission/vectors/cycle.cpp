@@ -1,5 +1,5 @@
-// Scheduling cycles on given objects: admitted workloads and their assignments, victims, and the state of pending
-// workloads.
+// Scheduling cycles on given objects: admitted workloads and their assignments, victims, and the state
+// of pending workloads.
 #include "qm/admission/exact/cycle.hpp"
 
 #include "qm/admission/exact/topology_objects.hpp"

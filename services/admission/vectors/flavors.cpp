@@ -182,8 +182,8 @@ std::string assignment(const Json& record) {
                                 input["enableFairSharing"].boolean(), pods, field.topologies.get());
   auto made = assigner.explain(work);
   if (again) {
-    // Other workloads used nodes and quota after it was nominated; it is considered again with the flavors that it
-    // had.
+    // Other workloads used nodes and quota after it was nominated; it is considered again with the flavors
+    // that it had.
     world.use_nodes(input["nodeUsage"]);
     use(world, name, input["quotaUsageAtRecompute"]);
     if (auto text = compare(world, name, made, record["observed"]["nominated"]); !text.empty()) return text;

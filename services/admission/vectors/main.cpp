@@ -1,9 +1,9 @@
 // qm-kueue-vectors FILE...: replays recorded decisions of Kueue through our engine and reports the differences.
 //
-// A file has a JSON array of cases, or random traces as JSON lines; either may be gzipped. Each case that differs has
-// a line, and each suite a line at the end: `SUITE: N passed, N failed, N deviations`. A gates.json that is named, or
-// is in the folder of a file, is compared with the defaults of the replays; a file without cases is named and left
-// out.
+// A file has a JSON array of cases, or random traces as JSON lines; either may be gzipped. Each case that differs
+// has a line, and each suite a line at the end: `SUITE: N passed, N failed, N deviations`. A gates.json that is
+// named, or is in the folder of a file, is compared with the defaults of the replays; a file without cases is named
+// and left out.
 #include "vectors.hpp"
 
 #include <fmt/format.h>

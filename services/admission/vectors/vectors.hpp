@@ -6,8 +6,8 @@
 
 namespace qm::admission::vectors {
 
-/// The cases of a file: a JSON array, or JSON lines; either may be gzipped. Fails: kNotFound, kInvalid with file and
-/// line.
+/// The cases of a file: a JSON array, or JSON lines; either may be gzipped. Fails: kNotFound, kInvalid with
+/// file and line.
 Result<std::vector<Json>> read_records(const std::string& path);
 /// Reads a file with one JSON value.
 Result<Json> read_json(const std::string& path);

@@ -126,9 +126,9 @@ void Budget::release(Hold& hold, Instant now) {
   turn(now);
 }
 
-/// An increase is charged to the hold first (oldest allotment first), then to the free amount of the current period;
-/// the rest is owed. A decrease is refunded: first from what is owed, then from the latest allotments that have
-/// spending.
+/// An increase is charged to the hold first (oldest allotment first), then to the free amount of the current
+/// period; the rest is owed. A decrease is refunded: first from what is owed, then from the latest allotments
+/// that have spending.
 Status Budget::settle(Hold& hold, std::int64_t spent, Instant now) {
   if (spent < 0 || spent > kMostGranted) return fail(Code::kInvalid, "{} cannot be spent", spent);
   auto more = std::max<std::int64_t>(0, spent - hold.seen), back = std::max<std::int64_t>(0, hold.seen - spent);

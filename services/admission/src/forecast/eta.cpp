@@ -57,8 +57,8 @@ class Future {
     }
   }
 
-  /// Plays this future: the simulated start of each workload of `ids`. A workload that does not start within it is
-  /// missing.
+  /// Plays this future: the simulated start of each workload of `ids`. A workload that does not start within
+  /// it is missing.
   std::map<int, Start> play(std::span<const int> ids) {
     asked_ = {ids.begin(), ids.end()};
     decide();
@@ -94,8 +94,8 @@ class Future {
   }
   void leaves(int id) { ends_.push({now_ + settings_.leaving, id, members_.at(id).times, true}); }
 
-  /// Advances to the next event and handles all events of that instant. Returns false where there is none before the
-  /// horizon.
+  /// Advances to the next event and handles all events of that instant. Returns false where there is none
+  /// before the horizon.
   bool step() {
     const auto arrival = coming_.peek();
     if (ends_.empty() && !arrival) return false;

@@ -84,8 +84,8 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
           {Code::kInvalid, fmt::format("budget \"{}\" does not say whom it pays for", grant.budget()), "grant", {}});
     }
     auto granted = from_event(grant);
-    // Grants of one budget are ordered by the version of the key, which grows even where the database of cost lost
-    // grants.
+    // Grants of one budget are ordered by the version of the key, which grows even where the database of
+    // cost lost grants.
     granted.sequence = input.version;
     forecast::Budget anew;
     for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(anew.grant(period, amount, carry, Instant{}));
@@ -104,8 +104,8 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
   return commands;
 }
 
-/// An object that is not valid becomes a rejected workload that reports the error. Without a uid the error is
-/// returned.
+/// An object that is not valid becomes a rejected workload that reports the error. Without a uid the
+/// error is returned.
 Result<JobSeen> seen_or_rejected(Result<JobSeen> seen, const Json& object) {
   if (seen) return seen;
   auto rejected = rejected_job(object, seen.error());

@@ -25,8 +25,8 @@ using KeyOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).beg
 template <auto Member>
 using RowOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).begin()->second)>;
 
-/// Storage for one copied row. For a workload it also reserves the memory that the copy does not share with the
-/// original.
+/// Storage for one copied row. For a workload it also reserves the memory that the copy does not share
+/// with the original.
 template <class Row>
 void prepare(std::optional<Row>& place) {
   place.reset();
@@ -36,9 +36,9 @@ void prepare(std::optional<Workload>& place) {
   place.emplace().spec.name.reserve(kName);
 }
 
-/// Copies the matching rows of one table. The calling thread allocates and frees the memory. If the slices on the
-/// engine's thread did, its allocator would have to consolidate blocks that other threads freed, for tens of
-/// milliseconds.
+/// Copies the matching rows of one table. The calling thread allocates and frees the memory. If the slices
+/// on the engine's thread did, its allocator would have to consolidate blocks that other threads freed, for
+/// tens of milliseconds.
 template <auto Member, class Wanted>
 class Of final : public RowsCopy::Part {
  public:

@@ -192,8 +192,8 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
   }
   const bool is_job = kind.kind == "Job";
   if (is_job && !subject.job->path("status.startTime").is_null()) {
-    // The API server allows changes of the template only before the start, so the start time of a suspended job is
-    // cleared.
+    // The API server allows changes of the template only before the start, so the start time of a suspended
+    // job is cleared.
     const Json clear =
         Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*subject.job)}})},
                       {"status", Json::object({{"startTime", Json()}})}});
@@ -286,8 +286,8 @@ Result<state::JobOutcome> create(kube::Client& client, const state::JobIntent& i
   return fail(created.error());
 }
 
-/// The object that an Event about a workload of pods refers to: its PodGroup where that is an object, else its first
-/// pod.
+/// The object that an Event about a workload of pods refers to: its PodGroup where that is an object, else
+/// its first pod.
 Json involved_pods(kube::Client& client, const state::JobIntent& intent) {
   const auto about = [&](const char* version, const char* kind, const Json& object) {
     return Json::object({{"apiVersion", version},

@@ -1,5 +1,5 @@
-// Reads objects that are suspended as a whole as workloads: the spec that the author submitted, and the state in the
-// cluster.
+// Reads objects that are suspended as a whole as workloads: the spec that the author submitted, and the state
+// in the cluster.
 #include "pods.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/digest.hpp"

@@ -243,8 +243,8 @@ void PodWatch::list_uids() {
       uids.push_back(group.uid);
       continue;
     }
-    // The group is incomplete or not managed by Quartermaster: a workload may still be known by the uid of one of its
-    // pods.
+    // The group is incomplete or not managed by Quartermaster: a workload may still be known by the uid of one
+    // of its pods.
     for (const auto& [uid, pod] : group.pods) uids.push_back(uid);
   }
   for (const auto& [key, gang] : volcano_) {

@@ -54,8 +54,8 @@ std::string rejection_of(const std::string& group, const Json& pod_group, const 
   return fmt::format("PodGroup {}: {} is {}: {}{}", group, remark.field, value, remark.text, remedy);
 }
 
-/// Fills in what the pods do not set: queue, priority class, whether they may be preempted, and the longest waiting
-/// time.
+/// Fills in what the pods do not set: queue, priority class, whether they may be preempted, and the
+/// longest waiting time.
 void fill_in(const Json& pod_group, JobSeen& seen) {
   if (pod_group.is_null()) return;
   const auto read = volcano::read_group(pod_group);
@@ -87,8 +87,8 @@ Json stand_in(const Json& group) {
   return Json::object({{"metadata", std::move(metadata)}, {"spec", std::move(spec)}});
 }
 
-/// The first pod set has the total request of the group. The second one makes up the number of pods and requests
-/// nothing.
+/// The first pod set has the total request of the group. The second one makes up the number of pods
+/// and requests nothing.
 std::vector<PodSet> sets_of_needs(PodShape shape, std::int64_t pods) {
   std::vector<PodSet> out(1);
   out.front().name = kNeeds;

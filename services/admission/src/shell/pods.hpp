@@ -35,15 +35,15 @@ inline constexpr const char* kPodGroup = "podGroup";
 /// Whether the pod has the gate of Quartermaster or had it and was ungated.
 [[nodiscard]] bool is_our_pod(const Json& pod);
 [[nodiscard]] bool ended(const Json& pod);
-/// The number of pods that make the group complete; 1 for a pod without a group, 0 where the group does not specify
-/// it.
+/// The number of pods that make the group complete; 1 for a pod without a group, 0 where the group does
+/// not specify it.
 [[nodiscard]] std::int64_t total_count(const Json& pod);
 /// The pod set of a pod: pods of one group and one shape are one set. "main" without a group.
 [[nodiscard]] Result<std::string> pod_set_of(const Json& pod);
 
-/// The minimum resources of a Volcano PodGroup, as the requests of one pod. Entries that Volcano's controllers add
-/// for ResourceQuotas (`pods`, `count/pods`, `requests.cpu`, `limits.cpu`, ...) are left out. Null where it specifies
-/// none.
+/// The minimum resources of a Volcano PodGroup, as the requests of one pod. Entries that Volcano's controllers
+/// add for ResourceQuotas (`pods`, `count/pods`, `requests.cpu`, `limits.cpu`, ...) are left out. Null where
+/// it specifies none.
 [[nodiscard]] Json needs_of(const Json& pod_group);
 
 /// Reads whether pods are gated, how many ungated pods have not ended, and the attempt.

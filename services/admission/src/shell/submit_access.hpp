@@ -14,8 +14,8 @@ namespace qm::admission {
 [[nodiscard]] Status may_submit(const rpc::Caller& caller, const Submit& submit, const Json& job,
                                 kube::AccessReviews& reviews);
 
-/// Whether the API server would create the Job: checks its schema, admission webhooks and policies. Waits for the API
-/// server.
+/// Whether the API server would create the Job: checks its schema, admission webhooks and policies. Waits for
+/// the API server.
 ///
 /// Fails    with the error of the API server and the field that it names, where the Job would be refused every time.
 ///          A temporary error, such as an exhausted ResourceQuota or an unavailable server, is not a refusal. An

@@ -21,8 +21,8 @@ std::string words_of(const forecast::Kin& kin) {
   return out;
 }
 
-/// Records the published estimate for the correction. The answer does not depend on it, so a full mailbox is not an
-/// error.
+/// Records the published estimate for the correction. The answer does not depend on it, so a full mailbox is
+/// not an error.
 void remember(service::Host& host, const WorkloadUid& uid, const Said& said) {
   quartermaster::admission::SaidNote note;
   note.set_uid(uid.value());

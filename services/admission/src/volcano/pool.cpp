@@ -172,8 +172,8 @@ std::vector<int> Pool::leaving() const {
 
 // ---- free capacity ----
 
-/// Amounts that will be idle when all leaving jobs have left, less what is reserved for overdue jobs that precede
-/// `job`.
+/// Amounts that will be idle when all leaving jobs have left, less what is reserved for overdue jobs
+/// that precede `job`.
 Resources Pool::idle_for(const Job& job) const {
   std::vector<Resources> before;
   for (const auto& [turn, needs] : kept_) {
@@ -192,8 +192,8 @@ bool Pool::fits_now(const Job& job) const {
          });
 }
 
-/// Reserves the needs of overdue jobs. A job that needs more than the real capability of its queue gets no
-/// reservation.
+/// Reserves the needs of overdue jobs. A job that needs more than the real capability of its queue
+/// gets no reservation.
 template <class Rule>
 void Pool::keep_for_overdue(const Rule& rule) {
   kept_.clear();
@@ -251,8 +251,8 @@ Pool::Outcome Pool::run(std::int64_t now) {
   Outcome out;
   const auto claims = claims_;
   (void)settle();
-  // A claim can be met before its victims are gone, by victims of another claim. An admitted job may in turn be a
-  // victim.
+  // A claim can be met before its victims are gone, by victims of another claim. An admitted job may in turn
+  // be a victim.
   do {
     serve_all(out);
   } while (settle());
@@ -282,8 +282,8 @@ void Pool::serve_all(Outcome& out) {
         anew = served == Served::kFromOthers || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
         if (served != Served::kNobody) break;
       }
-      // Victims may free more than was needed, and a queue above its deserved share may lose jobs: consider all jobs
-      // again.
+      // Victims may free more than was needed, and a queue above its deserved share may lose jobs: consider
+      // all jobs again.
       if (anew) tried = nobody;
     }
   });

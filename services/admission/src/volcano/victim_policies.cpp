@@ -76,8 +76,8 @@ class BestFit {
     Victims out;
     out.enough = true;
     const Resources nothing_yet(need_.size());
-    // Binary search for a lower bound of k: sets that are too small even with the largest amount of each resource are
-    // skipped.
+    // Binary search for a lower bound of k: sets that are too small even with the largest amount of each
+    // resource are skipped.
     std::size_t k = 1;
     for (auto enough = order_.size(); k < enough;) {
       const auto half = (k + enough) / 2;

@@ -68,8 +68,8 @@ Result<Bundle> renewed(const Bundle& have, WallTime now, const std::vector<std::
     fresh = true;
   }
   if (!serves(out, now, names)) {
-    // The present certificate is not usable, so nothing is lost by serving one that clients do not trust everywhere
-    // yet.
+    // The present certificate is not usable, so nothing is lost by serving one that clients do not
+    // trust everywhere yet.
     QM_ASSIGN(out.serving, new_serving(out, now, names, life));
     return out;
   }

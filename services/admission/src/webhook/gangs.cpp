@@ -20,8 +20,8 @@ constexpr std::array<std::string_view, 4> kGangLabels{
     "scheduling.k8s.io/group-name", "pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group",
     "pod-group.scheduling.sigs.k8s.io/name"};
 
-/// The number at the start of the text, such as the minimum of "2:4" (PET_NNODES of an elastic job); 0 where there is
-/// none.
+/// The number at the start of the text, such as the minimum of "2:4" (PET_NNODES of an elastic job); 0 where
+/// there is none.
 std::int64_t first_number(std::string_view text) {
   std::int64_t out = 0;
   std::from_chars(text.data(), text.data() + text.size(), out);
@@ -40,8 +40,8 @@ bool mounts_topology(const Json& container) {
   return std::ranges::any_of(mounts, [](const Json& m) { return m["mountPath"].string() == kTopologyPath; });
 }
 
-/// Variables of a ConfigMap or Secret are not visible here, and a variable added to the container would override
-/// them.
+/// Variables of a ConfigMap or Secret are not visible here, and a variable added to the container
+/// would override them.
 bool knows_more(const Json& container) { return container["envFrom"].size() > 0; }
 
 /// The variables that a container of the gang still lacks.

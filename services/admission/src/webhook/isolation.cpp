@@ -1,5 +1,5 @@
-// Isolation of tenants: no GPU without quota in a namespace that requires it, and no forged metadata of
-// Quartermaster.
+// Isolation of tenants: no GPU without quota in a namespace that requires it, and no forged
+// metadata of Quartermaster.
 #include "isolation.hpp"
 
 #include "pod.hpp"
@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kRule = "gpu-quota";
 constexpr const char* kJobController = "system:serviceaccount:kube-system:job-controller";
 constexpr const char* kDaemonSetController = "system:serviceaccount:kube-system:daemon-set-controller";
-/// Account of all Kubernetes controllers, where the controller manager runs without
-/// --use-service-account-credentials.
+/// Account of all Kubernetes controllers, where the controller manager
+/// runs without --use-service-account-credentials.
 constexpr const char* kControllerManager = "system:kube-controller-manager";
 constexpr std::string_view kDeviceClass = "deviceclass.resource.kubernetes.io/";
 constexpr std::string_view kVendor = "nvidia.com/";

@@ -1,5 +1,5 @@
-// Pods that specify requirements for a GPU instead of a resource: the share of a GPU is looked up and requested for
-// them.
+// Pods that specify requirements for a GPU instead of a resource: the share of a GPU is looked up and
+// requested for them.
 #include "qm/config/needs.hpp"
 
 #include "pod.hpp"

@@ -210,8 +210,8 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   const auto runtime = view.runtime_classes.find(written[kSpec]["runtimeClassName"].string());
   if (job && runtime != view.runtime_classes.end()) {
     merged = written;
-    // Where the two contradict each other, the workload is Rejected with the reason; the rules check the spec as
-    // written.
+    // Where the two contradict each other, the workload is Rejected with the reason; the rules check the
+    // spec as written.
     (void)config::merge_scheduling(merged.set(kSpec), runtime->second, runtime->first, "spec.template.spec");
   }
   const auto& pod = merged.is_object() ? merged : written;
@@ -334,8 +334,8 @@ void guard_template(const Subject& s, const Settings& settings, const View& view
   take(after.warnings, before.warnings, out.warnings);
 }
 
-/// The API server does not call the webhook for an object with this label, so a second update could bypass all
-/// checks.
+/// The API server does not call the webhook for an object with this label, so a second update could
+/// bypass all checks.
 void guard_managed_label(const Subject& s, Verdict& out) {
   if (kube::label(*s.old, kManagedLabel) == "false" || kube::label(*s.object, kManagedLabel) != "false") return;
   out.refusals.push_back(

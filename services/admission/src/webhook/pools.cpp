@@ -40,8 +40,8 @@ std::int64_t gpu_milli(const Json& spec, const Pool* pool) {
   return out;
 }
 
-/// Whether `asked`, of a node with `all`, is more than the share that belongs to `milli` thousandths of its `gpus`
-/// GPUs.
+/// Whether `asked`, of a node with `all`, is more than the share that belongs to `milli` thousandths of
+/// its `gpus` GPUs.
 bool exceeds(std::int64_t asked, std::int64_t all, std::int64_t milli, std::int64_t gpus) {
   return static_cast<Wide>(asked) * gpus * 1000 > static_cast<Wide>(all) * milli;
 }

@@ -11,8 +11,8 @@ constexpr const char* kReviewVersion = "admission.k8s.io/v1";
 /// Limits of one review. The API server accepts objects of at most 1.5 MiB, and each value has a comma, a brace or a
 /// bracket. A body with more of these than any real object would only become a tree many times its size.
 constexpr std::ptrdiff_t kMostValues = 300'000;
-/// Limit for labels, annotations and any other JSON object: far more than real objects have, few enough for a linear
-/// search.
+/// Limit for labels, annotations and any other JSON object: far more than real objects have, few enough for
+/// a linear search.
 constexpr std::size_t kMostMembers = 10'000;
 /// Causes in one refusal; it also has the number of further causes.
 constexpr std::size_t kMostCauses = 50;

@@ -256,8 +256,8 @@ Modes modes_in(const View::Namespace& home, const Settings& settings) {
   for (std::size_t i = 0; i < kRuleCount; ++i) {
     const auto& rule = kRules[i];
     const auto id = static_cast<RuleId>(i);
-    // A rule with its own default follows a general "off" or "warn", but a general "enforce" does not make it a
-    // refusal.
+    // A rule with its own default follows a general "off" or "warn", but a general "enforce" does not make
+    // it a refusal.
     const bool keeps = rule.own && general != Mode::kOff && general != Mode::kWarn;
     out.set(id, keeps ? *rule.own : general);
     if (!settings.rules.empty() && (!of_home || keeps)) {

@@ -176,8 +176,8 @@ TEST(Ageing, AfterTheBoundNobodyNewerPasses) {
   world.step({world.job("large", 8, 0s)});
   int last = 0;
   std::vector<std::string> passed;
-  // A workload that fits arrives every half hour and runs for an hour: without a bound the large one would be pending
-  // forever.
+  // A workload that fits arrives every half hour and runs for an hour: without a bound the large one would
+  // be pending forever.
   for (int i = 1; i < 12; ++i) {
     world.now += 30min;
     const auto name = [](int k) { return fmt::format("small-{:02}", k); };

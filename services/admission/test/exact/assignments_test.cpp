@@ -163,8 +163,8 @@ TEST_F(Assignments, AFlavorOfSeveralGroupsCountsInEach) {
 
 TEST_F(Assignments, AFlavorThatOneGroupCameToAndAnotherThatHasItDidNotMatchesNothing) {
   for (const auto* name : {"shared", "plain", "narrow"}) flavor(name);
-  // Order of the search: memory is assigned the shared flavor; disk is assigned an earlier one; no flavor has enough
-  // cpu.
+  // Order of the search: memory is assigned the shared flavor; disk is assigned an earlier one; no flavor
+  // has enough cpu.
   queue("batch", {group("memory", {offer("shared", "memory", 8)}),
                   group("disk", {offer("plain", "disk", 8), offer("shared", "disk", 8)}),
                   group("cpu", {offer("narrow", "cpu", 2)})});

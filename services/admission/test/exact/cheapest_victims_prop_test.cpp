@@ -277,8 +277,8 @@ RC_GTEST_PROP(CheapestVictims, CoverWhatIsMissingAtTheLeastLoss, ()) {
   }
 }
 
-/// The search takes 1 before 2, and then may not take 2, so that without 3 it finds nothing. Sparing 1 as well, 2
-/// suffices.
+/// The search takes 1 before 2, and then may not take 2, so that without 3 it finds nothing. Sparing 1 as
+/// well, 2 suffices.
 TEST(CheapestVictims, AreFoundBehindSearchesThatFindNothing) {
   Forest forest;
   for (const auto& [name, nominal] : {std::pair("a", 3), std::pair("b", 3), std::pair("c", 0)}) {

@@ -368,8 +368,8 @@ RC_GTEST_PROP(ContinuousLaws, DecidesAsThePlainestWayAndLeavesNobodyWhoFits, ())
   }
 }
 
-/// With one queue and no preemption, cycles that run until nothing changes admit the same workloads in the same
-/// order.
+/// With one queue and no preemption, cycles that run until nothing changes admit the same workloads in
+/// the same order.
 RC_GTEST_PROP(ContinuousLaws, OneQueueIsDecidedAsInCycles, ()) {
   Forest forest;
   auto& queue = forest.queues["q"];

@@ -89,8 +89,8 @@ struct World {
     }
     RC_ASSERT(sum == work.usage);
   }
-  /// Usage at every node is that of the workloads with quota; no workload is lost or in two states; no tree is
-  /// overdrawn.
+  /// Usage at every node is that of the workloads with quota; no workload is lost or in two states; no
+  /// tree is overdrawn.
   void laws() const {
     auto planted = forest.plant();
     for (const int id : known) {

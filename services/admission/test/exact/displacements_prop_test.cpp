@@ -41,9 +41,9 @@ World some_world(int most) {
   return out;
 }
 
-/// Considers one workload after the other until nothing can be decided any more; true where that happens within
-/// `most` steps. With `bad_luck` the workload that was displaced last is considered first, otherwise the order is
-/// random.
+/// Considers one workload after the other until nothing can be decided any more; true where that happens
+/// within `most` steps. With `bad_luck` the workload that was displaced last is considered first, otherwise
+/// the order is random.
 template <class Each>
 bool comes_to_rest(Arena& arena, int most, Each&& each) {
   auto order = arena.ids();
@@ -131,8 +131,8 @@ RC_GTEST_PROP(Displacements, CyclesComeToRest, ()) {
 
 // ---- small models ----
 
-/// One flavor, one resource, two queues of one cohort; all states that can be reached from the empty one, and all
-/// transitions.
+/// One flavor, one resource, two queues of one cohort; all states that can be reached from the empty one,
+/// and all transitions.
 class Model {
  public:
   struct Kind {

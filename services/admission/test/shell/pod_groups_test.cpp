@@ -1,5 +1,5 @@
-// Volcano PodGroups before their pods exist: they are pending, get enqueued, and their pods belong to the same
-// workload.
+// Volcano PodGroups before their pods exist: they are pending, get enqueued, and their pods belong to
+// the same workload.
 #include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"

@@ -54,8 +54,8 @@ const std::vector<const char*> kSchedulings = {
     R"({"nodeSelector":{"disk":"ssd"},"tolerations":[{"key":"t0","operator":"Exists","effect":"NoSchedule"}]})",
     R"({"nodeSelector":{"disk":"hdd","runtime":"x"},"tolerations":[{"key":"t1","operator":"Equal","value":"v","effect":"NoExecute"}]})"};
 
-/// Random pod specs. Specs that the API server always refuses are left out: requests above limits, devices without
-/// limits.
+/// Random pod specs. Specs that the API server always refuses are left out: requests above limits,
+/// devices without limits.
 class Templates {
  public:
   explicit Templates(std::string classes) : classes_(std::move(classes)) {}

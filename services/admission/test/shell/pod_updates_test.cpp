@@ -1,5 +1,5 @@
-// Kueue's podSetUpdates: additions of admission checks to pods, from the check state to the template and their
-// removal.
+// Kueue's podSetUpdates: additions of admission checks to pods, from the check state to the template
+// and their removal.
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"

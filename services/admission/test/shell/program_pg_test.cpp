@@ -86,8 +86,8 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.remove_silently("team/b");
   Program second;
   second.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
-  // A standby is ready too, and returns an error while there is no leader. The first response must be the committed
-  // state.
+  // A standby is ready too, and returns an error while there is no leader. The first response must be
+  // the committed state.
   auto remembered = pb::WORKLOAD_PHASE_UNSPECIFIED;
   EXPECT_TRUE(qm::testing::wait_until([&] {
     remembered = second.phase("uid-a");

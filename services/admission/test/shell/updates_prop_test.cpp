@@ -1,5 +1,5 @@
-// Every object that the API server accepts has a result: a workload that is pending, or one that is Rejected with a
-// reason.
+// Every object that the API server accepts has a result: a workload that is pending, or one that is Rejected
+// with a reason.
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"

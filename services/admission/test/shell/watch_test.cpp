@@ -72,8 +72,8 @@ TEST_F(WatchTest, OfTheFirstListTheOldestIsDecidedFirst) {
     input.bytes = object;
     ASSERT_TRUE(host_->submit(std::move(input)));
   }
-  // A list is ordered by name; the mailbox is small, so that the first ones are decided before the last ones are in
-  // it.
+  // A list is ordered by name; the mailbox is small, so that the first ones are decided before the last ones
+  // are in it.
   for (int i = 0; i < 20; ++i) {
     Json job = testing::make_job("team", fmt::format("j{:02}", i), "q", 8);
     job.set("metadata").set("creationTimestamp", fmt::format("2026-01-01T00:00:{:02}Z", 59 - i));

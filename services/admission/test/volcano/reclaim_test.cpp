@@ -60,8 +60,8 @@ TEST(Reclaim, WhoGaveInVainIsSpared) {
   Cluster cluster{*Queues::plant({owed("needy", 8), owed("a", 1), owed("b", 2)}, {10})};
   cluster.run("a", "small", 2);
   cluster.run("b", "large", 8);
-  // b exceeds its share the most: large alone suffices. If b were the last queue to reclaim from, small would go
-  // first.
+  // b exceeds its share the most: large alone suffices. If b were the last queue to reclaim from, small
+  // would go first.
   EXPECT_EQ(cluster.reclaimed("needy", 8), Names{"large"});
   Cluster other{*Queues::plant({owed("needy", 8), owed("a", 0), owed("b", 7)}, {10})};
   other.run("a", "small", 2);

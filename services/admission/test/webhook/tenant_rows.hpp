@@ -11,8 +11,8 @@ namespace qm::admission::webhook {
 struct TenantRow {
   std::string name, kind;  ///< Pod or Job
   std::string object;      ///< a merge patch on gpu_object(kind)
-  /// "gated", "suspended": stored so, in the queue "default" or "mine"; "left": stored unchanged; else a part of the
-  /// refusal.
+  /// "gated", "suspended": stored so, in the queue "default" or "mine"; "left": stored unchanged; else a part
+  /// of the refusal.
   std::string expected;
   std::string user = {};    ///< empty = the tenant
   std::string change = {};  ///< an UPDATE by this merge patch of the stored object; empty = the CREATE is checked

@@ -471,8 +471,8 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   }
   EXPECT_GE(tried, 60);
 
-  // The API server itself refuses a request for GPUs that is added to an existing pod, and a gated pod cannot be
-  // bound.
+  // The API server itself refuses a request for GPUs that is added to an existing pod, and a gated pod
+  // cannot be bound.
   ASSERT_EQ(create(tenant(ns_), kPods.path(ns_), complete(gpu_object("Pod"), "Pod", "waits"), true).status, 201);
   const auto waits = kPods.path(ns_, "waits");
   const auto debug = patch(
@@ -547,8 +547,8 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
   EXPECT_EQ(kube::annotation(pods("train").front(), words::kAttempt), "1");
   EXPECT_EQ(pods("train").front()["spec"]["schedulingGates"].size(), 0U);
 
-  // Its pods stay owned by the Job: its controller would release a pod that it no longer finds, and create another
-  // one.
+  // Its pods stay owned by the Job: its controller would release a pod that it no longer finds, and
+  // create another one.
   const auto one = kPods.path(ns_, kube::name_of(pods("train").front()));
   for (const auto* change : {R"({"metadata":{"labels":{"batch.kubernetes.io/controller-uid":null}}})",
                              R"({"metadata":{"labels":{"batch.kubernetes.io/job-name":"other"}}})",

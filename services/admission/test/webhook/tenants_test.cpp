@@ -55,8 +55,8 @@ TEST(Tenants, NoGpuGoesPastTheQuotaAndNoFactIsForged) {
 }
 
 TEST(Tenants, ElsewhereTheDoorIsAsItWasButForFacts) {
-  // Namespaces that require nothing leave objects unchanged that name another scheduler, a node, an owner or
-  // managed=false.
+  // Namespaces that require nothing leave objects unchanged that name another scheduler, a node, an
+  // owner or managed=false.
   for (const auto& row : tenant_rows()) {
     SCOPED_TRACE(row.name);
     auto view = home(row);
