@@ -1,4 +1,5 @@
-// qm-placement: where gangs run. Wiring only; README.md lists what --set takes.
+// qm-placement: chooses the nodes of gangs. This file only wires the parts together; README.md
+// lists the settings of --set.
 #include "qm/bus/bus.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/placement/api.hpp"

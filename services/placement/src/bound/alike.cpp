@@ -1,4 +1,5 @@
-// Both sides in the same manner: round, join what has become equal, and round more coarsely until there is little enough.
+// Node groups and pod classes are merged in the same way: round, merge those that have become
+// equal, and round more coarsely until few enough are left.
 #include "alike.hpp"
 
 #include "units.hpp"
@@ -9,12 +10,13 @@
 namespace qm::placement::bound {
 namespace {
 
-constexpr int kSteps = 40;  // 2^40 of anything is more than a node has
+constexpr int kSteps = 40;  // 2^40 of any resource is more than a node has
 
 std::int64_t down(std::int64_t value, std::int64_t unit) { return value / unit * unit; }
 std::int64_t up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Memory first, for it is the least likely to be what is short; then CPU as well.
+/// Memory is rounded first, because it is the least likely to be the scarce resource; then CPU as
+/// well.
 struct Grain {
   explicit Grain(int step)
       : memory(kMebi << std::min(step, 20)), cpu(step <= 10 ? 1 : std::int64_t{1} << (step - 10)) {}
@@ -34,13 +36,14 @@ pack::NodeState coarser(const pack::NodeState& node, const Grain& grain) {
   out.memory_bytes = up(node.memory_bytes, grain.memory);
   out.model = node.model;
   out.gpus = node.gpus;
-  // A device that somebody else has a share of counts as free in coarser steps, and in the end as free.
+  // A device with a share already in use has its free part rounded up in coarser steps, and at the
+  // coarsest grain counts as wholly free.
   const int share = grain.cpu == 1 ? 1 : grain.cpu < 1024 ? 250 : pack::kDevice;
   for (std::size_t i = 0; i < node.gpus; ++i) out.free[i] = static_cast<std::uint16_t>(up(node.free[i], share));
   return out;
 }
 
-/// Keys of what was given, at the finest grain that leaves at most so many different ones.
+/// Returns the key of each item, at the finest grain that leaves at most `most` different keys.
 template <class Key, class Item, class KeyOf>
 std::vector<std::size_t> join(std::span<const Item> items, std::size_t most, KeyOf key_of, std::vector<Key>& keys) {
   std::vector<std::size_t> out(items.size());

@@ -1,7 +1,9 @@
-// Column generation. The program chooses among the patterns known so far; its duals are prices, at which each group of nodes
-// is asked for the best pattern; those that earn something are added. The same answers give the bound at these prices, and
-// the least of all these bounds is the one that counts. Prices are taken between the program's and the best known ones:
-// the program's own jump about as long as it knows few patterns.
+// Column generation. The linear program chooses among the patterns known so far. Its duals are
+// prices. At these prices the best pattern of each node group is computed, and the patterns with a
+// positive reduced profit are added as columns. The same patterns give an upper bound at these
+// prices; the least of all these bounds is the result. The prices used are the mean of the
+// program's own and the best known ones (dual smoothing): while the program knows few patterns, its
+// own duals oscillate.
 #include "qm/placement/bound/bound.hpp"
 
 #include "alike.hpp"
@@ -18,12 +20,12 @@ namespace {
 
 __extension__ typedef __int128 Wide;
 
-constexpr double kMissing = 64;                           // GPUs that a pod costs that must have a place and has none
-constexpr double kEarns = 1e-7;                           // GPUs; a pattern that earns less is not worth a column
-constexpr std::int64_t kHighest = std::int64_t{1} << 40;  // price, in parts: far above any that means something
+constexpr double kMissing = 64;                           // penalty in GPUs for each pod that must be placed and is not
+constexpr double kEarns = 1e-7;                           // GPUs; a pattern with less reduced profit is not added
+constexpr std::int64_t kHighest = std::int64_t{1} << 40;  // price, in parts: far above any meaningful price
 
 struct Prices {
-  std::vector<std::int64_t> pods;  // by class; below zero where a `least` asks for them
+  std::vector<std::int64_t> pods;  // by class; negative where a `least` requires pods of the class
   std::vector<NodePrices> nodes;   // by group
 };
 
@@ -44,7 +46,7 @@ class Program {
   }
 
   Bound run() {
-    // Two bounds that need no program: all that is asked for, and all that the nodes have.
+    // Two bounds that need no linear program: all GPUs requested, and all GPUs that the nodes have.
     Prices prices{std::vector<std::int64_t>(alike_.wanted.size(), 0), std::vector<NodePrices>(pricers_.size())};
     look(prices);
     Prices asked = prices;
@@ -57,7 +59,8 @@ class Program {
       ++out.rounds;
       if (!simplex_.solve([this] { return stopped(); })) break;
       const Prices own = proposed();
-      // A pattern that earns nothing at the program's own prices would not move it; then those prices are asked as they are.
+      // If no pattern has a positive reduced profit at the smoothed prices, the program's own
+      // prices are tried unchanged.
       if (!look(between(own, *best_prices_)) && !look(own)) {
         out.close = true;
         break;
@@ -88,7 +91,7 @@ class Program {
                                 : 0;
   }
 
-  /// The program's duals as whole parts.
+  /// The program's duals, rounded to whole parts.
   [[nodiscard]] Prices proposed() const {
     Prices out;
     for (std::size_t i = 0; i < most_.size(); ++i) {
@@ -114,8 +117,8 @@ class Program {
     return a;
   }
 
-  /// Asks every group for its best pattern: that gives the bound at these prices. False where the program knows all that
-  /// could move it.
+  /// Computes the best pattern of every group and the bound at these prices. Returns false if no
+  /// pattern is a new column that could improve the program.
   bool look(const Prices& prices) {
     Wide bound = 0;
     for (std::size_t i = 0; i < alike_.wanted.size(); ++i) {
@@ -164,7 +167,7 @@ class Program {
   const Effort& effort_;
   std::vector<Pricer> pricers_;
   Simplex simplex_;
-  std::vector<std::size_t> most_, least_, count_, cpu_, memory_;  // rows: by class, by group
+  std::vector<std::size_t> most_, least_, count_, cpu_, memory_;  // rows of the program: by class, by group
   Wide best_ = 0;
   std::optional<Prices> best_prices_;
   std::vector<double> best_worth_;

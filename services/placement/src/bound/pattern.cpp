@@ -11,12 +11,12 @@ namespace {
 __extension__ typedef __int128 Wide;
 
 constexpr std::int64_t kCpuSteps = 64;
-constexpr std::int64_t kFewCpuSteps = 16;  // where shares of a device go in many steps
+constexpr std::int64_t kFewCpuSteps = 16;  // where shares of a device need many steps
 constexpr std::int64_t kManyShareSteps = 250;
-/// A table of what is earned, and by which last decision, over CPU steps.
+/// The most that can be earned with each number of CPU steps, and the last decision that earns it.
 struct Row {
   std::vector<std::int64_t> parts;
-  std::vector<std::int32_t> choice;  ///< position of an offer; kFill: shares, and `spent` CPU steps for them
+  std::vector<std::int32_t> choice;  ///< index of an offer; kFill: shares, for which `spent` CPU steps are used
   std::vector<std::size_t> spent;
   explicit Row(std::size_t steps) : parts(steps + 1, 0), choice(steps + 1, -1), spent(steps + 1, 0) {}
 };
@@ -26,7 +26,7 @@ constexpr std::int32_t kFill = -2;
 
 Pricer::Pricer(const pack::NodeState& node, std::span<const Wanted> wanted) : node_(node) {
   memory_mebi_ = (node.memory_bytes + kMebi - 1) / kMebi;
-  // The steps: exact where what is asked has a common measure that is coarse enough.
+  // The step sizes are exact if the requests have a common divisor that is coarse enough.
   std::int64_t cpu = 0, share = 0;
   const auto takes = [&](const pack::PodClass& pod) {
     auto empty = node;
@@ -64,7 +64,8 @@ Pricer::Pricer(const pack::NodeState& node, std::span<const Wanted> wanted) : no
   }
 }
 
-/// Without those that ask no less of anything than another of their kind and earn no more.
+/// Removes the offers that another offer with the same GPU count dominates: it requests no more of
+/// any resource and earns at least as much.
 std::vector<Pricer::Offer> Pricer::undominated(std::vector<Offer> offers) {
   std::ranges::stable_sort(offers, [](const Offer& a, const Offer& b) {
     return std::tie(b.parts, a.ask->cpu, a.ask->share) < std::tie(a.parts, b.ask->cpu, b.ask->share);
@@ -102,7 +103,7 @@ Pattern Pricer::best(std::span<const std::int64_t> pods, const NodePrices& price
       several.push_back(offer);
     } else if (ask.cpu > 0) {
       without.push_back(offer);
-    } else {  // less than a step: as many as the node could take
+    } else {  // less than one step: as many as fit on the node
       out.parts += offer.parts * ask.most;
       put(ask.number, ask.most);
     }
@@ -111,7 +112,7 @@ Pattern Pricer::best(std::span<const std::int64_t> pods, const NodePrices& price
   several = undominated(std::move(several));
   without = undominated(std::move(without));
 
-  // Shares on one device of each size up to the largest.
+  // What shares earn on one device, for each device size up to the largest.
   const std::size_t width = cpu_steps_ + 1;
   const std::size_t largest = free_.empty() || shares.empty() ? 0 : *std::ranges::max_element(free_);
   std::vector<std::int64_t> fill((largest + 1) * width, 0);
@@ -153,7 +154,7 @@ Pattern Pricer::best(std::span<const std::int64_t> pods, const NodePrices& price
     }
     rows.push_back(std::move(next));
   }
-  // Pods without GPUs on what is left of the CPU.
+  // Pods without GPUs use the CPU that is left.
   Row rest(cpu_steps_);
   for (std::size_t i = 0; i < without.size(); ++i) {
     const auto& [ask, parts] = without[i];
@@ -171,7 +172,7 @@ Pattern Pricer::best(std::span<const std::int64_t> pods, const NodePrices& price
   }
   out.parts += rest.parts[left] + rows.back().parts[cpu_steps_ - left];
 
-  // The way back.
+  // Trace the decisions back to the pods.
   for (std::size_t cpu = left; rest.choice[cpu] >= 0;) {
     const auto* ask = without[static_cast<std::size_t>(rest.choice[cpu])].ask;
     put(ask->number, 1);

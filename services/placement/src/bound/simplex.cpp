@@ -1,5 +1,6 @@
-// The basis starts as the slack of each row (or what is missing in it), so there is a solution from the start. Limits are
-// moved apart by tiny amounts: many patterns are equally good, and without that the method could go round in circles.
+// The initial basis is the slack of each row (or its shortfall variable), so a feasible solution
+// exists from the start. The limits are perturbed by tiny amounts: many patterns are equally good,
+// and without the perturbation the method could cycle.
 #include "simplex.hpp"
 
 #include <algorithm>
@@ -56,7 +57,8 @@ bool Simplex::factor() {
   }
   inverse_.assign(n * n, 0.0);
   for (std::size_t i = 0; i < n; ++i) inverse_[i * n + i] = 1;
-  // Gauss and Jordan, by the largest pivot of each column. Rows of slacks stay as they are, so most steps touch few rows.
+  // Gauss-Jordan elimination with the largest pivot of each column. Rows of slacks do not change,
+  // so most steps touch few rows.
   for (std::size_t column = 0; column < n; ++column) {
     std::size_t best = column;
     for (std::size_t i = column + 1; i < n; ++i) {
@@ -101,7 +103,7 @@ bool Simplex::pivot(std::size_t entering) {
     const double reach = amounts_[i] / direction[i];
     if (leaving == n || reach < step || (reach == step && direction[i] > direction[leaving])) leaving = i, step = reach;
   }
-  if (leaving == n) return false;  // every column takes something that is limited: only bad numbers come here
+  if (leaving == n) return false;  // every column uses something that is limited: only numerical errors lead here
   const double gain = reduced(column.worth, column.entries);
   double* pivot_row = row(leaving);
   const double scale = 1 / direction[leaving];

@@ -6,26 +6,30 @@
 
 namespace qm::placement::bound {
 
-/// Maximises a linear function of columns that are not negative, under rows. Columns may be added after it was solved; the
-/// next solution starts from the last.
+/// Maximizes a linear function of nonnegative columns, subject to rows. Columns may be added after
+/// a solution; the next solve starts from the last basis.
 ///
-/// The revised simplex method with the inverse of the basis as a dense matrix: made for some hundred rows. Nothing is proved
-/// here: whoever needs certainty takes the duals as a proposal.
+/// This is the revised simplex method with a dense inverse of the basis, made for some hundred
+/// rows. The result is not proven exact: a caller that needs a proof uses the duals as a proposal
+/// and verifies it.
 class Simplex {
  public:
   using Entries = std::vector<std::pair<std::size_t, double>>;  ///< row and factor
 
-  /// A row that is at most `most`. All rows come before the first solution.
+  /// Adds a row whose value is at most `most`. All rows must be added before the first solve.
   std::size_t add_at_most(double most);
-  /// A row that is at least `least`; each unit that is missing costs `penalty`.
+  /// Adds a row whose value is at least `least`; each missing unit costs `penalty`.
   std::size_t add_at_least(double least, double penalty);
   void add_column(double worth, Entries entries);
-  /// False where `stop` said so, or where numbers have become too bad to go on; the duals are then those of the last step.
+  /// Returns false if `stop` returned true or if numerical errors prevent a further step. The duals
+  /// are then those of the last step.
   bool solve(const std::function<bool()>& stop);
   [[nodiscard]] double value() const;
-  /// What one more unit of the row's limit would add. Positive for "at most", negative for "at least".
+  /// What one more unit of the row's limit would add. Positive for "at most", negative for "at
+  /// least".
   [[nodiscard]] double dual(std::size_t row) const { return duals_[row]; }
-  /// What one unit of a column would add beyond what its rows are worth; all of it before the first solution.
+  /// What one unit of a column would add beyond the value of its rows; its whole worth before the
+  /// first solve.
   [[nodiscard]] double reduced(double worth, const Entries& entries) const;
 
  private:
@@ -42,8 +46,8 @@ class Simplex {
   std::vector<Column> columns_;
   std::vector<double> limits_;
   std::vector<std::size_t> basis_;  // column by row
-  std::vector<double> inverse_;     // of the basis, row by row
-  std::vector<double> amounts_;     // of the basic columns
+  std::vector<double> inverse_;     // inverse of the basis, row by row
+  std::vector<double> amounts_;     // values of the basic columns
   std::vector<double> duals_;
 };
 

@@ -1,6 +1,7 @@
-// From the nodes up to the level asked for: at each level those domains that may hold the gang, by a lower bound of their cost.
-// Whoever holds it at a wider level but in no part uses two parts or more at every level below, so when that alone costs as much as
-// what was found, wider levels need no look.
+// The search goes from the nodes up to the required level. At each level it tries the domains that
+// may hold the gang, in order of a lower bound of their cost. A gang that fits a wider domain but
+// none of its parts uses at least two parts at every level below. If those alone cost as much as
+// the best domain found, wider levels are not searched.
 #include "finder.hpp"
 
 #include <algorithm>
@@ -40,13 +41,13 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
   std::optional<Found> found;
   std::int64_t all = 0;
   for (Level l = 1; l <= tree.depth(); ++l) all += weights[at(l)];
-  std::int64_t outer = all;  // of one domain at each level down to this one
+  std::int64_t outer = all;  // the weights of one domain at each level down to this one
   std::vector<Candidate> heap;
   for (Level now = tree.depth(); now >= std::max(level, within.level); --now) {
     if (found && found->best.cost <= outer + 2 * (all - outer) && now < tree.depth()) break;
     if (any && now > std::max(level, within.level)) {
       outer -= weights[at(now)];
-      continue;  // what a part holds the whole holds
+      continue;  // a domain that contains a fitting part fits too
     }
     if (now == tree.depth() && finder.certain()) {
       if (const auto node = finder.best_node(within)) found = {{{now, *node}, all}, 0};
@@ -62,7 +63,7 @@ std::optional<Best> best_domain(const Tree& tree, Finder& finder, std::span<cons
       const Candidate one = heap.back();
       heap.pop_back();
       const Domain domain{now, one.index};
-      const bool rival = found && found->best.domain.level == now;  // of wider levels only what costs less counts
+      const bool rival = found && found->best.domain.level == now;  // of wider levels only a lower cost counts
       if (found) {
         if (outer + one.bound > found->best.cost) break;
         if (outer + one.bound == found->best.cost && (!rival || one.leftover > found->leftover)) continue;

@@ -9,7 +9,7 @@
 namespace qm::placement::gang {
 namespace {
 
-constexpr std::size_t kLittle = 1024;  // below which the journal is not cut
+constexpr std::size_t kLittle = 1024;  // a shorter journal is not truncated
 
 std::uint64_t bit_of(std::int32_t takes) {
   return takes == 0 ? 0 : std::uint64_t{1} << std::min(takes, Room::kLastBit);
@@ -39,7 +39,7 @@ void Room::change(const Tree& tree, NodeId node, std::int32_t takes) {
   std::int32_t& own = takes_[at(domain.level)][node];
   const std::int32_t more = takes - own;
   if (more == 0) return;
-  std::int32_t before = own, after = takes;  // of the roomiest node, as its domain knew it and as it is
+  std::int32_t before = own, after = takes;  // most pods that one node fits: as its domain recorded, and now
   own = takes;
   change_exactly(tree, node, before);
   while (domain.level > kFleet) {
@@ -89,7 +89,7 @@ std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
   return count - count % kind.run;
 }
 
-/// Domains may have come since the table was made.
+/// Domains may have been added since the table was made.
 void Fleet::grow(Room& room) const {
   room.takes_.resize(at(tree_.depth()) + 1);
   room.largest_.resize(at(tree_.depth()));
@@ -182,7 +182,7 @@ void Fleet::put_behind(NodeId node, std::uint8_t gate) {
 void Fleet::write(NodeId node) {
   journal_.push_back(node);
   if (journal_.size() > kLittle && journal_.size() > 2 * nodes_.size()) {
-    // Who has not read on for so long is quicker with a fresh count.
+    // For a reader that is this far behind, a full count is faster.
     const auto drop = journal_.size() / 2;
     journal_.erase(journal_.begin(), journal_.begin() + static_cast<std::ptrdiff_t>(drop));
     journal_base_ += drop;

@@ -9,12 +9,12 @@
 namespace qm::placement::gang {
 namespace {
 
-constexpr std::uint64_t kVectors = 1 << 16;  // of counts; with more, sets are placed one by one
-constexpr std::uint32_t kFewVectors = 32;    // that cost less than a look set by set
-constexpr std::size_t kStates = 64;          // that a node may be in once it has its pods
+constexpr std::uint64_t kVectors = 1 << 16;  // number of vectors of counts; above it, sets are placed one by one
+constexpr std::uint32_t kFewVectors = 32;    // so few vectors cost less than a search set by set
+constexpr std::size_t kStates = 64;          // states tracked for a node after its pods are placed
 constexpr std::int32_t kTrials = 16;         // domains of a level in which sets are placed one by one
-constexpr std::int32_t kFills = 512;         // domains that a group is put into, for all levels together
-constexpr std::size_t kSeats = 8;            // domains that are tried for a group inside another
+constexpr std::int32_t kFills = 512;         // domains that a group is tried in, for all levels together
+constexpr std::size_t kSeats = 8;            // domains tried for a group inside another
 constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -80,7 +80,7 @@ std::int64_t ManySets::bound(Domain domain) const {
 
 std::optional<std::int64_t> ManySets::cost(Domain domain, std::int64_t below) {
   plans_.erase(domain);
-  // What is found set by set is often as cheap as can be, and then it is known to be.
+  // The placement found set by set is often optimal: it is if its cost equals the lower bound.
   std::optional<std::vector<Load>> loads;
   auto inner = kNever;
   if (all_ > kFewVectors) {
@@ -120,7 +120,7 @@ std::optional<std::int64_t> ManySets::keep(Domain domain, std::int64_t cost, std
 
 // ---- by vectors of counts ----
 
-/// Whether one domain of the level may have these pods.
+/// True if one domain of the level may hold these pods.
 bool ManySets::allowed(Level level, Index index) const {
   for (std::size_t i = 0; i < shape_.sets.size(); ++i) {
     const auto& asked = shape_.sets[i].asked;
@@ -130,7 +130,7 @@ bool ManySets::allowed(Level level, Index index) const {
   }
   for (std::size_t t = 0; t < shape_.teams.size(); ++t) {
     if (levels_[t] != level) continue;
-    // The whole team or nobody of it.
+    // The domain holds the whole team or no pod of it.
     bool some = false, lacks = false;
     for (auto i = static_cast<std::size_t>(shape_.teams[t].first_set);
          i < static_cast<std::size_t>(shape_.teams[t].end_set); ++i) {
@@ -142,7 +142,7 @@ bool ManySets::allowed(Level level, Index index) const {
   return true;
 }
 
-/// What becomes of the nodes with one pod more, whichever device it takes.
+/// The states of the node after one more pod, for every possible device.
 std::vector<pack::NodeState> ManySets::one_more(const std::vector<pack::NodeState>& states, const pack::PodClass& pod) {
   std::vector<pack::NodeState> out;
   for (const auto& state : states) {
@@ -192,7 +192,7 @@ const std::vector<ManySets::Entry>& ManySets::on_node(NodeId node) {
   return known.emplace(state, std::move(out));
 }
 
-/// False where the effort is used up.
+/// Returns false if the effort is used up.
 bool ManySets::build(Table& table, std::int64_t most) {
   const Domain domain = table.domain;
   if (domain.level == tree_.depth()) {
@@ -219,7 +219,7 @@ bool ManySets::build(Table& table, std::int64_t most) {
         const auto sum = before[reached[r]] + weight + entry.cost;
         const auto index = reached[r] + entry.index;
         if (sum > most || index >= all_ || sum >= cost[index]) continue;
-        bool carries = false;  // a digit that is too large
+        bool carries = false;  // a digit above its set's count
         for (std::size_t i = 0; i < counts_.size() && !carries; ++i)
           carries = digit(reached[r], i) + digit(entry.index, i) > counts_[i];
         if (carries) continue;
@@ -306,7 +306,8 @@ std::int32_t ManySets::one_after_another(Domain domain) {
   return sum;
 }
 
-/// The team's own sets, the largest first, then those below it, each in a domain inside; then the other way round.
+/// Places the team's own sets, the largest first, after its children, each child in a domain
+/// inside; then tries the reverse order.
 bool ManySets::fill(std::size_t team, Domain domain) {
   if (fills_-- <= 0) return false;
   const auto& it = shape_.teams[team];
@@ -366,7 +367,8 @@ bool ManySets::put(std::size_t set, std::int32_t count, Domain domain) {
   return true;
 }
 
-/// On nodes of the domain that the gang uses already, where these have room for all: that costs nothing.
+/// Places the pods on nodes of the domain that the gang already uses, if these have capacity for
+/// all of them: that adds no cost.
 bool ManySets::beside(std::size_t set, std::int32_t count, Domain domain) {
   const auto& [asked, kind, group] = shape_.sets[set];
   const auto ruled = [&](Level level) { return level > kFleet && level < tree_.depth(); };
@@ -404,7 +406,7 @@ std::optional<std::vector<std::vector<std::int32_t>>> devices_for(const pack::Po
                                                                   std::span<const std::int32_t> pods) {
   struct Step {
     std::size_t set;
-    std::int32_t left;  // of the set, from this pod on
+    std::int32_t left;  // pods of the set that are left, including this one
   };
   std::vector<Step> steps;
   for (const bool shares : {false, true}) {
@@ -414,7 +416,7 @@ std::optional<std::vector<std::vector<std::int32_t>>> devices_for(const pack::Po
     }
   }
   std::vector<std::vector<std::int32_t>> out(pods.size());
-  std::set<std::pair<std::size_t, pack::NodeState>> dead;  // from there it was found not to go on
+  std::set<std::pair<std::size_t, pack::NodeState>> dead;  // states from which the search failed
   const auto go_on = [&](auto&& self, std::size_t step, const pack::NodeState& now) -> bool {
     if (step == steps.size()) return true;
     const auto& pod = shape.sets[steps[step].set].kind.pod;

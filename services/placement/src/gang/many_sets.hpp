@@ -9,12 +9,14 @@
 
 namespace qm::placement::gang {
 
-/// Places sets of several kinds together. As long as the effort lasts this is exact: for each vector of counts the least cost for which
-/// a domain takes it, part by part; groups, slices and spread say which vectors a domain of a level may have. Then, set by set on
-/// the fleet itself, with a bounded number of trials, and everything is given back.
+/// Places sets of several kinds together. While the effort lasts the result is exact: for each
+/// vector of counts it computes the least cost at which a domain fits them, part by part. Groups,
+/// slices and spread determine which vectors a domain of a level may have. After that it places set
+/// by set on the fleet itself, with a bounded number of trials, and reverts everything.
 class ManySets final : public Finder {
  public:
-  /// `levels` by team, `counts` by set; `any` place will do, whatever it costs.
+  /// `levels` by team, `counts` by set; with `any` the first placement found is returned, at any
+  /// cost.
   ManySets(Fleet& fleet, const Shape& shape, std::span<const Level> levels, std::span<const std::int32_t> counts,
            std::span<const std::int64_t> weights, std::int64_t effort, bool any = false);
 
@@ -24,10 +26,11 @@ class ManySets final : public Finder {
   [[nodiscard]] std::int64_t bound(Domain domain) const override;
   [[nodiscard]] std::optional<std::int64_t> cost(Domain domain, std::int64_t below) override;
   [[nodiscard]] std::optional<NodeId> best_node(Domain) override { return std::nullopt; }
-  /// Of a domain for which cost() had an answer last.
+  /// The plan of a domain for which the last cost() returned a value.
   [[nodiscard]] const std::vector<Load>& plan(Domain domain) const { return plans_.at(domain); }
   [[nodiscard]] bool exact() const { return exact_; }
-  /// Pods that find a place when the sets come to the domain one after another, the largest first, each with as many as still fit.
+  /// Counts the pods that fit in the domain if the sets are placed one after another, the largest
+  /// first, each with as many pods as still fit.
   [[nodiscard]] std::int32_t one_after_another(Domain domain);
 
  private:
@@ -36,7 +39,7 @@ class ManySets final : public Finder {
     Index index;
     std::int64_t cost;
   };
-  struct Table {  // of a domain
+  struct Table {  // the vectors that fit in a domain
     Domain domain;
     std::vector<Entry> entries;
     std::vector<std::vector<std::uint32_t>> pick;  // by part and vector: the part's entry, from 1
@@ -80,10 +83,10 @@ class ManySets final : public Finder {
   bool by_vectors_ = true;
   std::vector<OneSet> alone_;         // by set
   std::array<Shape::Set, 2> totals_;  // whole devices and cores of all sets, as if they were pods
-  std::vector<OneSet> total_;         // those that are asked for
+  std::vector<OneSet> total_;         // those of `totals_` that are requested
   std::vector<std::size_t> order_;    // sets of whole devices before shares
   std::vector<Index> stride_;         // by set
-  Index all_ = 1;                     // vectors there are
+  Index all_ = 1;                     // number of vectors
   std::map<std::uint8_t, Lookup<pack::NodeState, std::vector<Entry>, pack::StateHash>> on_node_;  // by gate
   std::map<Domain, std::vector<Load>> plans_;
   struct Tried {
@@ -95,7 +98,8 @@ class ManySets final : public Finder {
   std::vector<Tried> tried_;
 };
 
-/// The devices that the pods of one node take, set by set: free milli before each, as pack::with() wants it. Empty where they do not fit.
+/// Chooses the devices of the pods on one node, set by set: the free milli of each device before
+/// the pod, as pack::with() requires it. Returns nothing if the pods do not fit.
 [[nodiscard]] std::optional<std::vector<std::vector<std::int32_t>>> devices_for(const pack::Policy& policy,
                                                                                 const Shape& shape,
                                                                                 const pack::NodeState& state,

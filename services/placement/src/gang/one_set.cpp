@@ -41,7 +41,7 @@ void OneSet::refresh() {
   }
 }
 
-/// What slices and spread leave of so many pods in a domain of the level.
+/// Applies slices and spread to a number of pods in a domain of the level.
 std::int32_t OneSet::rule(Level level, std::int32_t pods) const {
   const auto& asked = set_.asked;
   if (asked.spread.most > 0 && asked.spread.level == level) pods = std::min(pods, asked.spread.most);
@@ -60,7 +60,7 @@ std::int64_t OneSet::score(NodeId node) {
   return score;
 }
 
-/// The first nodes inside that take just as many pods as the bit says.
+/// The first nodes inside that fit exactly as many pods as the bit stands for.
 void OneSet::nodes_with(Domain domain, std::uint64_t bit, std::vector<NodeId>& out) const {
   if (out.size() >= kAlike || !may_hold(domain)) return;
   if (domain.level == tree_.depth()) {
@@ -84,7 +84,7 @@ std::optional<NodeId> OneSet::best_node(Domain within) {
   return best;
 }
 
-// ---- what a domain takes for what it costs ----
+// ---- how many pods a domain fits at a cost ----
 
 std::int64_t OneSet::bound(Domain domain) const {
   if (domain.level == tree_.depth()) return 0;
@@ -118,8 +118,9 @@ OneSet::Curve OneSet::of_nodes(Domain domain) const {
   return out;
 }
 
-/// For each cost up to `most` the pods that the parts take, one after the other. `split`: the pods of each part where all are placed for
-/// the least cost; that cost is known to be at most `most`.
+/// Computes, for each cost up to `most`, the pods that fit in the parts, one part after the other.
+/// `split` receives the pods of each part when all are placed at the least cost; the caller knows
+/// that this cost is at most `most`.
 std::optional<OneSet::Curve> OneSet::of_parts(Domain domain, std::int64_t most, std::vector<std::int32_t>* split) {
   const auto weight = weights_[at(domain.level + 1)];
   const auto parts = tree_.parts(domain);
@@ -184,7 +185,8 @@ std::optional<std::int64_t> OneSet::cost(Domain domain, std::int64_t below) {
     if (points.back().cost < below) return points.back().cost;
     return std::nullopt;
   }
-  // As far as need be: costs are tried up to the bound, and then up to half as much again; or up to what was found elsewhere.
+  // The cost limit grows only as needed: first the lower bound, then about half as much again each
+  // time, up to the best cost found elsewhere.
   const auto least = bound(domain);
   for (auto most = below < 3 * least ? below - 1 : least;; most += most / 2 + 8) {
     most = std::min(most, below - 1);
@@ -218,7 +220,8 @@ OneSet::Pods OneSet::plan(Domain domain, std::int64_t inner) {
   return out;
 }
 
-/// The fewest nodes: the roomiest, and the last the one that has least left over.
+/// Uses the fewest nodes: those with most free capacity first; the last is the one with the least
+/// left over.
 void OneSet::put_on_nodes(Domain domain, std::int32_t pods, Pods& out) {
   struct One {
     std::int32_t takes;
@@ -229,10 +232,10 @@ void OneSet::put_on_nodes(Domain domain, std::int32_t pods, Pods& out) {
     if (const auto takes = room_->takes({tree_.depth(), node}); takes > 0) nodes.push_back({takes, node});
   }
   std::ranges::stable_sort(nodes, std::greater<>(), &One::takes);
-  std::size_t whole = 0;  // nodes that are used up
+  std::size_t whole = 0;  // nodes that are filled completely
   for (std::int32_t left = pods; whole < nodes.size() && nodes[whole].takes < left; ++whole) left -= nodes[whole].takes;
   const auto by_score = [&](std::int32_t takes) {
-    // Nodes with as much room go by the policy's score, then as they came.
+    // Nodes with equal capacity are ordered by the policy's score, then by their order in the tree.
     const auto [begin, end] = std::ranges::equal_range(nodes, takes, std::greater<>(), &One::takes);
     std::vector<std::pair<std::int64_t, NodeId>> ranked;
     for (auto it = begin; it != end; ++it) ranked.emplace_back(-score(it->node), it->node);
@@ -244,7 +247,7 @@ void OneSet::put_on_nodes(Domain domain, std::int32_t pods, Pods& out) {
     out.emplace_back(nodes[i].node, nodes[i].takes);
     pods -= nodes[i].takes;
   }
-  // The last of those that have room for the rest.
+  // The last of the nodes that fit the remaining pods.
   auto last = nodes.size() - 1;
   while (nodes[last].takes < pods) --last;
   const auto takes = nodes[last].takes;
@@ -258,7 +261,7 @@ bool OneSet::put_on_parts(Domain domain, std::int32_t pods, std::int64_t inner, 
     put_on_nodes(domain, pods, out);
     return true;
   }
-  // The same question for so many pods, and this time with what each part has to do with it.
+  // The same computation for this number of pods, this time with each part's share.
   const auto wanted = std::exchange(count_, pods);
   std::vector<std::int32_t> split;
   const bool made = of_parts(domain, inner, &split).has_value();
@@ -280,7 +283,8 @@ bool OneSet::put_on_parts(Domain domain, std::int32_t pods, std::int64_t inner, 
   return true;
 }
 
-/// The roomiest parts first, the last by best fit: what is done when there is no time for better.
+/// Parts with most free capacity first, the last part by best fit: the fallback when the effort is
+/// used up.
 std::int64_t OneSet::fill(Domain domain, std::int32_t pods, Pods* out) {
   if (domain.level + 1 == tree_.depth()) {
     const auto wanted = std::exchange(count_, pods);
@@ -296,7 +300,7 @@ std::int64_t OneSet::fill(Domain domain, std::int32_t pods, Pods* out) {
   for (auto part = parts.begin(); pods > 0; ++part) {
     QM_ASSERT(part != parts.end(), "{} pods of a set are left over", pods);
     auto last = part;
-    while (last + 1 != parts.end() && takes(last[1]) >= pods) ++last;  // the tightest that takes the rest
+    while (last + 1 != parts.end() && takes(last[1]) >= pods) ++last;  // the tightest part that fits the rest
     const auto share = std::min(pods, takes(*last));
     cost += weights_[at(last->level)] + fill(*last, share, out);
     pods -= share;

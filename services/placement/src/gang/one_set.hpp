@@ -6,8 +6,9 @@
 
 namespace qm::placement::gang {
 
-/// Places one set of pods, exactly: in a domain of nodes the roomiest nodes first and the last by best fit; above that how many pods a
-/// domain takes for what it costs, part by part.
+/// Places one set of pods, exactly. In a domain of nodes, the nodes with most free capacity come
+/// first and the last node is chosen by best fit. Above that level it computes how many pods a
+/// domain fits at each cost, part by part.
 ///
 /// Valid until the fleet changes; refresh() makes it valid again.
 class OneSet final : public Finder {
@@ -18,11 +19,11 @@ class OneSet final : public Finder {
          std::int64_t effort);
   void refresh();
 
-  /// Pods that the domain takes, with slices and spread.
+  /// Pods that fit in the domain, with slices and spread applied.
   [[nodiscard]] std::int32_t takes(Domain domain) const {
     return domain.level <= deepest_ ? counted_[at(domain.level)][domain.index] : room_->takes(domain);
   }
-  /// Of those, what the domains that it is part of may have.
+  /// The same, limited by what the enclosing domains may hold.
   [[nodiscard]] std::int32_t takes_alone(Domain domain) const {
     auto pods = takes(domain);
     for (; domain.level > kFleet; pods = std::min(pods, takes(domain))) domain = tree_.above(domain, domain.level - 1);
@@ -34,11 +35,12 @@ class OneSet final : public Finder {
   [[nodiscard]] std::int64_t leftover(Domain domain) const override { return takes(domain) - count_; }
   [[nodiscard]] std::int64_t bound(Domain domain) const override;
   [[nodiscard]] std::optional<std::int64_t> cost(Domain domain, std::int64_t below) override;
-  /// The one with least left over; of the first kAlike such nodes the one that the policy likes best.
+  /// The node with the least left over; among the first kAlike such nodes the one with the best
+  /// policy score.
   [[nodiscard]] std::optional<NodeId> best_node(Domain within) override;
-  /// The nodes of a domain that holds the set, for the cost that cost() said.
+  /// The nodes of a domain that holds the set, at the cost that cost() returned.
   [[nodiscard]] Pods plan(Domain domain, std::int64_t inner);
-  /// Whether all answers were the best there are.
+  /// True if all results were optimal.
   [[nodiscard]] bool exact() const { return exact_; }
 
  private:
@@ -67,9 +69,9 @@ class OneSet final : public Finder {
   std::int64_t effort_, reserve_;
   bool exact_ = true;
   const Room* room_ = nullptr;
-  Level deepest_ = -1;  // at which slices or spread change the sums
+  Level deepest_ = -1;  // the deepest level at which slices or spread change the sums
   std::vector<std::vector<std::int32_t>> counted_;
-  std::vector<std::pair<pack::NodeState, std::int64_t>> scores_;  // of the last states that were asked for
+  std::vector<std::pair<pack::NodeState, std::int64_t>> scores_;  // of the most recently scored states
 };
 
 }  // namespace qm::placement::gang

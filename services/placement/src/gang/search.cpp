@@ -1,5 +1,5 @@
-// Which level each group gets, and how many pods an elastic set: both are found by asking whether a gang of fixed counts has a place
-// with fixed levels. That question is answered by the finders.
+// Searches the level of each group and the pod count of an elastic set. Both are found by checking
+// whether a gang of fixed counts fits at fixed levels. The finders answer that check.
 #include "many_sets.hpp"
 #include "qm/base/assert.hpp"
 
@@ -49,21 +49,21 @@ class Search {
  private:
   [[nodiscard]] const Tree& tree() const { return fleet_.tree(); }
   [[nodiscard]] std::int32_t run_of(std::size_t set) const { return shape_.sets[set].asked.slices.size; }
-  /// The one level that holds for a set: the deepest of the groups it is in.
+  /// The one level that applies to a set: the deepest of the groups that it belongs to.
   [[nodiscard]] Level level_of(std::size_t set, const Levels& levels) const {
     Level level = kFleet;
     for (auto team = shape_.sets[set].group; team >= 0; team = shape_.teams[static_cast<std::size_t>(team)].parent)
       level = std::max(level, levels[static_cast<std::size_t>(team)]);
     return level;
   }
-  /// What stands in one domain stands in one of all levels above.
+  /// A group that lies within one domain also lies within one domain of every level above.
   [[nodiscard]] Levels outermost(Levels levels) const {
     for (std::size_t t = 1; t < levels.size(); ++t)
       levels[t] = std::max(levels[t], levels[static_cast<std::size_t>(shape_.teams[t].parent)]);
     return levels;
   }
 
-  /// The best place of so many pods with the groups at these levels.
+  /// The best placement of so many pods with the groups at these levels.
   std::optional<Plan> solve(const Counts& counts, const Levels& levels) {
     Plan plan;
     if (shape_.sets.size() == 1) {
@@ -87,7 +87,7 @@ class Search {
     exact_ = exact_ && plan.exact;
     return plan;
   }
-  /// Whether there is a place at all.
+  /// True if any placement exists.
   bool fits(const Counts& counts, const Levels& levels) {
     if (shape_.sets.size() == 1) {
       const OneSet one(fleet_, shape_.sets[0], counts[0], weights_, options_.effort);
@@ -108,7 +108,7 @@ class Search {
     return sum;
   }
 
-  /// The same with each group as deep as it may be, group by group.
+  /// The same with each group as deep as possible, group by group.
   std::optional<Plan> closest(const Counts& counts, Levels& levels) {
     levels = required_;
     std::optional<Plan> plan;
@@ -125,7 +125,8 @@ class Search {
     return plan;
   }
 
-  /// The most pods of a set, from `low` up to below `high`, with which all have a place; 0 where not even `low`.
+  /// The most pods of a set, from `low` up to below `high`, with which all sets fit; 0 if not even
+  /// `low` fits.
   std::int32_t most_of(std::size_t set, Counts counts, std::int32_t low, std::int32_t high) {
     const auto run = run_of(set);
     const auto fit = [&](std::int32_t pods) {
@@ -174,7 +175,7 @@ class Search {
     const bool together = !answer.shortfall;
     if (together) answer.shortfall = all_together();
     const auto set = static_cast<std::size_t>(std::max(0, answer.shortfall->set));
-    // Wider: the groups of the set, the tightest first; or all of them.
+    // Wider: the groups of the set, the tightest first; or all groups.
     std::vector<std::int32_t> teams;
     if (together) {
       for (std::size_t t = 0; t < shape_.teams.size(); ++t) teams.push_back(static_cast<std::int32_t>(t));
@@ -219,7 +220,7 @@ class Search {
     }
   }
 
-  /// The first set that has no place even by itself, and the domain that takes most of it.
+  /// The first set that does not fit even by itself, and the domain that fits most of it.
   std::optional<Shortfall> alone() {
     for (std::size_t set = 0; set < shape_.sets.size(); ++set) {
       const OneSet one(fleet_, shape_.sets[set], least_[set], weights_, options_.effort);
@@ -234,7 +235,8 @@ class Search {
     return std::nullopt;
   }
 
-  /// The domain that would take most of all sets if each were alone there, and how many pods find a place there together.
+  /// The domain that would fit most pods if each set were alone there, and how many pods fit there
+  /// together.
   Shortfall all_together() {
     const Level level = required_[0];
     Shortfall best{{level, 0}, -1, 0, 0};
@@ -279,7 +281,7 @@ bool has_place(Fleet& fleet, const Request& request, const Options& options) {
 
 void book(Fleet& fleet, const Request& request, const Answer& answer) {
   const auto shape = flatten(request, fleet.tree());
-  // Whole devices before shares, as they were chosen.
+  // Whole devices before shares, in the order in which they were chosen.
   for (const bool shares : {false, true}) {
     for (const auto& [set, rank, node, device] : answer.members) {
       const auto& pod = shape.sets[static_cast<std::size_t>(set)].kind.pod;

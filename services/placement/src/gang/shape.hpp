@@ -17,7 +17,7 @@ struct Shape {
   struct Team {
     std::int32_t parent = -1;
     Level required = kFleet, preferred = kFleet;
-    std::int32_t first_set = 0, end_set = 0;  // its own and those of all below it
+    std::int32_t first_set = 0, end_set = 0;  // its own sets and those of its descendants
     std::int32_t end_own = 0;                 // [first_set, end_own) are its own
   };
   std::vector<Set> sets;
@@ -28,7 +28,7 @@ struct Shape {
 /// The request must be valid.
 [[nodiscard]] Shape flatten(const Request& request, const Tree& tree);
 
-/// By what sets are compared where the larger one comes first: GPUs, then CPU.
+/// The measure by which sets are ordered where the larger one comes first: GPUs, then CPU.
 [[nodiscard]] inline std::int64_t demand(const Shape::Set& set, std::int32_t count) {
   return count * (set.kind.pod.total_milli() * 1'000'000 + set.kind.pod.cpu_milli);
 }
@@ -39,14 +39,14 @@ struct Load {
   std::vector<std::int32_t> pods;  // by set
 };
 
-/// Where the pods of a gang go, node by node.
+/// The placement of a gang's pods, node by node.
 struct Plan {
   std::vector<Load> loads;  // each node once
   std::int64_t cost = 0;
   bool exact = true;
 };
 
-/// The weights of the options, or the usual ones; of level 0 nothing.
+/// The weights of the options, or the default ones; the weight of level 0 is 0.
 [[nodiscard]] std::vector<std::int64_t> weights_of(const Options& options, Level depth);
 
 }  // namespace qm::placement::gang

@@ -54,7 +54,8 @@ Domain Tree::above(Domain domain, Level level) const {
 }
 
 bool Tree::before(NodeId a, NodeId b) const {
-  // The first level, from the widest on, at which they stand apart; that is the last one on the way up.
+  // The first level, from the widest on, at which the two domains differ; the loop goes up and
+  // finds it last.
   Domain one{depth(), a}, other{depth(), b};
   bool less = false;
   while (one.level > kFleet && one != other) {

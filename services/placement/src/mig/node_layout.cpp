@@ -1,4 +1,5 @@
-// Names of layouts to what they make of a node, and back from what the node advertises.
+// Converts names of layouts to the resulting resources of a node, and what the node advertises back
+// to a layout.
 #include "qm/placement/mig/node_layout.hpp"
 
 #include "qm/model/resources.hpp"
@@ -13,17 +14,18 @@ namespace qm::placement::mig {
 namespace {
 
 constexpr std::string_view kAll = "all-";
-/// Combinations looked through for a node whose GPUs are not cut alike.
+/// Search steps for a node whose GPUs are not partitioned alike.
 constexpr std::int64_t kSteps = 20'000;
 
 tl::unexpected<Error> refused(std::string message, std::string remedy) {
   return fail(Error{Code::kInvalid, std::move(message), "nvidia.com/mig.config", std::move(remedy)});
 }
 
-/// As many instances of the profile as one GPU takes.
+/// The most instances of the profile that fit on one GPU.
 std::int32_t most_of(const Model& model, ProfileId profile) { return geometry_of(model.family).profiles[profile].most; }
 
-/// Two of the smallest, one of two slices and one of three: mig-manager's all-balanced. Four slices: two and one.
+/// mig-manager's all-balanced: two instances of the smallest profile, one of two slices and one of
+/// three. On GPUs with four slices: two of the smallest and one of two.
 Counts balanced(const Model& model) {
   if (model.family == Family::kFour) return {{four::k1g, 2}, {four::k2g, 1}};
   return {{seven::k1g, 2}, {seven::k2g, 1}, {seven::k3g, 1}};
@@ -154,7 +156,7 @@ std::optional<NodeLayout> layout_showing(const Capacity& capacity, std::string_v
   } else {
     states = pack(table, states, waiting, kSteps).states;
   }
-  std::ranges::copy(states, out.gpus.begin());  // which ones are cut, nobody says: the lowest
+  std::ranges::copy(states, out.gpus.begin());  // which GPUs are partitioned is not reported: the lowest ones
   return out;
 }
 

@@ -1,7 +1,8 @@
-// GPU after GPU takes one of the combinations of profiles for which it has room, those that no other combination contains.
-// GPUs in equal states stand together and take theirs in one order, for which of two like GPUs has which is no difference. A
-// branch ends when what may still be won, slices divided at will, does not reach beyond the best packing so far, or when
-// the same GPUs have met the same rest before.
+// Each GPU in order receives one of the combinations of profiles that fit on it and that no other
+// combination contains. GPUs in equal states are adjacent and receive their combinations in one
+// fixed order, since swapping two equal GPUs makes no difference. A branch ends when the remaining
+// gain, with slices divided fractionally, does not exceed the best packing so far, or when the same
+// GPUs were visited with the same remaining demand.
 #include "qm/placement/mig/pack.hpp"
 
 #include "qm/base/assert.hpp"
@@ -20,7 +21,8 @@ namespace {
 using Combination = std::array<std::int8_t, StateTable::kMostProfiles>;  // instances by profile
 using Left = std::array<int, StateTable::kMostProfiles>;
 
-/// What a GPU can take besides what it has: each combination with the state that it leads to.
+/// What fits on a GPU in addition to its instances: each combination with the state that it leads
+/// to.
 using Offers = std::vector<std::pair<Combination, StateId>>;
 
 bool contains(const Combination& larger, const Combination& smaller) {
@@ -31,7 +33,8 @@ Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting>
   Offers found;
   for (StateId state = from; state < table.size(); ++state) {
     if ((table.mask(state) & table.mask(from)) != table.mask(from)) continue;
-    // A state with more of a profile than waits is passed over: the same without that instance is a state, too.
+    // A state with more instances of a profile than are pending is skipped: the same state without
+    // that instance is in the table, too.
     Combination more{};
     SpotMask rest = table.mask(state) & ~table.mask(from);
     for (; rest != 0; rest &= rest - 1) {
@@ -105,7 +108,7 @@ class Search {
     }
   }
 
-  /// Profiles by weight for each slice, dearest first.
+  /// Profiles by weight for each slice, highest first.
   template <class Slices>
   void by_worth(std::vector<std::pair<ProfileId, std::int64_t>>& order, Slices&& slices) {
     for (ProfileId id = 0; id < waiting_.size(); ++id) order.emplace_back(id, slices(table_.geometry().profiles[id]));
@@ -114,7 +117,8 @@ class Search {
     });
   }
 
-  /// No packing of what is left into the GPUs from here on weighs more: slices divided at will, of the one kind or the other.
+  /// An upper bound of the weight that can be packed into the GPUs from here on: slices of either
+  /// kind divided fractionally.
   [[nodiscard]] std::int64_t most(std::size_t at) const {
     const auto divided = [&](std::int64_t slices, const std::vector<std::pair<ProfileId, std::int64_t>>& order) {
       std::int64_t weight = 0;
@@ -129,7 +133,7 @@ class Search {
     return std::min(divided(rooms_[at].compute, compute_order_), divided(rooms_[at].memory, memory_order_));
   }
 
-  /// The first packing: each GPU in turn takes the combination of greatest weight.
+  /// The first packing: each GPU in order receives the combination of greatest weight.
   void dive() {
     const Left all = left_;
     best_ = 0;
@@ -180,7 +184,8 @@ class Search {
     return out;
   }
 
-  /// Of the combination, what is still waiting: the spots of its state, those beyond are left out.
+  /// Places the instances of the combination that are still pending at the spots of its state;
+  /// spots beyond that stay unused.
   void place(Packing& out, std::size_t gpu, const Offers::value_type& taken) const {
     for (SpotId spot = 0; spot < table_.spots().size(); ++spot) {
       const ProfileId profile = table_.spot(spot).profile;
@@ -199,7 +204,7 @@ class Search {
   std::vector<std::size_t> order_;  // GPUs, those in equal states together
   std::vector<StateId> from_;
   std::map<StateId, Offers> offers_;
-  std::vector<Room> rooms_;  // of the GPUs from a place of the order on
+  std::vector<Room> rooms_;  // of the GPUs from a position of `order_` on
   std::vector<std::pair<ProfileId, std::int64_t>> compute_order_, memory_order_;
   Left left_{};
   std::vector<const Offers::value_type*> taken_, best_taken_;

@@ -1,6 +1,6 @@
-// All layouts are found once, by adding one instance at a time to those known, and sorted by their masks. Adding a bit makes
-// a mask larger, so the order of numbers is one in which whatever a state can become stands after it: sums over what is
-// still to come go through the table backwards.
+// All layouts are found once, by adding one instance at a time to those known, and sorted by their
+// masks. Adding a bit makes a mask larger, so every state that another state can become comes after
+// it in numeric order. Sums over later states therefore go through the table backwards.
 #include "qm/placement/mig/table.hpp"
 
 #include "qm/base/assert.hpp"

@@ -1,4 +1,4 @@
-// Fragmentation gradient descent: the place where the fragment grows least.
+// Fragmentation gradient descent: chooses the device and node where the fragment grows least.
 #include "gradient.hpp"
 
 namespace qm::placement::pack {

@@ -25,7 +25,7 @@ Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) : 
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> group_of;  // share, devices
   for (const auto& [pod, weight] : mix) {
     weight_ += weight;
-    if (pod.gpus == 0) continue;  // whatever is idle, it uses nothing of it
+    if (pod.gpus == 0) continue;  // pods without GPUs use no idle GPU capacity
     group_of[{pod.gpu_milli, pod.gpus}] = 0;
     thresholds_.push_back(pod.cpu_milli);
   }
@@ -50,7 +50,7 @@ Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) : 
 }
 
 std::int64_t Fragmentation::of(const NodeState& node) const {
-  std::int64_t enough_milli = node.free_milli();  // of the devices that have enough free for the share at hand
+  std::int64_t enough_milli = node.free_milli();  // of the devices that have enough free for the current share
   std::int64_t lost = enough_milli * weight_;
   const auto band =
       static_cast<std::size_t>(std::ranges::upper_bound(thresholds_, node.cpu_milli) - thresholds_.begin());

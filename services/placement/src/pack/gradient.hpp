@@ -7,8 +7,9 @@
 
 namespace qm::placement::pack {
 
-/// By how much a place makes the fragment of its node grow or shrink, as one of 101 levels: the logistic curve of the milli-GPUs
-/// won. The coarseness is part of the rule: what is about as good goes to the first node.
+/// Scores by how much a placement makes the fragment of its node grow or shrink, as one of 101
+/// levels: the logistic curve of the milli-GPUs gained. The coarse levels are part of the rule:
+/// among about equal placements the first node is chosen.
 class Gradient {
  public:
   Gradient(std::span<const Demand> mix, std::span<const NodeState> capacity) : fragment_(mix, models_of(capacity)) {
@@ -18,14 +19,14 @@ class Gradient {
           static_cast<std::int64_t>(std::ceil(gpus * kDevice * static_cast<double>(fragment_.weight())));
     }
   }
-  /// Of a place where the fragment is `less`, in milli-GPU times weight().
+  /// The level of a placement that reduces the fragment by `less`, in milli-GPU times weight().
   [[nodiscard]] std::int64_t level(std::int64_t less) const {
     return std::ranges::upper_bound(least_, less) - least_.begin();
   }
   [[nodiscard]] std::int64_t weight() const { return fragment_.weight(); }
   [[nodiscard]] std::int64_t fragment(const NodeState& node) const { return fragment_.of(node); }
-  /// The device with the highest score(its free milli, fragment less); the fullest of those that are equal. `before` is the
-  /// node's fragment.
+  /// The device with the highest score(its free milli, fragment less); the fullest of equal ones.
+  /// `before` is the node's fragment.
   template <class Score>
   [[nodiscard]] Choice best(const NodeState& node, std::int64_t before, const PodClass& pod, Score&& score) const {
     const auto of = [&](std::int32_t device_milli) {

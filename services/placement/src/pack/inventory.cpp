@@ -7,7 +7,7 @@
 namespace qm::placement::pack {
 namespace {
 
-constexpr std::size_t kLittle = 1024;  // below which nothing is tidied up
+constexpr std::size_t kLittle = 1024;  // smaller lists are not compacted
 
 }  // namespace
 
@@ -69,7 +69,7 @@ Inventory::StateId Inventory::intern(const NodeState& value) {
   return id;
 }
 
-/// The smallest node of a state that has some.
+/// The smallest node of a state that has nodes.
 NodeId Inventory::first_of(State& state) {
   const auto id = static_cast<StateId>(&state - states_.data());
   while (state_of_[state.nodes.front()] != id) {
@@ -79,14 +79,15 @@ NodeId Inventory::first_of(State& state) {
   return state.nodes.front();
 }
 
-/// Forgets the nodes that have left, and those that came twice.
+/// Removes the nodes that have left the state, and duplicates.
 void Inventory::tidy(State& state, StateId id) {
   std::erase_if(state.nodes, [&](NodeId node) { return state_of_[node] != id; });
   std::ranges::sort(state.nodes);
   state.nodes.erase(std::unique(state.nodes.begin(), state.nodes.end()), state.nodes.end());
 }
 
-/// Frees the numbers of states that no node has. What agendas and journal say of them is forgotten with them.
+/// Frees the ids of states that no node has. The entries of agendas and journal for them are
+/// discarded as well.
 void Inventory::sweep() {
   for (StateId id = 0; id < states_.size(); ++id) {
     if (states_[id].count > 0) continue;
@@ -94,7 +95,7 @@ void Inventory::sweep() {
     states_[id].written = 0;
     spare_.push_back(id);
   }
-  journal_base_ += journal_.size() + 1;  // every agenda is behind now, and begins anew
+  journal_base_ += journal_.size() + 1;  // every agenda is now behind the journal and is rebuilt
   journal_.clear();
 }
 
@@ -104,7 +105,7 @@ void Inventory::write(StateId id) {
   journal_.push_back(id);
   states_[id].written = journal_base_ + journal_.size();
   if (journal_.size() > kLittle && journal_.size() > 4 * alive_) {
-    // Who has not read on for so long is quicker with a fresh look at all states.
+    // For a reader that is this far behind, a full scan of all states is faster.
     const auto drop = journal_.size() / 2;
     journal_.erase(journal_.begin(), journal_.begin() + static_cast<std::ptrdiff_t>(drop));
     journal_base_ += drop;
@@ -117,7 +118,7 @@ ClassId Inventory::class_of(const PodClass& pod) {
   if (agendas_.size() < kAgendas) {
     agendas_.emplace_back();
   } else {
-    // The class that was not asked for longest makes room.
+    // The class that was requested least recently is evicted.
     const auto oldest = std::ranges::min_element(agendas_, {}, &Agenda::asked);
     known->second = static_cast<ClassId>(oldest - agendas_.begin());
     class_of_.erase(oldest->pod);
@@ -147,7 +148,7 @@ void Inventory::catch_up(Agenda& agenda) {
   if (agenda.read < journal_base_ || agenda.heap.size() > kLittle + 4 * alive_) return begin(agenda);
   for (; agenda.read < end; ++agenda.read) {
     const StateId id = journal_[agenda.read - journal_base_];
-    if (states_[id].written != agenda.read + 1) continue;  // comes again further on
+    if (states_[id].written != agenda.read + 1) continue;  // a later journal entry of the same state follows
     const auto before = agenda.heap.size();
     offer(agenda, id);
     if (agenda.heap.size() > before) std::push_heap(agenda.heap.begin(), agenda.heap.end());
@@ -166,10 +167,10 @@ std::optional<Found> Inventory::best(const PodClass& pod) {
     if (state.count > 0 && first == top.first) return Found{first, {top.score, top.device_milli}};
     std::pop_heap(heap.begin(), heap.end());
     if (state.count > 0 && first > top.first) {
-      heap.back().first = first;  // its first node has left, others of its kind are there
+      heap.back().first = first;  // its first node has left, other nodes of the state remain
       std::push_heap(heap.begin(), heap.end());
     } else {
-      heap.pop_back();  // no node is like that, or an earlier one came to it and has an entry of its own
+      heap.pop_back();  // no node has this state, or a node with a smaller id joined it and has an entry of its own
     }
   }
   return std::nullopt;

@@ -22,7 +22,7 @@ std::int32_t NodeState::idle() const {
 bool fits(const NodeState& node, const PodClass& pod) {
   if (node.pods < 1 || node.cpu_milli < pod.cpu_milli || node.memory_bytes < pod.memory_bytes) return false;
   if (pod.gpus == 0) return true;
-  // Most free first: the last device that it needs decides.
+  // Devices are sorted by free capacity, most first: the last device that the pod needs decides.
   return pod.gpus <= node.gpus && (pod.models >> node.model & 1) != 0 &&
          node.free[static_cast<std::size_t>(pod.gpus) - 1] >= pod.gpu_milli;
 }
@@ -42,7 +42,8 @@ NodeState with(const NodeState& node, const PodClass& pod, std::int32_t device_m
     std::fill(end - pod.gpus, end, std::uint16_t{0});
     return next;
   }
-  // The last of those that have as much free; what is left moves back to its place.
+  // The last of the devices with this much free; with what is left of it, the device moves back to
+  // its sorted position.
   const auto behind = std::upper_bound(begin, end, device_milli, std::greater<>());
   QM_ASSERT(behind != begin && behind[-1] == device_milli && device_milli >= pod.gpu_milli,
             "no device has {} milli free for a share of {}", device_milli, pod.gpu_milli);

@@ -1,5 +1,6 @@
-// The simple preferences, each a few lines. As far as they are the FGD paper's they score in its whole numbers from 0 to 100:
-// what is equal there goes to the first node, and how much is equal decides as much as the rule does.
+// The simple policies, each a few lines. Those of the FGD paper score in its integers from 0 to
+// 100. Equal scores go to the first node, so the granularity of the score matters as much as the
+// rule.
 #include "policies.hpp"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace qm::placement::pack {
 namespace {
 
-// What the paper divides by: the largest node that it knows.
+// The divisors of the paper: the size of its largest node.
 constexpr std::int64_t kMostCpu = 128'000;
 constexpr std::int64_t kMostGpu = 8'000;
 constexpr std::int64_t kBest = 100;
@@ -23,7 +24,7 @@ class BestFit final : public Policy {
   }
 };
 
-/// The smallest product of what is free and what is asked, summed over CPU and GPU (Tetris, turned round).
+/// The smallest product of free and requested amounts, summed over CPU and GPU (Tetris, reversed).
 class DotProduct final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "dotprod"; }
@@ -35,8 +36,8 @@ class DotProduct final : public Policy {
   }
 };
 
-/// Nodes where pods of the same kind run: those alone, then those among others, then empty nodes, then the rest; in each the
-/// fullest first.
+/// Nodes with pods of the same kind only come first, then nodes with such pods among others, then
+/// empty nodes, then the rest; within each, the fullest first.
 class Clustering final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "clustering"; }
@@ -48,7 +49,8 @@ class Clustering final : public Policy {
   }
 };
 
-/// Devices that are shared, then idle devices of nodes in use, then idle nodes; in each the least that does.
+/// Devices that are shared first, then idle devices of nodes in use, then idle nodes; within each,
+/// the least capacity that suffices.
 class Packing final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "packing"; }

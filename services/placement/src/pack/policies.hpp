@@ -5,7 +5,7 @@
 
 namespace qm::placement::pack {
 
-/// The six of the FGD paper that look at a node's state alone, and spread: policies.cpp.
+/// The policies of the FGD paper that depend on a node's state alone, and spread: policies.cpp.
 [[nodiscard]] std::unique_ptr<Policy> make_bestfit();
 [[nodiscard]] std::unique_ptr<Policy> make_dotprod();
 [[nodiscard]] std::unique_ptr<Policy> make_clustering();
@@ -16,7 +16,8 @@ namespace qm::placement::pack {
 /// quartermaster.cpp
 [[nodiscard]] std::unique_ptr<Policy> make_quartermaster(const Outlook& outlook);
 
-/// Calls fn(device_milli) once for each different amount of free milli that the share could be taken from, most first.
+/// Calls fn(device_milli) once for each different amount of free milli from which the share could
+/// be allocated, most first.
 template <class Fn>
 void each_device(const NodeState& node, const PodClass& pod, Fn&& fn) {
   std::int32_t last = 0;

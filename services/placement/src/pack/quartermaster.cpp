@@ -1,13 +1,20 @@
-// Our own preference. Three ideas, each as coarse as it may be, since what is equal goes to the first node and so keeps whole
-// nodes empty:
+// The default policy. It combines three ideas, each with scores as coarse as possible: equal scores
+// go to the first node, which keeps whole nodes empty.
 //
-//   the gradient   the place where the fragment grows least, as in FGD; but a class of whole GPUs counts less in the mix:
-//                  hardly a place is spoilt for them by a share that is not spoilt already.
-//   the price      nodes that can serve what others cannot are kept for it. The price of a type of nodes is the demand that
-//                  it can serve, each class divided by all that could serve it; the cheapest type is free.
-//   the rest       among places of one level: what will be left over in the end. A device is filled by shares until none fits
-//                  (by the mix, exactly); and GPUs are left over whose node has no CPU left for them: as many as are to be
-//                  expected, since nobody knows what the next pods there will ask for.
+//   the gradient   the placement where the fragment grows least, as in FGD. A class of whole GPUs
+//   counts less in the mix: a
+//                  share rarely spoils a placement for them that another share has not spoiled
+//                  already.
+//   the price      reserves nodes that can serve what others cannot. The price of a node type is
+//   the demand that it can serve,
+//                  each class divided by the supply of all types that can serve it; the cheapest
+//                  type has price 0.
+//   the rest       among placements of one level, the capacity that will be left over in the end. A
+//   device is filled with
+//                  shares until none fits (by the mix, exactly). GPUs are left over when their node
+//                  has no CPU left for
+//                  them; their expected number is used, since the requests of the next pods are
+//                  unknown.
 #include "gradient.hpp"
 #include "policies.hpp"
 
@@ -21,13 +28,14 @@
 namespace qm::placement::pack {
 namespace {
 
-// Found by search on the openb traces; docs/results/openb.md says how, and what each is worth.
+// Found by search on the openb traces; docs/results/openb.md describes the search and the gain of
+// each value.
 constexpr std::int64_t kWholeWeight = 31;  // of a class of whole devices, where others weigh 100
 constexpr double kPrice = 0.235;           // GPUs of gradient that a price of 1 outweighs
-constexpr double kCpuNeed = 0.75;          // of the mean CPU for a GPU, since who finds no CPU goes elsewhere
+constexpr double kCpuNeed = 0.75;          // of the mean CPU for a GPU, since pods that find no CPU run on other nodes
 constexpr double kCpuDoubt =
-    0.65;  // GPUs, the standard deviation of how far CPU goes for one; for n it is the root of n times that
-constexpr double kCpuWeight = 1.7;  // of a GPU that no CPU is left for, beside one that is cut up
+    0.65;  // GPUs, standard deviation of how many GPUs the CPU of one GPU serves; for n GPUs, root of n times that
+constexpr double kCpuWeight = 1.7;  // of a GPU without CPU left for it, compared with a fragmented one
 constexpr int kRestLevels = 12;
 constexpr double kRestSlope = 3;  // of the logistic curve, for a GPU
 
@@ -38,8 +46,8 @@ std::vector<Demand> weighted(std::vector<Demand> mix) {
   return mix;
 }
 
-/// For each type of nodes, demand over supply of what can be served there, above the type with the least; 1 = as much demand
-/// as on the average node.
+/// For each node type, demand over supply of the classes that it can serve, relative to the type
+/// with the least; 1 = the demand on the average node.
 ByType prices(const Outlook& outlook) {
   ByType supply{}, price{};
   std::array<const NodeState*, 256> made{};
@@ -69,8 +77,8 @@ ByType prices(const Outlook& outlook) {
   return price;
 }
 
-/// What is left of a device in the end, by what is free of it now, in milli-GPU: shares of the mix come, each by its weight,
-/// until none fits.
+/// What is finally left of a device, by its free milli-GPU now: shares of the mix arrive, each by
+/// its weight, until none fits.
 std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
   std::map<std::size_t, double> asked;  // weight by share: few shares occur
   for (const auto& [pod, weight] : mix) {
@@ -89,8 +97,9 @@ std::array<double, kDevice + 1> rest_of_device(std::span<const Demand> mix) {
   return rest;
 }
 
-/// By how much a standard normal variable is expected to exceed a bound of -y, nothing where it does not: the loss that a newsvendor
-/// fears. From a table, as decisions ask for it often.
+/// The expected excess of a standard normal variable over a bound of -y, zero where it does not
+/// exceed it: the loss function of the newsvendor problem. Read from a table, because decisions
+/// need it often.
 class ExpectedExcess {
  public:
   ExpectedExcess() {
@@ -121,7 +130,7 @@ class Quartermaster final : public Policy {
     for (std::size_t type = 0; type < price.size(); ++type) {
       price_[type] = std::llround(kPrice * price[type] * static_cast<double>(gradient_.weight()));
     }
-    double cpu = 0, gpu = 0, all_cpu = 0;  // asked for: for GPUs, and with the pods that want none
+    double cpu = 0, gpu = 0, all_cpu = 0;  // requested: by pods with GPUs, and by all pods
     for (const auto& [pod, weight] : outlook.mix) {
       const auto asked = static_cast<double>(weight * pod.cpu_milli);
       cpu += pod.gpus > 0 ? asked : 0;
@@ -134,7 +143,8 @@ class Quartermaster final : public Policy {
       has_gpu += static_cast<double>(node.gpus * kDevice);
     }
     cpu_need_ = gpu > 0 ? kCpuNeed * cpu / gpu : 0;
-    // Where CPU is short in all of the fleet there is no doubt: what a node has left, others will take.
+    // Where CPU is scarce in the whole fleet there is no uncertainty: other pods will use what a
+    // node has left.
     if (all_cpu * has_gpu < gpu * has_cpu) doubt_ = kCpuDoubt * std::sqrt(kDevice);
     for (int level = 1; level < kRestLevels; ++level) {
       const double odds = static_cast<double>(level) / (kRestLevels - level);
@@ -143,7 +153,7 @@ class Quartermaster final : public Policy {
   }
   [[nodiscard]] std::string_view name() const override { return "quartermaster"; }
 
-  /// The fragment, and what is left of all devices by themselves.
+  /// The fragment, and what is finally left of all devices by themselves.
   [[nodiscard]] Standing stand(const NodeState& node) const override {
     double devices = 0;
     for (std::size_t i = 0; i < node.gpus; ++i) devices += rest_[node.free[i]];
@@ -154,7 +164,8 @@ class Quartermaster final : public Policy {
     const auto dear = price_[node.type] * total;
     const double devices = standing.rest, free = static_cast<double>(node.free_milli());
     const double before = rest(devices, free, node.cpu_milli);
-    // Whoever takes the first GPU of a node leaves less to be in doubt about. That is no reason to go there.
+    // The first allocation on an empty node reduces the uncertainty of its rest. That is not a
+    // reason to prefer the node.
     const bool whole = node.free_milli() == node.gpus * kDevice;
     return gradient_.best(node, standing.fragment, pod, [&](std::int32_t device_milli, std::int64_t less) {
       const double taken = pod.shares() ? rest_[static_cast<std::size_t>(device_milli)] -
@@ -168,7 +179,8 @@ class Quartermaster final : public Policy {
   }
 
  private:
-  /// Milli-GPU of a node that nothing will use: what is left of its devices, and of the others what its CPU does not reach for.
+  /// Milli-GPU of a node that will stay unused: what is left of its devices, plus the other GPUs
+  /// for which its CPU does not suffice.
   [[nodiscard]] double rest(double devices, double free, std::int64_t cpu_milli) const {
     if (cpu_need_ <= 0) return devices;
     const double beyond = free - devices - static_cast<double>(cpu_milli) / cpu_need_;
@@ -177,7 +189,7 @@ class Quartermaster final : public Policy {
   }
 
   Gradient gradient_;
-  std::array<std::int64_t, 256> price_{};  ///< fragment that a milli-GPU there must win, in milli times weight
+  std::array<std::int64_t, 256> price_{};  ///< fragment that a milli-GPU there must reduce, in milli times weight
   std::array<double, kDevice + 1> rest_;
   double cpu_need_ = 0;  // milli-cores for a milli-GPU
   double doubt_ = 0;     // standard deviation for one milli-GPU, in milli-GPU
