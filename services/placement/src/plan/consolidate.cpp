@@ -1,7 +1,9 @@
-// Node by node, the cheapest first. Who has moved may move on at no price, for nothing has been touched yet: he will go to where he ends up.
-// He can do so at once, for nodes only fill: what takes him at last has room for him before. For the same reason a node that could not
-// be emptied once is not asked again. Only where a gang stands on several nodes does a step make another one cheaper; those steps are
-// joined until what a step wins for its price falls from step to step.
+// Nodes are emptied one at a time, the cheapest first. A gang that already moves in an earlier step
+// may be placed again at no cost: the plan is not carried out yet, so the gang moves straight to
+// its last placement. This is possible at once, because nodes in use only fill up: the last target
+// has the capacity in earlier steps, too. For the same reason a node that could not be emptied is
+// not tried again. A step makes another node cheaper only if a gang has pods on both; such steps
+// are joined until the nodes gained for each unit of cost fall from step to step.
 #include "qm/placement/plan/consolidate.hpp"
 
 #include "qm/base/assert.hpp"
@@ -14,7 +16,7 @@
 namespace qm::placement::plan {
 namespace {
 
-/// Whether a plan of nobody's wish may move the gang.
+/// Checks whether a defragmentation plan, which serves no pending gang, may move the gang.
 Status may_move(const Gang& gang, const Terms& terms) {
   if (!gang.touchable || !gang.movable || !gang.slices.empty())
     return fail(Code::kAborted, "{} may not be moved", gang.name);
@@ -31,7 +33,7 @@ std::int64_t gpu_seconds_of(const Scene& scene, GangId gang, const Terms& terms)
 
 class Consolidator {
  public:
-  /// With `dear`, pods go where it would cost most to win the node, and otherwise where least is left over.
+  /// With `dear`, pods go to the nodes that are most expensive to empty, otherwise to those with the least left over.
   Consolidator(const Scene& scene, const Terms& terms, const Budget& budget, const pack::Fragmentation* mix, bool dear)
       : scene_(scene), terms_(terms), budget_(budget), mix_(mix), dear_(dear) {}
 
@@ -46,7 +48,7 @@ class Consolidator {
     while (!queue_.empty()) {
       const auto [price, node] = queue_.top();
       queue_.pop();
-      if (price_of(node) != price) continue;  // it is there with its price of now
+      if (price_of(node) != price) continue;  // the queue has another entry with the node's current price
       if (out_.cost.total() + price > budget_.cost) break;
       empty(node);
     }
@@ -76,7 +78,7 @@ class Consolidator {
     return sum;
   }
 
-  /// What everybody on the node loses by moving; none where it cannot be won.
+  /// The lost work of all gangs on the node if they move; nothing if the node cannot be emptied.
   [[nodiscard]] std::optional<MicroUsd> price_of(NodeId node) const {
     if (scene_.empty(node).gpus == 0 || scene_.lost(node) || scene_.spare(node)) return std::nullopt;
     const auto gangs = scene_.on(node);
@@ -92,7 +94,8 @@ class Consolidator {
     if (const auto price = price_of(node)) queue_.push({*price, node});
   }
 
-  /// One after the other, the largest first. Nobody has moved where one of them finds no room.
+  /// Moves the gangs of the node one by one, the largest first. Reverts all moves if one of them
+  /// does not fit elsewhere.
   void empty(NodeId node) {
     Emptying step;
     step.nodes.push_back(node);
@@ -123,7 +126,8 @@ class Consolidator {
     }
     return milli;
   }
-  /// Within the budget, and no loss to the demand to come. The step is as it was tried: with those who move on.
+  /// Keeps the step if it is within the budget and does not increase the fragment. `tried` also has
+  /// the gangs that moved in an earlier step.
   bool keep(const Emptying& tried) {
     Emptying step;
     step.nodes = tried.nodes;
@@ -174,7 +178,7 @@ class Consolidator {
     return after > before;
   }
 
-  /// Steps are put together where the later one would win more for its price.
+  /// Joins adjacent steps if the later one would gain more nodes for its cost.
   void join() {
     std::vector<Emptying> joined;
     for (auto& step : out_.steps) {
@@ -212,8 +216,8 @@ class Consolidator {
   bool dear_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   std::vector<NodeId> in_use_;
-  std::vector<MicroUsd> price_;          // of each node at first
-  std::map<GangId, std::size_t> moved_;  // in which step
+  std::vector<MicroUsd> price_;          // of each node before any move
+  std::map<GangId, std::size_t> moved_;  // index of the step
   Tidy out_;
 };
 

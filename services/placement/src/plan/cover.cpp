@@ -1,7 +1,8 @@
-// Which gangs leave. Room does not add up gang by gang: eight gangs of one GPU make a slot of eight only once the last of them has
-// left, and a gang on many nodes makes room on all of them for one price. So sets are built twice: by giving back from all, the dearest room
-// first, and by taking node by node where a slot is cheapest; the better one is bettered by exchanges, and where there are few gangs
-// every set is tried that a bound does not exclude.
+// Chooses the victims. Free capacity does not add up gang by gang: eight gangs of one GPU free a slot
+// of eight only after the last of them has left, and a gang on many nodes frees capacity on all of
+// them for one price. Therefore a set is built in two ways: by removing gangs from the set of all,
+// the most expensive capacity first, and by adding the cheapest slot node by node. The better set is
+// improved by exchanges. If there are few gangs, every set is tried that a bound does not exclude.
 #include "cover.hpp"
 
 #include <algorithm>
@@ -13,10 +14,10 @@
 namespace qm::placement::plan {
 namespace {
 
-constexpr MicroUsd kDear = std::numeric_limits<MicroUsd>::max() / 4096;  // of room that helps nobody
-constexpr std::size_t kFew = 24;                                         // gangs of which all sets are tried
-constexpr std::size_t kExchanged = 48;  // of so many that leave, one is exchanged for others
-constexpr std::int64_t kParts = 1024;   // of a micro-dollar, in prices of a slot
+constexpr MicroUsd kDear = std::numeric_limits<MicroUsd>::max() / 4096;  // price of capacity that adds no slot
+constexpr std::size_t kFew = 24;                                         // up to so many gangs, all sets are tried
+constexpr std::size_t kExchanged = 48;  // with at most so many victims, single exchanges are tried
+constexpr std::int64_t kParts = 1024;   // of a micro-dollar, in the price of a slot
 
 class Search {
  public:
@@ -40,7 +41,7 @@ class Search {
     Chosen chosen;
     chosen.exact = victims_.size() <= kFew && every_set();
     set_to(best_);
-    // What an exchange or a bound has left: nobody leaves in vain.
+    // After exchanges or the bound: remove every victim that is not needed.
     give_back(by_cost());
     keep_better();
     for (std::size_t v = 0; v < victims_.size(); ++v) {
@@ -53,7 +54,7 @@ class Search {
   }
 
  private:
-  using Set = std::vector<std::uint8_t>;  // by victim: it leaves
+  using Set = std::vector<std::uint8_t>;  // by victim: true if it is evicted or migrated
 
   void lift(std::size_t v) {
     --effort_;
@@ -94,8 +95,8 @@ class Search {
     }
   }
 
-  /// Each stays who may, in this order. Those that may go together with the next ones are tried together, so that few questions are
-  /// asked where many stay.
+  /// Removes from the victims, in this order, every gang that may stay. Several gangs are tried
+  /// together, so that few checks are made if many gangs stay.
   void give_back(const std::vector<std::size_t>& order) {
     std::size_t size = q_.additive() ? 1 : std::max<std::size_t>(1, order.size() / 4);
     for (std::size_t i = 0; i < order.size();) {
@@ -108,14 +109,14 @@ class Search {
       }
       for (auto k = end; k-- > i;) lift(order[k]);
       if (end - i == 1) {
-        ++i;  // he leaves
+        ++i;  // this gang must leave
       } else {
         size = (end - i) / 2;
       }
     }
   }
 
-  /// The dearer first, who leaves.
+  /// The victims, most expensive first.
   [[nodiscard]] std::vector<std::size_t> by_cost() const {
     std::vector<std::size_t> order;
     for (std::size_t v = 0; v < victims_.size(); ++v) {
@@ -132,12 +133,13 @@ class Search {
     const auto gang = victims_[v].gang;
     return q_.scene().gpu_milli(gang) + static_cast<std::int64_t>(q_.scene().gang(gang).seats.size());
   }
-  /// What of a gang's cost stands on a node, by what it holds there.
+  /// The share of a gang's cost that belongs to a node, in proportion to the capacity that it holds there.
   [[nodiscard]] MicroUsd share(std::size_t v, std::int64_t weight_there) {
     return static_cast<MicroUsd>(static_cast<Wide>(victims_[v].cost) * weight_there / whole_weight(v));
   }
 
-  /// All gangs, those first whose room costs most for each slot; those of one node together. Requires that all are lifted.
+  /// Returns all gangs, those with the highest cost for each slot first; gangs of one node are
+  /// adjacent. Requires that all hypothetical evictions are applied.
   std::vector<std::size_t> dearest_room_first() {
     std::vector<Wide> price(victims_.size(), 0);
     std::vector<NodeId> first(victims_.size(), std::numeric_limits<NodeId>::max());
@@ -162,7 +164,7 @@ class Search {
     for (std::size_t v = 0; v < order.size(); ++v) order[v] = v;
     std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
       if (price[a] != price[b]) return price[a] > price[b];
-      // Of equal ones the last stay, node after node: what leaves stands together.
+      // Among equal prices, gangs on later nodes stay, node after node: victims are on adjacent nodes.
       if (first[a] != first[b]) return first[a] > first[b];
       return victims_[a].cost > victims_[b].cost;
     });
@@ -171,7 +173,7 @@ class Search {
 
   // ---- slot by slot ----
 
-  struct Offer {  // of a node: who has to go there for its cheapest slots
+  struct Offer {  // of a node: the gangs that must leave for its cheapest slots
     MicroUsd price = kDear;
     std::vector<std::size_t> go;
   };
@@ -182,7 +184,7 @@ class Search {
     for (const auto& [v, seat] : tenants) {
       if (out_[v] == 0) held[v] += weight(v, seat);
     }
-    std::vector<std::pair<MicroUsd, std::size_t>> order;  // cheapest for what it holds
+    std::vector<std::pair<MicroUsd, std::size_t>> order;  // cheapest first, for the capacity held
     for (const auto& [v, there] : held) order.push_back({share(v, there) * kParts / there, v});
     std::ranges::sort(order);
     const auto before = q_.slots(node);
@@ -238,14 +240,14 @@ class Search {
       }
       renew(node);
     }
-    // Slots that need gangs on several nodes at once are not found so.
+    // This method does not find slots that need gangs on several nodes to leave at once.
     if (!fits()) set_to(best_);
     give_back(by_cost());
   }
 
-  // ---- better ----
+  // ---- improvement ----
 
-  /// One that stays goes, and others stay for it.
+  /// Exchanges one gang that stays for victims that can then stay.
   void exchange() {
     for (bool again = true; again && effort_ > 0;) {
       again = false;
@@ -262,7 +264,7 @@ class Search {
     }
   }
 
-  /// True where every set that could be cheaper was tried.
+  /// Returns true if every set that could be cheaper was tried.
   bool every_set() {
     order_.clear();
     for (std::size_t v = 0; v < victims_.size(); ++v) order_.push_back(v);
@@ -273,7 +275,7 @@ class Search {
   bool branch(std::size_t i, MicroUsd spent) {
     if (spent >= best_cost_) return true;
     if (effort_ <= 0) return false;
-    // The rest stays: nothing cheaper is below.
+    // All gangs are decided, and this set costs less than the best one so far.
     if (i == order_.size()) {
       best_ = out_;
       best_cost_ = spent;
@@ -297,7 +299,7 @@ class Search {
 
 }  // namespace
 
-// ---- questions ----
+// ---- feasibility checks ----
 
 Counting::Counting(Scene& scene, const gang::Kind& kind, std::int32_t count, Domain domain)
     : Question(scene), kind_(kind), count_(count), domain_(domain), takes_(scene.nodes(), 0) {

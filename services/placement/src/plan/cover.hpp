@@ -13,7 +13,8 @@ struct Victim {
   MicroUsd cost = 0;
 };
 
-/// Whether a wish has a place inside one domain, asked again and again as gangs are lifted and put back.
+/// Checks whether the pending gang fits inside one domain. It is called many times while
+/// hypothetical evictions are applied and reverted.
 class Question {
  public:
   explicit Question(Scene& scene) : scene_(scene) {}
@@ -24,11 +25,12 @@ class Question {
   virtual void lift(GangId gang) { scene_.lift(gang); }
   virtual void put_back(GangId gang) { scene_.put_back(gang); }
   [[nodiscard]] virtual bool fits() = 0;
-  /// Whether each node counts for itself, so that slots() of all nodes say whether it fits.
+  /// True if each node counts by itself, so that the sum of slots() over all nodes decides whether the gang fits.
   [[nodiscard]] virtual bool additive() const = 0;
-  /// Pods of the wish that the node takes as it is; a measure of the room there where nodes do not count for themselves.
+  /// Pods of the pending gang that fit on the node as it is now. If nodes do not count by
+  /// themselves: a measure of the node's free capacity.
   [[nodiscard]] virtual std::int32_t slots(NodeId node) const = 0;
-  /// What one question costs, in lifts.
+  /// The cost of one check, in hypothetical evictions.
   [[nodiscard]] virtual std::int64_t price() const = 0;
   [[nodiscard]] Scene& scene() { return scene_; }
 
@@ -36,7 +38,7 @@ class Question {
   Scene& scene_;
 };
 
-/// One set of pods that each count for themselves: room is a sum over the nodes of the domain.
+/// One set of pods that each count by themselves: free capacity is a sum over the nodes of the domain.
 class Counting final : public Question {
  public:
   Counting(Scene& scene, const gang::Kind& kind, std::int32_t count, Domain domain);
@@ -56,7 +58,7 @@ class Counting final : public Question {
   std::vector<std::int32_t> takes_;  // by node, of the domain
 };
 
-/// Any gang: the fleet is asked.
+/// Any gang: the check searches the fleet.
 class Asking final : public Question {
  public:
   Asking(Scene& scene, gang::Request least) : Question(scene), least_(std::move(least)) {}
@@ -69,21 +71,22 @@ class Asking final : public Question {
   gang::Request least_;
 };
 
-/// Of one kind, with no rule that ties nodes together: then room is a sum.
+/// The kind of a gang's pods if all are of one kind and no rule ties nodes together: then free capacity is a sum.
 [[nodiscard]] std::optional<gang::Kind> counted_kind(const gang::Request& request, const gang::Tree& tree);
-/// The request with elastic sets at their least.
+/// The request with elastic sets at their minimum count.
 [[nodiscard]] gang::Request least_of(const gang::Request& request);
 
 struct Chosen {
-  std::vector<Victim> victims;  ///< by gang
+  std::vector<Victim> victims;  ///< sorted by gang
   MicroUsd cost = 0;
   bool exact = false;
 };
 
-/// The cheapest gangs to lift so that the wish fits, such that none of them could stay; none where all of them do not suffice.
-/// All are lifted before and after, but for those that are not among the victims.
+/// Returns the cheapest victims whose eviction makes the pending gang fit, such that none of them
+/// could stay. Returns nothing if evicting all candidates is not enough. The evictions of all
+/// candidates are applied before the call and after it, except those of gangs that are not victims.
 ///
-/// Effort is counted down, and below zero only what is needed for an answer is done.
+/// `effort` is counted down. Below zero, only the work needed for a result is done.
 [[nodiscard]] std::optional<Chosen> cover(Question& question, std::span<const Victim> victims, std::int64_t& effort);
 
 }  // namespace qm::placement::plan

@@ -1,4 +1,4 @@
-// A plan against a scene that has moved on, and a plan carried out.
+// Validates a plan against a scene that has changed since, and applies a plan to the scene.
 #include "cover.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/plan/plan.hpp"
@@ -9,9 +9,9 @@
 namespace qm::placement::plan {
 namespace {
 
-constexpr MicroUsd kGrown = 10;  // a plan may cost a tenth more than it said
+constexpr MicroUsd kGrown = 10;  // the cost of a plan may grow by a tenth
 
-/// Room for the wish and for who migrates, once all have left that leave.
+/// Checks that the pending gang and the migrated gangs fit, after all victims have left.
 Status seats_are_free(Scene& scene, const gang::Request* wish, std::span<const Step> steps, bool even_spare) {
   Status status;
   std::vector<std::pair<const gang::Request*, std::span<const Seat>>> taken;
@@ -39,7 +39,8 @@ Status as_they_were(const Scene& scene, std::span<const Step> steps) {
   return {};
 }
 
-/// All have left. Whether devices that are cut anew are cut as they were, all others that somebody sits on are whole, and instances are idle.
+/// Requires that all victims have left. Checks that devices to repartition have the layout that
+/// they had, that all other devices of the placements are whole, and that the instances are idle.
 Status devices_are_so(const Scene& scene, std::span<const Step> steps) {
   std::map<std::pair<NodeId, std::int32_t>, mig::StateId> after;
   for (const auto& step : steps) {
@@ -76,7 +77,7 @@ Status devices_are_so(const Scene& scene, std::span<const Step> steps) {
   return {};
 }
 
-/// All have left. Whether one of them need not have.
+/// Requires that all victims have left. Fails if one of them could stay.
 Status all_must_go(Scene& scene, const Wish& wish, std::span<const GangId> gangs) {
   for (const auto gang : gangs) {
     scene.put_back(gang);

@@ -1,5 +1,6 @@
-// Domain by domain: who would have to leave there, and what it costs. The cheapest is asked where exactly the wish stands, and who
-// leaves is put elsewhere where there is room. Whoever was thought to find room and does not counts as evicted in the next round.
+// For each domain the planner computes which gangs would have to leave it and a lower bound of their cost.
+// In the cheapest domains it chooses the victims, places the pending gang and migrates the victims that fit
+// elsewhere. A victim that was expected to migrate and does not fit counts as evicted in the next round.
 #include "qm/placement/plan/plan.hpp"
 
 #include "cover.hpp"
@@ -16,9 +17,9 @@
 namespace qm::placement::plan {
 namespace {
 
-constexpr std::size_t kDomains = 16;  // asked for a place after the cheapest
-constexpr int kRounds = 3;            // in which migrants may turn out to find no room
-constexpr int kMoreRounds = 12;       // where some of them may not be evicted instead
+constexpr std::size_t kDomains = 16;  // domains in which victims are chosen, the cheapest bound first
+constexpr int kRounds = 3;            // rounds in which expected migrations may turn out not to fit
+constexpr int kMoreRounds = 12;       // rounds if some of the gangs may not be evicted
 
 MicroUsd priced(Wide gpu_milli_us, MicroUsd gpu_second) {
   return static_cast<MicroUsd>(gpu_milli_us * gpu_second / (std::int64_t{pack::kDevice} * 1'000'000));
@@ -68,7 +69,7 @@ class Planner {
       look();
       if (missed_.size() == missed) break;
     }
-    if (stay) {  // by evictions alone it may cost less, or be to be had at all
+    if (stay) {  // evictions alone may cost less, or be the only plan
       std::erase_if(may_go_, [&](GangId gang) { return !evictable(gang); });
       look();
     }
@@ -84,7 +85,7 @@ class Planner {
  private:
   [[nodiscard]] const gang::Tree& tree() const { return scene_.tree(); }
 
-  /// Where the wish stands as things are; empty where nowhere.
+  /// The placement of the pending gang in the current state; empty if it does not fit.
   std::vector<Seat> seat_wish() {
     scene_.sync();
     const auto answer = gang::place(scene_.fleet(), wish_.request);
@@ -100,7 +101,7 @@ class Planner {
     plan.verdict = Plan::Verdict::kPlaced;
   }
 
-  /// Devices that are cut and on which somebody will sit.
+  /// Adds a step for each partitioned device that the placement uses as a whole GPU.
   void make_whole(Plan& plan, std::span<const Seat> seats) const {
     for (const auto& seat : seats) {
       for (const auto& cut : scene_.cuts(seat.node)) {
@@ -120,7 +121,7 @@ class Planner {
     }
   }
 
-  // ---- who ----
+  // ---- which gangs ----
 
   void who_may_go() {
     const auto offer = [&](GangId gang) {
@@ -149,8 +150,8 @@ class Planner {
     if (takes < 0) takes = scene_.fleet().room(*kind).takes({});
     return takes >= static_cast<std::int32_t>(one.seats.size());
   }
-  /// What its leaving is thought to cost: if it seems to find room elsewhere, it does not wait. Nothing where it would have to, and may
-  /// not be evicted.
+  /// The expected cost of displacing the gang. If it seems to fit elsewhere, no waiting is added.
+  /// Returns nothing if it would have to wait and may not be evicted.
   std::optional<MicroUsd> leaving(GangId gang) {
     if (migrates(gang) && seems_to_find_room(gang)) return lost_by(scene_, gang, terms_);
     if (!evictable(gang)) return std::nullopt;
@@ -165,7 +166,8 @@ class Planner {
     MicroUsd bound = 0;
   };
 
-  /// Domains in which the wish may stand, with who may leave there and the least that this costs.
+  /// The domains in which the pending gang may be placed, with the gangs that may leave there and a
+  /// lower bound of the cost.
   std::vector<Place> places() {
     std::vector<Victim> all;
     for (const auto gang : may_go_) {
@@ -198,7 +200,8 @@ class Planner {
     return out;
   }
 
-  /// No set of the gangs that has GPUs enough is cheaper; none where all together have too few.
+  /// A lower bound of the cost of any set of the gangs that has enough GPUs; nothing if all of them
+  /// together have too few.
   std::optional<MicroUsd> least_cost(Place& place) const {
     std::int64_t missing = 0;
     for (const auto& set : sets_of(least_)) missing += set.pod.total_milli() * set.count;
@@ -215,7 +218,7 @@ class Planner {
     std::vector<std::pair<MicroUsd, std::int64_t>> offers;  // cost, and milli-GPU in this domain
     std::int64_t offered = 0;
     for (const auto& victim : place.victims) {
-      // Whoever leaves an instance may leave its device whole.
+      // If a gang releases an instance, its device may become whole.
       const auto devices = static_cast<std::int64_t>(scene_.gang(victim.gang).slices.size());
       const auto milli = scene_.gpu_milli(victim.gang) + devices * pack::kDevice;
       offers.push_back({victim.cost, milli});
@@ -259,8 +262,8 @@ class Planner {
     return best;
   }
 
-  /// Who leaves for a place in this domain. Only the whole of it counts at the end: a place in the required domain that somebody's staying
-  /// would leave open is as good.
+  /// Chooses the victims for a placement in this domain. In the end only the required domain
+  /// counts: a victim is dropped if the gang fits anywhere in that domain without its eviction.
   std::optional<Chosen> choose(const Place& place) {
     auto chosen = covered(place.domain, place.victims, effort_, kind_.has_value());
     if (!chosen || !kind_) return chosen;
@@ -291,7 +294,8 @@ class Planner {
 
   // ---- how ----
 
-  /// The steps by which these leave and the wish comes; none where somebody has nowhere to go who may not be evicted.
+  /// The steps that displace the victims and place the pending gang; no steps if a victim neither
+  /// fits elsewhere nor may be evicted.
   Plan carried(const Chosen& chosen) {
     Plan plan;
     for (const auto& victim : chosen.victims) scene_.lift(victim.gang);
@@ -332,13 +336,14 @@ class Planner {
     scene_.sync();
     return plan;
   }
-  /// What more of the topology a gang uses elsewhere.
+  /// The additional topology cost of a gang in its new placement.
   [[nodiscard]] MicroUsd further(GangId gang, std::span<const Seat> seats) const {
     return std::max<std::int64_t>(0, topology_cost(tree(), seats) - topology_cost(tree(), scene_.gang(gang).seats)) *
            terms_.domain;
   }
 
-  /// Those that find room elsewhere, for less than an eviction where that may be: first who may not be evicted, then whose waiting costs most.
+  /// Finds new placements for victims that fit elsewhere, each for less than its eviction costs if it
+  /// may be evicted. Gangs that may not be evicted come first, then those whose waiting costs most.
   std::map<GangId, std::vector<Seat>> migrate(const Chosen& chosen) {
     std::map<GangId, std::vector<Seat>> out;
     std::vector<GangId> order;
@@ -350,7 +355,8 @@ class Planner {
                              : std::numeric_limits<MicroUsd>::max();
     };
     std::ranges::stable_sort(order, [&](GangId a, GangId b) { return wait(a) > wait(b); });
-    // Room only shrinks: where few pods of a kind found none, more of them need not ask.
+    // Free capacity only shrinks here: once some number of pods of a kind did not fit, as many or
+    // more are not tried again.
     std::map<std::pair<gang::Kind, Level>, std::int32_t> full;
     for (const auto gang : order) {
       const auto& request = scene_.gang(gang).request;
@@ -391,7 +397,7 @@ class Planner {
   gang::Request least_;
   std::optional<gang::Kind> kind_;
   std::vector<GangId> may_go_;
-  std::set<GangId> missed_;  // that were thought to find room elsewhere
+  std::set<GangId> missed_;  // gangs whose expected migration did not fit
   std::map<gang::Kind, std::int32_t> room_;
 };
 
@@ -413,7 +419,7 @@ MicroUsd lost_by(const Scene& scene, GangId gang, const Terms& terms) {
 
 namespace {
 
-/// What holds for whoever leaves his place, one way or the other.
+/// The conditions for both eviction and migration.
 Status may_leave(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
   const auto& one = scene.gang(gang);
   if (!one.touchable) return fail(Code::kPermissionDenied, "{} may not be displaced", one.name);

@@ -1,6 +1,6 @@
-// A group that has pods elsewhere is held to their domain; one that leaves as a whole is placed as gangs are, inside the domain that its
-// parent is held to. Pods of one set are put node by node, the nearest or the tightest first: each node counts for itself there, so that
-// order costs no room.
+// If other pods of a group remain, its moved pods must stay in their domain. A group that moves as a whole is
+// placed as gangs are, inside the domain required by its parent. Pods of one set are placed node by node, the
+// nearest or the tightest node first. Each node counts by itself there, so this order loses no capacity.
 #include "resettle.hpp"
 
 #include "qm/base/assert.hpp"
@@ -74,7 +74,7 @@ class Resettler {
     return true;
   }
 
-  /// Whether pods may come to the node at all.
+  /// True if the node may be a target at all.
   [[nodiscard]] bool open(NodeId node, Domain within) const {
     return node != from_ && (targets_.spares || !scene_.spare(node)) && tree().within({tree().depth(), node}, within) &&
            (targets_.empty_nodes || !scene_.on(node).empty());
@@ -103,7 +103,7 @@ class Resettler {
         barred.push_back(node);
       }
     }
-    // Who is kept for repairs is asked only where the others do not suffice.
+    // Nodes kept for repairs are tried only if the other nodes are not enough.
     scene_.sync();
     auto found = gang::place(scene_.fleet(), request);
     QM_ASSERT(found.has_value(), "a part of a gang is no valid gang: {}", found.error().message);
@@ -123,7 +123,7 @@ class Resettler {
     }
     return true;
   }
-  /// As many pods as there are now.
+  /// Sets the counts to the current number of pods.
   static void fix(Group& group, const std::vector<std::int32_t>& counts, std::size_t& at) {
     for (auto& set : group.sets) {
       set.count = counts[at++];
@@ -143,7 +143,7 @@ class Resettler {
     const auto leaving = of(leaving_, set, set + 1);
     if (leaving.empty()) return true;
     if (asked.slices.size <= 1) return settle_pods(set, leaving, within);
-    // Slice by slice: to the rest of it, or all of it into one domain.
+    // Slice by slice: next to the rest of the slice, or the whole slice into one domain.
     for (std::size_t i = 0; i < leaving.size();) {
       const auto slice = leaving[i].rank / asked.slices.size;
       std::vector<Seat> own;
@@ -163,7 +163,7 @@ class Resettler {
     }
     return true;
   }
-  /// Of the level inside the domain, those first in which the gang already is.
+  /// The domains of the level inside `within`; those that the gang already uses come first.
   [[nodiscard]] std::vector<Domain> domains(Domain within, Level level) const {
     if (within.level >= level) return {within};
     std::vector<Domain> out;
@@ -176,7 +176,7 @@ class Resettler {
     return out;
   }
 
-  /// How deep the domain is that a node shares with one of the seats.
+  /// The level of the deepest domain that a node shares with one of the seats.
   [[nodiscard]] Level nearness(NodeId node, const std::vector<Seat>& seats) const {
     Level best = gang::kFleet;
     for (const auto& seat : seats) {
@@ -232,7 +232,7 @@ class Resettler {
       }
       if (left == 0) return true;
     }
-    for (; pod > 0; --pod) {  // another domain may be tried
+    for (; pod > 0; --pod) {  // undo: the caller may try another domain
       scene_.lift(gang_, settled_.back());
       settled_.pop_back();
     }

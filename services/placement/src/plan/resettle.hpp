@@ -6,23 +6,24 @@
 
 namespace qm::placement::plan {
 
-/// Which nodes take pods that change their place.
+/// The nodes that may receive the moved pods.
 struct Targets {
-  bool spares = false;                          ///< those that are kept for repairs, too, where nothing else is as near
-  bool empty_nodes = true;                      ///< false: only where somebody is already
+  bool spares = false;                          ///< also nodes kept for repairs, if no other node is as near
+  bool empty_nodes = true;                      ///< false: only nodes that have pods already
   bool nearest = true;                          ///< near the rest of the gang first; otherwise not
   const std::vector<NodeId>* among = nullptr;   ///< only these; null: all
-  const std::vector<MicroUsd>* dear = nullptr;  ///< by node: those with more of it first; null: all alike
+  const std::vector<MicroUsd>* dear = nullptr;  ///< by node: higher values first; null: all alike
 };
 
-/// Pods of one set that find no room together in a domain.
+/// Pods of one set that do not fit together in a domain.
 struct Cramped {
   std::int32_t set = 0, pods = 0;
   Domain domain;
 };
 
-/// Other seats for those of a gang's pods that are on a node; the others keep theirs. The gang keeps its rules: groups in their domains,
-/// slices whole, spread. All its seats are returned, none where there is no room. The scene stays as it is.
+/// Returns other seats for those pods of a gang that are on a node; the other pods keep theirs. The
+/// rules of the gang hold: groups in their domains, slices whole, spread. The result has all seats
+/// of the gang, or nothing if the pods do not fit elsewhere. The scene is not changed.
 [[nodiscard]] std::optional<std::vector<Seat>> resettle(Scene& scene, GangId gang, NodeId from, const Targets& targets,
                                                         std::optional<Cramped>* why = nullptr);
 

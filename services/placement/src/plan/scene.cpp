@@ -95,7 +95,7 @@ std::int32_t Scene::takes(NodeId id, const gang::Kind& kind, bool even_spare) co
   if (kind.exclusive && state(id) != node.empty) return 0;
   const auto& pod = kind.pod;
   if (pod.gpus > 0 && (pod.models >> node.empty.model & 1U) == 0) return 0;
-  // As gang::pods_that_fit() counts, but devices need not be sorted for it.
+  // Counts like gang::pods_that_fit(), but the devices need not be sorted.
   std::int64_t count = std::min(node.pods, kind.most);
   if (pod.cpu_milli > 0) count = std::min(count, node.cpu_milli / pod.cpu_milli);
   if (pod.memory_bytes > 0) count = std::min(count, node.memory_bytes / pod.memory_bytes);
@@ -136,7 +136,7 @@ void Scene::change(GangId gang, const Seat& seat, std::int32_t sign) {
   change(pod(gang, seat.set), gangs_[gang]->request.exclusive, seat, sign);
 }
 
-// ---- devices that are cut ----
+// ---- partitioned devices ----
 
 const Cut* Scene::cut_of(NodeId node, std::int32_t device) const {
   const auto& cuts = nodes_[node].cuts;
@@ -151,7 +151,7 @@ Cut& Scene::cut_at(NodeId node, std::int32_t device) {
   return *found;
 }
 
-/// Whether it counts as idle: where that is asked for, and nobody uses an instance.
+/// Sets whether the device counts as idle: it does if this was requested and none of its instances is used.
 void Scene::offer(NodeId node, Cut& cut) {
   const bool offered = offering_ && cut.used == mig::StateTable::empty();
   if (offered == cut.offered) return;
@@ -364,7 +364,7 @@ std::vector<Seat> Scene::seats_for(const gang::Request& request, const gang::Ans
   const auto sets = sets_of(request);
   std::vector<Seat> out;
   std::map<NodeId, std::array<std::uint16_t, pack::kMaxDevices>> free;
-  // Whole devices before shares, as they were chosen.
+  // Whole devices before shares, in the order in which they were chosen.
   for (const bool shares : {false, true}) {
     for (const auto& [set, rank, node, milli] : answer.members) {
       const auto& pod = sets[static_cast<std::size_t>(set)].pod;
@@ -373,7 +373,7 @@ std::vector<Seat> Scene::seats_for(const gang::Request& request, const gang::Ans
       Seat seat{set, rank, node, 0};
       const auto asked = shares ? milli : pack::kDevice;
       auto missing = pod.gpus;
-      for (const bool cut : {false, true}) {  // what is cut at last
+      for (const bool cut : {false, true}) {  // partitioned devices last
         for (std::size_t d = 0; d < pack::kMaxDevices && missing > 0; ++d) {
           if (here[d] != asked || (cut_of(node, static_cast<std::int32_t>(d)) != nullptr) != cut) continue;
           here[d] = static_cast<std::uint16_t>(here[d] - pod.gpu_milli);

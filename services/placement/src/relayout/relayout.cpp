@@ -7,7 +7,7 @@
 namespace qm::placement::relayout {
 namespace {
 
-/// mig-manager's own name for GPUs that are not cut: a node whose label was absent goes back to it.
+/// mig-manager's name for GPUs that are not partitioned: a node without the label is rolled back to it.
 constexpr std::string_view kUncut = "all-disabled";
 
 bool settled(const std::string& state) { return state.empty() || state == "success" || state == "failed"; }
@@ -18,7 +18,7 @@ class Stepper {
       : seen_(seen), now_(now), limits_(limits), out_{std::move(row), {}, {}} {}
 
   Step run() {
-    // A phase that ends at once lets the next one begin; there are no circles without a look in between.
+    // A phase that ends at once is followed by the next one. Phases do not cycle without a new observation.
     for (int phases = 0; phases < 8; ++phases) {
       const Phase before = row().phase;
       out_.wake_at = {};
@@ -98,7 +98,7 @@ class Stepper {
                                  : wait("it is being cordoned", row().since + limits_.empty);
     }
     if (seen_.occupants.empty()) return go(Phase::kSwitching);
-    if (!row().order.has_window()) {  // somebody came before the cordon
+    if (!row().order.has_window()) {  // a pod was bound before the cordon
       act(Uncordon{});
       go(Phase::kWaiting, "a pod came");
       return;
@@ -127,7 +127,8 @@ class Stepper {
       if (seen_.config != row().previous && !(seen_.config.empty() && row().previous == kUncut)) {
         return end(Phase::kFailed, fmt::format("somebody else wants the layout '{}'", seen_.config));
       }
-      // Nobody may be on the GPUs at this moment; whoever came all the same is let stay.
+      // The GPUs must be idle at this moment. If pods were bound in spite of the cordon, the order
+      // goes back to the emptying phase.
       if (!seen_.occupants.empty() || !seen_.cordoned) {
         go(Phase::kEmptying);
         return;
@@ -149,7 +150,7 @@ class Stepper {
     wait("the devices are awaited", row().since + limits_.verify);
   }
 
-  // The reason stays what it was: why it goes back.
+  // The reason is kept: it says why the order is rolled back.
   void rolling_back() {
     const std::string why = row().reason;
     if (seen_.config != row().previous) {
@@ -157,7 +158,8 @@ class Stepper {
         return end(Phase::kFailed, fmt::format("{}; then somebody else wanted the layout '{}'", why, seen_.config));
       }
       if (!seen_.cordoned || !seen_.occupants.empty()) {
-        // Somebody came in spite of the cordon, or it was lifted by hand. Only what is done once the GPUs are idle has a limit.
+        // A pod was bound in spite of the cordon, or the node was uncordoned by hand. The time
+        // limit applies only once the GPUs are idle.
         row().since = now_;
         wait(why, now_ + limits_.empty);
         if (!seen_.cordoned) act(Cordon{});

@@ -18,7 +18,7 @@ tl::unexpected<Error> wrong(std::string_view text) {
                     "write days and hours in UTC, as in Sat,Sun 02:00-06:00"});
 }
 
-/// "02:30"; -1 = it is no time of the day.
+/// Parses "02:30"; -1 = not a valid time of the day.
 int minute_of(std::string_view text) {
   const auto number = [](std::string_view digits) {
     int value = -1;

@@ -1,5 +1,5 @@
-// Nodes that come, change and go. A node that changes takes its pods out of every count, and brings them back as what it is
-// then.
+// Adds, changes and removes nodes. When a node changes, its pods are removed from every count and
+// added again with the node's new values.
 #include "rules/state.hpp"
 
 #include <algorithm>

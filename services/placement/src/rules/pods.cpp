@@ -1,4 +1,4 @@
-// Pods that come, change and go, and what they are counted in.
+// Adds, changes and removes pods, and updates the counts that include them.
 #include "rules/state.hpp"
 
 #include <algorithm>

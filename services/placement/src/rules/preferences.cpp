@@ -1,4 +1,4 @@
-// What the soft rules make of nodes, in whole numbers: each gives 0 to 100, and the scheduler's weights put them together.
+// Scores nodes by the soft rules, in integers: each rule gives 0 to 100, and the scheduler's weights combine them.
 #include "rules/state.hpp"
 
 #include <algorithm>
@@ -9,9 +9,10 @@ namespace {
 
 constexpr std::int64_t kMost = 100;
 constexpr std::int64_t kNodeAffinityWeight = 2, kTaintWeight = 3, kPodAffinityWeight = 2, kSpreadWeight = 2;
-constexpr std::int64_t kUnit = 1 << 16;  ///< of logarithms
+constexpr std::int64_t kUnit = 1 << 16;  ///< scale of logarithms
 
-/// The natural logarithm in units of 1/65536, alike on every machine: one bit of the logarithm of two for each squaring.
+/// The natural logarithm in units of 1/65536, the same on every machine: each squaring yields one
+/// bit of the binary logarithm.
 std::int64_t ln(std::uint64_t n) {
   const auto whole = std::bit_width(n) - 1;
   std::uint64_t x = n << (31 - whole);
@@ -37,7 +38,7 @@ struct Range {
   }
 };
 
-/// Adds a score to each node in turn.
+/// Adds the score of one rule after another to each node.
 class Sum {
  public:
   explicit Sum(const NodeSet& among) {
@@ -114,7 +115,8 @@ std::vector<Preference> RuleBook::preferences(TemplateId id, const NodeSet& amon
             [&](std::int64_t v) { return kMost * (v - range.least) / (range.most - range.least); });
   }
 
-  // Crowded domains are worth less, and the more so the more domains there are. Nodes without all labels are worth nothing.
+  // Domains with many matching pods score lower; with more domains the effect is stronger. Nodes
+  // without all labels score 0.
   NodeSet labelled = there;
   bool soft = false;
   for (const auto& even : like.even) {

@@ -8,7 +8,8 @@
 
 namespace qm::placement::rules {
 
-/// Values as texts that are equal exactly where the values are, to find what was compiled before. Not for people.
+/// Prints values as texts that are equal exactly if the values are equal, to find templates that
+/// are already compiled. Not meant to be read by people.
 class Print {
  public:
   Print& add(std::string_view text) {

@@ -1,4 +1,4 @@
-// The hard rules, one small object each, and the questions that are asked of them.
+// The hard rules, one small object each, and the queries on them.
 #include "rules/rules.hpp"
 
 #include "qm/base/assert.hpp"
@@ -92,7 +92,8 @@ class EvenSpread final : public Rule {
   }
 
  private:
-  /// Domains may have so many pods, this one included, more than the one with the fewest; with too few domains, than none.
+  /// A domain may have at most max_skew more pods, this one included, than the domain with the
+  /// fewest; if there are fewer domains than min_domains, more than zero.
   template <class Fn>
   static void each_required(const RuleBook::State& s, const Template& like, Fn&& fn) {
     for (const auto& even : like.even) {
@@ -131,7 +132,7 @@ class NearPods final : public Rule {
   }
 
  private:
-  /// Where no pod is what its affinity asks for, and it is so itself, a pod may be the first.
+  /// True if no pod matches the pod's affinity but the pod itself does: then it may be the first one.
   static bool first_of_its_kind(const RuleBook::State& s, const Template& like) {
     if (like.affinity.empty()) return false;
     if (std::ranges::any_of(like.affinity, [&](PartId id) { return s.tallies[id].total > 0; })) return false;
@@ -162,7 +163,7 @@ class OthersKeepApart final : public Rule {
     each_claim(s, like, [&](const Claim& claim) { nodes -= claim.forbidden; });
   }
   [[nodiscard]] std::string words(const RuleBook::State& s, const Template& like, NodeIndex node) const override {
-    std::string least;  // whichever claim was made first must not matter
+    std::string least;  // the result must not depend on the order of the claims
     each_claim(s, like, [&](const Claim& claim) {
       const std::string& key = s.keys[claim.key].name;
       if (claim.forbidden.contains(node) && (least.empty() || key < least)) least = key;
@@ -233,7 +234,7 @@ std::optional<Rejection> RuleBook::why_not(TemplateId id, NodeIndex node) const 
 
 namespace {
 
-/// Calls fn(rule, node) for the first rule that is in the way of each node.
+/// Calls fn(rule, node) with the first rule that rejects each node.
 template <class Fn>
 void each_refusal(const RuleBook::State& s, const Template& like, Fn&& fn) {
   NodeSet left = s.known;

@@ -10,13 +10,13 @@
 
 namespace qm::placement::rules {
 
-/// Values that are kept once for equal keys, as long as somebody holds them. A value stays where it is.
+/// Stores one value for each key while it has holders. The address of a value does not change.
 template <class Value>
 class Shelf {
  public:
   using Id = std::uint32_t;
 
-  /// The value of the key with one more holder, and whether it is new: then it has yet to be filled.
+  /// Adds a holder and returns the id of the key's value, and whether the value is new: then the caller must fill it.
   std::pair<Id, bool> hold(const std::string& key) {
     if (const auto found = ids_.find(key); found != ids_.end()) {
       ++slots_[found->second].holders;
@@ -34,7 +34,7 @@ class Shelf {
     return {id, true};
   }
   void hold(Id id) { ++slots_[id].holders; }
-  /// One holder less. For the last, `end` is called with the value before it goes.
+  /// Removes a holder. For the last one, `end` is called with the value before it is destroyed.
   template <class End>
   void release(Id id, End&& end) {
     Slot& slot = slots_[id];

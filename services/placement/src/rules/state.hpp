@@ -1,15 +1,15 @@
 #pragma once
-// What a RuleBook keeps. Each part stands on a shelf: who asks the same shares it.
+// The state of a RuleBook. Each part is stored on a shelf: templates with equal conditions share it.
 //
 //   template -> admissions   sets of nodes, one for each rule on the node alone
 //            -> gauges       numbers by node, one for each preference on the node alone
 //            -> ask          its requests, and the nodes that have as much free
 //            -> tallies      pods that a selector matches, by domain of a key      (its own affinity to pods)
-//            -> balances     the same by how many there are, for counted nodes     (its own spread)
-//            -> claims       what pods like it want of others, by domain of a key  (others ask it of their labels)
-//            -> labels       whom selectors match
+//            -> balances     nodes grouped by that number, for counted nodes       (its own spread)
+//            -> claims       affinity of its pods to others, by domain of a key    (applied to pods that match)
+//            -> labels       its labels, and the selectors that match them
 //
-// A selector knows the tallies, balances and claims that stand on it; labels know the selectors that match them.
+// A selector knows the tallies, balances and claims that depend on it; labels know the selectors that match them.
 #include "qm/base/lookup.hpp"
 #include "qm/placement/rules/node_rules.hpp"
 #include "qm/placement/rules/rule_book.hpp"
@@ -27,7 +27,7 @@ inline constexpr Domain kNowhere = -1;
 inline constexpr ResourceId kPods = 0;
 inline constexpr std::size_t kNodeRules = 5;
 
-/// A label of nodes that parts them into domains, one for each value.
+/// A label of nodes that divides them into domains, one for each value.
 struct Key {
   std::string name;
   Lookup<std::string, Domain> domains;
@@ -43,14 +43,14 @@ struct Key {
 
 struct Admission {
   const NodeRule* rule = nullptr;
-  std::shared_ptr<const PodTemplate> pods;  ///< some template that asks it
+  std::shared_ptr<const PodTemplate> pods;  ///< one of the templates with this condition
   NodeSet nodes;
 };
 struct Gauge {
   const NodePreference* preference = nullptr;
   std::shared_ptr<const PodTemplate> pods;
-  std::vector<std::int64_t> of;  ///< by node; what is missing is zero
-  NodeSet telling;               ///< nodes of which it is not zero
+  std::vector<std::int64_t> of;  ///< by node; missing entries are zero
+  NodeSet telling;               ///< nodes with a nonzero value
   [[nodiscard]] std::int64_t at(NodeIndex node) const { return node < of.size() ? of[node] : 0; }
 };
 struct Ask {
@@ -58,7 +58,7 @@ struct Ask {
   NodeSet fits;
 };
 
-/// Whom a term speaks of.
+/// The pods that an affinity term selects.
 struct Term {
   std::vector<std::string> namespaces;
   std::optional<LabelSelector> namespace_selector, pods;
@@ -69,7 +69,7 @@ struct Selector {
   std::vector<PartId> tallies, balances, claims;
 };
 
-/// Numbers by domain that grow as they are asked for.
+/// Numbers by domain; the list grows on demand.
 class ByDomain {
  public:
   [[nodiscard]] std::int64_t operator[](Domain domain) const {
@@ -86,14 +86,14 @@ class ByDomain {
   std::vector<std::int64_t> of_;
 };
 
-/// How many pods the selector matches, by domain.
+/// The number of pods that the selector matches, by domain.
 struct Tally {
   PartId selector = 0, key = 0;
   ByDomain pods;
   std::int64_t total = 0;  ///< in all domains
-  NodeSet near;            ///< nodes whose domain has one
+  NodeSet near;            ///< nodes whose domain has such a pod
 };
-/// What pods want of whomever the selector matches, by the domain of the pods.
+/// What existing pods require or prefer about pods that the selector matches, by the domain of the existing pods.
 struct Claim {
   PartId selector = 0, key = 0;
   ByDomain forbids;          ///< pods with required anti-affinity
@@ -101,12 +101,12 @@ struct Claim {
   std::int64_t telling = 0;  ///< domains whose sum is not zero
   NodeSet forbidden;
 };
-/// Which nodes count for a spread constraint.
+/// The nodes that count for a spread constraint.
 struct Counted {
   std::vector<PartId> admissions, keys;  ///< admitted by all, with all labels
   NodeSet nodes;
 };
-/// Counted nodes by how many pods the selector matches in their domain.
+/// Counted nodes grouped by the number of pods in their domain that the selector matches.
 struct Balance {
   PartId selector = 0, key = 0, counted = 0;
   ByDomain pods, members;  ///< of counted nodes
@@ -143,7 +143,7 @@ struct Template {
   std::vector<Wish> wishes;
   struct Even {
     PartId balance;
-    std::size_t constraint;  ///< position in the rules
+    std::size_t constraint;  ///< index in the rules
     bool counts_itself;
   };
   std::vector<Even> even;
@@ -157,14 +157,14 @@ struct Template {
 struct PodRecord {
   TemplateId like = 0;
   NodeIndex node = 0;
-  std::size_t at = 0;  ///< position among the node's pods
+  std::size_t at = 0;  ///< index among the node's pods
   bool terminating = false;
 };
 struct NodeSlot {
   NodeView view;
-  bool known = false;  ///< otherwise only pods speak of it
+  bool known = false;  ///< false: only pods refer to it
   std::vector<PodRecord*> pods;
-  std::vector<std::int64_t> free;  ///< by resource; what is missing is zero
+  std::vector<std::int64_t> free;  ///< by resource; missing entries are zero
 };
 struct PortUsers {
   std::map<NodeIndex, std::int64_t> pods;
@@ -194,7 +194,7 @@ class RuleBook::State {
   void put_namespace(const Namespace& ns, const Labels* labels);
 
   static constexpr std::size_t kMostKept = 16;
-  std::set<std::string> kept;  // labels that are held as long as this is
+  std::set<std::string> kept;  // labels that are held for the lifetime of this object
   NodeSet known;
   Lookup<NodeName, NodeIndex> by_name;
   std::deque<NodeSlot> slots;

@@ -1,4 +1,4 @@
-// Templates are compiled when the first holder comes, and their parts go with the last.
+// Compiles a template for its first holder, and releases its parts with the last holder.
 #include "rules/print.hpp"
 #include "rules/state.hpp"
 
@@ -7,7 +7,8 @@
 namespace qm::placement::rules {
 namespace {
 
-/// How much existing pods' required affinity draws the pods that it speaks of, as the scheduler has it by default.
+/// The weight by which the required affinity of existing pods attracts the pods that it selects:
+/// the scheduler's default.
 constexpr std::int64_t kRequiredAffinityDraws = 1;
 
 Term term_of(const PodTerm& term, const Namespace& own) {
@@ -18,7 +19,7 @@ Term term_of(const PodTerm& term, const Namespace& own) {
 
 Term term_of(const Spread& spread, const Namespace& own) {
   Term out{{own.value()}, {}, spread.pods};
-  if (spread.pods && spread.pods->requirements.empty()) out.pods.reset();  // the scheduler counts none then
+  if (spread.pods && spread.pods->requirements.empty()) out.pods.reset();  // the scheduler counts no pods in this case
   return out;
 }
 
@@ -35,7 +36,7 @@ std::string print_of(const PodTemplate& pods) {
   for (const NodeRule* rule : node_rules()) print.add(rule->concerns(r));
   print.each(r.preferred).each(r.spread).each(r.affinity).each(r.anti_affinity);
   print.each(r.preferred_affinity).each(r.preferred_anti_affinity).each(r.ports).add(r.requests);
-  // Of tolerations and volumes the node rules have spoken.
+  // Tolerations and volumes are included already: node rules printed them.
   return print.text();
 }
 
@@ -126,11 +127,11 @@ PartId RuleBook::State::hold_claim(Term term, const std::string& key) {
   Claim& claim = claims[id];
   claim.selector = hold_selector(std::move(terms));
   claim.key = hold_key(key);
-  selectors[claim.selector].claims.push_back(id);  // nobody has made it yet
+  selectors[claim.selector].claims.push_back(id);  // no pod makes this claim yet
   return id;
 }
 
-/// Where a pod has several constraints of one kind, only nodes with the labels of all of them count for each.
+/// If a pod has several constraints of one kind, only nodes with the labels of all of them count for each.
 PartId RuleBook::State::hold_counted(const Template& like, const Spread& spread) {
   std::vector<PartId> asked;
   for (std::size_t rule = 0; rule < kNodeRules; ++rule) {

@@ -1,4 +1,4 @@
-// Templates as text: the words and numbers that Print writes, in the order of the members, after the number of the format.
+// Templates as text: the words and numbers that Print writes, in the order of the members, after the format number.
 #include "qm/placement/rules/text.hpp"
 
 #include "rules/print.hpp"
@@ -9,13 +9,13 @@ namespace qm::placement::rules {
 namespace {
 
 constexpr std::int64_t kFormat = 1;
-constexpr std::int64_t kWithClaims = 2;     // at the end
-constexpr std::int64_t kWithOwnClaims = 3;  // behind those
+constexpr std::int64_t kWithClaims = 2;     // claims are appended at the end
+constexpr std::int64_t kWithOwnClaims = 3;  // own claims are appended after those
 
-/// Of a text that Print has begun with it.
+/// The format number at the start of a text that Print wrote.
 std::int64_t format_of(std::string_view text) { return text.size() > 1 && text[1] == ';' ? text[0] - '0' : 0; }
 
-/// Reads what Print has written. After the first thing that is not so, nothing more is read.
+/// Reads what Print has written. Reading stops at the first error.
 class Scan {
  public:
   explicit Scan(std::string_view text) : rest_(text) {}
