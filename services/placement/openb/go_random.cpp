@@ -1,6 +1,7 @@
-// Go mixes a seed's numbers with those that its generator has reached 7.8 * 10^12 draws after the seed 1. Nobody need make so
-// many, nor keep the 607 numbers: draws are linear in those that the generator began with, so each is a sum of them whose
-// factors are the coefficients of x^n modulo the generator's polynomial. These come by squaring, 43 times.
+// Go combines the numbers of a seed with those that its generator reaches 7.8 * 10^12 draws after
+// the seed 1. It is not necessary to make so many draws or to store the 607 numbers: draws are
+// linear in the initial numbers, so each is a sum of them. The factors are the coefficients of x^n
+// modulo the generator's polynomial, computed by 43 squarings.
 #include "go_random.hpp"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class ParkMiller {
     if (x_ == 0) x_ = 89'482'311;  // zero would stay zero
     for (int i = 0; i < 20; ++i) next();
   }
-  /// Three draws, one over the other, each so many bits above the next.
+  /// Three draws combined by exclusive or, each shifted by `bits` more than the next.
   std::uint64_t word(int bits) {
     const auto high = next(), middle = next(), low = next();
     return high << (2 * bits) ^ middle << bits ^ low;
@@ -33,7 +34,7 @@ class ParkMiller {
   std::int64_t x_;
 };
 
-/// Polynomials below degree 607 over the numbers modulo 2^64, where x^607 = x^334 + 1: multiplying by x is one draw.
+/// Polynomials below degree 607 over the integers modulo 2^64, where x^607 = x^334 + 1: multiplying by x is one draw.
 Ring product(const Ring& a, const Ring& b) {
   std::array<std::uint64_t, 2 * kLag - 1> wide{};
   for (std::size_t i = 0; i < kLag; ++i) {
@@ -57,20 +58,20 @@ Ring power_of_x(std::uint64_t exponent) {
   return result;
 }
 
-/// Where the ring has draw n; 1 is the first that is made, 0 down to -606 are there from the beginning.
+/// The position of draw n in the ring; 1 is the first new draw, 0 down to -606 are the initial numbers.
 std::size_t place_of(std::int64_t n) {
   constexpr auto kRing = static_cast<std::int64_t>(kLag);
   const auto left = (static_cast<std::int64_t>(kLag - kShortLag) - n) % kRing;
   return static_cast<std::size_t>(left < 0 ? left + kRing : left);
 }
 
-/// What is mixed with the numbers of a seed.
+/// The numbers that are combined with those of a seed.
 Ring far_ahead() {
   Ring first;
   ParkMiller seed(1);
   for (auto& word : first) word = seed.word(10);
 
-  // The draws from -606 on, and as many after them as the windows of the sums below take in.
+  // The draws from -606 on, and as many later ones as the windows of the sums below cover.
   constexpr auto kBefore = static_cast<std::int64_t>(kLag) - 1;
   std::array<std::uint64_t, 2 * kLag> draws{};
   for (std::size_t i = 0; i < draws.size(); ++i) {
@@ -103,7 +104,7 @@ std::uint64_t GoRandom::next() {
 std::int32_t GoRandom::below(std::int32_t bound) {
   constexpr std::uint32_t kRange = 1U << 31;
   const auto many = static_cast<std::uint32_t>(bound);
-  const std::uint32_t fair = kRange - kRange % many;  // above, some remainders would come more often
+  const std::uint32_t fair = kRange - kRange % many;  // above it, some remainders would occur more often
   for (;;) {
     const auto draw = static_cast<std::uint32_t>(next() << 1 >> 33);
     if (draw < fair) return static_cast<std::int32_t>(draw % many);

@@ -7,13 +7,15 @@
 
 namespace qm::placement::openb {
 
-/// Draws the numbers that Go's math/rand draws from the same seed, so that runs of a program written in Go can be had again,
-/// event by event.
+/// Draws the numbers that Go's math/rand draws from the same seed, so that runs of a Go program can
+/// be reproduced event by event.
 ///
 /// Threads  one; two generators share nothing.
-/// Cost     a few nanoseconds a draw; some milliseconds once in a process, for what seeds are mixed with.
-/// Source   an additive lagged Fibonacci generator, x[n] = x[n - 607] + x[n - 273] modulo 2^64, seeded by Park and Miller's with
-///          the factor 48271; how numbers below a bound are made of it is math/rand's, fixed since Go 1.
+/// Cost     a few nanoseconds a draw; some milliseconds once in a process, for the numbers that
+///          seeds are combined with.
+/// Source   an additive lagged Fibonacci generator, x[n] = x[n - 607] + x[n - 273] modulo 2^64,
+///          seeded by Park and Miller's with the factor 48271; numbers below a bound are derived
+///          from it as in math/rand, unchanged since Go 1.
 class GoRandom {
  public:
   explicit GoRandom(std::int64_t seed);
@@ -31,11 +33,11 @@ class GoRandom {
   }
 
  private:
-  std::uint32_t scaled(std::uint32_t bound);  ///< below(), as Go makes it for shuffles: by a product, not a remainder
+  std::uint32_t scaled(std::uint32_t bound);  ///< below(), as Go computes it for shuffles: by a product
 
   static constexpr std::size_t kLag = 607, kShortLag = 273;
-  std::array<std::uint64_t, kLag> last_{};        ///< a ring of the last 607 draws, written downwards
-  std::size_t at_ = 0, write_ = kLag - kShortLag;  ///< where the short lag is read; where the long one is read and written over
+  std::array<std::uint64_t, kLag> last_{};        ///< a ring of the last 607 draws, in descending positions
+  std::size_t at_ = 0, write_ = kLag - kShortLag;  ///< read position of the short lag; position of the long one
 };
 
 }  // namespace qm::placement::openb

@@ -1,4 +1,5 @@
-// qm-openb: fills the cluster of a trace by one policy, as the FGD paper does, and writes how much of its GPUs was allocated.
+// qm-openb: fills the cluster of a trace under one policy, as the FGD paper does, and reports how
+// much of its GPUs was allocated.
 #include "qm/base/option_range.hpp"
 #include "qm/placement/pack/policy.hpp"
 #include "replay.hpp"

@@ -12,8 +12,8 @@
 namespace qm::placement::openb {
 namespace {
 
-/// What the paper's program draws before and between what counts here: a number for its log, and for each of its scheduler's ten
-/// watches how long it is to last.
+/// Draws that the paper's program makes for other purposes: one for its log, and one for the
+/// duration of each of its scheduler's ten watches.
 constexpr int kForItsLog = 1, kForItsWatches = 10;
 
 GoRandom started(std::uint64_t seed) {
@@ -26,7 +26,7 @@ std::size_t below(GoRandom& draw, std::size_t bound) {
   return static_cast<std::size_t>(draw.below(static_cast<std::int32_t>(bound)));
 }
 
-/// The nodes in the order in which they are preferred where they are equally good.
+/// The nodes in the order that decides between equally good nodes.
 std::vector<pack::NodeState> in_order(const std::vector<pack::NodeState>& nodes, GoRandom& draw) {
   for (int i = 0; i < kForItsWatches; ++i) draw.next();
   const auto place = draw.permutation(nodes.size());
@@ -55,14 +55,14 @@ std::vector<pack::PodClass> arriving(const Trace& trace, std::int64_t capacity, 
   if (out.size() < trace.pods.size()) return out;
   for (;;) {
     const auto& pod = trace.pods[below(draw, trace.pods.size())];
-    // The paper's own stop: by the share of one device, however many the pod has.
+    // The stop condition of the paper: it counts the share of one device, even if the pod has several.
     if (static_cast<double>(asked + (pod.gpus > 0 ? pod.gpu_milli : 0)) > wanted) return out;
     asked += pod.total_milli();
     out.push_back(pod);
   }
 }
 
-/// The paper's policy that has no preference: any node that the pod fits, any device there.
+/// The paper's policy without a preference: any node that the pod fits, any device there.
 class AnyPlace {
  public:
   explicit AnyPlace(GoRandom& draw) : draw_(draw) {}

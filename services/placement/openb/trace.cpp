@@ -16,7 +16,7 @@ namespace qm::placement::openb {
 namespace {
 
 constexpr std::int64_t kMebi = 1 << 20;
-constexpr std::int32_t kPodsANode = 1001;  // the protocol's
+constexpr std::int32_t kPodsANode = 1001;  // limit of the protocol
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -28,7 +28,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-/// The lines of a CSV file one after the other, by the names of their columns.
+/// The lines of a CSV file in order, by the names of their columns.
 class Rows {
  public:
   static Result<Rows> read(const std::string& path, const std::vector<std::string>& needed) {
@@ -131,8 +131,8 @@ Result<Trace> read_trace(const std::string& nodes, const std::string& pods) {
 
   QM_ASSIGN(row, Rows::read(pods, {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}));
   std::vector<std::pair<std::string, pack::PodClass>> named;
-  // CPU, milli of a device, devices, models as they are spelled: of classes that are asked for as often the largest comes first,
-  // which decides where the list of typical classes ends.
+  // CPU, milli of a device, devices, models as spelled. Among classes of equal frequency the
+  // largest comes first, which decides where the list of typical classes ends.
   using Spelled = std::tuple<std::int64_t, std::int32_t, std::int32_t, std::string>;
   std::map<Spelled, pack::Demand, std::greater<>> asked;
   while (row.next()) {

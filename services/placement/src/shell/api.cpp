@@ -19,7 +19,7 @@ Result<int> page_size(std::int32_t asked) {
   return rpc::page_size(asked, kDefaultPage, kLargestPage).map([](std::size_t n) { return static_cast<int>(n); });
 }
 
-/// "uid/attempt", as pages end.
+/// Parses "uid/attempt", the form of page tokens.
 Result<AttemptId> parse_token(const std::string& token) {
   const auto slash = token.rfind('/');
   if (slash != std::string::npos && slash + 1 < token.size() && token.size() - slash <= 10 &&
@@ -39,7 +39,7 @@ pb::Shortfall shortfall_of(const Obstacles& found) {
   return out;
 }
 
-/// Of an elastic gang that some members are missing from: "runs with 6 of 8, needs 4", by pod set. Empty where none is missing.
+/// The members that an elastic gang lacks, by pod set: "runs with 6 of 8, needs 4". Empty if none is missing.
 std::string lacks_of(const Assignment& row) {
   std::string out;
   for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
@@ -58,7 +58,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
   pb::Assignment out;
   *out.mutable_state() = to_pb(id, row);
   out.set_version(row.revision);
-  // What is in the way may have changed since the answer: the reason is computed again.
+  // The cause may have changed since the decision: the reason is computed again.
   if (row.state == AssignmentState::kShort) {
     const auto placed = engine.dry_run(row.pod_sets, id.uid);
     if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
@@ -67,7 +67,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
   return out;
 }
 
-/// Pods by GPU. Where each GPU is counted several times they take turns, and each that is busy has as much of it as the others.
+/// Pods by GPU. If a GPU is advertised as several time-sliced shares, its pods get equal parts of it.
 std::vector<std::int32_t> sharers_of(const std::vector<Engine::DeviceUse>& devices, std::int32_t shares) {
   std::vector<std::int32_t> out(devices.size() / static_cast<std::size_t>(shares) + 1);
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -121,7 +121,7 @@ class Api final : public pb::Placement::CallbackService {
   }
   grpc::ServerUnaryReactor* PlanTidy(grpc::CallbackServerContext* context, const pb::PlanTidyRequest* request,
                                      pb::TidyPlan* response) override {
-    // The engine's thread copies the fleet; the plan is found on a thread for that.
+    // The engine's thread copies the fleet; a worker thread computes the plan.
     return worker_.answer(context, *request, [this, request, response]() -> qm::Status {
       QM_TRY(host_.can_answer());
       QM_ASSIGN(const auto budget, tidy_budget(*request));
@@ -218,7 +218,8 @@ Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const
 }
 
 Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest& request, const rpc::Caller& caller) {
-  // Whose pods they are says where their claims and neighbours are; whoever may not see it asks as anybody.
+  // The workload's uid determines its claims and the pods near it. A caller that may not see the
+  // workload gets the result for an unknown workload.
   const WorkloadUid asked_for(request.uid());
   const Workload* workload = engine.tables().workloads.find(asked_for);
   const bool known = workload != nullptr && caller.sees(workload->spec.ns.value(), workload->spec.team.value());
@@ -297,7 +298,8 @@ Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNod
       device->set_index(index++);
       device->set_used_milli(use.used_milli);
       device->set_healthy(use.healthy);
-      // Nodes are everybody's, pods are not. One that is not known yet goes by its attempt, which names no namespace.
+      // Every caller may see nodes, but not pods. A pod that is not known yet is listed by its
+      // attempt, which names no namespace.
       for (const auto& pod : use.pods) {
         if (caller.everything || caller.namespaces.contains(pod.substr(0, pod.find('/')))) device->add_pods(pod);
       }

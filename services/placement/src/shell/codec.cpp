@@ -1,4 +1,4 @@
-// Inputs to commands, output to rows, events and intents.
+// Decodes inputs to commands; encodes the engine's output as rows, events and intents.
 #include "qm/base/log.hpp"
 #include "qm/placement/ownership.hpp"
 #include "qm/placement/shell.hpp"
@@ -16,7 +16,7 @@ using service::Input;
 using service::Source;
 using Commands = std::vector<Command>;
 
-/// WorkloadEvent.reason of a workload that backs off since placement had no nodes for it.
+/// WorkloadEvent.reason of a workload that backs off because placement had no nodes for it.
 constexpr std::string_view kNoRoom = "NoRoom";
 
 template <class Message>
@@ -26,19 +26,19 @@ Result<Message> parse_message(const Input& input) {
 
 Result<Commands> decode_workload(const Input& input) {
   QM_ASSIGN(const auto event, parse_message<pb::WorkloadEvent>(input));
-  const bool of_any_attempt = input.tombstone && event.attempt() == 0;  // its owner does not know it any more
+  const bool of_any_attempt = input.tombstone && event.attempt() == 0;  // the event source no longer knows the attempt
   if (event.spec().uid().empty() || (event.attempt() < 1 && !of_any_attempt)) {
     return fail(Error{Code::kInvalid, fmt::format("workload event {} has no uid or no attempt", input.key),
                       event.spec().uid().empty() ? "spec.uid" : "attempt", "attempts start at 1"});
   }
   WorkloadHeard heard;
   heard.spec = from_pb(event.spec());
-  heard.spec.labels.erase(kUnadmitted);  // of Solo's workloads alone; a Job may bring the label
+  heard.spec.labels.erase(kUnadmitted);  // set only on the workloads of `Solo`; a Job may carry the label
   for (PodSet& set : heard.spec.pod_sets) set.rules = rules_text(heard.spec.ns, set.rules);
   heard.attempt = event.attempt();
   switch (event.phase()) {
     case pb::PENDING:
-    case pb::REJECTED:  // it asks for no place, as one that has no quota
+    case pb::REJECTED:  // requires no placement, like a workload without quota
       heard.phase = WorkloadPhase::kPending;
       break;
     case pb::QUOTA_RESERVED:
@@ -88,13 +88,13 @@ Result<Commands> decode_gpu(const Input& input) {
     HealthHeard heard{NodeName(verdict.node()), std::nullopt};
     const bool cordon = verdict.action() == pb::HEALTH_CORDON;
     if (!input.tombstone && (cordon || verdict.action() == pb::HEALTH_RESET_GPU)) {
-      // Index 0 is also what an absent index reads as: only the uuid, or the list, says that one GPU is meant.
+      // An absent index reads as 0, too: only the uuid or the list shows that the verdict is for one GPU.
       const auto named = [&](const auto& gpu) {
         return gpu.gpu_index() == verdict.gpu_index() && gpu.xid() == verdict.xid();
       };
       const bool of_gpu = !verdict.gpu_uuid().empty() || std::ranges::any_of(verdict.gpus(), named);
       const std::int32_t gpu = of_gpu ? verdict.gpu_index() : -1;
-      // Which GPU is to be reset is not known: that is a matter of the node.
+      // If the GPU to reset is unknown, the verdict applies to the node.
       auto& mark = heard.mark.emplace(HealthMark{cordon || gpu < 0, gpu, verdict.xid(), verdict.reason(), {}});
       for (const auto& one : verdict.gpus())
         mark.gpus[one.gpu_index()] = {one.action() == pb::HEALTH_CORDON, one.reason(), from_micros(one.at_us())};
@@ -217,8 +217,8 @@ struct Encoder {
   service::Effects& effects;
   const Engine& engine;
 
-  /// Pods that nobody admits stand in the cluster while there is no room: their condition says so, as any scheduler's
-  /// would, and whoever makes machines for such pods may act on it.
+  /// Pods without admission exist in the cluster while there is no free capacity. Their condition
+  /// reports it, as that of any scheduler does, so that a node autoscaler may act on it.
   void say_unschedulable(const AssignmentChanged& event) const {
     const auto* workload = engine.tables().workloads.find(event.id.uid);
     if (workload == nullptr || !workload->spec.labels.contains(kUnadmitted)) return;
@@ -373,7 +373,7 @@ Meters::Meters(metrics::Registry& registry)
                                       "From the reservation to the last bind of the gang, in domain time",
                                       {0.1, 0.3, 1, 3, 10, 30, 100, 300})),
       registry_(registry) {
-  // At zero from the start: the increase of a counter that is new is not seen.
+  // Initialized to zero: the increase of a counter that does not exist yet would not be visible.
   for (const auto why : {PodOwnership::kOtherNamespace, PodOwnership::kOtherController})
     foreign(std::string(name_of(why)));
 }
@@ -425,7 +425,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
 }
 
-/// One line a batch, with the first pod and their number: a user can create any number of such pods.
+/// Logs one line for each batch, with the first pod and the count, since a user can create any number of such pods.
 void Codec::log_foreign(const std::vector<ForeignPod>& pods) {
   if (pods.empty()) return;
   const ForeignPod& first = pods.front();

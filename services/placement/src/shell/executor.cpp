@@ -1,4 +1,5 @@
-// Intents against the API server: every one looks before it judges a refusal, so that a repeat is harmless.
+// Executes intents against the API server. Each one reads the object before it treats a refusal as
+// final, so that a repetition is harmless.
 #include "qm/base/crash_point.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/errors.hpp"
@@ -35,7 +36,7 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   if (intent.kind == "node.mark") done = mark(order);
   QM_CRASH_POINT("placement.after_intent");
   if (!done && intent.kind == "pod.delete") return fail(kube::for_release(done.error()));
-  // A condition of a pod and the labels of a node are information: no order about them waits for rights.
+  // Pod conditions and node labels are information only: these intents are not retried until permissions are granted.
   if (!done && (intent.kind == "pod.unschedulable" || intent.kind == "node.mark")) return fail(done.error());
   if (!done) return fail(kube::for_start(done.error()));
   return service::Outcome{outcome_of(order, nullptr).dump()};
@@ -52,10 +53,11 @@ Status KubeExecutor::bind(const Json& order) {
   const std::string& name = order["pod"].string();
   const std::string& uid = order["pod_uid"].string();
   const std::string& node = order["node"].string();
-  // Empty where nothing is planned: a bind overwrites annotations and cannot remove what the pod came with.
+  // Empty if no device is planned: a bind overwrites annotations and cannot remove those that the
+  // pod was created with.
   const Json annotations = Json::object(
       {{std::string(words::kDevices), order["devices"].string()}, {std::string(kRing), order["ring"].string()}});
-  // Volumes that wait for their first pod are made for the node that it names.
+  // Volumes that wait for their first consumer are provisioned for the node that the claim names.
   for (const Json& claim : order["claims"].items()) {
     const Json patch = Json::object(
         {{"metadata", Json::object({{"annotations", Json::object({{std::string(kSelectedNode), node}})}})}});
@@ -66,7 +68,7 @@ Status KubeExecutor::bind(const Json& order) {
   if (bound) return {};
   const Code code = bound.error().code;
   if (code != Code::kAborted && code != Code::kAlreadyExists && code != Code::kUnknown) return bound;
-  // Refused, or not known: the pod itself says what is true.
+  // The bind was refused, or its result is unknown: the pod shows the actual state.
   QM_ASSIGN(const Json pod, client_.get(kPods, ns, name));
   if (kube::uid_of(pod) != uid) {
     return fail(Code::kFailedPrecondition, "pod {}/{} was deleted and created again", ns, name);
@@ -84,7 +86,7 @@ Status KubeExecutor::remove(const Json& order) {
   kube::Client::DeleteOptions options;
   options.uid = order["pod_uid"].string();
   options.grace_seconds = static_cast<int>(std::min<std::int64_t>(order["grace_s"].integer(-1), 86'400));
-  // Until its deadline an eviction goes by the disruption budgets, which may put it off; then the pod is deleted.
+  // Before its deadline an eviction respects disruption budgets, which may delay it; after it the pod is deleted.
   const Instant until = from_micros(order["evict_until_us"].integer());
   if (clock_ != nullptr && until != Instant{}) {
     const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - clock_->now()).count();
@@ -92,10 +94,11 @@ Status KubeExecutor::remove(const Json& order) {
     if (left > 0) {
       const Status evicted = client_.evict(ns, name, options.grace_seconds, options.uid);
       if (evicted || evicted.error().code == Code::kNotFound) return {};
-      // Only the deadline ends an eviction: an answer that may change is no reason to pass over a disruption budget.
+      // Before the deadline, errors other than a conflict are retried: an error that may change
+      // does not justify bypassing a disruption budget.
       if (evicted.error().code != Code::kAborted) return evicted;
     } else {
-      options.grace_seconds = -1;  // the order's time is over, the pod's own is left
+      options.grace_seconds = -1;  // the intent's time is over; the pod's own grace period applies
     }
   }
   const Status removed = client_.remove(kPods, ns, name, options);
@@ -103,7 +106,7 @@ Status KubeExecutor::remove(const Json& order) {
   if (removed.error().code != Code::kAborted && removed.error().code != Code::kFailedPrecondition) return removed;
   const auto pod = client_.get(kPods, ns, name);
   if (!pod && pod.error().code != Code::kNotFound) return fail(pod.error());
-  if (!pod || kube::uid_of(*pod) != options.uid) return {};  // its successor is not meant
+  if (!pod || kube::uid_of(*pod) != options.uid) return {};  // a pod with the same name but another uid is not affected
   return fail(Code::kUnavailable, "pod {}/{} could not be deleted: {}", ns, name, removed.error().message);
 }
 
@@ -143,7 +146,7 @@ Status KubeExecutor::cordon(const Json& order) {
   const bool cordoned = node->path("spec.unschedulable").boolean();
   if (causes.empty() ? ours.empty() : (cordoned && (ours == causes || ours.empty()))) return {};
   Json annotation = Json::object({{std::string(kCordonedBy), causes.empty() ? Json() : Json(causes)}});
-  // The version makes a change of somebody else between our look and our write a conflict, which is tried again.
+  // With the version, a concurrent change between the read and the write becomes a conflict, which is retried.
   const Json patch = Json::object(
       {{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*node)}, {"annotations", annotation}})},
        {"spec", Json::object({{"unschedulable", causes.empty() ? Json() : Json(true)}})}});
@@ -158,7 +161,8 @@ Status KubeExecutor::name_layout(const Json& order) {
   const auto node = client_.get(kNodes, {}, name);
   if (!node) return node.error().code == Code::kNotFound ? Status() : fail(node.error());
   if (kube::label(*node, kMigConfig) == layout) return {};
-  // What mig-manager said is of the former layout: in the same write it goes, so that nobody takes it for this one's.
+  // The state label of mig-manager describes the previous layout. The same write removes it, so
+  // that it is not taken for the state of this layout.
   const Json patch =
       Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*node)},
                                                {"labels", Json::object({{std::string(kMigConfig), layout},

@@ -10,7 +10,7 @@
 namespace qm::placement {
 namespace {
 
-/// The outline as the bound wants it.
+/// The outline in the form that the bound requires.
 class Question {
  public:
   explicit Question(const Outline& outline) {
@@ -46,8 +46,8 @@ class Question {
     }
   }
 
-  Gap gap;                ///< what needs no reckoning
-  std::int64_t huge = 0;  ///< milli-GPU of nodes that are too large to be reckoned with
+  Gap gap;                ///< the values known without a search
+  std::int64_t huge = 0;  ///< milli-GPU of nodes that are too large for the bound
   std::vector<bound::NodeGroup> nodes;
   std::vector<const Outline::Machine*> machines;  // by group
   std::vector<bound::Wanted> wanted;
@@ -90,7 +90,7 @@ Gap gap_of(const Outline& outline, const std::function<bool(bool second)>& stop)
   out.prices = prices_of(question, any);
   out.keeping = out.bound;
   out.close = any.close;
-  if (question.huge > 0) return out;  // pods that stand there would have no place
+  if (question.huge > 0) return out;  // pods on those nodes would have no place in the model
   effort.stop = [&] { return stop && stop(true); };
   const auto keeping = bound::upper_bound(question.nodes, question.wanted, effort);
   out.keeping = std::clamp(keeping.gpu_milli, out.allocated, out.bound);
@@ -136,7 +136,7 @@ GapMeter::Look GapMeter::look() {
 void GapMeter::run(const std::stop_token& stop) {
   stop_ = stop;
   while (!stop.stop_requested()) {
-    // A service that has just begun sees its fleet within seconds.
+    // A service that has just started syncs its cluster within seconds.
     const auto wait =
         look() == Look::kNotSynced ? std::min<SteadyDuration>(std::chrono::seconds(1), times_.period) : times_.period;
     std::unique_lock lock(mutex_);

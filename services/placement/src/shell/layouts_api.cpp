@@ -1,4 +1,4 @@
-// How nodes are cut by MIG, and what is ordered, for whoever asks.
+// Answers requests about MIG layouts of nodes and about layout orders.
 #include "qm/placement/api.hpp"
 #include "shell/wire.hpp"
 

@@ -5,7 +5,7 @@
 namespace qm::placement {
 namespace {
 
-/// No GPU takes more instances than that, and no machine has more GPUs.
+/// Upper bounds: no GPU has more instances, and no node has more GPUs.
 constexpr std::int64_t kMostInstances = 64, kMostDevices = 64;
 
 tl::unexpected<Error> wrong(std::string field, std::string message, std::string remedy) {
@@ -68,7 +68,7 @@ Status read_default(const Json& layout, const std::string& field, bool labelled_
 
 Status read(const config::Document& document, bool inside, ReadLayouts& out);
 
-/// `inside`: a ConfigMap has the text.
+/// `inside`: the text comes from a ConfigMap.
 Status read_text(const std::string& text, const std::string& file, bool inside, ReadLayouts& out) {
   const auto loaded = config::load_text(text, file);
   for (const auto& problem : loaded.diagnostics) {

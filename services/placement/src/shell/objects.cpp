@@ -1,5 +1,5 @@
-// Watched Kubernetes objects as facts. What cannot be read is left out and logged: one odd object of somebody else must
-// not stop the view of all others.
+// Converts watched Kubernetes objects to facts. An object that cannot be parsed is skipped and
+// logged: one malformed object must not block the view of all others.
 #include "shell/objects.hpp"
 
 #include "qm/base/log.hpp"
@@ -37,10 +37,10 @@ std::int32_t number_of(std::string_view text, std::int32_t other) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : other;
 }
 
-/// How long Kubernetes leaves the pod on a node with the taint: the least of the tolerations that speak of it; -1 = as long as the
-/// taint is there.
+/// How long Kubernetes leaves the pod on a node with the taint: the minimum over the tolerations
+/// that match it; -1 = as long as the taint exists.
 std::int64_t seconds_tolerated(const Json& pod, std::string_view key) {
-  constexpr std::int64_t kLongest = 10LL * 365 * 86'400;  // longer is for ever
+  constexpr std::int64_t kLongest = 10LL * 365 * 86'400;  // longer counts as forever
   const Taint taint{std::string(key), {}, "NoExecute"};
   bool tolerated = false;
   std::optional<std::int64_t> least;
@@ -57,7 +57,8 @@ std::int64_t seconds_tolerated(const Json& pod, std::string_view key) {
   return least && *least <= kLongest ? *least : -1;
 }
 
-/// {"policy":"single-numa-node","zones":[{"cpu":"56","memory":"1Ti","gpus":[0,1,2,3]}]}, less what is reserved for the system.
+/// Parses {"policy":"single-numa-node","zones":[{"cpu":"56","memory":"1Ti","gpus":[0,1,2,3]}]},
+/// less what is reserved for the system.
 Result<Numa> numa_of(const std::string& annotation) {
   Numa out;
   QM_ASSIGN(const auto json, Json::parse(annotation));
@@ -84,7 +85,7 @@ Result<Numa> numa_of(const std::string& annotation) {
   return out;
 }
 
-/// [0,0,1,1]
+/// Parses [0,0,1,1].
 Result<std::vector<std::int32_t>> switches_of(const std::string& annotation) {
   QM_ASSIGN(const auto json, Json::parse(annotation));
   std::vector<std::int32_t> out;
@@ -128,7 +129,7 @@ NodeFacts node_from_json(const Json& node) {
   for (const Json& condition : node.path("status.conditions").items()) {
     if (condition["type"].string() == "Ready") facts.ready = condition["status"].string() == "True";
   }
-  // A node that is being deleted takes nothing new either.
+  // A node that is being deleted accepts no new pods either.
   facts.unschedulable = node.path("spec.unschedulable").boolean() || !node.path("metadata.deletionTimestamp").is_null();
   facts.cordoned_by = kube::annotation(node, kCordonedBy);
   if (const auto annotation = kube::annotation(node, kNumaAnnotation); !annotation.empty()) {

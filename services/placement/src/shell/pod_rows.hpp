@@ -5,7 +5,7 @@
 
 namespace qm::placement {
 
-/// Rows of pods, as rows.cpp has the others.
+/// Rows of pods, in the manner of rows.cpp.
 struct Pods {
   using Message = quartermaster::placement::v1::Pod;
   static constexpr const char* kind = "pod";
@@ -62,7 +62,7 @@ struct Pods {
     if (m.has_unreachable_s()) f.unreachable_s = m.unreachable_s();
     const std::string uid = f.uid;
     BoundPlan plan{NodeName(m.plan_node()), {m.plan_gpus().begin(), m.plan_gpus().end()}};
-    // In those rows what the bind said is known from the annotation alone.
+    // In those rows the bound devices are known from the annotation alone.
     if (!m.has_controller() && f.ours && !f.node.empty())
       plan = {f.node, {m.annotated_gpus().begin(), m.annotated_gpus().end()}};
     tables.pods.restore(uid, Pod{std::move(f), m.delete_sent(), std::move(plan), m.foreign()});

@@ -5,7 +5,7 @@
 
 namespace qm::placement {
 
-/// Places in a row, and back.
+/// Writes places to a row.
 template <class Into>
 void write_places(const std::vector<HeldPlace>& places, Into& into) {
   for (const auto& place : places) {
@@ -26,7 +26,7 @@ std::vector<HeldPlace> read_places(const From& from) {
   return out;
 }
 
-/// Rows of proposals, as rows.cpp has the others.
+/// Rows of proposals, in the manner of rows.cpp.
 struct Proposals {
   using Message = quartermaster::placement::v1::Proposal;
   static constexpr const char* kind = "proposal";
@@ -83,7 +83,7 @@ struct Proposals {
   }
 };
 
-/// The row of the plan that is carried out.
+/// The row of the defragmentation plan that is being executed.
 struct TidyRuns {
   using Message = quartermaster::placement::v1::TidyRun;
   static constexpr const char* kind = "tidy";

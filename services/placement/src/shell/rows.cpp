@@ -1,4 +1,4 @@
-// State to rows and back. A row's value carries its whole key, so the key text is never parsed.
+// Encodes state as rows and decodes it. A row's value carries its whole key, so the key text is never parsed.
 #include "qm/placement/shell.hpp"
 #include "shell/pod_rows.hpp"
 #include "shell/proposal_rows.hpp"

@@ -1,4 +1,4 @@
-// What objects of Kubernetes say about where pods may run. Every reader knows the path of what it reads, for its errors.
+// Reads where pods may run from Kubernetes objects. Every reader knows the path of its field, for error messages.
 #include "shell/rules_json.hpp"
 
 #include "qm/base/log.hpp"
@@ -200,7 +200,7 @@ Result<std::optional<LabelSelector>> selector(const Field& at) {
   return std::optional(std::move(out));
 }
 
-/// matchLabelKeys and mismatchLabelKeys: the pod's own values of these labels, in the words of the selector.
+/// matchLabelKeys and mismatchLabelKeys: adds the pod's own values of these labels as requirements of the selector.
 Status add_own_labels(const Field& keys, const Labels& own, LabelRequirement::Op op, std::optional<LabelSelector>& to) {
   QM_ASSIGN(const auto list, words_of_list(keys));
   if (list.empty()) return {};
@@ -267,7 +267,7 @@ class PodReader {
   const Labels& own_;
 };
 
-/// The ports that containers take of their node. Of init containers only sidecars keep theirs.
+/// The host ports that containers use. Of the init containers, only sidecars keep their ports.
 Status read_ports(const Field& spec, PodRules& out) {
   const bool host_network = spec["hostNetwork"].value.boolean();
   const auto read = [&](const Field& port) -> Status {
@@ -325,8 +325,8 @@ std::vector<std::string> split_zones(std::string_view text) {
   }
 }
 
-/// The label's values, on a node that has it; or the newer name of the label, on a node that has only that; or no label of
-/// zone and region at all.
+/// Matches nodes that have the label with one of the values, or only the newer name of the label
+/// with one of them, or no label of zone and region at all.
 NodeSelector zone_terms(const std::string& label, const char* newer, const std::vector<std::string>& values) {
   using Op = Requirement::Op;
   NodeSelector out{{{{label, Op::kIn, values}}, {}}};

@@ -5,25 +5,26 @@
 
 namespace qm::placement {
 
-/// What a Pod says about where it may run.
+/// Reads from a Pod where it may run.
 ///
-/// Reads    metadata.namespace and labels; of the spec nodeSelector, affinity, tolerations, topologySpreadConstraints,
-///          host ports, volumes that are claimed, and requests. Fields that speak of none of these may hold anything.
+/// Reads    metadata.namespace and labels; of the spec nodeSelector, affinity, tolerations,
+///          topologySpreadConstraints, host ports, volumes that are claimed, and requests. Other
+///          fields are not checked.
 /// Fails    kInvalid names the field ("spec.affinity.podAffinity....[0].topologyKey").
 [[nodiscard]] Result<rules::PodTemplate> template_from_pod(const Json& pod);
 
-/// PodSet::rules of another service's, in the engine's own text; empty where there are none, or where they are not understood, which is
-/// logged.
+/// Converts PodSet::rules of another service to the engine's text. Empty if there are no rules, or
+/// if they cannot be parsed, which is logged.
 [[nodiscard]] std::string rules_text(const Namespace& ns, const std::string& rules);
 
-/// A node as the rules see it. Fails: kInvalid names the resource whose amount is no quantity.
+/// A node as the rules see it. Fails: kInvalid names the resource whose amount is not a valid quantity.
 [[nodiscard]] Result<rules::NodeView> view_of_node(const Json& node);
 
-/// From which nodes a PersistentVolume can be reached: its node affinity, and its labels of zone and region, which count
-/// for nodes that are in a zone or region at all.
+/// The nodes from which a PersistentVolume is reachable: by its node affinity, and by its labels of
+/// zone and region, which apply only to nodes that are in a zone or region.
 [[nodiscard]] Result<std::vector<rules::VolumeReach>> reach_of_volume(const Json& volume);
 
-/// Where a StorageClass makes volumes; without allowedTopologies there is no bound.
+/// Where a StorageClass provisions volumes; without allowedTopologies it is not limited.
 [[nodiscard]] Result<std::vector<rules::VolumeReach>> reach_of_class(const Json& storage_class);
 
 }  // namespace qm::placement

@@ -17,11 +17,11 @@
 namespace qm::placement {
 namespace {
 
-/// Puts a value where it belongs; false: it is not understood.
+/// Parses a value into the settings; false: the value is not valid.
 using Read = std::function<bool(const std::string& value, Settings& out)>;
 struct Setting {
   std::string_view name;
-  std::string allowed;  ///< values that it takes, with their units
+  std::string allowed;  ///< accepted values, with their units
   Read read;
 };
 
@@ -40,7 +40,7 @@ std::vector<std::string> parts_of(const std::string& value, char separator) {
   return out;
 }
 
-/// A whole number for the member that `at` names.
+/// An integer setting, stored in the member that `at` returns.
 template <class At>
 Setting number(std::string_view name, std::string_view what, std::int64_t least, std::int64_t most, At at) {
   return {name, OptionRange<std::int64_t>(least, most, what).text(), [=](const std::string& value, Settings& out) {
@@ -122,7 +122,7 @@ bool read_tidy(const std::string& value, Settings& out) {
   return value == "on" || value == "off";
 }
 
-/// Empty means as if it were not given.
+/// An empty value counts as not given.
 Read owner(std::string Settings::*member) {
   return [member](const std::string& value, Settings& out) {
     if (!value.empty()) out.*member = value;

@@ -47,7 +47,7 @@ Result<std::string> set_of(const Json& pod) {
                                   shape.gpu.milli, shape.gpu.mig_profile, shape.gpu.mig_count);
   for (const auto& [key, value] : shape.extended) print += fmt::format("/{}={}", key, value);
   for (const auto& [key, value] : shape.node_selector) print += fmt::format("/{}={}", key, value);
-  // What the shape does not say; labels are each pod's own.
+  // Adds the rules that the shape does not cover; labels differ from pod to pod.
   QM_ASSIGN(auto like, template_from_pod(pod));
   like.labels.clear();
   like.rules.node_selector.clear();
@@ -177,13 +177,13 @@ void Solo::start(const std::string& uid, const std::string& name, const std::str
   Json list = Json::array();
   for (auto& pod : pods) {
     auto set = kind == "Pod" ? Result<std::string>("main") : set_of(pod);
-    if (!set) return;  // its requests cannot be read: the log of the codec says so
+    if (!set) return;  // its requests cannot be parsed, which the codec logs
     pod.set("metadata").erase("managedFields");
     list.push_back(Json::object({{"metadata", pod["metadata"]}, {"spec", pod["spec"]}, {"set", *set}}));
     placed.emplace_back(std::move(pod), Place{uid, *set, next[*set]++});
   }
   const auto ns = kube::namespace_of(placed.front().first);
-  // The pods first: what is decided about the workload is said on them.
+  // The pods go first: decisions about the workload are reported on them.
   for (auto& [pod, place] : placed) {
     const auto pod_uid = kube::uid_of(pod);
     alive_[uid].insert(pod_uid);

@@ -13,33 +13,36 @@
 
 namespace qm::placement {
 
-/// What the watcher writes on a pod before it goes into the mailbox: whose it is, so that a replay knows it too.
+/// The field that the watcher adds to a pod before it enters the mailbox: it records the owner, so
+/// that a replay knows it, too.
 ///   {"ours": bool, "owner": uid, "attempt": 1, "index": 0, "set": "main"}
 inline constexpr const char* kHint = "quartermaster";
 
-/// Whether a pod is ours to bind: it names our scheduler and its namespace does not say that another binds, or the
-/// namespace (or the setting) says that we bind whatever is in it. A gated pod is nobody's yet.
+/// Returns true if Quartermaster binds the pod: the pod names this scheduler and its namespace does
+/// not assign binding to another scheduler, or the namespace (or the setting) assigns binding of
+/// all pods to Quartermaster. A gated pod is not bound by any scheduler yet.
 [[nodiscard]] bool ours_to_bind(const Json& pod, const kube::Ownership* binding);
 
-/// Makes workloads of pods that nobody admits: where quota is not Quartermaster's, a pod that names our scheduler is
-/// placed as it comes; a gang as a whole once its members are there.
+/// Creates workloads for pods without admission. Where another controller owns quota, a pod that names
+/// this scheduler is placed as soon as it is created; a gang is placed as a whole once its members exist.
 ///
-/// A gang is named by the label scheduling.x-k8s.io/pod-group or kueue.x-k8s.io/pod-group-name, or by the annotation
-/// scheduling.k8s.io/group-name; its size is the minMember of the PodGroup of that name (scheduling.x-k8s.io or
-/// scheduling.volcano.sh) or the annotation kueue.x-k8s.io/pod-group-total-count. What comes to a gang later is placed
-/// pod by pod. A workload ends when the last of its pods has.
+/// A gang is named by the label scheduling.x-k8s.io/pod-group or kueue.x-k8s.io/pod-group-name, or
+/// by the annotation scheduling.k8s.io/group-name; its size is the minMember of the PodGroup of
+/// that name (scheduling.x-k8s.io or scheduling.volcano.sh) or the annotation
+/// kueue.x-k8s.io/pod-group-total-count. Pods that join a gang later are placed one by one. A
+/// workload finishes when its last pod has finished.
 ///
 /// Threads  any; one lock.
 class Solo {
  public:
   using Send = std::function<void(const std::string& name, std::string bytes)>;
   Solo(service::Host& host, const kube::Ownership* quota, const kube::Ownership* binding, Send send);
-  /// Reads what is placed already, so that a restart changes nothing. Before the first pod.
+  /// Reads existing placements, so that a restart changes nothing. Must be called before the first pod.
   void restore();
-  /// A pod as the API server has it: tells the engine, and whatever follows of it.
+  /// Handles a pod as the API server has it: passes it to the engine with everything that follows from it.
   void see(Json pod, bool deleted);
   void see_group(const Json& group, bool deleted);
-  /// Who owns what has changed: pods that wait are looked at again.
+  /// Handles a change of ownership: pending pods are checked again.
   void owners_changed();
 
  private:
@@ -60,14 +63,14 @@ class Solo {
   const kube::Ownership *quota_, *binding_;
   Send send_;
   std::mutex mutex_;
-  std::map<std::string, Place> places_;                 ///< of pods that are placed by us alone
-  std::map<std::string, std::set<std::string>> alive_;  ///< workload -> its pods that have not ended
-  std::map<std::string, Gang> gangs_;                   ///< "namespace/group", not whole yet
-  std::map<std::string, Json> unbound_;                 ///< pods without a node that are not ours now
+  std::map<std::string, Place> places_;                 ///< of pods without admission that Quartermaster places
+  std::map<std::string, std::set<std::string>> alive_;  ///< workload -> its pods that have not finished
+  std::map<std::string, Gang> gangs_;                   ///< "namespace/group", incomplete so far
+  std::map<std::string, Json> unbound_;                 ///< pods without a node that another scheduler binds now
   std::map<std::string, std::int64_t> sizes_;           ///< minMember of "namespace/group"
 };
 
-/// The workload of a "solo" input, for the codec.
+/// Decodes the workload of a "solo" input, for the codec.
 [[nodiscard]] Result<WorkloadSpec> solo_workload(const Json& input);
 
 }  // namespace qm::placement

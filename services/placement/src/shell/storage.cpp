@@ -1,4 +1,5 @@
-// Claims, volumes, storage classes and what nodes may have attached, as facts. A reach that cannot be read is logged, and bounds nothing.
+// Converts claims, volumes, storage classes and attach limits of nodes to facts. A reach that
+// cannot be parsed is logged and does not limit placement.
 #include "qm/base/log.hpp"
 #include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
@@ -31,7 +32,7 @@ std::string storage_key(std::string_view kind, const Json& object) {
 
 Claim claim_from_json(const Json& claim) {
   Claim out;
-  // Before both sides agree a claim only wishes for the volume that it names.
+  // Until both sides are bound, the volume that a claim names is only a request.
   const bool bound = claim.path("status.phase").string() == "Bound" ||
                      !kube::annotation(claim, "pv.kubernetes.io/bind-completed").empty();
   if (bound) out.volume = claim.path("spec.volumeName").string();

@@ -1,4 +1,4 @@
-// Informers, and the lists of what exists after each complete list.
+// Informers, and the lists of existing objects after each complete list.
 #include "qm/base/log.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/objects.hpp"
@@ -13,7 +13,7 @@
 namespace qm::placement {
 namespace {
 
-/// One kind: its objects as inputs. Used by its informer's thread alone.
+/// Submits the objects of one kind as inputs. Used only by its informer's thread.
 class Feed {
  public:
   Feed(service::Host& host, std::string name, std::string (*key)(const Json&))
@@ -30,7 +30,7 @@ class Feed {
     }
     submit(name_, out.dump());
   }
-  /// What the pod became on its way, for the list of what exists.
+  /// Records whether the pod exists, for the list of existing objects; `Solo` submits the pod itself.
   void note(const Json& object, bool deleted) {
     if (deleted) {
       present_.erase(key_(object));
@@ -51,7 +51,7 @@ class Feed {
     wake_.notify_all();
   }
 
-  /// What was seen must arrive: while the mailbox is full, the watch waits with it.
+  /// No observed object may be lost: while the mailbox is full, the watch blocks.
   void submit(const std::string& name, std::string bytes) {
     service::Input input;
     input.source = service::Source::kWatch;
@@ -93,7 +93,7 @@ kube::Informer::Callbacks callbacks(Feed& feed) {
 struct Watcher::Impl {
   Feed nodes, pods, claims, volumes, classes, limits;
   Solo solo;
-  bool alone;  // pods without admission are ours to see to
+  bool alone;  // this process places pods without admission
   kube::Informer node_informer, pod_informer, claim_informer, volume_informer, class_informer, limits_informer;
   std::vector<std::unique_ptr<kube::Informer>> groups;
 

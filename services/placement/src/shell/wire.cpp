@@ -132,7 +132,7 @@ pb::NodeEvent to_pb(const NodeName& name, const Node& node) {
   out.set_instance_type(node.facts.instance_type);
   out.set_zone(node.facts.zone);
   out.set_capacity_type(node.facts.capacity_type);
-  // Of a node with MIG instances all its GPUs count, those that are given in instances, too.
+  // On a node with MIG instances all GPUs count, including those that are partitioned.
   const bool cut = std::ranges::any_of(node.facts.extended, [](const auto& resource) {
     return resource.first.starts_with(words::kMigPrefix) && resource.second > 0;
   });

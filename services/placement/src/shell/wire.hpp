@@ -6,12 +6,12 @@
 
 namespace qm::placement {
 
-/// Placement's own values as messages, beside those of the model.
+/// Conversions of placement's own values to messages, in addition to those of the model.
 namespace pb = quartermaster::v1;
 using wire::from_pb;
 using wire::to_pb;
 
-/// Rows of an answer, where nobody says and at most.
+/// Rows of a page: the default, and the maximum.
 inline constexpr int kDefaultPage = 500, kLargestPage = 5000;
 
 pb::AssignmentEvent to_pb(const AttemptId& id, const Assignment& assignment);

@@ -8,7 +8,7 @@ service::HostOptions host_options(const std::string& shard) {
   options.shard = shard;
   options.consumes = {"qm.workload", "qm.gpu", "qm.capacity"};
   options.produces = {"qm.placement", "qm.node"};
-  options.executor_threads = 8;  // an API server that is busy answers in half a second
+  options.executor_threads = 8;  // a busy API server responds in half a second
   return options;
 }
 
