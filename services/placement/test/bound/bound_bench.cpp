@@ -1,4 +1,4 @@
-// What a bound costs, by the number of groups and classes.
+// The time that a bound takes, by the number of groups and classes.
 #include "fleets.hpp"
 
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// Our own trace and the public one: bounds for what has arrived, against linear programs that others solve, and above every
-// policy.
+// The project's trace and the public one: bounds for the arrived pods are compared with linear
+// programs solved by other tools, and must be above every policy.
 #include "qm/placement/bound/bound.hpp"
 #include "qm/placement/pack/policy.hpp"
 #include "qm/testing/testing.hpp"
@@ -19,17 +19,17 @@ using openb::Trace;
 
 struct Case {
   std::string workload;
-  double arrived, prefix;  ///< per cent of the GPUs; those of the prefix must have a place
+  double arrived, prefix;  ///< percent of the GPUs; the pods of the prefix must be placed
   double published;        ///< expected/lp_bounds.csv of the same folder
 };
 
 struct Source {
   std::string folder;
   std::size_t cases;                   ///< in its lp_bounds.csv
-  std::vector<std::string> workloads;  ///< that policies are replayed on
+  std::vector<std::string> workloads;  ///< on which policies are replayed
 };
 
-/// Our own trace, whose programs GLPK has solved, and the public one where it is present.
+/// The project's trace, whose programs GLPK has solved, and the public one if it is present.
 std::vector<Source> sources() {
   std::vector<Source> out{{qm::testing::data_dir() + "/traces/openb", 11, {"mixed", "pinned", "gangs", "shares"}}};
   if (const auto shared = qm::testing::shared_dir()) {
@@ -63,11 +63,11 @@ std::vector<Case> published(const std::string& folder) {
 }
 
 struct Ours {
-  double allocated = 0;  ///< per cent
+  double allocated = 0;  ///< percent
   bool close = false;
 };
 
-/// For the draw of this seed.
+/// The bound for the draw of this seed.
 Ours bound_of(const Trace& trace, std::uint64_t seed, double arrived, double prefix) {
   std::map<pack::NodeState, std::int64_t> count;
   std::int64_t capacity = 0;
@@ -109,7 +109,8 @@ void expect_published(const Source& source) {
     }
     fmt::print("{} at {} %, prefix {} %: {:.2f}, published {:.2f}\n", one.workload, one.arrived, one.prefix, sum,
                one.published);
-    // Theirs is for expected counts and does not know where nodes end; a draw differs by about 0.1.
+    // The published program uses expected counts and does not know the boundaries of nodes; a draw
+    // differs by about 0.1.
     EXPECT_NEAR(sum, one.published, 0.15) << one.workload << " at " << one.arrived;
   }
 }
@@ -126,7 +127,7 @@ void expect_no_policy_beyond(const Trace& trace, const std::string& workload) {
     const auto bound = bound_of(trace, 7, arrived, 0).allocated;
     for (const auto name : pack::policy_names()) {
       const auto curve = openb::replay(trace, std::string(name), 7, 1.30);
-      // A column of the curve is a mean over one per cent of arrivals; the one before has all of it behind.
+      // A column of the curve is a mean over one percent of arrivals; the column before it is complete.
       const auto got = std::prev(curve.lower_bound(static_cast<int>(arrived)))->second.allocated;
       EXPECT_LE(got, bound) << workload << ' ' << name << " at " << arrived;
     }

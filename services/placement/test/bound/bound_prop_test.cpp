@@ -1,5 +1,6 @@
-// The law: never below the best that there is. Small fleets are searched through, larger ones put to GLPK, and on the largest no
-// policy of pack gets beyond it; however early the bound is asked for, and however coarsely classes and nodes are joined.
+// The law: the bound is never below the optimum. Small fleets are searched exhaustively, larger
+// ones are solved by GLPK, and on the largest no policy of pack exceeds the bound. This holds
+// however early the search stops and however coarsely classes and nodes are merged.
 #include "fleets.hpp"
 #include "qm/placement/pack/inventory.hpp"
 #include "qm/placement/pack/policy.hpp"
@@ -25,7 +26,7 @@ TEST(BoundLaws, ASearchThroughAllFindsNothingBetter) {
   }
   fmt::print("small fleets: the bound is {:.2f} % above the best\n",
              100.0 * static_cast<double>(sum - best) / static_cast<double>(best));
-  // A few nodes are where fractions of patterns weigh most.
+  // With few nodes, fractions of patterns have the largest effect.
   EXPECT_LE(sum, best + best / 5);
 }
 
@@ -45,7 +46,8 @@ TEST(BoundLaws, HoldWithAnyPrices) {
 TEST(BoundLaws, NoPolicyGetsBeyond) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random(seed);
-    // Every third has more than are kept apart; few rounds are enough there, since any must do.
+    // Every third case has more classes than are kept separate; few rounds are enough there, since
+    // any bound must hold.
     const bool large = seed % 3 == 0;
     const auto question = some_question(random, large ? Size{90, 4, 8, 400, 3} : Size{6, 4, 8, 12, 20});
     Effort effort;
@@ -68,7 +70,7 @@ TEST(BoundLaws, NoPolicyGetsBeyond) {
       pack::Inventory fleet(*policy);
       for (const auto& node : outlook.capacity) fleet.add(node);
       std::int64_t used = 0;
-      // What was placed has a place: demanding it must not push the bound below what was reached.
+      // Placed pods have a placement: requiring it must not lower the bound below what was reached.
       auto kept = question.wanted;
       for (const auto& pod : pods) {
         if (!fleet.place(pod)) continue;
@@ -96,7 +98,7 @@ TEST(BoundLaws, GlpkFindsNothingBetter) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
     auto question = some_question(random, {3, 3, 4, 8, 10});
-    // Some must have a place: those that one allocation has.
+    // Some pods must be placed: those of one known allocation.
     if (seed % 2 == 0) {
       std::vector<pack::NodeState> nodes;
       for (const auto& group : question.nodes)

@@ -1,4 +1,4 @@
-// What the bound is where it can be told by hand, and what its prices say.
+// The bound in cases that can be computed by hand, and the meaning of its prices.
 #include "fleets.hpp"
 
 #include <gtest/gtest.h>
@@ -26,10 +26,11 @@ TEST(Bound, IsNeitherMoreThanIsAskedNorMoreThanIsThere) {
 }
 
 TEST(Bound, KnowsWhatSharesLeaveOver) {
-  // Only one of 810 goes on a device, and nothing is there to fill up with; three of 333, whatever a gcd says.
+  // Only one share of 810 fits on a device, and no pod is small enough for the rest; three of 333,
+  // whatever the gcd of the requests.
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{share(810), 100}}), 16 * 810);
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{share(333), 100}}), 16 * 999);
-  // Ten of those that fit beside.
+  // Ten shares of 190 fit next to those of 810.
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{share(810), 100}, {share(190), 10}}), 16 * 810 + 10 * 190);
 }
 
@@ -50,12 +51,12 @@ TEST(Bound, KnowsModelsMemoryAndSharesOfOthers) {
 }
 
 TEST(Bound, KeepsAPlaceForThoseThatMustHaveOne) {
-  // One pod without GPUs that takes a whole node's CPU, and one node: with it nothing else runs.
+  // One pod without GPUs uses the whole CPU of one node: nothing else runs there.
   const pack::PodClass hungry{64'000, kGiga, 0, 0};
   const std::vector<NodeGroup> nodes{{node_of(64'000, 8), 2}};
   EXPECT_EQ(bound_of(nodes, {{whole(8, 8'000), 2}, {hungry, 1}}), 16'000);
   EXPECT_EQ(bound_of(nodes, {{whole(8, 8'000), 2}, {hungry, 1, 1}}), 8'000);
-  // 810 first: what may follow is small.
+  // The shares of 810 must be placed: little fits after them.
   EXPECT_EQ(bound_of(nodes, {{share(810), 16, 16}, {whole(1), 16}}), 16 * 810);
 }
 

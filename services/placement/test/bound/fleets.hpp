@@ -1,5 +1,5 @@
 #pragma once
-// Random questions, and their exact answers by other means: a search through all allocations, and GLPK.
+// Random problems and their exact solutions by other means: a search through all allocations, and GLPK.
 #include "qm/placement/bound/bound.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ inline Question some_question(Random& random, const Size& size) {
   for (auto n = random.between(1, size.groups); n > 0; --n) {
     auto node = node_of(random.between(1, 16) * 1'000, static_cast<int>(random.between(1, size.most_gpus)),
                         static_cast<std::uint8_t>(random.below(2)), random.between(4, 64) << 30);
-    // Somebody else has a part of the last device.
+    // A part of the last device is already in use.
     if (random.below(4) == 0) node.free[node.gpus - 1U] = static_cast<std::uint16_t>(10 * random.below(100));
     out.nodes.push_back({node, random.between(1, size.each)});
   }
@@ -79,7 +79,7 @@ inline Question some_question(Random& random, const Size& size) {
   return out;
 }
 
-/// The best allocation, by trying each pod on each device of each node, and nowhere.
+/// The best allocation, found by trying each pod on each device of each node, and unplaced.
 class Search {
  public:
   explicit Search(const Question& question) {
@@ -122,7 +122,7 @@ class Search {
 };
 
 #ifdef QM_HAS_GLPK
-/// The same as an integer program; -1 where GLPK gave up.
+/// The same as an integer program; -1 if GLPK gave up.
 inline std::int64_t optimum(const Question& question, int most_ms) {
   glp_prob* program = glp_create_prob();
   glp_term_out(GLP_OFF);
@@ -157,7 +157,7 @@ inline std::int64_t optimum(const Question& question, int most_ms) {
       for (std::size_t d = 0; d < group.node.gpus; ++d) {
         device.push_back(row(0, group.node.free[d]));
         if (group.node.free[d] != pack::kDevice) continue;
-        const int shared = column(0);  // then it is nobody's as a whole
+        const int shared = column(0);  // 1 if the device is shared: then no pod has it as a whole
         entry(idle, shared, 1);
         entry(device.back(), shared, -pack::kDevice);
         glp_set_row_bnds(program, device.back(), GLP_UP, 0, 0);

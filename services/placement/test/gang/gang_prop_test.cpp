@@ -1,4 +1,5 @@
-// Fleets, gangs and changes drawn at random: answers keep the laws, tables are what counting gives, the same is answered again.
+// Random fleets, gangs and changes: results keep the laws, tables equal a count from scratch, and
+// the same input gives the same result.
 #include "test/gang/gangs.hpp"
 
 namespace qm::placement::gang::testing {
@@ -31,7 +32,7 @@ TEST(GangLaws, WhatIsPlacedKeepsThem) {
       ASSERT_FALSE(explain(world.fleet.tree(), *answer).empty());
       ASSERT_TRUE(answer->shortfall->set < 0 || answer->shortfall->takes < answer->shortfall->asked);
     }
-    // The same fleet made anew, in tables and all, gives the same.
+    // The same fleet built again, tables included, gives the same result.
     Random again(seed);
     World other = some_world(again, {});
     const auto repeated = place(other.fleet, request);
@@ -45,7 +46,7 @@ TEST(GangLaws, WhatIsPlacedKeepsThem) {
   EXPECT_LT(cut, 300);
 }
 
-// How many pods fit is how many one can put there, whichever device each of them takes.
+// pods_that_fit() equals the number of pods that can be placed, whichever device each of them uses.
 TEST(GangLaws, PodsThatFitCanBePutThere) {
   Random random(1);
   int shared = 0;
@@ -69,7 +70,7 @@ TEST(GangLaws, PodsThatFitCanBePutThere) {
   EXPECT_GT(shared, 1000);
 }
 
-// A smaller wish that is offered was tried: asked for, it is placed.
+// A relaxation that is offered was tried: a request with it is placed.
 TEST(GangLaws, RelaxationsArePlaced) {
   std::map<Relaxation::What, int> seen;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
@@ -96,7 +97,7 @@ TEST(GangLaws, RelaxationsArePlaced) {
   EXPECT_EQ(seen.size(), 3U);
 }
 
-// Any history of gangs that come and go and of nodes that change: every table is what counting from scratch gives.
+// After any history of gangs that start and finish and of nodes that change, every table equals a count from scratch.
 TEST(GangLaws, TablesAreWhatCountingGives) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -135,7 +136,7 @@ TEST(GangLaws, TablesAreWhatCountingGives) {
           ASSERT_NO_FATAL_FAILURE(keeps_the_laws(world, request, *answer));
           book(world.fleet, request, *answer);
           if (!request.exclusive) break;
-          // Nobody comes to the nodes of an exclusive gang.
+          // No other pod fits on the nodes of an exclusive gang.
           for (const auto& member : answer->members)
             ASSERT_EQ(world.fleet.takes(member.node, Kind{pack::PodClass{}}), 0);
         }
@@ -146,7 +147,7 @@ TEST(GangLaws, TablesAreWhatCountingGives) {
   }
 }
 
-// An elastic set gets as many pods as it could have if it had asked for that number.
+// An elastic set gets as many pods as it would get if it had requested exactly that number.
 TEST(GangLaws, ElasticSetsGetTheMostThatFit) {
   int smaller = 0;
   for (std::uint64_t seed = 0; seed < 800; ++seed) {

@@ -1,4 +1,5 @@
-// A thousand gangs in fleets of up to 64 nodes against the optimum: placed whenever a place exists, as deep as can be, as cheap as can be.
+// A thousand gangs in fleets of up to 64 nodes compared with the optimum: placed whenever a
+// placement exists, as deep as possible, at the least cost.
 #include "test/gang/solver.hpp"
 
 #include <iostream>
@@ -13,7 +14,7 @@ struct Tally {
   double worst = 1, sum = 0;
 };
 
-/// As many pods as our answer has, in one domain of these levels: what the solver says.
+/// Solves for the pod counts of the result, with its groups in one domain of these levels.
 void compare(const World& world, const Request& request, const Answer& answer, Tally& tally) {
   constexpr int kMs = 500;
   using Verdict = Solver::Verdict;
@@ -31,7 +32,7 @@ void compare(const World& world, const Request& request, const Answer& answer, T
     (solved.verdict == Verdict::kUnknown ? tally.unknown : tally.infeasible) += 1;
     return;
   }
-  // Group by group one level deeper than ours must be impossible, those behind as wide as they may be.
+  // Each group one level deeper than in the result must be infeasible, with the later groups as wide as allowed.
   for (std::size_t g = 0; g < groups.size(); ++g) {
     levels[g] = std::max(answer.levels[g], groups[g].required) + 1;
     if (levels[g] <= groups[g].preferred) {

@@ -1,4 +1,4 @@
-// Small fleets on which one sees with the eye where a gang belongs.
+// Small fleets in which the right placement is obvious.
 #include "test/gang/gangs.hpp"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@ namespace gang_test {
 
 constexpr Level kBlock = 1, kRack = 2, kNode = 3;
 
-/// Two blocks of two racks of four nodes; numbers are the free GPUs of 8, rack by rack.
+/// Two blocks of two racks of four nodes; the numbers are the free GPUs of 8, rack by rack.
 class Gangs : public ::testing::Test {
  protected:
   void make(const std::vector<std::vector<std::int32_t>>& racks) {
@@ -30,7 +30,7 @@ class Gangs : public ::testing::Test {
     }
     return std::move(*answer);
   }
-  /// Nodes in the order of ranks with how many pods of the set each has: "r0n0:4 r0n1:1".
+  /// The nodes in rank order with the number of pods of the set on each: "r0n0:4 r0n1:1".
   std::string where(const Answer& answer, std::int32_t set = 0) const {
     std::string text;
     for (std::size_t i = 0; i < answer.members.size();) {
@@ -57,7 +57,7 @@ class Gangs : public ::testing::Test {
 TEST_F(Gangs, TheTightestNodeOfAll) {
   make({{8, 8, 5, 3}, {6, 4, 8, 8}});
   EXPECT_EQ(where(ask(one(4, kFleet, kFleet))), "r1n1:4");
-  EXPECT_EQ(where(ask(one(7, kFleet, kFleet))), "r0n0:7");  // the first of the empty ones
+  EXPECT_EQ(where(ask(one(7, kFleet, kFleet))), "r0n0:7");  // the first of the empty nodes
 }
 
 TEST_F(Gangs, TheFewestNodesThenTheTightestRack) {
@@ -69,7 +69,7 @@ TEST_F(Gangs, TheFewestNodesThenTheTightestRack) {
   EXPECT_EQ(answer.cost, 64 + 8 + 3);
   fleet_.remove(8);
   fleet_.remove(9);
-  // In r0 the last is the one with room for the rest and least left over.
+  // In r0 the last node is the one that fits the rest with the least left over.
   fleet_.set(3, pack::with(empty_node(8), gpu_pod(5), pack::kDevice));
   EXPECT_EQ(where(ask(one(15, kRack, kRack))), "r1n0:8 r1n1:7");
   EXPECT_EQ(where(ask(one(18, kRack, kRack))), "r0n0:8 r0n1:4 r0n2:4 r0n3:2");
@@ -119,7 +119,7 @@ TEST_F(Gangs, ExclusiveNodesStayTheirs) {
 TEST_F(Gangs, SlicesStayInTheirDomains) {
   make({{6, 6, 6, 6}, {7, 7, 7, 7}});
   auto request = one(16, kBlock, kBlock);
-  request.gang.sets[0].slices = {4, kNode};  // 6 and 7 take one slice each
+  request.gang.sets[0].slices = {4, kNode};  // nodes with 6 and 7 free GPUs fit one slice each
   EXPECT_EQ(where(ask(request)), "r0n0:4 r0n1:4 r0n2:4 r0n3:4");
   request.gang.sets[0].slices = {8, kRack};
   EXPECT_EQ(where(ask(request)), "r0n0:6 r0n1:6 r0n2:4");
@@ -146,13 +146,13 @@ TEST_F(Gangs, ALeaderBesideItsWorkers) {
   EXPECT_EQ(where(answer, 0), "r1n2:1");
   EXPECT_EQ(where(answer, 1), "r1n0:1 r1n1:1");
   fleet_.remove(6);
-  // Each by itself fits in either rack, but not both.
+  // Each set fits in either rack by itself, but not both together.
   EXPECT_EQ(why(request), "rack r0 takes 2 of 3, of all sets together; fits in one block; fits with 1 pods of set 1");
 }
 
 TEST_F(Gangs, GroupsInsideGroups) {
   make({{4, 4, 0, 0}, {8, 0, 0, 0}, {4, 4, 4, 4}, {8, 8, 0, 0}});
-  // Two teams of 16 in racks of their own, both in one block.
+  // Two groups of 16 in a rack each, both in one block.
   Request request;
   request.gang.required = kBlock;
   for (int team = 0; team < 2; ++team) request.gang.children.push_back({kRack, kRack, {set_of(gpu_pod(1), 16)}, {}});
@@ -187,7 +187,7 @@ TEST_F(Gangs, WhenTheEffortIsUsedUpTheAnswerSaysSo) {
   }
 }
 
-// Each set has room by itself, and there are too many ways to share it out to look at all: the sum says that none of them works.
+// Each set fits by itself, and there are too many distributions to try all: the sum shows that none of them fits.
 TEST_F(Gangs, SetsThatAreTooMuchTogetherAreKnownToBe) {
   make({{8, 8, 8, 8}, {8, 8, 8, 8}});
   Request request;

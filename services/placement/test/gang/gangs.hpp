@@ -1,5 +1,5 @@
 #pragma once
-// Fleets and gangs drawn at random, and what every answer must keep to, told from outside.
+// Random fleets and gangs, and the laws that every result must keep, checked independently.
 #include "qm/placement/gang/request.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline const pack::Policy& best_fit() {
   return *policy;
 }
 
-/// A node with all of its devices free: 12 cores and 96 bytes for each GPU, and some more.
+/// A node with all devices free: 12 cores and 96 bytes for each GPU, and some more.
 inline pack::NodeState empty_node(std::int32_t gpus) {
   pack::NodeState node;
   node.cpu_milli = 12'000 * gpus + 4'000;
@@ -54,7 +54,7 @@ struct World {
   std::vector<pack::NodeState> empty;
 };
 
-/// What other pods have left of a node.
+/// What other pods leave free on a node.
 inline pack::NodeState some_use(pack::NodeState node, Random& random, bool shares) {
   if (random.one_in(4)) return node;
   auto used = random.below(node.gpus + 1);
@@ -169,13 +169,13 @@ inline std::int64_t usual_weight(const Tree& tree, Level level) {
   return weight;
 }
 
-/// Every law that a gang with a place keeps.
+/// Checks every law for a gang that was placed.
 inline void keeps_the_laws(const World& world, const Request& request, const Answer& answer) {
   const Tree& tree = world.fleet.tree();
   std::vector<PodSet> sets;
   std::vector<FlatGroup> groups;
   flatten(request.gang, sets, groups);
-  // Whole: the ranks of every set from 0, as many as were asked for.
+  // Complete: every set has the ranks from 0 up to the requested number.
   std::vector<std::vector<Member>> of(sets.size());
   std::int32_t last = 0;
   for (const auto& member : answer.members) {
@@ -191,7 +191,7 @@ inline void keeps_the_laws(const World& world, const Request& request, const Ans
     ASSERT_GE(count, sets[i].min_count > 0 ? sets[i].min_count : sets[i].count);
     ASSERT_EQ(count % sets[i].slices.size, 0);
   }
-  // No capacity exceeded, and nobody else on the node of who wants it for himself.
+  // No capacity is exceeded, and an exclusive gang shares its nodes with no other pods.
   std::map<NodeId, pack::NodeState> states;
   for (const bool shares : {false, true}) {
     for (const auto& member : answer.members) {
@@ -216,7 +216,7 @@ inline void keeps_the_laws(const World& world, const Request& request, const Ans
     }
     ASSERT_EQ(domains.size(), 1U) << "group " << g;
   }
-  // Slices, spread, and ranks that stand together.
+  // Slices, spread, and consecutive ranks in each domain.
   std::set<Domain> used;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     std::map<Domain, std::int32_t> pods;

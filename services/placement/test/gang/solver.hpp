@@ -1,5 +1,6 @@
 #pragma once
-// The same question put to GLPK as an integer program: nothing of ours but the numbers of the fleet and of the request.
+// The same problem as an integer program for GLPK; it shares only the numbers of the fleet and the
+// request with the code under test.
 #include "test/gang/gangs.hpp"
 
 #if __has_include(<glpk.h>)
@@ -8,8 +9,8 @@
 
 namespace qm::placement::gang::testing {
 
-/// Variables: pods of a set on a node, or on a device where the set shares one; whether a domain is in use; which domain a group
-/// has; how many slices of a set a domain has.
+/// Variables: pods of a set on a node, or on a device if the set uses shares; whether a domain is
+/// in use; the domain of a group; the number of slices of a set in a domain.
 class Solver {
  public:
   enum class Verdict { kOptimal, kInfeasible, kUnknown };
@@ -18,7 +19,7 @@ class Solver {
     std::int64_t cost = 0;
   };
 
-  /// `levels`: one for each group, in all of its pods stand in one domain of it.
+  /// `levels`: one for each group; all of its pods are in one domain of that level.
   Solver(const World& world, const Request& request, const std::vector<Level>& levels)
       : world_(world), tree_(world.fleet.tree()), program_(glp_create_prob()) {
     glp_term_out(GLP_OFF);
@@ -73,7 +74,7 @@ class Solver {
     glp_set_col_bnds(program_, number, most > 0 ? GLP_DB : GLP_FX, 0, most);
     return number;
   }
-  /// The row's sum is low to high.
+  /// The row's sum is between `low` and `high`.
   void row(Row row, double low, double high) {
     const int number = glp_add_rows(program_, 1);
     const int kind = low == high ? GLP_FX : low < -1e17 ? GLP_UP : GLP_DB;
@@ -127,7 +128,7 @@ class Solver {
     at_most(std::move(cpu), static_cast<double>(state.cpu_milli));
     at_most(std::move(memory), static_cast<double>(state.memory_bytes));
     at_most(std::move(pods), state.pods);
-    // A whole device is nobody else's.
+    // A device used as a whole is not shared.
     for (std::size_t d = 0; d < state.gpus; ++d) {
       if (state.free[d] == pack::kDevice) {
         const int whole = column(0, 1);

@@ -1,4 +1,4 @@
-// What the reference tables say of how GPUs are cut, and what that leaves room for.
+// The reference tables of MIG partitions, and the capacity that they leave.
 #include "qm/placement/mig/geometry.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -17,7 +17,8 @@ const Model& model(std::string_view product) {
   return found == nullptr ? models()[0] : *found;
 }
 
-/// The columns gpu, profile, instances_per_gpu, memory_gb and what nvidia-smi reports: all as our tables have them.
+/// Checks that the columns gpu, profile, instances_per_gpu, memory_gb and the values reported by
+/// nvidia-smi match the product's tables.
 void expect_reference(const std::string& file, std::size_t rows_in_it) {
   for (const auto& folder : qm::testing::data_folders("tables")) {
     SCOPED_TRACE(folder);
@@ -38,7 +39,7 @@ TEST(MigReference, TheTableOfTheH100) { expect_reference("mig-profiles-h100.csv"
 /// S-122
 TEST(MigReference, TheTableOfTheA100) { expect_reference("mig-profiles-a100.csv", 5); }
 
-/// S-122: 3g and 4g share one A100, two 4g do not.
+/// S-122: 3g and 4g fit together on one A100, two 4g do not.
 TEST(MigReference, ThreeAndFourShareAnA100) {
   const Model& a100 = model("NVIDIA-A100-SXM4-80GB");
   const StateTable& table = StateTable::of(a100.family);

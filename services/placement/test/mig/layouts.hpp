@@ -1,5 +1,6 @@
 #pragma once
-// What the tests of MIG share: geometries with some profiles left out, layouts written as text, legality from scratch.
+// Shared by the MIG tests: geometries without some profiles, layouts written as text, and a check
+// of legality from scratch.
 #include "qm/placement/mig/table.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ inline std::string text_of(const StateTable& table, StateId state) {
   return out;
 }
 
-/// The other way; unknown shapes and starts come out as a spot that no geometry has.
+/// Parses such a text; unknown shapes and starts become a spot that no geometry has.
 inline std::vector<Spot> spots_of(const Geometry& geometry, std::string_view text) {
   std::vector<Spot> out;
   while (!text.empty()) {
@@ -43,7 +44,7 @@ inline StateId state_of(const StateTable& table, std::string_view text) {
   return table.find(spots_of(table.geometry(), text));
 }
 
-/// Whether instances may stand together, by painting slices: independent of the table.
+/// Checks whether instances may exist together, by painting slices: independent of the table.
 inline bool legal(const Geometry& geometry, const std::vector<Spot>& instances) {
   std::vector<int> memory(static_cast<std::size_t>(geometry.memory_slices)), count(geometry.profiles.size());
   int compute = 0, media = 0;

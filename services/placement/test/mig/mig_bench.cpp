@@ -1,4 +1,5 @@
-// A decision on 1,000 GPUs that are full but for what ended, and what is made once for a family or a mix.
+// A decision on 1,000 GPUs that are full except for finished requests, and the tables that are
+// built once for a family or a mix.
 #include "loss_system.hpp"
 #include "qm/placement/mig/pack.hpp"
 #include "qm/placement/mig/reslice.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::size_t kGpus = 1000;
 
-/// The fleet as the requests of the uniform mix leave it after four mean stays.
+/// The fleet after four mean durations of requests of the uniform mix.
 struct Busy {
   const StateTable& table = StateTable::of(Family::kSeven);
   Mix mix = mixes()[0].mix;
@@ -53,7 +54,7 @@ void choose_on(benchmark::State& state, const Fleet& fleet, const Policy& policy
 void choose_scarcity(benchmark::State& state) { choose_on(state, busy().fleet, busy().policy); }
 void choose_first_fit(benchmark::State& state) { choose_on(state, busy().fleet, FirstFit()); }
 
-/// A choice, taken and given back.
+/// Places an instance and frees it again.
 void place_and_free(benchmark::State& state) {
   Fleet fleet = busy().fleet;
   for (auto _ : state) {
@@ -89,7 +90,7 @@ void reslice_node(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(reslice(busy().table, gpus, wanted, {}, busy().policy));
 }
 
-/// All that came in one mean stay, onto so many empty GPUs at once.
+/// Packs all requests of one mean duration onto the same number of empty GPUs at once.
 void pack_at_once(benchmark::State& state) {
   const auto gpus = static_cast<std::size_t>(state.range(0));
   std::vector<Waiting> waiting(seven::kProfiles);

@@ -1,4 +1,4 @@
-// Names of layouts to what a node has, and back.
+// Converts names of layouts to the resources of a node, and back.
 #include "qm/placement/mig/node_layout.hpp"
 
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ TEST(NodeLayout, WhatANodeAdvertisesSaysHowItIsCut) {
     ASSERT_TRUE(layout);
     EXPECT_EQ(layout_showing(capacity_of(*layout), kH100, 8), *layout) << name;
   }
-  // Cut unevenly: as many instances, on GPUs that take them.
+  // Unevenly partitioned: the same number of instances, on GPUs that fit them.
   const Capacity uneven{{"nvidia.com/mig-1g.10gb", 5}, {"nvidia.com/mig-3g.40gb", 2}, {"nvidia.com/mig-4g.40gb", 1}};
   const auto found = layout_showing(uneven, kH100, 2);
   ASSERT_TRUE(found);

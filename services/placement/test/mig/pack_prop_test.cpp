@@ -1,4 +1,4 @@
-// Packing at once against an exact table of everything that GPUs can take, one GPU after the other.
+// Packing of all requests at once, compared with an exact table of everything that fits, one GPU after the other.
 #include "qm/placement/mig/pack.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -15,7 +15,7 @@
 namespace qm::placement::mig::testing {
 namespace pack_prop_test {
 
-/// The exact optimum: which numbers of requests the first GPUs can take, as a table over all such numbers.
+/// The exact optimum: a table over all numbers of requests that fit on the first GPUs.
 std::int64_t optimum(const StateTable& table, const std::vector<StateId>& gpus, const std::vector<Waiting>& waiting) {
   const auto profiles = waiting.size();
   std::vector<std::size_t> stride(profiles + 1, 1);
@@ -60,7 +60,7 @@ std::int64_t optimum(const StateTable& table, const std::vector<StateId>& gpus, 
   return best;
 }
 
-/// What is said to be packed is: legal, over what was there, and counted.
+/// Checks the packing: legal, in addition to the existing instances, and counted.
 void expect_whole(const StateTable& table, const std::vector<StateId>& gpus, const std::vector<Waiting>& waiting,
                   const Packing& packing) {
   ASSERT_EQ(packing.states.size(), gpus.size());
@@ -93,7 +93,7 @@ std::vector<Waiting> random_waiting(const Geometry& geometry, std::mt19937_64& r
   return out;
 }
 
-/// On up to eight GPUs, empty or not, by requests and by slices: proven best, and as much as the exact table finds.
+/// On up to eight GPUs, empty or not, by requests and by slices: proven optimal, and equal to the exact table.
 TEST(MigPackLaws, EqualsTheOptimumOnUpToEightGpus) {
   std::mt19937_64 random(7);
   int full = 0;
@@ -118,12 +118,14 @@ TEST(MigPackLaws, EqualsTheOptimumOnUpToEightGpus) {
   EXPECT_GT(full, 30) << "in too few rounds something is left over";
 }
 
-/// S-121: whatever is asked for, no GPU of an H100-80GB gets more of a profile than the reference table has.
+/// S-121: whatever is requested, no GPU of an H100-80GB gets more instances of a profile than the
+/// reference table has.
 TEST(MigPackLaws, TenThousandMixesKeepTheTableOfTheH100) {
   const Model& h100 = *model_of("NVIDIA-H100-80GB-HBM3");
   const StateTable& table = StateTable::of(h100.family);
   std::map<ProfileId, ReferenceRow> reference;
-  // The reference table where it is present, else our copy of it; geometry_test holds both against our tables.
+  // The reference table if it is present, otherwise the project's copy of it; geometry_test
+  // compares both with the product's tables.
   for (const ReferenceRow& row :
        read_reference(qm::testing::data_folders("tables").back() + "/mig-profiles-h100.csv")) {
     reference[profile_of(h100, row.profile).value()] = row;
@@ -133,7 +135,7 @@ TEST(MigPackLaws, TenThousandMixesKeepTheTableOfTheH100) {
   std::mt19937_64 random(121);
   for (int round = 0; round < 10000; ++round) {
     std::vector<Waiting> waiting(table.geometry().profiles.size());
-    // A request for so many SMs gets the smallest profile with them, by the numbers that nvidia-smi reports.
+    // A request for a number of SMs gets the smallest profile that has them, by the numbers that nvidia-smi reports.
     for (auto n = random() % 24; n > 0; --n) {
       const auto& [profile, row] =
           *std::next(reference.begin(), static_cast<std::ptrdiff_t>(random() % reference.size()));
@@ -156,7 +158,7 @@ TEST(MigPackLaws, TenThousandMixesKeepTheTableOfTheH100) {
   }
 }
 
-/// Without a step beyond the first packing: whole, and not said to be best where the optimum has more.
+/// Without a step beyond the first packing: complete, and not reported as optimal if the optimum has more.
 TEST(MigPackLaws, CutShortItSaysSo) {
   std::mt19937_64 random(3);
   int short_of = 0;
@@ -175,7 +177,7 @@ TEST(MigPackLaws, CutShortItSaysSo) {
   EXPECT_GT(short_of, 5);
 }
 
-/// A window of requests for many GPUs: what is found is whole, and said to be within a bound.
+/// A window of requests for many GPUs: the packing is complete, and reported to be within a bound.
 TEST(MigPackLaws, AHundredGpusAreWithinTheirBound) {
   const StateTable& table = StateTable::of(Family::kSeven);
   const std::vector<StateId> gpus(100, StateTable::empty());
@@ -187,7 +189,8 @@ TEST(MigPackLaws, AHundredGpusAreWithinTheirBound) {
   EXPECT_GE(packing.weight * 100, packing.bound * 95);
 }
 
-/// One after the other as they come, without knowing the rest, against all at once: what foresight would have been worth.
+/// Requests one by one in order of arrival, without knowledge of later ones, compared with all at
+/// once: the value of foresight.
 TEST(MigPackLaws, OneByOneComesNearAllAtOnce) {
   const StateTable& table = StateTable::of(Family::kSeven);
   for (const NamedMix& mix : mixes()) {
@@ -201,7 +204,7 @@ TEST(MigPackLaws, OneByOneComesNearAllAtOnce) {
       const Packing packing = pack(table, std::vector<StateId>(8, StateTable::empty()), waiting);
       ASSERT_TRUE(packing.best());
       taken["optimum"] += packing.weight;
-      for (Request& request : coming) request.stays = 10;  // nobody goes
+      for (Request& request : coming) request.stays = 10;  // no request finishes
       taken["scarcity"] += static_cast<std::int64_t>(run(made_on_demand(table, 8), coming, 0, scarcity).slices_taken);
       taken["first fit"] +=
           static_cast<std::int64_t>(run(made_on_demand(table, 8), coming, 0, FirstFit()).slices_taken);

@@ -7,8 +7,8 @@
 
 namespace qm::placement::mig::testing {
 
-/// A row of the reference tables mig-profiles-*.csv: gpu, profile, instances_per_gpu, memory_gb, sms_in_seed,
-/// sms_reported_by_nvidia_smi, and more that is not read.
+/// A row of the reference tables mig-profiles-*.csv: gpu, profile, instances_per_gpu, memory_gb,
+/// sms_in_seed, sms_reported_by_nvidia_smi; further columns are ignored.
 struct ReferenceRow {
   std::string gpu, profile;
   int instances = 0, memory_gb = 0, sms = 0;  ///< sms as nvidia-smi reports them

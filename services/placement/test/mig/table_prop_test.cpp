@@ -1,5 +1,5 @@
-// Any history of placing and freeing on one GPU: the table's state is the one that the instances have from scratch, and
-// they are a legal layout.
+// After any history of placing and freeing on one GPU, the table's state equals the state of the
+// instances computed from scratch, and they are a legal layout.
 #include "test/mig/layouts.hpp"
 
 #include <gtest/gtest.h>

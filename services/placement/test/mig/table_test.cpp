@@ -1,4 +1,4 @@
-// The tables of layouts against an enumeration that paints slices, and against the counts that were worked out by hand.
+// The tables of layouts compared with an enumeration that paints slices, and with counts computed by hand.
 #include "qm/placement/mig/table.hpp"
 
 #include "test/mig/layouts.hpp"
@@ -10,7 +10,7 @@
 namespace qm::placement::mig::testing {
 namespace table_test {
 
-/// All legal layouts, each spot taken or not, as sorted lists of spots.
+/// All legal layouts, each spot used or not, as sorted lists of spots.
 std::set<std::vector<Spot>> enumerate(const Geometry& geometry) {
   std::vector<Spot> spots;
   for (ProfileId profile = 0; profile < geometry.profiles.size(); ++profile) {
@@ -28,7 +28,7 @@ std::set<std::vector<Spot>> enumerate(const Geometry& geometry) {
     }
     decide(next + 1);
     taken.push_back(spots[next]);
-    if (legal(geometry, taken)) decide(next + 1);  // what is illegal stays so with more
+    if (legal(geometry, taken)) decide(next + 1);  // an illegal set stays illegal with more instances
     taken.pop_back();
   };
   decide(0);
@@ -43,7 +43,7 @@ struct Counts {
   }
 };
 
-/// A multiset counts as maximal when some layout of it takes nothing more.
+/// A multiset counts as maximal if some layout of it has space for no further instance.
 Counts counts_of(const StateTable& table) {
   Counts out{table.size(), 0, 0, 0};
   std::set<std::vector<ProfileId>> all, maximal;
@@ -92,7 +92,7 @@ TEST(MigTable, FourSlices) {
   expect_enumerated(without(geometry_of(Family::kFour), {"1g+me", "2g+me"}), {26, 5, 10, 4});
 }
 
-/// With the media extensions: the tables that are used.
+/// With the media extensions: the tables that the product uses.
 TEST(MigTable, AllProfiles) {
   expect_enumerated(geometry_of(Family::kSeven), {2319, 239, 128, 64});
   expect_enumerated(geometry_of(Family::kFour), {76, 17, 20, 8});
@@ -134,7 +134,7 @@ TEST(MigTable, WhatMayNotStandTogether) {
   EXPECT_NE(state_of(small, "2g+me@0 1g@2 1g@3"), kNoState);
 }
 
-/// S-119: each instance has memory and SMs of its own, and no GPU takes an eighth.
+/// S-119: each instance has memory and SMs of its own, and an eighth instance fits on no GPU.
 TEST(MigTable, NoGpuTakesAnEighth) {
   for (const Family family : {Family::kSeven, Family::kFour}) {
     const StateTable& table = StateTable::of(family);
@@ -153,7 +153,7 @@ TEST(MigTable, NoGpuTakesAnEighth) {
   }
 }
 
-/// Who shares a GPU has slices of memory of their own.
+/// Instances on one GPU have separate slices of memory.
 TEST(MigTable, NoSliceBelongsToTwo) {
   for (const Family family : {Family::kSeven, Family::kFour}) {
     const StateTable& table = StateTable::of(family);

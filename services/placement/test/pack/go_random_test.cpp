@@ -1,4 +1,4 @@
-// What math/rand of Go 1.26 draws from the same seeds, printed by a program in Go.
+// The numbers that math/rand of Go 1.26 draws from the same seeds, printed by a Go program.
 #include "go_random.hpp"
 
 #include <gtest/gtest.h>

@@ -64,7 +64,7 @@ TEST(NodeState, KindsOfPodsAreRemembered) {
   EXPECT_EQ(with(state, PodClass{}, 0).kinds, 1) << "a pod without GPUs is of no kind";
 }
 
-// What the paper's rules say of one pod and a few nodes, by hand.
+// Scores of the paper's rules for one pod and a few nodes, computed by hand.
 TEST(Policies, ScoreAsTheirRulesSay) {
   const Outlook outlook{{{kShare, 3}, {kTwo, 1}}, {node({1000, 1000, 1000, 1000})}};
   const auto choose = [&](std::string_view name, const NodeState& state, const PodClass& pod) {
@@ -88,7 +88,7 @@ TEST(Policies, ScoreAsTheirRulesSay) {
 }
 
 TEST(Policies, GradientDescentTakesThePlaceThatLosesLeast) {
-  // Three of four pods ask 300 milli, one asks two devices.
+  // Three of four pods request 300 milli, one requests two devices.
   const Outlook outlook{{{kShare, 3}, {kTwo, 1}}, {node({1000, 1000})}};
   const auto policy = make_policy("fgd", outlook);
   const auto apart = policy->choose(node({1000, 1000}), kShare), joined = policy->choose(node({1000, 700, 0}), kShare);

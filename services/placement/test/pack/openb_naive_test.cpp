@@ -1,5 +1,5 @@
-// Our own trace: the paper's simple policies against a second implementation of them and of its protocol, which looks at every
-// node for every pod and shares nothing with the product but the generator of numbers.
+// The project's trace: the paper's simple policies compared with a second implementation of them and of its
+// protocol. It scans every node for every pod and shares only the random number generator with the product.
 #include "go_random.hpp"
 #include "qm/testing/testing.hpp"
 #include "replay.hpp"
@@ -21,8 +21,8 @@ namespace openb_naive_test {
 struct Node {
   std::int64_t cpu = 0, memory = 0;
   int model = 0, installed = 0;
-  std::vector<int> free;  ///< of each device, in no order
-  std::set<int> kinds;    ///< of GPU pods that run here: 0 shares, else how many devices
+  std::vector<int> free;  ///< of each device, unsorted
+  std::set<int> kinds;    ///< of GPU pods that run here: 0 = shares, otherwise the number of devices
   [[nodiscard]] int free_sum() const { return std::accumulate(free.begin(), free.end(), 0); }
 };
 
@@ -35,7 +35,7 @@ bool fits(const Node& node, const pack::PodClass& pod) {
   return std::ranges::count_if(node.free, [&](int free) { return free >= pod.gpu_milli; }) >= pod.gpus;
 }
 
-/// The fullest device that has room; -1 where the pod is no share.
+/// The fullest device with enough free capacity; -1 if the pod does not request a share.
 int device_for(const Node& node, const pack::PodClass& pod) {
   int best = -1;
   for (int i = 0; i < static_cast<int>(node.free.size()); ++i) {
@@ -63,7 +63,7 @@ void place(Node& node, const pack::PodClass& pod) {
   }
 }
 
-/// Scores are whole numbers from 0 to 100, and the larger is better. CPU counts of 128 cores, GPUs of 8.
+/// Scores are integers from 0 to 100; a larger score is better. CPU counts relative to 128 cores, GPUs relative to 8.
 using Score = std::int64_t (*)(const Node&, const pack::PodClass&);
 
 std::int64_t bestfit(const Node& node, const pack::PodClass& pod) {
@@ -95,8 +95,8 @@ std::int64_t packing(const Node& node, const pack::PodClass& pod) {
   return std::max<std::int64_t>(100 - device * 100 / 1000 / 10, 50);
 }
 
-/// The paper's protocol: by one seed the pods are shuffled and drawn again until they ask for `arrivals` times the GPUs; ties
-/// go by one order of the nodes.
+/// The paper's protocol: with one seed the pods are shuffled and drawn again until they request
+/// `arrivals` times the GPUs; ties are decided by one order of the nodes.
 std::map<int, double> replayed(const Trace& trace, Score score, std::uint64_t seed, double arrivals) {
   std::int64_t capacity = 0;
   for (const auto& node : trace.nodes) capacity += node.gpus * 1000;

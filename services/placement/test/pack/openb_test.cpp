@@ -1,4 +1,4 @@
-// The protocol of the FGD paper on its own trace, and what is said of files that are wrong.
+// The protocol of the FGD paper on its own trace, and the errors for malformed files.
 #include "qm/placement/pack/policy.hpp"
 #include "qm/testing/testing.hpp"
 #include "replay.hpp"
@@ -69,7 +69,7 @@ TEST(OpenbTrace, SaysFileLineAndColumnOfWhatIsWrong) {
   EXPECT_THAT(nowhere.error().to_string(), ::testing::HasSubstr("/nowhere/nodes.csv cannot be read"));
 }
 
-/// What arrives is what was asked for, once the trace is used up again and again; the same seed draws the same.
+/// The arrivals have the requested size after the trace was drawn repeatedly; the same seed draws the same pods.
 TEST(OpenbReplay, FillsAsMuchAsWasAskedFor) {
   Files files;
   std::string nodes = "sn,cpu_milli,memory_mib,gpu,model\n";
@@ -115,7 +115,7 @@ Result<Trace> published_trace(const std::string& workload) {
   return trace_of(*testing::shared_dir() + "/traces/openb", workload);
 }
 
-// ---- our own trace, tests/data/traces/openb ----
+// ---- the project's trace, tests/data/traces/openb ----
 
 constexpr std::initializer_list<const char*> kOwnWorkloads{"mixed", "pinned", "gangs", "shares"};
 
@@ -123,8 +123,8 @@ Result<Trace> own_trace(const std::string& workload) {
   return trace_of(testing::data_dir() + "/traces/openb", workload);
 }
 
-/// What any scheduler could allocate of the own trace, in per cent of all GPUs, once 130 % have arrived and those that arrive
-/// first must have a place: by GLPK, tests/data/traces/bounds.py.
+/// The percentage of all GPUs of the project's trace that any scheduler could allocate, after 130 % have
+/// arrived and if the first arrivals must be placed: computed with GLPK, tests/data/traces/bounds.py.
 double own_bound(const std::string& workload) {
   std::istringstream lines(testing::read_file(testing::data_dir() + "/traces/openb/expected/lp_bounds.csv"));
   double lowest = 100;
@@ -157,8 +157,8 @@ std::map<std::pair<std::string, std::string>, Means> published() {
   return out;
 }
 
-/// How close a policy comes to the published means, in points, when it is given what the published runs were given. Four end in
-/// the same figures; replay() says why the others cannot.
+/// How close a policy comes to the published means, in points, with the input of the published
+/// runs. Four reproduce the same figures; replay() documents why the others cannot.
 struct Twin {
   const char* published;
   const char* ours;
@@ -168,7 +168,8 @@ constexpr std::initializer_list<Twin> kTwins{
     {"01-Random", "random", 0.25},       {"02-DotProd", "dotprod", 0.005}, {"03-GpuClustering", "clustering", 0.005},
     {"04-GpuPacking", "packing", 0.005}, {"05-BestFit", "bestfit", 0.005}, {"06-FGD", "fgd", 0.1}};
 
-/// Of the 17 published workloads 13 are given; with memory watched, which takes ten times as long, three are enough.
+/// Of the 17 published workloads 13 are included; under the address sanitizer, which takes ten
+/// times as long, three are enough.
 std::vector<std::string> given_workloads() {
   if (testing::address_sanitizer()) return {"default", "gpuspec33", "multigpu50"};
   return {"cpu050",    "cpu200",    "cpu250",    "default",    "gpushare40", "gpushare80", "gpushare100",
@@ -192,14 +193,14 @@ TEST(OpenbReplay, SixPoliciesAllocateWhatWasPublished) {
   }
 }
 
-/// What our own policy must reach, means over ten seeds that it was not tuned on; 0 = no bar there.
+/// The minimum for the project's policy, means over ten seeds on which it was not tuned; 0 = no minimum.
 struct Bar {
   const char* workload;
   Means least;
 };
 
 TEST(OpenbReplay, OursReachesItsBars) {
-  // Of what any scheduler could allocate.
+  // Share of what any scheduler could allocate.
   for (const auto& [workload, share] : std::initializer_list<std::pair<const char*, double>>{
            {"mixed", 0.985}, {"pinned", 0.98}, {"gangs", 0.985}, {"shares", 0.96}}) {
     const auto trace = own_trace(workload);
@@ -231,7 +232,7 @@ TEST(OpenbReplay, OursReachesItsBars) {
 
 /// On the published runs themselves: the same pods in the same order, the same order of nodes.
 TEST(OpenbReplay, OursIsNowhereWorseThanTheBestPublished) {
-  // On our own trace the paper's best policy is replayed instead.
+  // On the project's trace the paper's best policy is replayed instead.
   for (const std::string workload : kOwnWorkloads) {
     const auto trace = own_trace(workload);
     ASSERT_TRUE(trace) << trace.error().to_string();

@@ -1,5 +1,5 @@
-// Random classes, nodes and changes: the measure is what its definition says, and the agendas answer what a look at all nodes
-// would.
+// Random classes, nodes and changes: the measure equals its definition, and the agendas give the
+// same result as a scan of all nodes.
 #include "qm/placement/pack/inventory.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ NodeState empty_node(Random& random) {
   return node;
 }
 
-/// A device of the node that the share could be taken from.
+/// A device of the node from which the share could be allocated.
 std::int32_t some_device(Random& random, const NodeState& node, const PodClass& pod) {
   const auto enough = std::ranges::count_if(node.free, [&](auto milli) { return milli >= pod.gpu_milli; });
   return pod.shares() ? node.free[static_cast<std::size_t>(random.below(enough))] : 0;
@@ -161,7 +161,7 @@ TEST(InventoryLaws, ManyClassesAndLongRunsKeepTheirBounds) {
   const auto policy = make_policy("bestfit", outlook);
   Inventory fleet(*policy);
   for (int i = 0; i < 200; ++i) fleet.add(empty_node(random));
-  // More classes than have an agenda, and more states than are kept, one after the other.
+  // More classes than there are agendas, and more states than are kept, one after the other.
   for (std::int64_t i = 0; i < 30'000; ++i) {
     auto node = empty_node(random);
     node.cpu_milli = 10'000 + i;

@@ -1,4 +1,5 @@
-// Nodes that are won back: the promise is kept, the rules too, and for less lost work than others need.
+// Defragmentation: the promised nodes become free, the rules hold, and the lost work is less than
+// that of other methods.
 #include "qm/placement/plan/repair.hpp"
 #include "test/plan/fleets.hpp"
 
@@ -12,8 +13,8 @@ std::int64_t free_nodes(const Scene& scene) {
   return count;
 }
 
-/// Step by step: each holds where the ones before have been carried out, wins its nodes, and moves nobody twice; none wins more for what is
-/// lost than one before.
+/// Replays the plan step by step. Each step is valid after the steps before it, frees its nodes,
+/// and moves no gang twice; no step gains more nodes for its lost work than one before.
 void replays(Scene scene, const Tidy& tidy, const Terms& terms) {
   ASSERT_EQ(tidy.free_before, free_nodes(scene));
   auto now = tidy.free_before;
@@ -119,7 +120,7 @@ TEST(Consolidate, AStepIsRefusedWhereTheSceneHasMovedOn) {
   refused("minimum run time");
   scene.at(gang).stays_until = terms.now;
   ASSERT_TRUE(still_holds(scene, step, terms));
-  // Those beside whom it was to stand have ended.
+  // The pods next to which it would be placed have finished.
   for (const auto& seat : step.moves[0].seats) {
     for (const auto other : scene.on(seat.node)) scene.remove(other);
   }
@@ -133,7 +134,7 @@ struct Compared {
   std::int64_t nodes = 0, all_ours = 0, all_theirs = 0;
 };
 
-/// As many nodes as both win; of ours the last step may win some more.
+/// Compares the cost of as many nodes as both methods gain; the last step of the plan may gain some more.
 void compare(const Tidy& tidy, const std::vector<Won>& other, Compared& sum) {
   std::size_t both = 0;
   for (const auto& step : tidy.steps) {
@@ -147,7 +148,7 @@ void compare(const Tidy& tidy, const std::vector<Won>& other, Compared& sum) {
   sum.all_theirs += static_cast<std::int64_t>(other.size());
 }
 
-/// Whole nodes for each GPU-hour that is lost, as many nodes as job by job wins.
+/// More whole nodes for each lost GPU-hour, for as many nodes as the job-by-job method gains.
 TEST(Consolidate, WinsMoreForEachGpuHourThanJobByJob) {
   const auto terms = usual_terms();
   for (const bool checkpoints : {false, true}) {

@@ -1,5 +1,5 @@
 #pragma once
-// Fleets as they look after hours of jobs that came and went, and how others tidy them up.
+// Fleets after hours of jobs that started and finished, and the defragmentation methods of other schedulers.
 #include "qm/placement/plan/consolidate.hpp"
 #include "test/plan/scenes.hpp"
 
@@ -7,8 +7,9 @@
 
 namespace qm::placement::plan::testing {
 
-/// Jobs of sizes and run times much as Philly has them: most on one GPU, some on whole nodes, few on several; minutes to days. They come
-/// where best fit puts them until the fleet is full, then end and come until it has turned over, then end until so much is used.
+/// Jobs with sizes and run times similar to the Philly trace: most on one GPU, some on whole nodes, few
+/// on several nodes; minutes to days. Best fit places them until the fleet is full; then jobs finish and
+/// start until the fleet has turned over; then jobs finish until the requested percentage is in use.
 inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t used_pct, bool checkpoints) {
   Scene scene({"rack"}, best_fit());
   std::mt19937_64 random(seed);
@@ -27,7 +28,7 @@ inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t use
     auto seats = seats_now(scene, request);
     if (seats.empty()) return false;
     auto gang = running(fmt::format("g{}", scene.gangs()), 0, request, std::move(seats));
-    // What runs has run for long: jobs are met in proportion to their time.
+    // Running jobs have run for long: the probability to observe a job is proportional to its run time.
     const auto ran = std::min(minutes(random) * 3, 20'000.0) * static_cast<double>(random() % 1000) / 1000;
     const auto lost = checkpoints ? std::fmod(ran, 60.0) : ran;
     gang.checkpoint = at_hour(kNow) - std::chrono::microseconds(static_cast<std::int64_t>(lost * 60e6));
@@ -62,9 +63,11 @@ struct Won {
   double gpu_hours = 0;
 };
 
-/// A job of a whole node is pending; those that run are taken together one after the other, the last that came first, until the job has a node and all of
-/// them have a place somewhere; with `other_nodes` the job tries another node where it fails on the best. Who gets his node again has not moved. Again, until no job finds one: nodes won, and GPU-hours lost,
-/// after each of them.
+/// A job of a whole node is pending. Running jobs are removed one after the other, the most
+/// recently started first, until the pending job has a node and all removed jobs have a placement.
+/// With `other_nodes` the job tries another node if the best one fails. A removed job that gets its
+/// node again has not moved. This is repeated until no job finds a node. Returns the nodes gained
+/// and the GPU-hours lost after each of them.
 inline std::vector<Won> job_by_job(Scene scene, const Terms& terms, bool other_nodes) {
   std::vector<GangId> order;
   for (GangId gang = 0; gang < scene.gangs(); ++gang) {
@@ -73,11 +76,11 @@ inline std::vector<Won> job_by_job(Scene scene, const Terms& terms, bool other_n
   std::ranges::stable_sort(order, std::greater<>(), [&](GangId gang) { return scene.gang(gang).checkpoint; });
   const auto job = gang_of(gpu_pod(8), 1);
   for (NodeId node = 0; node < scene.nodes(); ++node) {
-    if (scene.on(node).empty()) scene.bar(node, true);  // these it has anyway
+    if (scene.on(node).empty()) scene.bar(node, true);  // these nodes are free anyway
   }
   std::vector<Won> out;
   Won sum;
-  std::set<NodeId> failed;  // room only shrinks: who found none for those on a node will not
+  std::set<NodeId> failed;  // free capacity only shrinks: a node whose jobs did not fit elsewhere fails again
   const auto seats_of_job = [&] {
     for (const auto node : failed) scene.bar(node, true);
     scene.sync();
@@ -95,7 +98,7 @@ inline std::vector<Won> job_by_job(Scene scene, const Terms& terms, bool other_n
       if (seats.empty()) continue;
       std::map<GangId, std::vector<Seat>> moves;
       scene.bar(seats[0].node, true);
-      // Whoever can stays; the others find what they find, the largest first.
+      // Jobs that can stay do; the others are placed where they fit, the largest first.
       std::vector<GangId> homeless;
       for (const auto gang : taken) {
         const auto& own = scene.gang(gang).seats;

@@ -1,4 +1,5 @@
-// Scenes and wishes drawn at random: plans keep the laws, are no dearer than the greedy one, and close to the best of all sets.
+// Random scenes and pending gangs: plans keep the laws, cost no more than the greedy plan, and are
+// close to the best of all sets.
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {

@@ -1,4 +1,4 @@
-// Plans on scenes that one can follow by hand.
+// Plans on scenes that can be followed by hand.
 #include "test/plan/scenes.hpp"
 
 namespace qm::placement::plan::testing {
@@ -14,7 +14,7 @@ Scene two_racks() {
   return scene;
 }
 
-/// One pod on a node, on its first devices that are idle.
+/// One pod on a node, on its first idle devices.
 GangId put(Scene& scene, const std::string& name, std::int32_t gpus, NodeId node, std::int32_t priority,
            std::int64_t hours_lost = 1) {
   Devices devices = 0;
@@ -52,19 +52,19 @@ TEST(Plan, WhatFitsDisplacesNobody) {
 
 TEST(Plan, TheCheapestWorkIsLostAndWholeGangsFall) {
   auto scene = two_racks();
-  // A gang over both nodes of the first rack, and two that stand alone in the second one.
+  // A gang over both nodes of the first rack, and two gangs of one node each in the second one.
   const auto wide = scene.add(running("wide", 0, gang_of(gpu_pod(4), 2), {{0, 0, 0, 15}, {0, 1, 1, 15}}, 10));
   const auto one = put(scene, "one", 4, 2, 0, 3), two = put(scene, "two", 4, 3, 0, 4);
   // In one rack: 80 GPU-hours against 12 and 16.
   auto wish = wish_of(gang_of(gpu_pod(4), 2, 1));
   EXPECT_EQ(planned(scene, wish).displaced(), (std::vector{one, two}));
-  // The wide one has just saved its work.
+  // The wide gang has just saved its work.
   scene.at(wide).checkpoint = at_hour(kNow) - std::chrono::minutes(30);
   const auto found = planned(scene, wish);
   EXPECT_EQ(found.displaced(), (std::vector{wide}));
   EXPECT_EQ(found.cost.lost_work, 4 * 3600 * usual_terms().gpu_second);
   EXPECT_TRUE(found.exact);
-  // Only whom admission lets go.
+  // Only gangs that admission allows to be preempted.
   wish.victims = {one, two};
   EXPECT_EQ(planned(scene, wish).displaced(), (std::vector{one, two}));
   wish.victims = {one};
@@ -91,13 +91,13 @@ TEST(Plan, WhoFindsRoomElsewhereIsMovedAndWaitsNot) {
   auto scene = two_racks();
   const auto a = put(scene, "a", 2, 0, 0, 2), b = put(scene, "b", 2, 2, 0, 2);
   for (const auto gang : {a, b}) scene.at(gang).waiting_per_s = 10'000;
-  // Two whole nodes of one rack are asked for: half of a node must go, and there is room for it beside the other one.
+  // Two whole nodes of one rack are requested: a gang of half a node must leave, and it fits next to the other one.
   auto wish = wish_of(gang_of(gpu_pod(4), 2, 1));
   const auto found = planned(scene, wish);
   ASSERT_EQ(found.steps.size(), 2U);
   EXPECT_EQ(found.steps[0].what, Step::What::kMigrate);
   EXPECT_EQ(found.cost.waiting, 0);
-  // Who may not be moved is evicted; so is everybody where nobody is to be moved.
+  // A gang that may not be moved is evicted; so are all gangs if migration is disabled.
   scene.at(a).movable = scene.at(b).movable = false;
   EXPECT_EQ(planned(scene, wish).steps[0].what, Step::What::kEvict);
   scene.at(b).movable = true;
@@ -127,7 +127,7 @@ TEST(Plan, WaitingIsAnAnswerWhereItCostsLess) {
 }
 
 TEST(Plan, APreferredRackIsWorthItsMoney) {
-  // The first rack's gangs are a little dearer; the cheaper ones stand in both.
+  // The gangs of the first rack cost a little more; the cheaper ones use both racks.
   auto scene = two_racks();
   put(scene, "a", 4, 0, 0, 4);
   put(scene, "b", 4, 1, 0, 5);
@@ -137,7 +137,7 @@ TEST(Plan, APreferredRackIsWorthItsMoney) {
   wish.request.gang.preferred = 1;
   auto terms = usual_terms();
   EXPECT_EQ(planned(scene, wish, terms).displaced(), (std::vector<GangId>{0, 2}));
-  terms.domain = 8'000'000;  // a rack more costs 64 dollars, an hour of four GPUs 49
+  terms.domain = 8'000'000;  // one more rack costs 64 dollars, an hour of four GPUs 49
   EXPECT_EQ(planned(scene, wish, terms).displaced(), (std::vector<GangId>{0, 1}));
 }
 
@@ -209,7 +209,7 @@ TEST_F(Moved, ANodeIsNotForSuchPodsAnyMore) {
 TEST_F(Moved, SomebodyElseCameToTheSeats) {
   scene.remove(0);
   const auto other = put(scene, "other", 4, 0, 50);
-  found.steps[0].gang = other;  // as if it had been he from the start
+  found.steps[0].gang = other;  // as if that gang had been the victim from the start
   found.steps[0].from = scene.gang(other).seats;
   ASSERT_TRUE(still_holds(scene, wish, found, terms));
   found.steps[0].gang = 2;

@@ -1,5 +1,5 @@
 #pragma once
-// Fleets with gangs on them, drawn at random, and what every plan must keep to, told from outside.
+// Random fleets with gangs on them, and the laws that every plan must keep, checked independently.
 #include "qm/placement/plan/plan.hpp"
 #include "test/gang/gangs.hpp"
 
@@ -40,7 +40,7 @@ inline Gang running(std::string name, std::int32_t priority, gang::Request reque
   return out;
 }
 
-/// Where the fleet would put it; empty where nowhere.
+/// The placement in the current fleet; empty if the gang does not fit.
 inline std::vector<Seat> seats_now(Scene& scene, const gang::Request& request) {
   const auto answer = gang::place(scene.fleet(), request);
   return answer && answer->placed() ? scene.seats_for(request, *answer) : std::vector<Seat>{};
@@ -70,7 +70,7 @@ inline Scene some_scene(Random& random, SceneSize size) {
     if (random.one_in(4)) request.gang.required = random.below(scene.tree().depth() + 1);
     request.exclusive = random.one_in(12);
     if (random.one_in(8)) request.gang.sets[0].gates = 1;
-    // Somewhere, not where it is best: the nodes where it may not come are drawn.
+    // The placement is random, not the best one: nodes that are excluded are drawn.
     for (NodeId node = 0; node < scene.nodes(); ++node) scene.bar(node, random.one_in(2));
     auto seats = seats_now(scene, request);
     for (NodeId node = 0; node < scene.nodes(); ++node) scene.bar(node, false);
@@ -122,7 +122,7 @@ inline Terms usual_terms() {
   return terms;
 }
 
-/// Whether the wish has a place once these have left; the scene stays as it is.
+/// True if the pending gang fits after these have left; the scene is not changed.
 inline bool fits_without(Scene& scene, const Wish& wish, const std::vector<GangId>& gangs) {
   for (const auto gang : gangs) scene.lift(gang);
   scene.sync();
@@ -152,7 +152,8 @@ inline MicroUsd evicting(const Scene& scene, GangId gang, const Terms& terms) {
   return lost_by(scene, gang, terms) + scene.gang(gang).waiting_per_s * terms.requeue.count() / 1'000'000;
 }
 
-/// Evicts the cheapest first until there is room, then takes back who need not go, the dearest first: what others do.
+/// Evicts the cheapest first until the gang fits, then removes victims that are not needed, the
+/// most expensive first: the method of other schedulers.
 inline std::optional<std::vector<GangId>> greedy(Scene& scene, const Wish& wish, const Terms& terms) {
   auto order = allowed(scene, wish, terms);
   std::ranges::stable_sort(order, {}, [&](GangId gang) { return evicting(scene, gang, terms); });

@@ -1,5 +1,6 @@
-// Streams of events over one scene: gangs come, end and save their work, nodes are lost, kept and cut, plans of all kinds are carried out. After
-// each of them the books are what counting from scratch gives, and a plan made before an event is either refused or still can be carried out.
+// Streams of events over one scene: gangs start, finish and save their work, nodes are lost, kept for
+// repairs and repartitioned, and plans of all kinds are applied. After each event the books equal a
+// count from scratch, and a plan made before an event is either refused or can still be applied.
 #include "qm/placement/plan/consolidate.hpp"
 #include "qm/placement/plan/repair.hpp"
 #include "test/plan/scenes.hpp"
@@ -64,7 +65,7 @@ class Stream {
     wish.slices = {static_cast<mig::ProfileId>(random_.below(7))};
     keep(wish);
   }
-  /// A plan is carried out at once, or kept for later.
+  /// A plan is applied at once, or kept for later.
   void keep(const Wish& wish) {
     const auto found = plan(scene_, wish, terms_);
     ASSERT_TRUE(found);
@@ -100,7 +101,7 @@ class Stream {
     if (!random_.one_in(3) || scene_.lost(node)) return;
     scene_.lose(node);
     for (const auto gang : scene_.on(node)) {
-      if (!scene_.runs(gang)) continue;  // displaced for the repair of another one
+      if (!scene_.runs(gang)) continue;  // displaced by the repair of another gang
       const auto found = repair(scene_, gang, node, terms_, {true, {}});
       if (!found) {
         scene_.remove(gang);

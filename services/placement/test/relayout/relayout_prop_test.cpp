@@ -1,5 +1,5 @@
-// Orders on a node whose mig-manager is slow, fails and hangs, whose pods come, save and go as they like, and to which every
-// action may be lost: the laws hold after each look, and every order ends.
+// Orders on a node whose mig-manager is slow, fails and hangs, whose pods start, save and finish at
+// random, and on which any action may be lost: the laws hold after each step, and every order ends.
 #include "qm/placement/relayout.hpp"
 
 #include <gtest/gtest.h>
@@ -15,19 +15,19 @@ constexpr Duration kTick = std::chrono::seconds(30);
 
 struct World {
   Seen seen;
-  int job = -1;        // ticks until mig-manager is through; -1 = it has nothing to do
-  bool fails = false;  // and then
+  int job = -1;        // ticks until mig-manager is done; -1 = it is idle
+  bool fails = false;  // the result of the job
   int plugin = -1;     // ticks until the capacity follows
 };
 
 Capacity capacity_of(const std::string& layout) { return layout == "cut" ? kCut : kWhole; }
 
-/// One tick of the node's own life.
+/// One tick of the node.
 void live(World& w, int pods) {
   Seen& s = w.seen;
   for (auto& pod : s.occupants) pod.saved = pod.saved || (pod.asked != Instant{} && *rc::gen::inRange(0, 6) == 0);
   if (*rc::gen::inRange(0, 30) == 0 && !s.occupants.empty()) s.occupants.pop_back();
-  // A cordon keeps most away, not all.
+  // A cordon keeps most pods away, but not all.
   if (static_cast<int>(s.occupants.size()) < pods && *rc::gen::inRange(0, s.cordoned ? 40 : 8) == 0) {
     s.occupants.push_back({"team/" + std::to_string(*rc::gen::inRange(0, 1000)), {}, false});
   }
@@ -83,7 +83,7 @@ RC_GTEST_PROP(Relayout, LawsHoldAndEveryOrderEnds, ()) {
   for (; ticks < 2000 && !(row.over() && (row.phase == Phase::kStuck || !w.seen.cordoned)); ++ticks) {
     now += kTick;
     live(w, ticks < 1000 ? most_pods : 0);
-    const Seen seen = w.seen;  // what is seen may be late by a tick
+    const Seen seen = w.seen;  // the observation may be one tick late
     const Step step = advance(row, seen, now, limits);
     row = step.row;
     RC_ASSERT(row.over() || row.phase == Phase::kWaiting || step.wake_at > now || !step.actions.empty());

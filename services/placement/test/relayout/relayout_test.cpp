@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 
 const Capacity kWhole = {{"nvidia.com/gpu", 1}}, kSevens = {{"nvidia.com/mig-1g.10gb", 7}};
 
-/// One order and the node as it is seen; each look is a line of what was done and where it led.
+/// One order and the observed node; each step is rendered as a line of its actions and the resulting phase.
 class RelayoutTest : public ::testing::Test {
  protected:
   RelayoutTest() {
@@ -27,7 +27,7 @@ class RelayoutTest : public ::testing::Test {
     row.order.until = now + until;
   }
   std::vector<std::string> look() {
-    // Nothing but the row outlives a look.
+    // Only the row is kept between steps.
     const Row before = row;
     const Step step = advance(row, seen, now);
     const Step again = advance(before, seen, now);
@@ -49,7 +49,7 @@ class RelayoutTest : public ::testing::Test {
     }
     return out;
   }
-  /// To the moment at which mig-manager has the label.
+  /// Steps until mig-manager has the label.
   void until_labelled() {
     ASSERT_THAT(look(), ElementsAre("cordon"));
     seen.cordoned = true;

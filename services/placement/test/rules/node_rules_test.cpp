@@ -1,4 +1,4 @@
-// The conditions on a node alone, case by case as the documentation of Kubernetes has them.
+// The conditions on a node alone, case by case, as documented by Kubernetes.
 #include "qm/placement/rules/node_rules.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ NodeView node(Labels labels = {}, std::vector<Taint> taints = {}) {
   return out;
 }
 
-/// The first rule in the way and its words: "taints: with taint ..."; empty where the node takes the pod.
+/// The first rule that rejects the node and its words: "taints: with taint ..."; empty if the pod fits.
 std::string verdict(const PodRules& pod, const NodeView& on) {
   for (const NodeRule* rule : node_rules()) {
     if (!rule->admits(pod, on)) return fmt::format("{}: {}", rule->name(), rule->words(pod, on));
@@ -120,7 +120,7 @@ TEST(NodeAffinity, PreferencesAddUp) {
   EXPECT_EQ(preferred_affinity().of(pod, node()), 0);
 }
 
-// What asks for NVLink nodes by affinity never lands on a node without the label.
+// A pod that requires NVLink nodes by affinity is never placed on a node without the label.
 TEST(NodeAffinity, KeepsBandwidthHungryPodsOnNvlinkNodes) {
   PodRules pod;
   pod.required = NodeSelector{{{{"gpu.nvidia.com/nvlink-enabled", Op::kIn, {"true"}}}, {}}};
@@ -175,7 +175,7 @@ TEST(Taints, EachMustBeTolerated) {
   EXPECT_EQ(verdict(pod, tainted), "");
 }
 
-// A pool of MIG slices for tenants takes only what tolerates its taint.
+// A pool of MIG slices for tenants accepts only pods that tolerate its taint.
 TEST(Taints, KeepOthersOffTheTenantsMigPool) {
   const auto tenant = node({{"mig-enabled", "true"}}, {{"mig-enabled", "true", "NoSchedule"}});
   PodRules pod;

@@ -1,6 +1,6 @@
-// Pods that ask something of their neighbours, one by one on a large fleet: so many nodes in zones of a hundred, each with room
-// for 110 pods. Half a pod for each node runs; with every pod that comes the oldest goes. A pod is asked for, placed on the
-// first node that takes it, and counted there; the clock runs for all of it.
+// Pods with inter-pod constraints, one by one on a large fleet: nodes in zones of a hundred, each with
+// capacity for 110 pods. Half as many pods as nodes are running; each new pod replaces the oldest one.
+// A pod is queried, placed on the first feasible node, and counted there; all of it is timed.
 #include "qm/placement/rules/rule_book.hpp"
 
 #include <benchmark/benchmark.h>
@@ -22,7 +22,7 @@ class Fleet {
       book.put_node(node);
     }
   }
-  /// Brings one more pod; false where no node takes it.
+  /// Adds one more pod; false if no node fits it.
   bool place(TemplateId like) {
     const auto node = book.feasible(like).first();
     if (!node) return false;
@@ -49,7 +49,7 @@ PodTemplate app(int number) {
 }
 LabelSelector itself(const PodTemplate& pod) { return {{{"app", LabelRequirement::Op::kIn, {pod.labels.at("app")}}}}; }
 
-/// `apps` kinds of pods take turns; `rules` says what each asks.
+/// `apps` kinds of pods alternate; `rules` gives the constraints of each.
 template <class Fn>
 void turns(benchmark::State& state, int apps, Fn&& rules) {
   const auto nodes = static_cast<int>(state.range(0));
@@ -95,7 +95,7 @@ void spread_zone_and_host(benchmark::State& state) {
   });
 }
 
-/// What soft rules make of every node: preferred anti-affinity and spread that may be broken.
+/// Scores of the soft rules for every node: preferred anti-affinity and soft spread constraints.
 void preferences(benchmark::State& state) {
   Fleet fleet(static_cast<int>(state.range(0)));
   auto pod = app(0);

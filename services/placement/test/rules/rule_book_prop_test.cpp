@@ -1,5 +1,5 @@
-// The book that is kept up to date says what an evaluation of everything says, and what a book written anew says; and it
-// keeps nothing that nobody holds.
+// The incrementally updated book gives the same results as a full evaluation and as a newly built
+// book, and it keeps nothing without a holder.
 #include "qm/placement/rules/text.hpp"
 #include "test/rules/world.hpp"
 
@@ -101,7 +101,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-/// A book, and beside it the lists that it was told.
+/// A book, and the lists of the objects that it received.
 class Both {
  public:
   void step(Dice& dice) {
@@ -145,7 +145,7 @@ class Both {
         break;
       default: {
         World::Pod pod{dice.pod(), NodeName(fmt::format("n{}", dice.roll(7))), dice.one_in(5)};
-        // What runs already need not obey any rule; and pods of one kind are many.
+        // Running pods need not obey any rule; and many pods are of one kind.
         if (dice.one_in(2) && !world.pods.empty()) pod.like = world.pods.begin()->second.like;
         world.pods[uid] = pod;
         put(book, uid, pod);
@@ -212,7 +212,7 @@ TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
           ++refused;
           ++reasons[why->rule];
         });
-        // Where it says that all nodes are worth the same, they are.
+        // If the book reports all nodes as equal, their scores are equal.
         std::set<std::int64_t> worths;
         for (const Preference& p : both.book.preferences(id, nodes)) worths.insert(p.score);
         const bool same = both.book.indifferent(id);
@@ -222,7 +222,7 @@ TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
       }
     });
   EXPECT_TRUE(held);
-  // The test is worth something only where every rule has spoken.
+  // The test is meaningful only if every rule has rejected a node.
   EXPECT_GT(taken, 0U);
   EXPECT_GT(indifferent, 0U);
   EXPECT_GT(choosy, 0U);

@@ -1,5 +1,5 @@
-// Spread, affinity between pods, host ports and requests, case by case with their traps, as the documentation of Kubernetes
-// and kube-scheduler have them.
+// Spread, affinity between pods, host ports and requests, case by case with their pitfalls, as
+// documented by Kubernetes and kube-scheduler.
 #include "qm/placement/rules/rule_book.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ Spread even(const std::string& name, std::int64_t skew, const std::string& key =
   return out;
 }
 
-/// Nodes a1 and a2 in zone a, b1 in b, c1 in c, and x1 in no zone; each its own host.
+/// Nodes a1 and a2 in zone a, b1 in b, c1 in c, and x1 in no zone; each has its own host label.
 class RuleBookCases : public ::testing::Test {
  protected:
   RuleBookCases() {
@@ -33,7 +33,7 @@ class RuleBookCases : public ::testing::Test {
   void node(const std::string& name, Labels labels, std::vector<Taint> taints = {}) {
     book.put_node({NodeName(name), std::move(labels), std::move(taints), false, {{"pods", 10}, {"cpu", 4000}}});
   }
-  /// One more pod on the node; its name.
+  /// Runs one more pod on the node; returns its name.
   std::string run(const std::string& on, const PodTemplate& like, bool terminating = false) {
     const auto uid = fmt::format("pod-{}", ++pods_);
     const TemplateId id = book.hold(like);
@@ -41,7 +41,7 @@ class RuleBookCases : public ::testing::Test {
     book.release(id);
     return uid;
   }
-  /// "a1 b1": the nodes that take the pod, in order of their names.
+  /// "a1 b1": the nodes that fit the pod, sorted by name.
   std::string takes(const PodTemplate& like) {
     const TemplateId id = book.hold(like);
     std::map<std::string, int> found;
@@ -57,7 +57,7 @@ class RuleBookCases : public ::testing::Test {
     book.release(id);
     return rejection ? fmt::format("{}: {}", rejection->rule, rejection->words) : "";
   }
-  /// "a1=20 b1=5": what the soft rules make of every node.
+  /// "a1=20 b1=5": the score of every node by the soft rules.
   std::string worth(const PodTemplate& like) {
     const TemplateId id = book.hold(like);
     std::map<std::string, std::int64_t> found;
@@ -284,7 +284,7 @@ TEST_F(RuleBookCases, OnlyNodesWithEveryLabelCountForAnyConstraint) {
   EXPECT_EQ(takes(web), "a2 c1") << "a1 has no host, so its two do not count for zone a, which a2 is in";
 }
 
-// Training keeps apart from inference on a node, and spreads over zones.
+// Training avoids nodes with inference, and spreads over zones.
 TEST_F(RuleBookCases, SpreadAndAntiAffinityHoldTogether) {
   auto training = pod({{"app", "training"}});
   training.rules.anti_affinity = {near("inference", "host")};
@@ -356,7 +356,7 @@ TEST_F(RuleBookCases, ANodeThatShrinksIsOverFullAndTakesNothing) {
   EXPECT_EQ(why("a1", pod()), "") << "what asks nothing fits";
 }
 
-// ---- what changes ----
+// ---- changes ----
 
 TEST_F(RuleBookCases, PodsWaitForTheirNode) {
   auto web = pod({{"app", "web"}});
@@ -401,7 +401,7 @@ TEST_F(RuleBookCases, PreferredAffinityBetweenPodsDrawsBothWays) {
   client.rules.preferred_affinity.clear();
   client.rules.preferred_anti_affinity = {{10, near("db", "host")}};
   EXPECT_EQ(worth(client), "a1=300 a2=500 b1=500 c1=500 x1=500");
-  // What runs draws as well: here ten for what it would like beside it, and one for what it needed.
+  // Running pods attract as well: here ten for a preferred affinity, and one for a required one.
   auto magnet = pod();
   magnet.rules.preferred_affinity = {{10, near("web", "host")}};
   run("b1", magnet);

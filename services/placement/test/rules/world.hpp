@@ -9,7 +9,7 @@
 
 namespace qm::placement::rules::testing {
 
-/// A cluster as plain lists, and what the scheduler's filters say of it when they look at everything each time.
+/// A cluster as plain lists, and the result of the scheduler's filters when they evaluate everything each time.
 struct World {
   struct Pod {
     PodTemplate like;
@@ -25,7 +25,7 @@ struct World {
     return found == namespaces.end() ? Labels() : found->second;
   }
 
-  /// Whether a term of `owner` speaks of a pod.
+  /// True if a term of `owner` selects a pod.
   [[nodiscard]] bool speaks_of(const PodTemplate& owner, const PodTerm& term, const PodTemplate& pod) const {
     if (!term.pods || !term.pods->matches(pod.labels)) return false;
     if (term.namespaces.empty() && !term.namespace_selector) return owner.ns == pod.ns;
@@ -36,7 +36,7 @@ struct World {
     return std::ranges::all_of(owner.rules.affinity, [&](const PodTerm& t) { return speaks_of(owner, t, pod); });
   }
 
-  /// Calls fn(node, pod) for each pod on a node that is there.
+  /// Calls fn(node, pod) for each pod on a node that exists.
   template <class Fn>
   void each_pod(Fn&& fn) const {
     for (const auto& [uid, pod] : pods) {
