@@ -1,4 +1,4 @@
-// Work that must not be neighbours: training and online inference.
+// Workload types that must not share a node: training and online inference.
 #include "script.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ WorkloadHeard asks(const std::string& uid, const std::string& type, std::int32_t
   return heard;
 }
 
-/// Types of the workloads that hold something on each node.
+/// The types of the workloads that have members on each node.
 std::map<NodeName, std::set<std::string>> types_on(const Engine& engine, const std::vector<WorkloadHeard>& workloads) {
   std::map<NodeName, std::set<std::string>> out;
   for (const auto& heard : workloads) {
@@ -47,21 +47,21 @@ TEST(Apart, TheReasonSaysWhoIsThere) {
   (void)script.step({asks("b", "batch", 1, 2), asks("n", "", 1, 2)});
   for (const char* uid : {"b", "n"})
     EXPECT_EQ(script.engine().tables().assignments.find({WorkloadUid(uid), 1})->state, AssignmentState::kReserved);
-  // When training has gone, inference comes.
+  // After training has left, inference is placed.
   auto gone = asks("t", "training", 1, 2);
   gone.phase = WorkloadPhase::kCancelled;
   (void)script.step({gone});
   EXPECT_EQ(script.engine().tables().assignments.find({WorkloadUid("o"), 1})->state, AssignmentState::kReserved);
 }
 
-/// The node of the workload's only pod; empty where it waits.
+/// The node of the workload's only pod; empty if it is pending.
 std::string home_of(Script& script, const char* uid) {
   const auto* row = script.engine().tables().assignments.find({WorkloadUid(uid), 1});
   return row == nullptr || row->members.empty() ? std::string() : row->members[0].node.value();
 }
 
-// S-051: training is never planned onto the pool of slices.
-// S-146 S-494: where nothing else is said, inference goes to the pool of slices and training to whole GPUs.
+// S-051: training is never placed in the pool of slices.
+// S-146 S-494: by default, inference is placed in the pool of slices and training on whole GPUs.
 TEST(Pools, InferenceGetsSlicesAndTrainingWholeGpus) {
   const std::string nodes = R"(
     node full gpus=1 model=NVIDIA-H100-80GB-HBM3
@@ -79,14 +79,14 @@ TEST(Pools, InferenceGetsSlicesAndTrainingWholeGpus) {
       std::string::npos);
   (void)script.step({asks("o", "inference", 1, 1)});
   EXPECT_EQ(home_of(script, "o"), "sliced");
-  // What the pods say themselves counts before any default.
+  // The selectors of the pods themselves override the defaults.
   auto chosen = asks("c", "training", 1, 1);
   chosen.spec.pod_sets[0].shape.node_selector["nvidia.com/mig.strategy"] = "single";
   Script other;
   ASSERT_EQ(other.run(nodes), "");
   (void)other.step({chosen});
   EXPECT_EQ(home_of(other, "c"), "sliced");
-  // Without slices inference takes what there is, and a site may have it otherwise.
+  // Without slices, inference uses the GPUs that exist; a site may configure this differently.
   Script bare;
   ASSERT_EQ(bare.run("node full gpus=1\nsynced\n"), "");
   (void)bare.step({asks("o", "inference", 1, 1)});
@@ -123,12 +123,13 @@ TEST(Apart, NobodyIsKeptApartWhereNoTypeIsNamed) {
   EXPECT_EQ(types_on(script.engine(), {training, online}).at(NodeName("a")).size(), 2U);
 }
 
-// S-007: ten thousand placements of training, inference and batch that come and go: no node ever has training and inference.
+// S-007: ten thousand placements of training, inference and batch that start and finish: no node
+// ever has training and inference together.
 TEST(ApartLaws, TrainingAndInferenceAreNeverOnOneNode) {
   std::mt19937 random(7);
   const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   Options options;
-  options.keep_ended = std::chrono::seconds(20);  // what has ended is not the matter here
+  options.keep_ended = std::chrono::seconds(20);  // finished workloads are not relevant here
   Engine engine(options);
   std::vector<Command> batch;
   for (int i = 0; i < 12; ++i) batch.emplace_back(NodeSeen{NodeName(fmt::format("n{}", i)), node_facts(8)});
@@ -145,7 +146,8 @@ TEST(ApartLaws, TrainingAndInferenceAreNeverOnOneNode) {
   for (int next = 0; placed < 10'000; ++next) {
     batch.clear();
     now += std::chrono::seconds(1);
-    // Some 12 to 48 are there, so that most of a step is a decision of its own and not a repeated refusal.
+    // Some 12 to 48 workloads exist at a time, so that most of a step is a decision of its own and
+    // not a repeated refusal.
     for (int leave = there.size() > 48 ? 3 : upto(3); leave > 0 && there.size() > 12; --leave) {
       const auto at = static_cast<std::size_t>(upto(static_cast<int>(there.size())));
       there[at].phase = WorkloadPhase::kCancelled;

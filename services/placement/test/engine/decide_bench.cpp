@@ -1,5 +1,6 @@
-// What the engine itself takes for a decision: a fleet nine tenths full, one workload ends and one comes, a step each; and gangs whose own
-// pods keep apart, or spread, so that each changes where the next may go.
+// The time that the engine needs for a decision: on a fleet in use to nine tenths, one workload
+// finishes and one is submitted, a step each; and gangs whose own pods have anti-affinity, or
+// spread, so that each pod changes where the next may be placed.
 #include "qm/placement/engine.hpp"
 #include "qm/placement/rules/text.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 class Fleet {
  public:
-  /// With `volumes` every pod has one for itself, and nodes say how many they may have attached.
+  /// With `volumes` every pod has a volume of its own, and nodes have attach limits.
   explicit Fleet(std::int64_t nodes, bool volumes = false) : random_(7), engine_(options()) {
     if (volumes) {
       rules::PodTemplate like{Namespace("default"), {}, {}};
@@ -60,7 +61,7 @@ class Fleet {
     step({gone, next()});
   }
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
-  /// A gang comes, and goes again without being timed.
+  /// Submits a gang, and removes it without timing the removal.
   void visit(benchmark::State& state, const PodSet& set) {
     WorkloadHeard heard;
     heard.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
@@ -75,7 +76,7 @@ class Fleet {
   [[nodiscard]] const Engine& engine() const { return engine_; }
 
  private:
-  /// There are no pods that would confirm a reservation, and what has ended is not the matter here.
+  /// No pods exist that would confirm a reservation, and finished workloads are not relevant here.
   static Options options() {
     Options options;
     options.hold = std::chrono::hours(10'000);
@@ -129,7 +130,7 @@ void decisions(benchmark::State& state) {
 }
 BENCHMARK(decisions)->Arg(1000)->Arg(5000)->Arg(20000)->Arg(100000)->Iterations(5000)->Unit(benchmark::kMicrosecond);
 
-/// One GPU for each pod, and the pods of the gang keep apart by the label, or spread over its values.
+/// One GPU for each pod; the pods of the gang have anti-affinity by the label, or spread over its values.
 PodSet ruled(std::int32_t pods, const std::string& apart, const std::string& spread) {
   rules::PodTemplate like{Namespace("default"), {{"app", "ranks"}}, {}};
   const LabelSelector own{{{"app", LabelRequirement::Op::kIn, {"ranks"}}}};
@@ -159,7 +160,7 @@ BENCHMARK(GangsOneToANode)->Arg(5000)->Iterations(20)->Unit(benchmark::kMillisec
 void GangsSpreadOverZones(benchmark::State& state) { gangs(state, "", "topology.kubernetes.io/zone"); }
 BENCHMARK(GangsSpreadOverZones)->Arg(5000)->Iterations(20)->Unit(benchmark::kMillisecond);
 
-/// More pods than there are zones: no place, with the reason.
+/// More pods than there are zones: unschedulable, with the reason.
 void GangsOneToAZone(benchmark::State& state) { gangs(state, "topology.kubernetes.io/zone", ""); }
 BENCHMARK(GangsOneToAZone)->Arg(5000)->Iterations(20)->Unit(benchmark::kMillisecond);
 
@@ -172,7 +173,7 @@ void DryRunsOneToANode(benchmark::State& state) {
 }
 BENCHMARK(DryRunsOneToANode)->Arg(5000)->Unit(benchmark::kMillisecond);
 
-/// All nodes are looked at for each.
+/// All nodes are considered for each pod.
 void decisions_with_volumes(benchmark::State& state) {
   Fleet fleet(state.range(0), true);
   for (auto _ : state) fleet.exchange();

@@ -1,4 +1,4 @@
-// Who gets which place, as text tables: see script.hpp for the words.
+// Which workload is placed where, as text tables: see script.hpp for the words.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,9 @@ TEST(Decide, WorkloadsThatAskAtOnceGoInTheOrderInWhichTheyGotQuota) {
   )");
 }
 
-// Which of two nodes is better depends on who else is known. Nobody asks for T4s: the small node is the tighter fit. A dozen
-// that can run nowhere else wait: the others leave it to them.
+// Which of two nodes is better depends on the other known workloads. While no workload requires
+// T4s, the small node is the tighter fit. Once twelve pods that fit only T4s are pending, other
+// workloads leave that node to them.
 TEST(Decide, ScarceModelsAreLeftToThoseWhoCanRunNowhereElse) {
   expect(R"(
     node a gpus=8
@@ -68,8 +69,8 @@ TEST(Decide, ScarceModelsAreLeftToThoseWhoCanRunNowhereElse) {
   )");
 }
 
-// A share goes where the rest is still of use to the pods that are known, not to the fullest device: 600 milli are free on one
-// node and 500 on the other, and four pods of 300 come.
+// A share is placed where the rest stays useful for the known pods, not on the fullest device: 600
+// milli are free on one node and 500 on the other, and four pods of 300 are submitted.
 TEST(Decide, SharesLeaveWhatOthersCanUse) {
   expect(R"(
     node a gpus=1 label=rack=a
@@ -156,7 +157,7 @@ TEST(Decide, CountsMigInstancesAndCpuAndMemory) {
   )");
 }
 
-// S-077: the tolerations of an admitted workload, among others.
+// S-077: among others, the tolerations of an admitted workload.
 TEST(Decide, HonoursSelectorTaintModelAndState) {
   expect(R"(
     node a gpus=8 label=pool=train taint=gpu:NoSchedule
@@ -228,7 +229,7 @@ TEST(Decide, AnswersAgainWhenAskedAgain) {
   )");
 }
 
-// Of an attempt that nothing was decided of there is an answer too, or it would be requested for ever.
+// An attempt without a decision gets a response, too; otherwise it would be requested forever.
 TEST(Decide, AnEarlierAttemptIsAnsweredWithOneThatIsPending) {
   expect(R"(
     node a gpus=8
@@ -242,7 +243,7 @@ TEST(Decide, AnEarlierAttemptIsAnsweredWithOneThatIsPending) {
   )");
 }
 
-// S-074: eight pods and five GPUs: none is bound. S-100: and while it waits it holds none of the five.
+// S-074: eight pods and five GPUs: none is bound. S-100: and a pending gang holds none of the five.
 TEST(Short, HoldsNothingWhileItWaits) {
   expect(R"(
     node a gpus=5

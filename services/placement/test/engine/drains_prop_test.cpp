@@ -1,6 +1,8 @@
-// Laws of who gives way for MIG instances, over generated demand on nodes with a mig-manager that is slow and at times fails, and an admission that
-// accepts, refuses, or says nothing: who is named is of lower priority, in the way, and needed; the room is kept; what is cut is on offer, within the
-// budget, and empty; and a process that has read the rows back decides the same.
+// Laws of preemption for MIG instances, over generated demand on nodes with a mig-manager that is
+// slow and at times fails, and an admission that accepts, refuses, or does not respond. Victims
+// have lower priority, hold what the workload requires, and are needed; the capacity is reserved
+// for it; a layout order names an allowed layout, is within the budget, and its node is empty; and
+// an engine restored from the rows makes the same decisions.
 #include "test/engine/layout_words.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +30,7 @@ Options options_of(bool cutting) {
   return options;
 }
 
-/// What was seen in all histories.
+/// Counts over all histories.
 struct Counts {
   int left = 0, cut = 0, checked = 0, came = 0;
 };
@@ -180,7 +182,8 @@ class World {
       if (accept) leave(uid, row);
     }
   }
-  /// Everybody named goes, and nobody else comes: it has its place then, or what it waits for is being cut.
+  /// All victims leave, and no other workload is submitted: then the workload is placed, or its
+  /// node is being repartitioned.
   void leave(const WorkloadUid& uid, const Proposal& row) {
     const auto priority = heard_.at(uid).spec.priority;
     const bool first = std::ranges::none_of(heard_, [&](const auto& other) {
@@ -189,7 +192,7 @@ class World {
     });
     for (const auto& victim : row.victims) {
       const auto gives = heard_.find(victim.id.uid);
-      if (gives == heard_.end()) continue;  // it has ended by itself
+      if (gives == heard_.end()) continue;  // it has finished by itself
       gives->second.phase = WorkloadPhase::kEvicting;
       gives->second.order_deadline = script_.now() + seconds(30);
       take({gives->second});
@@ -243,7 +246,7 @@ class World {
     return out;
   }
 
-  /// Of a node that is being emptied for somebody nobody of the same or a lower priority has got anything.
+  /// No other workload of the same or a lower priority is placed on a node that is being emptied for a workload.
   void keeps_room(const AssignmentChanged& changed, const std::map<WorkloadUid, Proposal>& before) {
     for (const auto& [uid, row] : before) {
       const Proposal* now = tables().proposals.find(uid);
@@ -281,7 +284,8 @@ class World {
       const Cut* cut = tables().cuts.find(node);
       if (cut != nullptr && cut->order) RC_ASSERT(cut->order->over());
     }
-    // What others are promised is not there for it, and it may be in its way: of one alone it is known what would be.
+    // Capacity that is reserved by other proposals may be missing for this one: the outcome is
+    // known only if there is no other proposal.
     const bool alone =
         std::ranges::count_if(tables().proposals, [](const auto& one) { return one.second.stands(); }) == 1;
     const bool cutting =
@@ -301,7 +305,8 @@ class World {
     }
   }
 
-  /// Whether the wish gets its place when these have ended, nobody else asks for anything, and those nodes of which nobody uses GPUs then are cut.
+  /// True if the workload is placed after these have finished, no other workload is pending, and
+  /// the nodes in `cuts` without GPUs in use are repartitioned.
   bool places(const WorkloadUid& uid, const std::set<WorkloadUid>& ended, const Cuts& cuts) {
     Options options = options_of(false);
     options.proposing.on = false;
@@ -351,7 +356,7 @@ TEST(DrainLaws, WhoIsNamedIsInTheWayAndNeededAndTheRoomIsKept) {
     World world(*rc::gen::arbitrary<unsigned>(), counts);
     for (int turn = 0; turn < 40; ++turn) world.turn();
   }));
-  // Otherwise nothing was shown.
+  // Otherwise the test shows nothing.
   EXPECT_GT(counts.left, 100);
   EXPECT_GT(counts.cut, 25);
   EXPECT_GT(counts.checked, 100);

@@ -1,4 +1,5 @@
-// Who gives way to a workload that waits for MIG instances: by leaving such as it wants, or a node that is cut anew then.
+// The victims of a workload that is pending for MIG instances: they free instances of the requested
+// profile, or a node that is then repartitioned.
 #include "test/engine/layout_words.hpp"
 
 #include <gtest/gtest.h>
@@ -25,14 +26,14 @@ class Drains : public ::testing::Test {
   explicit Drains(const Options& options) : script(options) {}
 
   void play(const std::string& line) { (void)script.run(spelled(line + "\n")); }
-  /// A node of one GPU, cut to sevens; `more` as in Script.
+  /// A node of one GPU, partitioned into seven instances; `more` as in Script.
   void sevens(const std::string& node, const std::string& more = "") {
     play(fmt::format("node {0} gpus=1 sevens=7 label=host={0} cut=all-1g.10gb/success {1} H100", node, more));
   }
   void threes(const std::string& node) {
     play(fmt::format("node {0} gpus=1 allocatable=0 has=3g.40gb:2 label=host={0} cut=all-3g.40gb/success H100", node));
   }
-  /// A job that runs on the node: it has its pods there.
+  /// A job that runs on the node: its pods exist there.
   void run_on(const std::string& job, const std::string& node, const std::string& what) {
     play(fmt::format("want {}/1 {} select=host={}", job, what, node));
     play(fmt::format("phase {}/1 admitted", job));
@@ -41,7 +42,7 @@ class Drains : public ::testing::Test {
     for (const Member& member : row.members)
       play(fmt::format("pod {}/1#{} on={} running", job, member.index, member.node));
   }
-  /// Its pod goes, as admission told it to. Returns what is decided by that.
+  /// Its pod terminates, as ordered by admission. Returns the resulting decisions.
   std::string leaves(const std::string& job) {
     play(fmt::format("phase {}/1 evicting deadline=30", job));
     return came(fmt::format("pod-gone {}/1#0", job));
@@ -54,7 +55,7 @@ class Drains : public ::testing::Test {
     for (const auto& [node, layout] : proposal->cuts) out += fmt::format("; {} to {}", node, layout);
     return out;
   }
-  /// Everything that a line brings about.
+  /// Everything that a line produces.
   [[nodiscard]] std::string came(const std::string& line) {
     std::stringstream seen(script.run(spelled(line + "\n")));
     std::string out;
@@ -85,7 +86,7 @@ class NoCuts : public Drains {
 constexpr const char* kWantsThree = "want big/1 1x1 mig=1 profile=3g.40gb prio=10 may=own";
 constexpr const char* kWantsOne = "want big/1 1x1 mig=1 prio=10 may=own";
 
-// ---- instances that are left ----
+// ---- instances that victims free ----
 
 TEST_F(NoCuts, TheCheapestHolderOfTheProfileIsNamedAndItsInstanceKept) {
   sevens("a");
@@ -102,7 +103,7 @@ TEST_F(NoCuts, TheCheapestHolderOfTheProfileIsNamedAndItsInstanceKept) {
             "short big/1 0 of 1 pods fit: 1 eligible nodes; 1 have too few free 1g.10gb instances\n"
             "demand");
   EXPECT_EQ(words("big"), "giving way: ns/l4; it gets their instances");
-  // Nobody else gets what another leaves in the meantime but of that which is not kept.
+  // Other workloads get only instances that are not reserved.
   play("want next/1 1x1 mig=2");
   EXPECT_EQ(leaves("l4"), "withdraw 1 big/1\nreleased l4/1 0:a[0=]*-\nreserved big/1 0:a[0=]\ndemand next/1");
   EXPECT_EQ(row("big"), nullptr);
@@ -146,7 +147,7 @@ TEST_F(NoCuts, NobodyIsNamedForANodeThatNobodyMayCut) {
   EXPECT_EQ(last("big"), "NoSetMakesRoom");
 }
 
-// As it is for whole GPUs: who has MIG instances is in the way of nobody who wants those.
+// As for whole GPUs: holders of MIG instances are not victims for a workload that requests whole GPUs.
 TEST_F(Drains, WhoWantsWholeGpusNamesNobodyWithInstances) {
   sevens("a");
   play("synced");
@@ -193,7 +194,7 @@ TEST_F(Drains, AGangTakesWhatSeveralNodesAreLeft) {
   EXPECT_EQ(named("big"), "l1 l2 l3");
 }
 
-// ---- cut anew ----
+// ---- repartition ----
 
 TEST_F(Drains, TwoOnesGoAndAThreeIsMade) {
   sevens("a");
@@ -210,7 +211,7 @@ TEST_F(Drains, TwoOnesGoAndAThreeIsMade) {
   play("answer big/1 accepted");
   EXPECT_EQ(words("big"), "giving way: ns/l1, ns/l2; then node a is cut to all-3g.40gb for it");
   EXPECT_EQ(leaves("l1"), "released l1/1 0:a[0=]*-");
-  // Whoever comes now does not get what is free there.
+  // A workload that is submitted now does not get the free instances there.
   EXPECT_EQ(came("want next/1 1x1 mig=1"),
             "short next/1 0 of 1 pods fit: 0 eligible nodes; 1 being emptied\ndemand next/1");
   EXPECT_EQ(leaves("l2"), "withdraw 1 big/1\nreleased l2/1 0:a[0=]*-\ndemand next/1\ncordon a layout");
@@ -306,7 +307,8 @@ class Late : public Drains {
   Late() : Drains(late()) {}
 };
 
-// The time that somebody has to have waited is the same, and until then nobody is named who might be spared.
+// The same waiting time applies as for a repartition; until it is over, no victim is named that an
+// idle GPU might spare.
 TEST_F(Late, NothingIsDrainedBeforeItMayBeCut) {
   sevens("a");
   play("synced");
@@ -376,7 +378,7 @@ TEST_F(Pooled, OnlyNodesOfThePoolsThatAreNamedAreDrained) {
   EXPECT_EQ(named("big"), "lb; b to all-3g.40gb");
 }
 
-// ---- what becomes of it ----
+// ---- outcomes ----
 
 TEST_F(Drains, WhoComesInBetweenEndsIt) {
   sevens("a");
@@ -403,7 +405,8 @@ TEST_F(Drains, AHigherPriorityMayTakeTheRoom) {
   EXPECT_EQ(last("big"), "Stale");
 }
 
-// What one leaves for somebody is not taken from the room of others twice: as what he has still, and as what is kept.
+// An instance that a victim will free is not subtracted twice from the capacity of others: once as
+// still in use, and once as reserved.
 TEST_F(NoCuts, OnePromiseIsNotInTheWayOfAnother) {
   threes("a");
   threes("b");

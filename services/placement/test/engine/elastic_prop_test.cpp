@@ -1,6 +1,7 @@
-// Generated fleets whose nodes come and go, with elastic gangs and a controller that makes lost pods anew. After every step: never below
-// the least and never above the count, no device twice (the audit), nothing waits that has room, and an engine that has read the rows back
-// does the same.
+// Generated fleets whose nodes are added and removed, with elastic gangs and a controller that
+// recreates lost pods. After every step: member counts are never below the minimum or above the
+// count, no device is used twice (the audit), no pod is pending that fits, and an engine restored
+// from the rows makes the same decisions.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -38,11 +39,11 @@ WorkloadHeard gang_of(int number) {
   return out;
 }
 
-/// Pods as their controllers have them, and an engine that starts again after each step.
+/// Pods as their controllers have them, and an engine that restarts after each step.
 class Cluster {
  public:
   void step(const std::vector<Command>& news) {
-    auto batch = std::exchange(follow_, {});  // the binds of the step before have been carried out
+    auto batch = std::exchange(follow_, {});  // the binds of the step before have been executed
     batch.insert(batch.end(), news.begin(), news.end());
     script_.advance(std::chrono::seconds(1));
     const auto output = script_.step(batch);
@@ -82,7 +83,7 @@ class Cluster {
     });
     step(batch);
   }
-  /// The controllers make what is missing.
+  /// The controllers create the missing pods.
   void make_pods() {
     std::vector<Command> batch;
     for (const auto& [uid, spec] : specs_) {
@@ -135,7 +136,7 @@ class Cluster {
       before = live;
     }
   }
-  /// What fits one pod more of a set gives it to whoever waits for it.
+  /// If one more pod of a set fits, no pod of that set is pending.
   void judge() {
     const Engine& engine = script_.engine();
     for (const auto& [id, row] : engine.tables().assignments) {

@@ -1,4 +1,5 @@
-// Gangs that may run with fewer pods than they ask for: they start with what there is, grow, lose members and run on.
+// Gangs that may run with fewer pods than they request: they start with what fits, scale up, lose
+// members and continue.
 #include "script.hpp"
 
 #include <gtest/gtest.h>
@@ -79,7 +80,7 @@ TEST(Elastic, OneSetMayBeElasticBesideOneThatIsNot) {
   EXPECT_EQ(script.engine().dry_run({leader, workers}).plan, std::nullopt);
 }
 
-// Who has no place goes first, whoever has more priority goes before; a member that is missing is behind both.
+// Higher priority comes first; within a priority, a workload without a placement comes before a missing member.
 TEST(Elastic, AMissingMemberDoesNotOvertakeWhoWaits) {
   expect(R"(
     node a gpus=2
@@ -139,7 +140,7 @@ TEST(Elastic, RunsOnWithoutAMemberWhoseNodeIsLostAndGrowsAgain) {
   )");
 }
 
-// Nodes are launched for what is on the demand list, which a gang that holds an assignment is not.
+// Nodes are launched for the demand list, and a gang that holds an assignment is not on it.
 TEST(Elastic, WhereNoPodRunsAndTheOthersFindNoNodeTheAttemptEnds) {
   expect(R"(
     node a gpus=1
@@ -236,7 +237,7 @@ TEST(Elastic, WhoGoesBeforeItIsBoundGivesItsPlaceBack) {
   )");
 }
 
-// A rank that is done is not missing, and pods that are alike stand for the lowest that is.
+// A finished rank is not missing; identical pods without an index fill the lowest missing ranks.
 TEST(Elastic, DoneIsNotMissing) {
   expect(R"(
     node a gpus=2
@@ -296,7 +297,7 @@ TEST(Elastic, GrowsRatherNearAndElseAnywhere) {
          racks());
 }
 
-// The least is a number of whole slices, and a slice comes whole.
+// The minimum is a number of whole slices, and a slice is added as a whole.
 TEST(Elastic, GrowsByWholeSlices) {
   expect(R"(
     node a1 gpus=2 label=block=b label=rack=r1
@@ -341,7 +342,8 @@ TEST(Elastic, AnOrderEndsItWhole) {
   )");
 }
 
-// A Job that is raised from 2 pods to 4 while it runs: its new pods wait until admission has let them in, and those that run stay.
+// A Job that is raised from 2 pods to 4 while it runs: its new pods are pending until admission has
+// admitted them, and the running ones stay.
 TEST(Elastic, AJobThatGrowsWhileItRunsGetsPlacesForItsNewPods) {
   expect(R"(
     node a gpus=3
@@ -395,7 +397,7 @@ TEST(Elastic, PodsThatAreDeletedBeforeNodesComeLeaveTheDemandList) {
   )");
 }
 
-// All or nothing is as before: a count that leaves no pod out is for the next attempt.
+// A gang without a minimum runs whole: a new count without a minimum applies to the next attempt.
 TEST(Elastic, AGangThatHasToRunWholeDoesNotGrow) {
   expect(R"(
     node a gpus=4
@@ -410,7 +412,7 @@ TEST(Elastic, AGangThatHasToRunWholeDoesNotGrow) {
   )");
 }
 
-// 4 pods, then 2, then 5: places that were given back are missing again, and their time is kept for the bill.
+// 4 pods, then 2, then 5: released members are missing again, and their time is kept for the bill.
 TEST(Elastic, AJobThatShrankGrowsAgain) {
   expect(R"(
     node a gpus=5
@@ -434,7 +436,7 @@ TEST(Elastic, AJobThatShrankGrowsAgain) {
   )");
 }
 
-// Ranks are of the whole gang; neighbours are those that are there.
+// Ranks count over the whole gang; neighbors are the members that exist.
 TEST(Elastic, ARingPassesOverWhoIsMissing) {
   Script script;
   ASSERT_EQ(script.run(R"(

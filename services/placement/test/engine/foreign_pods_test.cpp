@@ -1,4 +1,5 @@
-// Pods that name a workload which is not theirs: another tenant's, or one whose controller did not create them. See script.hpp for the words.
+// Pods that name a workload that they do not belong to: one of another tenant, or one whose
+// controller did not create them. See script.hpp for the words.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -139,7 +140,7 @@ TEST(ForeignPods, SeenBeforeTheWorkload) {
   )");
 }
 
-// Judged by what is known after the step: the order of the facts in it does not matter.
+// The state after the step decides: the order of the facts in it does not matter.
 TEST(ForeignPods, ThatEndedInTheStepInWhichTheWorkloadCameAreNotReported) {
   for (const char* step : {"want w/1 1x1 | pod w/1#0 in=other failed", "pod w/1#0 in=other failed | want w/1 1x1"}) {
     expect(fmt::format(R"(
@@ -172,7 +173,7 @@ TEST(ForeignPods, DoNotKeepAWorkloadThatHasEnded) {
   EXPECT_EQ(script.engine().tables().workloads.size(), 0U);
 }
 
-// Whose devices are whose is known from our own rows and from the kubelet: the annotation of a pod is not read.
+// The devices of pods are known from placement's own rows and from the kubelet: the annotation of a pod is not read.
 TEST(ForeignPods, WhatPlacementPlannedIsKnownFromItsOwnRows) {
   expect(R"(
     node a gpus=4

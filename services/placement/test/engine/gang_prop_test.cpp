@@ -1,4 +1,4 @@
-// Gangs that race for a fleet too small for all, on fleets and in orders from a thousand seeds.
+// Gangs that compete for a fleet too small for all of them, on fleets and in orders from a thousand seeds.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ WorkloadHeard wants(const std::string& uid, std::vector<PodSet> pod_sets) {
   return heard;
 }
 
-/// A fleet of so many GPUs in nodes of one to eight, and the lists that say that it is whole.
+/// A fleet of a number of GPUs in nodes of one to eight, and the lists that complete it.
 std::vector<Command> fleet(Random& random, int gpus) {
   std::vector<Command> out;
   NodesSynced all;
@@ -46,7 +46,7 @@ std::size_t live_members(const Engine& engine, const std::string& uid) {
   return static_cast<std::size_t>(std::ranges::count_if(row->members, [](const Member& m) { return m.live(); }));
 }
 
-// S-075: two gangs of eight and twelve GPUs: always exactly one has its place, and never is there a part of one.
+// S-075: two gangs of eight and twelve GPUs: always exactly one is placed, and never a part of one.
 TEST(GangRace, OneOfTwoRunsAndNeverHalfOfEach) {
   int first = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
@@ -75,7 +75,8 @@ TEST(GangRace, OneOfTwoRunsAndNeverHalfOfEach) {
   EXPECT_LT(first, 1000);
 }
 
-// S-377: what needs no GPU and does not tolerate the taint is never found on a GPU node, however full the others are.
+// S-377: a pod that needs no GPU and does not tolerate the taint is never placed on a GPU node,
+// however full the others are.
 TEST(GpuTaint, KeepsOtherPodsOffGpuNodes) {
   std::size_t placed = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {

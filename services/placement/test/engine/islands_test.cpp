@@ -1,4 +1,4 @@
-// Devices that NVLink joins: what a pod gets of a node that is used in part.
+// Devices connected by NVLink: which of them a pod gets on a partly used node.
 #include "qm/placement/policy.hpp"
 #include "script.hpp"
 
@@ -18,8 +18,8 @@ std::vector<std::int32_t> occupancy(unsigned taken) {
   return free;
 }
 
-// S-067: for every occupancy of a node of eight in two islands of four, two and four devices come from one island where one has
-// so many idle, and from the one that has fewest beyond them.
+// S-067: for every occupancy of a node of eight GPUs in two islands of four, two and four devices come
+// from one island if an island has that many idle, and from the one with the fewest idle beyond them.
 TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
   int together = 0, apart = 0;
   for (unsigned taken = 0; taken < 256; ++taken) {
@@ -48,8 +48,8 @@ TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
   EXPECT_GT(apart, 100);
 }
 
-// Two sockets with two PCIe switches each, and no NVLink: against every subset of what is idle, of as few sockets as can be, and of such of as
-// few switches.
+// Two sockets with two PCIe switches each, and no NVLink, compared with every subset of the idle
+// devices: the chosen ones use the fewest sockets, and among such choices the fewest switches.
 TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
   const std::vector<NumaZone> zones{{0, 0, {0, 1, 2, 3}}, {0, 0, {4, 5, 6, 7}}};
   const std::vector<std::int32_t> switches{0, 1, 0, 1, 2, 2, 3, 3};
@@ -64,7 +64,7 @@ TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
   for (unsigned taken = 0; taken < 256; ++taken) {
     for (int count = 1; count <= 8 - std::popcount(taken); ++count) {
       auto best = std::pair(std::size_t{9}, std::size_t{9});
-      std::size_t left = 9;  // sockets: what is idle on the fuller one, where one is enough
+      std::size_t left = 9;  // idle devices on the fuller socket, if one is enough
       for (unsigned some = 0; some < 256; ++some) {
         if ((some & taken) == 0 && std::popcount(some) == count) best = std::min(best, spread(some));
       }
@@ -74,7 +74,8 @@ TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
       ASSERT_EQ(std::popcount(chosen), count);
       const auto got = spread(chosen);
       ASSERT_EQ(got.first, best.first) << count << " of occupancy " << taken;
-      // The socket with fewest idle comes first, so that the other stays whole: among its own, as few switches as there can be.
+      // The socket with fewest idle devices is used first, so that the other stays whole; within
+      // it, the fewest switches.
       for (unsigned some = 0; some < 256 && got.first == 1; ++some) {
         const unsigned socket = (chosen & 0xF) != 0 ? 0xF : 0xF0;
         if ((some & taken) == 0 && (some & ~socket) == 0 && std::popcount(some) == count)
@@ -86,8 +87,8 @@ TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
       ++asked;
     }
   }
-  EXPECT_EQ(asked, 1024);  // of eight, each subset of n gives n questions
-  // As many idle on both: the pair under one switch.
+  EXPECT_EQ(asked, 1024);  // of eight devices, each subset of n gives n requests
+  // Equally many idle on both sockets: the pair under one switch.
   EXPECT_EQ(choose_devices(occupancy(0b1100'1100), {0, zones, switches}, 2), (std::vector<std::size_t>{4, 5}));
 }
 

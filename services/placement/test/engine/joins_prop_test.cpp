@@ -1,4 +1,4 @@
-// Facts of different keys have no order between them: heard one by one, in whatever order, they end in the same state.
+// Facts of different keys are not ordered: handled one by one, in any order, they lead to the same state.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace joins_prop_test {
 
 struct Join {
   const char* name;
-  std::vector<std::string> before;  ///< heard first, in this order
+  std::vector<std::string> before;  ///< handled first, in this order
   std::vector<std::string> facts;   ///< of different keys: every permutation is tried
 };
 
@@ -36,7 +36,7 @@ TEST(Joins, EveryOrderOfFactsEndsInTheSameState) {
     do {
       Script script;
       std::string said;
-      for (const auto& line : join.before) (void)script.run(line);  // what it answers is not judged here, the laws are
+      for (const auto& line : join.before) (void)script.run(line);  // the result is not checked here, the laws are
       for (const auto i : order) {
         said += join.facts[i] + "; ";
         (void)script.run(join.facts[i]);

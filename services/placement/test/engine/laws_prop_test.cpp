@@ -1,5 +1,6 @@
-// Generated histories: whatever is heard in whatever order, the laws hold after every step, a restart changes nothing,
-// and the order of facts inside a batch does not matter. Script::step adds the audit and the undo check to each step.
+// Generated histories: for any inputs in any order, the laws hold after every step, a restart
+// changes nothing, and the order of facts inside a batch does not matter. Script::step adds the
+// audit and the undo check to each step.
 #include "qm/placement/rules/text.hpp"
 #include "test/engine/script.hpp"
 
@@ -23,7 +24,8 @@ std::ostream& operator<<(std::ostream& out, const Choice& choice) {
 }
 
 rc::Gen<std::vector<std::vector<Choice>>> histories() {
-  // Small sizes would keep to small numbers, that is to one kind of command: only lengths grow with the size.
+  // Small sizes would limit the values to small numbers, that is to one kind of command: only
+  // lengths grow with the size.
   const auto values = rc::gen::apply(
       [](int what, int a, int b, int c) {
         return Choice{what, a, b, c};
@@ -47,7 +49,7 @@ Options in_zones() {
 NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % kNodes)); }
 WorkloadUid uid_of(int n) { return WorkloadUid(fmt::format("w{}", n % kWorkloads)); }
 
-/// What pods say about one another, of several kinds; the first says nothing.
+/// Inter-pod constraints of several kinds; the first has none.
 std::string rules_of(int n) {
   const auto app = [](const char* name) { return LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}}; };
   rules::PodTemplate like{Namespace("ns"), {{"app", n % 2 == 0 ? "a" : "b"}}, {}};
@@ -99,13 +101,13 @@ WorkloadSpec spec_of(int n) {
   return spec;
 }
 
-/// The cluster as far as a choice needs it: where the engine's binds put the pods.
+/// The part of the cluster that choices need: where the engine's binds put the pods.
 struct World {
   std::map<std::string, PodFacts> pods;
   int serial = 0;
 };
 
-/// A claim that comes, is bound and goes, its volume in either zone, and lists of what there is.
+/// A claim that is created, bound and deleted, its volume in either zone, and lists of existing objects.
 Command storage_of(const Choice& c) {
   rules::PodTemplate zone;
   zone.rules.volumes = {{"any", {{{{"zone", rules::Requirement::Op::kIn, {c.b % 2 == 0 ? "x" : "y"}}}, {}}}}};
@@ -132,7 +134,7 @@ Command storage_of(const Choice& c) {
   }
 }
 
-/// GPUs that can be cut, in whatever state mig-manager, the device plugin and people have brought them.
+/// MIG-capable GPUs, in any state that mig-manager, the device plugin and administrators may produce.
 void cut(NodeFacts& f, const Choice& c) {
   f.model = "NVIDIA-H100-80GB-HBM3";
   const std::array<const char*, 4> configs{"", "all-disabled", "all-1g.10gb", "half"};
@@ -146,7 +148,7 @@ void cut(NodeFacts& f, const Choice& c) {
   if (f.unschedulable && c.b % 2 == 0) f.cordoned_by = "layout";
 }
 
-/// Layouts for a node, for all, or none after all; what a name means.
+/// Layouts for a node or for all nodes, or a withdrawal; and the definition of a name.
 OrderLayouts layouts_of(const Choice& c) {
   OrderLayouts order;
   const std::array<const char*, 4> names{"all-disabled", "all-1g.10gb", "half", "unknown"};
@@ -255,7 +257,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
   return NodesSynced{{node_of(0), node_of(1), node_of(2), node_of(3)}};
 }
 
-/// Binds arrive: the pod stands on its node from now on.
+/// Binds arrive: the pod runs on its node from now on.
 std::vector<Command> binds_of(const Output& output, World& world) {
   std::vector<Command> out;
   for (const Intent& intent : output.intents) {
@@ -270,7 +272,7 @@ std::vector<Command> binds_of(const Output& output, World& world) {
   return out;
 }
 
-/// Judges by published events alone, as another service would.
+/// Checks published events only, as another service would.
 class Observer {
  public:
   void see(const Output& output) {
@@ -401,7 +403,7 @@ TEST(Laws, ARestartChangesNothing) {
   }));
 }
 
-// S-057: in whatever order, no node is given more GPUs than it has: the audit after each step counts them.
+// S-057: in any order, no node is given more GPUs than it has: the audit after each step counts them.
 TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
   EXPECT_TRUE(rc::check("order", [] {
     const auto history = *histories();
@@ -409,20 +411,23 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
     std::mt19937 random(seed);
     Engine other(in_zones());
     play(history, [&](Script& script, const std::vector<Command>& batch, const Output&) {
-      // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
+      // Facts of one key keep their order, as the bus and the watch do: only batches with one fact
+      // of each kind are shuffled.
       auto shuffled = batch;
       std::set<std::size_t> kinds;
       const bool distinct =
           std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
       if (distinct) std::ranges::shuffle(shuffled, random);
-      // A complete list speaks of what came before it, and so does the end of a key; an order is judged by what is known.
+      // A complete list refers to what came before it, and so does the end of a key; an order is
+      // decided by the known state.
       const bool lists = std::ranges::any_of(batch, [](const Command& c) {
         return std::holds_alternative<NodesSynced>(c) || std::holds_alternative<PodsSynced>(c) ||
                std::holds_alternative<NodeGone>(c) || std::holds_alternative<PodGone>(c) ||
                std::holds_alternative<StorageGone>(c) || std::holds_alternative<StorageSynced>(c) ||
                std::holds_alternative<OrderLayouts>(c);
       });
-      // What is said of a node is written on it when the node comes and when it is said anew: once or twice, by what was first.
+      // The node report is written to the node when the node is observed and when the report
+      // changes: once or twice, depending on the order.
       const bool written =
           std::ranges::any_of(batch, [](const Command& c) { return std::holds_alternative<NodeSeen>(c); }) &&
           std::ranges::any_of(batch, [](const Command& c) { return std::holds_alternative<SignsHeard>(c); });

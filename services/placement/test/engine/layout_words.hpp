@@ -5,8 +5,8 @@
 
 namespace qm::placement::testing {
 
-/// In a table `H100` is a node's model, `cut=LAYOUT/STATE` its two labels, `sevens=N` what it advertises instead of GPUs, and
-/// `off` a cordon of ours.
+/// Additional words of a table: `H100` is a node's model, `cut=LAYOUT/STATE` its two labels,
+/// `sevens=N` the instances that it advertises instead of GPUs, and `off` a cordon by Quartermaster.
 inline std::string spelled(std::string table) {
   const auto replace = [&](const std::string& word, const std::string& by) {
     for (std::size_t at = 0; (at = table.find(word, at)) != std::string::npos; at += by.size()) {

@@ -1,4 +1,5 @@
-// MIG layouts of nodes, as text tables: see script.hpp for the words. The scripts begin on 12 January 1970 at 13:46:40, a Monday.
+// MIG layouts of nodes, as text tables: see script.hpp for the words. The scripts begin on 12
+// January 1970 at 13:46:40, a Monday.
 // S-014 S-119 S-126 S-127 S-128 S-130 S-141 S-144
 #include "test/engine/layout_words.hpp"
 
@@ -43,7 +44,7 @@ TEST(Layouts, IdleGpusAreCutAtOnceAndTakePodsWhenTheirInstancesAreThere) {
   )");
 }
 
-// S-127: outside the window it is queued, inside the node is drained, cut and uncordoned.
+// S-127: outside the window the order is queued; inside it the node is drained, repartitioned and uncordoned.
 TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
   expect(R"(
     node a gpus=1 H100
@@ -76,7 +77,8 @@ TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
          with_window());
 }
 
-// Who keeps checkpoints makes one before he goes: the autoscaler has it ordered, and evicts. Where nobody has by then, he goes without.
+// A workload that keeps checkpoints saves one before it is evicted: the autoscaler orders the
+// checkpoint, and evicts. If it has not done so in time, the pod is evicted without one.
 TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
   const std::string begun = R"(
     node a gpus=1 H100
@@ -114,7 +116,7 @@ TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
          with_window());
 }
 
-// S-130: however much waits for another layout, between windows nothing is cut.
+// S-130: however many workloads are pending for another layout, no node is repartitioned between windows.
 TEST(Layouts, BetweenWindowsALayoutIsAFact) {
   expect(R"(
     node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
@@ -171,7 +173,7 @@ TEST(Layouts, PodsOfOthersAreLetStayAndTheWindowPasses) {
          with_window());
 }
 
-// S-128, and back: mig-manager fails, or other devices come than the layout has.
+// S-128, with rollback: mig-manager fails, or the node advertises other devices than the layout has.
 TEST(Layouts, WhatFailsGoesBackToTheFormerLayout) {
   expect(R"(
     node a gpus=1 cut=all-disabled/success H100
@@ -230,7 +232,7 @@ TEST(Layouts, NeitherTheOneNorTheOtherLeavesItCordonedForAPerson) {
   )");
 }
 
-// S-128: somebody else's label is held against what the node advertises.
+// S-128: a label that another client set is compared with what the node advertises.
 TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
   expect(R"(
     show nodes
@@ -256,7 +258,7 @@ TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
   )");
 }
 
-// S-141: pools of GPUs that cannot be cut are refused, and what no GPU of the model takes.
+// S-141: pools of GPUs without MIG are refused, and layouts that do not fit any GPU of the model.
 TEST(Layouts, WhatCannotBeIsRefusedByName) {
   expect(R"(
     node t4 gpus=4 model=Tesla-T4 | node a10g gpus=4 model=NVIDIA-A10G | node l4 gpus=1 model=NVIDIA-L4
@@ -285,7 +287,7 @@ TEST(Layouts, WhatCannotBeIsRefusedByName) {
   )");
 }
 
-// S-125 S-131: a default reaches every node that can be cut, or those that nobody labelled.
+// S-125 S-131: a default reaches every MIG-capable node, or those without the label.
 TEST(Layouts, ADefaultReachesWhoHasNone) {
   const std::string nodes = R"(
     node a gpus=1 H100 | node b gpus=1 cut=all-disabled/success H100 | node t4 gpus=4 model=Tesla-T4 | synced
@@ -319,7 +321,7 @@ TEST(Layouts, ADefaultReachesWhoHasNone) {
   )");
 }
 
-// S-119: an eighth instance is not to be had, whatever is advertised; instances are on a GPU of the node.
+// S-119: an eighth instance does not exist, whatever is advertised; instances are on a GPU of the node.
 TEST(Layouts, NoGpuTakesAnEighthInstance) {
   expect(R"(
     node a gpus=1 sevens=8 H100
@@ -332,7 +334,8 @@ TEST(Layouts, NoGpuTakesAnEighthInstance) {
   )");
 }
 
-// The GPU with the fewest idle instances is filled first, and what the kubelet gave counts where it is.
+// The GPU with the fewest idle instances is filled first, and an instance counts on the GPU where
+// the kubelet allocated it.
 TEST(Layouts, InstancesFillOneGpuBeforeTheNext) {
   expect(R"(
     node a gpus=2 sevens=14 H100
@@ -344,7 +347,7 @@ TEST(Layouts, InstancesFillOneGpuBeforeTheNext) {
   )");
 }
 
-// S-144: seven instances in four shares each are 28 units; the 29th pod waits.
+// S-144: seven instances in four shares each are 28 units; the 29th pod is pending.
 TEST(Layouts, SharesOfInstancesAreTheProductOfBoth) {
   Script script;
   ASSERT_EQ(script.run(spelled(R"(
@@ -361,7 +364,8 @@ TEST(Layouts, SharesOfInstancesAreTheProductOfBoth) {
   EXPECT_EQ(planned->capacity, (mig::Capacity{{"nvidia.com/mig-1g.10gb", 7}}));
 }
 
-// Where instances count as GPUs, a node that is cut is counted by them, and can be cut back.
+// Where instances are advertised as GPUs, a partitioned node is counted by its GPUs, and can be
+// repartitioned to whole GPUs.
 TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
   const std::string single = " label=nvidia.com/mig.strategy=single model=NVIDIA-H100-80GB-HBM3-MIG-1g.10gb";
   Script script;
@@ -393,7 +397,7 @@ TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
   ASSERT_EQ(script.run("layout a all-disabled\n=> ordered a all-disabled waiting: 14 pods use its GPUs\n"), "");
   EXPECT_EQ(script.engine().tables().cuts.find(NodeName("a"))->order->order.capacity,
             (mig::Capacity{{"nvidia.com/gpu", 2}}));
-  // One that is missing is missed, and a layout that nobody named is read off the product.
+  // A missing instance is reported, and a layout without a label is derived from the product name.
   expect("show nodes\nnode a gpus=13 cut=all-1g.10gb/success" + single + R"(
     => node a ready pods=0 empty
     synced
@@ -414,7 +418,7 @@ TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
   )"));
 }
 
-// S-014: four pods have a time-sliced GPU, and the fifth waits.
+// S-014: four pods share a time-sliced GPU, and the fifth is pending.
 TEST(Layouts, AFifthPodOnASlicedGpuWaitsForAFreeSlice) {
   expect(R"(
     node a gpus=4 label=nvidia.com/gpu.replicas=4 model=NVIDIA-A10G
@@ -427,7 +431,7 @@ TEST(Layouts, AFifthPodOnASlicedGpuWaitsForAFreeSlice) {
   )");
 }
 
-// A restart in the middle: the rows and the cluster say all that there is to know.
+// A restart in the middle of an order: the rows and the cluster contain the whole state.
 TEST(Layouts, ARestartInTheMiddleIsALookLikeAnyOther) {
   Script script;
   ASSERT_EQ(script.run(spelled(R"(
@@ -452,7 +456,7 @@ TEST(Layouts, ARestartInTheMiddleIsALookLikeAnyOther) {
             "");
 }
 
-// Capacity that lies cut in devices 0 to 3 leaves 4 to 7 to pods that want them whole.
+// Capacity that is partitioned on devices 0 to 3 leaves 4 to 7 to pods that request whole GPUs.
 TEST(Layouts, GpusThatAreNotCutAreGivenAsAWhole) {
   Script script;
   OrderLayouts order;

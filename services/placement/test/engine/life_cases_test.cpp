@@ -45,7 +45,7 @@ TEST(Life, BindsEachPodOnceThenBoundThenReleased) {
   )");
 }
 
-// A queue of work: five pods, two at a time.
+// A work queue: five pods, two at a time.
 TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast) {
   expect(R"(
     node a gpus=8
@@ -94,7 +94,7 @@ TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast)
   )");
 }
 
-// A rank that succeeded on a node that went before anybody here had seen it: the Job knows, and so does admission.
+// A rank that succeeded on a node that was deleted before its pod was observed: the Job knows, and so does admission.
 TEST(Life, ARankThatSucceededUnseenIsNotWaitedForOnceTheOthersAreThere) {
   expect(R"(
     node a gpus=8
@@ -111,7 +111,7 @@ TEST(Life, ARankThatSucceededUnseenIsNotWaitedForOnceTheOthersAreThere) {
   )");
 }
 
-// Of five pods four had succeeded before it was evicted: of its two places one is all that the next attempt needs.
+// Of five pods four had succeeded before the eviction: the next attempt needs only one of its two places.
 TEST(Life, ALaterAttemptWaitsForNoMorePodsThanAreLeft) {
   expect(R"(
     node a gpus=8
@@ -223,7 +223,7 @@ TEST(Life, ARankThatSucceededIsNotWaitedForInALaterAttempt) {
   )");
 }
 
-// The place of the rank is free as soon as it is given, and a workload that was short in the same step gets it.
+// The place of the rank is free in the step that releases it, and a workload that was short in the same step gets it.
 TEST(Life, ThePlaceOfARankThatSucceededIsFreeInTheStepThatGivesIt) {
   expect(R"(
     node a gpus=8
@@ -260,7 +260,7 @@ TEST(Life, PodsOfASetAreFoundByItsName) {
   )");
 }
 
-// S-091: every pod of the gang goes, and its place is free only then.
+// S-091: every pod of the gang terminates, and its place is free only after that.
 TEST(Evict, DeletesWithGraceAndReleasesWhenThePodsAreGone) {
   expect(R"(
     node a gpus=8
@@ -336,7 +336,7 @@ TEST(Evict, ALaterAttemptEndsTheFormerAndTakesWhatIsFree) {
   )");
 }
 
-// S-100: what is held for a gang is held for a time.
+// S-100: a reservation is held for a limited time.
 TEST(Expiry, AReservationThatNobodyUsesExpires) {
   expect(R"(
     node a gpus=8

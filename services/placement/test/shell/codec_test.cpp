@@ -1,4 +1,4 @@
-// What is heard becomes commands; what is decided becomes messages; rows come back as they were.
+// Inputs are decoded to commands, decisions are encoded as messages, and rows are read back unchanged.
 #include "little_kube.hpp"
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
@@ -97,13 +97,14 @@ TEST(Decode, APodAsTheApiServerShowsIt) {
   json.set("deleted", true);
   EXPECT_EQ(only<PodGone>(watch_of("pod", json)).uid, "uid-p");
 
-  // Whatever a stranger asks, it is seen.
+  // Pods are recorded even if their requests cannot be parsed.
   json = Json::parse(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}})")
              .value();
   EXPECT_EQ(only<PodSeen>(watch_of("pod", json)).pod.shape.cpu_milli, 0);
 }
 
-// S-112: a pod is bound by us where its schedulerName says so; every other scheduler's pods are left to it.
+// S-112: Quartermaster binds a pod only if its schedulerName says so; pods of every other scheduler
+// are left to that scheduler.
 TEST(Decode, OnlyPodsOfOurSchedulerAreBound) {
   Engine engine;
   const auto step = [&](const Input& input) {
@@ -171,7 +172,7 @@ TEST(Decode, ClaimsVolumesAndClasses) {
     "labels":{"topology.kubernetes.io/zone":"us-east-1a"}}})")));
   EXPECT_EQ(volume.key, "volume/pv-1");
   EXPECT_NE(std::get<Volume>(volume.what).reach.find("us-east-1a"), std::string::npos);
-  // What cannot be read bounds nothing.
+  // A reach that cannot be parsed does not limit placement.
   EXPECT_EQ(std::get<Volume>(only<StorageSeen>(watch_of("volume", json(R"({"metadata":{"name":"pv-2"},
     "spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[{"operator":"In"}]}]}}}})")))
                                  .what),
@@ -260,7 +261,7 @@ TEST(Decode, VerdictsDrainsAndObservations) {
   EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, 3, 0, "XID 79"}));
   verdict->set_action(pb::HEALTH_RESET_GPU);
   EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{false, 3, 0, "XID 79"}));
-  // Each GPU that takes no work, and which of them asks for more than a reset.
+  // Each GPU out of service, and which of them requires more than a reset.
   for (const int index : {3, 5}) {
     auto* fault = verdict->add_gpus();
     fault->set_gpu_index(index);
@@ -474,7 +475,7 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
   EXPECT_TRUE(eviction);
 }
 
-// ---- the answers of the API ----
+// ---- API responses ----
 
 TEST(Api, ATenantSeesTheirOwnAssignmentsAndPods) {
   Stepped stepped;
@@ -501,7 +502,7 @@ TEST(Api, ATenantSeesTheirOwnAssignmentsAndPods) {
     }
     return std::pair(nodes->total(), n);
   };
-  EXPECT_EQ(pods(other), pods(owner));  // the machine; no pod is known yet, and an attempt is shown to nobody
+  EXPECT_EQ(pods(other), pods(owner));  // the node only: no pod is known yet, and attempts are not shown
   EXPECT_EQ(pods(owner).second, 0);
   EXPECT_GT(pods(rpc::Caller::anyone()).second, 0);
 }
@@ -557,7 +558,7 @@ TEST(Api, GetListAndDryRun) {
   EXPECT_EQ(shortfall.pod_set(), dry.pod_sets(0).name());
   ASSERT_EQ(shortfall.conflict_size(), 1);
   EXPECT_EQ(shortfall.conflict(0), "1 GPU for each of 1 pods");
-  // Without the pods that hold the GPUs it fits, and what is more than any node has does not.
+  // It fits without the pods that hold the GPUs; a request above the size of every node does not.
   dry.set_without_pods(true);
   EXPECT_TRUE(dry_run(engine, dry)->fits());
   EXPECT_EQ(dry_run(engine, dry)->shortfall().conflict_size(), 0);
@@ -568,7 +569,7 @@ TEST(Api, GetListAndDryRun) {
   EXPECT_EQ(never->shortfall().conflict(0), "9 GPUs for each of 1 pods");
   ASSERT_EQ(never->shortfall().ways_size(), 1);
   EXPECT_EQ(never->shortfall().ways(0), "with at most 8 GPUs a pod");
-  // So do more pods than the fleet has GPUs for.
+  // A request for more pods than the fleet has GPUs does not fit either.
   dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_whole(8);
   dry.mutable_pod_sets(0)->set_count(1000);
   EXPECT_FALSE(dry_run(engine, dry)->fits());

@@ -1,4 +1,5 @@
-// The executor ends at each of its named points and is asked again, as after a restart: the effect is there once.
+// The executor stops at each of its named crash points and is called again, as after a restart: the
+// effect exists once.
 #include "little_kube.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/placement/shell.hpp"

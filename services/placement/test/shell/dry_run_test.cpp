@@ -1,4 +1,5 @@
-// Questions that name the workload whose pods they are: its namespace, claims, neighbours and type count, for whoever may see it.
+// Dry runs that name the workload of the pods: its namespace, claims, neighbors and type count, for
+// callers that may see it.
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
 
@@ -33,7 +34,7 @@ TEST(DryRun, KnowsWhoAsks) {
   EXPECT_EQ(answer->shortfall().conflict(0), "claim data does not exist");
   ASSERT_EQ(answer->shortfall().ways_size(), 1);
   EXPECT_EQ(answer->shortfall().ways(0), "without claim data");
-  // Who may not see the workload is told nothing of it.
+  // A caller that may not see the workload gets no information about it.
   rpc::Caller other;
   other.namespaces.insert("elsewhere");
   EXPECT_TRUE(dry_run(engine, request, other)->fits());

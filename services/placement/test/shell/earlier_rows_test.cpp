@@ -1,4 +1,4 @@
-// Rows that earlier releases wrote.
+// Rows written by earlier releases.
 #include "qm/placement/shell.hpp"
 #include "state/placement_state.pb.h"
 

@@ -1,4 +1,4 @@
-// Each intent, done, repeated, refused.
+// Each intent: executed, repeated, refused.
 #include "little_kube.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/testing/kube_refusals.hpp"
@@ -50,7 +50,8 @@ TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
-// The bind cannot remove annotations, so what the pod came with is overwritten, with nothing where nothing is planned.
+// The bind cannot remove annotations, so those that the pod was created with are overwritten, with
+// an empty value if nothing is planned.
 TEST(Executor, ABindOverwritesWhatThePodCameWith) {
   Bench bench;
   auto pod = make_pod("p", "w", 2, 0, 2);
@@ -106,7 +107,7 @@ TEST(Executor, NamesTheNodeOnClaimsThatWaitForIt) {
   bench.kube.put(claim, Json::object({{"metadata", Json::object({{"name", "data"}, {"namespace", "team"}})}}));
   Json order = Bench::bind_order("p", "a");
   order.set("claims").push_back("data");
-  order.set("claims").push_back("gone");  // whoever deleted it has its pod wait
+  order.set("claims").push_back("gone");  // the claim was deleted: its pod stays pending
   const auto done = bench.run("pod.bind", order);
   ASSERT_TRUE(done) << done.error().to_string();
   EXPECT_EQ(kube::annotation(bench.kube.get(claim), "volume.kubernetes.io/selected-node"), "a");
@@ -148,7 +149,7 @@ TEST(Executor, EachOrderTakesEachRefusalAsTheLifecycleSays) {
       const auto result = bench.run(order.kind, order.payload);
       ASSERT_FALSE(result) << order.kind << ", " << one.what;
       bool waits = order.is == Order::kReleases ? one.release_waits : one.start_waits;
-      // No order about a pod or node waits for rights to describe it.
+      // Intents that only describe a pod or node are not retried until permissions are granted.
       if (order.is == Order::kInforms && (one.what == std::string("rights") || one.status == 410)) waits = false;
       EXPECT_EQ(result.error().retryable(), waits)
           << order.kind << ", " << one.what << ": " << result.error().to_string();
@@ -193,7 +194,7 @@ TEST(Executor, DeletesByUidOnly) {
   bench.kube.linger = false;
   ASSERT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)));
   EXPECT_TRUE(bench.kube.get(pod_path("p")).is_null());
-  EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)));  // gone is what was wanted
+  EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)));  // a pod that does not exist counts as deleted
   auto successor = make_pod("p", "w", 2, 0, 2);
   successor.set("metadata").set("uid", "successor");
   bench.kube.put(pod_path("p"), successor);
@@ -227,21 +228,21 @@ TEST(Executor, AnEvictionGoesByTheBudgetUntilItsDeadline) {
     EXPECT_TRUE(refused.error().retryable()) << one.what << ": " << refused.error().to_string();
     EXPECT_EQ(kube.calls("DELETE"), 0) << one.what << ": a deletion would pass over the budget";
   }
-  // Time is up: the machine goes, whatever the budget says.
+  // After the deadline the pod is deleted, even if the budget forbids an eviction.
   clock.advance(std::chrono::seconds(120));
   ASSERT_TRUE(run());
   EXPECT_TRUE(kube.get(pod_path("p")).is_null());
   EXPECT_EQ(kube.calls("DELETE"), 1);
   EXPECT_TRUE(run());
 
-  // Where the budget allows it, it is an eviction and no deletion.
+  // If the budget allows it, the pod is evicted, not deleted.
   order.set("evict_until_us", micros(clock.now() + std::chrono::seconds(120)));
   kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
   kube.budget = false;
   ASSERT_TRUE(run());
   EXPECT_TRUE(kube.get(pod_path("p")).is_null());
   EXPECT_EQ(kube.calls("DELETE"), 2) << "those of above";
-  // Another pod of the name is not meant.
+  // Another pod with the same name is not affected.
   auto successor = make_pod("p", "w", 2, 0, 2);
   successor.set("metadata").set("uid", "successor");
   kube.put(pod_path("p"), successor);

@@ -1,4 +1,5 @@
-// Each way in which a tenant may have a pod taken for another's: none gets the reservation, counts, is adopted or is deleted for it.
+// Each way in which a tenant may create a pod that looks like one of another workload: no such pod
+// gets the reservation, is counted, is adopted, or is deleted in its place.
 #include "qm/testing/forged_pods.hpp"
 
 #include "messages.hpp"
@@ -11,7 +12,7 @@ namespace forged_pods_test {
 
 using namespace testing;
 
-/// As the API server shows it: with a uid, and in a phase.
+/// As the API server returns it: with a uid, and in a phase.
 Json shown(const Json& manifest, const std::string& phase, const std::string& node) {
   Json pod = manifest;
   pod.set("metadata").set("uid", "uid-forged");
@@ -40,7 +41,7 @@ TEST_P(ForgedPodsOf, GetNothingOfTheWorkloads) {
   const Json& manifest = GetParam().manifest;
   const bool by_itself = !manifest.path("spec.nodeName").string().empty();
   for (const bool first : {true, false}) {
-    // The forged pod comes before its target, or after it.
+    // The forged pod is created before its target, or after it.
     Stepped stepped;
     stepped.open();
     const auto pending = watch_of("pod", shown(manifest, "Pending", ""));
@@ -51,7 +52,7 @@ TEST_P(ForgedPodsOf, GetNothingOfTheWorkloads) {
     EXPECT_FALSE(names_forged(effects, "pod.bind"));
     EXPECT_FALSE(has_forged(*row_of(stepped)));
 
-    // It runs on the very node that was reserved, and succeeds as the rank that it names.
+    // It runs on the reserved node itself, and succeeds with the rank that it names.
     const std::string node = by_itself ? manifest.path("spec.nodeName").string() : "a";
     for (const char* phase : {"Running", "Succeeded"}) {
       effects = stepped.step({watch_of("pod", shown(manifest, phase, node))});
@@ -83,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(All, ForgedPodsOf,
                            return name;
                          });
 
-// What a pod says of its workload is kept apart from what its controller is: the engine holds one against the other.
+// The workload that a pod names is kept separate from its controller: the engine compares them.
 TEST(ForgedPods, WhomAPodNamesAndWhoControlsIt) {
   auto json = make_pod("p", "job-uid", 3, 5, 2);
   auto pod = only<PodSeen>(watch_of("pod", json)).pod;
@@ -96,7 +97,7 @@ TEST(ForgedPods, WhomAPodNamesAndWhoControlsIt) {
   pod = only<PodSeen>(watch_of("pod", json)).pod;
   EXPECT_EQ(pod.owner, WorkloadUid("another"));
   EXPECT_EQ(pod.controller, WorkloadUid("job-uid"));
-  // An owner that is not the controller is none.
+  // An owner that is not the controller does not count.
   json.set("metadata").erase("annotations");
   json.set("metadata").set("ownerReferences").items_mut()[0].set("controller", false);
   pod = only<PodSeen>(watch_of("pod", json)).pod;

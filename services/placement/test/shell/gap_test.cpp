@@ -1,4 +1,4 @@
-// The gap of outlines that can be reckoned by hand.
+// The gap of outlines that can be computed by hand.
 #include "qm/placement/gap.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ Outline::Ask ask(int gpus, int milli = 1000, std::vector<std::string> models = {
 Gap gap_of(const Outline& outline) { return placement::gap_of(outline, {}); }
 
 TEST(Gap, IsWhatABetterOrderWouldHaveAllocated) {
-  // Two nodes of four; eight pods of 600 hold all devices, and two pods of four devices wait.
+  // Two nodes of four GPUs; eight pods of 600 milli hold all devices, and two pods of four devices are pending.
   Outline outline;
   outline.machines[machine("T4", 4)] = 2;
   outline.pods[ask(1, 600)] = {8, 0};

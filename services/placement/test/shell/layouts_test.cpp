@@ -1,4 +1,4 @@
-// MIG layouts as manifests order them, through the shell: what is read, answered, kept and done.
+// MIG layout orders from manifests through the shell: what is parsed, returned, stored and executed.
 // S-119 S-120 S-124 S-125 S-128 S-131 S-134 S-141
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 const std::string kH100 = "NVIDIA-H100-80GB-HBM3", kA100 = "NVIDIA-A100-SXM4-40GB";
 
-/// A shell that is stepped by hand, with its rows kept as a store would.
+/// A shell that is stepped by hand, with its rows stored as a store would.
 class LayoutShell : public ::testing::Test {
  protected:
   LayoutShell() { start_over(); }
@@ -99,7 +99,7 @@ class LayoutShell : public ::testing::Test {
   service::Effects effects_;
 };
 
-// S-124: the devices that are named get their instances, and the others are not touched.
+// S-124: the named devices get their instances, and the others do not change.
 TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
   struct Case {
     std::string file, layout, resource;
@@ -123,7 +123,7 @@ TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
     ASSERT_EQ(answer->orders_size(), 1);
     EXPECT_EQ(answer->orders(0).capacity().at(c.resource), instances);
     EXPECT_EQ(answer->orders(0).capacity().at("nvidia.com/gpu"), 8 - cut);
-    // As it then is.
+    // As the node is afterwards.
     node("a", kA100, 8, {{"nvidia.com/mig.config", c.layout}, {"nvidia.com/mig.config.state", "success"}},
          Json::object({{c.resource, std::to_string(instances)}}), 8 - cut);
     const auto seen = layout("a");
@@ -137,7 +137,7 @@ TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
   }
 }
 
-// S-125: the operator's default reaches every node that can be cut.
+// S-125: the operator's default reaches every MIG-capable node.
 TEST_F(LayoutShell, TheOperatorsLayoutReachesEveryNodeThatCanBeCut) {
   struct Case {
     std::string file, layout, resource;
@@ -188,7 +188,7 @@ TEST_F(LayoutShell, TheManagersDefaultIsForNodesWithoutTheLabel) {
   }
 }
 
-// S-141: at apply, with what it is and what to do; nothing of the manifest is taken then.
+// S-141: refused at apply, with the cause and a remedy; nothing of the manifest is applied then.
 TEST_F(LayoutShell, APoolThatCannotBeCutIsRefusedAtApply) {
   node("h", kH100, 1);
   for (const char* product : {"Tesla-T4", "NVIDIA-A10G", "NVIDIA-L4", "Tesla-V100-SXM2-16GB"}) {
@@ -204,7 +204,7 @@ TEST_F(LayoutShell, APoolThatCannotBeCutIsRefusedAtApply) {
   }
 }
 
-// S-128: what the node advertises is what its layout makes, or it is said.
+// S-128: the capacity that the node advertises matches its layout, or a mismatch is reported.
 TEST_F(LayoutShell, TheCapacityIsHeldAgainstTheLayout) {
   struct Case {
     std::string file, at, layout, resource;
@@ -235,7 +235,7 @@ TEST_F(LayoutShell, TheCapacityIsHeldAgainstTheLayout) {
   }
 }
 
-// S-120: each instance is a device of its own, and so is the memory that lies idle in it.
+// S-120: each instance is a device of its own, and its idle memory is reported by instance.
 TEST_F(LayoutShell, IdleMemoryIsToldByInstance) {
   node(
       "a", kH100, 2, {{"nvidia.com/mig.config", "all-balanced"}, {"nvidia.com/mig.config.state", "success"}},
@@ -263,7 +263,7 @@ TEST_F(LayoutShell, IdleMemoryIsToldByInstance) {
   EXPECT_EQ(idle_gb(), (std::map<std::string, int>{{"1g.10gb", 20}, {"2g.20gb", 40}, {"3g.40gb", 80}}));
 }
 
-// S-134: of n pods that take turns on a GPU each has an n-th of it, a quarter where there are four.
+// S-134: each of n pods that time-slice a GPU has an n-th of it, a quarter if there are four.
 TEST_F(LayoutShell, WhoTakesTurnsHasAnEqualShare) {
   node("a", "NVIDIA-A10G", 1, {{"nvidia.com/gpu.replicas", "4"}}, Json::object(), 4);
   const auto shares = [&] {
@@ -295,7 +295,7 @@ TEST_F(LayoutShell, RowsComeBackAndWereNotThereBefore) {
   ASSERT_TRUE(again.load(rows));
   EXPECT_EQ(again.engine().digest(), before);
   EXPECT_EQ(again.engine().tables().meta.find(0)->layout.layout, "mine");
-  // The release before wrote no such rows, and a shorter one of its own.
+  // The previous release wrote no such rows.
   std::erase_if(rows, [](const store::StateRow& row) { return row.kind == "cut" || row.kind == "layout"; });
   Shell older{std::make_unique<Engine>(), Codec()};
   ASSERT_TRUE(older.load(rows));

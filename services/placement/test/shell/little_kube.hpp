@@ -12,9 +12,9 @@
 
 namespace qm::placement::testing {
 
-/// The part of a Kubernetes API that placement speaks to: nodes and pods with list and watch, binding, deletion with a
-/// uid precondition, merge patches with an optional resourceVersion. A bound pod runs at once; a deleted one is gone at
-/// once, unless `linger` is set: then it keeps standing with a deletionTimestamp.
+/// The part of the Kubernetes API that placement uses: nodes and pods with list and watch, binding,
+/// deletion with a uid precondition, merge patches with an optional resourceVersion. A bound pod runs at
+/// once. A deleted pod is removed at once, unless `linger` is set: then it stays with a deletionTimestamp.
 class LittleKube {
  public:
   LittleKube() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
@@ -42,12 +42,12 @@ class LittleKube {
     for (auto& watch : watches_) watch.stream->close();
     watches_.clear();
   }
-  /// The next call with this method is answered with this status instead, after it was done where `done` is set.
+  /// The next call with this method gets this status instead; with `done` the call is executed first.
   void fail_next(const std::string& method, int status, const std::string& reason, bool done = false) {
     const std::scoped_lock lock(mutex_);
     failures_[method] = {status, reason, done};
   }
-  /// The same with a message of its own.
+  /// The same with a given message.
   void refuse_next(const std::string& method, int status, const std::string& reason, const std::string& message) {
     const std::scoped_lock lock(mutex_);
     failures_[method] = {status, reason, false, message};
@@ -56,7 +56,7 @@ class LittleKube {
     const std::scoped_lock lock(mutex_);
     return calls_[method];
   }
-  /// That are open; each was asked for when the list before it was told.
+  /// The number of open watches; each was requested after its list was sent.
   [[nodiscard]] std::size_t watches() {
     const std::scoped_lock lock(mutex_);
     return watches_.size();

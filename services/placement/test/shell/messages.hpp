@@ -65,7 +65,7 @@ inline Input heard(const pb::WorkloadEvent& event) {
   return input_of(Source::kBus, "qm.workload", event.SerializeAsString());
 }
 
-/// A shell that is stepped by hand, with its rows kept as a store would.
+/// A shell that is stepped by hand, with its rows stored as a store would.
 struct Stepped {
   Shell shell{std::make_unique<Engine>(), Codec()};
   std::map<std::pair<std::string, std::string>, std::string> rows;

@@ -1,11 +1,11 @@
-// The plan that is carried out, as rows, as messages, and in names.
+// The defragmentation plan that is being executed, as rows, as messages, and with names.
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
 
 namespace qm::placement::testing {
 namespace moves_codec_test {
 
-/// Half of each of two nodes is in use by work that may be anywhere, and a look is due.
+/// Half of each of two nodes is in use by work that may be moved anywhere, and a search is due.
 Stepped half_empty(std::shared_ptr<Meters> meters = nullptr) {
   Options options;
   options.tidying.on = true;

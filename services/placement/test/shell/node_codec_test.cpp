@@ -1,4 +1,5 @@
-// Tolerations of nodes that are not ready, the requeue list, overridden verdicts and the list of nodes: as messages and rows.
+// Tolerations of nodes that are not ready, the requeue list, overridden verdicts and the list of
+// nodes: as messages and rows.
 #include "little_kube.hpp"
 #include "messages.hpp"
 #include "qm/placement/shell.hpp"

@@ -1,4 +1,4 @@
-// The program as a process over a private PostgreSQL: what is held stays held after a SIGKILL.
+// The program as a process over a private PostgreSQL: reservations survive a SIGKILL.
 #include "little_kube.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/testing/testing.hpp"
@@ -106,7 +106,7 @@ TEST(PlacementProgram, HoldsItsDevicesAcrossAKill) {
   Program second;
   second.start(database, kube.origin(), dir.path() + "/second.log");
   ASSERT_TRUE(second.answers("/readyz")) << qm::testing::read_file(dir.path() + "/second.log");
-  // A standby is ready too, and without a leader it has no answer. The first answer must be the committed state.
+  // A standby is ready, too, but without a leader it cannot respond. The first response must be the committed state.
   auto remembered = pb::ASSIGNMENT_STATE_UNSPECIFIED;
   EXPECT_TRUE(wait_until([&] {
     remembered = second.state("w").state();

@@ -4,7 +4,7 @@
 namespace qm::placement::testing {
 namespace proposals_codec_test {
 
-/// Two nodes of eight GPUs; one runs on each, and one of eight waits that may displace them.
+/// Two nodes of eight GPUs with one workload running on each; a pending workload of eight GPUs may preempt them.
 Stepped with_a_proposal(std::shared_ptr<Meters> meters = nullptr, int gpus = 5) {
   Options options;
   options.proposing.on = true;
@@ -85,7 +85,7 @@ TEST(Encode, AProposalAndItsEnd) {
   EXPECT_EQ(made.reason(), "Preemption");
   ASSERT_EQ(made.victims_size(), 1);
   EXPECT_EQ(made.victims(0).uid(), "x");
-  // Five GPUs, 100 ms of work and two minutes to be there again.
+  // Five GPUs, 100 ms of work and two minutes of restart.
   EXPECT_EQ(made.victims(0).gpu_milliseconds(), 5 * 120'100);
   EXPECT_EQ(made.micro_usd(), 5 * 120'100 * 34 / 10);
   EXPECT_EQ(made.made_us(), micros(stepped.now));

@@ -1,4 +1,5 @@
-// GPUs that are cut anew for who waits, and work that saves before it goes, as rows, messages and words.
+// GPUs that are repartitioned for pending workloads, and work that saves a checkpoint before it is
+// evicted: as rows, messages and words.
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/testing/state.hpp"
@@ -66,7 +67,7 @@ TEST(Rows, WhatIsCutForWhoWaitsComesBackAsItWasAndIsSaid) {
   EXPECT_FALSE(fresh.engine().tables().cuts.find(NodeName("a"))->wish->waits);
 }
 
-// Somebody has to go before the GPUs are cut.
+// A victim has to leave before the GPUs are repartitioned.
 TEST(Rows, ANodeThatIsEmptiedToBeCutComesBackAsItWasAndIsSaid) {
   Options options;
   options.recutting.on = options.proposing.on = true;
@@ -95,7 +96,7 @@ TEST(Rows, ANodeThatIsEmptiedToBeCutComesBackAsItWasAndIsSaid) {
   fresh.engine().audit();
 }
 
-// A layout needs the GPUs of work that keeps checkpoints: it is asked to save first, and for how long.
+// A layout requires the GPUs of work that keeps checkpoints: the work is ordered to save first, with a time limit.
 TEST(Encode, WhoShallSaveAndGo) {
   Options options;
   options.layout_windows = {*relayout::weekly_of("00:00-00:00")};

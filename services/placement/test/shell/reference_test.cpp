@@ -1,5 +1,5 @@
-// Manifests of pods and nodes, our own and, where they are present, the reference ones: where the pods that they describe
-// may go, and where not.
+// Manifests of pods and nodes, the project's own and the reference ones if they are present: where
+// the pods may be placed, and where not.
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/api.hpp"
@@ -20,7 +20,7 @@ struct NodeKind {
   int gpus = 8;
   Labels labels;
   Json taints = Json::array();
-  Json more = Json::object();  ///< allocatable beside CPU, memory and whole GPUs
+  Json more = Json::object();  ///< allocatable resources in addition to CPU, memory and whole GPUs
 };
 
 class ReferencePods : public ::testing::TestWithParam<qm::testing::Manifests> {
@@ -52,7 +52,7 @@ class ReferencePods : public ::testing::TestWithParam<qm::testing::Manifests> {
     (void)engine_.step(*commands, from_micros(1'000'000));
     engine_.commit();
   }
-  /// The pod's spec with one GPU where it asks for none.
+  /// The shape of the pod's spec, with one GPU if it requests none.
   static PodShape shape_of(Json spec) {
     if (spec["containers"].size() == 0) {
       spec.set("containers", *Json::parse(R"([{"name":"c","resources":{"limits":{"nvidia.com/gpu":1}}}])"));
@@ -71,7 +71,7 @@ class ReferencePods : public ::testing::TestWithParam<qm::testing::Manifests> {
     EXPECT_TRUE(answer) << (answer ? "" : answer.error().to_string());
     return answer ? *answer : pb::DryRunResponse{};
   }
-  /// The nodes that take the pod, found by asking for as many pods as there is room for.
+  /// The nodes that fit the pod, found by requesting more and more pods until they no longer fit.
   std::set<std::string> nodes_for(const PodShape& shape) {
     std::set<std::string> out;
     for (int pods = 1;; ++pods) {
@@ -90,7 +90,8 @@ Json taint(const std::string& key, const std::string& value) {
   return Json::array({Json::object({{"key", key}, {"value", value}, {"effect", "NoSchedule"}})});
 }
 
-// S-048: of eight H100, four H100 and eight A100, the first alone; of the same in A100, where four are selected, the second.
+// S-048: of eight H100, four H100 and eight A100, the first alone; of the same in A100, where four
+// are selected, the second.
 TEST_P(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
   const std::string model = GetParam().pick(kA100, kH100), other = GetParam().pick(kH100, kA100);
   add({"full", model, 8, {}, Json::array()});
@@ -101,8 +102,9 @@ TEST_P(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
       (std::set<std::string>{GetParam().pick("half", "full")}));
 }
 
-// S-051: a pod of inference that asks for an instance is never planned onto whole GPUs.
-// S-129: the pod with one instance goes to the sliced node, and the one that has no instance left waits.
+// S-051: an inference pod that requests an instance is never placed on whole GPUs.
+// S-129: the pod with one instance is placed on the partitioned node, and the pod that finds no
+// instance free is pending.
 TEST_P(ReferencePods, AnEighthSmallInstanceWaits) {
   struct Case {
     std::string pod, node, at, profile;
@@ -124,7 +126,7 @@ TEST_P(ReferencePods, AnEighthSmallInstanceWaits) {
       << last.reason();
 }
 
-// S-061: both labels, or none of it.
+// S-061: both labels must match.
 TEST_P(ReferencePods, ProductAndZoneMustBothMatch) {
   const std::string model = GetParam().pick(kA100, kH100), other = GetParam().pick(kH100, kA100);
   const std::string zone = GetParam().pick("eu-west-1c", "us-east-1a");
@@ -135,7 +137,7 @@ TEST_P(ReferencePods, ProductAndZoneMustBothMatch) {
   EXPECT_EQ(nodes_for(shape_of(selector)), (std::set<std::string>{"here"}));
 }
 
-// S-062: the taint keeps out who does not tolerate it, and nobody else.
+// S-062: the taint excludes exactly the pods that do not tolerate it.
 TEST_P(ReferencePods, TheGpuTaintFiltersByToleration) {
   const auto file = GetParam().pick("fragment-taint.yaml", "002-node-taint-gpu.yaml");
   const auto unfit = GetParam().pick("nvidia.com/gpu=reserved:NoExecute", "nvidia.com/gpu=true:NoSchedule");
@@ -146,7 +148,7 @@ TEST_P(ReferencePods, TheGpuTaintFiltersByToleration) {
   EXPECT_TRUE(dry(shape_of(*Json::parse(R"({"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]})"))).fits());
 }
 
-// S-008: the pod lands in its pool; without its toleration it lands nowhere, and the taint is named.
+// S-008: the pod is placed in its pool; without its toleration it is placed nowhere, and the taint is named.
 TEST_P(ReferencePods, OnlineInferenceGoesToItsPoolOnly) {
   struct Case {
     std::string file, pool, name, key, value;
@@ -163,7 +165,7 @@ TEST_P(ReferencePods, OnlineInferenceGoesToItsPoolOnly) {
   const auto refused = dry(shape_of(spec));
   EXPECT_FALSE(refused.fits());
   EXPECT_NE(refused.reason().find(c.key), std::string::npos) << refused.reason();
-  // S-011: nor does tolerating another pool's taint open this one.
+  // S-011: tolerating another pool's taint does not give access to this pool either.
   spec.set("tolerations", *Json::parse(R"([{"key":"gpu-training","operator":"Exists","effect":"NoSchedule"}])"));
   EXPECT_FALSE(dry(shape_of(spec)).fits());
 }
@@ -192,7 +194,8 @@ TEST_P(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
   EXPECT_FALSE(dry(shape, 9).fits()) << "the ninth rank waits, although the plain node is empty";
 }
 
-// S-284: a gang waits until its shared volume is bound; one whose volume has a single writer is refused on two nodes.
+// S-284: a gang is pending until its shared volume is bound; a gang whose volume has a single
+// writer is refused on two nodes.
 TEST_P(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
   add({"a", kH100, 8, {}, Json::array()});
   add({"b", kH100, 8, {}, Json::array()});
@@ -232,7 +235,7 @@ TEST_P(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
   EXPECT_TRUE(engine_.dry_run({set}).plan);
 }
 
-// S-147: a tenant's pool of slices takes nobody who does not tolerate its taint, value and all.
+// S-147: a tenant's pool of slices accepts only pods that tolerate its taint, including the value.
 TEST_P(ReferencePods, TheTenantsMigPoolTakesItsTenantsOnly) {
   struct Case {
     std::string node, pod, key, value, resource;

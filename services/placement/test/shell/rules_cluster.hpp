@@ -35,7 +35,7 @@ inline std::string env(const char* name) {
 inline Json list(std::initializer_list<Json> items) { return Json::array(items); }
 inline Json just(const std::string& key, Json value) { return Json::object({{key, std::move(value)}}); }
 
-/// Random objects as the API server takes them.
+/// Random objects that the API server accepts.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}
@@ -63,7 +63,7 @@ class Dice {
     if (one_in(3)) out.set("matchLabels", just(keys.front(), any({"a", "b"})));
     return out;
   }
-  /// Namespaces that have a team: see the deviation below.
+  /// Selects namespaces with the label team: see the deviation below.
   Json spaces() {
     Json out = selector({"team"});
     Json expressions = out["matchExpressions"];
@@ -136,7 +136,7 @@ class Dice {
     return out;
   }
 
-  /// A pod with rules of every kind, each of them rarely enough that some pods find a place.
+  /// A pod with rules of every kind, each rare enough that some pods can be placed.
   Json pod(const std::string& name) {
     Json labels = Json::object();
     for (const char* label : {"app", "tier"}) {
@@ -201,7 +201,7 @@ class Dice {
   }
   Json taints(bool cordoned) {
     Json out = Json::array();
-    // Who watches over taints puts this one beside spec.unschedulable, sooner or later.
+    // The node lifecycle controller adds this taint to nodes with spec.unschedulable, sooner or later.
     if (cordoned) out.push_back(Json::object({{"key", "node.kubernetes.io/unschedulable"}, {"effect", "NoSchedule"}}));
     if (one_in(5)) {
       out.push_back(Json::object({{"key", any({"t", "u"})},
@@ -215,7 +215,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-/// Adds to what a pod asks of nodes, whatever it asks already.
+/// Adds a node to the pod's node affinity, whatever the pod requires already.
 inline void pin(Json& pod, const std::string& node) {
   Json field = Json::object({{"key", "metadata.name"}, {"operator", "In"}, {"values", list({node})}});
   Json& affinity =
@@ -250,7 +250,7 @@ class RealScheduler : public ::testing::Test {
     clear();
   }
 
-  /// What is there from an earlier run will do.
+  /// An object of an earlier run is accepted.
   Json make(const kube::Resource& kind, const std::string& ns, const Json& object) {
     auto made = api_->create(kind, ns, object);
     if (made) return *made;
@@ -293,13 +293,13 @@ class RealScheduler : public ::testing::Test {
   void make_node(Dice& dice, const std::string& name, const std::string& cluster) {
     const bool cordoned = dice.one_in(16);
     make(kNodes, "", dice.node(name, cluster));
-    // The API server taints what is new as not ready.
+    // The API server taints new nodes as not ready.
     const auto spec = Json::object({{"taints", dice.taints(cordoned)}, {"unschedulable", cordoned}});
     const auto patched = api_->merge_patch(kNodes, "", name, just("spec", spec));
     ASSERT_TRUE(patched) << patched.error().to_string();
   }
 
-  /// A pod that runs, whatever the rules say; some are going.
+  /// Creates a running pod, whatever the rules say; some of them are terminating.
   void make_running(Dice& dice, const std::string& name, const std::string& node) {
     Json pod = dice.pod(name);
     pod.set("spec").set("nodeName", node);
@@ -312,10 +312,10 @@ class RealScheduler : public ::testing::Test {
   }
 
   struct Outcome {
-    std::string node;  ///< empty where the scheduler says that there is none
+    std::string node;  ///< empty if the scheduler reports that no node fits
     std::string words;
   };
-  /// What the scheduler did with a new pod.
+  /// The scheduler's decision about a new pod.
   Outcome outcome(const Json& made) {
     Outcome out;
     const bool decided = qm::testing::wait_until([&] {
@@ -331,8 +331,8 @@ class RealScheduler : public ::testing::Test {
     return out;
   }
 
-  /// Makes one more node where nothing keeps pods away, with a pod on it, and lets the scheduler bring another pod beside
-  /// that one: then it knows all nodes and all running pods that came before, and whatever went.
+  /// Creates one more node that accepts all pods, with a pod on it, and lets the scheduler place another
+  /// pod on the same node: then the scheduler knows all earlier nodes, running pods and deletions.
   void wait_for(const std::string& node) {
     constexpr const char* kLast = "rules-last";
     const auto room = just("pods", "2");
@@ -387,7 +387,7 @@ class RealScheduler : public ::testing::Test {
     EXPECT_TRUE(removed) << removed.error().to_string();
   }
 
-  /// Where a claim's volume can be reached from.
+  /// Adds the reach of the volumes of the pod's claims.
   void add_volumes(const Json& pod, rules::PodRules& rules) {
     for (const Json& volume : pod.path("spec.volumes").items()) {
       const auto& claim = volume["persistentVolumeClaim"]["claimName"].string();
@@ -400,7 +400,7 @@ class RealScheduler : public ::testing::Test {
     }
   }
 
-  /// The whole cluster as the API server has it.
+  /// Reads the whole cluster from the API server.
   void read(rules::RuleBook& book) {
     const auto nodes = api_->list_all(kNodes, ""), pods = api_->list_all(kPods, ""),
                spaces = api_->list_all(kNamespaces, "");

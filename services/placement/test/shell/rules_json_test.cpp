@@ -1,4 +1,4 @@
-// What a Pod, a Node and a PersistentVolume say, as rules; and what is said of what cannot be read.
+// The rules of a Pod, a Node and a PersistentVolume, and the errors for objects that cannot be parsed.
 #include "src/shell/rules_json.hpp"
 
 #include "qm/config/manifest.hpp"
@@ -243,7 +243,7 @@ TEST(ReachOfAVolume, ByItsAffinityAndItsZones) {
   EXPECT_TRUE(reaches(reach(R"({"metadata":{"name":"pv"}})"), {}));
 }
 
-// What another service reads of a template is what the Pod itself would say, less its requests.
+// The rules that another service reads of a template equal those of the Pod itself, without its requests.
 TEST(RulesOfATemplate, SayWhatThePodSays) {
   const auto check = [](const std::string& spec, bool any, const std::string& labels = R"({"app":"a"})") {
     SCOPED_TRACE(spec + labels);
@@ -262,7 +262,7 @@ TEST(RulesOfATemplate, SayWhatThePodSays) {
   const std::string ask = R"("containers":[{"resources":{"requests":{"cpu":"2"}}}])";
   check("{" + ask + "}", false, "{}");
   check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"}})", false, "{}");
-  // Others' rules may speak of labels.
+  // The rules of other pods may select labels.
   check("{" + ask + "}", true);
   check("{" + ask + R"(,"nodeSelector":{"pool":"gpu"},"tolerations":[{"operator":"Exists"}]})", true);
   check("{" + ask + R"(,"volumes":[{"name":"a","emptyDir":{}},{"name":"b","persistentVolumeClaim":{"claimName":"data"}},
@@ -284,7 +284,7 @@ TEST(RulesOfATemplate, SayWhatThePodSays) {
   check(R"({"hostNetwork":true,"containers":[{"ports":[{"containerPort":80}]}],
       "initContainers":[{"restartPolicy":"Always","ports":[{"containerPort":82}]},{"ports":[{"containerPort":83}]}]})",
         true);
-  // Taken into the shape, or more than a shape can say.
+  // Affinity that is converted to the shape, and affinity that a shape cannot express.
   const auto affinity = [&](const std::string& op) {
     return "{" + ask + R"(,"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{
         "nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":")" +
@@ -294,7 +294,7 @@ TEST(RulesOfATemplate, SayWhatThePodSays) {
   check(affinity("NotIn"), true);
 }
 
-// Controllers give each Job and pod labels of its own. Those that are alike must not differ by them.
+// Controllers give each Job and pod labels of its own. Pods that are otherwise alike must not differ by them.
 TEST(RulesOfATemplate, OfLabelsAloneTheControllersAreLeftOut) {
   const auto rules = [](const std::string& labels, const std::string& more = {}) {
     const auto job = parse(fmt::format(

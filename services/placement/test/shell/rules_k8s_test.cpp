@@ -1,15 +1,17 @@
-// The rules against the kube-scheduler of a real control plane: on random small clusters it places a pod exactly where the
-// rules say that some node can take it, and on one of those nodes.
+// The rules compared with the kube-scheduler of a real control plane: on random small clusters it
+// places a pod if and only if the rules find a node that fits it, and on one of those nodes.
 #include "test/shell/rules_cluster.hpp"
 
 namespace qm::placement::testing {
 namespace rules_k8s_test {
 
-// What runs stays until the next cluster: the scheduler might hear later of a pod that goes than of the next that comes.
+// Running pods stay until the next cluster: the scheduler might receive the deletion of a pod later
+// than the creation of the next one.
 constexpr int kClusters = 200, kProbes = 6;
 
-/// Where a pod's own term selects namespaces so that one without labels would match, kube-scheduler 1.36 takes it for all
-/// namespaces: it looks the namespaces up, and then asks the selector again, of no labels. We keep to what the API says.
+/// If a pod's own term selects namespaces so that one without labels would match, kube-scheduler
+/// 1.36 applies it to all namespaces: it resolves the namespaces, and then evaluates the selector
+/// again without labels. Quartermaster follows the API documentation.
 TEST_F(RealScheduler, TakesNegativeNamespaceSelectorsForAll) {
   Dice dice(0);
   Json node = dice.node("rules-n1", "c0");

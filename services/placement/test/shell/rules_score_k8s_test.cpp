@@ -1,12 +1,14 @@
-// The soft rules against the kube-scheduler of a real control plane: of the nodes that can take a pod it chooses one that the
-// preferences put first. Nodes are so large and pods so small that how full a node is makes no difference to it.
+// The soft rules compared with the kube-scheduler of a real control plane: of the nodes that fit a
+// pod it chooses one with the highest score of the preferences. Nodes are so large and pods so
+// small that the utilization of a node does not change its score.
 #include "test/shell/rules_cluster.hpp"
 
 namespace qm::placement::testing {
 namespace rules_score_k8s_test {
 
 constexpr int kClusters = 40, kProbes = 8;
-/// The scheduler's scores come from fractions, ours from whole numbers: a point of each of the two that are divided, twice.
+/// The scheduler computes scores with fractions, the rules with integers: one point for each of the
+/// two that are divided, twice.
 constexpr std::int64_t kRounding = 4;
 
 /// Terms with weights, of nodes or of pods.
@@ -19,7 +21,7 @@ Json weighted(Dice& dice, const char* field, Fn&& term) {
   return just("preferredDuringSchedulingIgnoredDuringExecution", std::move(out));
 }
 
-/// A pod with soft rules; one that runs may have required affinity, too, which draws others.
+/// A pod with soft rules; a running one may have required affinity, too, which attracts others.
 Json soft_pod(Dice& dice, const std::string& name, bool runs) {
   Json pod = dice.pod(name);
   Json affinity = Json::object();

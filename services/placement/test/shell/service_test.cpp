@@ -127,7 +127,7 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   EXPECT_EQ(kube.get(pod_path("w-1")).path("spec.nodeName").string(), "b");
   EXPECT_EQ(kube::annotation(kube.get(pod_path("w-1")), words::kDevices), "0,1,2,3,4,5,6,7");
 
-  // There is no room for another, and the API says why, on both sides.
+  // Another workload does not fit, and both the API and the events give the reason.
   service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 8);
   ASSERT_TRUE(service.comes_to("v", pb::SHORT));
   pb::DryRunRequest dry;
@@ -150,7 +150,7 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   EXPECT_NE(text.find("qm_placement_demand 1"), std::string::npos) << text;
   EXPECT_NE(text.find("qm_placement_bind_seconds_count 1"), std::string::npos) << text;
 
-  // Nobody could do better: two nodes of eight, both full. The ninth node's worth is what v asks for.
+  // No scheduler could do better: two nodes of eight GPUs, both full. One more node is worth what v requests.
   pb::Gap gap;
   EXPECT_EQ(service.call(&pb::Placement::Stub::GetGap, pb::GetGapRequest(), gap).error_code(),
             grpc::StatusCode::UNAVAILABLE)
@@ -176,7 +176,8 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   EXPECT_NE(after.find("qm_placement_gpus_gap{who=\"keeping\"} 0"), std::string::npos) << after;
   EXPECT_NE(after.find("qm_placement_scarcity_price{"), std::string::npos) << after;
 
-  // One node goes: the whole gang is to be evicted; the other pod is deleted, and v takes its place.
+  // One node is deleted: the eviction of the whole gang is requested; the other pod is deleted, and
+  // v is placed instead.
   kube.erase(node_path("a"));
   ASSERT_TRUE(wait_until([&] {
     const auto rows = service.host->snapshot("qm.placement", "", 10, "evict/w/1");
@@ -241,8 +242,8 @@ TEST(Service, CordonsANodeThatDrains) {
   }));
 }
 
-// Claims, classes and CSINodes are watched: a pod with a volume of its own goes where one more may be attached, its claim is told the node, and
-// who comes next waits for the bound to be raised.
+// Claims, classes and CSINodes are watched: a pod with a volume of its own is placed where one more volume
+// may be attached, its claim gets the selected node, and the next pod is pending until the limit is raised.
 TEST(Service, APodWithAVolumeOfItsOwnGoesWhereOneMayBeAttached) {
   testing::LittleKube kube;
   kube.storage = true;
@@ -326,7 +327,7 @@ TEST(Service, ARestartKeepsWhatIsHeldAndNoticesWhatWentAway) {
   second.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 4);
   ASSERT_TRUE(second.comes_to("v", pb::SHORT)) << "what w holds is not free";
   second.admission_says("w", 1, pb::FINISHED, 2, 4);
-  // Rank 1 went away unseen: its devices are free with the end of the job, those of rank 0 are not.
+  // Rank 1 ended unobserved: its devices become free with the end of the job, those of rank 0 do not.
   ASSERT_TRUE(second.comes_to("v", pb::RESERVED));
   EXPECT_EQ(second.state("w"), pb::BOUND);
   auto done = kube.get(pod_path("w-0"));

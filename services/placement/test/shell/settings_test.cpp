@@ -1,4 +1,4 @@
-// What --set takes, what it says of what it does not take, and that the service's page has every setting.
+// The settings of --set, the errors for invalid ones, and the check that the service's page documents every setting.
 #include "qm/placement/settings.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Placement without admission: pods are placed as they come, gangs as a whole, and only where that is ours to do.
+// Placement without admission: pods are placed as they are created, gangs as a whole, and only
+// where Quartermaster binds.
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/placement/shell.hpp"
@@ -28,7 +29,7 @@ Json space(const Json& labels) {
       {{"kind", "Namespace"}, {"metadata", Json::object({{"name", "team"}, {"uid", "ns-team"}, {"labels", labels}})}});
 }
 
-/// A pod of nobody: no owner, no attempt.
+/// A pod without a workload: no owner, no attempt.
 Json free_pod(const std::string& name, int gpus, const std::string& scheduler = "quartermaster") {
   auto pod = make_pod(name, "none", 0, 0, gpus);
   auto& metadata = pod.set("metadata");
@@ -105,7 +106,7 @@ TEST(Solo, APodThatNobodyAdmitsIsPlacedAndItsEndFreesTheDevices) {
   ASSERT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
   EXPECT_EQ(kube::annotation(kube.get(pod_path("p")), words::kDevices), "0,1,2,3,4,5");
 
-  // No room: the pod says so, as under any scheduler.
+  // No free capacity: the pod's condition reports it, as with any scheduler.
   kube.put(pod_path("q"), free_pod("q", 4));
   ASSERT_TRUE(wait_until([&] {
     const auto condition = kube.get(pod_path("q")).path("status.conditions").at(0);
@@ -151,7 +152,7 @@ TEST(Solo, PodsGoWhereTheirRulesLetThem) {
       {"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"web"}}}]}})"));
     return pod;
   };
-  // Somebody else's pod, bound by somebody else, takes part.
+  // A pod that another scheduler bound counts as a neighbor.
   auto foreign = web("foreign");
   foreign.set("spec").set("schedulerName", "default-scheduler");
   foreign.set("spec").set("nodeName", "a");
@@ -169,7 +170,7 @@ TEST(Solo, PodsGoWhereTheirRulesLetThem) {
   EXPECT_TRUE(wait_until([&] { return service.node_of("q") == "a"; }));
 }
 
-/// Three replicas of a service that prefer other hosts, on so many nodes n0, n1, ...
+/// Three replicas of a service that prefer different hosts, on a number of nodes n0, n1, ...
 struct Replicas {
   testing::LittleKube kube;
   Json affinity;
@@ -230,7 +231,8 @@ std::vector<Json> preferring_other_hosts() {
   return out;
 }
 
-// S-252: three replicas that prefer other hosts take three nodes where there are three, and two of two, so that none waits.
+// S-252: three replicas that prefer different hosts use three nodes if there are three, and two of
+// two, so that none is pending.
 TEST(Solo, ReplicasThatPreferToBeApartTakeANodeEachWhileThereAreNodes) {
   for (const Json& fragment : preferring_other_hosts()) {
     for (const auto& [nodes, expected] : std::map<int, std::multiset<int>>{{3, {1, 1, 1}}, {2, {1, 2}}}) {
@@ -242,7 +244,7 @@ TEST(Solo, ReplicasThatPreferToBeApartTakeANodeEachWhileThereAreNodes) {
   }
 }
 
-// S-253: whichever of the nodes is lost, some replica is ready all the time, and soon all of them are.
+// S-253: whichever node is lost, some replica is ready at all times, and soon all of them are.
 TEST(Solo, TheLossOfANodeLeavesReplicasReady) {
   for (const Json& fragment : preferring_other_hosts()) {
     for (const int nodes : {2, 3}) {
@@ -300,7 +302,7 @@ TEST(Solo, ARestartChangesNothing) {
   EXPECT_TRUE(wait_until([&] { return second.node_of("q") == "a"; }));
 }
 
-// S-077: pods of the default scheduler are bound by it, unless the namespace says otherwise.
+// S-077: pods of the default scheduler are bound by it, unless the namespace assigns them to Quartermaster.
 TEST(Solo, PodsOfOthersAreLeftAlone) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
@@ -316,17 +318,17 @@ TEST(Solo, PodsOfOthersAreLeftAlone) {
   EXPECT_EQ(service.node_of("default"), "");
   EXPECT_EQ(service.node_of("volcano"), "");
   EXPECT_EQ(service.node_of("gated"), "");
-  // The gate goes: now it is ours.
+  // The gate is removed: now Quartermaster binds the pod.
   gated = kube.get(pod_path("gated"));
   gated.set("spec").set("schedulingGates", Json::array());
   kube.put(pod_path("gated"), gated);
   EXPECT_TRUE(wait_until([&] { return service.node_of("gated") == "a"; }));
-  // The namespace is handed over: what is in it is ours, whichever scheduler it names.
+  // The namespace is handed over: Quartermaster binds all its pods, whichever scheduler they name.
   kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/binding", "quartermaster"}})));
   EXPECT_TRUE(wait_until([&] { return service.node_of("default") == "a" && service.node_of("volcano") == "a"; }));
 }
 
-// S-077: in a namespace that kube-scheduler binds nothing is placed.
+// S-077: in a namespace that kube-scheduler binds, nothing is placed.
 TEST(Solo, ANamespaceThatAnotherBindsIsNotTouched) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/binding", "default-scheduler"}})));
@@ -347,7 +349,7 @@ TEST(Solo, WhereQuotaIsOursAPodWaitsToBeAdmitted) {
   kube.put(pod_path("p"), free_pod("p", 1));
   ASSERT_TRUE(wait_until([&] { return service.sees("uid-p"); }));
   EXPECT_EQ(service.held(), 0);
-  // Quota of the namespace goes to Kueue: nobody will tell us of it any more.
+  // Kueue now owns quota of the namespace: admission will not publish the pod any more.
   kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/quota", "kueue"}})));
   EXPECT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
 }
@@ -357,7 +359,7 @@ TEST(Solo, WhatAnotherSchedulerDidIsTaken) {
   kube.put("/api/v1/namespaces/team", space({}));
   kube.put(node_path("a"), make_node("a", 8));
   Service service(kube, "none");
-  // Somebody binds it between our decision and our call.
+  // Another scheduler binds the pod between the decision and the bind call.
   kube.fail_next("POST", 409, "Conflict");
   auto elsewhere = free_pod("p", 8);
   kube.put(pod_path("p"), elsewhere);

@@ -1,4 +1,5 @@
-// Claims that are made for pods, volumes by their drivers, classes and what nodes may have attached: as they are read, and as rows.
+// Claims that are created for pods, volumes by their drivers, classes and attach limits of nodes:
+// decoded from JSON, and as rows.
 #include "messages.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ TEST(DecodeStorage, AClaimThatIsMadeForAPod) {
     "ownerReferences":[{"kind":"Pod","name":"p","uid":"u-1","controller":true}]},
     "spec":{"storageClassName":"fast","accessModes":["ReadWriteOnce"]}})");
   EXPECT_EQ(std::get<Claim>(only<StorageSeen>(watch_of("claim", claim)).what), (Claim{"", "fast", "", true, "u-1"}));
-  // Whoever only owns it beside others did not make it.
+  // An owner that is not the controller did not create the claim.
   claim.set("metadata")
       .set("ownerReferences", json(R"([{"kind":"Pod","uid":"u-1"},{"kind":"App","uid":"u","controller":true}])"));
   EXPECT_EQ(std::get<Claim>(only<StorageSeen>(watch_of("claim", claim)).what).made_for, "");

@@ -1,4 +1,4 @@
-// A plan to tidy up in names, and its budget as a request says it.
+// A defragmentation plan with names, and its budget as given in a request.
 #include "messages.hpp"
 #include "qm/placement/api.hpp"
 
