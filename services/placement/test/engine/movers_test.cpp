@@ -1,4 +1,4 @@
-// Who is put elsewhere for a workload that waits, and what becomes of him.
+// Victims that migrate for a pending workload: where they are placed, and the outcomes.
 #include "test/engine/proposing.hpp"
 
 namespace qm::placement::testing {
@@ -9,7 +9,7 @@ class Movers : public Proposals {
   Movers() = default;
   explicit Movers(const Options& options) : Proposals(options) {}
 
-  /// It runs where it was put: on the only node so far that has room.
+  /// Runs a job where it is placed: on the only node so far with free capacity.
   void runs(const std::string& job, const std::string& what, const std::string& rest = "") {
     play(fmt::format("want {}/1 {} {}", job, what, rest));
     ASSERT_EQ(state_of(job), AssignmentState::kReserved) << job;
@@ -18,7 +18,7 @@ class Movers : public Proposals {
     for (const Member& member : members) play(fmt::format("pod {}/1#{}", job, member.index));
     for (const Member& member : members) play(fmt::format("pod {}/1#{} on={} running", job, member.index, member.node));
   }
-  /// Half of each of two nodes is in use, by work that may be anywhere. All of it is equal.
+  /// Half of each of two nodes is in use, by work that may be moved anywhere. All of it has equal priority.
   void two_halves(const std::string& rest = "") {
     play("node a gpus=8");
     play("synced");
@@ -32,7 +32,7 @@ class Movers : public Proposals {
     play("pod-gone filler/1#0");
     play("tick 1");
   }
-  /// Whom it names, and where they go: "a1>b" moves, "a1" is evicted.
+  /// The victims and their targets: "a1>b" migrates to b, "a1" is evicted.
   [[nodiscard]] std::string ways(const std::string& uid) {
     std::string out;
     const Proposal* proposal = row(uid);
@@ -250,7 +250,7 @@ class MoversInRacks : public Movers {
     return options;
   }
   MoversInRacks() : Movers(racks()) {}
-  /// A pair fills most of one rack, and of the next some GPUs are in use, for as long as this lasts.
+  /// A pair fills most of one rack, and some GPUs of the next rack are in use for the whole test.
   void pair_and_others(int on_c, int on_d) {
     for (const char* node : {"a", "b"}) play(fmt::format("node {} gpus=8 label=rack=r1", node));
     play("synced");

@@ -1,5 +1,6 @@
-// Generated fleets in which jobs come, move and go, with an admission that lets them go, refuses or says nothing: what a plan wins is what was reckoned, nobody
-// who must stay is asked, nobody moves in vain, and a process that has read the rows back decides the same.
+// Generated fleets in which jobs are submitted, move and finish, with an admission that evicts, refuses
+// or does not respond. A plan reclaims the nodes that it predicted, no workload that must stay is asked
+// to move, no move is in vain, and an engine restored from the rows makes the same decisions.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ constexpr int kNodes = 8;
 
 Options tidying() {
   Options options;
-  options.hold = std::chrono::hours(1'000);  // nobody makes pods here
+  options.hold = std::chrono::hours(1'000);  // no controller creates pods here
   options.tidying.on = true;
   options.tidying.every = std::chrono::seconds(120);
   options.tidying.least_gpus = 2;
@@ -44,7 +45,7 @@ std::int64_t free_nodes(Fleet& fleet) {
   return kNodes - std::ssize(used);
 }
 
-/// One step, taken by a process that has just read the rows back, too.
+/// One step, executed by an engine that has just been restored from the rows, too.
 Output step(Fleet& fleet, const std::vector<Command>& batch) {
   const Engine& engine = fleet.script.engine();
   auto other = read_back(engine, tidying());
@@ -81,7 +82,7 @@ void admit_what_has_a_place(Fleet& fleet) {
   if (!batch.empty()) step(fleet, batch);
 }
 
-/// Who is asked to move goes and is tried again, or stays. Whether anybody was asked.
+/// The workload that is asked to move is evicted and retried, or stays. Returns true if a workload was asked.
 bool answer(Fleet& fleet, bool accept) {
   WorkloadUid uid;
   std::int64_t number = 0;
@@ -164,7 +165,7 @@ TEST(MoveLaws, WhatIsWonIsWhatWasReckonedAndNobodyMovesInVain) {
         }
         admit_what_has_a_place(fleet);
       }
-      // Whatever goes on comes to its end; whoever waits is gone.
+      // Steps in progress are completed; pending workloads are removed.
       std::vector<Command> gone;
       for (auto it = fleet.heard.begin(); it != fleet.heard.end();) {
         const bool waits = it->second.phase != WorkloadPhase::kAdmitted;
@@ -177,7 +178,7 @@ TEST(MoveLaws, WhatIsWonIsWhatWasReckonedAndNobodyMovesInVain) {
       step(fleet, gone);
       while (answer(fleet, true)) {
       }
-      // Now nobody comes and nobody goes: a plan is what it says.
+      // Now no workload is submitted or finishes: a plan does exactly what it predicted.
       for (int looks = 0; looks < 2; ++looks) {
         fleet.script.advance(std::chrono::seconds(121));
         const auto before = free_nodes(fleet);
@@ -199,7 +200,7 @@ TEST(MoveLaws, WhatIsWonIsWhatWasReckonedAndNobodyMovesInVain) {
   });
   std::printf("%d asked to move; %d plans without disturbance, %d nodes won\n", asked, plans, won);
   EXPECT_TRUE(held);
-  // Otherwise nothing was shown.
+  // Otherwise the test shows nothing.
   EXPECT_GT(asked, 40);
   EXPECT_GT(plans, 10);
 }

@@ -1,4 +1,4 @@
-// Nodes won back: what is asked of whom, one after the other, and what becomes of the plan.
+// Defragmentation: the moves that are requested, one after the other, and the outcomes of the plan.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace moves_test {
 
 Options tidying() {
   Options options;
-  options.hold = std::chrono::hours(1'000);  // nobody makes pods here
+  options.hold = std::chrono::hours(1'000);  // no controller creates pods here
   options.tidying.on = true;
   options.tidying.every = std::chrono::seconds(250);
   options.tidying.most_lost = 10'000;
@@ -25,7 +25,7 @@ class Moves : public ::testing::Test {
     play("synced");
   }
   void play(const std::string& line) { (void)script.run(line); }
-  /// What a line brings about of proposals.
+  /// The proposal events that a line produces.
   [[nodiscard]] std::string said(const std::string& line) {
     std::stringstream seen(script.run(line));
     std::string out;
@@ -37,7 +37,7 @@ class Moves : public ::testing::Test {
     }
     return out;
   }
-  /// A job of so many GPUs on each of two nodes, each beside one that has ended; the one on a runs 100 s longer.
+  /// Places a job of four GPUs on each of two nodes, each next to a finished one; the job on a runs 100 s longer.
   void half_empty() {
     play("want a1/1 1x4 | want a2/1 1x4");
     play("phase a1/1 admitted | phase a2/1 admitted");
@@ -47,7 +47,7 @@ class Moves : public ::testing::Test {
     play("tick 100");
     play("phase a2/1 finished | phase b2/1 finished");
   }
-  /// Two of two GPUs on a, and one of four on b that stays.
+  /// Two jobs of two GPUs on a, and one of four on b that must stay.
   void two_on_a() {
     play("want a1/1 1x2 | want a2/1 1x2 | want a3/1 1x4");
     play("phase a1/1 admitted | phase a2/1 admitted | phase a3/1 admitted");
@@ -56,7 +56,7 @@ class Moves : public ::testing::Test {
     play("tick 200");
     play("phase a3/1 finished");
   }
-  /// Admission lets it go, and it is tried again at once.
+  /// Admission evicts the job, and it is retried at once.
   void goes(const std::string& job) {
     play(fmt::format("answer {}/1 accepted evicting", job));
     play(fmt::format("phase {}/2 pending", job));
@@ -264,7 +264,7 @@ TEST_F(OneAnHour, AStepThatTakesMoreIsNotBegun) {
   EXPECT_EQ(said("tick 250"), "propose 1 a1/1 $4.22: a1/1");
   goes("a1");
   EXPECT_EQ(run().won, 1);
-  // Another half-empty pair; the hour has had its move.
+  // Another half-empty pair; the budget of one move for this hour is used.
   play("want c1/1 1x6 | phase c1/1 admitted");
   play("want c2/1 1x2 | phase c2/1 admitted");
   play("phase c1/1 finished");

@@ -1,4 +1,4 @@
-// How near together the GPUs of a gang come, and what is said of it.
+// How close together the GPUs of a gang are placed, and what is reported about it.
 #include "qm/placement/nearness.hpp"
 
 #include "qm/placement/numa.hpp"
@@ -16,7 +16,7 @@ namespace nearness_test {
 constexpr const char* kNvlink = "gpu.nvidia.com/nvlink-enabled";
 constexpr const char* kIsland = "gpu.nvidia.com/nvlink-gpus-per-island";
 
-/// Eight GPUs, four on each of two sockets; NVLink joins `island` of them each, 0 none.
+/// Eight GPUs, four on each of two sockets; NVLink connects groups of `island` of them, 0 = none.
 NodeFacts machine(int island, const std::string& fabric = {}, const std::string& domain = {}) {
   auto facts = node_facts(8);
   facts.labels[kNvlink] = island > 0 ? "true" : "false";
@@ -39,7 +39,7 @@ struct Fleet {
     batch.emplace_back(PodsSynced{});
     script.step(batch);
   }
-  /// Pods of somebody else's on these devices.
+  /// Other pods use these devices.
   void taken(const std::string& node, const std::vector<std::int32_t>& devices) {
     PodFacts pod;
     pod.uid = pod.name = "on-" + node + std::to_string(devices.front());
@@ -74,7 +74,7 @@ struct Fleet {
 };
 class Nearness : public ::testing::Test, protected Fleet {};
 
-// S-032: of two nodes that would take the gang, the one where NVLink joins all eight; what either gives is said.
+// S-032: of two nodes that fit the gang, the one where NVLink connects all eight; the bandwidth of both is reported.
 TEST_F(Nearness, EightGpusGoIntoOneNvlinkDomain) {
   nodes({{"a-pcie", machine(0)}, {"b-nvlink", machine(8)}});
   for (const auto& sets : {std::vector{pod_set(1, 8)}, std::vector{pod_set(8, 1)}}) {
@@ -84,7 +84,7 @@ TEST_F(Nearness, EightGpusGoIntoOneNvlinkDomain) {
               (std::vector<std::string>{"8 GPUs in one NVLink domain of node b-nvlink: 900 GB/s",
                                         "rather than 8 GPUs over PCIe across the sockets of node a-pcie: 25 GB/s"}));
   }
-  // Where only the other is left, that is said too.
+  // If only the other node is left, that is reported, too.
   taken("b-nvlink", {5});
   const auto members = placed({pod_set(1, 8)});
   EXPECT_EQ(script.engine().compared({pod_set(1, 8)}, members),
@@ -99,7 +99,7 @@ TEST_F(Nearness, TwoIslandsAreWorseThanOne) {
             "rather than 8 GPUs in 2 NVLink domains of node a: 25 GB/s");
 }
 
-// S-068: the reference manifest's labels are two islands of four.
+// S-068: the labels of the reference manifest describe two islands of four.
 TEST_F(Nearness, LabelsAreReadAsIslands) {
   const auto facts = machine(4);
   std::vector<DeviceRef> all;
@@ -107,7 +107,7 @@ TEST_F(Nearness, LabelsAreReadAsIslands) {
   std::map<std::int32_t, std::vector<std::int32_t>> islands;
   for (const auto& seat : seats_of(NodeName("a"), facts, all)) islands[seat.island].push_back(seat.gpu);
   EXPECT_EQ(islands, (std::map<std::int32_t, std::vector<std::int32_t>>{{0, {0, 1, 2, 3}}, {1, {4, 5, 6, 7}}}));
-  // Without labels the model tells, and a node that says no is believed.
+  // Without labels the GPU model decides, and the label of a node that denies NVLink overrides the model.
   auto plain = node_facts(8);
   for (const auto& [model, island] : {std::pair("NVIDIA-H100-80GB-HBM3", 0), std::pair("NVIDIA-A100-SXM4-80GB", 0),
                                       std::pair("NVIDIA-H100-PCIe", -1), std::pair("NVIDIA-A10G", -1)}) {
@@ -119,7 +119,7 @@ TEST_F(Nearness, LabelsAreReadAsIslands) {
   EXPECT_EQ(seats_of(NodeName("a"), plain, all).front().island, -1);
 }
 
-// What the agent sees counts where people say nothing.
+// The values that the agent observed count if administrators set no label.
 TEST_F(Nearness, PeopleAreBelievedBeforeTheAgent) {
   auto facts = machine(0);
   EXPECT_FALSE(has_fabric(facts));
@@ -134,7 +134,7 @@ TEST_F(Nearness, PeopleAreBelievedBeforeTheAgent) {
   EXPECT_EQ(seat().rails, 8);
 }
 
-// Two sockets with two switches each: a pod gets two under one, and the words say so.
+// Two sockets with two switches each: a pod gets two GPUs under one switch, and the words report it.
 TEST_F(Nearness, TwoGpusUnderOnePcieSwitch) {
   auto facts = machine(0);
   facts.switches = {0, 1, 0, 1, 2, 2, 3, 3};
@@ -148,7 +148,8 @@ TEST_F(Nearness, TwoGpusUnderOnePcieSwitch) {
             std::vector<std::string>{"2 GPUs under one PCIe switch of node a: 50 GB/s"});
 }
 
-// The devices that a pod gets are as fast as any of the idle ones could be: all 256 occupancies, against every subset.
+// The devices that a pod gets are as fast as any of the idle ones could be: all 256 occupancies,
+// compared with every subset.
 TEST_F(Nearness, DevicesOfEveryOccupancyAreAsFastAsCanBe) {
   const auto facts = machine(4);
   const NodeName node("a");
@@ -175,11 +176,12 @@ TEST_F(Nearness, DevicesOfEveryOccupancyAreAsFastAsCanBe) {
       ++asked;
     }
   }
-  EXPECT_EQ(asked, 769);  // of eight, each subset of n gives n - 1 questions
+  EXPECT_EQ(asked, 769);  // of eight devices, each subset of n gives n - 1 requests
 }
 
-// S-072: two GPUs of a node that is used in part. Where the kubelet aligns nothing its plugin gives any two; single-numa-node gives two of one
-// socket, and refuses the node that has none. The same bytes, all questions with an answer by both together.
+// S-072: two GPUs of a partly used node. Where the kubelet does not align devices, its plugin
+// allocates any two; single-numa-node allocates two of one socket, and refuses the node without
+// such a pair. The same number of bytes, over all requests for which both have a result.
 TEST_F(Nearness, OneSocketIsFasterThanWhateverComes) {
   auto strict = machine(0);
   strict.numa.policy = TopologyPolicy::kSingleNumaNode;
@@ -225,7 +227,8 @@ TEST_F(Nearness, OneSocketIsFasterThanWhateverComes) {
   EXPECT_LE(gain, 0.60);
 }
 
-// S-073: 16 GPUs of two nodes, in pods of any size: the ranks of an island follow one another, and random ranks get less than half.
+// S-073: 16 GPUs of two nodes, in pods of any size: the ranks of an island are consecutive, and
+// random ranks get less than half the bandwidth.
 TEST_F(Nearness, RanksOfAnIslandFollowOneAnother) {
   nodes({{"a", machine(4, "ib", "f1")}, {"b", machine(4, "ib", "f1")}});
   for (const auto& sets : {std::vector{pod_set(16, 1)}, std::vector{pod_set(8, 2)}, std::vector{pod_set(4, 4)},
@@ -249,7 +252,7 @@ TEST_F(Nearness, RanksOfAnIslandFollowOneAnother) {
   }
 }
 
-// S-257: the fastest fabric that holds all of a gang of several nodes, one domain of it; anywhere where none does.
+// S-257: one domain of the fastest fabric that holds a whole gang of several nodes; any nodes if no domain does.
 TEST_F(Nearness, AGangOfSeveralNodesPrefersOneFabricTheFastestFirst) {
   nodes({{"a-eth", machine(8, "ethernet", "e1")},
          {"b-eth", machine(8, "ethernet", "e1")},
@@ -270,7 +273,7 @@ TEST_F(Nearness, AGangOfSeveralNodesPrefersOneFabricTheFastestFirst) {
             "16 GPUs on 2 nodes by ethernet: 12 GB/s");
 }
 
-// S-277: what one node takes is placed as if there were no fabric.
+// S-277: a gang that fits on one node is placed as if there were no fabric.
 TEST_F(Nearness, AGangOfOneNodeSkipsTheFabric) {
   std::map<std::string, NodeFacts> with, without;
   for (const auto& [name, fabric] : {std::pair("a", "ethernet"), std::pair("b", "ib"), std::pair("c", "roce")}) {
@@ -288,8 +291,8 @@ TEST_F(Nearness, AGangOfOneNodeSkipsTheFabric) {
   }
 }
 
-// S-256: over random fleets no other way to take the same nodes' idle GPUs makes a shorter step, where the gang fits one node; a gang that needs two
-// takes the fabric with the shortest step of those that hold it.
+// S-256: over random fleets, no other choice of the same nodes' idle GPUs makes a shorter step if the gang fits
+// on one node; a gang that needs two nodes gets the fabric with the shortest step among those that hold it.
 TEST_F(Nearness, TheStepIsAsShortAsTheFleetAllows) {
   const links::Step step{0.2, 20e9};
   std::mt19937 random(11);

@@ -1,4 +1,4 @@
-// Pods that tell rules about nodes and about one another, from their pods' facts to the place they get.
+// Pods with rules about nodes and about other pods, from the facts of the pods to their placement.
 #include "qm/placement/rules/text.hpp"
 #include "test/engine/script.hpp"
 
@@ -13,7 +13,7 @@ LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::
 
 PodTemplate labelled(const std::string& name) { return {Namespace("default"), {{"app", name}}, {}}; }
 
-/// Nodes a1, a2 in zone a and b1 in zone b, each of 8 GPUs and its own host.
+/// Nodes a1, a2 in zone a and b1 in zone b, each with 8 GPUs and its own host label.
 class Neighbours : public ::testing::Test {
  protected:
   Neighbours() {
@@ -31,7 +31,8 @@ class Neighbours : public ::testing::Test {
     script.step(batch);
   }
 
-  /// A gang that nobody has to admit: its pods are there, and then it is heard of. What comes of it, without demand.
+  /// Submits a gang without admission: its pods exist before the workload is observed. Returns the
+  /// decisions, without demand.
   std::string wants(const std::string& uid, int pods, const PodTemplate& like) {
     std::vector<Command> batch;
     for (int i = 0; i < pods; ++i) batch.emplace_back(PodSeen{pod(uid, i, like)});
@@ -45,7 +46,7 @@ class Neighbours : public ::testing::Test {
     batch.emplace_back(heard);
     return said(script.step(batch));
   }
-  /// A gang that admission lets in: of its pods only the template is there.
+  /// Submits a gang with quota: only the template of its pods exists.
   std::string is_let_in(const std::string& uid, int pods, const PodTemplate& like) {
     WorkloadHeard heard;
     heard.spec.uid = WorkloadUid(uid);
@@ -57,7 +58,7 @@ class Neighbours : public ::testing::Test {
     heard.attempt = 1;
     return said(script.step({heard}));
   }
-  /// "reserved w/1 0:a1[0]" and "short w/1 ..." lines.
+  /// The lines "reserved w/1 0:a1[0]" and "short w/1 ...".
   static std::string said(const Output& output) {
     std::string out;
     for (const auto& line : render(output, false)) {
@@ -80,7 +81,7 @@ class Neighbours : public ::testing::Test {
     facts.rules = rules::text_of(like);
     return facts;
   }
-  /// A pod of somebody else's that runs, asking for nothing.
+  /// Runs a pod of another owner without requests.
   std::string stranger(const std::string& uid, const std::string& on, const PodTemplate& like, bool daemon = false) {
     PodFacts facts;
     facts.uid = facts.name = uid;
@@ -96,7 +97,7 @@ class Neighbours : public ::testing::Test {
   Script script;
 };
 
-// What templates say counts before there are pods: for one another, and for those who come later.
+// Templates count before pods exist: for one another, and for later workloads.
 TEST_F(Neighbours, TemplatesCountBeforeThereArePods) {
   auto alone = labelled("a");
   alone.rules.anti_affinity = {{"host", app("a"), {}, LabelSelector{}}};
@@ -106,7 +107,7 @@ TEST_F(Neighbours, TemplatesCountBeforeThereArePods) {
   EXPECT_EQ(is_let_in("t", 1, labelled("b")).find("short"), std::string::npos);
 }
 
-// Of a template that has labels and no rules: who is there already keeps it away, and it counts for whoever comes.
+// A template with labels and no rules: existing pods' rules exclude it from their zone, and it counts for later pods.
 TEST_F(Neighbours, LabelsAloneAreSeenByTheRulesOfOthers) {
   auto keeps_apart = labelled("quiet");
   keeps_apart.rules.anti_affinity = {{"zone", app("loud"), {}, {}}};
@@ -116,11 +117,11 @@ TEST_F(Neighbours, LabelsAloneAreSeenByTheRulesOfOthers) {
       is_let_in("v", 8, labelled("loud")),
       "short v/1 6 of 8 pods fit: 1 eligible nodes have 6 free GPUs, needs 8; 2 whose zone has a pod that keeps apart "
       "from it");
-  // No pod of w is there yet, and still b1 is not quiet.
+  // No pod of w exists yet, and still b1 counts as loud.
   auto quiet = labelled("quiet");
   quiet.rules.anti_affinity = {{"host", app("loud"), {}, {}}};
   EXPECT_EQ(is_let_in("u", 8, quiet), "reserved u/1 0:a1[0] 1:a1[1] 2:a1[2] 3:a1[3] 4:a1[4] 5:a1[5] 6:a1[6] 7:a1[7]");
-  // Whoever is nobody's concern asks what the shape asks, so that many such are one question.
+  // Labels that no rule of other pods selects add no constraint: such workloads are placed by their shape alone.
   EXPECT_TRUE(is_let_in("t", 1, labelled("other")).starts_with("reserved t/1"));
   EXPECT_EQ(script.engine().tables().assignments.find(attempt_id("t/1"))->rules,
             std::vector<std::string>{rules::text_of(labelled("other"))});
@@ -196,8 +197,8 @@ TEST_F(Neighbours, DaemonsHoldTheirHostPorts) {
       "is taken");
 }
 
-// S-069: pods that ask for NVLink nodes by affinity, of a gang or not, are never bound to a node without the label.
-// S-077: so are those of a workload that admission has let in.
+// S-069: pods that require NVLink nodes by affinity, in a gang or not, are never bound to a node without the label.
+// S-077: the same holds for pods of an admitted workload.
 TEST_F(Neighbours, NodeAffinityIsHeededAsWritten) {
   using Op = rules::Requirement::Op;
   auto like = labelled("web");

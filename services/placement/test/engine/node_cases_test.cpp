@@ -1,4 +1,4 @@
-// Nodes, strangers and devices, as text tables: see script.hpp for the words.
+// Nodes, pods of other owners and devices, as text tables: see script.hpp for the words.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,8 @@ TEST(Node, EachPodLeavesANodeThatIsNotReadyByItsOwnTolerations) {
   )");
 }
 
-// The node lifecycle controller sets another taint where the kubelet is silent, and pods may tolerate that for another time.
+// The node lifecycle controller sets another taint if the kubelet does not report, and pods may
+// tolerate it for another time.
 TEST(Node, AnUnreachableNodeIsLeftByTheTolerationOfThatTaint) {
   expect(R"(
     node a gpus=8
@@ -210,7 +211,7 @@ TEST(Node, AFaultyGpuEvictsOnlyItsUsers) {
   )");
 }
 
-// The GPU that needs a reset takes no work, and its node and the seven others go on.
+// The GPU that needs a reset is out of service, while its node and the seven other GPUs continue.
 TEST(Node, AGpuThatNeedsAResetIsTakenOutOfServiceAlone) {
   expect(R"(
     show nodes
@@ -240,7 +241,7 @@ TEST(Node, AGpuThatNeedsAResetIsTakenOutOfServiceAlone) {
   )");
 }
 
-// Nothing tells of which GPU the kubelet gives the next MIG instance.
+// It is unknown from which GPU the kubelet allocates the next MIG instance.
 TEST(Node, AFaultyGpuOfANodeWithMigInstancesIsAMatterOfTheNode) {
   expect(R"(
     node a gpus=7 installed=8 ext=7
@@ -374,7 +375,7 @@ TEST(Strangers, TakeTheirShare) {
   )");
 }
 
-// S-161: a node with nothing but daemons is empty.
+// S-161: a node that runs only daemons is empty.
 TEST(Strangers, CountForTheNodeUnlessTheyAreDaemons) {
   expect(R"(
     show nodes
@@ -422,7 +423,7 @@ TEST(Devices, WhatTheKubeletGaveIsAdopted) {
   )");
 }
 
-// Time slices and MPS: the kubelet counts each GPU four times, and device 4 to 7 are shares of GPU 1.
+// Time slicing and MPS: the kubelet counts each GPU four times, and devices 4 to 7 are shares of GPU 1.
 TEST(Devices, SharesOfAGpuAreAdopted) {
   expect(R"(
     node a gpus=8 installed=8 label=nvidia.com/gpu.replicas=4

@@ -1,4 +1,4 @@
-// What the kubelet's Topology Manager would say to a pod, and what placement makes of it.
+// The admission result of the kubelet's Topology Manager for a pod, and the placement that follows from it.
 #include "qm/placement/numa.hpp"
 
 #include "script.hpp"
@@ -38,7 +38,7 @@ struct Site {
     for (const auto& zone : room.facts->numa.zones) room.zones.push_back({zone.cpu_milli, zone.memory_bytes});
     return rooms[NodeName(name)] = room;
   }
-  /// "a 0 1 2 3" for each pod, or why not.
+  /// "a 0 1 2 3" for each pod, or the reason.
   std::string place(const PodSet& set) {
     preference.prepare(rooms);
     Rooms then = rooms;
@@ -59,7 +59,7 @@ PodSet gpus_and_cpus(std::int32_t pods, std::int64_t gpus, std::int64_t cpus) {
   return set;
 }
 
-// S-064: four GPUs of one socket where it has them; where each socket has two left, it is for the policy to say.
+// S-064: four GPUs come from one socket if it has them; if each socket has two left, the policy decides.
 TEST(Numa, FourGpusComeFromOneSocket) {
   for (const auto policy : {TopologyPolicy::kNone, TopologyPolicy::kBestEffort, TopologyPolicy::kRestricted,
                             TopologyPolicy::kSingleNumaNode}) {
@@ -84,14 +84,14 @@ TEST(Numa, FourGpusComeFromOneSocket) {
   }
 }
 
-// S-066: GPUs, CPUs and memory of one NUMA node, or the pod goes elsewhere.
+// S-066: GPUs, CPUs and memory come from one NUMA node, or the pod is placed on another node.
 TEST(Numa, SixtyCpusDoNotFitASocketOf56) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kSingleNumaNode));
   const auto answer = site.place(gpus_and_cpus(1, 4, 60));
   EXPECT_NE(answer.find("1 numa-cpu: no NUMA node alone has what a pod asks"), std::string::npos) << answer;
   EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 56)), "a 0 1 2 3");
-  // Parts of CPUs come from what all share, wherever.
+  // Fractional CPUs come from the shared pool of all zones.
   auto parts = gpus_and_cpus(1, 4, 60);
   parts.shape.cpu_milli += 1;
   EXPECT_EQ(site.place(parts), "a 0 1 2 3");
@@ -110,12 +110,12 @@ TEST(Numa, RestrictedTakesTwoNodesWhereTheMachineHasNoOther) {
   site.add("a", two_sockets(TopologyPolicy::kRestricted));
   EXPECT_EQ(site.place(gpus_and_cpus(1, 8, 112)), "a 0 1 2 3 4 5 6 7");
   EXPECT_EQ(site.place(gpus_and_cpus(1, 6, 100)).substr(0, 1), "a");
-  // Four GPUs prefer one node, sixty CPUs two: they never agree.
+  // Four GPUs prefer one NUMA node, sixty CPUs two: the hints never agree.
   EXPECT_NE(site.place(gpus_and_cpus(1, 4, 60)).find("numa-cpu"), std::string::npos);
   EXPECT_EQ(site.place(gpus_and_cpus(2, 4, 56)), "a 0 1 2 3; a 4 5 6 7");
 }
 
-// S-070: without a policy zones have no say; and one GPU is on one node anyhow.
+// S-070: without a policy zones have no effect; and one GPU is on one NUMA node in any case.
 TEST(Numa, WithoutAPolicyZonesHaveNoSay) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kNone), {0, 1, 4, 5});
@@ -126,7 +126,7 @@ TEST(Numa, WithoutAPolicyZonesHaveNoSay) {
   EXPECT_EQ(aligned.place(pod_set(1, 1)), site.place(pod_set(1, 1)));
 }
 
-// S-071: best-effort prefers one NUMA node, and does without where there is none.
+// S-071: best-effort prefers one NUMA node, and admits the pod without it.
 TEST(Numa, BestEffortPrefersAndDoesNotInsist) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kBestEffort), {0});
@@ -136,7 +136,8 @@ TEST(Numa, BestEffortPrefersAndDoesNotInsist) {
   EXPECT_EQ(site.place(gpus_and_cpus(2, 3, 56)), "a 1 2 3; a 4 5 6");
 }
 
-// In whatever order pods come, what fits is placed where the kubelet takes it: each of a strict policy on zones with its GPUs and CPUs.
+// In any order of pods, a pod that fits is placed where the kubelet admits it: under a strict
+// policy each pod on zones with its GPUs and CPUs.
 TEST(NumaLaws, AsManyAsTheZonesTakeOneByOne) {
   int some = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {

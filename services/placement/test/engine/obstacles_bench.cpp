@@ -1,5 +1,5 @@
-// What a "no" with its reasons costs: a gang that lacks a selector, a toleration, a model and GPUs, among so many nodes; and, of the
-// engine, gangs whose claims, neighbours and type are in the way.
+// The time of a refusal with its reasons: a gang that lacks a selector, a toleration, a model and GPUs,
+// on a number of nodes; and, in the engine, gangs whose claims, neighbors and type prevent placement.
 #include "qm/placement/engine.hpp"
 #include "qm/placement/rules/text.hpp"
 
@@ -117,7 +117,7 @@ class Ruled {
     (void)engine.step(batch, from_micros(1'000'000));
     engine.commit();
   }
-  /// As of a workload for training, whose pods stand on one node each where asked.
+  /// The pod set of a training workload with these rules.
   PodSet hear(std::int32_t pods, std::int64_t gpus, const rules::PodTemplate& like) {
     WorkloadHeard heard;
     heard.spec.uid = WorkloadUid("w");
@@ -151,7 +151,7 @@ void ask(benchmark::State& state, const rules::PodTemplate& like, std::int32_t p
   state.counters["ways"] = ways;
 }
 
-/// A volume in one zone, of which the nodes together have too few GPUs.
+/// A volume in one zone whose nodes together have too few GPUs.
 void ObstaclesOfVolumes(benchmark::State& state) {
   auto like = quiet();
   like.rules.claims = {"data"};
@@ -159,7 +159,7 @@ void ObstaclesOfVolumes(benchmark::State& state) {
 }
 BENCHMARK(ObstaclesOfVolumes)->Arg(1000)->Arg(5000)->Unit(benchmark::kMillisecond);
 
-/// Pods against whom each node has one.
+/// Pods with anti-affinity to a pod on every node.
 void ObstaclesOfNeighbours(benchmark::State& state) {
   auto like = quiet();
   like.rules.anti_affinity = {{std::string(kHostname), app("loud"), {}, {}}};
@@ -167,7 +167,7 @@ void ObstaclesOfNeighbours(benchmark::State& state) {
 }
 BENCHMARK(ObstaclesOfNeighbours)->Arg(1000)->Arg(5000)->Unit(benchmark::kMillisecond);
 
-/// Pods that keep apart from one another, more than there are racks.
+/// Pods with anti-affinity to one another, more than there are racks.
 void ObstaclesOfItsOwn(benchmark::State& state) {
   auto like = quiet();
   like.rules.anti_affinity = {{"rack", app("quiet"), {}, {}}};

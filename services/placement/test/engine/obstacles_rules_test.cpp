@@ -1,5 +1,5 @@
-// Why a gang has no place where claims, neighbours and defaults are in the way, and what gives it one: cases, and random fleets where each
-// way is tried by the engine.
+// Why a gang is unschedulable when claims, neighbors and defaults prevent placement, and the
+// remedies: cases, and random fleets where the engine tries each remedy.
 #include "qm/placement/rules/text.hpp"
 #include "test/engine/script.hpp"
 
@@ -28,7 +28,8 @@ Words words_of(const Obstacles& obstacles) {
   return out;
 }
 
-/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs and its own host; volumes pv-a and pv-b in their zones.
+/// Nodes a1 and a2 in zone a, b1 in zone b, each with 8 GPUs and its own host label; volumes pv-a
+/// and pv-b in their zones.
 class ObstaclesRules : public ::testing::Test {
  protected:
   ObstaclesRules() {
@@ -69,7 +70,7 @@ class ObstaclesRules : public ::testing::Test {
     out.rules = rules::text_of(like);
     return out;
   }
-  /// What is in the way of these, where every way that is the gang's to make is tried.
+  /// The causes for these pod sets; every remedy that the gang can apply by itself is tried.
   Obstacles of(const std::vector<PodSet>& sets, const std::string& uid = {}) {
     const WorkloadUid whose(uid);
     const auto& engine = script.engine();
@@ -95,7 +96,7 @@ TEST_F(ObstaclesRules, AVolumeIsElsewhere) {
             (Words{"8 GPUs for each of 2 pods", "claim data with volume pv-b, in reach where zone in (b)"}));
   EXPECT_EQ(words_of(found), (Words{"with 1 pod instead of 2", "with at most 4 GPUs a pod", "without claim data"}));
   EXPECT_TRUE(of({set_of(1, 8, like)}).conflict.empty());
-  // Two volumes that are nowhere together: of the gang's, no resource is in the way.
+  // Two volumes without a common node: both are the gang's own, and no resource is a cause.
   claim("more", {"pv-a", "", "", false});
   like.rules.claims = {"data", "more"};
   found = of({set_of(1, 1, like)});
@@ -131,7 +132,7 @@ TEST_F(ObstaclesRules, NeighboursThatKeepItAway) {
   auto found = of({set_of(1, 1, like)});
   EXPECT_EQ(found.conflict, Words{"neighbours: anti-affinity to app=loud on host"});
   EXPECT_EQ(words_of(found), Words{"without anti-affinity to app=loud on host"});
-  // The other way round: it is they who keep apart.
+  // The reverse: the running pods have the anti-affinity.
   auto guard = labelled("guard");
   guard.rules.anti_affinity = {{"zone", app("late"), {}, {}}};
   stranger("g1", "a1", guard);
@@ -139,7 +140,7 @@ TEST_F(ObstaclesRules, NeighboursThatKeepItAway) {
   found = of({set_of(1, 1, labelled("late"))});
   EXPECT_EQ(found.conflict, Words{"neighbours: pods that keep apart from its labels"});
   EXPECT_EQ(words_of(found), Words{"with labels that no pod keeps apart from"});
-  // Whom it needs beside it is not there.
+  // The pod that its affinity requires does not exist.
   auto client = labelled("client");
   client.rules.affinity = {{"zone", app("db"), {}, {}}};
   found = of({set_of(1, 1, client)});
@@ -160,7 +161,7 @@ TEST_F(ObstaclesRules, PodsOfItsOwnThatKeepApart) {
   EXPECT_EQ(words_of(found), (Words{"with 3 pods instead of 4", "without host port 9400/TCP"}));
 }
 
-// What counts cannot see, decisions do: two zones that must stay even, of which one is full.
+// Counts of nodes cannot show this cause, decisions can: two zones that must stay balanced, of which one is full.
 TEST_F(ObstaclesRules, SpreadOverAZoneThatIsFull) {
   auto like = labelled("web");
   rules::Spread even;
@@ -181,7 +182,7 @@ TEST_F(ObstaclesRules, NodeAffinityAndSelectorsAreGivenUpWhereverTheyStand) {
   auto found = of({set_of(1, 1, like)});
   EXPECT_EQ(found.conflict, Words{"node affinity (zone not in (a, b))"});
   EXPECT_EQ(words_of(found), Words{"without its node affinity"});
-  // As the shape has taken it from the affinity, it stands in both.
+  // The shape has a copy of the requirement from the affinity: both have it.
   like.rules.required = rules::NodeSelector{{{{"zone", Requirement::Op::kIn, {"c"}}}, {}}};
   auto set = set_of(1, 1, like);
   set.shape.node_selector["zone"] = "c";
@@ -190,7 +191,7 @@ TEST_F(ObstaclesRules, NodeAffinityAndSelectorsAreGivenUpWhereverTheyStand) {
   EXPECT_EQ(words_of(found), Words{"without selector zone=c"});
 }
 
-// Types of work and the GPUs that are for them by default: known by the workload alone.
+// Workload types and their default GPUs: known only through the workload.
 TEST_F(ObstaclesRules, DefaultsOfAType) {
   Script other;
   ASSERT_EQ(other.run(R"(
@@ -228,7 +229,7 @@ TEST_F(ObstaclesRules, DefaultsOfAType) {
   EXPECT_TRUE(engine.dry_run(changed, WorkloadUid("t")).plan);
 }
 
-// A gang of which one set needs the other beside it: only both together are in the way.
+// A gang with one set that has anti-affinity to the other set: only both together are unschedulable.
 TEST_F(ObstaclesRules, SetsThatKeepApartFromOneAnother) {
   auto leader = labelled("leader"), worker = labelled("worker");
   worker.rules.anti_affinity = {{"zone", app("leader"), {}, {}}};

@@ -1,4 +1,4 @@
-// Why a gang has no place and what gives it one: cases, and random fleets where each way is tried.
+// Why a gang is unschedulable, and the remedies: cases, and random fleets where each remedy is tried.
 #include "qm/placement/obstacles.hpp"
 
 #include "script.hpp"
@@ -13,7 +13,7 @@ namespace obstacles_test {
 using testing::node_facts;
 using testing::pod_set;
 
-/// Pods without rules among rooms without rows.
+/// Pods without rules, on free capacity without rows.
 class Plain final : public Trial {
  public:
   explicit Plain(const Preference& preference) : preference_(preference) {}

@@ -1,5 +1,5 @@
-// place_gang() beside what a look at all nodes for each pod, or for each node that is taken, would choose: over generated fleets, rules and
-// gangs.
+// place_gang() compared with a scan of all nodes for each pod, or for each node that is used: over
+// generated fleets, rules and gangs.
 #include "qm/placement/nearness.hpp"
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
@@ -19,7 +19,8 @@ bool one_in(Random& random, int n) { return between(random, 1, n) == 1; }
 
 LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::Op::kIn, {name}}}}; }
 
-/// A gang's neighbourhood in a book of rules; and no node takes more than `each` of its pods, nor any whose label "closed" is there.
+/// The inter-pod constraints of a gang in a rule book. In addition, no node fits more than `each`
+/// of its pods, and a node with the label "closed" fits none.
 class Neighbours final : public Neighbourhood, public Shifting {
  public:
   Neighbours(rules::RuleBook& book, const std::vector<rules::PodTemplate>& likes, int each) : book_(book), each_(each) {
@@ -85,7 +86,7 @@ class Neighbours final : public Neighbourhood, public Shifting {
   mutable std::vector<std::int64_t> worth_;
 };
 
-/// The same, looking at every node for each pod or node.
+/// The same by a scan of every node for each pod or node.
 class Plainly {
  public:
   Plainly(const std::vector<PodSet>& sets, const Rooms& rooms, const Preference& preference, Neighbours& beside)

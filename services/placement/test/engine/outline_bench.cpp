@@ -1,4 +1,4 @@
-// How long the engine's thread is held by one outline: nodes of eight, each with a gang of eight pods.
+// How long one outline blocks the engine's thread: nodes of eight GPUs, each with a gang of eight pods.
 #include "qm/placement/engine.hpp"
 
 #include <benchmark/benchmark.h>
@@ -25,7 +25,7 @@ void outline_of(benchmark::State& state) {
   batch.emplace_back(NodesSynced{names});
   batch.emplace_back(PodsSynced{});
   const Instant now = from_micros(1'000'000'000);
-  // One gang over all nodes: that is decided at once, and its members stand where those of many would.
+  // One gang over all nodes: it is decided at once, and its members are on the same nodes as those of many gangs.
   WorkloadHeard heard;
   heard.spec.uid = WorkloadUid("w");
   heard.spec.pod_sets.emplace_back();

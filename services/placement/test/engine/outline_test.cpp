@@ -1,4 +1,4 @@
-// What the outline says of nodes, of pods that have a place, and of those that wait.
+// The outline of nodes, of placed pods, and of pending pods.
 #include "qm/placement/outline.hpp"
 
 #include "script.hpp"

@@ -1,4 +1,5 @@
-// Volumes that each pod has for itself, and how many a node may have attached: as kube-scheduler's VolumeBinding and NodeVolumeLimits decide.
+// Volumes of individual pods, and attach limits of nodes: the same decisions as kube-scheduler's
+// VolumeBinding and NodeVolumeLimits.
 #include "qm/placement/rules/text.hpp"
 #include "test/engine/proposing.hpp"
 
@@ -19,8 +20,9 @@ std::string in_zone(const std::string& zone) {
   return rules::text_of(like);
 }
 
-/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs. Classes "later" makes volumes in zone b for the first pod, "at-once" anywhere
-/// when they are claimed, "by-hand" none; "later" is the default. All are of one driver.
+/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs. Class "later" provisions volumes in
+/// zone b for the first consumer, "at-once" anywhere when they are claimed, "by-hand" none; "later"
+/// is the default. All have the same driver.
 class OwnVolumes : public ::testing::Test {
  protected:
   OwnVolumes() {
@@ -48,7 +50,7 @@ class OwnVolumes : public ::testing::Test {
   std::string claim(const std::string& name, const Claim& what) {
     return said(script.step({StorageSeen{"claim/default/" + name, what}}));
   }
-  /// A claim that is bound to a volume of the driver, from anywhere.
+  /// A claim that is bound to a volume of the driver, reachable from anywhere.
   void bound(const std::string& name, const std::string& driver = kDriver) {
     script.step({StorageSeen{"volume/pv-" + name, Volume{{}, driver, "vol-" + name, "default/" + name}}});
     claim(name, {"pv-" + name, "", "", false, {}});
@@ -98,7 +100,7 @@ class OwnVolumes : public ::testing::Test {
     facts.rules = rules::text_of(like);
     return facts;
   }
-  /// A gang whose pods are there before it is decided.
+  /// Submits a gang whose pods exist before it is decided.
   std::string comes_alone(const std::string& uid, int pods, const PodTemplate& like) {
     std::vector<Command> batch;
     for (int i = 0; i < pods; ++i) batch.emplace_back(PodSeen{pod(uid, i, like)});
@@ -148,11 +150,12 @@ TEST_F(OwnVolumes, TheyAreMadeWhereTheirClassMakesVolumes) {
             "(zone in (b))");
 }
 
-// The controller makes the claim when the pod is there: until then it is not bound to its node, and then the claim is told the node.
+// The controller creates the claim after the pod exists: until then the pod is not bound to its
+// node; then the claim gets the selected node.
 TEST_F(OwnVolumes, APodWaitsForItsClaim) {
   is_let_in("w", 1, own("later"));
   EXPECT_TRUE(binds(script.step({PodSeen{pod("w", 0, own("later"))}})).empty());
-  // Somebody else's claim of that name is not its own.
+  // A claim of that name that was created for another pod does not count.
   EXPECT_TRUE(
       binds(script.step({StorageSeen{"claim/default/w-0-scratch0", Claim{"", "later", "", true, "v-0"}}})).empty());
   auto again = pod("w", 0, own("later"));
@@ -174,7 +177,7 @@ TEST_F(OwnVolumes, AVolumeThatIsMadeAtOnceIsAwaitedBoundAndInReach) {
       binds(script.step({PodSeen{pod("w", 0, own("at-once"))}, StorageSeen{"claim/default/w-0-scratch0", waiting}}))
           .empty());
   EXPECT_TRUE(binds(script.step({StorageSeen{"claim/default/w-0-scratch0", there}})).empty()) << "no volume is known";
-  // It cannot be used on a1.
+  // It is not reachable from a1.
   const Volume elsewhere{in_zone("b"), kDriver, "vol", "default/w-0-scratch0"};
   EXPECT_TRUE(binds(script.step({StorageSeen{"volume/pv", elsewhere}})).empty());
   const Volume near{in_zone("a"), kDriver, "vol", "default/w-0-scratch0"};
@@ -184,7 +187,7 @@ TEST_F(OwnVolumes, AVolumeThatIsMadeAtOnceIsAwaitedBoundAndInReach) {
   EXPECT_TRUE(sent[0].claims.empty()) << "its volume is there";
 }
 
-// A pod that is there before it is decided goes where its own claim is, as any scheduler's would.
+// A pod that exists before the decision is placed where its own claim is, as any scheduler does.
 TEST_F(OwnVolumes, PodsThatAreThereGoWhereTheirClaimsAre) {
   EXPECT_EQ(comes_alone("w", 1, own("at-once")),
             "short w/1 0 of 1 pods fit: claim w-0-scratch0 does not exist yet: it is made for the pod");
@@ -203,7 +206,7 @@ TEST_F(OwnVolumes, ManyPodsMayHaveOneNode) {
       << "read and written by one node each, and there is one for each";
 }
 
-// ---- how many volumes a node may have attached ----
+// ---- attach limits of nodes ----
 
 TEST_F(OwnVolumes, ANodeTakesAsManyAsItMayHave) {
   limit("a1", 2), limit("a2", 3);
@@ -215,7 +218,7 @@ TEST_F(OwnVolumes, ANodeTakesAsManyAsItMayHave) {
   EXPECT_EQ(is_let_in("u", 1, own("at-once", 2)).substr(0, 9), "short u/1") << "two more do not fit beside one";
   EXPECT_EQ(is_let_in("t", 1, own("at-once")), "reserved t/1 0:a1[2]");
   EXPECT_EQ(is_let_in("s", 1, claims({}), 8), "reserved s/1 0:b1[0,1,2,3,4,5,6,7]") << "no volumes, no bound";
-  // Who goes makes room, and so does a larger bound.
+  // A finished pod frees an attachment, and so does a higher limit.
   EXPECT_EQ(said(script.step({ends("t")})), "") << "room for one";
   EXPECT_EQ(is_let_in("r", 1, own("at-once")), "reserved r/1 0:a1[2]");
   EXPECT_EQ(said(script.step({ends("r"), StorageSeen{"limits/a1", AttachLimits{{{kDriver, 3}}}}})),
@@ -236,7 +239,7 @@ TEST_F(OwnVolumes, WhoHasGoneIsNotCounted) {
   EXPECT_EQ(said(script.step({PodGone{running.uid}})), "reserved v/1 0:a1[0]");
 }
 
-// A volume is known by its driver's name for it: the claim that is bound to it and one that is not yet are two.
+// A volume is identified by its driver's name for it: a bound claim and one that is not bound yet are two volumes.
 TEST_F(OwnVolumes, AClaimThatIsNotBoundCountsByItsClass) {
   claim("new", {"", "at-once", "", false, {}});
   claim("later", {"", "later", "", false, {}});
@@ -251,7 +254,7 @@ TEST_F(OwnVolumes, AClaimThatIsNotBoundCountsByItsClass) {
       << "of another driver, after all";
 }
 
-// A bound of a node keeps pods apart as a lack of GPUs would, and the rest of a gang stays near.
+// An attach limit separates pods in the same way as a lack of GPUs, and the rest of a gang stays in the same zone.
 TEST_F(OwnVolumes, AGangInOneZoneTakesWhatEachNodeMayHave) {
   limit("a1", 1), limit("a2", 2), limit("b1", 2);
   auto asked = heard("w", 3, own("at-once"), 1);
@@ -264,7 +267,7 @@ TEST_F(OwnVolumes, ASharedVolumeCountsOnceOnANode) {
   limit("a1", 2), limit("a2", 2), limit("b1", 2);
   EXPECT_EQ(is_let_in("w", 4, claims({"one"})), "reserved w/1 0:a1[0] 1:a1[1] 2:a1[2] 3:a1[3]");
   EXPECT_EQ(is_let_in("v", 1, claims({"one", "two"})), "reserved v/1 0:a1[4]") << "one is attached there already";
-  // A third is one too many there.
+  // A third volume is above the limit there.
   EXPECT_EQ(is_let_in("u", 1, claims({"three"})), "reserved u/1 0:a2[0]");
   EXPECT_EQ(is_let_in("t", 1, claims({"two"})), "reserved t/1 0:a1[5]") << "what is there costs nothing";
   EXPECT_EQ(is_let_in("s", 1, claims({"one", "two", "three"})).substr(0, 9), "short s/1")
@@ -279,7 +282,7 @@ TEST_F(OwnVolumes, OnlyDriversThatAreBoundedCount) {
   EXPECT_EQ(is_let_in("u", 1, claims({"one"})),
             "short u/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 with as many volumes of "
             "ebs.csi.aws.com attached as they may have");
-  // A node that is silent about it has no bound.
+  // A node that reports no limit is not limited.
   EXPECT_EQ(said(script.step({StorageGone{"limits/b1"}})), "reserved u/1 0:b1[0]");
   EXPECT_EQ(is_let_in("t", 1, claims({"one"}), 8).substr(0, 9), "short t/1");
   EXPECT_EQ(said(script.step({StorageSynced{"limits", {"limits/a1", "limits/b1"}}})),
@@ -333,7 +336,7 @@ TEST_F(OwnVolumes, AGangOfATypeHeedsTheBound) {
   EXPECT_EQ(said(script.step({asked})), "reserved v/1 0:b1[4] 1:a1[0] 2:a2[0]");
 }
 
-// Pods that look for their neighbours go one by one, each where one more may be.
+// Pods with inter-pod constraints are placed one by one, each on a node below its attach limit.
 TEST_F(OwnVolumes, PodsThatGoOneByOneHeedTheBound) {
   limit("a1", 1), limit("a2", 3), limit("b1", 0);
   auto like = own("at-once");
@@ -344,7 +347,7 @@ TEST_F(OwnVolumes, PodsThatGoOneByOneHeedTheBound) {
   EXPECT_EQ(is_let_in("v", 1, like).substr(0, 9), "short v/1");
 }
 
-// Who grows waits for what each of its pods has for itself, and goes there.
+// A gang that scales up waits for the claims of each of its pods, and is placed where they are.
 TEST_F(OwnVolumes, AGangGrowsToWhereTheClaimOfItsNextPodIs) {
   limit("a1", 1), limit("a2", 0), limit("b1", 0);
   auto asked = heard("w", 2, own("at-once"), 1);
@@ -391,7 +394,7 @@ TEST_F(OwnVolumes, WhatIsInTheWayIsNamedAndWhatHelps) {
             (std::vector<std::string>{"8 GPUs for each of 2 pods", "volume scratch0 made where zone in (b)"}));
 }
 
-// Only what is too much is given up, of pods that are there too.
+// Only the volumes above the limit are given up, including those of existing pods.
 TEST_F(OwnVolumes, OnlyVolumesOfTheBoundedDriverAreInTheWay) {
   bound("one"), bound("other", "nfs.csi.k8s.io");
   limit("a1", 0), limit("a2", 0), limit("b1", 0);
@@ -414,7 +417,7 @@ TEST_F(OwnVolumes, OnlyVolumesOfTheBoundedDriverAreInTheWay) {
   EXPECT_TRUE(engine.dry_run(changed, WorkloadUid("w")).plan);
 }
 
-// Room alone does not help: nobody goes from a node that may not have the volumes.
+// Free capacity alone is not enough: no victim is named on a node that may not attach the volumes.
 TEST_F(Proposals, NobodyGivesWayWhereItsVolumesMayNotBe) {
   two_nodes();
   const auto named_with = [&](std::int64_t on_a, std::int64_t on_b) {
@@ -446,8 +449,9 @@ TEST_F(Proposals, NobodyGivesWayWhereItsVolumesMayNotBe) {
   EXPECT_EQ(named_with(0, 0), "");
 }
 
-// Gangs with all kinds of claims come and go, some by nodes, some one by one, some near together: no node ever has more attached than it may,
-// and who needs nothing but a node without a bound is never refused.
+// Gangs with all kinds of claims are submitted and finish, some placed by nodes, some one by one,
+// some with required topology: no node ever has more volumes attached than its limit, and a
+// workload that needs only a node without a limit is never refused.
 TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
   std::mt19937 random(3);
   const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -533,7 +537,7 @@ TEST(OwnVolumesLaws, NoNodeHasMoreAttachedThanItMay) {
     for (const auto& [node, limit] : limits) full += std::ssize(attached[node]) == limit ? 1 : 0;
     const auto* row = engine.tables().assignments.find({heard.spec.uid, 1});
     (row->holds() ? placed : refused) += 1;
-    // Pods without GPUs find a place always: n0 has no bound.
+    // Pods without GPUs always fit: n0 has no limit.
     if (heard.spec.pod_sets[0].shape.gpu.none()) {
       ASSERT_TRUE(row->holds()) << next;
     }

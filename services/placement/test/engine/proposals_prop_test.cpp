@@ -1,5 +1,6 @@
-// Generated fleets and demands, with an admission that accepts, refuses, or says nothing: who is named may go, is needed, and is enough; and a
-// process that has read the rows back decides the same.
+// Generated fleets and demands, with an admission that accepts, refuses, or does not respond: every
+// victim may be preempted, is needed, and together they are enough; and an engine restored from the
+// rows makes the same decisions.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ WorkloadHeard wish_of(int number) {
   return out;
 }
 
-/// Whether the wish gets its place when these end and nobody else asks for anything.
+/// True if the workload is placed after these finish and no other workload is pending.
 bool places(const Fleet& fleet, const Engine& engine, const WorkloadUid& wish, const std::set<WorkloadUid>& ended,
             Instant now) {
   auto alone = read_back(engine, Options(proposing()));
@@ -74,7 +75,7 @@ std::ptrdiff_t standing(const Engine& engine) {
   return std::ranges::count_if(engine.tables().proposals, [](const auto& one) { return one.second.stands(); });
 }
 
-/// One step, taken by a process that has just read the rows back, too.
+/// One step, executed by an engine that has just been restored from the rows, too.
 void step(Fleet& fleet, const std::vector<Command>& batch) {
   auto other = read_back(fleet.script.engine(), proposing());
   const auto theirs = render(other->step(batch, fleet.script.now()), true);
@@ -102,7 +103,8 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
       victims.insert(victim.id.uid);
     }
     RC_ASSERT(!victims.empty());
-    // What others are promised is not there for it, and it may be in its way: of one alone it is known what would be.
+    // Capacity that is reserved by other proposals may be missing for this one: the outcome is
+    // known only if there is no other proposal.
     if (standing(engine) != 1) continue;
     RC_ASSERT(places(fleet, engine, proposed->uid, victims, fleet.script.now()));
     for (const WorkloadUid& stays : victims) {
@@ -125,12 +127,12 @@ void admit_what_has_a_place(Fleet& fleet) {
   if (!batch.empty()) step(fleet, batch);
 }
 
-/// Whoever is named is told to go, or stays; and who has a place kept for him has it when he comes back.
+/// Evicts the victims or lets them stay; a victim with reserved places gets them in its next attempt.
 void answer(Fleet& fleet, bool accept) {
   std::vector<Command> batch;
   std::map<WorkloadUid, std::vector<HeldPlace>> kept;
-  const bool several = standing(fleet.script.engine()) != 1;  // one may get the room of another
-  std::int32_t most_urgent = 0;  // of those who wait: whoever is less may lose what is kept
+  const bool several = standing(fleet.script.engine()) != 1;  // one may get the capacity of another
+  std::int32_t most_urgent = 0;  // of the pending workloads: one with lower priority may lose its reserved places
   for (const auto& [id, row] : fleet.script.engine().tables().assignments) {
     const auto waits = fleet.heard.find(id.uid);
     if (waits != fleet.heard.end() && row.state == AssignmentState::kShort)
@@ -145,7 +147,7 @@ void answer(Fleet& fleet, bool accept) {
     if (!accept) continue;
     ++fleet.accepted;
     for (const auto& victim : row.victims) {
-      if (!fleet.heard.contains(victim.id.uid)) continue;  // it has ended by itself
+      if (!fleet.heard.contains(victim.id.uid)) continue;  // it has finished by itself
       auto& gives = fleet.heard.at(victim.id.uid);
       gives.phase = WorkloadPhase::kEvicting;
       gives.order_deadline = fleet.script.now() + std::chrono::seconds(30);
@@ -167,7 +169,7 @@ void answer(Fleet& fleet, bool accept) {
     const Assignment* row = fleet.script.engine().tables().assignments.find({uid, back.attempt});
     RC_ASSERT(row != nullptr);
     RC_ASSERT(row->holds());
-    // On those nodes, decided anew: of two that are alike either may take one pod more than was planned.
+    // On those nodes, decided again: of two equal nodes either may get one pod more than was planned.
     std::set<NodeName> planned;
     for (const HeldPlace& place : places) planned.insert(place.node);
     RC_ASSERT(row->members.size() == places.size());
@@ -201,7 +203,7 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
       admit_what_has_a_place(fleet);
       const int luck = *rc::gen::inRange(0, 10);
       if (luck < 5) answer(fleet, luck < 4);
-      if (luck == 9) {  // somebody ends
+      if (luck == 9) {  // a workload finishes
         auto ends = std::next(fleet.heard.begin(), *rc::gen::inRange(0, static_cast<int>(fleet.heard.size())));
         WorkloadHeard over = ends->second;
         over.phase = WorkloadPhase::kFinished;
@@ -216,7 +218,7 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
     moved += fleet.moved;
   });
   EXPECT_TRUE(held);
-  // Otherwise nothing was shown.
+  // Otherwise the test shows nothing.
   EXPECT_GT(made, 100);
   EXPECT_GT(accepted, 50);
   EXPECT_GT(moving, 5) << "nobody was to move";

@@ -1,4 +1,4 @@
-// Who is asked to give way to a workload that has quota and no place, and what becomes of it.
+// The victims of a workload that has quota and no placement, and the outcomes of the proposal.
 #include "test/engine/proposing.hpp"
 
 namespace qm::placement::testing {
@@ -16,7 +16,7 @@ TEST_F(Proposals, TheCheaperPairOfTwoNodesIsNamedAndTheRoomIsItsOwn) {
       => demand
   )"),
             "");
-  // A third who would fit where one of them was gets nothing of it.
+  // A third workload that would fit where a victim ran does not get its capacity.
   play("phase b1/1 evicting deadline=30");
   EXPECT_EQ(script.run(R"(
     pod-gone b1/1#0
@@ -131,7 +131,7 @@ TEST_F(LateProposals, WaitsForCapacityToBeAnnounced) {
 
 TEST_F(Proposals, WithoutAnAnswerItIsSaidThriceAndWithdrawn) {
   two_nodes();
-  play("tick 3600");  // so that half a minute more makes nobody much dearer
+  play("tick 3600");  // so that half a minute more hardly changes the cost of a victim
   play("want big/1 1x8 prio=10 may=own");
   EXPECT_EQ(said("tick 29"), "");
   EXPECT_EQ(said("tick 1"), "propose 1 big/1 $51.95: b1/1 b2/1");
@@ -162,7 +162,7 @@ TEST_F(Proposals, WhatDoesNotHoldAnyMoreIsMadeAnew) {
   play("tick 1");
   EXPECT_EQ(named("big"), "a1/1 a2/1");
 
-  // Unanswered it is looked at as it is said again.
+  // An unanswered proposal is checked again before it is published again.
   play("phase a1/1 finished");
   play("pod-gone a1/1#0");
   EXPECT_EQ(said("tick 30"), "withdraw 2 big/1\npropose 3 big/1 $7.83: a2/1") << "a1 has ended by itself";

@@ -19,7 +19,7 @@ class Proposals : public ::testing::Test {
   Proposals() = default;
   explicit Proposals(const Options& options) : script(options) {}
 
-  /// A job that runs on the node: it has its pod there.
+  /// A job that runs on the node: its pod exists there.
   void run_on(const std::string& job, const std::string& node, const std::string& what = "1x2",
               const std::string& rest = "") {
     play(fmt::format("want {}/1 {} select=host={} {}", job, what, node, rest));
@@ -30,7 +30,7 @@ class Proposals : public ::testing::Test {
       play(fmt::format("pod {}/1#{} on={} running", job, member.index, member.node));
   }
   void play(const std::string& line) { (void)script.run(line); }
-  /// Its pods go, as admission told it to.
+  /// Its pod terminates, as ordered by admission.
   void leaves(const std::string& job) {
     play(fmt::format("phase {}/1 evicting deadline=30", job));
     play(fmt::format("pod-gone {}/1#0", job));
@@ -46,7 +46,7 @@ class Proposals : public ::testing::Test {
     run_on("b2", "b");
     play("tick 100");
   }
-  /// Who is to give way to it.
+  /// The victims named for it.
   [[nodiscard]] std::string named(const std::string& uid) {
     std::string out;
     const Proposal* proposal = row(uid);
@@ -54,7 +54,7 @@ class Proposals : public ::testing::Test {
     for (const auto& victim : proposal->victims) out += (out.empty() ? "" : " ") + victim.id.to_string();
     return out;
   }
-  /// What a line brings about of proposals.
+  /// The proposal events that a line produces.
   [[nodiscard]] std::string said(const std::string& line) {
     std::stringstream seen(script.run(line));
     std::string out;

@@ -1,4 +1,4 @@
-// GPUs that are cut anew for who waits, as text tables: see script.hpp for the words.
+// GPUs that are repartitioned for pending workloads, as text tables: see script.hpp for the words.
 #include "test/engine/layout_words.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(Recut, IdleGpusAreCutForWhoHasLongWaitedForInstances) {
   )");
 }
 
-// S-130 stands as long as nobody allows it.
+// S-130 applies as long as repartitions are not enabled.
 TEST(Recut, NothingIsCutUnlessItIsAskedFor) {
   expect(R"(
     node a gpus=1 H100
@@ -68,7 +68,8 @@ TEST(Recut, OnlyNodesOfThePoolsThatAreNamedAreCut) {
          options);
 }
 
-// What is cheapest: instances that are idle are cut otherwise before a GPU changes its mode, and no more than is needed.
+// The cheapest option: idle instances are replaced before a GPU changes its MIG mode, and no more
+// GPUs are repartitioned than needed.
 TEST(Recut, TheCheapestLayoutIsOrdered) {
   expect(R"(
     node a gpus=1 H100
@@ -114,7 +115,7 @@ TEST(Recut, AGangHasAsManyNodesCutAsItNeeds) {
             "");
 }
 
-// Who uses a GPU is let stay; what nobody offers is not ordered; and it is said why.
+// A GPU in use is not repartitioned; a layout that is not in the list is not ordered; and the reason is reported.
 TEST(Recut, WhatCannotBeCutIsSaid) {
   Script script(cutting());
   OrderLayouts list;
@@ -150,7 +151,8 @@ TEST(Recut, WhatCannotBeCutIsSaid) {
   EXPECT_EQ(words(), "node a is cut to sevens for it: it is being cordoned");
 }
 
-// Where quota has gone meanwhile, and comes back: the instances are nobody else's of the same priority, but of a higher one's.
+// If quota is lost in between and reserved again: no workload of the same priority gets the
+// instances, but one of a higher priority does.
 TEST(Recut, WhatWasCutIsKeptForWhomItWasCut) {
   const std::string begun = R"(
     node a gpus=1 H100
@@ -210,14 +212,14 @@ TEST(Recut, NothingIsCutInVainForWhoHasGone) {
     => demand
     => uncordon a
   )");
-  // Or has found a place elsewhere.
+  // Or it is placed on another node.
   expect(begun + R"(
     node b gpus=1 sevens=7 cut=all-1g.10gb/success H100
     => reserved w/1 0:b[0=] 1:b[0=] 2:b[0=] 3:b[0=] 4:b[0=] 5:b[0=] 6:b[0=]
     => demand
     => uncordon a
   )");
-  // Or somebody was faster.
+  // Or another pod uses the node first.
   expect(begun + R"(
     stranger p on=a gpus=1
     node a gpus=1 off H100
@@ -260,7 +262,8 @@ TEST(Recut, LayoutsDoNotFlap) {
             "");
   EXPECT_EQ(script.engine().recut_words(WorkloadUid("v")),
             "no GPUs are cut for it now: 1 orders in 60 min are all that may be");
-  // When the hour is over: not the node that was cut, though it would cost less, for its own pause is not over yet.
+  // After the hour is over: not the node that was repartitioned before, though it would cost less,
+  // because its cooldown is not over yet.
   ASSERT_EQ(script.run(spelled(R"(
     tick 3419
     => forget released w/1 0:a[0=]- 1:a[0=]- 2:a[0=]- 3:a[0=]- 4:a[0=]- 5:a[0=]- 6:a[0=]-
@@ -294,7 +297,7 @@ TEST(Recut, WhatFailsGoesBackAndAnotherNodeIsTried) {
   )");
 }
 
-// Who comes second waits for what is being cut, as far as it is enough.
+// A second workload waits for the repartition in progress if it will be enough.
 TEST(Recut, WhatIsBeingCutCountsAsItWillBe) {
   Script script(cutting());
   ASSERT_EQ(script.run(spelled(R"(

@@ -1,6 +1,8 @@
-// Laws of cutting anew, over generated demand on nodes with a mig-manager that is slow and at times fails: a label is written on empty nodes alone
-// and names what is on offer; orders keep to their budget and nodes to their pause; nothing is ordered for who would fit as it is; what is cut for
-// somebody takes him; and rows alone decide. Script::step audits, takes back and repeats each step.
+// Laws of MIG repartition, over generated demand on nodes with a mig-manager that is slow and at
+// times fails. A label is written only on empty nodes and names an allowed layout; orders respect
+// their budget and nodes their cooldown; nothing is ordered for a workload that already fits; the
+// workload for which a node is repartitioned fits on it; and decisions depend on rows only.
+// Script::step audits, undoes and repeats each step.
 #include "test/engine/layout_words.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +28,7 @@ Options options_of() {
   return options;
 }
 
-/// The cluster: it does what the engine intends, sooner or later.
+/// The cluster: it executes the engine's intents, sooner or later.
 class World {
  public:
   explicit World(unsigned seed) : script_(options_of()), random_(seed) {
@@ -41,7 +43,7 @@ class World {
       synced.nodes.insert(name);
       batch.push_back(NodeSeen{name, facts});
     }
-    if (below(2) == 0) {  // a list of mig-manager's, or what it comes with
+    if (below(2) == 0) {  // a list of mig-manager's, or its built-in one
       OrderLayouts list;
       list.definitions["sevens"] = {{{}, true, {{"1g.10gb", 7}}}};
       list.definitions["threes"] = {{{}, true, {{"3g.40gb", 2}}}};
@@ -89,7 +91,7 @@ class World {
     if (w == 4) set = pod_set(1, 1);
     heard.spec.pod_sets = {set};
     heard.attempt = 1;
-    // An attempt that ended does not come again.
+    // An attempt that ended does not start again.
     int& attempt = attempts_[heard.spec.uid];
     const int what = below(5);
     if (what < 3 || attempt == 0) {
@@ -110,7 +112,7 @@ class World {
     if (below(3) > 0) return PodGone{pod.uid};
     pod.node = NodeName(fmt::format("n{}", below(kNodes)));
     const NodeFacts& there = nodes_.at(pod.node).facts;
-    if (there.unschedulable || there.gpus == 0) return Tick{};  // as the scheduler that it is for would have it
+    if (there.unschedulable || there.gpus == 0) return Tick{};  // the other scheduler would not bind it there
     pod.phase = PodPhase::kRunning;
     pod.shape.gpu.whole = 1;
     return PodSeen{pod};
@@ -232,7 +234,8 @@ TEST(RecutLaws, HoldInGeneratedHistories) {
   EXPECT_GT(served, 100);
 }
 
-// Another engine that starts anew from the rows after each turn decides alike: see also Laws.ARestartChangesNothing, where anything may be heard.
+// Another engine that is rebuilt from the rows after each step makes the same decisions: see also
+// Laws.ARestartChangesNothing, with any inputs.
 TEST(RecutLaws, RowsAloneDecide) {
   EXPECT_TRUE(rc::check("rows", [] {
     const auto seed = *rc::gen::arbitrary<unsigned>();

@@ -9,11 +9,12 @@ namespace requeue_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
-/// A workload that is short on the node as it is now, falls back to pending, and is on the list after the change.
+/// Expects that a workload that does not fit on the node as it is, and returns to pending, is on
+/// the list after the change.
 void expect_wake(const std::string& before, const std::string& request, const std::string& change) {
   Script script;
   for (const std::string& line : {before, std::string("synced"), "want w/1 " + request, std::string("tick 5")}) {
-    const auto out = script.run(line);  // what comes is another test's matter
+    const auto out = script.run(line);  // the output is checked by other tests
     ASSERT_EQ(out.find("reserved w/1"), std::string::npos) << out;
   }
   const auto pending = script.run("phase w/2 pending no-room");
@@ -32,7 +33,7 @@ TEST(Requeue, EachChangeOfCapacityWakesThePendingWorkloadThatFits) {
       {"node a gpus=4", "1x8", "node a gpus=8"},                                               // more GPUs
       {"node a gpus=8 cpu=1", "1x8 cpu=4", "node a gpus=8 cpu=8"},                             // more CPUs
       {"node a gpus=8 mem=1", "1x8 mem=4", "node a gpus=8 mem=8"},                             // more memory
-      {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger p on=a gpus=1 succeeded"},   // of others
+      {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger p on=a gpus=1 succeeded"},   // of other owners
       {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger-gone p"},                    //
       {"node a gpus=8 cpu=8 | stranger m on=a cpu=8 daemon", "1x8 cpu=4", "stranger-gone m"},  // a mirror pod
       {"node a gpus=8 | health a gpu=3", "1x8", "health a ok"},                                // repaired
@@ -68,7 +69,8 @@ TEST(Requeue, AClaimThatIsBoundWakesThePendingWorkloadThatUsesIt) {
   EXPECT_EQ(script.engine().requeue()[0].id, attempt_id("w/2"));
 }
 
-// As many as fit together at once; what these leave free, since they have no quota, goes to the next a moment later.
+// As many workloads as fit together are offered at once; the capacity that they leave free, since
+// they have no quota, is offered to the next ones a moment later.
 TEST(Requeue, WhatTheFirstDoNotUseIsOfferedToTheNext) {
   Options options;
   options.requeue_pause = std::chrono::seconds(1);
@@ -128,7 +130,7 @@ TEST(Requeue, AWorkloadThatGetsQuotaLeavesNothingForTheNext) {
             "");
 }
 
-/// So many pending workloads of 8 GPUs, and one node of 8 that is cordoned.
+/// The given number of pending workloads of 8 GPUs, and one node of 8 that is cordoned.
 void fall_back(Script& script, int workloads) {
   script.run("node a gpus=8 external | synced");
   for (int i = 0; i < workloads; ++i) {
@@ -168,7 +170,8 @@ TEST(Requeue, TheRoundsEndWhereAWorkloadUsesTheCapacity) {
   EXPECT_EQ(script.engine().requeue().size(), 8U);
 }
 
-// Admission gave up before it got the answer. The nodes of the late answer are free again, and the next attempt is tried.
+// Admission stopped waiting before it received the decision. The nodes of the late decision are
+// free again, and the next attempt is tried.
 TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
   expect(R"(
     node a gpus=8 external
@@ -189,7 +192,8 @@ TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
   )");
 }
 
-// A workload that was preempted backs off for no want of nodes: nothing is offered, and no machine is made for it.
+// A workload that was preempted backs off for another reason than a lack of nodes: nothing is
+// offered, and no instance is launched for it.
 TEST(Requeue, AWorkloadThatIsPendingForOtherReasonsIsNotOnTheList) {
   expect(R"(
     node a gpus=8

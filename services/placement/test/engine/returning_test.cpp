@@ -1,4 +1,4 @@
-// A gang that lost a node: where its next attempt goes, and what is kept for it until then.
+// Gang recovery after the loss of a node: where the next attempt is placed, and what is reserved for it until then.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class Returning : public ::testing::Test {
   void node(const std::string& name, const std::string& rack, const std::string& rest = "") {
     play(fmt::format("node {} gpus=8 label=host={} label={}={} {}", name, name, kRack, rack, rest));
   }
-  /// The attempt's pods come and run where they were placed.
+  /// The attempt's pods are created and run where they were placed.
   void run(const std::string& attempt) {
     play(fmt::format("phase {} admitted", attempt));
     const auto members = row(attempt).members;
@@ -30,7 +30,7 @@ class Returning : public ::testing::Test {
     for (const Member& member : members)
       play(fmt::format("pod {}#{} on={} running", attempt, member.index, member.node));
   }
-  /// Its pods go one after the other, as admission told them to; those of lost nodes are never heard of.
+  /// Its pods terminate one after the other, as ordered by admission; those of lost nodes are never reported.
   void leaves(const std::string& attempt, const std::string& lost) {
     play(fmt::format("phase {} evicting deadline=30", attempt));
     const auto members = row(attempt).members;
@@ -38,7 +38,7 @@ class Returning : public ::testing::Test {
       if (member.node != NodeName(lost)) play(fmt::format("pod-gone {}#{}", attempt, member.index));
     }
   }
-  /// Four racks' worth of one gang of four on a, b, c, d; node c goes.
+  /// One gang of four on a, b, c, d, all in rack r1.
   void gang_of_four() {
     for (const char* name : {"a", "b", "c", "d"}) node(name, "r1");
     play("synced");
@@ -70,7 +70,7 @@ TEST_F(Returning, RanksKeepTheirNodesAndOnlyTheLostOneIsPlacedAnew) {
   play("node-gone c");
   leaves("w/1", "c");
   EXPECT_TRUE(kept("w"));
-  // Others wait, or go where the gang was not.
+  // Other workloads are pending, or are placed on nodes that the gang did not use.
   play("want x/1 2x8");
   EXPECT_EQ(where("x/1"), "0 e");
   play("phase x/1 cancelled");
@@ -96,7 +96,7 @@ TEST_F(Returning, ASpareInTheSameRackBeforeANodeFartherAway) {
   EXPECT_EQ(where("w/2"), "a b spare d");
   run("w/2");
   EXPECT_EQ(row("w/2").state, AssignmentState::kBound);
-  // It is nobody's again when the gang has ended, and x still has no place there.
+  // The spare is a spare again after the gang has finished, and x is still not placed there.
   play("phase w/2 finished");
   for (int rank = 0; rank < 4; ++rank)
     play(fmt::format("pod w/2#{} on={} succeeded", rank, row("w/2").members[rank].node));
@@ -187,7 +187,7 @@ TEST_F(Returning, WhoIsToldToGoWithAllNodesWellKeepsNothing) {
   EXPECT_FALSE(kept("w"));
 }
 
-// A node that is about to be taken back, a faulty GPU, a node that is silent: the same.
+// A node that is about to be reclaimed, a faulty GPU, a node that does not report: the same.
 class LostOtherwise : public Returning, public ::testing::WithParamInterface<const char*> {};
 TEST_P(LostOtherwise, TheOthersAreKept) {
   gang_of_four();

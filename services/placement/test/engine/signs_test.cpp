@@ -1,4 +1,4 @@
-// What agents say of their nodes, and what of it is written on the node's object.
+// Node reports of agents, and the part of them that is written to the Node object.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(Signs, AreWrittenOnceAndOnlyWhatAnAgentMaySay) {
                      {"gpu.nvidia.com/nvlink-gpus-per-island", "4"},
                      {"cache.quartermaster.dev/bert", "true"},
                      {"quartermaster.dev/fabric-seen", "roce"},
-                     {"quartermaster.dev/fabric", "infiniband"},  // people's to say
+                     {"quartermaster.dev/fabric", "infiniband"},  // set by administrators only
                      {"topology.kubernetes.io/zone", "elsewhere"},
                      {"node-role.kubernetes.io/control-plane", ""}},
                     {{"quartermaster.dev/numa", "{}"}, {"quartermaster.dev/cordoned-by", "drain"}});
@@ -30,7 +30,7 @@ TEST(Signs, AreWrittenOnceAndOnlyWhatAnAgentMaySay) {
   EXPECT_EQ(std::get<MarkNode>(output.intents.at(0).what).signs.owned_prefixes,
             std::vector<std::string>{"cache.quartermaster.dev/"});
   EXPECT_TRUE(script.step({SignsHeard{kNode, said}}).intents.empty()) << "again";
-  // One word less is another word.
+  // A report with one label less is a new report.
   said.labels.erase("cache.quartermaster.dev/bert");
   EXPECT_EQ(script.step({SignsHeard{kNode, said}}).intents.size(), 1U);
   EXPECT_TRUE(script.step({SignsHeard{kNode, std::nullopt}}).intents.empty());
@@ -43,7 +43,7 @@ TEST(Signs, OfANodeThatIsNotKnownYetWaitForIt) {
   EXPECT_TRUE(script.step({SignsHeard{kNode, said}}).intents.empty());
   EXPECT_EQ(render(script.step({NodeSeen{kNode, node_facts(8)}}), false),
             std::vector<std::string>{"mark a gpu.nvidia.com/nvlink-enabled=false"});
-  // Nothing of it is an agent's to say: nothing is kept.
+  // The report has no label that an agent may set: nothing is stored.
   EXPECT_TRUE(script.step({SignsHeard{NodeName("b"), signs({{"pool", "mine"}})}}).intents.empty());
   EXPECT_EQ(script.engine().tables().signs.find(NodeName("b")), nullptr);
 }

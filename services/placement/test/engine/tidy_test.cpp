@@ -1,4 +1,4 @@
-// What tidying up would win, reckoned on a copy: who moves where, and what it costs. Nothing is touched.
+// The gain of a defragmentation, computed on a copy: which gang moves where, and its cost. Nothing is changed.
 #include "qm/placement/tidy.hpp"
 
 #include "test/engine/script.hpp"
@@ -21,7 +21,7 @@ class Tidying : public ::testing::Test {
   /// A job that runs on the node for 100 s.
   void run_on(const std::string& job, const std::string& node, const std::string& what, const std::string& rest = "") {
     play(fmt::format("want {}/1 {} select=host={} {}", job, what, node, rest));
-    // Where it was put is where it is; where it may go is wherever it fits.
+    // The selector determines its current node; it may move to any node that it fits.
     play(fmt::format("phase {}/1 admitted", job));
   }
   [[nodiscard]] plan::Tidy tidy(const plan::Budget& budget = {}) {
@@ -50,7 +50,7 @@ class Tidying : public ::testing::Test {
   std::optional<TidyQuestion> question;
 };
 
-/// Two of four GPUs each on two nodes, of which one of each has ended; those on a run 900 s longer.
+/// Two jobs of four GPUs on each of two nodes, of which one of each has finished; those on a run 900 s longer.
 void half_empty(const std::function<void(const std::string&)>& play) {
   play("want a1/1 1x4 | want a2/1 1x4");
   play("phase a1/1 admitted | phase a2/1 admitted");

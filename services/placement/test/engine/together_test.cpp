@@ -1,4 +1,5 @@
-// Gangs that ask how near their pods stand: what is decided, why it is not, and random fleets held against a count by hand.
+// Gangs with required or preferred topology: the decision, the reason of a refusal, and random
+// fleets compared with a simple count.
 #include "qm/placement/together.hpp"
 
 #include "script.hpp"
@@ -20,7 +21,7 @@ Options racks() {
   return options;
 }
 
-/// Two racks of two nodes in block b1, one rack of two in b2; and a node that is in none.
+/// Two racks of two nodes in block b1, one rack of two in b2; and a node outside of all.
 constexpr const char* kTwoBlocks = R"(
 node a1 gpus=8 label=block=b1 label=rack=r1
 node a2 gpus=8 label=block=b1 label=rack=r1
@@ -34,7 +35,7 @@ synced
 
 std::string said(const std::string& table) { return Script(racks()).run(kTwoBlocks + table); }
 
-// Of the rack that comes first a part is taken: it would hold two of the four pods, so all go to another.
+// A part of the first rack is in use: it would fit two of the four pods, so all are placed in another rack.
 TEST(Together, RequiredIsOneDomain) {
   Script script(racks());
   ASSERT_EQ(script.run(kTwoBlocks + std::string(R"(
@@ -91,7 +92,7 @@ TEST(Together, ALevelThatIsNotThere) {
       << answer;
 }
 
-// A leader without GPUs beside its workers: one group, one rack.
+// A leader without GPUs and its workers: one group, one rack.
 TEST(Together, AGroupOfSetsIsInOneDomain) {
   Script script(racks());
   ASSERT_EQ(script.run(std::string(kTwoBlocks) + "stranger s on=a1 gpus=8 cpu=64\n"), "");
@@ -102,7 +103,7 @@ TEST(Together, AGroupOfSetsIsInOneDomain) {
   workers.name = "worker";
   workers.shape.cpu_milli = 30'000;
   for (auto* set : {&leader, &workers}) set->topology = {"rack", "", "", 0, "all"};
-  // Beside a worker of 30 CPUs no leader of 40 has room, so there must be a third node in the rack.
+  // A leader of 40 CPUs does not fit on a node with a worker of 30, so the rack would need a third node.
   EXPECT_FALSE(script.engine().dry_run({leader, workers}).plan);
   leader.shape.cpu_milli = 20'000;
   const auto placed = script.engine().dry_run({leader, workers});
@@ -112,7 +113,7 @@ TEST(Together, AGroupOfSetsIsInOneDomain) {
   EXPECT_EQ(nodes.size(), 1U);
 }
 
-// Resources that Kubernetes counts by name are looked at node by node.
+// Resources that Kubernetes counts by name are checked node by node.
 TEST(Together, OtherResourcesCountToo) {
   std::map<NodeName, NodeFacts> facts;
   Rooms rooms;
@@ -164,8 +165,8 @@ TEST(Together, WhatIsInTheWayAndWhatHelps) {
   EXPECT_TRUE(script.engine().obstacles({set}).pod_set.empty());
 }
 
-// One set that must be in one rack finds a place where some rack takes all its pods, and only there; what is placed is in one rack,
-// and no room is overdrawn.
+// One set that must be in one rack is placed if and only if some rack fits all its pods; a placed
+// set is in one rack, and no capacity is exceeded.
 TEST(TogetherLaws, AsManyAsSomeRackTakes) {
   int placed_some = 0, short_some = 0;
   for (unsigned seed = 0; seed < 2000; ++seed) {
@@ -225,7 +226,8 @@ TEST(TogetherLaws, AsManyAsSomeRackTakes) {
   EXPECT_GT(short_some, 300);
 }
 
-// A gang that wants its nodes for itself: nobody who asks for GPUs is there before it, and nobody comes after it, but pods without GPUs may.
+// A gang with exclusive nodes: no pod that requests GPUs is there before it, and none is placed
+// there later, but pods without GPUs may be.
 TEST(Together, ExclusiveNodesAreSharedWithNobodyWhoAsksForGpus) {
   EXPECT_EQ(Script().run(R"(
 node a gpus=8

@@ -1,4 +1,4 @@
-// Pods whose claims say where they may run, pods limits of nodes, and data that is near.
+// Pods whose claims restrict where they may run, pod limits of nodes, and nearby data.
 #include "qm/placement/rules/text.hpp"
 #include "test/engine/script.hpp"
 
@@ -10,7 +10,7 @@ namespace volumes_test {
 using rules::PodTemplate;
 using rules::Requirement;
 
-/// From the nodes of a zone.
+/// Reachable from the nodes of a zone.
 std::string in_zone(const std::string& zone) {
   PodTemplate like;
   like.rules.volumes = {{"any", {{{{"zone", Requirement::Op::kIn, {zone}}}, {}}}}};
@@ -23,7 +23,7 @@ PodTemplate with_claims(const std::vector<std::string>& names) {
   return like;
 }
 
-/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs; classes "at-once", "later" (zone b alone) and "by-hand".
+/// Nodes a1 and a2 in zone a, b1 in zone b, each of 8 GPUs; classes "at-once", "later" (zone b only) and "by-hand".
 class Volumes : public ::testing::Test {
  protected:
   Volumes() {
@@ -76,7 +76,7 @@ TEST_F(Volumes, ABoundClaimIsWhereItsVolumeIs) {
   script.step({StorageSeen{"volume/pv-1", Volume{in_zone("b")}}});
   claim("data", {"pv-1", "at-once", "", false});
   EXPECT_EQ(is_let_in("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
-  // Who is in the way is named.
+  // The cause is named.
   EXPECT_EQ(
       is_let_in("v", 1, with_claims({"data"}), 8),
       "short v/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a "
@@ -110,7 +110,7 @@ TEST_F(Volumes, AClaimThatWaitsGoesWhereItsClassMakesVolumesAndNamesTheNode) {
   const auto output = script.step({PodSeen{pod}});
   ASSERT_EQ(output.intents.size(), 1U);
   EXPECT_EQ(std::get<BindPod>(output.intents[0].what).claims, std::vector<std::string>{"data"});
-  // Being made for that node, it is nowhere else.
+  // A volume that is being provisioned for that node is not reachable from another one.
   claim("data", {"", "later", "b1", false});
   EXPECT_EQ(is_let_in("v", 1, with_claims({"data"})), "reserved v/1 0:b1[1]");
   claim("data", {"", "later", "a2", false});
@@ -129,7 +129,7 @@ TEST_F(Volumes, AVolumeOfOneNodeIsRefusedToAGangOfSeveral) {
   const auto refused = is_let_in("w", 16, with_claims({"data"}));
   EXPECT_TRUE(refused.starts_with("short w/1 claim data is used on one node at a time: 16 pods find room")) << refused;
   EXPECT_EQ(is_let_in("v", 2, with_claims({"data"}), 4), "reserved v/1 0:a1[0,1,2,3] 1:a1[4,5,6,7]");
-  // Shared by its nature, it holds nobody back.
+  // A volume that can be shared does not restrict the gang.
   script.step({WorkloadHeard{{.uid = WorkloadUid("held")}, 1, WorkloadPhase::kCancelled, {}, {}, {}},
                WorkloadHeard{{.uid = WorkloadUid("w")}, 1, WorkloadPhase::kCancelled, {}, {}, {}}});
   claim("data", {"pv-1", "", "", false});
@@ -164,7 +164,7 @@ TEST_F(Volumes, WithAllElseEqualAPodGoesWhereItsModelIs) {
   EXPECT_EQ(is_let_in("w", 1, like), "reserved w/1 0:b1[0]");
   like.labels[std::string(kModelLabel)] = "bert";
   EXPECT_EQ(is_let_in("v", 1, like, 8), "reserved v/1 0:a1[0,1,2,3,4,5,6,7]");
-  // Not equal: a node that is in use already keeps another whole.
+  // Not equal: using a node that is already in use keeps another one whole.
   is_let_in("u", 1, with_claims({}), 1);
   like.labels[std::string(kModelLabel)] = "llama-70b";
   EXPECT_EQ(is_let_in("t", 1, like, 8), "reserved t/1 0:a2[0,1,2,3,4,5,6,7]");
@@ -191,7 +191,7 @@ TEST_F(Volumes, ANodeRunsAsManyPodsAsItMay) {
             "short v/1 0 of 1 pods fit: 3 eligible nodes have 24 free GPUs, needs 1; 3 run as many pods as they may");
   const auto obstacles = script.engine().obstacles({pod_set(1, 1)});
   EXPECT_EQ(obstacles.conflict, std::vector<std::string>{"1 pods beside those that nodes run"});
-  // One that has ended makes room.
+  // A finished pod frees capacity.
   EXPECT_EQ(said(script.step({PodGone{"d"}})), "reserved v/1 0:a1[0]");
 }
 
