@@ -11,8 +11,8 @@ namespace qm::placement::gang {
 
 /// Places sets of several kinds together. While the effort lasts the result is exact: for each
 /// vector of counts it computes the least cost at which a domain fits them, part by part. Groups,
-/// slices and spread determine which vectors a domain of a level may have. After that it places set
-/// by set on the fleet itself, with a bounded number of trials, and reverts everything.
+/// slices and spread determine which vectors a domain of a level may have. Otherwise it places set by
+/// set on the fleet itself, with a bounded number of trials, and reverts everything.
 class ManySets final : public Finder {
  public:
   /// `levels` by team, `counts` by set; with `any` the first placement found is returned, at any

@@ -235,7 +235,7 @@ void OneSet::put_on_nodes(Domain domain, std::int32_t pods, Pods& out) {
   std::size_t whole = 0;  // nodes that are filled completely
   for (std::int32_t left = pods; whole < nodes.size() && nodes[whole].takes < left; ++whole) left -= nodes[whole].takes;
   const auto by_score = [&](std::int32_t takes) {
-    // Nodes with equal capacity are ordered by the policy's score, then by their order in the tree.
+    // Nodes with equal capacity are ordered by the policy's score, then by node id.
     const auto [begin, end] = std::ranges::equal_range(nodes, takes, std::greater<>(), &One::takes);
     std::vector<std::pair<std::int64_t, NodeId>> ranked;
     for (auto it = begin; it != end; ++it) ranked.emplace_back(-score(it->node), it->node);

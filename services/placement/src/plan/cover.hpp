@@ -83,8 +83,8 @@ struct Chosen {
 };
 
 /// Returns the cheapest victims whose eviction makes the pending gang fit, such that none of them
-/// could stay. Returns nothing if evicting all candidates is not enough. The evictions of all
-/// candidates are applied before the call and after it, except those of gangs that are not victims.
+/// could stay; nothing if evicting all candidates is not enough. `victims` are the candidates: before
+/// the call and after it, their evictions are applied, and those of no other gang.
 ///
 /// `effort` is counted down. Below zero, only the work needed for a result is done.
 [[nodiscard]] std::optional<Chosen> cover(Question& question, std::span<const Victim> victims, std::int64_t& effort);

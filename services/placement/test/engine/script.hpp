@@ -11,37 +11,35 @@ namespace qm::placement::testing {
 /// Runs a text table against an engine: a command a line, "=> ..." lines for the expected output.
 ///
 ///   node a gpus=8            a ready node with 64 CPUs and 256 GiB; also cpu= mem= label=k=v taint=k:e model= ready=no
-///                            ours cause=drain: cordoned by us, left=drain: uncordoned by kubectl,
-///                            which leaves our annotation
-///                            external (cordoned by another client), allocatable=N if it differs
-///                            from gpus, has=3g.40gb:2 instances
+///                            ours cause=drain: cordoned by Quartermaster
+///                            left=drain: uncordoned by kubectl, which leaves Quartermaster's annotation
+///                            external: cordoned by another client
+///                            allocatable=N if it differs from gpus, has=3g.40gb:2 instances
 ///   node-gone a | synced | restart | nodes-listed a b | pods-listed w/1#0 ...
 ///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k
 ///                            kind=JobSet in=NAMESPACE: of another object than a Job
-///                            mig=1 profile=1g.10gb instead of GPUs; checkpoints at the end, if it
-///                            keeps some; movable=false
-///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME
-///                            exclusive=true min=N, of all sets
-///                            of=N pods have to succeed, more than run at once
-///   phase w/1 admitted       pending (no-room: because placement had no nodes), admitted, evicting
-///   deadline=60, finished, cancelled
-///                            ended=1 pods have nothing left to do; pods=6 min=4: its Job was
-///                            scaled up to 6 pods, minimum 4
+///                            mig=1 profile=1g.10gb instead of GPUs; movable=false
+///                            checkpoints at the end, if it keeps some
+///                            required=LEVEL preferred=LEVEL slice=LEVEL slice-size=N group=NAME exclusive=true
+///                            min=N, of all sets; of=N pods have to succeed, more than run at once
+///   phase w/1 admitted       pending (no-room: because placement had no nodes), admitted, evicting deadline=60,
+///                            finished, cancelled; ended=1 pods have nothing left to do
+///                            pods=6 min=4: its Job was scaled up to 6 pods, of which 4 have to run together
 ///                            turn=N: its queue position among those that got quota at once
 ///                            queue=NAME tree=NAME may=own|tree|both: the queues whose lower priorities it may preempt
-///   answer w/1 accepted      or the reason of a refusal, with kept=a,b: refused victims; number=N of the proposal
+///   answer w/1 accepted      or the reason of a refusal, with kept=a,b (refused victims); number=N of the proposal
 ///                            for a proposal that moves the workload itself: evicting, or still admitted
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
-///                            tolerates=30: seconds on a node that is not ready, -1 = forever;
-///                            unreachable=60: other seconds there
+///                            tolerates=30: seconds on a node that is not ready, -1 = forever
+///                            unreachable=60: seconds on an unreachable node, if they differ
 ///                            in=NAMESPACE by=UID|none kind=KIND: another namespace or controller than the workload's
 ///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
 ///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4
 ///   bind-failed w/1#0 kInternal | tick 60
 ///   layout a all-1g.10gb | layout-default all-1g.10gb everywhere | layout-withdrawn a   "dry" stores nothing
 ///
-/// Each step is also undone and repeated, which must give the same output and the same digest, and
-/// every law is audited after it.
+/// Each step is also undone and repeated, which must give the same output and the same digest, and every law is
+/// audited after it.
 class Script {
  public:
   explicit Script(Options options = {}) : engine_(options) {}
