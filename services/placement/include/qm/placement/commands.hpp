@@ -11,9 +11,9 @@
 
 namespace qm::placement {
 
-// ---- commands: what may happen to the engine ----
+// ---- commands: inputs of the engine ----
 
-/// The watches start anew (process start): until both lists are complete nothing is decided.
+/// The watches have started (process start). No decision is made until both lists are complete.
 struct WatchStarted {};
 struct NodeSeen {
   NodeName node;
@@ -22,7 +22,7 @@ struct NodeSeen {
 struct NodeGone {
   NodeName node;
 };
-/// A complete list was taken: every node that is not named here is gone.
+/// A complete list was received: a node that is not in it is gone.
 struct NodesSynced {
   std::set<NodeName> nodes;
 };
@@ -42,58 +42,58 @@ struct StorageSeen {
 struct StorageGone {
   std::string key;
 };
-/// A complete list of one kind, "claim", "volume", "class" or "limits": all others of it are gone.
+/// A complete list of one kind, "claim", "volume", "class" or "limits": an object that is not in it is gone.
 struct StorageSynced {
   std::string kind;
   std::set<std::string> keys;
 };
 struct WorkloadHeard {
   WorkloadSpec spec;
-  std::int32_t attempt =
-      1;  ///< 0 = admission does not know the workload any more: it ends in the attempt that it is in
+  /// 0 = admission no longer knows the workload: its current attempt ends.
+  std::int32_t attempt = 1;
   WorkloadPhase phase = WorkloadPhase::kPending;
   Instant quota_reserved{};
   std::string order_reason;
   Instant order_deadline{};
   QuotaStanding standing{};
-  std::optional<ProposalAnswer> answer{};  ///< to the newest proposal for it
-  bool no_room = false;                    ///< pending, and backs off since placement had no nodes for it
+  std::optional<ProposalAnswer> answer{};  ///< to the newest proposal for the workload
+  bool no_room = false;                    ///< pending, in back-off because placement had no capacity for it
 };
 struct HealthHeard {
   NodeName node;
-  std::optional<HealthMark> mark;  ///< none = nothing is wrong (any more)
+  std::optional<HealthMark> mark;  ///< none = no fault (any more)
 };
 struct DrainHeard {
   NodeName node;
-  std::optional<DrainMark> mark;  ///< none = lifted
+  std::optional<DrainMark> mark;  ///< none = drain withdrawn
 };
 struct DevicesHeard {
   NodeName node;
   Observation seen;
 };
-/// What a node's agent has to say of the node.
+/// Report of a node agent about its node.
 struct SignsHeard {
   NodeName node;
-  std::optional<NodeSigns> signs;  ///< none = nothing any more
+  std::optional<NodeSigns> signs;  ///< none = the report was withdrawn
 };
-/// How a bind ended. Other intents need no word back: the watch shows what they did.
+/// Result of a bind. Other intents need no result: the watch shows their effect.
 struct BindEnded {
   AttemptId attempt;
   std::string pod_uid;
   std::optional<Error> error;
 };
-/// An intent that failed for good; only counted.
+/// An intent that failed permanently. It is only counted.
 struct IntentFailed {
   std::string kind, message;
 };
-/// Somebody asks for MIG layouts: all of it is taken, or nothing.
+/// A user's request for MIG layouts. All of it is accepted, or none.
 struct OrderLayouts {
-  mig::Definitions definitions;            ///< by name; they take the place of those of the same name
-  std::map<NodeName, std::string> nodes;   ///< the layout of each
-  std::optional<DefaultLayout> otherwise;  ///< of nodes without an order
-  std::set<NodeName> withdraw;             ///< whose orders are taken back, as far as they have not begun
-  bool dry_run = false;                    ///< answer what would be, keep nothing
-  std::vector<std::string> warnings;       ///< of whoever read it, for the answer
+  mig::Definitions definitions;            ///< by name; they replace existing definitions of the same name
+  std::map<NodeName, std::string> nodes;   ///< layout by node
+  std::optional<DefaultLayout> otherwise;  ///< default layout of nodes without an order
+  std::set<NodeName> withdraw;             ///< nodes whose orders are withdrawn if they have not started
+  bool dry_run = false;                    ///< reply with the result, but store nothing
+  std::vector<std::string> warnings;       ///< from the parser, to be added to the reply
 };
 struct Tick {};
 
@@ -106,7 +106,7 @@ using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced
 struct AssignmentChanged {
   AttemptId id;
   Assignment state;
-  bool forgotten = false;  ///< the key ends
+  bool forgotten = false;  ///< the key is deleted
 };
 struct DemandItem {
   AttemptId id;
@@ -117,15 +117,15 @@ struct DemandItem {
   bool runs = false;  ///< a running gang's: the pods that have no node
 };
 struct DemandChanged {
-  std::vector<DemandItem> items;  ///< the whole list
+  std::vector<DemandItem> items;  ///< the complete list
 };
-/// A pending workload that was short and whose pods fit the free capacity now.
+/// A pending workload that was short and whose pods now fit the free capacity.
 struct RequeueItem {
   AttemptId id;
   Instant since{};  ///< when its pods were found to fit
 };
 struct RequeueChanged {
-  std::vector<RequeueItem> items;  ///< the whole list: higher priority first, then the earlier instant
+  std::vector<RequeueItem> items;  ///< the complete list: higher priority first, then the earlier instant
 };
 struct EvictionRequested {
   AttemptId id;
@@ -133,9 +133,9 @@ struct EvictionRequested {
   bool forgotten = false;
 };
 struct ProposalChanged {
-  WorkloadUid uid;  ///< who waits
+  WorkloadUid uid;  ///< the preemptor
   Proposal state;
-  bool withdrawn = false;  ///< the key ends
+  bool withdrawn = false;  ///< the key is deleted
 };
 struct NodeChanged {
   NodeName name;
@@ -145,7 +145,8 @@ struct NodeChanged {
 using Event =
     std::variant<AssignmentChanged, DemandChanged, RequeueChanged, EvictionRequested, ProposalChanged, NodeChanged>;
 
-/// A label on specs of workloads that nobody admits: no order will come for them.
+/// Label of workload specs that no admission controller manages: no eviction order will be published for
+/// them.
 inline constexpr const char* kUnadmitted = "quartermaster.dev/unadmitted";
 
 struct BindPod {
@@ -154,15 +155,15 @@ struct BindPod {
   std::string ns, pod, pod_uid;
   NodeName node;
   std::vector<std::int32_t> devices;
-  std::string ring;                 ///< its rank in the gang, and the nodes of its neighbours; empty for a pod alone
-  std::vector<std::string> claims;  ///< of the pod's namespace, whose volumes are to be made for this node
+  std::string ring;                 ///< rank in the gang, and the nodes of its ring neighbors; empty for a single pod
+  std::vector<std::string> claims;  ///< claims in the pod's namespace whose volumes are to be provisioned for this node
 };
 struct DeletePod {
   std::string ns, pod, pod_uid;
-  std::int64_t grace_s = -1;  ///< -1 = the pod's own
-  Instant evict_until{};      ///< until then disruption budgets are asked; zero = they are not
+  std::int64_t grace_s = -1;  ///< -1 = the pod's own grace period
+  Instant evict_until{};      ///< evict until then, within PodDisruptionBudgets; zero = delete at once
 };
-/// Says on the pod's condition PodScheduled why placement does not bind it.
+/// Writes the reason why placement does not bind the pod to its condition PodScheduled.
 struct RefusePod {
   std::string ns, pod, pod_uid;
   std::string message;
@@ -171,54 +172,54 @@ struct CordonNode {
   NodeName node;
   std::string causes;  ///< "health", "drain", "drain,health"; empty = uncordon
 };
-/// Words that the node's object is to have: those of ours that its agent may say.
+/// Labels and annotations for the Node object, limited to those that its agent may set.
 struct MarkNode {
   NodeName node;
   NodeSigns signs;
 };
-/// Names the layout of a node for mig-manager, and takes away what it said of the one before.
+/// Sets the layout label of a node for mig-manager and removes the state label of the previous layout.
 struct LabelNode {
   NodeName node;
   std::string layout;
 };
 using Effect = std::variant<BindPod, DeletePod, RefusePod, CordonNode, LabelNode, MarkNode>;
 struct Intent {
-  std::int64_t number = 0;  ///< unique for ever
+  std::int64_t number = 0;  ///< never reused
   Effect what;
 };
-/// The answer to a request.
+/// Reply to OrderLayouts.
 struct LayoutsOrdered {
-  std::vector<relayout::Row> orders;  ///< as they stand after the step; of a dry run, as they would
-  std::vector<std::string> layouts;   ///< whose meaning was given
-  std::vector<std::string> warnings;  ///< what was not taken, and nodes that the default cannot be had on
+  std::vector<relayout::Row> orders;  ///< state after the step; of a dry run, the state that would result
+  std::vector<std::string> layouts;   ///< names whose definitions were given
+  std::vector<std::string> warnings;  ///< what was ignored, and nodes that cannot have the default layout
 };
 struct Reply {
-  std::size_t command = 0;  ///< its place in the batch
+  std::size_t command = 0;  ///< index in the batch
   Result<LayoutsOrdered> answer;
 };
 
-/// A pod that names a workload and is not one of its pods.
+/// A pod that names a workload that does not own it.
 struct ForeignPod {
   std::string pod;  ///< namespace/name
   WorkloadUid named;
   PodOwnership why = PodOwnership::kUnrelated;
 };
-/// What a step noticed and nobody needs to act on.
+/// Statistics of a step. Nothing depends on them.
 struct Notes {
-  std::uint64_t stale = 0;          ///< messages and pods of older attempts
-  std::uint64_t drift = 0;          ///< devices that the kubelet gave otherwise than planned
-  std::uint64_t drift_refused = 0;  ///< observations that give one device twice
+  std::uint64_t stale = 0;          ///< messages and pods of earlier attempts
+  std::uint64_t drift = 0;          ///< devices that the kubelet allocated differently from the plan
+  std::uint64_t drift_refused = 0;  ///< observations that list one device twice
   std::uint64_t intents_failed = 0;
-  std::vector<ForeignPod> foreign;  ///< pods that name a workload that they are no pods of, each once
-  std::uint64_t recut = 0;          ///< layouts ordered for workloads that wait
-  std::map<std::string, std::uint64_t>
-      proposals;                     ///< by what became of them: Made, Accepted, Stale, or why one was refused
-  std::int64_t gave_way_gpu_ms = 0;  ///< work that is lost with those that were accepted
-  std::map<std::string, std::uint64_t> moves;  ///< likewise, of proposals that somebody moves
+  std::vector<ForeignPod> foreign;  ///< pods that name a workload that does not own them, each reported once
+  std::uint64_t recut = 0;          ///< layouts ordered for pending workloads
+  /// Proposals by outcome: Made, Accepted, Stale, or the reason of the refusal.
+  std::map<std::string, std::uint64_t> proposals;
+  std::int64_t gave_way_gpu_ms = 0;  ///< work lost by the victims of accepted proposals
+  std::map<std::string, std::uint64_t> moves;  ///< the same for proposals that migrate a workload
   std::int64_t moved_gpu_ms = 0;
-  std::int64_t nodes_won = 0;           ///< that came free by moves
-  std::vector<Duration> decided_after;  ///< from quota to each new reservation
-  std::vector<Duration> bound_after;    ///< from reservation to the last bind
+  std::int64_t nodes_won = 0;           ///< nodes reclaimed by migrations
+  std::vector<Duration> decided_after;  ///< from quota reservation to each new placement
+  std::vector<Duration> bound_after;    ///< from placement to the last bind
 };
 
 struct Output {

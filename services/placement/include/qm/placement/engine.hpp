@@ -22,47 +22,50 @@
 namespace qm::placement {
 
 struct Home;
-/// What a decision is bound to beside the rooms; null = nothing.
+/// Constraints of a placement in addition to free capacity; null = none.
 struct Where {
-  const Home* home = nullptr;  ///< it returns there
-  const Part* part = nullptr;  ///< it stays in there
+  const Home* home = nullptr;  ///< gang recovery: the former nodes of the gang
+  const Part* part = nullptr;  ///< only nodes of this part of the fleet
 };
 
 struct Options {
-  Duration hold = std::chrono::minutes(5);  ///< a reservation waits so long for its pods
-  Duration node_timeout =
-      std::chrono::seconds(60);  ///< a place without a running pod is kept so long on a node that is not ready
-  Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable so long
-  Duration health_grace = std::chrono::seconds(120);  ///< deadline of an eviction for a faulty device
-  Duration requeue_pause =
-      std::chrono::milliseconds(250);  ///< what the first pending workloads leave free is offered to the next after it
-  Duration returning{};                ///< a gang that lost a node has its other places kept so long; 0 = not
-  std::string policy = "quartermaster";  ///< among nodes: one of pack::policy_names()
+  Duration hold = std::chrono::minutes(5);  ///< a reservation expires if its pods have not come by then
+  /// A member without a running pod is lost after its node has not been ready for this time.
+  Duration node_timeout = std::chrono::seconds(60);
+  Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable for this time
+  Duration health_grace = std::chrono::seconds(120);  ///< eviction deadline for a faulty device
+  /// Pause before capacity that the first pending workloads did not use is offered to the next ones.
+  Duration requeue_pause = std::chrono::milliseconds(250);
+  Duration returning{};                ///< a gang that lost a node keeps its other nodes for this time; 0 = never
+  std::string policy = "quartermaster";  ///< node scoring: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
-                          "cloud.provider.com/topology-rack"};  ///< labels of nodes, the widest level first
-  std::vector<relayout::Weekly> layout_windows;  ///< in which pods make way for a MIG layout; none = idle GPUs alone
+                          "cloud.provider.com/topology-rack"};  ///< node labels, the widest level first
+  std::vector<relayout::Weekly> layout_windows;  ///< when pods may be evicted for a MIG layout; none = only idle GPUs
   relayout::Limits layout_limits;
   Proposing proposing;
   Tidying tidying;
   Recutting recutting;
-  /// Workload types (label workload-type) of which no two share a node: up to 32.
+  /// Workload types (label workload-type) that do not share nodes with one another: up to 32.
   std::vector<std::string> apart{"training", "inference"};
   std::map<std::string, GpuPool> pools{{"training", GpuPool::kWhole},
                                        {"inference", GpuPool::kSlices}};  ///< by workload type
 };
 
-/// Decides where gangs run: which nodes, which devices, and when those are free again.
+/// Decides where gangs run: which nodes, which devices, and when these are released.
 ///
-/// Facts (nodes, pods, workloads, verdicts) are stored as heard; after each batch everything they touch is evaluated
-/// again from the tables alone, so the order in which facts of different origin arrive does not matter.
+/// The engine stores observations (nodes, pods, workloads, verdicts) as received. After each batch it
+/// evaluates everything affected from the tables alone. The order in which observations of different sources
+/// arrive therefore does not matter.
 ///
-/// Laws     no device is planned above 1000 milli; a held gang is whole; every member fits its node when it is
-///          reserved; a device is free only when its pod is gone, has ended, or its node is lost; an attempt is
-///          Released once, and only when it has no pod left. Asserted for what each step touched; audit() looks at all.
-/// Time     `now` must not go back. Everything that waits for time is in wake_at.
+/// Laws     no device is planned above 1000 milli; a gang that holds devices is complete; every member fits
+///          its node when it is reserved; a device is released only when its pod is gone or has ended, or its
+///          node is lost; an attempt is Released once, and only when it has no pod left. Asserted for
+///          everything that a step changed; audit() checks all of it.
+/// Time     `now` must not decrease. All timers are in wake_at.
 /// Threads  one.
-/// Cost     a decision looks at the nodes that have changed since pods like these were last asked for; where rules, claims or a topology are asked
-///          for, and where there is no place, at all of them. A step otherwise costs by what it touches.
+/// Cost     a placement reads the nodes that changed since the last request for such pods. With rules, claims
+///          or a topology, and where nothing fits, it reads all nodes. Otherwise the cost of a step is
+///          proportional to what it changes.
 class Engine {
  public:
   using Command = placement::Command;
@@ -77,97 +80,103 @@ class Engine {
   [[nodiscard]] std::uint64_t digest() const;
 
   [[nodiscard]] const Tables& tables() const { return tables_; }
-  /// For the repository: fill with Table::restore, then call rebuild().
+  /// For the repository: fill the tables with Table::restore, then call rebuild().
   [[nodiscard]] Tables& mutable_tables() { return tables_; }
   void rebuild();
 
-  /// What these pods ask for, as pods of that workload where it is known: with its type, its room, and what its pods tell.
+  /// The placement request for these pods. For a known workload it includes its type, its GPU pool and the
+  /// rules of its pods.
   [[nodiscard]] Asked question(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
-  /// What would be decided now; nothing is kept.
+  /// The placement that would be decided now; nothing is stored.
   [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
   [[nodiscard]] Placed dry_run(const Asked& asked, const WorkloadUid& uid = {}) const;
-  /// The bandwidth of a gang that is or would be there, beside other places that would take it now: nearness.hpp.
+  /// Bandwidth of a placed or planned gang, and of alternative nodes that would fit it now: nearness.hpp.
   [[nodiscard]] std::vector<std::string> compared(const std::vector<PodSet>& pod_sets,
                                                   const std::vector<Member>& members) const;
-  /// What is in the way of these pods now, and what would help; empty where they fit.
+  /// Constraints that prevent a placement of these pods now, and remedies; empty if they fit.
   [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
-  /// The same if no pod ran anywhere: where these are not empty, it does not help to wait until other pods end. Of what pods ask, their shapes and
-  /// topology count; rules about other pods and volumes may change meanwhile, and MIG layouts too, so pods with MIG profiles have none.
+  /// The same on a fleet without pods: if not empty, the end of other pods does not help. Only shapes and
+  /// topology of the pods count: rules about other pods, volumes and MIG layouts may change meanwhile. Empty
+  /// for pods with MIG profiles.
   [[nodiscard]] Obstacles obstacles_without_pods(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
-  /// Pending workloads whose pods fit: an item leaves the list with its attempt, or when it gets quota.
+  /// Pending workloads whose pods fit. An item leaves the list when its attempt ends or it gets quota.
   [[nodiscard]] std::vector<RequeueItem> requeue() const;
-  /// Nodes and pods as numbers, to reckon with elsewhere. One pass over nodes, members and waiting workloads.
+  /// Nodes and pods as numbers, for calculations outside the engine. One pass over nodes, members and pending
+  /// workloads.
   [[nodiscard]] Outline outline() const;
-  /// Nodes and who might move, to find out elsewhere what tidying up would win; without the room that is kept for these movers. One pass over
-  /// nodes and members.
+  /// Nodes and migration candidates, to compute a defragmentation plan outside the engine. Capacity held for
+  /// `movers` counts as free. One pass over nodes and members.
   [[nodiscard]] TidyQuestion tidy_question(const std::set<WorkloadUid>& movers = {}) const;
   [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
   struct DeviceUse {
     std::int32_t used_milli = 0;
     bool healthy = true;
-    bool parted = false;            ///< somebody has an instance of it: it is not given as a whole
-    std::vector<std::string> pods;  ///< "namespace/pod", or the attempt while no pod is known
+    bool parted = false;            ///< a MIG instance of it is in use: it is not allocated as a whole
+    std::vector<std::string> pods;  ///< "namespace/pod", or the attempt if no pod is known
   };
   [[nodiscard]] std::vector<DeviceUse> devices_of(const NodeName& node) const;
-  /// How the node's GPUs are cut: by its label where the node advertises what that layout has, else by what it advertises.
-  /// Nothing where they cannot be cut, or how many there are is not known.
+  /// MIG layout of the node's GPUs: by its label if the node advertises what that layout has, else by what it
+  /// advertises. None if the GPUs cannot be partitioned or their number is unknown.
   [[nodiscard]] std::optional<mig::NodeLayout> layout_of(const NodeName& node) const;
   struct Planned {
-    mig::Capacity capacity;  ///< that the node has to advertise by its label nvidia.com/mig.config
-    std::string unknown;     ///< why nobody can say that
+    mig::Capacity capacity;  ///< that the node must advertise with its label nvidia.com/mig.config
+    std::string unknown;     ///< why it cannot be determined
   };
-  /// Nothing where the node has no such label.
+  /// None if the node has no such label.
   [[nodiscard]] std::optional<Planned> planned_of(const NodeName& node) const;
-  /// "MIG_CAPACITY_MISMATCH: ..." where the node has long advertised other devices than its label's layout has; else empty.
+  /// "MIG_CAPACITY_MISMATCH: ..." if the node has long advertised other devices than its labeled layout has;
+  /// else empty.
   [[nodiscard]] std::string layout_finding(const NodeName& node) const;
-  /// What is cut anew for a workload that waits for MIG instances, where and how far; or why nothing is. Empty where it wants none, has no quota,
-  /// or nothing may be cut for anybody.
+  /// MIG repartition for a workload that needs instances: nodes and progress, or why there is none. Empty if
+  /// the workload needs no instances, has no quota, or repartitioning is off.
   [[nodiscard]] std::string recut_words(const WorkloadUid& uid) const;
-  /// Idle instances by GPU and resource, as many as the GPU's layout has less those that pods hold; those of these attempts count as idle.
+  /// Idle MIG instances by GPU and resource: those of the GPU's layout without those that pods hold.
+  /// Instances of the attempts in `gone` count as idle.
   [[nodiscard]] Room::Instances idle_instances(const NodeName& node, const std::set<AttemptId>& gone = {}) const;
-  /// Checks every law over the whole state, and that the derived indexes agree with the tables. Aborts where broken.
+  /// Checks every law over the whole state, and the derived indexes against the tables. Aborts on a
+  /// violation.
   void audit() const;
 
  private:
   enum class Ending {
     kNone,
-    kAwaited,  // its pods end by themselves
+    kAwaited,  // its pods end without an order
     kOrdered,  // its pods are deleted
   };
   using MemberRef = std::pair<AttemptId, std::size_t>;
-  struct Standing {  // a pod in the book of rules
+  struct Standing {  // a pod in the rule book
     std::string rules;
     bool terminating = false;
     friend bool operator==(const Standing&, const Standing&) = default;
   };
   struct Index {                                      // all derived from the tables
-    std::map<NodeName, std::set<MemberRef>> members;  // live members of held assignments
-    std::map<NodeName, std::set<std::string>> pods;   // pods bound there that have not ended
-    std::map<WorkloadUid, std::set<std::string>>
-        naming;                                         // our pods by the workloads that they name; not all are theirs
-    std::map<NodeName, Instant> not_ready;              // when the next of its members is lost; max() = none is
-    std::set<std::pair<Instant, AttemptId>> timed;      // expire, or are forgotten, and when
-    std::set<NodeName> cutting;                         // with an order that goes on by itself at some time
-    std::set<WorkloadUid> wanting;                      // quota without a place
-    std::set<WorkloadUid> growing;                      // with a place, and with fewer members than they ask for
-    std::map<WorkloadUid, std::int64_t> speaking;       // how many unbound pods of ours tell rules
-    std::set<WorkloadUid> expecting;                    // of those wanting: who comes beside them may give them a place
+    std::map<NodeName, std::set<MemberRef>> members;  // live members of assignments that hold devices
+    std::map<NodeName, std::set<std::string>> pods;   // pods bound to the node that have not ended
+    // Our pods by the workload that they name, whether or not it owns them.
+    std::map<WorkloadUid, std::set<std::string>> naming;
+    std::map<NodeName, Instant> not_ready;              // next loss of a member; max() = none
+    std::set<std::pair<Instant, AttemptId>> timed;      // when a row expires or is deleted
+    std::set<NodeName> cutting;                         // with an order that has a timer
+    std::set<WorkloadUid> wanting;                      // quota without a placement
+    std::set<WorkloadUid> growing;                      // placed, with fewer members than requested
+    std::map<WorkloadUid, std::int64_t> speaking;       // number of our unbound pods with rules
+    std::set<WorkloadUid> expecting;                    // of those wanting: new pods on a node may make them fit
     std::set<WorkloadUid> short_of;                     // on the demand list
     std::set<WorkloadUid> unplaced;                     // of those growing: on the demand list with pods that have no node
     std::set<WorkloadUid> attending;                    // of those, pending ones with rules about other pods
     std::set<WorkloadUid> fitting;                      // on the requeue list
-    std::set<WorkloadUid> standing;                     // for whom something is proposed
-    std::map<NodeName, std::set<WorkloadUid>> held;     // for whom room is kept there
-    std::set<NodeName> tidied;                          // that the moves under way empty, and where they go
-    std::map<WorkloadUid, std::set<NodeName>> cut_for;  // nodes that are cut for somebody
+    std::set<WorkloadUid> standing;                     // with an active proposal
+    std::map<NodeName, std::set<WorkloadUid>> held;     // workloads that hold capacity on the node
+    std::set<NodeName> tidied;                          // nodes of the current defragmentation step
+    std::map<WorkloadUid, std::set<NodeName>> cut_for;  // nodes repartitioned for the workload
     Preference preference;
-    mutable Rooms rooms;  // see set_room(); a question may place in them and puts back what it took
-    Shortlists lists;     // of the rooms
-    // Whom the rules know of. Questions of the kind "what if" put pods in and take them out again.
+    mutable Rooms rooms;  // see set_room(); a query may place pods in them and reverts them
+    Shortlists lists;     // over `rooms`
+    // Pods known to the rules. Hypothetical placements add pods and remove them again.
     std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
-    std::map<NodeName, std::map<std::string, Standing>> booked;  // what is in the book, by node and key
-    std::map<NodeName, std::set<ClaimUse>> claims;               // that pods there use
+    std::map<NodeName, std::map<std::string, Standing>> booked;  // pods in the book, by node and key
+    std::map<NodeName, std::set<ClaimUse>> claims;               // claims of pods on the node
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.naming == b.naming && a.not_ready == b.not_ready &&
              a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
@@ -176,30 +185,30 @@ class Engine {
              a.standing == b.standing && a.held == b.held && a.tidied == b.tidied && a.cut_for == b.cut_for;
     }
   };
-  struct Scratch {  // of the running step
+  struct Scratch {  // state of the running step
     Instant now{};
     Output out;
     std::set<NodeName> nodes;                                     // to evaluate
-    std::set<AttemptId> attempts;                                 // to settle
-    std::set<WorkloadUid> asked;                                  // to decide
+    std::set<AttemptId> attempts;                                 // to reconcile
+    std::set<WorkloadUid> asked;                                  // to place
     std::set<AttemptId> changed;                                  // to publish
     std::set<AttemptId> evictions;                                // to publish
     std::set<NodeName> node_changed;                              // to publish
     std::set<NodeName> observed;                                  // with a new observation
     std::set<NodeName> uncordoned;                                // manually
-    std::set<std::string> named;                                  // pods that name a workload: seen, or the workload is
+    std::set<std::string> named;                                  // pods that name a workload; either is new
     std::map<NodeName, std::optional<HealthMark>> health_before;  // of nodes with a new verdict
-    std::size_t command = 0;                                      // place of the one being applied
-    std::set<WorkloadUid> heirs;                                  // something changed where room is kept for them
-    std::set<WorkloadUid> contested;  // whether their proposal still does is to be looked at
-    bool unheld = false;              // room is kept no more
+    std::size_t command = 0;                                      // index of the current command
+    std::set<WorkloadUid> heirs;                                  // holders of capacity on changed nodes
+    std::set<WorkloadUid> contested;  // their proposals are to be checked again
+    bool unheld = false;              // held capacity was released
     bool demand = false;              // to publish
     bool requeue = false;             // to publish
-    std::set<WorkloadUid> fell_back;  // had no nodes, and are pending again
+    std::set<WorkloadUid> fell_back;  // in back-off without capacity, pending again
     bool neighbors = false;           // neighbors changed: pending workloads with rules are compared again
-    bool grew = false;                // room appeared: shorts are tried again
+    bool grew = false;                // capacity was added: short workloads are placed again
     bool freed = false;               // the same, since the last decisions
-    bool stirred = false;             // neighbours changed: shorts with rules are tried again
+    bool stirred = false;             // neighbors changed: short workloads with rules are placed again
   };
 
   // engine.cpp: commands
@@ -229,7 +238,7 @@ class Engine {
   [[nodiscard]] const Meta& meta() const;
   std::optional<Instant> next_timer() const;
 
-  // nodes.cpp: what a node's facts mean
+  // nodes.cpp: evaluation of a node
   [[nodiscard]] std::string cordon_text(const NodeName& name) const;
   void evaluate_node(const NodeName& name);
   void lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s,
@@ -243,12 +252,12 @@ class Engine {
   void publish_status(const NodeName& name);
   [[nodiscard]] std::string own_causes(const NodeName& name) const;
   [[nodiscard]] std::vector<const Pod*> strangers(const NodeName& name) const;
-  /// Whom a question takes away: these attempts, and the room that is kept for these workloads.
+  /// Hypothetical evictions: these attempts, and the capacity held for these workloads.
   struct Lifted {
     std::set<AttemptId> attempts;
     std::set<WorkloadUid> holds;
-    bool spares = false;   ///< nodes that are kept for gangs that lost one may be used
-    bool tidying = false;  ///< what is kept for moves that nobody was asked for yet
+    bool spares = false;   ///< spare nodes, reserved for gangs that lost a node, may be used
+    bool tidying = false;  ///< including capacity held for migrations that are not requested yet
   };
   [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const Lifted& lifted) const;
   [[nodiscard]] Room room_of(const NodeName& name, const Lifted& lifted) const;
@@ -256,7 +265,7 @@ class Engine {
   void refresh_room(const NodeName& name);
   void set_room(const NodeName& name, Room room);
 
-  // layouts.cpp: how GPUs are cut by MIG
+  // layouts.cpp: MIG layouts of nodes
   void cut_anew(const NodeName& name);
   [[nodiscard]] std::vector<relayout::Action> go_on(const NodeName& name, Cut& next) const;
   void fill_instances(const NodeName& name, Room& room, const std::set<AttemptId>& gone) const;
@@ -273,12 +282,12 @@ class Engine {
                                                            const mig::Definitions& definitions,
                                                            std::string* why_not) const;
 
-  // recut.cpp: GPUs cut anew for who waits
+  // recut.cpp: MIG repartition for pending workloads
   struct Recut {
-    std::map<NodeName, std::string> layouts;  // what is to be cut, and to what
-    std::vector<Member> members;              // where its pods would be
-    std::string why_not;                      // where nothing is
-    bool comes = false;                       // it fits what is being cut for others
+    std::map<NodeName, std::string> layouts;  // new layouts by node
+    std::vector<Member> members;              // its members after the repartition
+    std::string why_not;                      // why there is none
+    bool comes = false;                       // it fits a repartition in progress for others
   };
   void recut();
   void order_recut(const WorkloadUid& uid, const Recut& found);
@@ -291,17 +300,17 @@ class Engine {
   class Offers;
   [[nodiscard]] Recut recut_for(const WorkloadUid& uid, const Preference& preference) const;
 
-  // adopt.cpp: what the kubelet really gave
+  // adopt.cpp: devices that the kubelet allocated
   void adopt(const NodeName& name);
 
-  // ownership.cpp: which pods are a workload's
+  // ownership.cpp: pods of a workload
   [[nodiscard]] bool is_pod_of(const PodFacts& pod, const WorkloadUid& uid) const;
   [[nodiscard]] std::vector<const Pod*> pods_of(const WorkloadUid& uid) const;
   [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
   std::vector<WorkloadUid> settle_for(const PodFacts& pod);
   void report_foreign(const std::string& pod_uid);
 
-  // settle.cpp: one attempt and its pods
+  // settle.cpp: reconciles one attempt with its pods
   void settle(const AttemptId& id);
   void note_successes(const WorkloadUid& uid);
   void settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
@@ -318,7 +327,7 @@ class Engine {
   [[nodiscard]] Ending ending_of(const AttemptId& id) const;
   void send(Effect what);
 
-  // neighbours.cpp: pods with rules about one another
+  // neighbours.cpp: inter-pod rules
   class Beside;
   class Attaching;
   [[nodiscard]] std::set<ClaimUse> claims_on(const NodeName& name) const;
@@ -330,7 +339,7 @@ class Engine {
   [[nodiscard]] std::vector<std::string> heeded(const std::vector<PodSet>& pod_sets,
                                                 std::vector<std::string> rules) const;
 
-  // decide.cpp: who gets what
+  // decide.cpp: placement of workloads with quota
   void decide_waiting();
   void reckon();
   void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
@@ -344,19 +353,19 @@ class Engine {
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   [[nodiscard]] Asked asked_by(const WorkloadUid& uid) const;
-  struct Mounted {  // what is asked, with what its claims ask of nodes
+  struct Mounted {  // a request with the node constraints of its claims
     std::vector<PodSet> pod_sets;
     std::vector<std::optional<rules::PodTemplate>> likes;  // by pod set, or none
     std::string one_node;                                  // a claim that all pods of a set use on one node
-    std::string blocked;                                   // why nothing fits anywhere
+    std::string blocked;                                   // why no node fits
   };
   [[nodiscard]] Mounted mounted(const Asked& asked) const;
   class WhatIf;
   void offer_to_pending();
-  bool requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t round);  // whether any was offered
+  bool requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t round);  // returns whether any was offered
   void set_short(const WorkloadUid& uid, bool is_short);
 
-  // grow.cpp: gangs that run with fewer than they ask for
+  // grow.cpp: gangs with fewer members than requested
   [[nodiscard]] std::set<std::int32_t> missing_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const;
   [[nodiscard]] std::vector<std::int32_t> awaited_ranks(const AttemptId& id, const Assignment& row,
                                                         std::size_t set) const;
@@ -371,7 +380,7 @@ class Engine {
   void note_unplaced(const WorkloadUid& uid);
   [[nodiscard]] std::vector<PodSet> unplaced_pods(const WorkloadUid& uid) const;
 
-  // proposals.cpp: who might give way
+  // proposals.cpp: preemption proposals
   class Lift;
   class Stage;
   struct Leave;
@@ -386,12 +395,12 @@ class Engine {
   void forget_proposal(const WorkloadUid& uid);
   void put_proposal(const WorkloadUid& uid, Proposal next);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
-  /// What is kept and the workload may have: its own room, and that of those who come after it.
+  /// Held capacity that the workload may use: its own, and that of workloads with lower priority.
   [[nodiscard]] std::pair<Lifted, std::set<NodeName>> open_to(const WorkloadUid& uid, bool tidying) const;
   [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid, bool tidying = false);
   void put_back_holds(const std::vector<NodeName>& nodes);
   [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;
-  /// `instances`: whoever has MIG instances may, too.
+  /// `instances`: holders of MIG instances are candidates, too.
   [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to,
                                   bool instances = false) const;
   [[nodiscard]] bool is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const;
@@ -402,7 +411,7 @@ class Engine {
                                       const Cuts& cuts) const;
   [[nodiscard]] bool proposal_holds(const WorkloadUid& uid) const;
 
-  // movers.cpp: who is put elsewhere for somebody
+  // movers.cpp: migration of victims
   [[nodiscard]] bool may_go_elsewhere(const AttemptId& id, const Assignment& row, const WorkloadUid& for_whom) const;
   [[nodiscard]] Leave ways_of(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<std::vector<HeldPlace>> elsewhere(const WorkloadUid& mover,
@@ -411,7 +420,7 @@ class Engine {
   [[nodiscard]] bool movers_fit(const Proposal& row) const;
   void send_movers(const WorkloadUid& to);
 
-  // drains.cpp: who might give way to who wants MIG instances
+  // drains.cpp: preemption for MIG instances
   class Drains;
   [[nodiscard]] bool drain(const WorkloadUid& uid, const std::set<AttemptId>& leaving);
   [[nodiscard]] bool drain_holds(const WorkloadUid& uid) const;
@@ -421,13 +430,13 @@ class Engine {
   [[nodiscard]] std::string drain_words(const WorkloadUid& uid) const;
   [[nodiscard]] bool think_cut(const Cuts& cuts, const Lifted& lifted, Rooms& rooms) const;
 
-  // returning.cpp: gangs that lost a node
+  // returning.cpp: recovery of gangs that lost a node
   void keep_for_return(const AttemptId& id, const Assignment& row);
   [[nodiscard]] bool returns_no_more(const WorkloadUid& uid, const Proposal& row) const;
   [[nodiscard]] std::vector<PodSet> missing_of(const WorkloadUid& uid) const;
   Placed place_returning(const WorkloadUid& uid, const Asked& asked);
 
-  // moves.cpp: whole nodes won back
+  // moves.cpp: defragmentation
   [[nodiscard]] const TidyRun& tidy_run() const;
   void put_tidy(TidyRun next);
   void tidy_up();
@@ -444,7 +453,7 @@ class Engine {
   [[nodiscard]] Placed place_at(const WorkloadUid& uid, const std::vector<HeldPlace>& places) const;
   [[nodiscard]] std::int64_t moves_of_late() const;
 
-  // index.cpp
+  // index.cpp: derived state
   void index_assignment(const AttemptId& id, const Assignment* row, bool add);
   void index_pod(const Pod& pod, bool add);
   void index_workload(const WorkloadUid& uid);

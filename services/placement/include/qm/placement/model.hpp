@@ -18,39 +18,40 @@
 
 namespace qm::placement {
 
-/// The count of pods where nothing bounds it.
+/// Number of pods where there is no limit.
 inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();
 
-/// The rows of the placement engine: what it was told (facts), and what it decided. Plain values, no behaviour.
+/// Rows of the placement engine: observed facts and decisions. Plain values without behavior.
 ///
 /// Units    GPUs in milli-GPU (1000 = one device), CPU in milli-cores, memory in bytes; a zero Instant = not yet.
 
-/// What the kubelet's Topology Manager does with pods whose CPUs, memory and devices are not of one NUMA node.
+/// How the kubelet's Topology Manager treats pods whose CPUs, memory and devices span NUMA nodes.
 enum class TopologyPolicy : std::uint8_t { kNone, kBestEffort, kRestricted, kSingleNumaNode };
 
-/// What pods may have of one NUMA node: what is reserved for the system is not in it.
+/// Capacity of one NUMA node for pods, without the part reserved for the system.
 struct NumaZone {
-  std::int64_t cpu_milli = 0;      ///< 0 in all zones = not told, and not looked at
-  std::int64_t memory_bytes = 0;   ///< 0 in any zone: the same
-  std::vector<std::int32_t> gpus;  ///< their indexes
+  std::int64_t cpu_milli = 0;      ///< 0 in all zones = not reported; the zones then do not limit CPU
+  std::int64_t memory_bytes = 0;   ///< 0 in any zone: the same for memory
+  std::vector<std::int32_t> gpus;  ///< GPU indexes
   friend auto operator<=>(const NumaZone&, const NumaZone&) = default;
 };
 struct Numa {
   TopologyPolicy policy = TopologyPolicy::kNone;
-  std::vector<NumaZone> zones;  ///< none = not known
+  std::vector<NumaZone> zones;  ///< empty = unknown
   friend auto operator<=>(const Numa&, const Numa&) = default;
 };
 
 /// Label of pods and workloads: training, inference, batch.
 inline constexpr std::string_view kWorkloadType = "workload-type";
 
-/// Label of pods: the model that they load; and of nodes that have it already, "cache.quartermaster.dev/MODEL=true".
+/// Pod label: the model that the pod loads. Label of nodes that have cached it:
+/// "cache.quartermaster.dev/MODEL=true".
 inline constexpr std::string_view kModelLabel = "quartermaster.dev/model";
 inline constexpr std::string_view kCachePrefix = "cache.quartermaster.dev/";
-/// Labels by which mig-manager is told a layout and tells what became of it.
+/// Labels of mig-manager: the requested layout, and the state of the last request.
 inline constexpr std::string_view kMigConfig = "nvidia.com/mig.config", kMigState = "nvidia.com/mig.config.state";
 
-/// What the API server says of a node.
+/// A node as the API server reports it.
 struct NodeFacts {
   std::string provider_id, instance_type, zone, capacity_type, model;
   Labels labels;
@@ -58,18 +59,18 @@ struct NodeFacts {
   std::int64_t cpu_milli = 0;
   std::int64_t memory_bytes = 0;
   std::int32_t gpus = 0;                         ///< allocatable
-  std::int32_t gpus_installed = 0;               ///< by label; may exceed `gpus` where the plugin took one out
+  std::int32_t gpus_installed = 0;               ///< by label; exceeds `gpus` where the device plugin has removed a GPU
   std::map<std::string, std::int64_t> extended;  ///< any other allocatable resource
-  std::optional<std::int64_t> pods;              ///< allocatable: that it may run; none = not told
+  std::optional<std::int64_t> pods;              ///< allocatable: maximum number of pods; none = not reported
   bool ready = false;
   bool unschedulable = false;
-  std::string cordoned_by;             ///< our annotation: the causes we cordoned it for
-  Numa numa;                           ///< our annotation, from the node's agent
-  std::vector<std::int32_t> switches;  ///< by index of a GPU, the PCIe switch that it is under; empty = not told
+  std::string cordoned_by;             ///< our annotation: the causes of our cordon
+  Numa numa;                           ///< our annotation, written by the node agent
+  std::vector<std::int32_t> switches;  ///< by GPU index: the PCIe switch above it; empty = not reported
   friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
 };
 
-/// GPUs and MIG instances of the node by what it advertises: shares of one count once.
+/// GPUs and MIG instances that the node advertises. All replicas of a shared device count once.
 [[nodiscard]] mig::Capacity advertised(const NodeFacts& facts);
 
 enum class NodeState { kReady, kNotReady, kCordoned, kGone };
@@ -78,30 +79,30 @@ struct Node {
   NodeFacts facts;
   // As last published.
   NodeState state = NodeState::kNotReady;
-  Instant since{};  ///< of the state
+  Instant since{};  ///< start of the state
   std::string reason;
-  std::int32_t pods = 0;  ///< live members, and other pods that are no daemons
+  std::int32_t pods = 0;  ///< live members, and other pods except those of DaemonSets
   Instant empty_since{};
-  // Own marks.
+  // Internal marks.
   Instant not_ready_since{};
-  bool cordon_sent = false;  ///< we ordered spec.unschedulable
+  bool cordon_sent = false;  ///< an order to set spec.unschedulable was sent
   friend auto operator<=>(const Node&, const Node&) = default;
 };
 
-/// A verdict on one GPU.
+/// Health verdict on one GPU.
 struct GpuMark {
-  bool cordon = false;  ///< its XID asks for more than a reset of the GPU
+  bool cordon = false;  ///< its XID requires more than a GPU reset
   std::string reason;
-  Instant at{};  ///< of its XID; zero = unknown
+  Instant at{};  ///< time of its XID; zero = unknown
   friend auto operator<=>(const GpuMark&, const GpuMark&) = default;
 };
-/// Verdicts on a node and on its GPUs.
+/// Health verdicts on a node and its GPUs.
 struct HealthMark {
-  bool cordon = false;    ///< nothing new on the node
-  std::int32_t gpu = -1;  ///< that the heaviest verdict is on; -1 = the node as a whole, whose pods are evicted
+  bool cordon = false;    ///< no new pods on the node
+  std::int32_t gpu = -1;  ///< GPU with the most severe verdict; -1 = the whole node, and its pods are evicted
   std::int32_t xid = 0;
   std::string reason;
-  std::map<std::int32_t, GpuMark> gpus{};  ///< by index: out of service, and their pods are evicted
+  std::map<std::int32_t, GpuMark> gpus{};  ///< by index: GPUs out of service; their pods are evicted
   friend auto operator<=>(const HealthMark&, const HealthMark&) = default;
 };
 struct DrainMark {
@@ -109,17 +110,17 @@ struct DrainMark {
   Instant deadline{};
   friend auto operator<=>(const DrainMark&, const DrainMark&) = default;
 };
-/// Why nothing new may land on a node, by cause. Kept apart from the node: the verdict may come before the node.
+/// Causes that keep new pods off a node. A row of its own, since a verdict may arrive before the node.
 struct NodeMark {
   std::optional<HealthMark> health;
   std::optional<DrainMark> drain;
-  std::optional<HealthMark> overridden{};  ///< the verdicts as they were when the node was uncordoned manually
-  /// The verdicts that count: without those that are overridden; empty where none is left.
+  std::optional<HealthMark> overridden{};  ///< verdicts at the time of a manual uncordon
+  /// The verdicts in force, without the overridden ones; empty if none is left.
   [[nodiscard]] std::optional<HealthMark> verdict() const;
   friend auto operator<=>(const NodeMark&, const NodeMark&) = default;
 };
 
-/// What the kubelet of a node really gave, by "namespace/pod".
+/// Devices that the kubelet of a node allocated, by "namespace/pod".
 struct Observation {
   Instant at{};
   std::map<std::string, std::vector<DeviceRef>> pods;
@@ -128,88 +129,93 @@ struct Observation {
 
 /// A PersistentVolumeClaim.
 struct Claim {
-  std::string volume;         ///< that it is bound to; empty = to none yet
+  std::string volume;         ///< bound volume; empty = not bound
   std::string storage_class;  ///< empty = none
-  std::string selected_node;  ///< for whose pod a volume is being made
+  std::string selected_node;  ///< node for which a volume is being provisioned
   bool one_node = false;      ///< its volume can be used on one node at a time
-  std::string made_for{};     ///< uid of the pod that it was made for, and goes with; empty = it is there by itself
+  std::string made_for{};     ///< uid of the pod that owns the claim; empty = an independent claim
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 /// A PersistentVolume.
 struct Volume {
-  std::string
-      reach;  ///< rules::text_of a template that has its volumes alone: from where it can be used; empty = from anywhere
-  std::string driver{}, handle{};  ///< of CSI, and by which it knows the volume; empty = no driver attaches it
-  std::string claim{};             ///< NAMESPACE/NAME of the claim that it is for; empty = nobody's yet
+  /// rules::text_of a template that has only the volumes of this one: nodes that can use it; empty = all
+  /// nodes.
+  std::string reach;
+  std::string driver{}, handle{};  ///< CSI driver, and the driver's volume handle; empty = no driver attaches it
+  std::string claim{};             ///< NAMESPACE/NAME of the claim that the volume is reserved for; empty = none
   friend auto operator<=>(const Volume&, const Volume&) = default;
 };
 struct StorageClass {
-  bool waits = false;       ///< volumes are made where the first pod is, not when they are claimed
-  bool makes = false;       ///< volumes at all: else somebody does by hand
-  std::string reach;        ///< where it can make them, as Volume has it
-  std::string driver{};     ///< that makes them
-  bool by_default = false;  ///< for claims that name none; of several the one made last, then the first by name
-  Instant made{};           ///< of a default one
+  bool waits = false;       ///< WaitForFirstConsumer: volumes are provisioned for the first pod's node
+  bool makes = false;       ///< has a provisioner; false: volumes are created manually
+  std::string reach;        ///< nodes that can use its volumes, in the format of Volume::reach
+  std::string driver{};     ///< the provisioner's CSI driver
+  /// Used by claims without a class. Of several default classes the newest counts, then the first by name.
+  bool by_default = false;
+  Instant made{};           ///< creation time of a default class
   friend auto operator<=>(const StorageClass&, const StorageClass&) = default;
 };
-/// A CSINode: how many volumes of each driver may be attached to the node; drivers that are not named have no bound.
+/// A CSINode: attach limit of the node by driver. Drivers that are absent have no limit.
 struct AttachLimits {
   std::map<std::string, std::int64_t> volumes;
   friend auto operator<=>(const AttachLimits&, const AttachLimits&) = default;
 };
-/// What the API server says of storage, by "claim/NAMESPACE/NAME", "volume/NAME", "class/NAME" and "limits/NODE".
+/// Storage objects of the API server, by "claim/NAMESPACE/NAME", "volume/NAME", "class/NAME" and
+/// "limits/NODE".
 using Storage = std::variant<Claim, Volume, StorageClass, AttachLimits>;
-/// How the GPUs of a node are to be cut, and whether they are.
+/// MIG partitioning of a node's GPUs: the newest order and its progress.
 struct Cut {
-  std::optional<relayout::Row> order;    ///< the newest; it stays when it is over
-  bool by_default = false;               ///< nobody asked for it on this node
-  std::string labelled;                  ///< what it last had the node labelled with, in its phase
-  std::map<std::string, Instant> asked;  ///< by occupant: told to save and go
-  Instant wake{};                        ///< the order may go on by itself then; zero = not
-  Instant differs_since{};               ///< the node advertises other devices than its label's layout has
-  bool mismatch = false;                 ///< for so long that somebody has to look
-  std::optional<CutFor> wish;            ///< nobody ordered it: it is for a workload that waits
+  std::optional<relayout::Row> order;    ///< the newest order; it stays here after it has ended
+  bool by_default = false;               ///< the order comes from the default layout
+  std::string labelled;                  ///< last layout written to the label in this phase
+  std::map<std::string, Instant> asked;  ///< by occupant: when it was asked to save and leave
+  Instant wake{};                        ///< next time to evaluate the order; zero = none
+  Instant differs_since{};               ///< since then the node advertises other devices than its labeled layout has
+  bool mismatch = false;                 ///< the difference has lasted past the limit and needs a person
+  std::optional<CutFor> wish;            ///< pending workload that it is for; none = by a user or by default
   friend auto operator<=>(const Cut&, const Cut&) = default;
 };
-/// What nodes are cut into that have no order of their own.
+/// Layout of nodes that have no order of their own.
 struct DefaultLayout {
-  std::string layout;         ///< empty = nothing
-  bool labelled_too = false;  ///< also where somebody named another layout by the label
+  std::string layout;         ///< empty = none
+  bool labelled_too = false;  ///< also where the node's label names another layout
   friend auto operator<=>(const DefaultLayout&, const DefaultLayout&) = default;
 };
 
-/// How long a pod stays on a node that is not ready where nothing is known of its tolerations: what the API server adds by default.
+/// How long a pod with unknown tolerations stays on a NotReady node: the default that the API server adds.
 inline constexpr std::int64_t kDefaultTolerationSeconds = 300;
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed };
 
-/// What the API server says of a pod, ours or not.
+/// A pod as the API server reports it, scheduled by us or not.
 struct PodFacts {
   std::string uid;
   std::string ns, name;
-  WorkloadUid owner;            ///< workload that it names: by annotation, else its controller; see ownership.hpp
+  WorkloadUid owner;            ///< workload that the pod names: by annotation, else its controller; see ownership.hpp
   WorkloadUid controller;       ///< uid of its controller owner reference; empty = it has none
   std::string controller_kind;  ///< kind in that owner reference
-  std::int32_t attempt = 0;     ///< annotation; 0 = none
-  std::string pod_set;          ///< empty = the first
+  std::int32_t attempt = 0;     ///< by annotation; 0 = none
+  std::string pod_set;          ///< empty = the first set
   std::int32_t index = -1;
   NodeName node;  ///< empty = not bound
   PodPhase phase = PodPhase::kPending;
   bool deleting = false;
-  bool ours = false;    ///< schedulerName is ours
-  bool daemon = false;  ///< owned by a DaemonSet or by the node itself
+  bool ours = false;    ///< its schedulerName is ours
+  bool daemon = false;  ///< owned by a DaemonSet, or a static pod
   PodShape shape;
-  std::string rules;          ///< rules::text_of its template, less its requests; empty = not known
-  std::string workload_type;  ///< label
-  /// Seconds that it stays on a node with the NoExecute taint node.kubernetes.io/not-ready or /unreachable; -1 = as long as that is so.
+  std::string rules;          ///< rules::text_of its template without requests; empty = unknown
+  std::string workload_type;  ///< by label
+  /// Seconds that the pod stays on a node with the NoExecute taint node.kubernetes.io/not-ready or
+  /// /unreachable; -1 = without limit.
   std::int64_t not_ready_s = kDefaultTolerationSeconds, unreachable_s = kDefaultTolerationSeconds;
   [[nodiscard]] bool terminal() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   [[nodiscard]] std::string key() const { return ns + "/" + name; }
   friend auto operator<=>(const PodFacts&, const PodFacts&) = default;
 };
-/// What the bind of a pod says. The annotation on the pod is not read back: its author may change it.
+/// What placement wrote in the pod's bind. The annotation on the pod is not read back, since its author may
+/// change it.
 struct BoundPlan {
-  NodeName node;                   ///< empty = this row ordered no bind
+  NodeName node;                   ///< empty = no bind ordered for this row
   std::vector<std::int32_t> gpus;  ///< by index
   friend auto operator<=>(const BoundPlan&, const BoundPlan&) = default;
 };
@@ -217,8 +223,8 @@ struct Pod {
   PodFacts facts;
   bool delete_sent = false;
   BoundPlan plan{};
-  bool foreign = false;  ///< reported: it names a workload that it is no pod of
-  /// GPUs that placement planned for it on the node that it is on.
+  bool foreign = false;  ///< reported: the pod names a workload that does not own it
+  /// GPUs that placement planned for the pod on its current node.
   [[nodiscard]] std::vector<std::int32_t> planned_gpus() const {
     return plan.node == facts.node ? plan.gpus : std::vector<std::int32_t>();
   }
@@ -234,7 +240,7 @@ struct UnplacedPods {
   friend auto operator<=>(const UnplacedPods&, const UnplacedPods&) = default;
 };
 
-/// The newest that admission said about a workload.
+/// Latest state of a workload that admission published.
 struct Workload {
   WorkloadSpec spec;
   std::int32_t attempt = 0;
@@ -243,115 +249,118 @@ struct Workload {
   std::string order_reason;  ///< of the eviction order
   Instant order_deadline{};
   Instant short_since{};                                 ///< on the demand list since; zero = not on it
-  std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod succeeded, in whichever attempt
+  std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod has succeeded in any attempt
   QuotaStanding standing;
-  Instant fits_since{};  ///< pending, short before, and found to fit: on the requeue list; zero = not on it
+  Instant fits_since{};  ///< on the requeue list since: pending, was short, now fits; zero = not on it
   UnplacedPods unplaced;
   friend auto operator<=>(const Workload&, const Workload&) = default;
 };
 
 enum class AssignmentState { kReserved, kShort, kBound, kReleased, kExpired };
 
-/// One pod of a gang and what is kept for it.
+/// One pod of a gang, with its node and devices.
 struct Member {
-  std::int32_t set = 0;    ///< position of its pod set
+  std::int32_t set = 0;    ///< index of its pod set
   std::int32_t index = 0;  ///< rank in the pod set
   NodeName node;
   std::vector<DeviceRef> devices;
-  std::string pod, pod_uid;  ///< the pod that has the place now
+  std::string pod, pod_uid;  ///< current pod of this member
   bool bind_sent = false;
   Instant bound{};     ///< first time a pod of this member was bound
-  Instant released{};  ///< devices free again
-  bool lost = false;   ///< with its node: its rank is missing, and may have another place
+  Instant released{};  ///< when its devices were released
+  bool lost = false;   ///< lost with its node: the rank is missing and may be placed again
   [[nodiscard]] bool live() const { return released == Instant{}; }
   friend auto operator<=>(const Member&, const Member&) = default;
 };
 
-/// A wish to have an attempt evicted, as asked from admission.
+/// A request to admission to evict an attempt.
 struct EvictionAsk {
   std::string reason, message;
   Instant deadline{};
   NodeName node;
   bool pods_lost = false;
-  Instant save_until{};  ///< its ranks save first, by the autoscaler's order, and it evicts; zero = it is to go now
+  /// Until then the ranks save a checkpoint on the autoscaler's order, which also evicts. Zero = evict now.
+  Instant save_until{};
   friend auto operator<=>(const EvictionAsk&, const EvictionAsk&) = default;
 };
 
-/// The answer for one (uid, attempt).
+/// The placement decision for one (uid, attempt).
 struct Assignment {
   Namespace ns;
   std::string workload;
   Team team;
   Labels labels;  ///< words::kChargebackLabels only
   std::vector<PodSet> pod_sets;
-  std::vector<std::string> rules;  ///< by pod set, as PodFacts has them; empty where no pod was known
+  std::vector<std::string> rules;  ///< by pod set, in the format of PodFacts::rules; empty where no pod was known
   AssignmentState state = AssignmentState::kShort;
-  std::vector<Member>
-      members;  ///< empty where Short; of an elastic gang the ranks that have or had a place, those that came later behind
+  /// Empty in state Short. Of an elastic gang: all ranks that are or were placed, in the order in which they
+  /// were added.
+  std::vector<Member> members;
   std::string short_reason;
   Instant decided{};
-  Instant expires{};       ///< zero = does not
-  Instant ended{};         ///< released or expired
-  bool confirmed = false;  ///< admission said Admitted
+  Instant expires{};       ///< zero = never
+  Instant ended{};         ///< when it was released or expired
+  bool confirmed = false;  ///< admission has published Admitted
   std::optional<EvictionAsk> eviction;
-  std::uint64_t revision = 0;  ///< how often it was published
+  std::uint64_t revision = 0;  ///< number of publications
   [[nodiscard]] bool holds() const { return state == AssignmentState::kReserved || state == AssignmentState::kBound; }
   friend auto operator<=>(const Assignment&, const Assignment&) = default;
 };
 
-/// The answer before it is one: whose it is, and for what.
+/// A new assignment of the workload, before its decision.
 [[nodiscard]] Assignment assignment_for(const WorkloadSpec& spec);
 
-/// What is one of a kind.
+/// Single values of the engine.
 struct Meta {
-  bool nodes_synced = false, pods_synced = false;  ///< a complete list was heard since the watch started
-  std::set<std::string>
-      storage_told;  ///< kinds of storage of which a complete list was ever heard: "claim", "volume", "class", "limits"
+  bool nodes_synced = false, pods_synced = false;  ///< a complete list was received since the watch started
+  /// Kinds of storage with a complete list since the first start: "claim", "volume", "class", "limits".
+  std::set<std::string> storage_told;
   std::int64_t next_intent = 1;
   std::int64_t next_proposal = 1;
-  Instant searched{};  ///< when it was last looked for who might give way
+  Instant searched{};  ///< last search for preemption victims
   DefaultLayout layout;
-  Instant recut_searched{};    ///< when it was last looked for what might be cut anew
-  std::vector<Instant> recut;  ///< orders for workloads that wait, as far as they count for the budget
-  Instant requeue_at{};  ///< when pending workloads are next compared with the free capacity; zero = when it grows
-  std::int32_t requeue_round = 0;  ///< offers since then that left capacity free
+  Instant recut_searched{};    ///< last search for a MIG repartition
+  std::vector<Instant> recut;  ///< times of repartitions for pending workloads that count toward the budget
+  /// Next comparison of pending workloads with the free capacity. Zero = when capacity is added.
+  Instant requeue_at{};
+  std::int32_t requeue_round = 0;  ///< offers since then that left capacity unused
   friend auto operator<=>(const Meta&, const Meta&) = default;
 };
 
-/// Pods of one size, however many and whose.
+/// Size of a pod.
 struct PodSize {
   std::int64_t cpu_milli = 0;
-  std::int32_t devices = 0, device_milli = 0;  ///< GPUs, and of each
-  std::vector<std::string> models;             ///< of GPUs; empty = any
+  std::int32_t devices = 0, device_milli = 0;  ///< number of GPUs; part of each
+  std::vector<std::string> models;             ///< GPU models; empty = any
   friend auto operator<=>(const PodSize&, const PodSize&) = default;
 };
-/// Nodes of one make.
+/// Hardware shape of a node.
 struct Machine {
   std::string model;
   std::int64_t cpu_milli = 0, memory_bytes = 0;
   std::int32_t gpus = 0;
   friend auto operator<=>(const Machine&, const Machine&) = default;
 };
-/// The demand and the fleet that nodes are compared for. It is a row, and lags behind what is known, so that comparisons made before stay
-/// good: see Preference::drifted().
+/// The demand and the fleet that node scores depend on. This row is updated only when the known mix has
+/// drifted, so that cached scores stay valid: see Preference::drifted().
 struct Mix {
   std::map<PodSize, std::int64_t> pods;
   std::map<Machine, std::int64_t> machines;
   friend auto operator<=>(const Mix&, const Mix&) = default;
 };
 
-/// The whole state.
+/// The complete state.
 struct Tables {
   Table<NodeName, Node> nodes;
   Table<NodeName, NodeMark> marks;
   Table<NodeName, Observation> observations;
   Table<std::string, Pod> pods;  ///< by uid
   Table<std::string, Storage> storage;
-  Table<NodeName, NodeSigns> signs;  ///< that the node's agent gives, as far as they may be written
+  Table<NodeName, NodeSigns> signs;  ///< written by node agents, limited to the allowed labels and annotations
   Table<WorkloadUid, Workload> workloads;
   Table<AttemptId, Assignment> assignments;
   Table<NodeName, Cut> cuts;
-  Table<std::string, mig::Definition> layouts;  ///< by name: what mig-parted's list says
+  Table<std::string, mig::Definition> layouts;  ///< by name: the layouts of mig-parted's list
   Table<int, Meta> meta;                        ///< one row, key 0
   Table<int, Mix> mix;                          ///< one row, key 0
   Table<WorkloadUid, Proposal> proposals;
