@@ -8,10 +8,11 @@
 
 namespace qm::placement {
 
-/// The answers of the Placement service as functions of the engine: what the gRPC handlers call between two batches.
+/// Replies of the Placement service as functions of the engine. The gRPC handlers call them between two
+/// batches.
 ///
 /// Pages    in key order; a page token is the last key of the page before.
-/// Caller   what they may not see is not there.
+/// Caller   objects that the caller may not read are left out.
 /// Fails    kInvalid names the field; kNotFound: no such assignment.
 [[nodiscard]] Result<quartermaster::v1::Assignment> get_assignment(
     const Engine& engine, const quartermaster::v1::GetAssignmentRequest& request,
@@ -29,16 +30,16 @@ namespace qm::placement {
 [[nodiscard]] Result<quartermaster::v1::ListLayoutsResponse> list_layouts(
     const Engine& engine, const quartermaster::v1::ListLayoutsRequest& request);
 
-/// The plan that is carried out, and how the last one ended.
+/// Adds the plan in progress, and the result of the last one.
 void add_under_way(const Engine& engine, quartermaster::v1::TidyPlan& plan);
-/// The plan in names.
+/// The plan with names instead of numbers.
 [[nodiscard]] quartermaster::v1::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found);
 [[nodiscard]] Result<plan::Budget> tidy_budget(const quartermaster::v1::PlanTidyRequest& request);
 
-/// The gRPC service over a host whose shell is placement's. The host must outlive it.
-/// Fails: kUnavailable as long as the gap was not reckoned.
+/// Fails: kUnavailable until the gap was first computed.
 [[nodiscard]] Result<quartermaster::v1::Gap> get_gap(const Gap* gap);
-/// `meter` reckons the gap; without one GetGap is refused.
+/// The gRPC service over a host whose shell is placement's. The host must outlive it. `meter` computes the
+/// gap; without one GetGap fails.
 [[nodiscard]] std::unique_ptr<grpc::Service> make_api(service::Host& host, const GapMeter* meter = nullptr);
 
 }  // namespace qm::placement

@@ -9,27 +9,27 @@
 
 namespace qm::placement {
 
-/// A claim that is made for a pod and a volume of its template.
+/// A claim that Kubernetes creates for a pod and a volume of its template.
 struct PodClaim {
   std::string volume, name, pod_uid;
   friend auto operator<=>(const PodClaim&, const PodClaim&) = default;
 };
 
-/// A claim that pods on some node use. Of a claim that is not known its class says the driver.
+/// A claim that pods on a node use. The driver of an unknown claim follows from its class.
 struct ClaimUse {
-  std::string claim;  ///< NAMESPACE/NAME, or any name that no other claim has
+  std::string claim;  ///< NAMESPACE/NAME, or a unique name if the claim has no name yet
   std::optional<std::string> storage_class;
   friend auto operator<=>(const ClaimUse&, const ClaimUse&) = default;
 };
 
-/// All that a gang asks for: equal ones get equal answers.
+/// A placement request of a gang. Equal requests get equal results.
 struct Asked {
   std::vector<PodSet> pod_sets;
-  std::vector<std::string> rules{};  ///< by pod set, as PodFacts has them; or none
+  std::vector<std::string> rules{};  ///< by pod set, in the format of PodFacts::rules; or empty
   std::uint32_t type = 0;            ///< its bit in Room::types
   GpuPool pool = GpuPool::kAny;
-  std::vector<std::vector<PodClaim>>
-      own_claims{};  ///< by pod set: that pods of it without a node have each for itself; or none
+  /// By pod set: claims of single pods that are not bound to a node; or empty.
+  std::vector<std::vector<PodClaim>> own_claims{};
   friend auto operator<=>(const Asked&, const Asked&) = default;
 };
 

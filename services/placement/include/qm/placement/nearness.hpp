@@ -7,15 +7,16 @@
 
 namespace qm::placement {
 
-/// How fast the GPUs of a gang reach one another where they are, by the model of qm/model/links.hpp and what nodes tell of themselves:
+/// Bandwidth between the GPUs of a gang on its nodes, by the model of qm/model/links.hpp and these labels and
+/// annotations of nodes:
 ///
-///   gpu.nvidia.com/nvlink-enabled, -gpus-per-island   which devices NVLink joins; without the first a model that comes on an NVSwitch board
-///   annotation quartermaster.dev/numa                 on which socket a device is
-///   annotation quartermaster.dev/pcie-switches        under which PCIe switch
-///   quartermaster.dev/fabric                          infiniband (ib), roce or ethernet; not said counts as ethernet
-///   quartermaster.dev/fabric-domain                   nodes of one value are joined without a bottleneck
-///   quartermaster.dev/fabric-rails                    how many adapters a node has for it; 1 where it does not say
-///   quartermaster.dev/fabric-seen, -rails-seen        the same as the node's agent sees it; what people say stands over it
+///   gpu.nvidia.com/nvlink-enabled, -gpus-per-island   devices joined by NVLink; without the first, models on an NVSwitch board
+///   annotation quartermaster.dev/numa                 socket of each device
+///   annotation quartermaster.dev/pcie-switches        PCIe switch of each device
+///   quartermaster.dev/fabric                          infiniband (ib), roce or ethernet; absent counts as ethernet
+///   quartermaster.dev/fabric-domain                   nodes with equal values are connected without a bottleneck
+///   quartermaster.dev/fabric-rails                    number of the node's adapters for it; 1 if absent
+///   quartermaster.dev/fabric-seen, -rails-seen        the same, detected by the node agent; the labels above override it
 ///
 /// Threads  any; plain functions.
 inline constexpr std::string_view kFabricLabel = "quartermaster.dev/fabric";
@@ -24,21 +25,22 @@ inline constexpr std::string_view kFabricRailsLabel = "quartermaster.dev/fabric-
 inline constexpr std::string_view kFabricSeenLabel = "quartermaster.dev/fabric-seen";
 inline constexpr std::string_view kRailsSeenLabel = "quartermaster.dev/fabric-rails-seen";
 
-/// Whether the node says what fabric it is on.
+/// Whether the node has a valid fabric label.
 [[nodiscard]] bool has_fabric(const NodeFacts& facts);
 [[nodiscard]] links::Fabric fabric_of(const NodeFacts& facts);
 
-/// The seats of these devices of one node, in their order.
+/// Link endpoints of these devices of one node, in their order.
 [[nodiscard]] std::vector<links::Seat> seats_of(const NodeName& node, const NodeFacts& facts,
                                                 const std::vector<DeviceRef>& devices);
-/// The seats of a gang in the order of its ranks; members on nodes that are not known are left out.
+/// Link endpoints of a gang, in rank order; members on unknown nodes are left out.
 [[nodiscard]] std::vector<links::Seat> seats_of(const std::vector<Member>& members, const Rooms& rooms);
 
-/// So many idle devices are joined by NVLink; any number where nothing is told of it.
+/// Largest number of idle devices that NVLink joins; no limit if the node does not report it, 0 without
+/// NVLink.
 [[nodiscard]] std::int64_t joined_gpus(const Room& room);
 
-/// Parts of the fleet that one fabric joins, the fastest fabric first, then the part with the least idle GPUs, then by name. Nodes that say
-/// nothing are in none.
+/// Parts of the fleet that one fabric connects: the fastest fabric first, then the part with the fewest idle
+/// GPUs, then by name. Nodes without a fabric label belong to none.
 struct FabricDomain {
   links::Fabric fabric = links::Fabric::kEthernet;
   std::string name;
@@ -47,11 +49,11 @@ struct FabricDomain {
 [[nodiscard]] std::vector<FabricDomain> fabric_domains(const Rooms& rooms);
 [[nodiscard]] bool is_in(const FabricDomain& domain, const NodeFacts& facts);
 
-/// Where the gang is, by its slowest link, and other ways in which it would fit one node now, the fastest first:
-/// "8 GPUs in one NVLink domain of node a: 900 GB/s", "rather than 8 GPUs over PCIe across the sockets of node b: 25 GB/s". Nothing for a gang
-/// with fewer than two GPUs. `rooms` without the gang.
+/// The gang's slowest link, and alternative nodes that would fit it as a whole, the fastest first: "8 GPUs in
+/// one NVLink domain of node a: 900 GB/s", "rather than 8 GPUs over PCIe across the sockets of node b: 25
+/// GB/s". Empty for a gang with fewer than two GPUs. `rooms` must not include the gang.
 ///
-/// Cost     O(nodes) and a copy of each room that takes the gang.
+/// Cost     O(nodes) and a copy of the free capacity of each node that fits the gang.
 [[nodiscard]] std::vector<std::string> compared(const std::vector<PodSet>& pod_sets, const std::vector<Member>& members,
                                                 const Rooms& rooms);
 

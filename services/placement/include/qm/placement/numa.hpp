@@ -8,39 +8,44 @@
 
 namespace qm::placement {
 
-/// What the kubelet's Topology Manager will say to a pod, before it is sent there: a pod that it refuses has failed for good.
+/// Predicts the decision of the kubelet's Topology Manager before a pod is bound. A pod that the kubelet
+/// rejects has failed permanently.
 ///
-/// Who has a say are the GPUs (whole ones), the CPUs where a pod asks for whole ones, and memory where zones tell theirs. Each names the
-/// sets of zones that have what is asked for; a set is preferred by it when no smaller one could have it on the empty machine. The
-/// pod's zones are a set that all name: none: nobody is asked; best-effort: one that all prefer, else the smallest with the GPUs;
-/// restricted: one that all prefer, or the pod is refused; single-numa-node: one zone, or the pod is refused.
+/// Hint providers are the GPUs (whole ones), the CPUs if a pod requests whole ones, and memory if the zones
+/// report theirs. Each provider lists the sets of zones with enough of its resource. It prefers a set if no
+/// smaller one could be enough on the empty node. The pod's zones are a set that all providers list. Policy
+/// none: no alignment. best-effort: a set that all prefer, else the smallest with the GPUs. restricted: a set
+/// that all prefer, or the pod is rejected. single-numa-node: one zone, or the pod is rejected.
 ///
-/// A pod counts as one container whose limits are its requests, which is what the kubelet is strictest with. Shares of a GPU and MIG
-/// instances have no say.
+/// A pod counts as one container whose limits equal its requests, the strictest case of the kubelet. Shares
+/// of a GPU and MIG instances are not hint providers.
 ///
-/// Source   kubelet, pkg/kubelet/cm/topologymanager; zones and policy come from the node's annotation quartermaster.dev/numa.
-/// Bounds   kMostZones zones; of a node with more the others are not told apart.
+/// Source   kubelet, pkg/kubelet/cm/topologymanager; zones and policy come from the node annotation
+///          quartermaster.dev/numa.
+/// Bounds   kMostZones zones; further zones of a node are ignored.
 /// Threads  any; plain functions.
-/// Cost     O(2^zones) for a pod, with two or eight zones nothing to speak of.
+/// Cost     O(2^zones) for a pod, negligible for two to eight zones.
 inline constexpr std::size_t kMostZones = 8;
 using ZoneMask = std::uint32_t;
 
-/// The zones that the pod is put on; none where no set has all it asks for, so that it is placed without regard to zones or, by a strict
-/// policy, not at all.
+/// The zones for the pod; none if no set has all that it requests. The pod is then placed without regard to
+/// zones, or with a strict policy not at all.
 [[nodiscard]] std::optional<ZoneMask> align(const Room& room, const PodShape& shape);
 
-/// How many pods of the shape the node's zones take one after another; no bound where its policy refuses none.
+/// How many pods of the shape the node's zones fit one after another; `most` if its policy rejects none.
 [[nodiscard]] std::int64_t pods_that_align(const Room& room, const PodShape& shape, std::int64_t most);
 
-/// Takes CPUs and memory of a pod off the zones, of those with its devices first, or of those it is aligned to where it has none. More
-/// than there is leaves them at zero.
+/// Takes CPUs and memory of a pod from the zones: first those of its devices, or for a pod without devices
+/// those that it is aligned to. A zone does not go below zero.
 void take_from_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices);
-/// Gives them back to the zones of its devices, to any where it has none, and to no zone more than it has in all.
+/// Returns them to the zones of its devices, or to any zone for a pod without devices, up to the zone's
+/// capacity.
 void give_to_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices);
-/// Devices that are idle in these zones, and no others.
+/// Devices in these zones with their free milli; devices of other zones count as full.
 [[nodiscard]] std::vector<std::int32_t> only_in(const Room& room, ZoneMask zones);
 
-/// What keeps a pod off a node that has room for it, by its first word: numa-gpu, numa-cpu or numa-memory; empty where nothing does.
+/// Resource whose zones reject a pod that fits the node otherwise, as first word: numa-gpu, numa-cpu or
+/// numa-memory; empty if none does.
 [[nodiscard]] std::string refused_by_zones(const Room& room, const PodShape& shape);
 
 }  // namespace qm::placement

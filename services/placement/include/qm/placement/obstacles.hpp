@@ -11,64 +11,69 @@
 
 namespace qm::placement {
 
-/// A change with which a gang fits.
+/// A remedy: a change of the request with which the gang fits.
 struct Way {
   std::string words;                   ///< "with 40 pods instead of 64"
-  std::function<void(Asked&)> change;  ///< makes it; none where it is not the gang's to make (a node back in service)
+  std::function<void(Asked&)> change;  ///< applies it; none if the gang cannot change it (a node back in service)
 };
 
-/// Why a gang has no place, and what would give it one.
+/// Diagnosis of a gang without a placement: the conflict, and remedies.
 struct Obstacles {
-  /// The first that finds no place once those before it have theirs. Empty where all do, and where no nodes could help: then the conflict is a sentence.
+  /// The first set without a placement after all earlier sets have theirs. Empty if all are placed, and if no
+  /// nodes could help: then `conflict` is a sentence.
   std::string pod_set;
-  std::vector<std::string>
-      conflict;  ///< demands that the nodes cannot meet together, whatever else is given up; none of them can be left out
-  std::vector<Way> ways;  ///< of one thing, or two where one is not enough: with each the gang fits now
+  /// Minimal set of constraints that the nodes cannot meet together.
+  std::vector<std::string> conflict;
+  std::vector<Way> ways;  ///< of one change, or two if one is not enough: with each of them the gang fits now
 };
 
-/// A demand of pods that is not in their shape: where a claim's volume is, who may be beside them, which GPUs they are for.
+/// A constraint of pods outside of their shape: location of a claim's volume, inter-pod rules, GPU pool.
 struct Demand {
   std::string words;                   ///< "claim data with volume pv-1 (zone in (b))"
-  std::string lifted;                  ///< as words of a way: "without claim data"
-  std::function<void(Asked&)> lift{};  ///< gives it up
-  bool moves = false;                  ///< the gang's own pods change whom it keeps out
-  std::string
-      one_by{};  ///< the label of which nodes with the same value take one such pod together; empty = no such bound
+  std::string lifted;                  ///< as text of a remedy: "without claim data"
+  std::function<void(Asked&)> lift{};  ///< removes it
+  bool moves = false;                  ///< the gang's own pods change which nodes it excludes
+  /// Label key: all nodes with the same value fit one such pod together. Empty = no such limit.
+  std::string one_by{};
 };
 struct Demands {
   std::vector<Demand> all;  ///< up to kMostDemands
-  /// Bit i: the node does not meet the i-th, and no pod of the gang's own will change that. Empty where there is none.
+  /// Bit i: the node fails the i-th constraint, and no pod of the gang changes that. Empty if there is none.
   std::function<std::uint32_t(const NodeName&, const Room&)> failed;
-  bool weighs = false;  ///< soft rules tell nodes apart, and a decision looks at all of them again for each pod
+  bool weighs = false;  ///< scores of soft rules differ, so a placement scores all nodes again for each pod
 };
 inline constexpr std::size_t kMostDemands = 12;
 
-/// The decision as it would be, for questions.
+/// The placement algorithm of the engine, for hypothetical requests.
 class Trial {
  public:
   virtual ~Trial() = default;
-  /// What pods of the set of that position demand beside their shape.
+  /// Constraints of the pods of the set at that position, in addition to their shape.
   [[nodiscard]] virtual Demands demands(const Asked& asked, std::size_t position) const = 0;
-  /// Among these rooms, which change where it finds a place.
+  /// Places the gang on these nodes, and updates `rooms` if it fits.
   [[nodiscard]] virtual Placed place(const Asked& asked, Rooms& rooms) const = 0;
-  /// Whether it finds one; quicker, and the rooms stay as they are.
+  /// Whether the gang fits; faster, and leaves `rooms` unchanged.
   [[nodiscard]] virtual bool fits(const Asked& asked, Rooms& rooms) const {
     Rooms tried = rooms;
     return place(asked, tried).plan.has_value();
   }
-  /// Where a topology is asked for: why these rooms do not have the gang near together, and what would do. None where none is asked for.
+  /// For a request with a topology: why these nodes cannot meet it, and remedies. None without a topology.
   [[nodiscard]] virtual std::optional<Obstacles> near(const Asked& asked, const Rooms& rooms) const = 0;
 };
 
-/// Looks at every node once and counts how many pods it would take, whatever the gang's own pods do to one another: never fewer than fit. So
-/// what the count says cannot be is a conflict. Where it finds none and the decision still says no, demands are left out one after the other,
-/// each time by a decision, until each that is left is needed. Every way is tried by the decision, on nodes that the count says are enough.
+/// Reads every node once and counts an upper bound of the pods that fit, without the constraints among the
+/// gang's own pods. What fails by this count is a conflict. If the count finds none and the placement still
+/// fails, constraints are removed one by one, each time with a placement, until all that are left are needed.
+/// Every remedy is verified by a placement on nodes that are enough by the count.
 ///
-/// Order    ways: fewer pods, smaller pods, then what a pod may do without: selectors, claims, neighbours, tolerations, models, nodes out of
-///          service; where none of these helps, fewer pods that do without one.
-/// Threads  as the trial has it; else reads only its arguments. The rooms are as before when it ends.
-/// Bounds   where neighbours matter, and over kMostTried nodes might do, ways are tried on a part of them, evenly chosen.
-/// Cost     O(nodes) with a small constant, and a decision on few nodes for each way; obstacles_bench.cpp.
+/// Order    remedies: fewer pods, smaller pods, then dropped constraints: selectors, claims, inter-pod rules,
+///          tolerations, models, nodes out of service; if none of these helps, fewer pods without one of the
+///          constraints.
+/// Threads  as the trial; otherwise reads only its arguments. `rooms` is unchanged afterwards.
+/// Bounds   with inter-pod rules and more than kMostTried candidate nodes, remedies are tried on an even
+///          sample of them.
+/// Cost     O(nodes) with a small constant, and a placement on few nodes for each remedy;
+///          obstacles_bench.cpp.
 [[nodiscard]] Obstacles obstacles_of(const Asked& asked, Rooms& rooms, const Trial& trial);
 inline constexpr std::size_t kMostTried = 500;
 

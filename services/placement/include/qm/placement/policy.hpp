@@ -17,7 +17,7 @@ namespace qm::placement {
 
 /// Free capacity of a node. A value: a search works on a copy that nothing else reads.
 struct Room {
-  const NodeFacts* facts = nullptr;  ///< outlives the room
+  const NodeFacts* facts = nullptr;  ///< outlives this value
   bool usable = false;
   std::string why_not;              ///< "cordoned manually", "cordoned after XID 79 ...", "not ready", "lost"
   std::vector<std::string> faulty;  ///< XID and recovery action of each GPU out of service
@@ -212,13 +212,13 @@ enum class Wanted : std::uint8_t {
 ///          a search would fit. Pods with inter-pod rules are placed one by one, each on the node with the
 ///          highest score of its soft rules, then by score. That is a heuristic, too.
 /// Order    fewest nodes, then devices of one NVLink island, then the preference's score, then nodes with the
-///          data, then node name. The same rooms and mix give the same plan.
-/// Threads  any; reads only its arguments. The rooms are changed only if a plan is found.
+///          data, then node name. The same free capacity and mix give the same plan.
+/// Threads  any; reads only its arguments. `rooms` changes only if a plan is found.
 /// Cost     O(sets * nodes * log nodes). A pod that is placed by itself adds O(nodes / 64), or O(nodes) if
 ///          soft rules give nodes different scores.
 /// `beside`: null if the pods have no known rules.
 ///
-/// `kept`: shortlists of these rooms, for pods without inter-pod rules other than their type. The result is
+/// `kept`: shortlists of `rooms`, for pods without inter-pod rules other than their type. The result is
 /// the same.
 [[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
                                 Neighbourhood* beside = nullptr, const Kept* kept = nullptr,

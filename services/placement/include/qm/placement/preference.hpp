@@ -12,46 +12,50 @@
 
 namespace qm::placement {
 
-/// Which of the nodes that can take a pod is best: by one of pack's policies, for the pods that are known and the nodes that
-/// there are.
+/// Scores the nodes that fit a pod, by one of pack's policies, for the known pods and nodes.
 ///
-/// The demand that it knows are the pods of all workloads that placement knows, waiting, running or just ended. MIG instances and
-/// other counted resources do not weigh. One pod for each size of node is added: nobody may be known who wants a whole node.
+/// The demand is the pods of all workloads that placement knows: pending, running or recently ended. MIG
+/// instances and other counted resources do not count. One pod for each size of node is added, for future
+/// pods that use a whole node.
 ///
-/// What it weighs lags behind what it knows until they are a quarter apart: scores are kept (shortlists.hpp), and each of them depends on all
-/// of the mix. The mix that is weighed is a row of the engine's, so an engine that starts again weighs alike.
+/// The scored mix is updated only when it differs from the known mix by a quarter: scores are cached
+/// (shortlists.hpp), and each of them depends on the whole mix. The scored mix is a row of the engine, so a
+/// restarted engine gives the same scores.
 ///
-/// Bounds   models behind the 63rd and types of nodes behind the 255th, in the order of their names and sizes, count as one.
+/// Bounds   models after the 63rd and node types after the 255th, in the order of their names and sizes,
+///          count as one.
 /// Threads  one.
-/// Cost     weigh(): a fraction of a millisecond where the mix is another, and O(nodes); score(): a fraction of a microsecond.
+/// Cost     weigh(): a fraction of a millisecond for a changed mix, and O(nodes); score(): a fraction of a
+///          microsecond.
 class Preference {
  public:
   explicit Preference(std::string policy = "quartermaster");  ///< one of pack::policy_names()
 
-  /// Pods of these sets are known from now on (1), or no more (-1).
+  /// Adds pods of these sets to the known demand (1), or removes them (-1).
   void count(const std::vector<PodSet>& pod_sets, int sign);
-  /// The node is there, and so made; or it is gone.
+  /// Adds a node of this hardware shape, or removes it.
   void keep(const NodeName& node, const NodeFacts& facts);
   void drop(const NodeName& node);
   [[nodiscard]] const Mix& known() const { return known_; }
-  /// What is known and what is weighed are a quarter apart, or a machine is of a make that is not weighed.
+  /// Whether the known and the scored mix differ by a quarter, or a node's hardware shape is not in the
+  /// scored mix.
   [[nodiscard]] bool drifted() const;
   void weigh(const Mix& mix);
-  /// One that weighs what is known, and knows no node by name.
+  /// A copy that scores by the known mix, without the nodes' names.
   [[nodiscard]] Preference anew() const;
-  /// Makes ready to score on these nodes, for a question: on all that were kept, or where none was, on any.
+  /// Prepares scoring on these nodes, for a query: on all kept nodes, or if there are none, on any.
   void prepare(const Rooms& rooms);
 
-  /// Of a pod on a node that it fits: larger is better.
+  /// Score of a pod on a node that it fits: larger is better.
   [[nodiscard]] std::int64_t score(const Room& room, const PodShape& shape) const;
   [[nodiscard]] std::int64_t score(const pack::NodeState& state, const PodShape& shape) const;
-  /// Takes one pod of the shape off the room, as take() does, but a share from the device that is best for it.
+  /// Takes one pod of the shape from the free capacity like take(), but a share from the device with the best score.
   std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape) const;
 
-  /// What the policy knows a node by, and the policy itself; both as weighed.
+  /// The policy's view of a node, and the policy itself; both by the scored mix.
   [[nodiscard]] pack::NodeState state_of(const Room& room) const;
   [[nodiscard]] const pack::Policy& policy() const { return *policy_; }
-  /// Another number, other scores.
+  /// Scores of different epochs are not comparable.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
   friend bool operator==(const Preference& a, const Preference& b) {
@@ -66,7 +70,7 @@ class Preference {
   Mix known_, weighed_;
   std::map<NodeName, Machine> machine_of_;
   std::map<std::string, std::uint8_t> model_number_;
-  struct Alike {  // finds a machine by what facts say of it, without making one
+  struct Alike {  // finds a machine by node facts without constructing one
     using is_transparent = void;
     template <class A, class B>
     bool operator()(const A& a, const B& b) const {
@@ -79,7 +83,8 @@ class Preference {
   std::uint64_t epoch_ = 0;
 };
 
-/// What Preference::score() says of pods of one shape, each state of nodes asked for once. The shape and the preference outlive it.
+/// Preference::score() for pods of one shape, computed once per node state. The shape and the preference must
+/// outlive it.
 class Scores {
  public:
   Scores(const Preference& preference, const PodShape& shape) : preference_(preference), shape_(shape) {}

@@ -144,7 +144,7 @@ struct QuotaStanding {
   bool own_queue = false;         ///< may preempt lower priorities in its own queue
   bool in_tree = false;           ///< may preempt in other queues of the tree
   Instant admitted{}, saved{}, kept_until{};
-  std::int32_t ended_pods = 0;  ///< of the pods that run at once, those that are no longer needed
+  std::int32_t ended_pods = 0;  ///< of the pods that run at once, those that are not needed any more
   /// Queue position: 1, 2, ... among workloads that got quota at the same instant. 0 = not published.
   std::int32_t turn = 0;
   friend auto operator<=>(const QuotaStanding&, const QuotaStanding&) = default;

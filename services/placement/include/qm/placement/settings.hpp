@@ -10,16 +10,16 @@
 
 namespace qm::placement {
 
-/// What `--set NAME=VALUE` says to the service.
+/// Settings of the service from `--set NAME=VALUE`.
 struct Settings {
   Options engine;
-  std::chrono::seconds gap_period{60};             ///< between two looks at the certified gap
-  std::string quota = "auto", binding = "auto";  ///< who owns both where a namespace does not say
+  std::chrono::seconds gap_period{60};             ///< between two evaluations of the certified gap
+  std::string quota = "auto", binding = "auto";  ///< owner of each in a namespace that does not name one
 };
 
-/// One table has every setting: its name, its reader and what it takes; README.md explains them.
+/// A single table has the name, the parser and the allowed values of every setting; README.md explains them.
 ///
-/// Fails    kInvalid with the setting's name: it does not exist, or its value is not understood.
+/// Fails    kInvalid with the setting's name: it does not exist, or its value is not valid.
 [[nodiscard]] Result<Settings> settings_of(const std::map<std::string, std::string>& given);
 [[nodiscard]] std::vector<std::string_view> setting_names();
 

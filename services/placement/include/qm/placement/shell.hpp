@@ -14,7 +14,7 @@
 
 namespace qm::placement {
 
-/// Handles of what the engine notices on its way. Absent in tests that do not look.
+/// Metric handles for the statistics of the engine. Absent in tests that do not read them.
 struct Meters {
   explicit Meters(metrics::Registry& registry);
   [[nodiscard]] metrics::Counter proposals(const std::string& outcome);
@@ -28,12 +28,16 @@ struct Meters {
   metrics::Registry& registry_;
 };
 
-/// The words of the placement service: topics, Kubernetes objects and outcomes to commands, events and rows back.
+/// Codec of the placement service: topics, Kubernetes objects and intent results to commands; events and
+/// intents to messages and rows.
 ///
-/// Hears    qm.workload; of qm.gpu the verdicts, observations and signs; of qm.capacity the drains; watched nodes and pods.
-/// Says     qm.placement: assignments "uid/attempt", the lists "demand" and "requeue", wishes "evict/uid/attempt", "propose/number"; qm.node by name.
-/// Asked    OrderLayouts.
-/// Intents  pod.bind, pod.delete, node.cordon, node.mark, node.layout, with JSON payloads that the executor below reads.
+/// Input    qm.workload; of qm.gpu the verdicts, observations and signs; of qm.capacity the drains; watched
+///          nodes and pods.
+/// Output   qm.placement: assignments "uid/attempt", the lists "demand" and "requeue", eviction requests
+///          "evict/uid/attempt", "propose/number"; qm.node by name.
+/// RPC      OrderLayouts.
+/// Intents  pod.bind, pod.delete, node.cordon, node.mark, node.layout, with JSON payloads for the executor
+///          below.
 class Codec {
  public:
   explicit Codec(std::shared_ptr<Meters> meters = nullptr) : meters_(std::move(meters)) {}
@@ -50,14 +54,14 @@ class Codec {
 
 using Shell = service::EngineShell<Engine, Codec>;
 
-/// The engine behind a Shell that a Host hands out.
+/// The engine of a Shell that a Host provides.
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
 
-/// Changed rows of a step, and the way back. Fails: kInvalid names the row that cannot be read.
+/// Saves and restores the changed rows of a step. Fails: kInvalid names the row that cannot be read.
 void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out);
 Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 
-/// What a watched object says.
+/// Parsers of watched objects.
 [[nodiscard]] NodeFacts node_from_json(const Json& node);
 [[nodiscard]] PodFacts pod_from_json(const Json& pod);
 [[nodiscard]] Claim claim_from_json(const Json& claim);
@@ -65,16 +69,19 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 [[nodiscard]] StorageClass storage_class_from_json(const Json& storage_class);
 [[nodiscard]] AttachLimits attach_limits_from_json(const Json& csi_node);
 
-/// Does the intents against a Kubernetes API server. Doing one twice changes nothing more than doing it once.
+/// Executes intents against a Kubernetes API server. Every intent is idempotent.
 ///
-/// pod.bind     binds the pod of that uid, with our annotations in place of those that it came with; already on that node = done. On another node: kAlreadyExists; another pod
-///              of the name: kFailedPrecondition; no pod: kNotFound.
-/// pod.delete   deletes the pod of that uid; gone or replaced = done. With a deadline it is evicted until then, which
-///              disruption budgets may forbid (tried again), and deleted afterwards.
+/// pod.bind     binds the pod of that uid; our annotations replace existing ones. Already on that node =
+/// done. On another node: kAlreadyExists; another pod of the name: kFailedPrecondition; no pod: kNotFound.
+/// pod.delete   deletes the pod of that uid; gone or replaced = done. Until a deadline the pod is evicted,
+/// which a PodDisruptionBudget may forbid (retried); after the deadline it is deleted.
 /// pod.unschedulable  sets the pod's condition PodScheduled to False, with the reason; bound or gone = done.
-/// node.mark    writes labels and annotations that the node's agent gave, and removes labels under its own prefixes that it did not.
-/// node.cordon  sets spec.unschedulable and our annotation; a cordon of somebody else is left as it is, both ways.
-/// node.layout  sets the label nvidia.com/mig.config and takes nvidia.com/mig.config.state away; so labelled already = done.
+/// node.mark    writes labels and annotations from the node agent, and removes absent labels under the
+/// agent's own prefixes.
+/// node.cordon  sets spec.unschedulable and our annotation. A cordon by another client is neither added to
+/// nor removed.
+/// node.layout  sets the label nvidia.com/mig.config and removes nvidia.com/mig.config.state; already labeled
+/// = done.
 class KubeExecutor final : public service::Executor {
  public:
   /// Without a clock pods are deleted at once.
@@ -93,15 +100,16 @@ class KubeExecutor final : public service::Executor {
   const DomainClock* clock_;
 };
 
-/// Who owns what, for the watcher. Without `quota` every pod is admitted by somebody; without `binding` pods that name our
-/// scheduler are ours.
+/// Ownership for the watcher. Without `quota` another controller admits every pod; without `binding` pods
+/// that name our scheduler are ours.
 struct WatchOptions {
   kube::Ownership* quota = nullptr;
   kube::Ownership* binding = nullptr;
 };
 
-/// Keeps nodes and pods in view and puts what it sees into the mailbox of a host; waits while that is full. Where quota
-/// is not Quartermaster's, it makes workloads of the pods that name our scheduler, gangs by their PodGroup.
+/// Watches nodes and pods and submits them to the mailbox of a host; waits while the mailbox is full. Where
+/// Quartermaster does not own quota, it creates workloads of the pods that name our scheduler, and gangs by
+/// their PodGroup.
 class Watcher {
  public:
   Watcher(kube::Client& client, service::Host& host, WatchOptions options = {});
@@ -114,7 +122,7 @@ class Watcher {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-/// Says that the watches start anew; to be submitted before the host is started.
+/// The input that reports a start of the watches. It must be submitted before the host is started.
 [[nodiscard]] service::Input watch_started();
 
 [[nodiscard]] service::HostOptions host_options(const std::string& shard);

@@ -10,13 +10,15 @@
 
 namespace qm::placement {
 
-/// The nodes that pods of one shape fit, best first, kept from one question to the next: a node is looked at again only when it has changed.
-/// They hold what a look at all rooms would find, so that no decision depends on them.
+/// Nodes that fit pods of one shape, best first, cached between requests: a node is evaluated again only
+/// after it has changed. A list equals the result of a pass over all nodes, so no decision depends on the
+/// cache.
 ///
-/// Bounds   kMost shapes, those that were asked for last, and kMostNodes nodes in all lists together.
+/// Bounds   the kMost most recently used shapes, and kMostNodes nodes in all lists together.
 /// Threads  one.
 /// Memory   some 250 bytes a node and shape.
-/// Cost     of(): O(nodes that have changed since, times log of nodes); a first time, or when other nodes are preferred: O(nodes).
+/// Cost     of(): O(changed nodes * log nodes); for a new shape or after a change of the preference:
+///          O(nodes).
 class Shortlists {
  public:
   static constexpr std::size_t kMost = 64;
@@ -31,16 +33,16 @@ class Shortlists {
     using Order = std::set<std::pair<std::int64_t, NodeName>>;  ///< (-score, name)
     std::map<NodeName, Standing> nodes;
     std::map<Bucket, Order> by_fits;  ///< none empty
-    std::int64_t fits = 0;            ///< pods in all
+    std::int64_t fits = 0;            ///< number of pods that fit
   };
 
-  /// The room of the node is another, or there is none any more.
+  /// Reports that the free capacity of the node has changed or was removed.
   void touch(const NodeName& node);
-  /// For pods of the shape, of work of the type and for GPUs of the pool: nodes that a filter rejects, that have pods of another type, or GPUs of
-  /// another pool, are not in it. Good until the next call.
+  /// The list for pods of the shape, of this workload type and GPU pool. Nodes that a filter rejects, with
+  /// pods of another type, or with GPUs of another pool, are left out. Valid until the next call.
   [[nodiscard]] const List& of(const PodShape& shape, std::uint32_t type, GpuPool pool, const Rooms& rooms,
                                const Preference& preference);
-  /// Asserts that every list is what a look at all rooms finds.
+  /// Asserts that every list equals the result of a pass over all nodes.
   void audit(const Rooms& rooms, const Preference& preference);
 
  private:
@@ -55,9 +57,9 @@ class Shortlists {
   void make_way(std::size_t fleet);
 
   std::map<Kind, Kept> kept_;
-  std::vector<NodeName> journal_;  // changed nodes, in their order
-  std::uint64_t begins_ = 0;       // number of the first in the journal
-  std::uint64_t read_ = 0;         // up to there by somebody
+  std::vector<NodeName> journal_;  // changed nodes, in order
+  std::uint64_t begins_ = 0;       // number of the first entry of the journal
+  std::uint64_t read_ = 0;         // end of the read part of the journal
   std::uint64_t questions_ = 0;
 };
 

@@ -8,25 +8,26 @@
 
 namespace qm::placement {
 
-/// The fleet and who runs on it, copied from the engine, so that it can be reckoned elsewhere which whole nodes could be won back by moving work.
+/// Input of a defragmentation plan, copied from the engine: the fleet and its running gangs.
 ///
-/// Who may move is admitted, runs on devices that are given as a whole or in shares, has no rules about neighbours, volumes or ports, and has had its minimum
-/// run time. Nodes that take nothing new, that others use too, or of which a device is faulty, neither give nor take.
+/// A gang may move if it is admitted, uses whole devices or shares, has no rules about other pods, volumes or
+/// ports, and has had its minimum run time. Unschedulable nodes, nodes with GPUs in other use, and nodes with
+/// a faulty device are neither emptied nor targets.
 struct TidyQuestion {
   struct Gang {
     AttemptId id;
     Namespace ns;
     std::string name;
-    std::vector<std::int32_t> positions;  ///< of its pod sets, as the scene numbers them; empty where it may not move
+    std::vector<std::int32_t> positions;  ///< of its pod sets, in the scene's numbering; empty if it may not move
   };
-  Preference preference;  ///< has the policy that the scene refers to
+  Preference preference;  ///< owns the policy that the scene refers to
   std::unique_ptr<plan::Scene> scene;
   std::vector<Gang> gangs;      ///< by number
   std::vector<NodeName> nodes;  ///< by number
   plan::Terms terms;
 };
 
-/// What consolidate() finds for it, by its own numbers. Nothing is touched.
+/// Computes a plan with consolidate(). The input is not changed.
 /// Threads  any. Cost: see plan::consolidate().
 [[nodiscard]] plan::Tidy tidied(const TidyQuestion& question, const plan::Budget& budget);
 

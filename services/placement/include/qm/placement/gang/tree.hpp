@@ -14,18 +14,19 @@ namespace qm::placement::gang {
 
 using pack::NodeId;
 
-/// How deep in the tree: 0 is the whole fleet, then the named levels from the widest on, and last the nodes.
+/// Depth in the tree: 0 is the whole fleet, then the named levels, the widest first, and last the nodes.
 using Level = std::int32_t;
 inline constexpr Level kFleet = 0;
 
-/// A zone, a rack, a node: one of its level, numbered there as they came. A node's number is its NodeId.
+/// A zone, a rack, a node: a number within its level, in order of creation. A node's number is its NodeId.
 struct Domain {
   Level level = kFleet;
   std::uint32_t index = 0;
   friend auto operator<=>(const Domain&, const Domain&) = default;
 };
 
-/// Where the nodes of a fleet stand: zone, block, rack, whatever levels there are. Two racks of one name under two blocks are two.
+/// The topology of a fleet: zone, block, rack, or other levels. Racks with equal names in two blocks are two
+/// domains.
 ///
 /// Bounds   kMaxLevels named levels.
 /// Cost     add(): O(depth log domains); all else O(1), above() O(depth).
@@ -33,10 +34,10 @@ class Tree {
  public:
   static constexpr std::size_t kMaxLevels = 8;
 
-  /// Names of the levels, the widest first, nodes not among them; none for a fleet without a topology.
+  /// Names of the levels, the widest first, without nodes; empty for a fleet without a topology.
   explicit Tree(std::vector<std::string> levels);
 
-  /// A new node behind all that are there; `path` names its domain at each named level.
+  /// Adds a node with the next number; `path` names its domain at each named level.
   NodeId add(std::span<const std::string> path, std::string name);
 
   [[nodiscard]] Level depth() const { return static_cast<Level>(levels_.size()) - 1; }  ///< the level of the nodes
@@ -44,18 +45,18 @@ class Tree {
   [[nodiscard]] std::optional<Level> level(std::string_view name) const;
   [[nodiscard]] const std::string& name(Level level) const { return at(level).title; }
   [[nodiscard]] const std::string& name(Domain domain) const { return at(domain.level).name[domain.index]; }
-  /// The number, one level up, of the domain that this one is part of.
+  /// The number, one level up, of the domain that contains this one.
   [[nodiscard]] std::uint32_t parent(Domain domain) const { return at(domain.level).parent[domain.index]; }
-  /// Numbers, one level down, of its parts, in the order in which they came.
+  /// Numbers, one level down, of its parts, in order of creation.
   [[nodiscard]] std::span<const std::uint32_t> parts(Domain domain) const {
     return at(domain.level).parts[domain.index];
   }
-  /// The domain of a level, not deeper than its own, that this one is part of.
+  /// The domain of a level, not deeper than its own, that contains this one.
   [[nodiscard]] Domain above(Domain domain, Level level) const;
   [[nodiscard]] bool within(Domain domain, Domain wider) const {
     return domain.level >= wider.level && above(domain, wider.level) == wider;
   }
-  /// Whether node `a` comes before `b` where nodes of a domain stand together, at every level.
+  /// Whether node `a` comes before `b` in the order that groups nodes by domain at every level.
   [[nodiscard]] bool before(NodeId a, NodeId b) const;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 #include "qm/catalog/mig.hpp"
 
-/// The tables of MIG, under the names that placement has for them: which GPUs can be cut, how, and what the instances are
-/// called. They are the catalog's, as admission resolves what pods need by the same tables.
+/// Names of the catalog's MIG tables in this namespace: GPUs that support MIG, their partitionings, and the
+/// names of instances. Admission resolves pod requests by the same tables.
 namespace qm::placement::mig {
 
 using catalog::mig::Family;

@@ -11,44 +11,46 @@
 
 namespace qm::placement::mig {
 
-/// What a node advertises of its GPUs: "nvidia.com/gpu" and "nvidia.com/mig-...". Zeros are left out.
+/// GPU resources that a node advertises: "nvidia.com/gpu" and "nvidia.com/mig-...". Zeros are left out.
 using Capacity = std::map<std::string, std::int64_t>;
 
-/// Devices that a layout cuts alike, as mig-parted's list has them.
+/// Devices with the same partitioning in a layout, as in mig-parted's list.
 struct Part {
   std::vector<std::int32_t> devices;              ///< by index; empty = all
   bool enabled = false;                           ///< MIG mode
   std::map<std::string, std::int32_t> instances;  ///< of each device, by profile ("1g.10gb")
   friend auto operator<=>(const Part&, const Part&) = default;
 };
-using Definition = std::vector<Part>;  ///< a device that none of them names stays as it is
+using Definition = std::vector<Part>;  ///< a device without a part does not change
 using Definitions = std::map<std::string, Definition>;
 
-/// How the GPUs of one node are cut, by index.
+/// MIG layout of the GPUs of one node, by index.
 struct NodeLayout {
-  const Model* model = nullptr;  ///< null: they cannot be cut
-  std::vector<StateId> gpus;     ///< kNoState = not cut, and given as a whole
+  const Model* model = nullptr;  ///< null: they do not support MIG
+  std::vector<StateId> gpus;     ///< kNoState = not partitioned, allocated as a whole
   friend bool operator==(const NodeLayout&, const NodeLayout&) = default;
 };
 
-/// What the layout of that name makes of a node with so many GPUs of the product, none of which is cut so far.
+/// The node layout that a named layout gives `gpus` unpartitioned GPUs of the product.
 ///
-/// Names    those of `own`, then those that mig-manager comes with: all-disabled, all-enabled, all-balanced, and all-PROFILE for as many
-///          instances of the profile as a GPU takes.
-/// Fails    kInvalid: no layout of that name; GPUs that cannot be cut; a profile that they do not have; instances that do not stand on one
-///          GPU together; a device that is not there.
+/// Names    those of `own`, then those of mig-manager: all-disabled, all-enabled, all-balanced, and
+///          all-PROFILE with as many instances of the profile as a GPU has.
+/// Fails    kInvalid: unknown layout name; GPUs without MIG support; a profile that they do not have;
+///          instances that do not fit one GPU together; a device that does not exist.
 Result<NodeLayout> layout_named(const std::string& name, const Definitions& own, std::string_view product,
                                 std::int32_t gpus);
 
-/// What the node advertises with it. `single`: its instances count as GPUs (nvidia.com/mig.strategy).
+/// Resources that the node advertises with the layout. `single`: its instances count as GPUs
+/// (nvidia.com/mig.strategy).
 Capacity capacity_of(const NodeLayout& layout, bool single = false);
 
-/// The layout behind what such a node advertises: each cut GPU has as many of each profile as the others where that can be. What no
-/// layout of so many GPUs has is left out, so its capacity is what the node really has. Nothing where the product cannot be cut, or
-/// nothing says how many GPUs there are.
+/// Derives the layout from the advertised resources: every partitioned GPU has as many instances of each
+/// profile as the others, if possible. Resources that no layout of `gpus` GPUs contains are left out, so the
+/// layout's capacity exists on the node. None if the product does not support MIG, or the number of GPUs is
+/// unknown.
 std::optional<NodeLayout> layout_showing(const Capacity& capacity, std::string_view product, std::int32_t gpus);
 
-/// Instances of each profile on a GPU that is cut so.
+/// Instances of each profile on a GPU with the layout.
 std::map<ProfileId, std::int32_t> instances_of(const Model& model, StateId layout);
 
 }  // namespace qm::placement::mig

@@ -8,12 +8,12 @@
 
 namespace qm::placement::mig {
 
-/// A layout of one GPU: its number in the table. Numbers are the same in every process.
+/// A layout of one GPU, as its number in the table. Numbers are the same in every process.
 using StateId = std::uint16_t;
 inline constexpr StateId kNoState = 0xFFFF;
-/// One place for one instance: a profile at a start; its number in the table.
+/// A possible instance, a profile at a start, as its number in the table.
 using SpotId = std::uint8_t;
-/// A set of spots, bit by number.
+/// A set of spots, one bit per number.
 using SpotMask = std::uint32_t;
 
 struct Spot {
@@ -22,19 +22,19 @@ struct Spot {
   friend auto operator<=>(const Spot&, const Spot&) = default;
 };
 
-/// Every layout that a geometry allows, and what placing and freeing an instance makes of it.
+/// All layouts that a geometry allows, with the transitions for placing and freeing an instance.
 ///
-/// Order    states stand in the order of their masks: 0 is the GPU without instances, and a state comes after all those
-///          that it holds. Spots stand in the order of profiles, then starts.
-/// Threads  any, once made.
-/// Cost     made in milliseconds; place and free are one look-up each. 2,319 states of 25 spots for seven slices with
-///          all profiles, 0.2 MB.
+/// Order    states by their masks: 0 is the GPU without instances, and a state comes after all states that it
+///          contains. Spots by profile, then start.
+/// Threads  any, after construction.
+/// Cost     construction takes milliseconds; place and free are one look-up each. 2,319 states of 25 spots
+///          for seven slices with all profiles, 0.2 MB.
 class StateTable {
  public:
   static constexpr std::size_t kMostProfiles = 8;
   /// Requires no more profiles than that, and no more than 32 spots.
   explicit StateTable(const Geometry& geometry);
-  /// The family's, made at first use.
+  /// The table of the family, constructed at first use.
   static const StateTable& of(Family family);
 
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
@@ -46,19 +46,19 @@ class StateTable {
   [[nodiscard]] const Profile& profile_at(SpotId id) const { return geometry_.profiles[spots_[id].profile]; }
   /// The spots of one profile, lowest start first.
   [[nodiscard]] std::span<const SpotId> spots_of(ProfileId profile) const { return by_profile_[profile]; }
-  /// None where no instance of the profile may begin there.
+  /// None if no instance of the profile may start there.
   [[nodiscard]] std::optional<SpotId> find_spot(const Spot& spot) const;
 
   [[nodiscard]] SpotMask mask(StateId state) const { return masks_[state]; }
   [[nodiscard]] bool has(StateId state, SpotId spot) const { return (masks_[state] >> spot & 1U) != 0; }
-  /// The state with exactly these instances; kNoState where they are no legal layout.
+  /// The state with exactly these instances; kNoState if they are not a legal layout.
   [[nodiscard]] StateId find(SpotMask mask) const;
   [[nodiscard]] StateId find(std::span<const Spot> instances) const;
   [[nodiscard]] std::vector<Spot> instances(StateId state) const;
 
-  /// The state with the instance; kNoState where it does not fit.
+  /// The state with the instance added; kNoState if it does not fit.
   [[nodiscard]] StateId place(StateId state, SpotId spot) const { return place_[state * spots_.size() + spot]; }
-  /// The state without the instance; kNoState where it is not there.
+  /// The state with the instance removed; kNoState if it does not exist.
   [[nodiscard]] StateId free(StateId state, SpotId spot) const { return free_[state * spots_.size() + spot]; }
   [[nodiscard]] bool fits(StateId state, ProfileId profile) const { return fits_[state] >> profile & 1U; }
   /// Nothing more fits.

@@ -7,40 +7,40 @@
 
 namespace qm::placement::pack {
 
-/// A class of pods and how often it is asked for.
+/// A class of pods and its frequency in the demand.
 struct Demand {
   PodClass pod;
   std::int64_t weight = 0;
 };
 
-/// The most frequent classes that together make up a share of the whole, the most frequent first.
+/// The most frequent classes that together make up `share` of the demand, the most frequent first.
 [[nodiscard]] std::vector<Demand> typical(std::vector<Demand> mix, double share = 0.95);
 
-/// How much of a node's idle GPU the demand to come cannot use.
+/// How much of a node's idle GPU the future demand cannot use.
 ///
-/// A class finds either no room on the node, then all that is idle is lost to it; or room, then what is lost are the devices
-/// that have too little free for it. Weighted by how often each class comes this is the node's fragment.
+/// If a class does not fit the node, all idle GPU is lost to it. If it fits, the devices with too little free
+/// milli are lost. The sum, weighted by the frequency of each class, is the node's fragment.
 ///
-/// Units    milli-GPU times weight: divide by weight() for milli-GPU. Integers, so that equal is equal.
-/// Cost     some nanoseconds for each different share that the classes ask: classes that differ in CPU alone share one
-///          table, and a node looks its CPU up in there.
+/// Units    milli-GPU times weight: divide by weight() for milli-GPU. Integers, so equality is exact.
+/// Cost     some nanoseconds for each different share that the classes request: classes that differ only in
+///          CPU share one table, in which a node looks up its CPU.
 /// Source   Weng and others, "Beware of Fragmentation", USENIX ATC 2023, section 4.
 class Fragmentation {
  public:
-  /// Of nodes whose models are below `models`.
+  /// For nodes whose model numbers are below `models`.
   explicit Fragmentation(std::span<const Demand> mix, std::size_t models = kMaxModels);
   [[nodiscard]] std::int64_t of(const NodeState& node) const;
   [[nodiscard]] std::int64_t weight() const { return weight_; }
 
  private:
-  struct Group {  // classes that ask the same of the devices
+  struct Group {  // classes with the same device request
     std::int32_t gpus, gpu_milli;
   };
   std::size_t models_;
   std::int64_t weight_ = 0;
   std::vector<Group> groups_;             // smallest share first
-  std::vector<std::int64_t> thresholds_;  // CPU that some class asks, ascending
-  /// Weight of those of the group that the model and the CPU suffice for: [model][CPU band][group].
+  std::vector<std::int64_t> thresholds_;  // CPU requests of the classes, ascending
+  /// Weight of the classes of the group that fit the model and the CPU: [model][CPU band][group].
   std::vector<std::int64_t> served_;
 };
 

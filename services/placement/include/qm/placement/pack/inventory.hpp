@@ -9,9 +9,9 @@
 
 namespace qm::placement::pack {
 
-/// A number for each node, dense, in the order in which ties are decided.
+/// A number for each node, dense, in the order that breaks ties.
 using NodeId = std::uint32_t;
-/// A number for each class of pods that was asked for.
+/// A number for each requested class of pods.
 using ClassId = std::uint32_t;
 
 struct Found {
@@ -19,16 +19,17 @@ struct Found {
   Choice choice;
 };
 
-/// All nodes of a fleet by what is free on them, and the best place for each class of pods.
+/// Index of all nodes of a fleet by free capacity, with the best node for each class of pods.
 ///
-/// Nodes of equal state share one entry. A class that is asked for again and again keeps an agenda: the states that it fits,
-/// best first. A change of a node is written into one journal; an agenda reads on in there when its class is asked for next,
-/// so a decision costs by what has changed since the last one for that class, not by the size of the fleet.
+/// Nodes with equal states share one entry. Each recently requested class has an agenda: the states that it
+/// fits, best first. Changes of nodes are written to one journal, and an agenda reads new entries at the next
+/// request of its class. The cost of a request therefore depends on the changes since the last one, not on
+/// the size of the fleet.
 ///
-/// Order    highest score, then the smallest node number. The same calls give the same answers.
+/// Order    highest score, then the smallest node number. The same calls give the same results.
 /// Threads  one.
-/// Cost     best(): O(log states) for each change since the last call of the class, with one choose() for each new state;
-///          O(states) for a class that is new or was not asked for long. set(): O(log nodes of the state).
+/// Cost     best(): O(log states) for each change since the last call of the class, with one choose() for
+///          each new state; O(states) for a new or long unused class. set(): O(log nodes of the state).
 /// Memory   some 20 bytes a node, 100 a state; 24 for each state that a class fits; agendas of at most kAgendas classes.
 class Inventory {
  public:
@@ -37,24 +38,24 @@ class Inventory {
   /// The policy must outlive the inventory.
   explicit Inventory(const Policy& policy) : policy_(policy) {}
 
-  /// A new node, behind all that are there.
+  /// Adds a node with the next number.
   NodeId add(const NodeState& state);
-  /// The node is as `state` says from now on.
+  /// Updates the state of the node.
   void set(NodeId node, const NodeState& state);
-  /// Nothing is placed there any more, until it is set again.
+  /// Excludes the node until it is set again.
   void remove(NodeId node);
-  [[nodiscard]] const NodeState* state_of(NodeId node) const;  ///< null where removed
+  [[nodiscard]] const NodeState* state_of(NodeId node) const;  ///< null if removed
   [[nodiscard]] std::size_t nodes() const { return state_of_.size(); }
   [[nodiscard]] std::size_t distinct_states() const { return alive_; }
 
-  /// The number of the class; the same for the same class as long as it is among those that have an agenda.
+  /// The number of the class; constant while the class has an agenda.
   ClassId class_of(const PodClass& pod);
-  /// The best node for a pod of the class now; none where it fits nowhere.
+  /// The best node for a pod of the class now; none if it fits no node.
   [[nodiscard]] std::optional<Found> best(const PodClass& pod);
-  /// best(), and the pod is there.
+  /// best(), and adds the pod to the node.
   std::optional<Found> place(const PodClass& pod);
 
-  /// Asserts that every agenda would answer what a look at all nodes answers.
+  /// Asserts that every agenda gives the result of a pass over all nodes.
   void audit();
 
  private:
@@ -64,16 +65,16 @@ class Inventory {
   struct State {
     NodeState value;
     Policy::Standing standing;
-    std::vector<NodeId> nodes;  // a heap, smallest first, with some that have left
-    std::uint32_t count = 0;    // that are there
-    std::uint64_t written = 0;  // its last place in the journal, plus one
+    std::vector<NodeId> nodes;  // a heap, smallest first, including some removed ones
+    std::uint32_t count = 0;    // without the removed ones
+    std::uint64_t written = 0;  // its last position in the journal, plus one
   };
-  struct Entry {  // of an agenda; valid while its state's first node is that one
+  struct Entry {  // of an agenda; valid while its state has the same first node
     std::int64_t score;
     NodeId first;
     StateId state;
     std::int32_t device_milli;
-    /// As heaps have it: the best is the largest.
+    /// Heap order: the best is the largest.
     friend bool operator<(const Entry& a, const Entry& b) {
       return a.score != b.score ? a.score < b.score : a.first > b.first;
     }
@@ -81,7 +82,7 @@ class Inventory {
   struct Agenda {
     PodClass pod;
     std::vector<Entry> heap;
-    std::uint64_t read = 0;  // the journal up to there
+    std::uint64_t read = 0;  // end of the read part of the journal
     std::uint64_t asked = 0;
   };
 
@@ -98,10 +99,10 @@ class Inventory {
   const Policy& policy_;
   std::vector<StateId> state_of_;  // by node
   std::vector<State> states_;
-  std::vector<StateId> spare_;  // numbers of states that are no more
+  std::vector<StateId> spare_;  // unused state numbers
   Lookup<NodeState, StateId, StateHash> id_of_;
   std::size_t alive_ = 0;
-  std::vector<StateId> journal_;  // states that came to be, or got a node before their first
+  std::vector<StateId> journal_;  // new states, and states with a smaller first node
   std::uint64_t journal_base_ = 0;
   std::vector<Agenda> agendas_;
   std::map<PodClass, ClassId> class_of_;

@@ -7,43 +7,45 @@
 
 namespace qm::placement::plan {
 
-/// What tidying up may cost. A gang that moves stops as a whole, whichever of its pods move: GPU time is that of all its GPUs since the last
-/// checkpoint, and its restart.
+/// Cost limits of a defragmentation. A gang that moves stops as a whole, whichever of its pods move. Its GPU
+/// time is that of all its GPUs since the last checkpoint, plus its restart.
 struct Budget {
   std::int64_t pods = std::numeric_limits<std::int64_t>::max();
   std::int64_t gpu_seconds = std::numeric_limits<std::int64_t>::max();
   MicroUsd cost = std::numeric_limits<MicroUsd>::max();
 };
 
-/// Nodes that are won together: everybody on them moves to nodes where somebody is already.
+/// Nodes that are reclaimed together: all gangs on them move to other nodes in use.
 struct Emptying {
   std::vector<NodeId> nodes;  ///< ascending
-  std::vector<Step> moves;    ///< of who has not moved in a step before
+  std::vector<Step> moves;    ///< gangs that have not moved in an earlier step
   std::int64_t pods = 0;
   std::int64_t gpu_seconds = 0;
   Costs cost;
 };
 
 struct Tidy {
-  std::vector<Emptying> steps;                   ///< each after those before it
-  std::int64_t free_before = 0, free_after = 0;  ///< nodes that have GPUs and no pods, and are not kept for repairs
-  std::int64_t fragment_before = 0, fragment_after = 0;  ///< by the mix that was given, see pack::Fragmentation
+  std::vector<Emptying> steps;                   ///< each depends on the earlier ones
+  std::int64_t free_before = 0, free_after = 0;  ///< nodes with GPUs and without pods, except spare nodes
+  std::int64_t fragment_before = 0, fragment_after = 0;  ///< by the given mix, see pack::Fragmentation
   std::int64_t pods = 0, gpu_seconds = 0;
   Costs cost;
 };
 
-/// Whole nodes won back for the least lost work, the cheapest first, as long as the budget lasts. The gain is counted on a copy of the scene, on
-/// which every step was carried out; the scene is not touched. Everybody moves at most once, to where he stays; nobody who may not be
-/// displaced or moved, and gangs keep the rules of their topology. With a mix of the demand to come, a step that would leave more GPUs
-/// that it cannot use is not made.
+/// Reclaims whole nodes at the least lost work, the cheapest first, within the budget. The gain is measured
+/// on a copy of the scene with every step applied; the scene is not changed. A gang moves at most once, to
+/// its final seats. Gangs that may not be displaced or moved stay, and topology rules hold. With a mix of
+/// future demand, a step that would increase the unusable GPUs is skipped.
 ///
-/// Laws     no step wins more nodes for its lost work than one before, so that a smaller budget does well with the first of them.
+/// Laws     a step never reclaims more nodes per lost work than an earlier one, so a smaller budget uses the
+///          first steps.
 /// Order    least cost, then the first node. The same scene gives the same plan.
-/// Cost     O(nodes in use) for each pod on a node that is tried, twice.
+/// Cost     O(nodes in use) for each pod on a candidate node, twice.
 [[nodiscard]] Tidy consolidate(const Scene& scene, const Terms& terms, const Budget& budget = {},
                                const pack::Fragmentation* mix = nullptr);
 
-/// Checks the next step against a scene that may have moved on: everyone on the node is in it, may be moved, and has room.
+/// Checks the next step against a newer scene: all gangs on the nodes are part of it, may be moved, and fit
+/// their targets.
 ///
 /// Fails    kAborted, with what changed.
 [[nodiscard]] Status still_holds(Scene& scene, const Emptying& step, const Terms& terms);

@@ -17,17 +17,17 @@ using gang::Domain;
 using gang::Level;
 using pack::NodeId;
 
-/// A number for each gang that runs, in the order in which ties are decided.
+/// A number for each running gang, in the order that breaks ties.
 using GangId = std::uint32_t;
-/// Devices of a node, bit by index.
+/// Devices of a node, one bit per index.
 using Devices = std::uint16_t;
-/// Millionths of a dollar: the one unit in which all costs of a plan are told.
+/// Millionths of a dollar: the unit of all costs of a plan.
 using MicroUsd = std::int64_t;
 
 /// For products of money and time.
 __extension__ typedef __int128 Wide;
 
-/// One pod on its node. A share has one device, whole pods as many as they ask for.
+/// One pod on its node. A share has one device, other pods as many as they request.
 struct Seat {
   std::int32_t set = 0, rank = 0;  ///< as in gang::Member
   NodeId node = 0;
@@ -43,63 +43,65 @@ struct Slice {
   friend auto operator<=>(const Slice&, const Slice&) = default;
 };
 
-/// A device that is cut. Whole pods get no place on it, unless it may be made whole for them.
+/// A MIG-partitioned device. Pods that request whole devices do not fit it, unless the plan may unpartition
+/// it.
 struct Cut {
   std::int32_t device = 0;
   mig::Family family = mig::Family::kSeven;
   mig::StateId layout = mig::StateTable::empty();
-  mig::StateId used = mig::StateTable::empty();  ///< those instances that somebody has who is not lifted
-  bool offered = false;                          ///< counts as idle for now, for nobody uses it
+  mig::StateId used = mig::StateTable::empty();  ///< instances in use by gangs that are not evicted hypothetically
+  bool offered = false;                          ///< counts as idle for now, since no gang uses it
 };
 
-/// A gang that runs: what it asked for, where it is, and what is lost when it must go.
+/// A running gang: its request, its seats, and its losses when it must leave.
 struct Gang {
   std::string name;
   std::int32_t priority = 0;
   gang::Request request;
   std::vector<Seat> seats;     ///< by set and rank
-  std::vector<Slice> slices;   ///< that its pods have; their seats ask for no device
-  Instant checkpoint;          ///< the last one, or when it began: work since then is lost when it stops
-  Duration restart{};          ///< from its stop until it is where it was
-  Instant stays_until;         ///< nobody displaces it before, by its minimum run time
-  bool touchable = true;       ///< false: nobody displaces it ever
-  bool movable = true;         ///< false: it may be evicted but not be put elsewhere by a plan
-  bool evictable = true;       ///< false: it leaves only where a plan puts it elsewhere
-  MicroUsd waiting_per_s = 0;  ///< what an hour in the queue costs its owner, by the second
+  std::vector<Slice> slices;   ///< MIG instances of its pods; their seats have no devices
+  Instant checkpoint;          ///< the last one, or its start: later work is lost when it stops
+  Duration restart{};          ///< from its stop until it is back at its former progress
+  Instant stays_until;         ///< it may not be displaced earlier, by its minimum run time
+  bool touchable = true;       ///< false: it may never be displaced
+  bool movable = true;         ///< false: a plan may evict it but not migrate it
+  bool evictable = true;       ///< false: a plan may only migrate it
+  MicroUsd waiting_per_s = 0;  ///< price of a second in the queue to its owner
 };
 
-/// Who holds what in a fleet. A gang's pods are on numbered devices, so what is free once some of them have left is known exactly.
+/// The allocation of a fleet for a search. Pods hold numbered devices, so the free capacity after
+/// hypothetical evictions is exact.
 ///
-/// Threads  one. Plans are found by trying: pods are lifted off their nodes and put back.
-/// Memory   100 bytes a node and 16 a pod besides the fleet's own.
+/// Threads  one. The search applies hypothetical evictions and reverts them.
+/// Memory   100 bytes a node and 16 a pod in addition to the fleet's own.
 class Scene {
  public:
   /// The policy must outlive the scene.
   Scene(std::vector<std::string> levels, const pack::Policy& policy) : fleet_(std::move(levels), policy) {}
 
-  /// `empty` is what the node has for gangs; its devices stand in the order of their indices.
+  /// `empty` is the capacity of the node for gangs, with devices in the order of their indexes.
   NodeId add_node(std::span<const std::string> path, std::string name, const pack::NodeState& empty);
-  /// Asserts that there is room on the devices that its seats name.
+  /// Asserts that its seats fit their devices.
   GangId add(Gang gang);
   void remove(GangId gang);
-  /// The same gangs elsewhere: all leave before any comes.
+  /// Moves gangs to other seats: all leave before any arrives.
   void move(std::map<GangId, std::vector<Seat>> gangs);
-  /// Nothing is placed there any more. Who is there stays until removed or moved.
+  /// Nothing is placed on the node any more. Gangs on it stay until removed or moved.
   void lose(NodeId node);
-  /// The device is cut so from now on, or whole again. It must be idle, or nobody may have an instance that the layout has not.
+  /// Sets the MIG layout of a device that is idle, or whose used instances the layout contains.
   void cut(NodeId node, std::int32_t device, mig::Family family, mig::StateId layout);
   void make_whole(NodeId node, std::int32_t device);
-  /// GPUs of the node can be cut like that.
+  /// GPUs of the node can be partitioned like this family.
   void can_be_cut(NodeId node, mig::Family family) { nodes_[node].family = family; }
-  /// The node is kept for repairs; ordinary gangs get no place there.
+  /// Reserves the node for repairs; other gangs are not placed there.
   void keep_spare(NodeId node, bool spare);
-  /// Who runs may change his mind: another checkpoint, another priority. Not its seats.
+  /// A running gang may change: a newer checkpoint, another priority. Not its seats.
   Gang& at(GangId gang) { return *gangs_[gang]; }
 
   [[nodiscard]] gang::Fleet& fleet() { return fleet_; }
   [[nodiscard]] const gang::Tree& tree() const { return fleet_.tree(); }
   [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
-  /// Numbers below it may be gangs.
+  /// Upper limit of gang numbers; not all of them are in use.
   [[nodiscard]] GangId gangs() const { return static_cast<GangId>(gangs_.size()); }
   [[nodiscard]] bool runs(GangId gang) const { return gang < gangs_.size() && gangs_[gang].has_value(); }
   [[nodiscard]] const Gang& gang(GangId gang) const { return *gangs_[gang]; }
@@ -112,47 +114,49 @@ class Scene {
   [[nodiscard]] const pack::NodeState& empty(NodeId node) const { return nodes_[node].empty; }
   [[nodiscard]] std::optional<mig::Family> family(NodeId node) const { return nodes_[node].family; }
   [[nodiscard]] std::span<const Cut> cuts(NodeId node) const { return nodes_[node].cuts; }
-  [[nodiscard]] const Cut* cut_of(NodeId node, std::int32_t device) const;  ///< null where it is whole
-  /// Who has the instance and is not lifted.
+  [[nodiscard]] const Cut* cut_of(NodeId node, std::int32_t device) const;  ///< null if it is whole
+  /// The gang that holds the instance, unless it is evicted hypothetically.
   [[nodiscard]] std::optional<GangId> holder(const Slice& slice) const;
-  /// Gangs with pods there, each once, by number; those that are lifted, too.
+  /// Gangs with pods on the node, each once, by number; including hypothetically evicted ones.
   [[nodiscard]] std::vector<GangId> on(NodeId node) const;
-  /// Free now, by device index.
+  /// Free milli by device index.
   [[nodiscard]] const std::array<std::uint16_t, pack::kMaxDevices>& devices(NodeId node) const {
     return nodes_[node].free;
   }
-  /// What is free there now.
+  /// Free capacity of the node.
   [[nodiscard]] pack::NodeState state(NodeId node) const;
 
-  /// Pods of the kind that the node takes now.
+  /// Pods of the kind that fit the node now.
   [[nodiscard]] std::int32_t takes(NodeId node, const gang::Kind& kind, bool even_spare = false) const;
-  /// Those that a pod of the class would take there now: the lowest idle ones, or for a share the fullest one. It must fit.
+  /// Devices that a pod of the class would get there now: the lowest idle ones, or for a share the fullest
+  /// one. It must fit.
   [[nodiscard]] Devices devices_for(NodeId node, const pack::PodClass& pod) const;
 
-  // ---- trying ----
+  // ---- hypothetical changes ----
 
-  /// The gang's pods leave their nodes for now; sync() tells the fleet.
+  /// Hypothetically evicts the gang's pods; sync() updates the fleet.
   void lift(GangId gang);
   void put_back(GangId gang);
   [[nodiscard]] bool lifted(GangId gang) const { return lifted_[gang] != 0; }
-  /// One pod of a gang, for now.
+  /// The same for one pod of a gang.
   void lift(GangId gang, const Seat& seat) { change(gang, seat, -1); }
   void put_down(GangId gang, const Seat& seat) { change(gang, seat, 1); }
-  /// The fleet sees what was lifted and put back.
+  /// Updates the fleet with the hypothetical changes.
   void sync();
-  /// Gangs get no place on the node for now. False where that was so already.
+  /// Excludes the node temporarily. False if it was excluded already.
   bool bar(NodeId node, bool barred);
-  /// For now, devices whose instances nobody uses count as idle ones; who is seated there has them made whole.
+  /// Temporarily counts partitioned devices without used instances as idle; a gang that gets one has it made
+  /// whole.
   void offer_cut(bool offered);
-  /// Seats on numbered devices for an answer of the fleet's: whole pods the lowest idle devices, a share the lowest that has as much free as
-  /// was said. Nothing is taken.
+  /// Seats on numbered devices for an answer of the fleet: for whole devices the lowest idle ones, for a
+  /// share the lowest device with exactly the free milli of the answer. Nothing is booked.
   [[nodiscard]] std::vector<Seat> seats_for(const gang::Request& request, const gang::Answer& answer) const;
-  /// Whether these pods could come there now, one with the others. Fails kAborted, with what is in the way.
+  /// Whether these pods fit there now, all together. Fails kAborted, with the reason.
   [[nodiscard]] Status has_room(const gang::Request& request, std::span<const Seat> seats, bool even_spare = false);
-  /// What stands there counts as taken while a wish or a migrant is tried.
+  /// Temporarily books these seats while the preemptor or a migration is tried.
   void take(const gang::Request& request, std::span<const Seat> seats, std::int32_t sign = 1);
 
-  /// Asserts that books and fleet are what the gangs' seats give from scratch.
+  /// Asserts that all counters and the fleet match a recount from the gangs' seats.
   void audit();
 
  private:
@@ -171,7 +175,7 @@ class Scene {
   void change(GangId gang, const Seat& seat, std::int32_t sign);
   void change(const pack::PodClass& pod, bool exclusive, const Seat& seat, std::int32_t sign);
   void change(const Slice& slice, bool used);
-  /// Nobody is there; a device that is cut and idle does not matter.
+  /// No pods are on the node; a partitioned idle device does not matter.
   [[nodiscard]] bool vacant(NodeId node) const;
   void offer(NodeId node, Cut& cut);
   Cut& cut_at(NodeId node, std::int32_t device);
@@ -186,14 +190,14 @@ class Scene {
   std::vector<std::vector<pack::PodClass>> sets_;  // by gang
   std::vector<std::int64_t> gpu_milli_;
   std::vector<std::uint8_t> lifted_;
-  std::vector<NodeId> stale_;  // that the fleet does not know yet
-  std::vector<NodeId> cut_;    // nodes with devices that are or were cut
+  std::vector<NodeId> stale_;  // not yet updated in the fleet
+  std::vector<NodeId> cut_;    // nodes with devices that are or were partitioned
   bool offering_ = false;
 };
 
-/// The sets of a request in the order in which members number them.
+/// The sets of a request in the order of Member::set.
 [[nodiscard]] std::vector<gang::PodSet> sets_of(const gang::Request& request);
-/// What the domains in use weigh, as gang::place() counts them with its usual weights.
+/// Weight of the domains in use, with the default weights of gang::place().
 [[nodiscard]] std::int64_t topology_cost(const gang::Tree& tree, std::span<const Seat> seats);
 
 }  // namespace qm::placement::plan

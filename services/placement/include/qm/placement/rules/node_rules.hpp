@@ -7,21 +7,22 @@
 
 namespace qm::placement::rules {
 
-/// One expression against the label's value; null where the node has no such label.
+/// Evaluates one expression against the label's value; null if the node has no such label.
 ///
-/// NotIn and DoesNotExist hold for a node without the label; Gt and Lt only where both sides are whole numbers.
+/// NotIn and DoesNotExist match a node without the label; Gt and Lt only if both sides are integers.
 [[nodiscard]] bool holds(const Requirement& requirement, const std::string* value);
-/// All expressions and fields; a term without any matches nothing. Of fields there is "metadata.name" alone.
+/// All expressions and fields must match; a term without any matches nothing. The only field is
+/// "metadata.name".
 [[nodiscard]] bool matches(const SelectorTerm& term, const NodeView& node);
-/// Any of the terms.
+/// Any term must match.
 [[nodiscard]] bool matches(const NodeSelector& terms, const NodeView& node);
 
 /// "zone in (a, b)", "!spot", "cores > 8"; a term joins its expressions with " and ".
 [[nodiscard]] std::string words_of(const Requirement& requirement);
-/// Of several terms only how many there are.
+/// For several terms only their number.
 [[nodiscard]] std::string words_of(const NodeSelector& terms);
 
-/// A hard condition on the node alone: the same for every pod of a template, whatever else runs.
+/// A hard constraint on the node alone: equal for all pods of a template, whatever other pods run.
 ///
 /// Threads  any; rules have no state.
 /// Source   the filters NodeUnschedulable, NodeAffinity, TaintToleration and VolumeBinding of kube-scheduler.
@@ -30,16 +31,16 @@ class NodeRule {
   virtual ~NodeRule() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual bool admits(const PodRules& pod, const NodeView& node) const = 0;
-  /// Why not, for a node that is not admitted, as words that follow a number of nodes ("3 nodes ...").
+  /// The reason for a node that is not admitted, as text after a number of nodes ("3 nodes ...").
   [[nodiscard]] virtual std::string words(const PodRules& pod, const NodeView& node) const = 0;
-  /// What of the pod's rules the answer depends on, as a text: equal texts, equal answers.
+  /// The part of the pod's rules that the result depends on, as text: equal texts give equal results.
   [[nodiscard]] virtual std::string concerns(const PodRules& pod) const = 0;
 };
 
-/// In the order in which they are asked: unschedulable, selector, affinity, taints, volumes.
+/// In the order of evaluation: unschedulable, selector, affinity, taints, volumes.
 [[nodiscard]] std::span<const NodeRule* const> node_rules();
 
-/// A soft condition on the node alone.
+/// A soft constraint on the node alone.
 class NodePreference {
  public:
   virtual ~NodePreference() = default;
@@ -48,9 +49,9 @@ class NodePreference {
   [[nodiscard]] virtual std::string concerns(const PodRules& pod) const = 0;
 };
 
-/// The sum of the weights of preferred node affinity that the node earns.
+/// The sum of the weights of the preferred node affinity terms that the node matches.
 [[nodiscard]] const NodePreference& preferred_affinity();
-/// How many taints with effect PreferNoSchedule the pod does not tolerate.
+/// Number of taints with effect PreferNoSchedule that the pod does not tolerate.
 [[nodiscard]] const NodePreference& soft_taints();
 
 }  // namespace qm::placement::rules

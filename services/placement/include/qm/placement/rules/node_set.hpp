@@ -7,13 +7,13 @@
 
 namespace qm::placement::rules {
 
-/// A node's place in a RuleBook. It stays the same while the node is there, and says nothing about order.
+/// Index of a node in a RuleBook. It is constant while the node exists, and implies no order.
 using NodeIndex = std::uint32_t;
 
 /// A set of nodes, one bit for each.
 ///
 /// Threads  any, as a value.
-/// Cost     one word of 64 bits for 64 nodes in every operation on whole sets; O(1) for one node.
+/// Cost     one 64-bit word per 64 nodes for operations on whole sets; O(1) for one node.
 class NodeSet {
  public:
   [[nodiscard]] bool contains(NodeIndex node) const {
@@ -28,7 +28,7 @@ class NodeSet {
   }
   void put(NodeIndex node, bool in) { in ? insert(node) : erase(node); }
 
-  /// Keeps what `other` has as well.
+  /// Intersection with `other`.
   NodeSet& operator&=(const NodeSet& other) {
     if (words_.size() > other.words_.size()) words_.resize(other.words_.size());
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
@@ -39,13 +39,13 @@ class NodeSet {
     for (std::size_t i = 0; i < other.words_.size(); ++i) words_[i] |= other.words_[i];
     return *this;
   }
-  /// Drops what `other` has.
+  /// Removes the nodes of `other`.
   NodeSet& operator-=(const NodeSet& other) {
     for (std::size_t i = 0; i < words_.size() && i < other.words_.size(); ++i) words_[i] &= ~other.words_[i];
     return *this;
   }
 
-  /// Keeps what one of the two has alone.
+  /// Symmetric difference with `other`.
   NodeSet& operator^=(const NodeSet& other) {
     if (words_.size() < other.words_.size()) words_.resize(other.words_.size());
     for (std::size_t i = 0; i < other.words_.size(); ++i) words_[i] ^= other.words_[i];

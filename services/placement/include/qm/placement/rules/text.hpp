@@ -7,12 +7,13 @@
 
 namespace qm::placement::rules {
 
-/// A template as one line of text and back, which is how rows and facts carry it. Equal templates have equal texts.
+/// Converts a template to one line of text for rows and observations, and back. Equal templates have equal
+/// texts.
 [[nodiscard]] std::string text_of(const PodTemplate& pods);
-/// None where the text was not written by text_of of this release or an earlier one.
+/// None if the text was not written by text_of of this or an earlier release.
 [[nodiscard]] std::optional<PodTemplate> template_of(std::string_view text);
 
-/// Whether the text is of a template with claims, or with claims that each pod has for itself; a look at its first letters.
+/// Whether the text's template has claims, or claims of single pods; reads only its first letters.
 [[nodiscard]] bool names_claims(std::string_view text);
 [[nodiscard]] bool names_own_claims(std::string_view text);
 
