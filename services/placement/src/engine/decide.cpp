@@ -1,5 +1,5 @@
-// Which workloads get a place: those with quota and without a place, highest priority first, then longest short, then in the
-// order in which admission gave them quota.
+// Placement order: workloads with quota and without a placement, highest priority first, then longest on the
+// demand list, then in the order in which admission gave them quota.
 #include "engine/asked_gang.hpp"
 #include "engine/attaching.hpp"
 #include "engine/beside.hpp"
@@ -19,11 +19,11 @@ namespace {
 constexpr std::int32_t kLastRound = 3;  // of offers to pending workloads
 
 
-/// A total order. Of workloads that ask at the same time, the one that admission decided first is first: it may have preempted
-/// for its quota, and a later one that took its nodes would be preempted again.
+/// A total order. Of simultaneous requests the one that admission decided first comes first: it may have
+/// preempted others for its quota. If a later one used its nodes, that one would be preempted again.
 struct Turn {
   std::int32_t priority;
-  bool grows;  // it runs already, and asks for more
+  bool grows;  // it is running and scales up
   Instant since;
   Instant reserved;
   std::int32_t turn;
@@ -34,7 +34,8 @@ struct Turn {
   }
 };
 
-/// Keeps work of one type off nodes with work of another that must not be its neighbour, and on GPUs of its kind.
+/// Excludes nodes with pods of a workload type that must not share nodes with this one, and GPUs of another
+/// pool.
 class Apart final : public Narrowed {
  public:
   Apart(std::uint32_t type, GpuPool pool, const std::vector<std::string>& names, Neighbourhood* others)
@@ -59,7 +60,7 @@ class Apart final : public Narrowed {
   const std::vector<std::string>& names_;
 };
 
-/// Keeps a gang inside one part of the fleet.
+/// Limits a gang to one part of the fleet.
 class Within final : public Narrowed {
  public:
   Within(const Part& part, Neighbourhood* others) : Narrowed(others), part_(part) {}
@@ -75,8 +76,8 @@ class Within final : public Narrowed {
   const Part& part_;
 };
 
-/// A gang that one node takes is nobody's traffic. One that needs several goes where one fabric joins them, the fastest first, where it
-/// can with as many pods, and else anywhere.
+/// Prefers fabric domains. A gang that fits one node has no network traffic. A gang on several nodes is
+/// placed in one fabric domain, the fastest first, if as many of its pods fit there; else anywhere.
 template <class Attempt>
 Placed place_near(const std::vector<PodSet>& pod_sets, Rooms& rooms, Attempt&& attempt) {
   std::int64_t pods = 0, gpus = 0;
@@ -121,7 +122,7 @@ std::string workload_type_of(const Labels& labels) {
 }  // namespace
 
 void Engine::decide_waiting() {
-  if (!synced()) return;  // scratch_.grew is set again by the sync
+  if (!synced()) return;  // the sync sets scratch_.grew again
   const bool all = scratch_.grew;
   for (bool first = true; first || scratch_.stirred; first = false) {
     const bool stirred = std::exchange(scratch_.stirred, false);
@@ -145,7 +146,7 @@ void Engine::decide_waiting() {
     }
     std::ranges::sort(turns, std::less<>());
     if (!turns.empty() || (first && all)) reckon();
-    std::map<Asked, std::string> hopeless;  // room only shrinks while we decide
+    std::map<Asked, std::string> hopeless;  // free capacity only shrinks during this pass
     for (const Turn& turn : turns) {
       if (!turn.grows) {
         decide(turn.uid, hopeless);
@@ -158,7 +159,7 @@ void Engine::decide_waiting() {
   scratch_.heirs.clear();
 }
 
-/// Nodes are compared for the demand and the fleet as the row has them, which follows what is known at a distance.
+/// Updates the scored mix from its row, which follows the known mix with a lag.
 void Engine::reckon() {
   if (index_.preference.drifted()) tables_.mix.insert(0, index_.preference.known());
   if (const Mix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
@@ -166,7 +167,7 @@ void Engine::reckon() {
 
 Placed Engine::place(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists, Wanted wanted,
                      const Where& where) const {
-  if (asked.pool == GpuPool::kSlices) {  // first choice, and no condition
+  if (asked.pool == GpuPool::kSlices) {  // a preference, not a constraint
     if (auto placed = place_in(asked, rooms, preference, lists, std::max(wanted, Wanted::kPlan), where); placed.plan)
       return placed;
     Asked elsewhere = asked;
@@ -224,7 +225,8 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
     return place_gang(sets, among, preference, neighbours, &kept, what);
   };
   const auto attempt = [&, &sets = pod_sets, &templates = likes](Rooms& among, const Part* within) {
-    // All of an elastic gang lie better than the least of it and then the others, but for pods that go one by one: those lie alike.
+    // An elastic gang gets better placements if all pods are requested at once than with the minimum first.
+    // Pods that are placed one by one get the same placements either way.
     const bool alike =
         sets.size() == 1 && !templates.empty() && templates[0] && Beside::one_by_one(templates[0]->rules);
     if (is_elastic(sets) && (!alike || where.home != nullptr) && (where.home != nullptr || !asks_topology(sets))) {
@@ -234,7 +236,7 @@ Placed Engine::place_in(const Asked& asked, Rooms& rooms, const Preference& pref
     }
     return lay(sets, among, within, wanted);
   };
-  // Which fabric joins it is a matter of where.
+  // The fabric matters only for the choice of nodes.
   const bool anywhere = where.home != nullptr || wanted == Wanted::kWhether;
   auto placed = anywhere ? attempt(rooms, nullptr) : place_near(pod_sets, rooms, attempt);
   if (!placed.plan && !one_node.empty()) {
@@ -257,7 +259,7 @@ std::uint32_t Engine::type_of(std::string_view workload_type) const {
   return found == options_.apart.end() ? 0 : std::uint32_t{1} << (found - options_.apart.begin());
 }
 
-// Who names GPUs of a kind has chosen; a default is for the others.
+// A workload that names GPU models or NVIDIA labels has chosen; the default pool is for the others.
 GpuPool Engine::pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const {
   const auto pool = options_.pools.find(workload_type_of(labels));
   if (pool == options_.pools.end()) return GpuPool::kAny;
@@ -270,17 +272,17 @@ GpuPool Engine::pool_of(const Labels& labels, const std::vector<PodSet>& pod_set
   return asks && !chose ? pool->second : GpuPool::kAny;
 }
 
-/// Who has come may be just whom others wait for.
+/// A new pod may satisfy the inter-pod rules of other workloads.
 void Engine::forget_ruled(std::map<Asked, std::string>& hopeless) {
   std::erase_if(hopeless, [](const auto& known) { return !known.first.rules.empty(); });
 }
 
-/// These members have just been given their places.
+/// Updates the free capacity after these members were placed.
 void Engine::take_places(const AttemptId& id, std::span<const Member> members) {
   for (const Member& member : members) {
     book_node(member.node);
     index_.lists.touch(member.node);
-    // Pods without devices may lie otherwise on the zones when all are counted from the first.
+    // Zones of pods without devices may differ when all pods are counted again in order.
     if (Room& room = index_.rooms.at(member.node); !room.zones.empty() || is_spare(*room.facts))
       room = room_of(member.node);
   }
@@ -298,10 +300,10 @@ void Engine::decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopele
   next.rules = rules_of(id, next.pod_sets);
   const Asked asked = asked_by(uid);
   Placed placed;
-  const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // tried again unasked, the answer stands
+  const bool tells_why = old == nullptr || scratch_.asked.contains(uid);  // a retry keeps the published reason
   const auto wanted = tells_why ? Wanted::kReason : Wanted::kPlan;
   auto lifted = lift_holds(uid);
-  bool instead = false;  // of moves that were to come
+  bool instead = false;  // replaces planned migrations
   if (auto returned = place_returning(uid, asked); returned.plan) {
     placed = std::move(returned);
   } else if (const auto known = hopeless.find(asked);
@@ -359,10 +361,12 @@ Asked Engine::asked_by(const WorkloadUid& uid) const {
   return asked;
 }
 
-// A workload that fell back to waiting for quota stays on the demand list until its pods fit; then it goes to the requeue list, and
-// admission ends its back-off. First go as many as fit together. Of these some may have no quota, so what they leave free is offered to
-// the next in rounds, each of eight times as many, until nothing that is free is of use to a pending workload. The fourth round offers it
-// to all, so none that could use the capacity waits for a second; and where a workload uses it, few others were tried in vain.
+// A workload in back-off stays on the demand list until its pods fit. It then moves to the requeue list, and
+// admission ends its back-off. The first offer goes to as many workloads as fit together. Some of them may
+// get no quota, so the capacity that they leave is offered to the next ones in rounds, each eight times as
+// large, until no free capacity is of use to a pending workload. The fourth round offers it to all. So every
+// workload that can use the capacity is offered it within a second; and if a workload uses it, few others
+// were tried in vain.
 void Engine::offer_to_pending() {
   if (!synced()) return;
   const Instant due = meta().requeue_at;
@@ -398,7 +402,7 @@ bool Engine::requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t 
     if (count == most) break;
     const Asked asked = asked_by(turn.uid);
     if (hopeless.contains(asked) && !index_.cut_for.contains(turn.uid)) continue;
-    // What is cut for it is there for it, with or without quota.
+    // Capacity repartitioned for it is available to it with or without quota.
     const auto lifted = index_.cut_for.contains(turn.uid) ? lift_holds(turn.uid) : std::vector<NodeName>();
     const auto placed = place(asked, index_.rooms, index_.preference, &index_.lists, Wanted::kPlan);
     put_back_holds(lifted);

@@ -1,4 +1,5 @@
-// Facts in, one evaluation after each batch. What a fact means is decided in nodes.cpp, settle.cpp and decide.cpp.
+// Applies observations and evaluates once per batch. The evaluation is in nodes.cpp, settle.cpp and
+// decide.cpp.
 #include "qm/placement/engine.hpp"
 
 #include "qm/base/assert.hpp"
@@ -9,7 +10,7 @@
 namespace qm::placement {
 
 namespace {
-constexpr int kMostPasses = 8;  // of decisions in a step, where room that was kept comes free
+constexpr int kMostPasses = 8;  // of placements in a step, when held capacity is released
 }
 
 Engine::Engine(Options options) : options_(options) { rebuild(); }
@@ -45,7 +46,7 @@ void Engine::commit() {
   undo_now_ = last_now_;
 }
 
-// ---- commands: store the fact, note what it touches ----
+// ---- commands: store the observation, mark what it affects ----
 
 void Engine::apply(const WatchStarted&) {
   Meta next = meta();
@@ -60,11 +61,12 @@ void Engine::apply(const NodeSeen& seen) {
                   old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
   const bool fresh = old == nullptr;
   Node& node = tables_.nodes.edit(seen.node);
-  // Our own uncordon removes our annotation with the cordon. kubectl leaves it; and a cordon without it was of others.
+  // Our uncordon removes our annotation together with the cordon; kubectl does not. A cordon without the
+  // annotation is by another client.
   const bool by_us = !node.facts.cordoned_by.empty() && seen.facts.cordoned_by.empty();
   if (node.facts.unschedulable && !seen.facts.unschedulable && !by_us) scratch_.uncordoned.insert(seen.node);
   node.facts = seen.facts;
-  if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered in an earlier life of this row
+  if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered before this row existed
   if (const NodeSigns* signs = tables_.signs.find(seen.node); fresh && signs != nullptr)
     send(MarkNode{seen.node, *signs});
   scratch_.nodes.insert(seen.node);
@@ -150,9 +152,9 @@ void Engine::apply(const WorkloadHeard& heard) {
   if (old != nullptr && old->fits_since != Instant{}) {
     const bool stays = heard.phase == WorkloadPhase::kPending && heard.attempt == old->attempt;
     if (stays) next.fits_since = old->fits_since;
-    scratch_.requeue = scratch_.requeue || !stays || heard.no_room;  // heard again: its database may have lost the list
+    scratch_.requeue = scratch_.requeue || !stays || heard.no_room;  // admission may have lost the list
   }
-  // The end of a workload that was not admitted has its uid alone.
+  // The event of the end of a workload that was not admitted contains only its uid.
   if (old != nullptr && next.spec.ns.empty()) next.spec.ns = old->spec.ns, next.spec.kind = old->spec.kind;
   const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {
@@ -160,7 +162,8 @@ void Engine::apply(const WorkloadHeard& heard) {
     // The list names the newest attempt, so a later attempt changes it too.
     scratch_.demand = scratch_.demand || !may_wait || old->attempt != heard.attempt;
   }
-  // Whatever became of its former attempt here: it backs off since it had no nodes, so it is compared with what is free.
+  // In back-off because it had no nodes, so it is compared with the free capacity, whatever the state of its
+  // former attempt here.
   if (heard.no_room && next.fits_since == Instant{} && (old == nullptr || old->attempt <= heard.attempt)) {
     if (next.short_since == Instant{}) next.short_since = scratch_.now, scratch_.demand = true;
     scratch_.fell_back.insert(uid);
@@ -181,7 +184,7 @@ void Engine::apply(const WorkloadHeard& heard) {
   scratch_.attempts.insert(id);
   for (const AttemptId& other : attempts_of(uid)) scratch_.attempts.insert(other);
   if (index_.wanting.contains(uid)) scratch_.asked.insert(uid);
-  // Heard again with an answer that stands: the answer is sent again.
+  // Published again with a valid assignment: the assignment is published again.
   if (const Assignment* row = tables_.assignments.find(id)) {
     const bool asks = heard.phase == WorkloadPhase::kQuotaReserved ||
                       (heard.phase == WorkloadPhase::kAdmitted && !row->holds()) ||
@@ -190,13 +193,14 @@ void Engine::apply(const WorkloadHeard& heard) {
   }
 }
 
-/// Admission speaks of an earlier attempt: its database has lost the later one. It hears which attempt was the last, and begins behind it.
+/// Admission published an earlier attempt: its database lost the later one. The latest assignment is
+/// published, so that admission continues after it.
 void Engine::answer_stale(const AttemptId& newest) {
   const Workload& workload = *tables_.workloads.find(newest.uid);
   const bool asks = workload.phase == WorkloadPhase::kQuotaReserved || workload.phase == WorkloadPhase::kAdmitted;
   if (tables_.assignments.contains(newest)) {
     scratch_.changed.insert(newest);
-  } else if (!asks) {  // else it has an answer at the end of this step
+  } else if (!asks) {  // otherwise this step creates an assignment
     Assignment released = assignment_for(workload.spec);
     released.state = AssignmentState::kReleased;
     released.decided = released.ended = scratch_.now;
@@ -223,7 +227,8 @@ void Engine::apply(const DrainHeard& heard) {
   const NodeMark* old = tables_.marks.find(heard.node);
   NodeMark next = old == nullptr ? NodeMark{} : *old;
   next.drain = heard.mark;
-  // Requested again, by an autoscaler whose database lost the first request: it waits for a state of the node after that.
+  // Requested again, by an autoscaler whose database lost the first request: it waits for a later state of
+  // the node.
   if (old != nullptr && *old == next && heard.mark) scratch_.node_changed.insert(heard.node);
   if (old != nullptr ? *old == next : next == NodeMark{}) return;
   if (next == NodeMark{}) {
@@ -245,7 +250,8 @@ void Engine::apply(const DevicesHeard& heard) {
 void Engine::apply(const BindEnded& ended) {
   if (!ended.error) return;  // the watch shows the pod on its node
   ++scratch_.out.notes.intents_failed;
-  // Gone or replaced: the watch says so, and the next pod of the member is bound. Anything else needs a new attempt.
+  // Gone or replaced: the watch reports it, and the next pod of the member is bound. All other errors need a
+  // new attempt.
   if (ended.error->code == Code::kNotFound || ended.error->code == Code::kFailedPrecondition) return;
   const Assignment* row = tables_.assignments.find(ended.attempt);
   if (row == nullptr || !row->holds()) return;
@@ -292,7 +298,7 @@ void Engine::evaluate() {
   settle_all();
   evaluate_nodes();
   review_proposals(seen);
-  // A decision may free room at once: that of ranks which have succeeded.
+  // A placement may release capacity in the same step: that of ranks that have succeeded.
   for (int pass = 0; pass < kMostPasses; ++pass) {
     scratch_.freed = false;
     decide_waiting();
@@ -311,9 +317,9 @@ void Engine::evaluate() {
   offer_to_pending();
   for (const NodeName& name : seen) publish_status(name);
 
-  // Publishing: whole states, once per key.
+  // Publish complete states, once per key.
   auto& events = scratch_.out.events;
-  for (const bool holding : {false, true}) {  // what became free stands before who got it
+  for (const bool holding : {false, true}) {  // publish releases before reservations
     for (const AttemptId& id : scratch_.changed) {
       const Assignment* row = tables_.assignments.find(id);
       if (row == nullptr || row->holds() != holding) continue;
@@ -347,7 +353,7 @@ std::optional<Instant> Engine::next_timer() const {
   for (const NodeName& name : index_.cutting) at(tables_.cuts.find(name)->wake);
   if (synced() && meta().requeue_at != Instant{}) at(meta().requeue_at);
   for (const auto& [due, id] : index_.timed) {
-    if (due <= last_now_ && !tables_.assignments.find(id)->holds()) continue;  // its pods keep it
+    if (due <= last_now_ && !tables_.assignments.find(id)->holds()) continue;  // kept by its pods
     at(due);
     break;
   }
@@ -377,7 +383,7 @@ void Engine::send(Effect what) {
 std::vector<DemandItem> Engine::demand() const {
   std::vector<DemandItem> items;
   for (const WorkloadUid& uid : index_.short_of) {
-    // Room is being made for it: nobody need make machines.
+    // A preemption or MIG repartition for it is in progress: it needs no new nodes.
     const Proposal* proposal = tables_.proposals.find(uid);
     if (proposal != nullptr && proposal->state == ProposalState::kAccepted) continue;
     if (index_.cut_for.contains(uid)) continue;

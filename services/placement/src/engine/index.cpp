@@ -1,4 +1,4 @@
-// What is derived from the tables, the laws, and the digest.
+// Derived indexes, laws and digest.
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/placement/engine.hpp"
@@ -29,7 +29,7 @@ void put(std::set<Key>& index, const Key& key, bool add) {
   }
 }
 
-/// Whether some pods' rules speak of other pods.
+/// Whether the rules of some pods depend on other pods.
 bool looks_beside(const std::vector<PodSet>& pod_sets) {
   return std::ranges::any_of(pod_sets, [](const PodSet& set) {
     const auto like = set.rules.empty() ? std::nullopt : rules::template_of(set.rules);
@@ -37,7 +37,7 @@ bool looks_beside(const std::vector<PodSet>& pod_sets) {
   });
 }
 
-/// Whether time alone brings the row to an end: a hold that may expire, or one that has ended and is forgotten.
+/// Whether the row has a timer: a reservation that may expire, or an ended row that will be deleted.
 bool is_timed(const Assignment& row) { return row.holds() ? row.expires != Instant{} : row.ended != Instant{}; }
 
 }  // namespace
@@ -91,7 +91,7 @@ void Engine::index_cut_for(const WorkloadUid& uid, const NodeName& name, bool ad
 }
 
 Engine::Index Engine::build_index() const {
-  Engine fresh(options_);  // the same functions that keep the index up to date, over all rows
+  Engine fresh(options_);  // uses the functions that maintain the index, over all rows
   fresh.tables_ = tables_;
   for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
@@ -187,7 +187,7 @@ void Engine::audit() const {
   QM_ASSERT(index_ == build_index(), "the derived indexes differ from the tables");
   for (const auto& [id, row] : tables_.assignments) check_assignment(id, row);
   for (const auto& [name, members] : index_.members) check_node(name);
-  // Of a copy, as asking brings lists up to date; and not where makes of machines are not weighed yet.
+  // On a copy, since a request updates the lists; and not while hardware shapes are not in the scored mix.
   if (!index_.preference.drifted()) Shortlists(index_.lists).audit(index_.rooms, index_.preference);
   QM_ASSERT(index_.rooms.size() == tables_.nodes.size(), "{} rooms for {} nodes", index_.rooms.size(),
             tables_.nodes.size());

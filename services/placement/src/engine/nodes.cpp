@@ -1,4 +1,4 @@
-// What the facts of a node mean: usable or not, cordoned or not, lost or not, and what is free on it.
+// Evaluation of a node: whether it is usable, cordoned or lost, and its free capacity.
 #include "engine/cuts.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
@@ -9,14 +9,15 @@
 namespace qm::placement {
 namespace {
 
-/// mig-manager takes GPUs away and brings them back; what the node advertises meanwhile is of no layout.
+/// mig-manager removes the GPUs and adds them again; until then the advertised resources match no layout.
 bool manager_at_work(const NodeFacts& facts) {
   const auto state = facts.labels.find(std::string(kMigState));
   return state != facts.labels.end() && !state->second.empty() && state->second != "success" &&
          state->second != "failed";
 }
 
-/// Where GPUs are given as MIG instances nothing tells which GPU the next one is of, so a faulty GPU cannot be left out alone.
+/// If GPUs are allocated as MIG instances, the GPU of the next instance is unknown. A faulty GPU cannot be
+/// excluded alone.
 bool cordons(const Node* node, const std::optional<HealthMark>& verdict) {
   if (!verdict || verdict->cordon) return verdict.has_value();
   const auto is_mig = [](const auto& resource) {
@@ -25,14 +26,14 @@ bool cordons(const Node* node, const std::optional<HealthMark>& verdict) {
   return node != nullptr && (counts_instances(node->facts) || std::ranges::any_of(node->facts.extended, is_mig));
 }
 
-/// The taint that the node lifecycle controller sets on a node whose kubelet is silent.
+/// The node lifecycle controller sets this taint on a node whose kubelet does not report.
 bool is_unreachable(const NodeFacts& facts) {
   return std::ranges::any_of(facts.taints, [](const Taint& taint) {
     return taint.key == "node.kubernetes.io/unreachable" && taint.effect == "NoExecute";
   });
 }
 
-/// As if a pod that is there had gone.
+/// Adds the resources of a running pod to the free capacity.
 void put_back(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices) {
   room.cpu_milli += shape.cpu_milli;
   room.memory_bytes += shape.memory_bytes;
@@ -45,7 +46,7 @@ void put_back(Room& room, const PodShape& shape, const std::vector<DeviceRef>& d
   give_to_zones(room, shape, devices);
 }
 
-/// Of each resource the less of both. The rooms are of one node.
+/// The minimum of both for each resource. Both are of the same node.
 void at_most(Room& room, const Room& other) {
   const auto less = [](auto& mine, auto theirs) { mine = std::min(mine, theirs); };
   less(room.cpu_milli, other.cpu_milli);
@@ -93,7 +94,7 @@ void Engine::evaluate_node(const NodeName& name) {
   const bool uncordoned = scratch_.uncordoned.erase(name) > 0;
   if (uncordoned) override_verdicts(name);
   const std::string causes = own_causes(name);
-  if (uncordoned && !causes.empty()) next.cordon_sent = false;  // of other causes: ordered again
+  if (uncordoned && !causes.empty()) next.cordon_sent = false;  // causes of ours remain: cordon it again
   if (causes.empty() == next.cordon_sent) {
     next.cordon_sent = !causes.empty();
     send(CordonNode{name, causes});
@@ -123,7 +124,7 @@ void Engine::remove_node(const NodeName& name) {
   scratch_.out.events.push_back(NodeChanged{name, std::move(last), true});
 }
 
-/// An operator ended the cordon, and with it the verdicts as they were before this step.
+/// An operator ended the cordon. This overrides the verdicts from before this step.
 void Engine::override_verdicts(const NodeName& name) {
   const NodeMark* mark = tables_.marks.find(name);
   if (mark == nullptr || !mark->health) return;
@@ -132,8 +133,8 @@ void Engine::override_verdicts(const NodeName& name) {
   if (past) tables_.marks.edit(name).overridden = past;
 }
 
-/// When the pods of the member count as lost. Kubernetes deletes a pod once the node has been not ready for as long as the pod tolerates;
-/// nothing confirms the end of one that is being deleted.
+/// When the member counts as lost. Kubernetes deletes a pod after the node has not been ready for as long as
+/// the pod tolerates. The end of a pod that is being deleted cannot be confirmed there.
 Instant Engine::lost_at(const Node& node, const Member& member) const {
   const Pod* pod = member.pod_uid.empty() ? nullptr : tables_.pods.find(member.pod_uid);
   if (pod == nullptr || pod->facts.node != member.node || pod->facts.deleting || pod->facts.terminal())
@@ -152,8 +153,8 @@ Instant Engine::next_loss(const NodeName& name) const {
   return next;
 }
 
-/// `grace_s`: of the orders for pods whose gang runs on. Nobody is left on a node that is gone to confirm the end of a pod.
-/// `not_ready`: the node is there, and those members alone are lost whose time is over.
+/// `grace_s`: grace period of the pods if their gang continues to run. On a node that is gone no kubelet
+/// confirms the end of a pod. `not_ready`: the node exists, and only members whose time is over are lost.
 void Engine::lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s,
                           const Node* not_ready) {
   const auto on_node = index_.members.find(name);
@@ -172,7 +173,8 @@ void Engine::lose_members(const NodeName& name, const std::string& message, std:
     Assignment fewer = next;
     std::erase_if(fewer.members, [](const Member& m) { return m.lost && m.bound == Instant{}; });
     if (is_elastic(next.pod_sets) && has_least(id, fewer)) {
-      // The gang runs on. Its controller makes the pods anew when these are gone; they have another place then.
+      // The gang continues to run. Its controller recreates the pods after their deletion; they then get
+      // other nodes.
       for (const auto position : positions) delete_lost(next.members[position].pod_uid, grace_s);
       next = std::move(fewer);
     } else {
@@ -227,8 +229,9 @@ std::vector<const Pod*> Engine::strangers(const NodeName& name) const {
   return out;
 }
 
-// Who uses which device. Members stand where they are planned or observed. A stranger stands where the kubelet put it,
-// else where placement bound it to, else it blocks the highest idle devices: our own plans start from the lowest.
+// Use of each device. Members use their planned or observed devices. Other pods use the devices from the
+// kubelet, else those that placement bound them to. Otherwise they block the highest idle devices, since our
+// plans start with the lowest.
 std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted& lifted) const {
   const Node& node = *tables_.nodes.find(name);
   const auto shares = shares_of(node.facts);
@@ -257,7 +260,7 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
       }
     }
   }
-  const auto free_share = [&](std::int32_t gpu) {  // of a GPU that is given in shares: the first that nobody has
+  const auto free_share = [&](std::int32_t gpu) {  // of a shared GPU: the first unused share
     std::int32_t index = gpu * shares;
     while (shares > 1 && index % shares + 1 < shares && static_cast<std::size_t>(index) < use.size() &&
            use[static_cast<std::size_t>(index)].used_milli > 0) {
@@ -313,15 +316,15 @@ std::vector<Engine::DeviceUse> Engine::devices_of(const NodeName& node) const {
 }
 
 namespace {
-/// "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS (recovery action: restart or replace the node)": without the index of the GPU, so that
-/// equal faults are counted together.
+/// "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS (recovery action: restart or replace the node)": without
+/// the GPU index, so that equal faults are counted together.
 std::string fault_text(const std::string& reason, bool cordon) {
   return fmt::format("{} (recovery action: {})", reason.substr(0, reason.find(" on GPU ")),
                      cordon ? "restart or replace the node" : "reset the GPU");
 }
 }  // namespace
 
-/// Why nothing new is placed on a node that is cordoned; equal for equal causes.
+/// Why no pods are placed on a cordoned node; equal for equal causes.
 std::string Engine::cordon_text(const NodeName& name) const {
   const Node& node = *tables_.nodes.find(name);
   const NodeMark* mark = tables_.marks.find(name);
@@ -398,14 +401,14 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
   const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
   for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>())
     room.faulty.push_back(fault_text(why.reason, why.cordon));
-  // Where more devices are installed than allocatable, the highest idle ones are not to be had.
+  // If more devices are installed than allocatable, the highest idle ones are not available.
   auto idle = room.idle_gpus();
   for (std::size_t i = room.free_milli.size(); i-- > 0 && idle > std::max<std::int64_t>(allowed, 0);) {
     if (room.free_milli[i] != 1000) continue;
     room.free_milli[i] = 0;
     --idle;
   }
-  // What is kept for somebody, the GPUs cut for it or not.
+  // Held capacity, on repartitioned GPUs as well.
   static const std::set<WorkloadUid> kNobody;
   static const std::set<MemberRef> kNone;
   const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldPlace>& places) {
@@ -430,7 +433,7 @@ Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
       if (!lifted.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
     }
     if (lifted.holds.contains(uid)) continue;
-    // Who shall leave for it and has not yet may have some of what is kept: that counts once.
+    // Victims that have not left yet may use a part of the held capacity: that part counts once.
     const Room with_all = room;
     for (const auto& [id, position] : here == index_.members.end() ? kNone : here->second) {
       const auto is_it = [&id](const Proposal::Victim& victim) { return victim.id == id; };

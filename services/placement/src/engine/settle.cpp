@@ -1,4 +1,4 @@
-// Brings one attempt in line with its pods and with what admission wants: level-triggered and idempotent.
+// Reconciles one attempt with its pods and with the state from admission: level-triggered and idempotent.
 #include "engine/mounts.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
@@ -9,8 +9,8 @@
 namespace qm::placement {
 namespace {
 
-/// Ranks in the order of sets and indexes, which is the order in which they fill nodes, then racks: so the next rank is the nearest.
-/// Ranks that are missing are counted, and passed over as neighbours.
+/// Ranks ordered by set and index. This is the order in which they fill nodes, then racks, so the next rank
+/// is the nearest. Missing ranks are counted, but skipped as neighbors.
 std::string ring_of(const Assignment& gang, const Member& member) {
   std::vector<const Member*> there;
   for (const Member& m : gang.members) {
@@ -29,13 +29,14 @@ std::string ring_of(const Assignment& gang, const Member& member) {
   return fmt::format("rank={} of={} previous={} next={}", rank, pods, at(place + there.size() - 1), at(place + 1));
 }
 
-/// How many places nobody came for.
+/// Number of members without a pod.
 std::ptrdiff_t unused(const Assignment& gang) {
   return std::ranges::count_if(gang.members, [](const Member& m) { return m.live() && m.pod_uid.empty(); });
 }
 
-/// As many places stay as there are pods left to come, of whom admission knows by their Job. Where pods have ranks we know most of
-/// those that are done ourselves; of one that vanished before we saw it succeed, only that nobody comes once all others are there.
+/// Keeps as many members as pods are left to run; admission reports finished pods by the Job. For pods with
+/// ranks placement observes most successes itself. If a pod vanished before that, its member is released only
+/// once all other pods have one.
 void give_back_ended(Assignment& gang, std::int32_t ended, Instant now) {
   if (ended == 0 || gang.pod_sets.size() != 1) return;
   const PodSet& set = gang.pod_sets.front();
@@ -51,8 +52,8 @@ void give_back_ended(Assignment& gang, std::int32_t ended, Instant now) {
   }
 }
 
-/// Admission has let in more pods of a Job that runs: the attempt goes on with them, and no more than before have to run together. Any other
-/// change is for its next attempt.
+/// Admission increased the pods of a running Job: the attempt continues with them, and the minimum does not
+/// grow. Any other change applies to the next attempt.
 void take_growth(Assignment& gang, const std::vector<PodSet>& asked) {
   if (gang.pod_sets == asked || gang.pod_sets.size() != asked.size()) return;
   for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -66,7 +67,7 @@ void take_growth(Assignment& gang, const std::vector<PodSet>& asked) {
   gang.pod_sets = asked;
 }
 
-/// Places that were given back are missing again, where the Job has grown since.
+/// Released members are missing again if the Job has scaled up since.
 void miss_given_back(Assignment& gang, std::int32_t ended,
                      const std::set<std::pair<std::int32_t, std::int32_t>>& done) {
   if (gang.pod_sets.size() != 1 || !is_elastic(gang.pod_sets)) return;
@@ -95,7 +96,7 @@ Engine::Ending Engine::ending_of(const AttemptId& id) const {
     case WorkloadPhase::kEvicting:
     case WorkloadPhase::kCancelled:
       return Ending::kOrdered;
-    case WorkloadPhase::kPending:  // quota was taken back without a new attempt
+    case WorkloadPhase::kPending:  // quota was revoked without a new attempt
     case WorkloadPhase::kFinished:
       return Ending::kAwaited;
     case WorkloadPhase::kQuotaReserved:
@@ -105,8 +106,8 @@ Engine::Ending Engine::ending_of(const AttemptId& id) const {
   return Ending::kNone;
 }
 
-// A rank that succeeded never comes back: the controller makes no pod for it in a later attempt. Its pod may vanish
-// with its node, so the workload remembers.
+// A rank that has succeeded is final: the controller creates no pod for it in a later attempt. Its pod may
+// vanish with its node, so the workload row stores it.
 void Engine::note_successes(const WorkloadUid& uid) {
   const Workload* workload = tables_.workloads.find(uid);
   if (workload == nullptr) return;
@@ -138,7 +139,7 @@ void Engine::settle(const AttemptId& id) {
   const bool alive = std::ranges::any_of(pods, [](const Pod* pod) { return !pod->facts.terminal(); });
   const Assignment* row = tables_.assignments.find(id);
   if (row == nullptr) {
-    // Evicted without ever having had an answer: there is nothing to wait for but stray pods.
+    // Evicted before any placement: only stray pods have to end.
     if (evicting && !alive) {
       Assignment released = assignment_for(workload->spec);
       released.state = AssignmentState::kReleased;
@@ -195,7 +196,7 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     give_back_ended(next, workload->standing.ended_pods, scratch_.now);
     miss_given_back(next, workload->standing.ended_pods, workload->done);
   }
-  // Who came to grow a gang that runs, and went before it was bound, gives its place back.
+  // A pod that was to scale up a running gang and ended before its bind releases its member.
   if (next.state == AssignmentState::kBound) {
     std::erase_if(next.members, [](const Member& m) { return m.bound == Instant{} && m.pod_uid.empty(); });
   }
@@ -204,12 +205,12 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
     if (ending == Ending::kOrdered) keep_for_return(id, next);
     next.expires = {};
     if (std::ranges::any_of(next.members, holds)) return;
-    // Pods that no member holds (never bound, or on a lost node) do not keep the attempt.
+    // Pods without a member (never bound, or on a lost node) do not keep the attempt.
     next.state = AssignmentState::kReleased;
     next.ended = scratch_.now;
     return;
   }
-  // Members went under an order that does not hold any more, as after a restore of admission's database.
+  // Members ended by an order that is not valid any more, as after a restore of admission's database.
   if (!next.eviction && !has_least(id, next)) {
     if (std::ranges::any_of(next.members, holds))
       return request_eviction(
@@ -244,8 +245,8 @@ void Engine::settle_held(const AttemptId& id, Assignment& next, Ending ending, c
   }
 }
 
-/// A gang of which every pod that had a place has ended, and the others wait for one: it holds quota, and it is not on the demand list,
-/// so nothing would be launched for it. A later attempt asks for nodes.
+/// A gang whose placed pods have all ended, while others are pending for nodes: it holds quota and is not on
+/// the demand list, so no nodes would be launched for it. A later attempt requests nodes.
 void Engine::end_if_idle(const AttemptId& id, Assignment& next) {
   const bool idle =
       next.confirmed && !next.eviction && std::ranges::none_of(next.members, &Member::live) && awaits_some(id, next);
@@ -263,7 +264,7 @@ void Engine::end_if_idle(const AttemptId& id, Assignment& next) {
   }
 }
 
-/// Gives back the places that no pod came for in time, where the gang runs without them.
+/// Releases members without a pod after the deadline, if the gang runs without them.
 void Engine::drop_unused(const AttemptId& id, Assignment& next) const {
   if (!is_elastic(next.pod_sets) || unused(next) == 0) return;
   Assignment fewer = next;
@@ -274,7 +275,8 @@ void Engine::drop_unused(const AttemptId& id, Assignment& next) const {
 void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                          const std::vector<const Pod*>& pods) {
   const PodSet& set = next.pod_sets[static_cast<std::size_t>(member.set)];
-  // Pods of a Job without indexes are alike, and so are those that come in turns: any that no other member has will do.
+  // Pods of a Job without indexes are interchangeable, and so are those of a work-queue Job: any pod without
+  // a member matches.
   const auto is_rank = [&](const PodFacts& pod) {
     if (pod.index >= 0 && !set.in_turns()) return pod.index == member.index;
     return std::ranges::none_of(next.members, [&](const Member& m) { return &m != &member && m.pod_uid == pod.uid; });
@@ -291,9 +293,9 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     if (pod == nullptr || pod->facts.terminal()) {
       if (pod != nullptr && pod->facts.phase == PodPhase::kSucceeded) {
         if (member.bound == Instant{}) member.bound = scratch_.now;
-        if (!set.in_turns()) return release();  // this rank is done and never comes back
+        if (!set.in_turns()) return release();  // the rank is finished
       }
-      member.pod_uid.clear();  // its successor gets the same place
+      member.pod_uid.clear();  // its replacement gets the same devices
       member.bind_sent = false;
     }
   }
@@ -309,7 +311,7 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
         if (member.bound == Instant{}) member.bound = scratch_.now;
         return release();
       }
-      // A pod that is bound here already goes first: it has the devices.
+      // A pod that is bound to this node is preferred: it has the devices.
       const bool here = pod->facts.node == member.node;
       if (pod->facts.terminal() || (!here && !pod->facts.node.empty())) continue;
       if (!here && (pod->facts.deleting || ending != Ending::kNone)) continue;
@@ -328,8 +330,8 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
   if (pod.node == member.node) {
     if (member.bound == Instant{}) member.bound = scratch_.now;
   } else if (!pod.node.empty()) {
-    if (ending != Ending::kNone) return release();  // it never came here; where it is, it counts as a stranger
-    // Nobody would order its eviction, so what another scheduler did is taken as it is.
+    if (ending != Ending::kNone) return release();  // it was never bound here, and is not a member there
+    // No eviction would be ordered for it, so the decision of the other scheduler is accepted.
     const Workload* workload = tables_.workloads.find(id.uid);
     if (workload != nullptr && workload->spec.labels.contains(kUnadmitted)) {
       if (member.bound == Instant{}) member.bound = scratch_.now;
@@ -344,7 +346,8 @@ void Engine::fill_member(const AttemptId& id, Assignment& next, Member& member, 
     const Node* node = tables_.nodes.find(member.node);
     if (const auto like = rules::template_of(pod.rules)) {
       auto mounts = mounts_of(tables_, *like, placement::own_claims_of(pod, *like));
-      // What is made for the pod itself comes after it: until it is there, and can be used there, the pod has to wait.
+      // Claims of the pod itself are created after it: the pod stays pending until they exist and can be used
+      // on the node.
       const bool own = !like->rules.own_claims.empty();
       if (own && (!mounts.blocked.empty() || (node != nullptr && !reaches(mounts, member.node, node->facts)))) return;
       bind.claims = std::move(mounts.to_make);
@@ -369,7 +372,7 @@ void Engine::order_deletes(const AttemptId& id, const std::vector<const Pod*>& p
     if (pod->delete_sent || pod->facts.deleting || pod->facts.terminal()) continue;
     DeletePod order{pod->facts.ns, pod->facts.name, pod->facts.uid, grace_s};
     if (grace_s >= 0) order.evict_until = workload->order_deadline;
-    // Nobody is left on a node that is gone to confirm the end of the pod.
+    // On a node that is gone no kubelet confirms the end of the pod.
     if (!pod->facts.node.empty() && !tables_.nodes.contains(pod->facts.node)) {
       order.grace_s = 0;
       order.evict_until = {};
@@ -384,7 +387,7 @@ void Engine::request_eviction(const AttemptId& id, Assignment& next, EvictionAsk
   const bool stronger =
       next.eviction && ((ask.pods_lost && !next.eviction->pods_lost) || (saving && ask.save_until == Instant{}));
   if (next.eviction && !stronger) return;
-  if (ending_of(id) != Ending::kNone) return;  // it is on its way already
+  if (ending_of(id) != Ending::kNone) return;  // its eviction is in progress
   next.eviction = std::move(ask);
   scratch_.evictions.insert(id);
 }
@@ -414,7 +417,7 @@ void Engine::drop_workload_if_done(const WorkloadUid& uid) {
       (workload->phase != WorkloadPhase::kFinished && workload->phase != WorkloadPhase::kCancelled)) {
     return;
   }
-  if (!pods_of(uid).empty()) return;  // its pods still want an answer
+  if (!pods_of(uid).empty()) return;  // its pods still need this row
   if (!attempts_of(uid).empty()) return;
   forget_proposal(uid);
   index_.preference.count(workload->spec.pod_sets, -1);

@@ -10,13 +10,13 @@ namespace qm::placement {
 /// Bandwidth between the GPUs of a gang on its nodes, by the model of qm/model/links.hpp and these labels and
 /// annotations of nodes:
 ///
-///   gpu.nvidia.com/nvlink-enabled, -gpus-per-island   devices joined by NVLink; without the first, models on an NVSwitch board
+///   gpu.nvidia.com/nvlink-enabled, -gpus-per-island   devices joined by NVLink; default: models on an NVSwitch board
 ///   annotation quartermaster.dev/numa                 socket of each device
 ///   annotation quartermaster.dev/pcie-switches        PCIe switch of each device
 ///   quartermaster.dev/fabric                          infiniband (ib), roce or ethernet; absent counts as ethernet
 ///   quartermaster.dev/fabric-domain                   nodes with equal values are connected without a bottleneck
 ///   quartermaster.dev/fabric-rails                    number of the node's adapters for it; 1 if absent
-///   quartermaster.dev/fabric-seen, -rails-seen        the same, detected by the node agent; the labels above override it
+///   quartermaster.dev/fabric-seen, -rails-seen        the same, detected by the node agent; overridden by the above
 ///
 /// Threads  any; plain functions.
 inline constexpr std::string_view kFabricLabel = "quartermaster.dev/fabric";
