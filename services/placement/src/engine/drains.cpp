@@ -1,7 +1,9 @@
-// Who might give way to a workload that waits for MIG instances. Holders of instances leave such as it wants; or all who use the GPUs of a node leave,
-// and the node is cut as a layout on offer has it. Either is a way for one node to take more of its pods, at a price: work that is lost, and instances
-// destroyed and made. The best way for its price is taken, node after node, until the engine's own decision finds a place; then whoever may stay, stays.
-// What comes of it is a proposal like any other, and once they have gone, orders like any others for what is to be cut (recut.cpp).
+// Preemption for MIG instances. An option for a node is that holders of instances leave, or that all users of
+// its GPUs leave and the node is repartitioned to an allowed layout. The node then fits more pods, at the
+// cost of lost work and of destroyed and created instances. The options with the best gain per cost are
+// chosen, one by one, until the engine's own placement succeeds. Victims that are not needed are then
+// dropped. The result is a preemption proposal; once the victims have left, repartitions are ordered as in
+// recut.cpp.
 #include "engine/lift.hpp"
 #include "engine/offers.hpp"
 
@@ -11,19 +13,19 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kMostNodes = 256;   // that ways are looked for on
-constexpr std::size_t kMostWays = 64;     // in one plan
-constexpr std::size_t kMostVictims = 64;  // each is tried to stay
+constexpr std::size_t kMostNodes = 256;   // nodes with options
+constexpr std::size_t kMostWays = 64;     // options in one plan
+constexpr std::size_t kMostVictims = 64;  // in one plan; each is tried without eviction
 constexpr std::int64_t kMostLacking = 512;
-constexpr int kGrown = 10;  // a proposal may cost a tenth more than it said
+constexpr int kGrown = 10;  // the cost of a proposal may grow by a tenth
 
-using Fits = std::vector<std::int64_t>;  // pods that a node takes, by pod set
+using Fits = std::vector<std::int64_t>;  // pods that fit a node, by pod set
 
 struct Loss {
   std::int64_t gpu_ms = 0, micro_usd = 0;
 };
 
-/// Somebody on a node, with so many of its instances.
+/// A workload on a node, with its number of instances there.
 struct Holder {
   std::int64_t cost = 0;
   AttemptId id;
@@ -31,7 +33,7 @@ struct Holder {
   friend auto operator<=>(const Holder&, const Holder&) = default;
 };
 
-/// Those of them who have so many together, and cost least; nobody where all are too few.
+/// The cheapest holders that together have `lacking` instances; empty if all together have fewer.
 std::set<AttemptId> cheapest_with(std::int64_t lacking, const std::vector<Holder>& holders) {
   struct Sum {
     std::int64_t cost = 0;
@@ -54,7 +56,7 @@ std::set<AttemptId> cheapest_with(std::int64_t lacking, const std::vector<Holder
   return best.back() ? best.back()->who : std::set<AttemptId>();
 }
 
-/// Some of what it wants are GPUs, whole or in shares.
+/// Whether it also requests GPUs, whole or in shares.
 bool wants_gpus_too(const std::vector<PodSet>& pod_sets) {
   return std::ranges::any_of(pod_sets,
                              [](const PodSet& set) { return set.shape.gpu.mig_count == 0 && !set.shape.gpu.none(); });
@@ -62,21 +64,22 @@ bool wants_gpus_too(const std::vector<PodSet>& pod_sets) {
 
 }  // namespace
 
-/// A search for one wish.
+/// A search for one pending workload.
 ///
-/// Bounds   kMostNodes, those first where the least work would be lost; kMostWays and kMostVictims of a plan.
-/// Cost     a room for each of these nodes and each layout on offer, and again where a way changes one; as many decisions as leave, some times over.
+/// Bounds   kMostNodes, those with the least lost work first; kMostWays and kMostVictims of a plan.
+/// Cost     one evaluation of each of these nodes with each allowed layout, and again after an option changed
+///          one; as many placements as victims, several times.
 class Engine::Drains {
  public:
   struct Found {
     std::set<AttemptId> gone;
     Cuts cuts;
-    std::vector<Member> members;  // where its pods would be
+    std::vector<Member> members;  // its members afterwards
     std::int64_t lost = 0, reslicing = 0;
     [[nodiscard]] std::int64_t cost() const { return lost + reslicing; }
   };
 
-  /// `leaving`: for others.
+  /// `leaving`: victims of other proposals.
   Drains(const Engine& engine, WorkloadUid uid, const std::set<AttemptId>& leaving)
       : engine_(engine),
         uid_(std::move(uid)),
@@ -111,9 +114,9 @@ class Engine::Drains {
   [[nodiscard]] bool nobody() const { return losses_.empty(); }
   [[nodiscard]] const Loss& loss(const AttemptId& id) const { return losses_.at(id); }
 
-  /// By instances that are left, by nodes cut anew, and by both.
+  /// By released instances, by repartitioned nodes, and by both.
   [[nodiscard]] std::optional<Found> cheapest(bool may_cut) {
-    std::vector<std::pair<std::int64_t, NodeName>> nodes;  // the least work first
+    std::vector<std::pair<std::int64_t, NodeName>> nodes;  // the least lost work first
     for (const auto& [name, room] : engine_.index_.rooms) {
       fits_[name] = fits_in(room);
       const auto users = users_.find(name);
@@ -139,10 +142,10 @@ class Engine::Drains {
  private:
   struct Way {
     NodeName node;
-    std::set<AttemptId> gone;  // who has not gone yet
-    std::string layout;        // empty: the node stays as it is cut
+    std::set<AttemptId> gone;  // additional victims
+    std::string layout;        // empty: the layout does not change
     std::int64_t cost = 0;
-    Fits fits;  // then
+    Fits fits;  // afterwards
   };
   struct Thought {
     std::set<AttemptId> gone;
@@ -168,7 +171,7 @@ class Engine::Drains {
     if (cut == thought.cuts.end()) return engine_.room_of(name, lifted);
     return offers_.room(name, *offers_.layout(engine_.tables_.nodes.find(name)->facts, cut->second), lifted);
   }
-  /// Pods of all sets that the nodes have no room for, each for itself.
+  /// Number of pods of all sets that do not fit, counted per set.
   [[nodiscard]] std::int64_t missing(const Fits& sum) const {
     std::int64_t out = 0;
     for (std::size_t set = 0; set < sets_.size(); ++set) {
@@ -177,7 +180,7 @@ class Engine::Drains {
     return out;
   }
 
-  // ---- ways ----
+  // ---- options ----
 
   [[nodiscard]] std::vector<Way> look(const NodeName& name, const Thought& thought, bool may_cut) {
     std::vector<Way> out;
@@ -193,7 +196,7 @@ class Engine::Drains {
     return out;
   }
 
-  /// The cheapest who leave the node what one more pod of the set wants.
+  /// The cheapest victims after which the node fits one more pod of the set.
   [[nodiscard]] std::optional<Way> leave(const NodeName& name, std::size_t set, const std::set<AttemptId>& users,
                                          const Thought& thought) {
     const GpuShape& wanted = sets_[set].shape.gpu;
@@ -225,7 +228,8 @@ class Engine::Drains {
       then.gone.insert(gone.begin(), gone.end());
       return takes_instances(room(name, then), sets_[set]) > before;
     };
-    // Where it lacks something else, others have to go, too; and not always all of those.
+    // If another resource is short, more victims have to leave; not all of the former ones may be needed
+    // then.
     for (const Holder& one : holders) {
       if (enough(way.gone)) break;
       way.gone.insert(one.id);
@@ -240,7 +244,7 @@ class Engine::Drains {
     return way;
   }
 
-  /// All who use its GPUs leave the node, if there are any, and it is cut.
+  /// All users of its GPUs leave the node, if any, and it is repartitioned.
   void cut(const NodeName& name, const std::set<AttemptId>& users, const Thought& thought, std::vector<Way>& out) {
     Thought then = thought;
     then.gone.insert(users.begin(), users.end());
@@ -264,7 +268,7 @@ class Engine::Drains {
 
   // ---- plans ----
 
-  /// The cheapest for what it brings; ties go to the first node, and to what is as it is cut.
+  /// The option with the most gain per cost; ties go to the first node, and to options without a repartition.
   [[nodiscard]] const Way* best_of(const std::map<NodeName, std::vector<Way>>& ways,
                                    const std::map<NodeName, Fits>& fits, const Fits& sum, bool leaving,
                                    bool cutting) const {
@@ -281,7 +285,7 @@ class Engine::Drains {
           then[set] += way.fits[set] - before[set];
           more += std::max<std::int64_t>(0, way.fits[set] - before[set]);
         }
-        // Where there is room enough by numbers, and yet no place, anything more may help.
+        // If the counts are enough and the placement still fails, any additional capacity may help.
         const auto gain = lacking > 0 ? lacking - missing(then) : more;
         if (gain <= 0) continue;
         if (best != nullptr && way.cost * most >= static_cast<plan::Wide>(best->cost) * gain) continue;
@@ -327,7 +331,7 @@ class Engine::Drains {
     return std::nullopt;
   }
 
-  /// Nodes that need not be cut stay as they are, and whoever may stay stays, the dearest first.
+  /// Drops repartitions that are not needed, and victims that are not needed, the most expensive first.
   [[nodiscard]] std::optional<Found> fewest(Thought thought, std::vector<Member> members) const {
     const auto try_it = [&](Thought fewer) {
       auto placed = engine_.placed_cut(uid_, fewer.gone, fewer.cuts);
@@ -353,7 +357,7 @@ class Engine::Drains {
       }
     }
     Found out{std::move(thought.gone), std::move(thought.cuts), std::move(members), 0, 0};
-    if (out.gone.empty()) return std::nullopt;  // for that nobody need be asked
+    if (out.gone.empty()) return std::nullopt;  // no victims needed: not a case for a proposal
     out.lost = lost(out.gone);
     Offers offers(engine_);
     for (const auto& [name, layout] : out.cuts) {
@@ -367,13 +371,14 @@ class Engine::Drains {
   WorkloadUid uid_;
   const std::vector<PodSet>& sets_;
   Offers offers_;
-  std::map<AttemptId, Loss> losses_;               // of whoever may give way
-  std::map<NodeName, std::set<AttemptId>> users_;  // of these, who uses GPUs there
-  std::map<NodeName, Fits> fits_;                  // as things are
+  std::map<AttemptId, Loss> losses_;               // of possible victims
+  std::map<NodeName, std::set<AttemptId>> users_;  // possible victims with GPUs on the node
+  std::map<NodeName, Fits> fits_;                  // as things are now
   std::map<NodeName, std::vector<Way>> ways_;
 };
 
-/// The nodes as they would be cut. False where one of them may not be, or somebody uses its GPUs who is not lifted.
+/// Hypothetically repartitions these nodes. False if one of them cannot be, or its GPUs are used by pods that
+/// are not evicted hypothetically.
 bool Engine::think_cut(const Cuts& cuts, const Lifted& lifted, Rooms& rooms) const {
   if (!cuts.empty() && !options_.recutting.on) return false;
   Offers offers(*this);
@@ -387,19 +392,19 @@ bool Engine::think_cut(const Cuts& cuts, const Lifted& lifted, Rooms& rooms) con
   return true;
 }
 
-/// As the decision would be if these were gone and these nodes cut.
+/// The placement after these evictions and repartitions.
 Placed Engine::placed_cut(const WorkloadUid& uid, const std::set<AttemptId>& gone, const Cuts& cuts) const {
   Rooms rooms = index_.rooms;
   return placed_without(uid, gone, rooms, cuts);
 }
 
-/// What is idle may be cut for it, or is being cut for others and will do.
+/// Whether idle GPUs can be repartitioned for it, or a repartition in progress for others is enough.
 bool Engine::fits_idle(const WorkloadUid& uid) const {
   const Recut idle = recut_for(uid, index_.preference);
   return idle.comes || (options_.recutting.on && !idle.layouts.empty());
 }
 
-/// False where it is not a matter of instances, or not of these alone: then it is searched for as for any other.
+/// False if it needs no instances, or not only instances: then the general search runs.
 bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& leaving) {
   const Workload& workload = *tables_.workloads.find(uid);
   if (!wants_instances(workload.spec.pod_sets)) return false;
@@ -413,7 +418,7 @@ bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& leaving) {
     return true;
   };
   const Instant later = scratch_.now + options_.proposing.answer;
-  // What is cut without anybody's leaving is cheaper, and comes in time.
+  // A repartition without victims is cheaper and in progress soon.
   if (fits_idle(uid)) return in_vain("CutAnew", later);
   Drains drains(*this, uid, leaving);
   if (drains.nobody()) return in_vain("NobodyMayGiveWay", later);
@@ -444,7 +449,7 @@ bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& leaving) {
   return true;
 }
 
-/// Nobody has answered: whether everybody named may go still and is needed, for no more than it was to cost.
+/// No answer yet: whether all victims may still be evicted and are needed, at no more than the planned cost.
 bool Engine::drain_holds(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
   std::set<AttemptId> victims;
@@ -464,7 +469,7 @@ bool Engine::drain_holds(const WorkloadUid& uid) const {
   });
 }
 
-/// Those who were in the way have gone: the orders are given, and keep from now on what they make.
+/// The victims have left: repartitions are ordered and hold the new instances.
 void Engine::begin_cuts(const WorkloadUid& uid) {
   const Cuts cuts = tables_.proposals.find(uid)->cuts;
   auto placed = placed_cut(uid, {}, cuts);
@@ -473,7 +478,7 @@ void Engine::begin_cuts(const WorkloadUid& uid) {
   found.layouts = cuts;
   found.members = std::move(placed.plan->members);
   order_recut(uid, found);
-  for (const auto& [name, layout] : cuts) evaluate_node(name);  // cordoned before anybody else looks
+  for (const auto& [name, layout] : cuts) evaluate_node(name);  // cordoned before other workloads are placed
   drop_proposal(uid, "Cut", scratch_.now);
 }
 

@@ -1,9 +1,10 @@
-// Elastic gangs that run with fewer members than they ask for. A rank is missing while nobody has its place, and awaited while a pod of
-// ours waits for it: such a rank gets a place as soon as there is room, in the attempt that runs, beside those that are there.
+// Elastic gangs with fewer members than requested. A rank without a member is missing, and it is awaited if
+// one of our pods is pending for it. An awaited rank is placed as soon as capacity is free, in the running
+// attempt, near the other members.
 //
-// Standing   a rank whose member has its place, or has finished. A member on a node that is lost does not count.
-// Least      of each set so many ranks have to stand: below that the gang ends as a whole.
-// Part       where the gang is bound to be by a required topology, and first where it would rather be.
+// Present    a rank whose member is placed or has finished. Members on lost nodes do not count.
+// Minimum    so many ranks of each set must be present; with fewer the gang ends as a whole.
+// Part       where a required topology binds the gang, and first where it is preferred.
 #include "qm/placement/engine.hpp"
 #include "qm/placement/nearness.hpp"
 
@@ -13,7 +14,7 @@
 namespace qm::placement {
 namespace {
 
-/// Stays on lost nodes are kept for the bill; a gang that has lost so many members does not grow any more.
+/// Members on lost nodes are kept for billing; a gang with so many lost members does not scale up any more.
 constexpr std::ptrdiff_t kMostLost = 1024;
 
 bool has_value(const NodeName& node, const NodeFacts& facts, const std::string& key, const std::string& value) {
@@ -50,7 +51,7 @@ bool Engine::has_least(const AttemptId& id, const Assignment& row) const {
   if (!is_elastic(row.pod_sets) && std::ranges::none_of(row.members, &Member::lost)) {
     std::ptrdiff_t pods = 0;
     for (const PodSet& set : row.pod_sets) pods += set.count;
-    return std::ssize(row.members) == pods;  // whole, as most are
+    return std::ssize(row.members) == pods;  // complete, the common case
   }
   for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
     const PodSet& asked = row.pod_sets[set];
@@ -59,7 +60,7 @@ bool Engine::has_least(const AttemptId& id, const Assignment& row) const {
   return true;
 }
 
-/// Missing ranks for which a pod waits. Pods that have no rank are alike: they stand for the lowest.
+/// Missing ranks with a pending pod. Pods without ranks are interchangeable: they count for the lowest.
 std::vector<std::int32_t> Engine::awaited_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const {
   auto missing = missing_ranks(id, row, set);
   if (missing.empty()) return {};
@@ -88,12 +89,12 @@ bool Engine::awaits_some(const AttemptId& id, const Assignment& row) const {
   return false;
 }
 
-/// Ranks of a set that are placed in one question: a slice, or all that are awaited.
+/// Ranks of a set that are placed in one request: a slice, or all awaited ones.
 struct Engine::Unit {
   std::vector<std::int32_t> ranks;
-  PodSet asked;             // as many pods
-  std::vector<Part> parts;  // to be tried one after the other; none = anywhere
-  std::vector<std::pair<std::string, std::string>> bound;  // labels that the nodes have to have
+  PodSet asked;             // with the number of these ranks
+  std::vector<Part> parts;  // tried in order; empty = anywhere
+  std::vector<std::pair<std::string, std::string>> bound;  // required node labels
 };
 
 std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment& row, std::size_t set,
@@ -103,11 +104,11 @@ std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment
   std::map<std::int32_t, std::vector<std::int32_t>> runs;
   for (const auto rank : awaited_ranks(id, row, set)) runs[size == 0 ? 0 : rank / size].push_back(rank);
 
-  // Where those are that the set is to be near to.
+  // Nodes that the set should be near to.
   std::vector<std::pair<NodeName, const NodeFacts*>> near;
   std::map<std::int32_t, std::pair<NodeName, const NodeFacts*>> of_run;
   std::vector<const NodeFacts*> everyone;
-  const PodSet* asks = nullptr;  // sets of one group stand as the first of them asks
+  const PodSet* asks = nullptr;  // sets of one group follow the request of the first one
   for (std::size_t other = 0; other < pod_sets.size(); ++other) {
     const bool together = other == set || (!topology.group.empty() && pod_sets[other].topology.group == topology.group);
     if (together && asks == nullptr) asks = &pod_sets[other];
@@ -170,12 +171,12 @@ std::vector<Engine::Unit> Engine::units_of(const AttemptId& id, const Assignment
     if (!bound.empty() || !unit.parts.empty())
       add("where the gang is", [](const NodeName&, const NodeFacts&) { return true; });
     out.push_back(std::move(unit));
-    if (near.empty() && !asks->topology.required.empty()) break;  // the others go where this one went
+    if (near.empty() && !asks->topology.required.empty()) break;  // the others follow the first one
   }
   return out;
 }
 
-/// Gives awaited ranks their places, as far as free capacity fits them. Returns whether it gave any.
+/// Places awaited ranks while capacity is free. Returns whether any was placed.
 bool Engine::grow(const WorkloadUid& uid) {
   const bool grew = place_awaited(uid);
   note_unplaced(uid);
@@ -188,7 +189,7 @@ bool Engine::place_awaited(const WorkloadUid& uid) {
   if (std::ranges::count_if(next.members, &Member::lost) >= kMostLost) return false;
   const auto before = next.members.size();
   const Asked asked = asked_by(uid);
-  if (asked.pod_sets != next.pod_sets) return false;  // it was decided for something else
+  if (asked.pod_sets != next.pod_sets) return false;  // the assignment was made for other sets
   const auto pod_sets = mounted(asked).pod_sets;
   for (std::size_t set = 0; set < pod_sets.size(); ++set) {
     for (Unit& unit : units_of(id, next, set, pod_sets)) {

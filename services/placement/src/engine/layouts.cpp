@@ -1,5 +1,6 @@
-// How the GPUs of nodes are cut by MIG: what is there, what is ordered, and whether it came to be. Between windows a layout is a fact
-// like any other: nothing here changes one but an order, and an order moves work in a window alone. Who orders are people, and recut.cpp.
+// MIG layouts of nodes: the current state, orders, and their result. A layout is an observation like any
+// other: only an order changes it, and an order evicts work only in a window. Orders come from users and from
+// recut.cpp.
 #include "engine/cuts.hpp"
 #include "qm/placement/engine.hpp"
 
@@ -12,9 +13,9 @@ namespace {
 using relayout::Phase;
 using relayout::Row;
 
-constexpr std::int64_t kMostReplicas = 1024, kMostGpus = 1024;  ///< more is no label that anybody means
-constexpr Duration kLastGrace = std::chrono::seconds(30);       ///< to go, where the time to save is over
-constexpr std::string_view kMigMark = "-MIG-";  ///< before the profile in the product, where instances count as GPUs
+constexpr std::int64_t kMostReplicas = 1024, kMostGpus = 1024;  ///< larger label values are not plausible
+constexpr Duration kLastGrace = std::chrono::seconds(30);       ///< minimum grace period after the time to save
+constexpr std::string_view kMigMark = "-MIG-";  ///< before the profile in the product, if instances count as GPUs
 
 std::int64_t number_in(std::string_view text, std::int64_t least, std::int64_t most) {
   std::int64_t number = 0;
@@ -22,7 +23,7 @@ std::int64_t number_in(std::string_view text, std::int64_t least, std::int64_t m
   return std::clamp(number, least, most);
 }
 
-/// Instances that count as GPUs of one GPU; 0 = nobody says.
+/// Instances that count as GPUs, per GPU; 0 = unknown.
 std::int64_t instances_each(const NodeFacts& facts, const mig::Definitions& layouts) {
   const auto mark = facts.model.find(kMigMark);
   const auto layout = mig::layout_named(std::string(label_of(facts, kMigConfig)), layouts, facts.model, 1);
@@ -51,7 +52,7 @@ std::string words_of(const mig::Capacity& capacity) {
 }  // namespace
 
 std::string_view label_of(const NodeFacts& facts, std::string_view key) {
-  thread_local std::string text;  // asked of every node
+  thread_local std::string text;  // called for every node
   text.assign(key);
   const auto found = facts.labels.find(text);
   return found == facts.labels.end() ? std::string_view() : found->second;
@@ -81,7 +82,7 @@ std::int32_t installed(const NodeFacts& facts, const mig::Definitions& layouts) 
   return counted;
 }
 
-// ---- what is there ----
+// ---- current state ----
 
 mig::Capacity advertised(const NodeFacts& facts) {
   constexpr std::string_view kShared = ".shared";
@@ -132,7 +133,7 @@ Room::Instances Engine::idle_instances(const NodeName& name, const std::set<Atte
       idle[gpu][resource] = count * static_cast<std::int32_t>(replicas_of(facts, resource));
     }
   }
-  std::map<std::string, std::int64_t> somewhere;  // held on a GPU that is not known
+  std::map<std::string, std::int64_t> somewhere;  // held on an unknown GPU
   const auto hold = [&](const PodShape& shape, std::vector<std::int32_t> gpus) {
     if (shape.gpu.mig_count == 0) return;
     const std::string resource = std::string(words::kMigPrefix) + shape.gpu.mig_profile;
@@ -208,7 +209,7 @@ std::string Engine::layout_finding(const NodeName& name) const {
                      words_of(planned_of(name)->capacity), words_of(advertised(facts)));
 }
 
-// ---- what is ordered ----
+// ---- orders ----
 
 Result<Row> Engine::order_for(const NodeName& name, const std::string& layout,
                               const mig::Definitions& definitions) const {
@@ -239,7 +240,7 @@ std::optional<Row> Engine::default_order(const NodeName& name, const DefaultLayo
   const Node& node = *tables_.nodes.find(name);
   const Cut* cut = tables_.cuts.find(name);
   const std::string label(label_of(node.facts, kMigConfig));
-  // Where an order has ended it stays so, but for a default in place of another one.
+  // An order that has ended is not repeated, except for a new default layout in place of the former default.
   const bool ordered = cut != nullptr && cut->order &&
                        !(cut->by_default && cut->order->over() && cut->order->order.layout != fallback.layout);
   if (fallback.layout.empty() || ordered || mig::model_of(node.facts.model) == nullptr ||
@@ -310,7 +311,7 @@ void Engine::apply(const OrderLayouts& asked) {
     next.asked.clear();
     next.by_default = !asked.nodes.contains(name) && !asked.withdraw.contains(name);
     if (!asked.withdraw.contains(name)) next.wish.reset();
-    Cut look = next;  // what comes of it at once; it is done when the node is evaluated
+    Cut look = next;  // preview of the next action; it is executed when the node is evaluated
     (void)go_on(name, look);
     answer.orders.push_back(*look.order);
     if (asked.dry_run) continue;
@@ -329,7 +330,7 @@ void Engine::apply(const OrderLayouts& asked) {
   scratch_.out.replies.push_back({scratch_.command, std::move(answer)});
 }
 
-// ---- how it goes on ----
+// ---- progress of orders ----
 
 relayout::Seen Engine::seen_for_layout(const NodeName& name, const Cut& cut) const {
   const Node& node = *tables_.nodes.find(name);
@@ -344,7 +345,7 @@ relayout::Seen Engine::seen_for_layout(const NodeName& name, const Cut& cut) con
       const Assignment& row = *tables_.assignments.find(id);
       if (!holds_gpus(row.pod_sets[static_cast<std::size_t>(row.members[position].set)].shape.gpu)) continue;
       const auto asked = cut.asked.find(id.to_string());
-      // Saving is part of leaving: what the order gives as grace is the time for both.
+      // The grace period of the order is the time for saving and leaving.
       seen.occupants.push_back({id.to_string(), asked == cut.asked.end() ? Instant{} : asked->second, false});
     }
   }
@@ -354,9 +355,10 @@ relayout::Seen Engine::seen_for_layout(const NodeName& name, const Cut& cut) con
   return seen;
 }
 
-// A gang leaves as a whole, by admission's order, with time to save: whoever keeps checkpoints is ordered to make one, by the autoscaler as before
-// spot capacity is taken back, and is evicted by it then; who runs without admission is deleted by us, and nobody else's
-// pods are touched: the order waits for them, and fails with its window where they stay.
+// A gang leaves as a whole, by an eviction order of admission, with time to save. A gang with checkpoints
+// first gets a save order from the autoscaler, as before a spot interruption, which also evicts it. Pods
+// without admission are deleted by us. Pods of other owners stay: the order waits for them, and fails at the
+// end of its window.
 void Engine::make_way(const NodeName& name, const std::string& occupant, Cut& next) {
   const auto members = index_.members.find(name);
   if (members == index_.members.end()) return;
@@ -389,7 +391,7 @@ void Engine::ask_to_go(const AttemptId& id, const NodeName& name, const Cut& nex
   store(id, std::move(row));
 }
 
-// Its ranks were asked to save, and nobody has evicted it since: it goes without.
+// The ranks were asked to save, and no eviction has followed: evict without saving.
 void Engine::insist(const NodeName& name, const std::string& occupant, const Cut& next) {
   const auto members = index_.members.find(name);
   if (members == index_.members.end()) return;
@@ -403,7 +405,7 @@ void Engine::insist(const NodeName& name, const std::string& occupant, const Cut
 std::vector<relayout::Action> Engine::go_on(const NodeName& name, Cut& next) const {
   Row& order = *next.order;
   const relayout::Seen seen = seen_for_layout(name, next);
-  // Work makes way in a window; GPUs that are idle need none. For a wish none does.
+  // Work is evicted only in a window; idle GPUs need none. An order for a pending workload has no window.
   if (order.phase == Phase::kWaiting && (seen.occupants.empty() || next.wish)) {
     order.order.from = order.order.until = {};
   } else if (order.phase == Phase::kWaiting && order.order.until <= scratch_.now) {

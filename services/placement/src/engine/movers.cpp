@@ -1,5 +1,6 @@
-// Who is put elsewhere for a workload that waits: his place there is kept from the first word on, in the row of whoever he goes for, and from the answer
-// on in a row of his own, by which his next attempt finds it (moves.cpp). So he need not be of a lower priority: he loses time, and no place.
+// Migration of victims. The target of a victim is held from the first publication on, in the row of the
+// preemptor. After admission's answer it is held in a row of the victim, for its next attempt (moves.cpp). So
+// the victim may have the same priority as the preemptor: it loses time, but no capacity.
 #include "engine/stage.hpp"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ Engine::Leave Engine::ways_of(const AttemptId& id, const Assignment& row, const 
   return {may_give_way(id, row, to), may_go_elsewhere(id, row, to)};
 }
 
-/// Where it would be decided that it goes, on the nodes that were planned or, if it has no place there, on any. Its place is taken.
+/// The placement of the migrated workload on the planned nodes, or on any if it does not fit there. Its
+/// capacity is taken from `rooms`.
 std::optional<std::vector<HeldPlace>> Engine::elsewhere(const WorkloadUid& mover, const std::vector<HeldPlace>& planned,
                                                         Rooms& rooms) const {
   Rooms there;
@@ -37,7 +39,7 @@ std::optional<std::vector<HeldPlace>> Engine::elsewhere(const WorkloadUid& mover
   return places_of(placed.plan->members);
 }
 
-/// Whether everybody who moves has his place where it is kept for him, once all have gone that go.
+/// Whether every migrated victim fits the capacity held for it, once all victims have left.
 bool Engine::movers_fit(const Proposal& row) const {
   const auto gone = still_there(row);
   return std::ranges::all_of(row.victims, [&](const Proposal::Victim& victim) {
@@ -52,8 +54,8 @@ bool Engine::movers_fit(const Proposal& row) const {
   });
 }
 
-/// Of those who have been told to go for it, or have gone before that was heard, the places elsewhere are kept by rows of their own from now on, of which
-/// nobody is told.
+/// Moves the targets of accepted migrations, and of victims that have left before the answer, to rows of
+/// their own. These rows are not published.
 void Engine::send_movers(const WorkloadUid& to) {
   Proposal asked = *tables_.proposals.find(to);
   std::map<WorkloadUid, Proposal> movers;

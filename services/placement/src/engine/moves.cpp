@@ -1,6 +1,7 @@
-// Whole nodes won back by moving work: now and then the fleet becomes a scene, a plan is reckoned on it, and what it wins and costs is known before anybody is
-// asked. Its moves are proposed to admission one after the other, each when the one before has its place and when what is left of the step would still do.
-// What is left is a row: a restart goes on with it, or drops it, as the same process would.
+// Defragmentation: reclaims whole nodes by migrating work. Periodically the fleet becomes a scene, and a plan
+// is computed on it with its gain and cost. Its migrations are proposed to admission one by one: each when
+// the one before is placed and the rest of the step is still worthwhile. The plan is a row: after a restart
+// it continues, or ends, as without one.
 #include "engine/lift.hpp"
 #include "qm/placement/tidy.hpp"
 
@@ -31,7 +32,7 @@ const TidyRun& Engine::tidy_run() const {
   return row == nullptr ? none : *row;
 }
 
-/// Rooms follow: what is kept no more is anybody's.
+/// Stores the row and updates the free capacity of its nodes: released capacity is available to all.
 void Engine::put_tidy(TidyRun next) {
   auto nodes = index_.tidied;
   index_.tidied = kept_for(tables_.tidy.insert(0, std::move(next)));
@@ -46,7 +47,8 @@ bool Engine::moves(const WorkloadUid& uid) const {
 
 std::int64_t Engine::moves_of_late() const { return tidy_run().hour + kHour <= scratch_.now ? 0 : tidy_run().asked; }
 
-/// Nobody else is asked, and who has not answered need not go. Who has been told to go keeps the room that he goes to.
+/// Ends the plan: no more migrations are requested, and unanswered ones are withdrawn. Accepted ones keep
+/// their target capacity.
 void Engine::end_tidying(const std::string& why) {
   const auto standing = index_.standing;
   for (const WorkloadUid& uid : standing) {
@@ -61,7 +63,8 @@ void Engine::end_tidying(const std::string& why) {
   put_tidy(std::move(next));
 }
 
-/// The room that was kept for it is anybody's. A move that did not come to its place ends the plan.
+/// Ends a migration and releases the capacity held for it. A migration that did not reach its target ends the
+/// plan.
 void Engine::end_move(const WorkloadUid& uid, const std::string& why) {
   drop_proposal(uid, why, scratch_.now);
   tables_.proposals.erase(uid);
@@ -75,7 +78,7 @@ void Engine::end_move(const WorkloadUid& uid, const std::string& why) {
   put_tidy(std::move(next));
 }
 
-// ---- a move under way ----
+// ---- migrations in progress ----
 
 void Engine::hear_of_move(const WorkloadUid& uid, const ProposalAnswer& answer) {
   Proposal row = *tables_.proposals.find(uid);
@@ -93,7 +96,7 @@ void Engine::hear_of_move(const WorkloadUid& uid, const ProposalAnswer& answer) 
   end_move(uid, answer.reason);
 }
 
-/// By what is heard of it: on its way, there, or gone some other way.
+/// Updates a migration by the workload's state: in progress, placed, or ended otherwise.
 void Engine::review_move(const WorkloadUid& uid) {
   const Proposal& row = *tables_.proposals.find(uid);
   const Workload* workload = tables_.workloads.find(uid);
@@ -113,7 +116,7 @@ void Engine::review_move(const WorkloadUid& uid) {
   const bool waits = phase == WorkloadPhase::kPending || phase == WorkloadPhase::kQuotaReserved;
   if (workload->attempt != row.attempt + 1 || !waits) return end_move(uid, "Over");
   if (accepted) return;
-  // It has gone before the answer was heard: the room is for it all the same.
+  // It was evicted before the answer arrived: the capacity is held for it all the same.
   Proposal next = row;
   next.state = ProposalState::kAccepted;
   next.said = scratch_.now;
@@ -137,7 +140,7 @@ void Engine::tend_move(const WorkloadUid& uid) {
   say(uid);
 }
 
-/// On the nodes that are kept for it, as it would be decided. Only rooms that the question has made are used.
+/// The placement on the nodes with its held capacity. It changes no free capacity but that of this query.
 Placed Engine::place_at(const WorkloadUid& uid, const std::vector<HeldPlace>& places) const {
   Rooms there;
   for (const HeldPlace& place : places) {
@@ -149,7 +152,8 @@ Placed Engine::place_at(const WorkloadUid& uid, const std::vector<HeldPlace>& pl
 
 // ---- the plan ----
 
-/// Whether the moves that are left win the nodes of the step for no more than they may cost, with everybody on the nodes that were chosen for him.
+/// Whether the remaining migrations reclaim the nodes of the step within the cost limit, with every gang on
+/// its chosen nodes.
 bool Engine::still_wins(Winning& step) const {
   std::set<WorkloadUid> movers;
   for (const auto& move : step.moves) {
@@ -215,12 +219,12 @@ void Engine::ask_to_move(TidyRun next) {
   say(move.id.uid);
 }
 
-/// Whether there is more to do in this step.
+/// Returns whether the plan has a further step to start.
 bool Engine::next_move() {
   TidyRun next = tidy_run();
   Winning& step = next.steps.front();
   if (std::ranges::any_of(step.moves, [this](const auto& move) { return moves(move.id.uid); })) return false;
-  std::erase_if(step.moves, [this](const auto& move) {  // gone without being asked
+  std::erase_if(step.moves, [this](const auto& move) {  // ended or evicted without a migration request
     const Assignment* row = tables_.assignments.find(move.id);
     return row == nullptr || !row->holds();
   });
@@ -248,12 +252,12 @@ bool Engine::next_move() {
   return more;
 }
 
-/// What is worth it of the best plan that there is; nobody has been touched.
+/// Stores the steps of the best plan that meet the limits; nothing is migrated yet.
 void Engine::look_for_moves() {
   const Tidying& rules = options_.tidying;
   TidyRun next = tidy_run();
   next.next = scratch_.now + rules.every;
-  const auto in_vain = [&](std::string why) {  // of a plan that there was it is told how that ended
+  const auto in_vain = [&](std::string why) {  // a plan that existed keeps its own result
     next.steps.clear();
     if (next.made == Instant{}) next.last = std::move(why);
     put_tidy(std::move(next));
@@ -275,7 +279,7 @@ void Engine::look_for_moves() {
     const auto count = std::ssize(step.moves);
     const bool worth = winning.gpus >= rules.least_gpus * count && step.gpu_seconds <= rules.most_lost * winning.gpus;
     left -= count;
-    if (!worth || left < 0) break;  // those after it count on it
+    if (!worth || left < 0) break;  // later steps depend on it
     for (const auto& move : step.moves) {
       const auto& gang = question.gangs[move.gang];
       auto& one = winning.moves.emplace_back();
@@ -308,7 +312,7 @@ void Engine::look_for_moves() {
   put_tidy(std::move(next));
 }
 
-/// After everybody has tried for a place.
+/// Runs after all workloads were placed.
 void Engine::tidy_up() {
   if (!synced()) return;
   if (!options_.tidying.on) {

@@ -1,6 +1,7 @@
-// Who might give way: for a workload that has quota and finds no place, the nodes with those who may go become a scene, a search names the
-// cheapest of them, and the engine's own decision is asked whether it would find its place without them. What stands is kept in rows: the room that
-// it counts on is nobody else's, and everything is looked at again before it is said again, and when admission has answered.
+// Preemption proposals. For a workload with quota that does not fit, the nodes and victim candidates become a
+// scene, and a search finds the cheapest victims. The engine's own placement then verifies that the workload
+// fits without them. An active proposal is a row: the capacity that it depends on is held. It is checked
+// again before each publication and after admission's answer.
 #include "engine/offers.hpp"
 #include "engine/stage.hpp"
 #include "qm/base/assert.hpp"
@@ -10,7 +11,7 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kMostGivenBack = 32;  // of so many victims each is tried to stay
+constexpr std::size_t kMostGivenBack = 32;  // with at most so many victims, each is tried without eviction
 constexpr int kMostDoublings = 10;
 
 const Proposal kNothing;
@@ -52,7 +53,7 @@ void Engine::index_proposal(const WorkloadUid& uid, const Proposal& row, bool ad
   }
 }
 
-/// Rooms follow: what is kept no more is anybody's.
+/// Stores the row and updates the free capacity of its nodes: released capacity is available to all.
 void Engine::put_proposal(const WorkloadUid& uid, Proposal next) {
   std::set<NodeName> nodes;
   if (const Proposal* old = tables_.proposals.find(uid)) {
@@ -69,11 +70,11 @@ void Engine::say(const WorkloadUid& uid) {
   scratch_.out.events.push_back(ProposalChanged{uid, *tables_.proposals.find(uid), false});
 }
 
-/// It does not stand any more; what was learned stays, and so does the place of who is on his way to it.
+/// Ends the proposal. Its history stays, and so do the targets of victims that are migrating already.
 void Engine::drop_proposal(const WorkloadUid& uid, std::string why, Instant next) {
   send_movers(uid);
   Proposal row = *tables_.proposals.find(uid);
-  // Of a return, and of a move that is part of another's, nobody was told.
+  // A gang recovery, and a migration that is part of another proposal, were never published.
   if (row.state != ProposalState::kReturning && row.said_times > 0)
     scratch_.out.events.push_back(ProposalChanged{uid, row, true});
   ++(row.move ? scratch_.out.notes.moves : scratch_.out.notes.proposals)[why];
@@ -98,9 +99,10 @@ void Engine::forget_proposal(const WorkloadUid& uid) {
   tables_.proposals.erase(uid);
 }
 
-// ---- what is kept for whom ----
+// ---- held capacity ----
 
-/// Own room, and that of workloads of lower priority, is there for this decision. Returns the nodes whose rooms are others meanwhile.
+/// Releases the workload's own holds and those of lower priority for this decision. Returns the nodes with
+/// changed free capacity.
 std::pair<Engine::Lifted, std::set<NodeName>> Engine::open_to(const WorkloadUid& uid, bool tidying) const {
   Lifted lifted;
   lifted.tidying = tidying;
@@ -136,7 +138,7 @@ void Engine::put_back_holds(const std::vector<NodeName>& nodes) {
   for (const NodeName& name : nodes) set_room(name, room_of(name));
 }
 
-// ---- what stands ----
+// ---- active proposals ----
 
 void Engine::hear_answer(const WorkloadHeard& heard) {
   const WorkloadUid& uid = heard.spec.uid;
@@ -159,7 +161,8 @@ void Engine::hear_answer(const WorkloadHeard& heard) {
   for (const WorkloadUid& kept : answer.kept) next.kept[kept] = scratch_.now + options_.proposing.again;
   std::erase_if(next.kept, [this](const auto& one) { return one.second <= scratch_.now; });
   ++next.refusals;
-  // Without those whom admission keeps another set may do; after several refusals it waits longer each time.
+  // Another set may be possible without the refused victims. After several refusals the next search is
+  // delayed longer each time.
   const Duration wait = next.refusals < 2 && !answer.kept.empty()
                             ? Duration{0}
                             : options_.proposing.every * (std::int64_t{1} << std::min(next.refusals, kMostDoublings));
@@ -167,7 +170,7 @@ void Engine::hear_answer(const WorkloadHeard& heard) {
   drop_proposal(uid, answer.reason, scratch_.now + wait);
 }
 
-/// Those of its victims that still have their devices.
+/// Victims that still hold their devices.
 std::set<AttemptId> Engine::still_there(const Proposal& row) const {
   std::set<AttemptId> out;
   for (const auto& victim : row.victims) {
@@ -177,13 +180,14 @@ std::set<AttemptId> Engine::still_there(const Proposal& row) const {
   return out;
 }
 
-/// Whom a proposal was for and who waits no more; and who may try, since something changed where room is kept.
+/// Ends proposals whose workload is not pending any more. Workloads with changes on held nodes are placed
+/// again.
 void Engine::review_proposals(const std::set<NodeName>& seen) {
   const auto standing = index_.standing;
   for (const WorkloadUid& uid : standing) {
     const Workload* workload = tables_.workloads.find(uid);
     const Proposal* known = tables_.proposals.find(uid);
-    if (known == nullptr) continue;  // asked for a plan that has ended meanwhile
+    if (known == nullptr) continue;  // requested for a plan that has ended meanwhile
     const Proposal& row = *known;
     if (row.state == ProposalState::kReturning) {
       if (returns_no_more(uid, row)) drop_proposal(uid, "Over", scratch_.now);
@@ -208,7 +212,7 @@ void Engine::review_proposals(const std::set<NodeName>& seen) {
   }
 }
 
-/// After everybody has tried for a place.
+/// Runs after all workloads were placed.
 void Engine::tend_proposals() {
   if (!synced() || index_.standing.empty()) return;
   const Proposing& rules = options_.proposing;
@@ -217,7 +221,7 @@ void Engine::tend_proposals() {
   const auto standing = index_.standing;
   for (const WorkloadUid& uid : standing) {
     const Proposal* known = tables_.proposals.find(uid);
-    if (known == nullptr) continue;  // asked for a plan that has ended meanwhile
+    if (known == nullptr) continue;  // requested for a plan that has ended meanwhile
     const Proposal& row = *known;
     if (row.state == ProposalState::kReturning) continue;
     if (row.move) {
@@ -230,7 +234,7 @@ void Engine::tend_proposals() {
       begin_cuts(uid);
       continue;
     }
-    const bool over = accepted && there.empty();  // and it has no place all the same
+    const bool over = accepted && there.empty();  // and it still does not fit
     const auto is_void = [&] {
       Rooms rooms = index_.rooms;
       return !placed_without(uid, there, rooms).plan || !movers_fit(row);
@@ -253,7 +257,7 @@ void Engine::tend_proposals() {
   }
 }
 
-// ---- who ----
+// ---- candidates ----
 
 bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to, bool instances) const {
   const Workload& wish = *tables_.workloads.find(to);
@@ -270,7 +274,7 @@ bool Engine::may_give_way(const AttemptId& id, const Assignment& row, const Work
   return !is_kept_from(id.uid, to);
 }
 
-/// Admission has said of late that it stays.
+/// Admission recently refused this victim.
 bool Engine::is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const {
   const Proposal* known = tables_.proposals.find(to);
   if (known == nullptr) return false;
@@ -278,7 +282,7 @@ bool Engine::is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const {
   return kept != known->kept.end() && kept->second > scratch_.now;
 }
 
-/// From when on it may be looked for who gives way to it; nothing where that is not so.
+/// Earliest time of a victim search for the workload; none if there is none.
 std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
@@ -292,7 +296,7 @@ std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
 void Engine::propose() {
   const Proposing& rules = options_.proposing;
   if (!rules.on || !synced() || meta().searched + rules.every > scratch_.now) return;
-  using Turn = std::tuple<std::int64_t, Instant, WorkloadUid>;  // higher priority first, then the longer wait
+  using Turn = std::tuple<std::int64_t, Instant, WorkloadUid>;  // higher priority first, then the longer pending time
   std::vector<Turn> turns;
   for (const WorkloadUid& uid : index_.wanting) {
     const auto from = may_search_at(uid);
@@ -322,8 +326,8 @@ Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>&
   return placed_without(uid, gone, rooms, row == nullptr ? Cuts() : row->cuts);
 }
 
-/// The decision as it would be if these were gone, with the room that is kept for it, and these nodes cut. The preference is prepared; of the rooms, those of
-/// a plan are taken.
+/// The placement without these victims, with the workload's held capacity and these MIG repartitions.
+/// Requires a prepared preference. If it fits, `rooms` includes it.
 Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms,
                               const Cuts& cuts) const {
   const Lifted lifted{.attempts = gone, .holds = {uid}, .tidying = true};
@@ -341,14 +345,15 @@ Placed Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>&
   return place(asked_by(uid), rooms, index_.preference);
 }
 
-/// Who leaves for it, and where everybody goes; of the row, what the search has found. Nothing where these do not make room.
+/// Victims of the workload and their migration targets, as a new row. None if the workload does not fit
+/// without them.
 std::optional<Proposal> Engine::room_by(const WorkloadUid& uid, const std::map<AttemptId, Leave>& who) const {
   Stage stage(*this, uid, who);
   const auto found = stage.plan();
   if (!found || !found->placed()) return std::nullopt;
   auto victims = stage.leaving(*found);
   if (victims.empty()) return std::nullopt;
-  // The scene knows nodes as numbers; what counts is what would be decided.
+  // The scene has only numbers; the engine's own placement decides.
   Rooms rooms = index_.rooms;
   auto placed = placed_without(uid, stage.ids(victims), rooms);
   if (!placed.plan) return std::nullopt;
@@ -425,7 +430,7 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& leaving) 
   say(uid);
 }
 
-/// Nobody has answered: whether it would be made again, for no more than it costs.
+/// No answer yet: whether the proposal would be made again at no higher cost.
 bool Engine::proposal_holds(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
   const bool moves_some = std::ranges::any_of(row.victims, [](const auto& victim) { return !victim.to.empty(); });

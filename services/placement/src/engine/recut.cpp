@@ -1,6 +1,7 @@
-// GPUs cut anew for a workload that has quota, wants MIG instances, and has long found none. Nodes whose GPUs are idle are thought cut as the
-// layouts that they are offered would have them, the cheapest first, until the engine's own decision finds a place; whatever need not be cut is
-// left out. What comes of it are orders like anybody's (layouts.cpp), and rows that keep the instances for whoever waits.
+// MIG repartition for a workload that has quota, requests MIG instances, and does not fit for a minimum time.
+// Nodes with idle GPUs are hypothetically repartitioned to the allowed layouts, the cheapest first, until the
+// placement succeeds. Nodes that are not needed are then dropped. The result is orders as in layouts.cpp, and
+// rows that hold the instances for the workload.
 #include "engine/cuts.hpp"
 #include "engine/offers.hpp"
 #include "qm/base/assert.hpp"
@@ -21,7 +22,8 @@ std::string count_words(const std::map<std::string, int>& nodes) {
 
 }  // namespace
 
-/// Why the node is left as it is, as words that follow a number of nodes; empty where it may be cut once those who are lifted have gone.
+/// Why the node cannot be repartitioned, as text after a number of nodes; empty if it can be after the
+/// hypothetical evictions.
 std::string Engine::stays_cut(const NodeName& name, const Lifted& lifted) const {
   const Recutting& rules = options_.recutting;
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
@@ -60,7 +62,7 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
     for (const PodSet& set : asked.pod_sets) pods += takes_instances(room, set);
     return pods;
   };
-  // What others had cut counts as it will be.
+  // Repartitions in progress for others count as completed.
   Rooms rooms = index_.rooms;
   for (const auto& [name, cut] : tables_.cuts) {
     if (!cut.order || cut.order->over() || cut.order->phase == Phase::kRollingBack || own_causes(name) != "layout")
@@ -129,14 +131,14 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
     out.why_not = fmt::format("no node can be cut for it: {}", count_words(left_out));
     return out;
   }
-  std::size_t enough = candidates.size();  // so many of the cheapest do
+  std::size_t enough = candidates.size();  // so many of the cheapest are enough
   for (std::size_t low = 1; low < enough;) {
     const auto middle = low + (enough - low) / 2;
     placed_with(first(middle)).plan ? enough = middle : low = middle + 1;
   }
   Chosen chosen = first(enough);
   Placed placed = placed_with(chosen);
-  for (std::size_t i = chosen.size(); i-- > 0;) {  // the dearest first, whether it does without
+  for (std::size_t i = chosen.size(); i-- > 0;) {  // drop unneeded nodes, the most expensive first
     Chosen fewer = chosen;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     if (auto found = placed_with(fewer); found.plan) {
@@ -154,9 +156,9 @@ Engine::Recut Engine::recut_for(const WorkloadUid& uid, const Preference& prefer
   return out;
 }
 
-// ---- who, and when ----
+// ---- candidates and timing ----
 
-/// From when on it may be looked for what is cut for it; nothing where that is not so.
+/// Earliest time of a repartition search for the workload; none if there is none.
 std::optional<Instant> Engine::may_recut_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (!index_.wanting.contains(uid) || workload.short_since == Instant{} || index_.cut_for.contains(uid) ||
@@ -168,7 +170,8 @@ std::optional<Instant> Engine::may_recut_at(const WorkloadUid& uid) const {
   return workload.short_since + options_.recutting.after;
 }
 
-/// Orders that may be given for it now. Who is being made to leave for others' is not to go in vain.
+/// Number of orders that may still be given for the workload. Orders of proposals with victims that are
+/// already leaving are reserved.
 std::size_t Engine::recuts_left(const WorkloadUid& uid) const {
   const Recutting& rules = options_.recutting;
   auto counting = static_cast<std::size_t>(
@@ -182,7 +185,7 @@ std::size_t Engine::recuts_left(const WorkloadUid& uid) const {
 void Engine::recut() {
   const Recutting& rules = options_.recutting;
   if (!rules.on || !synced() || meta().recut_searched + rules.every > scratch_.now || recuts_left({}) == 0) return;
-  std::vector<std::tuple<std::int64_t, Instant, WorkloadUid>> turns;  // higher priority first, then the longer wait
+  std::vector<std::tuple<std::int64_t, Instant, WorkloadUid>> turns;  // higher priority first, then longer short
   for (const WorkloadUid& uid : index_.short_of) {
     const auto from = may_recut_at(uid);
     if (!from || *from > scratch_.now) continue;
@@ -232,10 +235,10 @@ void Engine::order_recut(const WorkloadUid& uid, const Recut& found) {
   scratch_.demand = true;
 }
 
-// ---- what becomes of it ----
+// ---- progress ----
 
-/// Nobody's order keeps instances once its wish waits no more, and none goes on that has not written its label by then. Idle GPUs are cut
-/// and no others: where somebody came first, that is the end of it.
+/// Ends a hold whose workload is not pending any more, and withdraws its order unless the label is already
+/// written. Only idle GPUs are repartitioned: if a pod has used them first, the order is withdrawn.
 void Engine::review_wish(const NodeName& name, Cut& next) const {
   if (!next.wish) return;
   relayout::Row& order = *next.order;
@@ -258,7 +261,7 @@ void Engine::review_wish(const NodeName& name, Cut& next) const {
   if (untouched) order.withdrawn = true;
 }
 
-/// It has its place: what else was to be cut for it is not.
+/// The workload is placed: its remaining repartitions are withdrawn.
 void Engine::end_recut(const WorkloadUid& uid) {
   const auto found = index_.cut_for.find(uid);
   if (found == index_.cut_for.end()) return;

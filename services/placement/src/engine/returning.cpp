@@ -1,5 +1,6 @@
-// A gang that lost a node, or a GPU, comes back to where it was. What it has on its other nodes is kept for its next attempt, whose pods go there by
-// their ranks; only those of the lost node are placed anew, as near to the others as can be, and on a spare node before farther away.
+// Gang recovery. A gang that lost a node or a GPU keeps its other nodes for its next attempt, and pods go
+// there by their ranks. Only the pods of the lost node get new nodes, as near to the others as possible; a
+// spare node is preferred to a more distant one.
 #include "engine/returning.hpp"
 
 #include "engine/narrowed.hpp"
@@ -10,7 +11,7 @@
 namespace qm::placement {
 namespace {
 
-/// Keeps a gang to nodes that have the label.
+/// Limits a gang to nodes with the label value.
 class Inside final : public Narrowed {
  public:
   Inside(const Home& home, Neighbourhood* others) : Narrowed(others), home_(home) {}
@@ -29,7 +30,7 @@ class Inside final : public Narrowed {
   const Home& home_;
 };
 
-/// What all these nodes have by the label; empty where they differ.
+/// The common value of the label on all these nodes; empty if they differ.
 std::string common(const std::string& level, std::span<const HeldPlace> places, const Rooms& rooms) {
   std::string value;
   for (const HeldPlace& place : places) {
@@ -42,7 +43,7 @@ std::string common(const std::string& level, std::span<const HeldPlace> places, 
   return value;
 }
 
-/// Each pod to its place, as long as the place will do; and the ranks that have none, by set.
+/// Places each pod on its held node again if it still fits, and returns the other ranks by set.
 std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> go_back(const std::vector<PodSet>& pod_sets,
                                                                                std::span<const HeldPlace> places,
                                                                                Rooms& rooms,
@@ -69,7 +70,7 @@ std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> go_back(c
   return {std::move(members), std::move(ranks)};
 }
 
-/// How many of the ranks without a place have to have one: all, or so many that the least is there.
+/// How many of the other ranks must be placed: all, or enough for the minimum.
 std::int32_t still_needed(const PodSet& set, const std::vector<std::int32_t>& ranks) {
   const auto there = set.count - static_cast<std::int32_t>(ranks.size());
   return std::max(least_of(set) - there, 0);
@@ -103,15 +104,17 @@ Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms&
   return {Plan{std::move(members)}, {}};
 }
 
-// ---- the engine's ----
+// ---- gang recovery in the engine ----
 
-/// The attempt has been told to end. If some of its nodes have failed, or are about to, what it has on the others is kept.
+/// Called when an attempt must end. If some of its nodes have failed or are failing, its capacity on the
+/// others is held.
 void Engine::keep_for_return(const AttemptId& id, const Assignment& row) {
   const Workload* workload = tables_.workloads.find(id.uid);
   const Proposal* known = tables_.proposals.find(id.uid);
   if (options_.returning == Duration{0} || workload == nullptr || workload->attempt > id.attempt + 1) return;
   if (known != nullptr && known->stands()) return;
-  // Where an instance was cut another may be by then; and parts of a topology are not put together one by one.
+  // The next attempt may get other MIG instances; and topology slices and groups cannot be completed one pod
+  // at a time.
   if (std::ranges::any_of(row.pod_sets, [](const PodSet& set) {
         return set.shape.gpu.mig_count > 0 || !set.topology.slice.empty() || !set.topology.group.empty();
       }))
@@ -125,7 +128,7 @@ void Engine::keep_for_return(const AttemptId& id, const Assignment& row) {
   bool any_lost = false;
   for (const Member& member : row.members) {
     if (workload->done.contains({member.set, member.index})) continue;
-    if (member.lost && !(row.eviction && row.eviction->pods_lost)) continue;  // long ago, and the gang ran on
+    if (member.lost && !(row.eviction && row.eviction->pods_lost)) continue;  // lost earlier; the gang continued
     if (lost(member.node)) {
       any_lost = true;
     } else if (member.live()) {
@@ -140,14 +143,14 @@ void Engine::keep_for_return(const AttemptId& id, const Assignment& row) {
   put_proposal(id.uid, std::move(next));
 }
 
-/// Whether what is kept for a return is kept in vain.
+/// Whether the hold of a gang recovery is useless.
 bool Engine::returns_no_more(const WorkloadUid& uid, const Proposal& row) const {
   const Workload* workload = tables_.workloads.find(uid);
   return workload == nullptr || workload->attempt > row.attempt + 1 || row.until <= scratch_.now ||
          workload->phase == WorkloadPhase::kFinished || workload->phase == WorkloadPhase::kCancelled;
 }
 
-/// What machines have to be made for: of a gang that returns, the pods whose places are lost.
+/// The pods that need new nodes: of a recovering gang, those without a held placement.
 std::vector<PodSet> Engine::missing_of(const WorkloadUid& uid) const {
   const auto& sets = tables_.workloads.find(uid)->spec.pod_sets;
   const Proposal* row = tables_.proposals.find(uid);
@@ -166,7 +169,8 @@ std::vector<PodSet> Engine::missing_of(const WorkloadUid& uid) const {
   return missing.empty() ? least_of(sets) : missing;
 }
 
-/// From the narrowest part that held it to the widest that it asks for, without spare nodes and then with them.
+/// Tries the levels from the narrowest part that held the gang to the widest that it requires, each without
+/// and then with spare nodes.
 Placed Engine::place_returning(const WorkloadUid& uid, const Asked& asked) {
   const Proposal* row = tables_.proposals.find(uid);
   if (row == nullptr || row->state != ProposalState::kReturning) return {};
@@ -178,7 +182,7 @@ Placed Engine::place_returning(const WorkloadUid& uid, const Asked& asked) {
     levels.erase(std::next(found), levels.end());
   } else {
     if (!required.empty()) levels.clear();
-    levels.push_back(required);  // by nothing, or by another label
+    levels.push_back(required);  // no level, or another label
   }
   std::vector<NodeName> spares;
   for (const auto& [name, node] : tables_.nodes) {

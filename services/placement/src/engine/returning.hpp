@@ -9,16 +9,16 @@
 
 namespace qm::placement {
 
-/// Where a gang comes back to, and the part of the fleet that whoever is placed anew stays in.
+/// The former nodes of a recovering gang, and the part of the fleet for its other pods.
 struct Home {
   std::span<const HeldPlace> places;
   std::string level, value;  ///< a label of nodes; empty = anywhere
 };
 
-/// Each pod that has a place there to it, as long as the place will do, and the others inside the part, without regard to the topology that
-/// they ask for: the part is what is left of it.
+/// Places each pod on its held node again if it still fits, and the others inside the part.
+/// Their own topology request is ignored: the part replaces it.
 ///
-/// Cost     as place_gang() for those others.
+/// Cost     as place_gang() for the other pods.
 [[nodiscard]] Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms& rooms,
                                  const Preference& preference, Neighbourhood* beside, Wanted wanted);
 

@@ -8,7 +8,7 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kMostKinds = 8;  // of pods that may move: each is asked of every node
+constexpr std::size_t kMostKinds = 8;  // of pods that may move: each is evaluated for every node
 
 std::set<AttemptId> keys(const auto& candidates) {
   std::set<AttemptId> out;
@@ -24,7 +24,7 @@ std::set<WorkloadUid> with(const WorkloadUid& uid, const auto& candidates) {
 
 }  // namespace
 
-/// Whom a node lets in of the wish's sets, and of those that may move there.
+/// Evaluates which nodes admit the preemptor's sets and the sets that may migrate there.
 class Engine::Stage::Joint final : public Neighbourhood {
  public:
   Joint(const Stage& stage, const Neighbourhood* beside) : stage_(stage), beside_(beside) {}
@@ -35,8 +35,8 @@ class Engine::Stage::Joint final : public Neighbourhood {
     if (type != 0 && (room.types & ~type) != 0) return false;
     if (pool == GpuPool::kWhole && room.slices) return false;
     if (set >= stage_.mounted_.pod_sets.size() || beside_ == nullptr) return true;
-    // Who makes room may take volumes away with him, but is not asked to for their sake: a node that may not have those of all the pods that it
-    // could take is left alone.
+    // A victim may release volumes when it leaves, but volumes are not a reason for preemption. A node that
+    // cannot attach the volumes of all pods that fit it is excluded.
     const PodSet& asked = stage_.mounted_.pod_sets[set];
     const auto pods = std::clamp<std::int64_t>(pods_that_fit(room, asked.shape), 1, asked.count);
     return beside_->admits(set, node, room) && beside_->most(set, node) >= pods;
@@ -103,7 +103,7 @@ void Engine::Stage::list_kinds() {
   keep_common_kinds();
 }
 
-/// Of very many kinds, those that most of those are of who may move; the others are not moved.
+/// Of very many kinds, those of the most candidates are kept; gangs with other kinds are not migrated.
 void Engine::Stage::keep_common_kinds() {
   const auto own = mounted_.pod_sets.size();
   if (kinds_.size() <= own + kMostKinds) return;
@@ -162,7 +162,7 @@ void Engine::Stage::add_gangs() {
     if (const auto known = asks_.find(id); known != asks_.end()) {
       AskedGang own(row.pod_sets, engine_.options_.topology);
       if (own.read(scene_.tree(), [&](std::size_t position) { return gates_->gates_of(known->second[position]); })) {
-        // Its seats go by position; the library numbers the sets by their groups.
+        // Seats use positions; the gang library numbers sets by their groups.
         for (auto& seat : gang.seats) seat.set = own.number(static_cast<std::size_t>(seat.set));
         std::ranges::sort(gang.seats);
         gang.request = own.request();
@@ -210,7 +210,8 @@ std::set<AttemptId> Engine::Stage::ids(const std::vector<Victim>& victims) {
   return out;
 }
 
-/// Of who moves it is asked whether he still may; where he goes is looked at by the engine's own decision.
+/// For migrated victims only their eligibility is checked; their targets are verified by the engine's own
+/// placement.
 bool Engine::Stage::still_holds(const Proposal& row) {
   if (!valid_ || gangs_.size() != row.victims.size()) return false;
   plan::Plan made;

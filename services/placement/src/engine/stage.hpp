@@ -8,24 +8,26 @@
 
 namespace qm::placement {
 
-/// How somebody may leave his place for a workload that waits.
+/// How a victim may leave for a pending workload.
 struct Engine::Leave {
   bool evicted = false;
-  bool moved = false;  ///< to another place, which is kept for him
+  bool moved = false;  ///< to another placement, which is held for it
   [[nodiscard]] bool any() const { return evicted || moved; }
 };
 
-/// The nodes and those who may give way, as a scene in which it is searched for who does. Everybody else is part of the nodes.
+/// The preemption problem of a workload: the nodes and victim candidates as a scene for a search. All other
+/// pods are part of the nodes.
 ///
-/// Bounds   nodes with more than pack::kMaxDevices devices are left out, and so is whoever has pods there. Nodes are told apart by whom they let
-///          in: behind the 47th such group by the wish's own pods alone, and then nobody moves there. Of pods that may move, the eight most common kinds.
-/// Cost     O(nodes * (sets of the wish + kinds of pods that may move) + pods of those who may give way).
+/// Bounds   nodes with more than pack::kMaxDevices devices are left out, and so are gangs with pods there.
+///          Nodes are grouped by the pod sets that they admit: from the 48th group on only by the preemptor's
+///          sets, and no gang migrates there. Of the pods that may migrate, the eight most common kinds.
+/// Cost     O(nodes * (sets of the workload + kinds of pods that may migrate) + pods of the candidates).
 class Engine::Stage {
  public:
   Stage(const Engine& engine, const WorkloadUid& uid, std::map<AttemptId, Leave> candidates);
   ~Stage();
 
-  /// Nothing where the workload names a level that there is not.
+  /// None if the workload names an unknown topology level.
   [[nodiscard]] std::optional<plan::Plan> plan();
   struct Victim {
     AttemptId id;
@@ -47,19 +49,19 @@ class Engine::Stage {
   const Engine& engine_;
   WorkloadUid uid_;
   std::map<AttemptId, Leave> candidates_;
-  Lift lift_;  // whoever may give way, and the room that is kept for them and for it
+  Lift lift_;  // hypothetical eviction of the candidates, and release of holds for them and for the preemptor
   Asked asked_;
   Mounted mounted_;
-  std::vector<PodSet> kinds_;  // the wish's sets, then what those ask for who may move, each thing once
-  std::vector<std::pair<std::uint32_t, GpuPool>> types_;  // of these
-  std::map<AttemptId, std::vector<std::size_t>> asks_;    // of who may move, by pod set, which of these
+  std::vector<PodSet> kinds_;  // sets of the preemptor, then distinct sets of the gangs that may migrate
+  std::vector<std::pair<std::uint32_t, GpuPool>> types_;  // by kind
+  std::map<AttemptId, std::vector<std::size_t>> asks_;    // kinds of a gang that may migrate, by pod set
   AskedGang gang_;
   plan::Scene scene_;
   std::unique_ptr<AskedGang> gates_;
   std::map<NodeName, plan::NodeId> numbers_;
   std::vector<NodeName> names_;  // by number
   std::vector<AttemptId> gangs_;
-  std::vector<std::vector<std::int32_t>> positions_;  // by gang, of its pod sets as the scene numbers them
+  std::vector<std::vector<std::int32_t>> positions_;  // by gang: its pod sets in the scene's numbering
   plan::Wish wish_;
   plan::Terms terms_;
   bool valid_ = false;
