@@ -1,13 +1,15 @@
-// The kubelet's word is the truth: members that it shows elsewhere than planned move to those devices, and members that are only
-// planned make way. An observation that gives one device twice is not believed.
+// The kubelet's allocation is authoritative. Members that it reports on other devices move to those devices,
+// and members with only a plan get other devices. An observation that lists one device twice is rejected.
 //
-// A device has one of three kinds:
+// Devices are of three kinds:
 //   whole      planned by its index; one member has it (or several members have parts of it that add up to it)
-//   share      of a GPU that the kubelet counts several times: our device `gpu * shares + n`, n without meaning
-//   instance   by MIG: planned on a GPU where it is known how the GPUs are cut, else as a number alone. What the kubelet gave is taken
-//              up with no milli, as its profile says what part of the GPU it is, and its GPU is not to be had as a whole
+//   share      of a GPU that the kubelet advertises several times: device `gpu * shares + n`; n has no meaning
+//   instance   of MIG: planned on a GPU if the layout is known, else only as a count. An observed instance
+//              has no milli, since its profile determines its part of the GPU; the GPU is not available as a
+//              whole
 //
-// Where instances count as GPUs, by the strategy single, devices are numbers without meaning: which of them a pod has, its GPU does not say.
+// If instances count as GPUs, with the strategy single, device numbers have no meaning: they do not identify
+// the GPU of a pod.
 #include "engine/cuts.hpp"
 #include "qm/placement/engine.hpp"
 
@@ -24,7 +26,7 @@ struct Move {
 
 bool is_instance(const DeviceRef& device) { return device.milli == 0; }
 
-/// Who is where, as the moves are laid down one by one.
+/// Devices of the node during the assignment of the moves.
 class Layout {
  public:
   Layout(std::int32_t devices, std::int32_t shares) : devices_(devices), shares_(shares) {}
@@ -35,14 +37,14 @@ class Layout {
   void add(const Move& move) {
     for (const DeviceRef& d : move.devices) {
       if (is_instance(d)) {
-        if (!d.uuid.empty()) instances_.emplace(d.index, d.uuid);  // any instance of the GPU will do
+        if (!d.uuid.empty()) instances_.emplace(d.index, d.uuid);  // without uuid: any instance of the GPU
         parted_.insert(d.index);
       } else {
         used_[d.index] += d.milli;
       }
     }
   }
-  /// The share of this GPU that nobody has; one that the node does not have where all are taken.
+  /// The first unused share of this GPU; an index outside of the node if all are used.
   [[nodiscard]] std::int32_t free_share(std::int32_t gpu) const {
     if (gpu < 0 || gpu >= devices_) return -1;
     for (auto index = gpu * shares_; index < (gpu + 1) * shares_; ++index) {
@@ -50,7 +52,7 @@ class Layout {
     }
     return devices_;
   }
-  /// A device of the node that takes so much more, the lowest; -1 = there is none.
+  /// The lowest device with so much free milli; -1 = none.
   [[nodiscard]] std::int32_t lowest_for(std::int32_t milli) const {
     for (std::int32_t index = 0; index < devices_; ++index) {
       const auto used = used_.find(index);
@@ -72,7 +74,7 @@ class Layout {
   std::int32_t devices_, shares_;
   std::map<std::int32_t, std::int32_t> used_;  // milli of whole devices and shares
   std::set<std::pair<std::int32_t, DeviceUuid>> instances_;
-  std::set<std::int32_t> parted_;  // GPUs of which instances are given
+  std::set<std::int32_t> parted_;  // GPUs with allocated instances
 };
 
 std::vector<std::int32_t> gpus_of(const std::vector<DeviceRef>& devices, std::int32_t shares) {
@@ -82,7 +84,7 @@ std::vector<std::int32_t> gpus_of(const std::vector<DeviceRef>& devices, std::in
   return out;
 }
 
-/// Whether the member was to be elsewhere. A device that was never known is news and no drift.
+/// Whether the member was planned on other devices. A device without a plan is not drift.
 bool drifted(const std::vector<DeviceRef>& before, const std::vector<DeviceRef>& after, std::int32_t shares) {
   return !before.empty() && !std::ranges::equal(before, after, [&](const DeviceRef& a, const DeviceRef& b) {
     return gpu_of(a, shares) == gpu_of(b, shares) && (!is_instance(a) || a.uuid.empty() || a.uuid == b.uuid);
@@ -103,7 +105,7 @@ void Engine::adopt(const NodeName& name) {
     layout.add(move);
   };
 
-  // First those that are where they were planned, so that the others find the shares that are left.
+  // First the members on their planned devices, so that the others get the remaining shares.
   std::vector<Move> moves;
   std::vector<std::size_t> elsewhere;
   bool differs = false;
@@ -156,7 +158,7 @@ void Engine::adopt(const NodeName& name) {
     }
   }
   for (Move* move : displaced) {
-    std::erase_if(move->devices, is_instance);  // which one it has is not known any more
+    std::erase_if(move->devices, is_instance);  // its instance is unknown now
     for (DeviceRef& device : move->devices) {
       device.index = layout.lowest_for(device.milli);
       device.uuid = DeviceUuid();

@@ -3,9 +3,9 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kOwnGates = 16;  // that are left to the first workload's sets
+constexpr std::size_t kOwnGates = 16;  // reserved for the sets of the first workload
 
-/// Whether it lets pods of the shape in, and has some of everything that only Kubernetes counts.
+/// Whether it admits pods of the shape, and fits at least one.
 bool admits(const Room& room, const PodShape& shape) { return admitted(room, shape) && pods_that_fit(room, shape) > 0; }
 
 }  // namespace

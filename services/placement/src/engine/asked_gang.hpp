@@ -11,34 +11,36 @@
 
 namespace qm::placement {
 
-/// What pod sets ask for, in the words of the library of gangs. First all nodes are shown to it, then read() is asked.
+/// Translates pod sets to a request of the gang library. All nodes are passed to gate() first, then read() is
+/// called.
 class AskedGang {
  public:
-  /// All must outlive it. The first `own` sets are one workload's. Any others are so many workloads' and only asked for gates(): there
-  /// those of the first go before, where nodes differ in more ways than there are gates.
+  /// All must outlive it. The first `own` sets belong to one workload. Further sets belong to other workloads
+  /// and are used only for gates_of(). If nodes differ in more ways than there are gates, the sets of the
+  /// first workload have precedence.
   AskedGang(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels, std::size_t own);
   AskedGang(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels)
       : AskedGang(pod_sets, levels, pod_sets.size()) {}
 
-  /// The domains that the node is in; without a label of a level it stands by itself.
+  /// The domains of the node; a node without the label of a level is a domain of its own.
   [[nodiscard]] std::vector<std::string> path(const NodeName& name, const Room& room) const;
-  /// The number of the gate behind which the node stands: which of the sets may go there.
+  /// The number of the node's gate: which of the sets it admits.
   [[nodiscard]] std::uint8_t gate(const NodeName& name, const Room& room, const Neighbourhood* beside);
-  /// Fails where it names a level that there is not.
+  /// Fails if a set names an unknown level.
   [[nodiscard]] Status read(const gang::Tree& tree);
-  /// With gates that somebody else has numbered; by position.
+  /// The same with gates that the caller numbers, by position.
   [[nodiscard]] Status read(const gang::Tree& tree, const std::function<gang::Gates(std::size_t)>& gates);
-  /// Through which gates the set of that position may go.
+  /// Gates that the set at that position may use.
   [[nodiscard]] gang::Gates gates_of(std::size_t position) const;
 
   [[nodiscard]] const gang::Request& request() const { return request_; }
-  /// Position of the set that the library has numbered so.
+  /// Position of the set with that number in the library.
   [[nodiscard]] std::size_t position(std::int32_t set) const { return order_[static_cast<std::size_t>(set)]; }
-  /// The other way round.
+  /// The inverse of position().
   [[nodiscard]] std::int32_t number(std::size_t position) const {
     return static_cast<std::int32_t>(std::ranges::find(order_, position) - order_.begin());
   }
-  /// Positions of the sets of a group; its number is that of a child, from 1 on.
+  /// Positions of the sets of a group, which is numbered as a child from 1 on.
   [[nodiscard]] const std::vector<std::size_t>& positions(std::int32_t group) const {
     return members_[static_cast<std::size_t>(std::max(group, 1)) - 1];
   }
@@ -49,16 +51,16 @@ class AskedGang {
   const std::vector<PodSet>& pod_sets_;
   const TopologyLevels& levels_;
   std::size_t own_;
-  std::vector<bool> alone_;  // by position, whether it takes no node with GPU pods of others
+  std::vector<bool> alone_;  // by position: whether it needs nodes without other GPU pods
   gang::Request request_;
-  std::map<std::vector<bool>, std::uint8_t> gates_;  // by which sets are let in
+  std::map<std::vector<bool>, std::uint8_t> gates_;  // by the admitted sets
   std::vector<std::vector<std::size_t>> members_;    // positions of sets, by group
-  std::vector<std::size_t> order_;                   // positions, as the library numbers the sets
+  std::vector<std::size_t> order_;                   // positions in the library's order of sets
 };
 
-/// Whether some set takes no node with GPU pods of others.
+/// Whether some set needs nodes without other GPU pods.
 [[nodiscard]] bool wants_to_be_alone(const std::vector<PodSet>& pod_sets);
-/// A pod of the shape, as the libraries of numbers know it: the models that it allows are a matter of gates.
+/// A pod of the shape for the numeric libraries; its allowed models are expressed by gates.
 [[nodiscard]] pack::PodClass class_of(const PodShape& shape);
 
 }  // namespace qm::placement

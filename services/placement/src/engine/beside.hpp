@@ -3,16 +3,16 @@
 
 namespace qm::placement {
 
-/// A gang's neighbourhood in the book of rules. Pods that it takes are in the book until it goes.
+/// Inter-pod constraints of a gang by the rule book. Pods that it places are in the book during its lifetime.
 class Engine::Beside final : public Neighbourhood, public Shifting {
  public:
-  /// `likes`: by pod set; for a set without one there are no rules.
+  /// `likes`: by pod set; a set without one has no rules.
   Beside(rules::RuleBook& book, const std::vector<std::optional<rules::PodTemplate>>& likes);
   ~Beside() override;
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
 
-  /// Whether a pod of these changes where the next may go.
+  /// Whether a pod with these rules changes where the next one may go.
   [[nodiscard]] static bool one_by_one(const rules::PodRules& rules);
   [[nodiscard]] bool one_by_one(std::size_t set) const override;
   [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const Room& room) const override;
@@ -28,8 +28,8 @@ class Engine::Beside final : public Neighbourhood, public Shifting {
   struct Kind {
     rules::TemplateId id = 0;
     bool one_by_one = false;
-    std::string data;  // label of the nodes that have what its pods read
-    // As things are since the last pod that was taken.
+    std::string data;  // label of nodes that have the data of its pods
+    // Caches, valid until the next pod is placed.
     mutable bool asked = false, scored = false, explained = false;
     mutable rules::NodeSet open;
     mutable std::vector<std::int64_t> worth;
@@ -38,7 +38,7 @@ class Engine::Beside final : public Neighbourhood, public Shifting {
 
   rules::RuleBook& book_;
   std::vector<std::optional<Kind>> kinds_;
-  bool shifts_ = false;  // some set's pods go one by one
+  bool shifts_ = false;  // the pods of some set are placed one by one
   std::vector<std::string> taken_;
 };
 

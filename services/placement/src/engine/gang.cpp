@@ -1,4 +1,4 @@
-// Which nodes a gang gets: see place_gang in policy.hpp for the sketch.
+// Chooses the nodes of a gang: see place_gang in policy.hpp for the sketch.
 #include "engine/one_by_one.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/nearness.hpp"
@@ -16,12 +16,13 @@
 namespace qm::placement {
 namespace {
 
-/// What stands between the pod set and its place, from the rooms as they are; `used` are those that have changed.
+/// Text of the constraints that prevent a placement of the pod set. Nodes in `used` have been changed by the
+/// gang; their free capacity replaces that of `rooms`.
 std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms, const std::map<NodeName, Room>& used,
                     std::size_t position, const Neighbourhood* beside) {
   std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_slice = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
   std::map<std::string, std::int64_t> rejected, faulty;
-  std::map<std::string, std::vector<std::string>> cordoned;  ///< the first nodes of a reason
+  std::map<std::string, std::vector<std::string>> cordoned;  ///< the first nodes of each reason
   constexpr std::size_t kMostNames = 3;
   for (const auto& [name, before] : rooms) {
     const auto now = used.find(name);
@@ -96,7 +97,7 @@ std::string explain(const PodSet& set, std::int64_t fitting, const Rooms& rooms,
   return text;
 }
 
-/// How many pods of the set would go to the node now.
+/// How many pods of the set fit the node now.
 std::int64_t pods_on(const NodeName& name, const Room& room, const PodSet& set, std::size_t position,
                      const Neighbourhood* beside) {
   const auto fits = pods_that_fit(room, set.shape);
@@ -105,7 +106,8 @@ std::int64_t pods_on(const NodeName& name, const Room& room, const PodSet& set, 
   return beside->admits(position, name, room) ? std::min(fits, beside->most(position, name)) : 0;
 }
 
-/// Nodes that pods of a set may have, each to be taken once. `used` are the rooms that the gang has taken from, as they are then.
+/// Nodes for the pods of a set, each chosen once. `used` has the current free capacity of nodes that the gang
+/// uses.
 class Candidates {
  public:
   struct Chosen {
@@ -113,20 +115,21 @@ class Candidates {
     std::int64_t fits = 0;
   };
   virtual ~Candidates() = default;
-  [[nodiscard]] virtual std::int64_t pods() const = 0;  ///< that fit all of them
-  /// The best of those that are left, for so many pods.
+  [[nodiscard]] virtual std::int64_t pods() const = 0;  ///< total that fits
+  /// The best remaining node for so many pods.
   virtual Chosen next(std::int64_t left) = 0;
 
  protected:
   struct Candidate {
     const NodeName* name;
     std::int64_t fits;
-    bool apart;  // its devices there would not be of one NVLink island
+    bool apart;  // its devices there would be in several NVLink islands
     std::int64_t score;
     bool used;
     bool has_data;
   };
-  /// (takes not all, not yet used, pods it does not take, apart, score, without its data, name): the smallest wins.
+  /// (does not fit all, not yet used, pods that do not fit, apart, score, without its data, name): the
+  /// smallest is the best.
   using Rank = std::tuple<bool, bool, std::int64_t, bool, std::int64_t, bool, const NodeName&>;
   static Rank rank(const Candidate& c, std::int64_t left) {
     return {c.fits < left, c.fits >= left && !c.used, left - std::min(c.fits, left), c.apart, -c.score, !c.has_data,
@@ -139,7 +142,7 @@ class Candidates {
   static bool apart(const PodSet& set, std::int64_t fits, const Room& room) {
     return set.shape.gpu.whole > 0 && apart(set, fits, joined_gpus(room));
   }
-  /// The place of the best among them; their number where there is none.
+  /// The index of the best candidate; the size of the list if it is empty.
   static std::size_t best_of(const std::vector<Candidate>& candidates, std::int64_t left) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < candidates.size(); ++i) {
@@ -149,8 +152,8 @@ class Candidates {
   }
 };
 
-/// By a look at all rooms. A heap of them by how many pods they take, then as they are ranked: until one takes all that are left, it is the
-/// best of those that take most; then the best of all that do.
+/// Candidates from a pass over all nodes. A heap orders them by the pods that fit, then by rank. Until one
+/// fits all remaining pods, the best is among those that fit most; then it is the best of all that fit them.
 class Scanned final : public Candidates {
  public:
   Scanned(const Rooms& rooms, const std::map<NodeName, Room>& used, const PodSet& set, const Preference& preference,
@@ -193,7 +196,7 @@ class Scanned final : public Candidates {
   std::int64_t pods_ = 0;
 };
 
-/// By a shortlist, and a look at the few rooms that the gang itself has taken from.
+/// Candidates from a shortlist, and a pass over the few nodes that the gang already uses.
 class Listed final : public Candidates {
  public:
   template <class Admits>
@@ -225,10 +228,11 @@ class Listed final : public Candidates {
   }
 
  private:
-  /// The best of those nodes that the gang has taken nothing from.
+  /// The best of the nodes that the gang does not use yet.
   std::optional<Candidate> first(std::int64_t left) {
     std::optional<Candidate> best;
-    // From the most pods down: where none takes all that are left, those that take most are enough to look at.
+    // From the largest count down: if no node fits all remaining pods, only those with the largest count
+    // matter.
     for (auto bucket = list_.by_fits.rbegin(); bucket != list_.by_fits.rend(); ++bucket) {
       const auto fits = bucket->first.first;
       if (best && fits < std::min(best->fits, left)) break;
@@ -252,19 +256,19 @@ class Listed final : public Candidates {
   const PodSet& set_;
   std::vector<Candidate> again_;
   std::set<NodeName> passed_;
-  std::map<Shortlists::List::Bucket, Shortlists::List::Order::const_iterator> cursors_;  // the first that is left
-  Shortlists::List::Bucket taken_from_;                                                  // by the last look
+  std::map<Shortlists::List::Bucket, Shortlists::List::Order::const_iterator> cursors_;  // the first remaining one
+  Shortlists::List::Bucket taken_from_;                                                  // by the last call of first()
   std::int64_t pods_;
 };
 
-/// One gang as it is laid down: what it has taken so far.
+/// A gang during its placement: the capacity that it has taken so far.
 class Laying {
  public:
   Laying(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference, Neighbourhood* beside,
          const Kept* kept, Wanted wanted)
       : pod_sets_(pod_sets), rooms_(rooms), preference_(preference), beside_(beside), kept_(kept), wanted_(wanted) {}
 
-  /// Puts down up to `most` pods of the set, from rank `first` on, and says how many.
+  /// Places up to `most` pods of the set, from rank `first` on, and returns how many.
   std::int32_t put(std::size_t position, std::int32_t first, std::int32_t most) {
     return beside_ != nullptr && beside_->one_by_one(position) ? one_by_one(position, first, most)
                                                                : by_nodes(position, first, most);
@@ -284,7 +288,7 @@ class Laying {
     for (auto& [name, room] : used_) rooms_[name] = std::move(room);
     return {std::move(plan_), {}};
   }
-  /// How many fitted when the last was asked for.
+  /// How many pods fit at the last call of put().
   [[nodiscard]] std::int64_t fitting() const { return fitting_; }
 
  private:
@@ -299,7 +303,7 @@ class Laying {
     fitting_ = first + count;
     return count;
   }
-  /// As by_nodes() would put down of the only set: who goes where makes no difference to how many do.
+  /// The count that by_nodes() would place of a single set: it does not depend on the choice of nodes.
   std::int32_t enough(std::size_t position, std::int32_t most) {
     fitting_ = 0;
     for (const auto& [name, room] : rooms_) {
@@ -334,7 +338,7 @@ class Laying {
   [[nodiscard]] bool admits(std::size_t position, const NodeName& name, const Room& room) const {
     return admitted(room, pod_sets_[position].shape) && (beside_ == nullptr || beside_->admits(position, name, room));
   }
-  /// The room as it is then.
+  /// Returns the free capacity of the node afterwards.
   const Room& take(std::size_t position, const NodeName& node, std::int32_t index) {
     Member member;
     member.set = static_cast<std::int32_t>(position);
@@ -355,7 +359,7 @@ class Laying {
   const Kept* kept_;
   const Wanted wanted_;
   Plan plan_;
-  std::map<NodeName, Room> used_;  // rooms that this gang has taken from, as they are then
+  std::map<NodeName, Room> used_;  // current free capacity of the nodes that this gang uses
   std::int64_t fitting_ = 0;
 };
 
@@ -391,7 +395,7 @@ Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Prefe
     const auto least = least_of(pod_sets[position]);
     if (gang.put(position, 0, least) < least) return gang.short_of(position, gang.fitting());
   }
-  if (wanted == Wanted::kWhether) return {Plan{}, {}};  // the rooms stay as they are
+  if (wanted == Wanted::kWhether) return {Plan{}, {}};  // `rooms` is unchanged
   for (const std::size_t position : order) {
     const auto least = least_of(pod_sets[position]);
     if (const auto more = pod_sets[position].count - least; more > 0) gang.put(position, least, more);

@@ -80,7 +80,7 @@ Assignment assignment_for(const WorkloadSpec& spec) {
 
 std::optional<HealthMark> NodeMark::verdict() const {
   if (!health) return std::nullopt;
-  // A verdict that names one GPU, and no list: of a telemetry of before.
+  // A verdict with one GPU and no list, as earlier telemetry releases publish it.
   const auto whole = [](HealthMark mark) {
     if (mark.gpu >= 0 && mark.gpus.empty()) mark.gpus[mark.gpu] = {mark.cordon, mark.reason, {}};
     return mark;

@@ -5,7 +5,8 @@
 
 namespace qm::placement {
 
-/// One more condition on nodes, before those of `others`, which may be null. No pod of the gang changes it.
+/// An additional node constraint, evaluated before those of `others`, which may be null. Pods of the gang do
+/// not change it.
 class Narrowed : public Neighbourhood {
  public:
   explicit Narrowed(Neighbourhood* others) : others_(others) {}
@@ -33,7 +34,7 @@ class Narrowed : public Neighbourhood {
 
  private:
   [[nodiscard]] virtual bool meets(const NodeName& node, const Room& room) const = 0;
-  /// Of one that does not, as words that follow a number of nodes.
+  /// The reason for a node that fails, as text after a number of nodes.
   [[nodiscard]] virtual std::string why_not(const NodeName& node, const Room& room) const = 0;
 
   Neighbourhood* others_;

@@ -1,4 +1,4 @@
-// What nodes would be if their GPUs were cut as they are offered to be: the same for who has idle ones cut, and for who has others leave them.
+// Free capacity of nodes under allowed MIG layouts, for repartitions of idle GPUs and for preemption.
 #include "engine/offers.hpp"
 
 #include "engine/cuts.hpp"
@@ -59,7 +59,7 @@ Room Engine::Offers::room(const NodeName& name, const mig::NodeLayout& layout, c
   room.instances.assign(layout.gpus.size(), {});
   room.free_milli.assign(layout.gpus.size(), 0);
   for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu) {
-    if (layout.gpus[gpu] == mig::kNoState) {  // then there may be no model
+    if (layout.gpus[gpu] == mig::kNoState) {  // the model may be null then
       room.free_milli[gpu] = 1000;
       continue;
     }

@@ -4,23 +4,25 @@
 namespace qm::placement {
 
 [[nodiscard]] bool wants_instances(const std::vector<PodSet>& pod_sets);
-/// GPUs or instances of the node are given to several pods at once.
+/// Whether several pods share GPUs or instances of the node.
 [[nodiscard]] bool is_shared(const NodeFacts& facts);
-/// Pods of a set that wants MIG instances that the room takes, as far as it asks for them; 0 for any other set.
+/// Pods of a set with MIG instances that fit, up to its count; 0 for any other set.
 [[nodiscard]] std::int64_t takes_instances(const Room& room, const PodSet& set);
 
-/// What the layouts on offer would make of nodes: those of mig-parted's list that was given, or where none was, those that mig-manager comes with.
+/// Allowed MIG layouts: those of the given mig-parted list, or without a list those of mig-manager.
 class Engine::Offers {
  public:
   explicit Offers(const Engine& engine) : engine_(engine) {}
 
-  /// Of the layouts for nodes of the model.
+  /// Names of the layouts for nodes of the model.
   [[nodiscard]] std::vector<std::string> names(const mig::Model& model) const;
-  /// Null where GPUs like the node's cannot be cut so.
+  /// Null if GPUs like the node's cannot have the layout.
   [[nodiscard]] const mig::NodeLayout* layout(const NodeFacts& facts, const std::string& name);
-  /// The node's room once it is cut so, and nobody uses its GPUs but who is lifted. What is kept there for somebody is kept.
+  /// The node's free capacity with the layout, if only hypothetically evicted workloads use its GPUs. Held
+  /// capacity stays held.
   [[nodiscard]] Room room(const NodeName& name, const mig::NodeLayout& layout, const Lifted& lifted) const;
-  /// In micro-dollars: what is destroyed and created, and GPUs whose mode changes, which resets them. 0: it is cut so.
+  /// In micro-dollars: instances destroyed and created, and GPUs with a mode change, which resets them. 0:
+  /// the node has the layout.
   [[nodiscard]] std::int64_t cost(const NodeName& name, const mig::NodeLayout& to) const;
 
  private:

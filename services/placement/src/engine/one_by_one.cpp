@@ -38,7 +38,7 @@ std::optional<OneByOne::Node> OneByOne::look(const NodeName& name, const Room& r
               beside_.has_data(position_, room), 0};
 }
 
-// Brings the open places up to date.
+// Updates the open nodes.
 void OneByOne::follow() {
   const rules::NodeSet& open = shifting_->open(position_);
   seen_ ^= open;

@@ -7,23 +7,25 @@
 
 namespace qm::placement {
 
-/// The nodes for pods of a set that go one by one, the best first: by what the set's soft rules make of them, then those that the gang
-/// already uses, then by score, those with the set's data, and name.
+/// Chooses nodes for pods that are placed one by one, the best first: by the scores of the set's soft rules,
+/// then nodes that the gang already uses, then by score, nodes with the set's data, and name.
 ///
-/// Sketch   Every node is looked at once and has its place in the order of what no pod elsewhere changes. Which of them are open now is a set
-///          of places, kept up with what the neighbourhood says by the nodes in which its answers differ. Without soft rules the best is
-///          the first of that set, or a node that the gang uses; with them a pass over the open ones.
-/// Laws     It says what a look at all nodes for each pod would say; a test compares.
-/// Cost     O(n log n) for n nodes at first; then O(n / 64) and what has changed, or O(n) where soft rules tell nodes apart.
+/// Sketch   Every node is evaluated once and ranked by everything that pods on other nodes do not change. The
+///          open nodes are a set of ranks. It is updated with the nodes whose admission by the inter-pod
+///          rules has changed. Without soft rules the best is the first of that set, or a node that the gang
+///          uses; with soft rules a pass over the open ones.
+/// Laws     The result equals a pass over all nodes for each pod; a test compares them.
+/// Cost     O(n log n) for n nodes at first; then O(n / 64) plus the changes, or O(n) if soft rules give
+///          nodes different scores.
 class OneByOne {
  public:
-  /// `used`: rooms that the gang has taken from before, as they are. All must outlive it.
+  /// `used`: current free capacity of nodes that the gang already uses. All must outlive it.
   OneByOne(const Rooms& rooms, const std::map<NodeName, Room>& used, std::size_t position, const PodSet& set,
            const Preference& preference, const Neighbourhood& beside);
 
-  /// The node for the next pod; null where none takes it.
+  /// The node for the next pod; null if none fits.
   [[nodiscard]] const NodeName* next();
-  /// The pod is there, and this is the node's room now.
+  /// Reports that the pod was placed there, with the node's free capacity afterwards.
   void taken(const Room& now);
 
  private:
@@ -34,7 +36,7 @@ class OneByOne {
     rules::NodeIndex number = 0;
     std::int64_t score = 0;
     bool has_data = false;
-    Place order = 0;  // of names
+    Place order = 0;  // by name
     [[nodiscard]] auto rank() const { return std::tuple(-score, !has_data, order); }
   };
   [[nodiscard]] std::optional<Node> look(const NodeName& name, const Room& room);
@@ -45,10 +47,10 @@ class OneByOne {
   const Neighbourhood& beside_;
   const Shifting* const shifting_;
   Scores scores_;
-  std::vector<Node> fresh_;      // that the gang has taken nothing from, best first
-  std::vector<Place> place_of_;  // in `fresh_`, by number
-  rules::NodeSet left_;          // places of those that are open and not taken from
-  rules::NodeSet seen_;          // nodes that were open then
+  std::vector<Node> fresh_;      // not used by the gang, best first
+  std::vector<Place> place_of_;  // index in `fresh_`, by number
+  rules::NodeSet left_;          // indexes of open, unused nodes
+  rules::NodeSet seen_;          // open nodes at the last update
   std::vector<Node> used_;
   Node chosen_;
 };

@@ -1,5 +1,5 @@
-// Ownership of pods. Annotations and owner references are input of the pod's author: they are checked against the namespace and the
-// kind of the workload before the pod counts for it.
+// Ownership of pods. Annotations and owner references are input of the pod's author. They are verified
+// against the namespace and kind of the workload before the pod counts for it.
 #include "qm/placement/ownership.hpp"
 
 #include "qm/placement/engine.hpp"
@@ -56,7 +56,8 @@ std::vector<const Pod*> Engine::pods_of(const AttemptId& id) const {
   return out;
 }
 
-/// The workload that the pod is one of, whose attempt is settled; none where it is of none.
+/// Marks the attempt of the workload that owns the pod for reconciliation, and returns the workload; empty if
+/// none owns it.
 std::vector<WorkloadUid> Engine::settle_for(const PodFacts& pod) {
   auto out = named_by(pod);
   std::erase_if(out, [&](const WorkloadUid& uid) { return !is_pod_of(pod, uid); });
@@ -64,7 +65,7 @@ std::vector<WorkloadUid> Engine::settle_for(const PodFacts& pod) {
   return out;
 }
 
-/// Once for each pod: it is counted, and if it is pending, its condition says why it is not bound.
+/// Once per pod: counts it, and if it is pending, writes the reason to its condition.
 void Engine::report_foreign(const std::string& pod_uid) {
   const Pod* pod = tables_.pods.find(pod_uid);
   if (pod == nullptr) return;

@@ -22,7 +22,7 @@ void add(std::map<Key, std::int64_t>& counts, const Key& key, std::int64_t more)
   if (known->second == 0) counts.erase(known);
 }
 
-/// A quarter of `before` would have to come or go to make the one of the other.
+/// Whether the difference exceeds a quarter of `before`.
 template <class Key>
 bool far(const std::map<Key, std::int64_t>& now, const std::map<Key, std::int64_t>& before) {
   std::int64_t all = 0, differ = 0;
@@ -35,8 +35,8 @@ bool far(const std::map<Key, std::int64_t>& now, const std::map<Key, std::int64_
   return differ * 4 > all;
 }
 
-/// The policy for no pods and no nodes, null where there is none of the name. An index begins with it each time that it is
-/// built, so all are made once.
+/// The policy without pods and nodes; null for an unknown name. Every build of an index starts with one, so
+/// all are created once.
 std::shared_ptr<const pack::Policy> of_nothing(const std::string& name) {
   static const auto made = [] {
     std::map<std::string_view, std::shared_ptr<const pack::Policy>> out;
@@ -119,7 +119,7 @@ void Preference::weigh(const Mix& mix) {
     outlook.capacity.insert(outlook.capacity.end(), static_cast<std::size_t>(nodes), empty(machine));
     sizes.insert(outlook.capacity.back().gpus);
   }
-  // Whoever wants a whole node may come, though none of the pods that are known does.
+  // A pod for a whole node may be submitted later, even if no known pod requests one.
   for (const auto gpus : sizes) outlook.mix.push_back({{0, 0, gpus, pack::kDevice, pack::kAnyModel}, 1});
   policy_ = pack::make_policy(name_, outlook);
 }
@@ -171,7 +171,7 @@ pack::NodeState Preference::state_of(const Room& room) const {
     fill(room.free_milli);
     return state;
   }
-  // Of a node with more devices than are looked at, those that are freest.
+  // Of a node with more devices than the state has, the freest ones.
   std::vector<std::int32_t> free = room.free_milli;
   std::ranges::sort(free, std::greater<>());
   fill(free);
@@ -180,7 +180,7 @@ pack::NodeState Preference::state_of(const Room& room) const {
 
 namespace {
 
-/// The class of one pod that fits the node anyhow: its models were a filter, and its memory is not looked at.
+/// The class of a pod that fits the node: its models were filtered before, and its memory is ignored.
 pack::PodClass fitting(const PodShape& shape) {
   const GpuShape& gpu = shape.gpu;
   return {shape.cpu_milli, 0, devices_of(gpu), static_cast<std::int32_t>(gpu.milli > 0 ? gpu.milli : pack::kDevice),

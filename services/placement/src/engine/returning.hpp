@@ -15,8 +15,8 @@ struct Home {
   std::string level, value;  ///< a label of nodes; empty = anywhere
 };
 
-/// Places each pod on its held node again if it still fits, and the others inside the part.
-/// Their own topology request is ignored: the part replaces it.
+/// Places each pod on its held node again if it still fits, and the others inside the part. Their own
+/// topology request is ignored: the part replaces it.
 ///
 /// Cost     as place_gang() for the other pods.
 [[nodiscard]] Placed place_again(const std::vector<PodSet>& pod_sets, const Home& home, Rooms& rooms,

@@ -1,4 +1,4 @@
-// How many pods fit a room, and which devices a pod gets.
+// How many pods fit a node's free capacity, and which devices a pod gets.
 #include "qm/base/assert.hpp"
 #include "qm/placement/numa.hpp"
 
@@ -12,7 +12,7 @@ void limit(std::int64_t& pods, std::int64_t free, std::int64_t per_pod) {
   if (per_pod > 0) pods = std::min(pods, std::max<std::int64_t>(free, 0) / per_pod);
 }
 
-/// The GPU with the fewest idle instances that has one of these, of the first choice where there is one.
+/// The GPU with the fewest idle instances that has one of the resource, of `first_choice` if possible.
 std::optional<std::size_t> fullest_with(const Room::Instances& idle, const std::string& resource,
                                         const std::vector<bool>& first_choice) {
   std::optional<std::size_t> best;
@@ -28,7 +28,7 @@ std::optional<std::size_t> fullest_with(const Room::Instances& idle, const std::
   return best;
 }
 
-/// The GPUs whose instances a pod gets; none where it is not known how they are cut.
+/// The GPUs of the instances for a pod; empty if the MIG layout is unknown.
 std::vector<DeviceRef> take_instances(Room& room, const NodeName& node, const GpuShape& gpu,
                                       const std::optional<ZoneMask>& zones) {
   std::vector<bool> aligned(room.instances.size());

@@ -1,5 +1,5 @@
-// What agents say of their nodes: kept, and written on the node's object. Only words that are an agent's to say are: whoever speaks for one node
-// must not be able to give it a pool, a zone or a taint.
+// Reports of node agents: stored, and written to the Node object. Only allowed labels and annotations are: an
+// agent must not be able to set its node's pool, zone or taints.
 #include "qm/placement/engine.hpp"
 #include "qm/placement/nearness.hpp"
 
@@ -37,7 +37,7 @@ void Engine::apply(const SignsHeard& heard) {
   NodeSigns signs = allowed(*heard.signs);
   if (old != nullptr ? *old == signs : signs == NodeSigns{}) return;
   tables_.signs.insert(heard.node, signs);
-  // Before the node is known there is nothing to write on; it is done when the node comes.
+  // An unknown node has no object yet; the report is written when the node is added.
   if (tables_.nodes.contains(heard.node)) send(MarkNode{heard.node, std::move(signs)});
 }
 

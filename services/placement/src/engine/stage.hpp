@@ -19,7 +19,7 @@ struct Engine::Leave {
 /// pods are part of the nodes.
 ///
 /// Bounds   nodes with more than pack::kMaxDevices devices are left out, and so are gangs with pods there.
-///          Nodes are grouped by the pod sets that they admit: from the 48th group on only by the preemptor's
+///          Nodes are grouped by the pod sets that they admit: from the 49th group on only by the preemptor's
 ///          sets, and no gang migrates there. Of the pods that may migrate, the eight most common kinds.
 /// Cost     O(nodes * (sets of the workload + kinds of pods that may migrate) + pods of the candidates).
 class Engine::Stage {

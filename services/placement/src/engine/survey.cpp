@@ -12,21 +12,21 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kMostConditions = 24;  // what is seen behind these counts as the last of them
-constexpr std::size_t kMostDomains = 2000;   // behind these a bound by domain is not counted
+constexpr std::size_t kMostConditions = 24;  // further conditions are merged into the last one
+constexpr std::size_t kMostDomains = 2000;   // with more domains, the limit by domain is not counted
 
 std::int64_t times(std::int64_t free, std::int64_t each) {
   return each > 0 ? std::clamp<std::int64_t>(free / each, 0, kAnyNumber) : kAnyNumber;
 }
 
-/// A label that the node has to have, wherever the rules say so.
+/// Removes a required node label, from all places in the rules that require it.
 void drop_label(rules::PodTemplate& like, const std::string& key) {
   like.rules.node_selector.erase(key);
   if (!like.rules.required) return;
   for (auto& term : *like.rules.required) {
     std::erase_if(term.labels, [&](const rules::Requirement& asked) { return asked.key == key; });
     if (!term.labels.empty() || !term.fields.empty()) continue;
-    like.rules.required.reset();  // one of the terms asks for nothing more
+    like.rules.required.reset();  // one of the terms requires nothing else
     return;
   }
 }
@@ -252,7 +252,7 @@ void Survey::look(const NodeName& name, const Room& room) {
   }
   if (!room.zones.empty()) {
     asked_ |= kAligned;
-    // By itself: what the zones take of the pods for which there is room.
+    // Limit by zones alone: how many of the pods that fit otherwise also fit the zones.
     const auto most = pods_on(seen, kAll & ~static_cast<unsigned>(kAligned | kOneEach));
     if (most > 0 && most < kAnyNumber) {
       const auto aligned = pods_that_align(room, shape, most);
@@ -266,7 +266,7 @@ void Survey::fill_buckets() {
   Sums most{};
   const auto add_to = [this, &most](Buckets& buckets, const Seen& seen) {
     auto& sums = buckets[seen.failed];
-    for (unsigned counted = 0;; counted = ((counted | ~asked_) + 1) & asked_) {  // from fewer to more, by one more each
+    for (unsigned counted = 0;; counted = ((counted | ~asked_) + 1) & asked_) {  // all subsets in ascending order
       const auto rest = counted & (counted - 1);
       const auto last = static_cast<std::size_t>(std::countr_zero(counted));
       most[counted] = counted == 0 ? kAnyNumber : std::min(most[rest], seen.by[last]);

@@ -9,7 +9,7 @@
 
 namespace qm::placement {
 
-/// What is counted on a node; kOneEach where its pods take nodes or domains one by one.
+/// Counted resources of a node; kOneEach if its pods need nodes or domains of their own.
 enum Resource : unsigned {
   kCpu = 1,
   kMemory = 2,
@@ -22,20 +22,21 @@ enum Resource : unsigned {
 };
 using Conditions = std::uint32_t;
 
-/// A condition that pods put to nodes, and how it can be lifted.
+/// A condition of pods on nodes, and the change that drops it.
 struct Condition {
-  std::string words;                   ///< of the demand
-  std::string lifted;                  ///< of the change
-  std::function<void(Asked&)> lift{};  ///< none: not theirs to lift
+  std::string words;                   ///< text of the condition
+  std::string lifted;                  ///< text of the change
+  std::function<void(Asked&)> lift{};  ///< none: the gang cannot drop it
   bool moves = false;
   std::string one_by{};
-  bool fails = false;  ///< some node does not meet it
-  /// Whether it can be in the way at all.
+  bool fails = false;  ///< some node fails it
+  /// Whether it can prevent a placement at all.
   [[nodiscard]] bool counts() const { return fails || moves || !one_by.empty(); }
 };
 
-/// A pod set beside the rooms: every node is seen once, which conditions it fails, as a mask, and how many pods each resource would let it
-/// take. All questions after that are sums over nodes: how many pods fit if these conditions are dropped and that resource is not counted.
+/// Evaluates a pod set against all nodes once: the conditions that each node fails, as a mask, and how many
+/// pods each resource allows. Later queries are sums over nodes: how many pods fit without these conditions
+/// and without counting that resource.
 class Survey {
  public:
   /// All but the demands must outlive it.
@@ -46,19 +47,19 @@ class Survey {
   [[nodiscard]] const PodSet& set() const { return set_; }
   [[nodiscard]] const std::vector<Condition>& conditions() const { return conditions_; }
   [[nodiscard]] bool asks(unsigned resource) const { return (asked_ & resource) != 0; }
-  /// Whether the gang's own pods change where the next may go, beside these conditions.
+  /// Whether the gang's own pods change where the next one may go, without these conditions.
   [[nodiscard]] bool moves(Conditions dropped) const;
-  /// Whether soft rules tell nodes apart.
+  /// Whether soft rules give nodes different scores.
   [[nodiscard]] bool weighs() const { return weighs_; }
-  /// Pods that fit on nodes that fail none but the dropped conditions, by the resources that are counted. Never fewer than fit.
+  /// Upper bound of pods that fit nodes which fail only dropped conditions, by the counted resources.
   [[nodiscard]] std::int64_t pods(Conditions dropped, unsigned counted) const;
-  /// The largest amount, below what is asked, with which all pods fit; 0 where none does.
+  /// The largest amount, below the request, with which all pods fit; 0 if none does.
   [[nodiscard]] std::int64_t largest(unsigned resource) const;
-  /// The rooms without these conditions and resources, as far as they have room for pods of the shape: as many as take so many pods, or
-  /// some where no number is given.
+  /// The nodes without these conditions and resources, as far as they fit pods of the shape: enough for so
+  /// many pods, or a sample if no number is given.
   [[nodiscard]] Rooms rooms(Conditions dropped, unsigned uncounted, const PodShape& shape,
                             std::optional<std::int64_t> enough) const;
-  /// The room without those of these conditions and resources that are not the gang's.
+  /// The free capacity without those conditions and resources that do not belong to the gang.
   [[nodiscard]] Room without(const Room& room, Conditions dropped, unsigned uncounted) const;
 
  private:
@@ -67,19 +68,19 @@ class Survey {
     const NodeName* name = nullptr;
     const Room* room = nullptr;
     Conditions failed = 0;
-    std::array<std::int64_t, kCounts> by{};  // pods by each resource, in their order
+    std::array<std::int64_t, kCounts> by{};  // pods by each resource, in the order of Resource
   };
-  using Sums = std::array<std::int64_t, kAll + 1>;  // by the resources that are counted
+  using Sums = std::array<std::int64_t, kAll + 1>;  // by the mask of counted resources
   using Buckets = std::map<Conditions, Sums>;
-  /// Nodes of one value of a label take one pod together, as long as the condition stands.
+  /// Nodes with the same label value together fit one pod while the condition is in force.
   struct Domains {
     Conditions condition = 0;
-    using Kind = std::pair<Conditions, unsigned>;  // what nodes fail, and of which resources they have none for a pod
-    std::map<std::vector<Kind>, std::int64_t> values;  // how many have nodes of just these kinds
+    using Kind = std::pair<Conditions, unsigned>;  // failed conditions, and resources that do not fit one pod
+    std::map<std::vector<Kind>, std::int64_t> values;  // number of values with exactly these kinds of nodes
     Buckets elsewhere;                                 // nodes without the label
   };
 
-  /// The bit of the condition of that key; `make` is asked for it where it is new.
+  /// The bit of the condition with that key; `make` creates a new one.
   template <class Make>
   Conditions add(const std::string& key, Make&& make);
   [[nodiscard]] Conditions untolerated_by(const Taint& taint);
@@ -96,18 +97,18 @@ class Survey {
   std::vector<std::string> keys_;
   std::vector<Condition> conditions_;
   std::vector<Seen> nodes_;
-  unsigned asked_ = 0;       // resources that are asked for
-  Conditions out_ = 0;       // of nodes out of service
-  Conditions alone_ = 0;     // of nodes that one gang has for itself
-  Conditions one_each_ = 0;  // while one of these stands, a node takes one pod
+  unsigned asked_ = 0;       // requested resources
+  Conditions out_ = 0;       // unusable nodes
+  Conditions alone_ = 0;     // nodes of an exclusive gang
+  Conditions one_each_ = 0;  // while one of these is in force, a node fits one pod
   bool weighs_ = false;
-  std::map<Taint, Conditions> taints_;        // none where they are tolerated
-  std::map<std::string, Conditions> models_;  // none where they are asked for
+  std::map<Taint, Conditions> taints_;        // empty if tolerated
+  std::map<std::string, Conditions> models_;  // empty if requested
   Buckets buckets_;
   std::vector<Domains> domains_;
 };
 
-/// Gives up a word of the rules of the set of that position.
+/// Edits the rules of the set at that position.
 void edit_rules(Asked& asked, std::size_t position, const std::function<void(rules::PodTemplate&)>& edit);
 
 }  // namespace qm::placement

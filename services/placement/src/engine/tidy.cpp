@@ -1,4 +1,4 @@
-// Everybody who holds devices becomes a gang of the scene, most of them with leave to move.
+// All workloads with devices become gangs of the scene; most of them may move.
 #include "qm/placement/tidy.hpp"
 
 #include "engine/lift.hpp"
@@ -9,7 +9,7 @@
 namespace qm::placement {
 namespace {
 
-/// Whom the work that is there keeps off, by its type.
+/// Excludes nodes whose pods are of a workload type that must not share nodes with the set.
 class Strangers final : public Neighbourhood {
  public:
   Strangers(const Rooms& rooms, const std::vector<std::uint32_t>& types) : rooms_(rooms), types_(types) {}
@@ -36,7 +36,7 @@ bool Engine::may_move(const AttemptId& id, const Assignment& row) const {
   if (row.eviction || workload->spec.labels.contains(kUnadmitted)) return false;
   if (stays_where_it_is(workload->spec.kind, workload->spec.labels)) return false;
   if (!std::ranges::all_of(row.members, [](const Member& m) { return m.live(); })) return false;
-  if (is_elastic(row.pod_sets)) return false;  // it might come back with fewer
+  if (is_elastic(row.pod_sets)) return false;  // it might run with fewer pods afterwards
   return heeded(row.pod_sets, rules_of(id, row.pod_sets)).empty();
 }
 
@@ -53,10 +53,10 @@ TidyQuestion Engine::tidy_question(const std::set<WorkloadUid>& movers) const {
   }
   const Lift lift(*this, std::move(running), movers);
 
-  // What those ask of nodes who may move, each thing once.
+  // Distinct pod sets of the gangs that may move.
   std::vector<PodSet> asked;
   std::vector<std::uint32_t> types;
-  std::map<AttemptId, std::vector<std::size_t>> asks;  // by pod set, which of these
+  std::map<AttemptId, std::vector<std::size_t>> asks;  // by pod set: index in `asked`
   for (const AttemptId& id : lift.attempts()) {
     const Assignment& row = *tables_.assignments.find(id);
     if (!may_move(id, row)) continue;
@@ -97,7 +97,7 @@ TidyQuestion Engine::tidy_question(const std::set<WorkloadUid>& movers) const {
       AskedGang own(row.pod_sets, options_.topology);
       if (own.read(out.scene->tree(),
                    [&](std::size_t position) { return everything.gates_of(known->second[position]); })) {
-        // Its seats go by position; the library numbers the sets by their groups.
+        // Seats use positions; the gang library numbers sets by their groups.
         for (auto& seat : gang.seats) seat.set = own.number(static_cast<std::size_t>(seat.set));
         std::ranges::sort(gang.seats);
         gang.request = own.request();

@@ -1,4 +1,4 @@
-// Storage: what is heard of claims, volumes, classes and limits, and what a pod's claims come to.
+// Storage: claims, volumes, classes and attach limits, and the node constraints of a pod's claims.
 #include "engine/mounts.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/rules/node_rules.hpp"
@@ -25,7 +25,7 @@ void append(const std::string& text, const std::string& name, std::vector<rules:
   for (auto& reach : like->rules.volumes) out.push_back({name, std::move(reach.nodes)});
 }
 
-/// A claim that is there or should be.
+/// An existing or expected claim.
 void mount(const Tables& tables, const Namespace& ns, const std::string& name, const PodClaim* own, Mounts& out) {
   const auto* claim = find<Claim>(tables, fmt::format("claim/{}/{}", ns, name));
   if (claim == nullptr) {
@@ -61,7 +61,8 @@ void mount(const Tables& tables, const Namespace& ns, const std::string& name, c
   }
 }
 
-/// A claim that will be made when its pod is there. One of no class waits for a volume then; here it is in nobody's way.
+/// A claim that Kubernetes will create with its pod. Without a class it is later bound to an existing volume;
+/// here it does not constrain the node.
 void mount_later(const Tables& tables, const rules::OwnClaim& own, Mounts& out) {
   const auto* made_by = class_of(tables, own.storage_class);
   if (made_by == nullptr) {
@@ -136,7 +137,8 @@ std::optional<Attached> attached_by(const Tables& tables, const ClaimUse& use) {
   return Attached{made_by->driver, "claim " + use.claim};
 }
 
-/// Whoever waits is tried again. What is one pod's alone is no other's business, and a pod that waits for it is looked at again.
+/// Retries pending workloads. An object of one pod affects only that pod's workload, which is evaluated
+/// again.
 void Engine::wake_for(const std::string& key) {
   const auto* claim = find<Claim>(tables_, key);
   if (const auto* volume = find<Volume>(tables_, key)) claim = find<Claim>(tables_, "claim/" + volume->claim);
@@ -161,7 +163,7 @@ void Engine::apply(const StorageSeen& seen) {
 void Engine::apply(const StorageGone& gone) {
   if (!tables_.storage.contains(gone.key)) return;
   tables_.storage.erase(gone.key);
-  if (gone.key.starts_with(kLimits)) scratch_.grew = true;  // who has told no bound has none
+  if (gone.key.starts_with(kLimits)) scratch_.grew = true;  // a driver without a reported limit has none
 }
 
 void Engine::apply(const StorageSynced& synced) {
