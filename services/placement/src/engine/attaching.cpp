@@ -18,7 +18,7 @@ bool has_limits(const Tables& tables) {
 
 }  // namespace
 
-// Of the pods that the book of rules has there, by the names of their own claims where the pods are known.
+// Claims of the pods in the rule book, by the names of their own claims if the pods are known.
 std::set<ClaimUse> Engine::claims_on(const NodeName& name) const {
   std::set<ClaimUse> out;
   const auto add = [&](const std::string& text, const Pod* pod, const std::string& whose) {
@@ -67,7 +67,7 @@ Engine::Attaching::Attaching(const Engine& engine, const Likes& likes, const std
   if (!std::ranges::all_of(uses_, &ByDriver::empty)) find_nodes(pod_sets, rooms);
 }
 
-// Rows of bounds, claims in use and rooms are all in the order of their nodes' names.
+// Attach limits, used claims and `rooms` are all ordered by node name.
 void Engine::Attaching::find_nodes(const std::vector<PodSet>& pod_sets, const Rooms* rooms) {
   const auto& rows = engine_.tables_.storage.rows();
   auto used = engine_.index_.claims.begin();
@@ -91,7 +91,7 @@ void Engine::Attaching::find_nodes(const std::vector<PodSet>& pod_sets, const Ro
   }
 }
 
-/// Whether these are so few that they need not be told apart.
+/// Whether the volumes are so few that they need not be distinguished.
 bool Engine::Attaching::takes_all(const AttachLimits& limits, std::int64_t used, const std::vector<PodSet>& pod_sets,
                                   const Room* room) const {
   return std::ranges::all_of(limits.volumes, [&](const auto& limit) {
@@ -134,7 +134,7 @@ Engine::Attaching::Bound Engine::Attaching::bound(std::size_t set, const NodeNam
     const Volumes& attached = known == now->attached.end() ? kNone : known->second;
     const auto fresh =
         std::ranges::count_if(uses.shared, [&](const auto& volume) { return !attached.shared.contains(volume); });
-    if (fresh == 0 && uses.own == 0) continue;  // what is there already costs nothing
+    if (fresh == 0 && uses.own == 0) continue;  // volumes that are attached already need no slot
     const auto free = limit->second - std::ssize(attached.shared) - attached.own;
     const auto pods = free < fresh + uses.own ? 0 : uses.own == 0 ? kAnyNumber : (free - fresh) / uses.own;
     if (pods < out.pods) out = {pods, &driver};

@@ -7,25 +7,25 @@
 
 namespace qm::placement {
 
-/// Keeps pods off nodes that have as many volumes of a driver attached as they may. A volume counts once on a node, whoever of its pods uses
-/// it; a pod that brings none is kept off nowhere.
+/// Excludes nodes that have reached the attach limit of a volume driver. A volume counts once per node, for
+/// all its pods; a pod without a new volume is not excluded.
 ///
-/// Source   the filter NodeVolumeLimits of kube-scheduler, for drivers of CSI.
-/// Cost     one pass over the bounds of nodes; the volumes of a node are looked up where the claims that are used there, and those of the gang,
-///          are too many to be told apart by their number alone.
+/// Source   the filter NodeVolumeLimits of kube-scheduler, for CSI drivers.
+/// Cost     one pass over the attach limits. The volumes of a node are looked up only if the number of its
+///          claims and those of the gang exceeds the limit.
 class Engine::Attaching final : public Neighbourhood {
  public:
   using Likes = std::vector<std::optional<rules::PodTemplate>>;
-  /// `rooms`, where the gang goes: nodes that have room for few pods of it are looked up less often. It and `others` may be null; `likes` are of
-  /// the first of the sets. What is there must outlive it.
+  /// `rooms`: nodes for the gang; nodes that fit few of its pods need fewer look-ups. It and `others` may be
+  /// null; `likes` belong to the first sets. All arguments must outlive it.
   Attaching(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets, const Rooms* rooms,
             Neighbourhood* others);
 
-  /// Whether some node may not have the volumes of all pods that might go there.
+  /// Whether some node cannot attach the volumes of all pods that may be placed there.
   [[nodiscard]] bool matters() const { return !nodes_.empty(); }
   struct Bound {
-    std::int64_t pods;          ///< of the set that the node may take yet
-    const std::string* driver;  ///< whose volumes would be too many with one more pod; null where none would
+    std::int64_t pods;          ///< of the set that the node still fits
+    const std::string* driver;  ///< whose limit one more pod would exceed; null if none
   };
   [[nodiscard]] Bound bound(std::size_t set, const NodeName& node) const;
 
@@ -40,24 +40,24 @@ class Engine::Attaching final : public Neighbourhood {
  private:
   struct Volumes {                 // of one driver
     std::set<std::string> shared;  // by name
-    std::int64_t own = 0;          // how many more, that are a pod's alone
+    std::int64_t own = 0;          // number of additional volumes, each of a single pod
   };
   using ByDriver = std::map<std::string, Volumes>;
   struct There {
     const AttachLimits* limits;
-    bool known = false;  // what is attached
+    bool known = false;  // whether `attached` is complete
     ByDriver attached;
   };
   void find_nodes(const std::vector<PodSet>& pod_sets, const Rooms* rooms);
   [[nodiscard]] bool takes_all(const AttachLimits& limits, std::int64_t used, const std::vector<PodSet>& pod_sets,
                                const Room* room) const;
-  /// Null where all of the gang may go.
+  /// Null if the node fits the whole gang.
   There* there(const NodeName& node) const;
 
   const Engine& engine_;
   Neighbourhood* others_;
   std::vector<ByDriver> uses_;               // of each pod, by pod set
-  mutable std::map<NodeName, There> nodes_;  // that may not have all
+  mutable std::map<NodeName, There> nodes_;  // nodes that may not fit all pods
 };
 
 }  // namespace qm::placement

@@ -7,16 +7,16 @@
 
 namespace qm::placement {
 
-/// The value of the node's label, as long as the facts are there; empty where it has no such label.
+/// The value of the node's label, valid as long as the facts; empty if the label is absent.
 [[nodiscard]] std::string_view label_of(const NodeFacts& facts, std::string_view key);
-/// MIG instances count as GPUs there (nvidia.com/mig.strategy=single), once it is cut.
+/// MIG instances count as GPUs on the node (nvidia.com/mig.strategy=single) once it is partitioned.
 [[nodiscard]] bool is_single(const NodeFacts& facts);
-/// They do now.
+/// They count as GPUs now.
 [[nodiscard]] bool counts_instances(const NodeFacts& facts);
-/// GPUs of the machine; 0 = not known. Where instances count as GPUs and the node is cut, as many as have what it advertises, by the layout that
-/// it is labelled with or else by as many of its profile as a GPU takes.
+/// Number of physical GPUs; 0 = unknown. On a partitioned node whose instances count as GPUs it is computed
+/// from the advertised number, by the labeled layout, or else by the maximum of its profile per GPU.
 [[nodiscard]] std::int32_t installed(const NodeFacts& facts, const mig::Definitions& layouts);
-/// How many times the node counts each device of the resource.
+/// How many times the node advertises each device of the resource.
 [[nodiscard]] std::int64_t replicas_of(const NodeFacts& facts, const std::string& resource);
 
 }  // namespace qm::placement

@@ -1,4 +1,4 @@
-// The hard conditions, one small object each. How much fits is not a filter: see room.cpp.
+// Hard constraints, one small object each. How many pods fit is not a filter: see room.cpp.
 #include "qm/placement/policy.hpp"
 
 #include <algorithm>

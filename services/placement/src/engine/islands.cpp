@@ -1,4 +1,4 @@
-// Which devices of a node belong together: NVLink joins them by islands, sockets and PCIe switches hold some each, and shares are of one GPU.
+// Groups of devices: NVLink islands, sockets, PCIe switches, and shares of one GPU.
 #include "qm/base/assert.hpp"
 #include "qm/placement/policy.hpp"
 
@@ -16,9 +16,9 @@ namespace {
 constexpr std::string_view kIslandLabel = "gpu.nvidia.com/nvlink-gpus-per-island";
 constexpr std::string_view kSharesLabel = "nvidia.com/gpu.replicas";
 
-/// The label as a number above zero; 0 where it is none.
+/// The label as a number above zero; 0 if it is not one.
 std::int32_t number_of(const Labels& labels, std::string_view key) {
-  thread_local std::string text;  // asked of every node
+  thread_local std::string text;  // called for every node
   text.assign(key);
   const auto label = labels.find(text);
   if (label == labels.end()) return 0;
@@ -28,7 +28,7 @@ std::int32_t number_of(const Labels& labels, std::string_view key) {
   return error == std::errc() && stop == end && number > 0 ? number : 0;
 }
 
-// ---- near devices ----
+// ---- device selection ----
 
 using Devices = std::vector<std::size_t>;
 constexpr int kIslands = 0, kZones = 1, kSwitches = 2, kLevels = 3;
@@ -37,7 +37,7 @@ bool is_told(const Nest& nest, int level) {
   return level == kIslands ? nest.island > 0 : level == kZones ? !nest.zones.empty() : !nest.switches.empty();
 }
 
-/// -1 = in none that is told.
+/// -1 = no reported part.
 std::int32_t part_of(const Nest& nest, int level, std::size_t device) {
   const auto gpu = static_cast<std::int32_t>(device);
   if (level == kIslands) return gpu / nest.island;
@@ -47,7 +47,7 @@ std::int32_t part_of(const Nest& nest, int level, std::size_t device) {
   return zone == nest.zones.end() ? -1 : static_cast<std::int32_t>(zone - nest.zones.begin());
 }
 
-/// Of how many parts they are, level by level from this one.
+/// Number of parts of the devices, level by level from this one.
 std::array<std::size_t, kLevels> spread_of(const Nest& nest, int level, const Devices& devices) {
   std::array<std::size_t, kLevels> out{};
   for (; level < kLevels; ++level) {
@@ -59,7 +59,7 @@ std::array<std::size_t, kLevels> spread_of(const Nest& nest, int level, const De
   return out;
 }
 
-/// `count` of the devices, which are of one part on each level before this one.
+/// `count` of the devices, which are in one part at each level before this one.
 Devices nearest(const Nest& nest, int level, Devices devices, std::size_t count) {
   while (level < kLevels && !is_told(nest, level)) ++level;
   if (level == kLevels || devices.size() <= count) {
@@ -82,7 +82,7 @@ Devices nearest(const Nest& nest, int level, Devices devices, std::size_t count)
       best = key, from = part, taken = std::move(here);
     }
     out.insert(out.end(), taken.begin(), taken.end());
-    parts.erase(from);  // taken whole, or enough
+    parts.erase(from);  // used completely, or enough
   }
   return out;
 }
@@ -102,7 +102,7 @@ std::int32_t gpu_of(const DeviceRef& device, std::int32_t shares) {
 
 Nest nest_of(const Room& room) {
   Nest nest{room.island, {}, {}};
-  // Where GPUs are shared a device is a share, and what is told is told of GPUs.
+  // On a node with shared GPUs a device is a share, but the reported parts are of GPUs.
   if (room.facts == nullptr || shares_of(*room.facts) > 1) return nest;
   nest.zones = room.facts->numa.zones;
   nest.switches = room.facts->switches;

@@ -47,7 +47,8 @@ Room Engine::Lift::room(const NodeName& name) const {
   return engine_.index_.rooms.at(name);
 }
 
-/// Nobody may be on more devices, or have more, than the scene can give back. Where somebody stays who was to be lifted, there is less for the others.
+/// The scene requires consistent devices: attempts whose devices or resources do not add up stay in place,
+/// which leaves less capacity for the others.
 void Engine::Lift::drop_misfits() {
   for (std::set<AttemptId> misfits{AttemptId()}; !misfits.empty();) {
     misfits.clear();
@@ -108,7 +109,7 @@ bool Engine::Lift::seat(const Engine& engine, Winning& step, Lifted& lifted, Roo
     lifted.attempts.insert(move.id);
     lifted.holds.insert(move.id.uid);
     for (const Member& member : engine.tables_.assignments.find(move.id)->members) {
-      if (rooms.contains(member.node)) return false;  // it is there without his leave
+      if (rooms.contains(member.node)) return false;  // another gang was placed on it in this plan
     }
   }
   for (auto& move : step.moves) {

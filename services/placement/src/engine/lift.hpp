@@ -5,27 +5,27 @@
 
 namespace qm::placement {
 
-/// The nodes without some of those who run there, and these as gangs of a scene.
+/// Hypothetical evictions: the nodes without these attempts, and the attempts as gangs of a scene.
 ///
-/// Bounds   who has pods on nodes with more than pack::kMaxDevices devices, or on devices of which others use a part that is not theirs, stays where he is: he is not
-///          among attempts().
+/// Bounds   an attempt with pods on nodes with more than pack::kMaxDevices devices, or on devices that other
+///          pods use beyond their share, stays in place and is not among attempts().
 class Engine::Lift {
  public:
-  /// Also without the room that is kept for these, and for moves that nobody was asked for yet.
+  /// Also releases the capacity held for these workloads, and for migrations that are not requested yet.
   Lift(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds);
 
   [[nodiscard]] const std::set<AttemptId>& attempts() const { return lifted_.attempts; }
   [[nodiscard]] bool touches(const NodeName& node) const { return there_.contains(node); }
   [[nodiscard]] Room room(const NodeName& node) const;
-  /// As the scene wants it: devices by their indexes.
+  /// In the format of the scene: devices by index.
   [[nodiscard]] static pack::NodeState state_of(const Room& room, const Preference& preference);
-  /// Where it is and what its going would cost. Its request asks for nothing but its pods.
+  /// Its seats and the cost of its eviction. Its request has only its pods, without constraints.
   [[nodiscard]] plan::Gang gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const;
 
-  /// Gives everybody who moves in the step his place by the decision as it would be, on the nodes that were chosen for him, in rooms in which those who came before
-  /// have theirs; they are lifted, too. False where one finds none.
+  /// Places every migrated gang of the step on its chosen nodes by the engine's own placement, each with the
+  /// earlier ones in place. The gangs are evicted hypothetically, too. False if one does not fit.
   [[nodiscard]] static bool seat(const Engine& engine, Winning& step, Lifted& lifted, Rooms& rooms);
-  /// Since when its work would be lost.
+  /// Start of the work that would be lost.
   [[nodiscard]] static Instant work_since(const Engine& engine, const AttemptId& id);
 
  private:
@@ -33,15 +33,15 @@ class Engine::Lift {
 
   const Engine& engine_;
   Lifted lifted_;
-  std::map<NodeName, std::vector<MemberRef>> there_;  // their members
+  std::map<NodeName, std::vector<MemberRef>> there_;  // members of the attempts
 };
 
 [[nodiscard]] plan::Devices mask_of(const std::vector<DeviceRef>& devices);
-/// The other way round; of each `milli` thousandths.
+/// The inverse of mask_of(); `milli` of each device.
 [[nodiscard]] std::vector<DeviceRef> devices_in(const NodeName& node, plan::Devices mask, std::int32_t milli);
-/// What is kept for members that are to be.
+/// Held capacity for planned members.
 [[nodiscard]] std::vector<HeldPlace> places_of(const std::vector<Member>& members);
-/// GPU-milliseconds that are lost when it goes.
+/// GPU-milliseconds lost by its eviction.
 [[nodiscard]] std::int64_t lost_gpu_ms(const plan::Scene& scene, plan::GangId gang, Instant now);
 
 }  // namespace qm::placement

@@ -1,4 +1,4 @@
-// What nodes tell of their links, as seats of the model; and the layouts of a gang beside one another.
+// Link endpoints from node labels, and a comparison of placements of a gang.
 #include "qm/placement/nearness.hpp"
 
 #include "engine/cuts.hpp"
@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kNvlinkLabel = "gpu.nvidia.com/nvlink-enabled";
 constexpr std::size_t kMostOthers = 3;
 
-/// Models on a board where switches join all GPUs.
+/// Models on a board with switches between all GPUs.
 bool on_a_switch_board(std::string_view model) {
   constexpr std::array<std::string_view, 5> kBoards{"SXM", "HBM3", "H200", "B200", "B300"};
   if (model.find("PCIe") != std::string_view::npos || model.find("NVL") != std::string_view::npos) return false;
@@ -78,7 +78,7 @@ std::string speed_text(double speed) {
 }  // namespace
 
 bool has_fabric(const NodeFacts& facts) {
-  // Asked of every node: most have no label that begins so, and one walk shows it.
+  // Called for every node: most have no label with this prefix, which one look-up shows.
   static const std::string first(kFabricLabel);
   const auto found = facts.labels.lower_bound(first);
   if (found == facts.labels.end() || !found->first.starts_with(first)) return false;

@@ -1,4 +1,4 @@
-// Pods with rules about one another: who stands in the book of rules, and a gang's view of it while it is placed.
+// Inter-pod rules: the pods in the rule book, and a gang's view of it during its placement.
 #include "engine/beside.hpp"
 #include "engine/mounts.hpp"
 #include "qm/base/assert.hpp"
@@ -11,7 +11,7 @@
 namespace qm::placement {
 namespace {
 
-/// Requests and the number of pods are the room's business.
+/// Requests and pod counts are limited by the free capacity, not by the rules.
 
 rules::NodeView view_of(const NodeName& name, const NodeFacts& facts) {
   return {name, facts.labels, facts.taints, false, {{"pods", kAnyNumber}}};
@@ -19,7 +19,7 @@ rules::NodeView view_of(const NodeName& name, const NodeFacts& facts) {
 
 }  // namespace
 
-// Live members by their pod, or by what was known of it when they were placed; and strangers.
+// Live members by their pod, or by the rules known when they were placed; and pods without a member.
 std::map<std::string, Engine::Standing> Engine::standing_on(const NodeName& name) const {
   std::map<std::string, Standing> out;
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
@@ -79,7 +79,7 @@ void Engine::book_node(const NodeName& name) {
   if (node == nullptr) index_.booked.erase(name);
 }
 
-// What the pods of the attempt say, where they are there already, else their templates; empty where none does.
+// Rules of the attempt's pods if they exist, else of their templates; empty if none has any.
 std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const {
   std::vector<std::string> out(pod_sets.size());
   for (const Pod* pod : pods_of(id)) {
@@ -97,7 +97,7 @@ std::vector<std::string> Engine::rules_of(const AttemptId& id, const std::vector
   return out;
 }
 
-// Of pods that have a node theirs are there, too, and nobody else's business.
+// Claims of bound pods exist already, and do not constrain other pods.
 std::vector<std::vector<PodClaim>> Engine::own_claims_of(const AttemptId& id,
                                                          const std::vector<PodSet>& pod_sets) const {
   std::vector<std::vector<PodClaim>> out;
@@ -116,8 +116,9 @@ std::vector<std::vector<PodClaim>> Engine::own_claims_of(const AttemptId& id,
   return out;
 }
 
-// Labels by themselves keep no node away, unless somebody who is there keeps apart from pods with such labels. Without them jobs that differ
-// in nothing else ask the same, and are answered once. Selectors of nodes and tolerations the shape has.
+// Labels alone exclude no node, unless an existing pod has anti-affinity to such labels. Without them, jobs
+// that differ only in labels have equal requests and share one result. Node selectors and tolerations are in
+// the shape.
 std::vector<std::string> Engine::heeded(const std::vector<PodSet>& pod_sets, std::vector<std::string> rules) const {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const auto like = rules::template_of(rules[i]);
@@ -186,7 +187,7 @@ const std::vector<std::int64_t>* Engine::Beside::worth(std::size_t set) const {
   if (!std::exchange(kind.scored, true)) {
     kind.worth.clear();
     for (const auto& [index, score] : book_.preferences(kind.id, open(set))) {
-      kind.worth.resize(index + std::size_t{1});  // they come in order of the indexes
+      kind.worth.resize(index + std::size_t{1});  // ordered by index
       kind.worth[index] = score;
     }
   }
@@ -207,7 +208,7 @@ bool Engine::Beside::has_data(std::size_t set, const Room& room) const {
 }
 
 void Engine::Beside::take(std::size_t set, const NodeName& node) {
-  if (!shifts_ || !kinds_[set]) return;  // nobody would ask who is there
+  if (!shifts_ || !kinds_[set]) return;  // no set has rules about it
   taken_.push_back(fmt::format("if {}", taken_.size()));
   book_.put_pod({taken_.back(), node, kinds_[set]->id});
   for (auto& kind : kinds_) {

@@ -1,4 +1,4 @@
-// The kubelet's Topology Manager, foreseen.
+// Predicts the kubelet's Topology Manager.
 #include "qm/placement/numa.hpp"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ bool is_strict(TopologyPolicy policy) {
   return policy == TopologyPolicy::kRestricted || policy == TopologyPolicy::kSingleNumaNode;
 }
 
-/// GPUs, CPUs and memory, of a pod or of zones. What a pod does not ask for has no say.
+/// GPUs, CPUs and memory, of a pod or of zones. A resource without a request is not a hint provider.
 using Amounts = std::array<std::int64_t, 3>;
 constexpr std::array<std::string_view, 3> kNames{"numa-gpu", "numa-cpu", "numa-memory"};
 
-/// The kubelet gives whole CPUs to who asks for whole ones; the others share what is left.
+/// The kubelet allocates exclusive CPUs to pods that request whole ones; the others share the rest.
 std::int64_t exclusive_cpu(const PodShape& shape) { return shape.cpu_milli % 1000 == 0 ? shape.cpu_milli : 0; }
 
 ZoneMask zones_of(const Room& room, const std::vector<DeviceRef>& devices) {
@@ -62,7 +62,8 @@ bool has(const std::vector<Amounts>& zones, ZoneMask mask, std::size_t what, std
   return sum >= asked;
 }
 
-/// With how few zones the empty machine has it; as many as there are where it never has.
+/// The fewest zones with enough of the resource on the empty node; the number of all zones if it never has
+/// enough.
 int fewest(const Zones& zones, std::size_t what, std::int64_t asked) {
   int least = static_cast<int>(zones.all.size());
   for (ZoneMask mask = 1; mask < zones.masks(); ++mask) {
@@ -71,7 +72,7 @@ int fewest(const Zones& zones, std::size_t what, std::int64_t asked) {
   return least;
 }
 
-/// The first set of that many zones which has all that is asked for.
+/// The first set of `count` zones with enough of all requested resources.
 std::optional<ZoneMask> first_of(const Zones& zones, const Amounts& asked, int count) {
   for (ZoneMask mask = 1; mask < zones.masks(); ++mask) {
     if (std::popcount(mask) != count) continue;
@@ -82,7 +83,7 @@ std::optional<ZoneMask> first_of(const Zones& zones, const Amounts& asked, int c
   return std::nullopt;
 }
 
-/// How many zones all that have a say prefer; none where they do not agree.
+/// Number of zones that all hint providers prefer; none if they differ.
 std::optional<int> preferred(const Zones& zones, const Amounts& asked) {
   std::optional<int> count;
   for (std::size_t what = 0; what < asked.size(); ++what) {
@@ -107,7 +108,7 @@ std::optional<ZoneMask> align(const Room& room, const PodShape& shape) {
     if (const auto found = first_of(zones, asked, *count)) return found;
   }
   if (policy == TopologyPolicy::kRestricted) return std::nullopt;
-  // Nobody is refused: as few zones as have the GPUs, with the rest where they have it.
+  // Policy best-effort rejects no pod: as few zones as have the GPUs, with the other resources if possible.
   for (int count = 1; count <= static_cast<int>(room.zones.size()); ++count) {
     if (const auto found = first_of(zones, asked, count)) return found;
     if (const auto found = asked[0] > 0 ? first_of(zones, {asked[0], 0, 0}, count) : std::nullopt) return found;
@@ -123,7 +124,7 @@ std::int64_t pods_that_align(const Room& room, const PodShape& shape, std::int64
   const auto count = room.facts->numa.policy == TopologyPolicy::kSingleNumaNode ? 1 : preferred(zones, asked);
   if (!count) return 0;
   std::int64_t pods = 0;
-  if (*count == 1) {  // each zone for itself
+  if (*count == 1) {  // every zone by itself
     for (const Amounts& zone : zones.free) {
       std::int64_t here = most;
       for (std::size_t what = 0; what < asked.size(); ++what) {
@@ -199,7 +200,7 @@ std::string refused_by_zones(const Room& room, const PodShape& shape) {
     return fmt::format("{}: {}", kNames[what],
                        single ? "no NUMA node alone has what a pod asks" : "no NUMA nodes that all prefer have it");
   };
-  // The first that, with those before it, has no zones.
+  // The first resource that, with those before it, has no zones.
   Amounts some{};
   for (std::size_t what = 0; what < asked.size(); ++what) {
     some[what] = asked[what];

@@ -1,4 +1,4 @@
-// What is in the way of a gang, and what would help: first by counts (survey.hpp), then by the decision itself.
+// Diagnosis of a gang without a placement, and remedies: first by counts (survey.hpp), then by placements.
 #include "qm/placement/obstacles.hpp"
 
 #include "engine/survey.hpp"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kMostWays = 8;
 constexpr int kMostTries = 24;
-constexpr std::int64_t kMostLooks = 200'000;  // at rooms, in all decisions of one question: the engine waits meanwhile
-constexpr std::int64_t kLooksOfAPod = 8;      // what a pod costs that changes where the next may go
+constexpr std::int64_t kMostLooks = 200'000;  // node evaluations of one diagnosis, which blocks the engine
+constexpr std::int64_t kLooksOfAPod = 8;      // cost of a pod that changes where the next one may go
 constexpr std::array<unsigned, 6> kResources{kGpu, kCpu, kMemory, kOther, kPods, kAligned};
 
 std::string cpus(std::int64_t milli) {
@@ -22,7 +22,7 @@ std::string gpus(const GpuShape& gpu, std::int64_t amount) {
   if (gpu.milli > 0) return fmt::format("{} milli of a GPU", amount);
   return fmt::format("{} GPU{}", amount, amount == 1 ? "" : "s");
 }
-/// In the largest unit that is exact to the MiB.
+/// In the largest unit that is exact in MiB.
 std::string memory(std::int64_t bytes) {
   const auto mib = bytes >> 20;
   return mib % 1024 == 0 ? fmt::format("{} GiB of memory", mib / 1024) : fmt::format("{} MiB of memory", mib);
@@ -62,14 +62,14 @@ void set_amount(PodShape& shape, unsigned resource, std::int64_t amount) {
                          : shape.gpu.whole) = amount;
 }
 
-/// What the pods would ask without this resource.
+/// Drops the request for this resource.
 void leave_out(PodShape& shape, unsigned resource) {
   if (resource == kCpu || resource == kMemory) set_amount(shape, resource, 0);
   if (resource == kGpu) shape.gpu.whole = shape.gpu.milli = 0;
   if (resource == kOther) shape.extended.clear(), shape.gpu.mig_count = 0;
 }
 
-/// The smallest set of demands that the nodes do not meet by the count, tried by size; empty where the count says they meet all.
+/// The smallest set of demands that the nodes cannot meet by the count; empty if the count finds none.
 std::vector<std::string> conflict_in(const Survey& survey) {
   const PodSet& set = survey.set();
   if (survey.nodes() == 0) return {"there are no nodes"};
@@ -85,7 +85,7 @@ std::vector<std::string> conflict_in(const Survey& survey) {
     const Condition& condition = survey.conditions()[i];
     conditions |= Conditions{1} << i;
     if (!condition.counts()) continue;
-    // Models that are not allowed are one demand, however many there are.
+    // All excluded models are one demand.
     if (const auto same = std::ranges::find(words, condition.words); same != words.end()) {
       demands[static_cast<std::size_t>(same - words.begin())].first |= Conditions{1} << i;
     } else {
@@ -111,7 +111,7 @@ std::vector<std::string> conflict_in(const Survey& survey) {
       if (std::popcount(chosen) < std::popcount(least) && !met(chosen)) least = chosen;
     }
   } else {
-    // Too many to try them all: one after the other is left out where the rest is still too much.
+    // Too many subsets: drop demands one by one if the rest still cannot be met.
     for (std::size_t i = 0; i < demands.size(); ++i) {
       if (!met(least & ~(std::uint32_t{1} << i))) least &= ~(std::uint32_t{1} << i);
     }
@@ -128,7 +128,7 @@ class Search {
   Search(const Asked& asked, Rooms& rooms, const Trial& trial) : asked_(asked), rooms_(rooms), trial_(trial) {}
 
   [[nodiscard]] Obstacles found() {
-    // One pod set does not fit where too few of its pods do: no search, and nothing to copy.
+    // A single pod set fails if too few of its pods fit: no search, and no copy.
     Rooms left;
     if (alone()) {
       survey(0, rooms_);
@@ -149,7 +149,7 @@ class Search {
       }
     }
     if (fits(asked_, 0, 0)) return {};
-    // A part of the nodes may say no where all of them say yes.
+    // A sample of the nodes may fail where all nodes fit.
     if (alone() && std::ssize(rooms_) > std::int64_t{kMostTried} && trial_.fits(asked_, rooms_)) return {};
     if (!alone()) {
       for (std::size_t i = 0; i < asked_.pod_sets.size(); ++i) survey(i, rooms_);
@@ -162,7 +162,7 @@ class Search {
   void survey(std::size_t position, const Rooms& rooms) {
     surveys_.emplace_back(asked_, position, rooms, trial_.demands(asked_, position));
   }
-  /// The set by itself, wherever its pods are to one another.
+  /// The set by itself, without topology.
   [[nodiscard]] Asked one_of(std::size_t position) const {
     Asked out{{asked_.pod_sets[position]}, {}, asked_.type, asked_.pool};
     if (!asked_.rules.empty()) out.rules = {asked_.rules[position]};
@@ -171,8 +171,9 @@ class Search {
     return out;
   }
 
-  /// Rooms that a decision looks at: of one set at most those that are tried, of several all for each; and for each pod that changes where the
-  /// next may go some more, or all again where soft rules tell nodes apart.
+  /// Number of rooms that a placement evaluates: for one set at most kMostTried, for several sets all rooms
+  /// for each. Each pod that changes where the next one may go adds some more, or all rooms if soft rules
+  /// give nodes different scores.
   [[nodiscard]] std::int64_t price() const {
     const auto rooms = std::ssize(rooms_);
     std::int64_t looks = alone() ? std::min<std::int64_t>(rooms, kMostTried) : rooms * std::ssize(asked_.pod_sets);
@@ -181,15 +182,15 @@ class Search {
     return looks;
   }
   [[nodiscard]] bool dear() const { return looks_ + price() > kMostLooks; }
-  /// For the decision of the only set: few nodes where more do not matter.
+  /// Nodes for a placement of the only set: few, if more do not matter.
   [[nodiscard]] Rooms tried(const Asked& changed, Conditions dropped, unsigned uncounted) const {
     const PodSet& set = changed.pod_sets[0];
     const bool any_do = set.min_count == 0 && set.topology.none() && !surveys_[0].moves(dropped);
     return surveys_[0].rooms(dropped, uncounted, set.shape,
                              any_do ? std::optional<std::int64_t>(set.count) : std::nullopt);
   }
-  /// What the decision says. Of several sets no resource is left uncounted, and no condition dropped that is not theirs.
-  /// `among`: rooms to try where they are at hand.
+  /// Whether the placement succeeds. With several sets all resources count, and only conditions of the gang
+  /// can be dropped. `among`: nodes to try if known.
   [[nodiscard]] bool fits(const Asked& changed, Conditions dropped, unsigned uncounted, Rooms* among = nullptr) const {
     looks_ += price();
     if (!alone()) return trial_.fits(changed, rooms_);
@@ -210,11 +211,11 @@ class Search {
     return out;
   }
 
-  /// Whose way it is, where it might be another set's.
+  /// The pod set of a remedy, if there are several sets.
   [[nodiscard]] std::string named(const Survey& survey) const {
     return surveys_.size() > 1 ? fmt::format("{}: ", survey.set().name) : std::string();
   }
-  /// Adds the way if it helps.
+  /// Adds the remedy if it helps.
   bool add(Way way, Conditions dropped, Rooms* among = nullptr) {
     if (ways_.size() == kMostWays || tries_++ == kMostTries || dear()) return false;
     if (!way.change && !alone()) return false;  // it cannot be tried
@@ -231,8 +232,8 @@ class Search {
     auto fitting = survey.pods(dropped, kAll);
     if (fitting < 1) return;
     Rooms among;
-    const bool again = alone() && survey.moves(dropped);  // whoever is tried, it is on the same part of the nodes
-    if (alone() && (survey.moves(dropped) || fitting >= set.count)) {  // how many, the decision knows
+    const bool again = alone() && survey.moves(dropped);  // all tries use the same sample of the nodes
+    if (alone() && (survey.moves(dropped) || fitting >= set.count)) {  // only a placement finds the number
       if (dear()) return;
       Asked some = asked_;
       if (lift) lift(some);
@@ -266,7 +267,7 @@ class Search {
           0);
     }
   }
-  /// One thing lifted, or two where none helps, or a smaller gang without one.
+  /// Drops one condition, or two if none helps, or reduces the gang and drops one.
   void lifted(const Survey& survey) {
     const auto& conditions = survey.conditions();
     const auto bit = [](std::size_t i) { return Conditions{1} << i; };
@@ -289,7 +290,7 @@ class Search {
             bit(i) | bit(j));
       }
     }
-    // A smaller gang elsewhere is better than nothing.
+    // A smaller gang with a dropped condition is better than no remedy.
     const bool none = ways_.empty();
     for (std::size_t i = 0; none && i < conditions.size(); ++i) {
       if (conditions[i].lift && conditions[i].counts())
@@ -297,7 +298,7 @@ class Search {
     }
   }
 
-  /// Something that the gang might do without: a condition of a set, or a resource.
+  /// A demand that can be dropped: a condition of a set, or a resource.
   struct Piece {
     const Survey* survey = nullptr;
     std::size_t condition = 0;
@@ -307,7 +308,7 @@ class Search {
     }
   };
 
-  /// Whether the gang still finds no place without these.
+  /// Whether the gang still does not fit without these.
   [[nodiscard]] bool fails_without(const std::vector<Piece>& pieces) const {
     Asked changed = asked_;
     Conditions dropped = 0;
@@ -340,9 +341,9 @@ class Search {
         if (condition.counts() && (condition.lift || alone())) needed.push_back({&survey, i, 0});
       }
     }
-    // Where that would take too long, the reason of the decision is all that is said.
+    // If that would take too long, only the reason of the placement is returned.
     if (looks_ + price() * std::ssize(needed) > kMostLooks) needed.clear();
-    // What can be left out beside all that was left out before is not needed for the conflict.
+    // A demand that can be dropped together with all earlier dropped ones is not part of the conflict.
     std::vector<Piece> without;
     std::erase_if(needed, [&](const Piece& piece) {
       without.push_back(piece);
@@ -358,7 +359,7 @@ class Search {
     if (near && (asks_near || out.conflict.empty()))
       out.conflict.insert(out.conflict.end(), near->conflict.begin(), near->conflict.end());
     if (out.conflict.empty()) {
-      out.conflict = {trial_.place(asked_, rooms_).shortfall.reason};  // no plan, so the rooms stay
+      out.conflict = {trial_.place(asked_, rooms_).shortfall.reason};  // no plan, so `rooms` is unchanged
     }
     if (near) {
       for (const Way& way : near->ways) add(way, 0);

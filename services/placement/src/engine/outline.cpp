@@ -1,4 +1,4 @@
-// Nodes from their rooms, pods from the members that are on them and from the workloads that wait.
+// Nodes from their free capacity, pods from members and pending workloads.
 #include "qm/placement/outline.hpp"
 
 #include "qm/placement/engine.hpp"
@@ -23,7 +23,7 @@ Outline::Ask ask_of(const PodShape& shape) {
 Outline Engine::outline() const {
   Outline out;
   for (const auto& [name, as_kept] : index_.rooms) {
-    // Room that is kept for somebody is there.
+    // Held capacity counts as free.
     const auto held = index_.held.find(name);
     const auto whom = held == index_.held.end() ? std::set<WorkloadUid>() : held->second;
     const Room room = whom.empty() && !index_.tidied.contains(name)

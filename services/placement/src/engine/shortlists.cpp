@@ -8,7 +8,8 @@
 namespace qm::placement {
 namespace {
 
-/// Changes that are remembered at least; of a large fleet a quarter of its nodes. A list that is farther behind is made anew.
+/// Minimum length of the journal; in a large fleet a quarter of the nodes. A list with an older position is
+/// rebuilt.
 constexpr std::size_t kLeastJournal = 4096;
 
 void strike(Shortlists::List& list, const NodeName& node) {
@@ -68,7 +69,8 @@ const Shortlists::List& Shortlists::of(const PodShape& shape, std::uint32_t type
   return kept.list;
 }
 
-// Of too many lists the one that was not asked for longest goes; of a long journal, what all have read, or those that are far behind.
+// Drops the least recently used lists, and from a long journal the part that all lists have read, or that
+// only outdated lists have not.
 void Shortlists::make_way(std::size_t fleet) {
   const auto nodes = [this] {
     std::size_t all = 0;

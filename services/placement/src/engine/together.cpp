@@ -1,4 +1,5 @@
-// Gangs that ask for a topology: the rooms become a fleet of the gang library's, its answer becomes members.
+// Gangs with a topology request: the nodes become a fleet of the gang library, and its answer becomes
+// members.
 #include "qm/placement/together.hpp"
 
 #include "engine/asked_gang.hpp"
@@ -12,7 +13,8 @@
 namespace qm::placement {
 namespace {
 
-/// Nodes on which less fits than the library counts, for resources that it does not know, are left out so often.
+/// A node that fits fewer pods than the library counts, for resources that it does not know, is excluded;
+/// maximum number of such rounds.
 constexpr int kMostRounds = 32;
 constexpr std::int64_t kWholeNode = std::int64_t{1} << 40;
 
@@ -36,7 +38,7 @@ class Question {
     }
   }
 
-  /// The gang in the library's words; fails where it names a level that there is not.
+  /// Translates the gang for the library; fails if it names an unknown level.
   Status read() { return asked_.read(fleet_.tree()); }
   [[nodiscard]] gang::Answer ask() { return gang::place(fleet_, asked_.request()).value(); }
   void leave_out(gang::NodeId node) { fleet_.remove(node); }
@@ -87,7 +89,7 @@ Placed place_together(const std::vector<PodSet>& pod_sets, Rooms& rooms, const P
     }
     Plan plan;
     std::map<NodeName, Room> used;
-    std::map<gang::NodeId, std::int64_t> part;  // of what neighbours let the node take, that is taken
+    std::map<gang::NodeId, std::int64_t> part;  // used fraction of each node's limit by `beside`
     std::optional<gang::NodeId> full;
     for (const auto& [set, rank, node, device] : answer.members) {
       const auto position = question.position(set);

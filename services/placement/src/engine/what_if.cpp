@@ -1,4 +1,4 @@
-// Questions: what would be decided, what is in the way, and what would help.
+// Hypothetical placements: the result, the conflict, and the remedies.
 #include "engine/what_if.hpp"
 
 #include "engine/attaching.hpp"
@@ -44,7 +44,8 @@ bool speaks_of_own(const rules::PodTerm& term, const rules::PodTemplate& like) {
   return (own || any) && term.pods && term.pods->matches(like.labels);
 }
 
-/// Whether required node affinity asks for more than the labels and models that the shape has taken from it.
+/// Whether required node affinity contains more than the labels and models that the shape has extracted from
+/// it.
 bool says_more(const rules::PodRules& rules, const PodShape& shape) {
   if (!rules.required) return false;
   if (rules.required->size() != 1 || !rules.required->front().fields.empty()) return true;
@@ -56,14 +57,14 @@ bool says_more(const rules::PodRules& rules, const PodShape& shape) {
   });
 }
 
-/// Lifts by a change of the template of that position.
+/// Drops a condition by editing the template at that position.
 std::function<void(Asked&)> without(std::size_t position, void (*edit)(rules::PodRules&)) {
   return [position, edit](Asked& changed) {
     edit_rules(changed, position, [&](rules::PodTemplate& like) { edit(like.rules); });
   };
 }
 
-/// All that the node has, however its GPUs are cut.
+/// The node's complete capacity, whatever its MIG layout.
 Room without_pods(const Room& room) {
   Room out = room;
   const NodeFacts& facts = *room.facts;
@@ -125,7 +126,7 @@ std::optional<Obstacles> Engine::WhatIf::near(const Asked& asked, const Rooms& r
 
 Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const {
   Demands out;
-  std::vector<rules::NodeSet> met;  // of the book's demands, from `first` on
+  std::vector<rules::NodeSet> met;  // nodes that meet the demands of the rule book, from `first` on
   std::size_t first = 0;
   const auto& shared = engine_.options_.apart;
   std::vector<std::string> others;
@@ -255,7 +256,7 @@ Demands Engine::WhatIf::demands(const Asked& asked, std::size_t position) const 
     }
     for (const auto& spread : r.spread) {
       if (!spread.required) continue;
-      // A node that has too many may take one when others have more.
+      // A node with too many matching pods may admit one after other nodes have got more.
       put({fmt::format("neighbours: {} spread over {}", words_of(spread.pods), spread.topology_key),
            "without its spread", without(position, [](rules::PodRules& rules) { rules.spread.clear(); }), true},
           book.nodes());

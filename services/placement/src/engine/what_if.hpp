@@ -5,7 +5,7 @@
 
 namespace qm::placement {
 
-/// The engine's decision for questions: in rooms of the asker's, by what is weighed now.
+/// The engine's placement for hypothetical requests: on the caller's nodes, by the current preference.
 class Engine::WhatIf final : public Trial {
  public:
   explicit WhatIf(const Engine& engine);
@@ -13,7 +13,7 @@ class Engine::WhatIf final : public Trial {
   WhatIf(const WhatIf&) = delete;
   WhatIf& operator=(const WhatIf&) = delete;
 
-  /// The rooms as the workload may have them; `own` holds them where they are not simply the engine's.
+  /// Free capacity that is available to the workload; `own` stores it if it differs from the engine's.
   [[nodiscard]] Rooms& rooms(const WorkloadUid& uid, std::optional<Rooms>& own) const;
 
   [[nodiscard]] Demands demands(const Asked& asked, std::size_t position) const override;
@@ -26,8 +26,8 @@ class Engine::WhatIf final : public Trial {
   [[nodiscard]] rules::TemplateId hold(const rules::PodTemplate& like) const;
 
   const Engine& engine_;
-  std::optional<Preference> own_;                // where what is known has drifted from what is weighed
-  mutable std::vector<rules::TemplateId> held_;  // what is asked again and again has its parts compiled once
+  std::optional<Preference> own_;                // set if the known and the scored mix have drifted apart
+  mutable std::vector<rules::TemplateId> held_;  // templates of repeated requests, compiled once
 };
 
 }  // namespace qm::placement
