@@ -171,8 +171,8 @@ class Search {
     return out;
   }
 
-  /// Number of rooms that a placement evaluates: for one set at most kMostTried, for several sets all rooms
-  /// for each. Each pod that changes where the next one may go adds some more, or all rooms if soft rules
+  /// Number of nodes that a placement evaluates: for one set at most kMostTried, for several sets all nodes
+  /// for each. Each pod that changes where the next one may go adds some more, or all nodes if soft rules
   /// give nodes different scores.
   [[nodiscard]] std::int64_t price() const {
     const auto rooms = std::ssize(rooms_);
@@ -232,7 +232,7 @@ class Search {
     auto fitting = survey.pods(dropped, kAll);
     if (fitting < 1) return;
     Rooms among;
-    const bool again = alone() && survey.moves(dropped);  // all tries use the same sample of the nodes
+    const bool again = alone() && survey.moves(dropped);               // all tries use the same sample of the nodes
     if (alone() && (survey.moves(dropped) || fitting >= set.count)) {  // only a placement finds the number
       if (dear()) return;
       Asked some = asked_;

@@ -75,7 +75,7 @@ class Survey {
   /// Nodes with the same label value together fit one pod while the condition is in force.
   struct Domains {
     Conditions condition = 0;
-    using Kind = std::pair<Conditions, unsigned>;  // failed conditions, and resources that do not fit one pod
+    using Kind = std::pair<Conditions, unsigned>;      // failed conditions, and resources that do not fit one pod
     std::map<std::vector<Kind>, std::int64_t> values;  // number of values with exactly these kinds of nodes
     Buckets elsewhere;                                 // nodes without the label
   };

@@ -133,7 +133,7 @@ struct EvictionRequested {
   bool forgotten = false;
 };
 struct ProposalChanged {
-  WorkloadUid uid;  ///< the preemptor
+  WorkloadUid uid;  ///< that the proposal is for
   Proposal state;
   bool withdrawn = false;  ///< the key is deleted
 };
@@ -214,7 +214,7 @@ struct Notes {
   std::uint64_t recut = 0;          ///< layouts ordered for pending workloads
   /// Proposals by outcome: Made, Accepted, Stale, or the reason of the refusal.
   std::map<std::string, std::uint64_t> proposals;
-  std::int64_t gave_way_gpu_ms = 0;  ///< work lost by the victims of accepted proposals
+  std::int64_t gave_way_gpu_ms = 0;            ///< work lost by the victims of accepted proposals
   std::map<std::string, std::uint64_t> moves;  ///< the same for proposals that migrate a workload
   std::int64_t moved_gpu_ms = 0;
   std::int64_t nodes_won = 0;           ///< nodes reclaimed by migrations

@@ -36,7 +36,7 @@ struct Options {
   Duration health_grace = std::chrono::seconds(120);  ///< eviction deadline for a faulty device
   /// Pause before capacity that the first pending workloads did not use is offered to the next ones.
   Duration requeue_pause = std::chrono::milliseconds(250);
-  Duration returning{};                ///< a gang that lost a node keeps its other nodes for this time; 0 = never
+  Duration returning{};                  ///< a gang that lost a node keeps its other nodes for this time; 0 = never
   std::string policy = "quartermaster";  ///< node scoring: one of pack::policy_names()
   TopologyLevels topology{std::string(words::kZone), "cloud.provider.com/topology-block",
                           "cloud.provider.com/topology-rack"};  ///< node labels, the widest level first
@@ -200,15 +200,15 @@ class Engine {
     std::map<NodeName, std::optional<HealthMark>> health_before;  // of nodes with a new verdict
     std::size_t command = 0;                                      // index of the current command
     std::set<WorkloadUid> heirs;                                  // holders of capacity on changed nodes
-    std::set<WorkloadUid> contested;  // their proposals are to be checked again
-    bool unheld = false;              // held capacity was released
-    bool demand = false;              // to publish
-    bool requeue = false;             // to publish
-    std::set<WorkloadUid> fell_back;  // in back-off without capacity, pending again
-    bool neighbors = false;           // neighbors changed: pending workloads with rules are compared again
-    bool grew = false;                // capacity was added: short workloads are placed again
-    bool freed = false;               // the same, since the last decisions
-    bool stirred = false;             // neighbors changed: short workloads with rules are placed again
+    std::set<WorkloadUid> contested;                              // their proposals are to be checked again
+    bool unheld = false;                                          // held capacity was released
+    bool demand = false;                                          // to publish
+    bool requeue = false;                                         // to publish
+    std::set<WorkloadUid> fell_back;                              // in back-off without capacity, pending again
+    bool neighbors = false;  // neighbors changed: pending workloads with rules are compared again
+    bool grew = false;       // capacity was added: short workloads are placed again
+    bool freed = false;      // the same, since the last decisions
+    bool stirred = false;    // neighbors changed: short workloads with rules are placed again
   };
 
   // engine.cpp: commands

@@ -37,7 +37,7 @@ struct Gap {
 /// what is allocated.
 ///
 /// `stop`   is called repeatedly, with true for the second of the two bounds; true ends the computation with
-/// the current bound.
+///          the current bound.
 /// Bounds   nodes with more than pack::kMaxDevices devices count as fully usable; models after the 63rd count
 ///          as one.
 /// Cost     two upper bounds.

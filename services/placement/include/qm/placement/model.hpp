@@ -146,13 +146,13 @@ struct Volume {
   friend auto operator<=>(const Volume&, const Volume&) = default;
 };
 struct StorageClass {
-  bool waits = false;       ///< WaitForFirstConsumer: volumes are provisioned for the first pod's node
-  bool makes = false;       ///< has a provisioner; false: volumes are created manually
-  std::string reach;        ///< nodes that can use its volumes, in the format of Volume::reach
-  std::string driver{};     ///< the provisioner's CSI driver
+  bool waits = false;    ///< WaitForFirstConsumer: volumes are provisioned for the first pod's node
+  bool makes = false;    ///< has a provisioner; false: volumes are created manually
+  std::string reach;     ///< nodes that can use its volumes, in the format of Volume::reach
+  std::string driver{};  ///< the provisioner's CSI driver
   /// Used by claims without a class. Of several default classes the newest counts, then the first by name.
   bool by_default = false;
-  Instant made{};           ///< creation time of a default class
+  Instant made{};  ///< creation time of a default class
   friend auto operator<=>(const StorageClass&, const StorageClass&) = default;
 };
 /// A CSINode: attach limit of the node by driver. Drivers that are absent have no limit.
@@ -279,7 +279,7 @@ struct EvictionAsk {
   Instant deadline{};
   NodeName node;
   bool pods_lost = false;
-  /// Until then the ranks save a checkpoint on the autoscaler's order, which also evicts. Zero = evict now.
+  /// Until then the ranks save by an order of the autoscaler, which then evicts them. Zero = evict now.
   Instant save_until{};
   friend auto operator<=>(const EvictionAsk&, const EvictionAsk&) = default;
 };

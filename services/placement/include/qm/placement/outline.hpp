@@ -24,7 +24,7 @@ struct Outline {
   struct Ask {
     std::int64_t cpu_milli = 0, memory_bytes = 0;
     std::int32_t gpus = 0, gpu_milli = 0;  ///< `gpu_milli` of each device
-    std::vector<std::string> models;  ///< empty = any; of a placed pod also its node's model
+    std::vector<std::string> models;       ///< empty = any; of a placed pod also its node's model
     friend auto operator<=>(const Ask&, const Ask&) = default;
   };
   struct Pods {

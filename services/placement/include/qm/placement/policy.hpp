@@ -32,13 +32,13 @@ struct Room {
     std::int64_t cpu_milli = 0, memory_bytes = 0;
     friend auto operator<=>(const Zone&, const Zone&) = default;
   };
-  std::vector<Zone> zones;  ///< free on each NUMA node, in the order of facts->numa
-  bool gpu_pods = false;    ///< a pod on the node requests GPUs
-  bool alone = false;       ///< used by an exclusive gang: no other GPU pods may be placed there
-  std::uint32_t types = 0;  ///< of Options::apart: bit i = pods of the i-th type run there
-  bool slices = false;      ///< in_slices() of its facts
+  std::vector<Zone> zones;                   ///< free on each NUMA node, in the order of facts->numa
+  bool gpu_pods = false;                     ///< a pod on the node requests GPUs
+  bool alone = false;                        ///< used by an exclusive gang: no other GPU pods may be placed there
+  std::uint32_t types = 0;                   ///< of Options::apart: bit i = pods of the i-th type run there
+  bool slices = false;                       ///< in_slices() of its facts
   std::optional<rules::NodeIndex> number{};  ///< of its node in the engine's rule book
-  std::int32_t island = 0;  ///< size of an NVLink island, in groups from index 0; 0 = the whole node
+  std::int32_t island = 0;                   ///< size of an NVLink island, in groups from index 0; 0 = the whole node
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices without any use
   [[nodiscard]] std::int64_t gpu_milli() const;
 };

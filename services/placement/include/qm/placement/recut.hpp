@@ -20,10 +20,10 @@ struct Recutting {
   Duration pause = std::chrono::hours(1);     ///< a node keeps its layout for this time after an order has ended
   /// The instances are held for this time: the workload may have to get quota again.
   Duration held = std::chrono::minutes(15);
-  Duration per = std::chrono::hours(1);  ///< period of the budget
-  std::size_t most_orders = 4;           ///< budget of orders in that period
-  std::size_t most_searches = 4;         ///< in one step
-  std::size_t most_tried = 64;           ///< nodes in one search, the cheapest first
+  Duration per = std::chrono::hours(1);           ///< period of the budget
+  std::size_t most_orders = 4;                    ///< budget of orders in that period
+  std::size_t most_searches = 4;                  ///< in one step
+  std::size_t most_tried = 64;                    ///< nodes in one search, the cheapest first
   mig::StepCosts costs{10'000, 10'000, 100'000};  ///< in micro-dollars, as in plan::Terms
 };
 

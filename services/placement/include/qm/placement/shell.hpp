@@ -71,17 +71,17 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 
 /// Executes intents against a Kubernetes API server. Every intent is idempotent.
 ///
-/// pod.bind     binds the pod of that uid; our annotations replace existing ones. Already on that node =
-/// done. On another node: kAlreadyExists; another pod of the name: kFailedPrecondition; no pod: kNotFound.
+/// pod.bind     binds the pod of that uid; our annotations replace existing ones. Already on that node = done.
+///              On another node: kAlreadyExists; another pod of the name: kFailedPrecondition; no pod: kNotFound.
 /// pod.delete   deletes the pod of that uid; gone or replaced = done. Until a deadline the pod is evicted,
-/// which a PodDisruptionBudget may forbid (retried); after the deadline it is deleted.
+///              which a PodDisruptionBudget may forbid (retried); after the deadline it is deleted.
 /// pod.unschedulable  sets the pod's condition PodScheduled to False, with the reason; bound or gone = done.
 /// node.mark    writes labels and annotations from the node agent, and removes absent labels under the
-/// agent's own prefixes.
-/// node.cordon  sets spec.unschedulable and our annotation. A cordon by another client is neither added to
-/// nor removed.
+///              agent's own prefixes.
+/// node.cordon  sets spec.unschedulable and our annotation. A cordon by another client is left unchanged, for
+///              an uncordon, too.
 /// node.layout  sets the label nvidia.com/mig.config and removes nvidia.com/mig.config.state; already labeled
-/// = done.
+///              so = done.
 class KubeExecutor final : public service::Executor {
  public:
   /// Without a clock pods are deleted at once.

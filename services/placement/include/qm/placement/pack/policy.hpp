@@ -39,7 +39,7 @@ class Policy {
 
 /// Expected fleet and demand, an input of policies.
 struct Outlook {
-  std::vector<Demand> mix;  ///< all future classes and their frequency, in a fixed order; memory is ignored
+  std::vector<Demand> mix;          ///< all future classes and their frequency, in a fixed order; memory is ignored
   std::vector<NodeState> capacity;  ///< the empty nodes; no other models or types will be added
 };
 

@@ -25,8 +25,8 @@ struct Emptying {
 };
 
 struct Tidy {
-  std::vector<Emptying> steps;                   ///< each depends on the earlier ones
-  std::int64_t free_before = 0, free_after = 0;  ///< nodes with GPUs and without pods, except spare nodes
+  std::vector<Emptying> steps;                           ///< each depends on the earlier ones
+  std::int64_t free_before = 0, free_after = 0;          ///< nodes with GPUs and without pods, except spare nodes
   std::int64_t fragment_before = 0, fragment_after = 0;  ///< by the given mix, see pack::Fragmentation
   std::int64_t pods = 0, gpu_seconds = 0;
   Costs cost;

@@ -72,7 +72,7 @@ struct PodRules {
   std::optional<NodeSelector> required;  ///< required node affinity
   std::vector<PreferredTerm> preferred;
   std::vector<Toleration> tolerations;
-  std::vector<std::string> claims;  ///< names, in the pod's namespace: input for `volumes`, not a rule
+  std::vector<std::string> claims;   ///< names, in the pod's namespace: input for `volumes`, not a rule
   std::vector<OwnClaim> own_claims;  ///< the same
   std::vector<VolumeReach> volumes;
   std::vector<Spread> spread;
