@@ -156,7 +156,7 @@ struct BindPod {
   NodeName node;
   std::vector<std::int32_t> devices;
   std::string ring;                 ///< rank in the gang, and the nodes of its ring neighbors; empty for a single pod
-  std::vector<std::string> claims;  ///< claims in the pod's namespace whose volumes are to be provisioned for this node
+  std::vector<std::string> claims;  ///< claims in the pod's namespace; their volumes are provisioned for this node
 };
 struct DeletePod {
   std::string ns, pod, pod_uid;

@@ -29,7 +29,7 @@ struct Where {
 };
 
 struct Options {
-  Duration hold = std::chrono::minutes(5);  ///< a reservation expires if its pods have not come by then
+  Duration hold = std::chrono::minutes(5);  ///< time for the pods of a reservation to be created
   /// A member without a running pod is lost after its node has not been ready for this time.
   Duration node_timeout = std::chrono::seconds(60);
   Duration keep_ended = std::chrono::minutes(10);     ///< an ended assignment stays readable for this time
