@@ -7,23 +7,23 @@
 #include <string>
 #include <vector>
 
-/// Budgets as admission keeps them: whom each one pays for, what is left of it, and what is held for whom.
+/// Budgets as admission stores them: what each budget pays for, its balance, and its holds.
 namespace qm::admission {
 
-/// What an hour of one GPU is held at; an empty field fits any machine.
+/// Price at which one GPU-hour is held; an empty field matches any instance.
 struct HoldPrice {
   std::string instance_type, gpu_product;
   std::int64_t nano_usd_gpu_hour = 0;
   friend bool operator==(const HoldPrice&, const HoldPrice&) = default;
 };
-/// Whom a budget pays for (one of the three is set), in what, and how much is held.
+/// What a budget pays for (one of the three is set), its unit, and how much is held.
 struct BudgetTerms {
   QueueName cluster_queue;
   Namespace ns;
   Team team;
-  bool dollars = false;                          ///< nano-dollars; else thousandths of a GPU-second
-  bool soft = false;                             ///< it is counted, and holds nobody up
-  Duration default_run = std::chrono::hours(1);  ///< of whoever does not say how long it runs
+  bool dollars = false;                          ///< unit is nano-dollars; otherwise thousandths of a GPU-second
+  bool soft = false;                             ///< counted, but does not block admission
+  Duration default_run = std::chrono::hours(1);  ///< for workloads that declare no run time
   std::vector<HoldPrice> prices;
   friend bool operator==(const BudgetTerms&, const BudgetTerms&) = default;
 };
@@ -33,7 +33,7 @@ struct BudgetRow {
   forecast::Budget account;
   friend bool operator==(const BudgetRow&, const BudgetRow&) = default;
 };
-/// What an attempt holds of a budget, from when it gets quota until cost has settled it.
+/// What an attempt holds of a budget, from reserved quota until cost has settled the attempt.
 struct HoldKey {
   WorkloadUid uid;
   std::int32_t attempt = 0;
@@ -42,10 +42,10 @@ struct HoldKey {
 };
 using Hold = forecast::Budget::Hold;
 
-/// Cost's word of a budget: all of it.
+/// A budget as cost publishes it, complete.
 struct BudgetGranted {
   std::string budget;
-  std::uint64_t sequence = 0;  ///< version of the budget's key: a grant that is not newer is dropped
+  std::uint64_t sequence = 0;  ///< version of the key of the budget: a grant that is not newer is dropped
   BudgetTerms terms;
   struct Allotment {
     forecast::Budget::Period period;
@@ -55,13 +55,13 @@ struct BudgetGranted {
   std::vector<Allotment> allotments;
   bool withdrawn = false;
 };
-/// What an attempt cost so far.
+/// The cost of an attempt so far.
 struct SpentHeard {
   WorkloadUid uid;
   std::int32_t attempt = 0;
   std::int64_t nano_usd = 0, gpu_micros = 0;
   bool final = false;
-  bool forgotten = false;  ///< cost does not know the attempt any more: what was spent stays as it is
+  bool forgotten = false;  ///< cost no longer knows the attempt: the recorded spending does not change
 };
 
 /// "2.5 GPU-hours" or "12.34 USD"; rounded down to thousandths, and to cents.

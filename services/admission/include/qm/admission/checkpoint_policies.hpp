@@ -8,12 +8,12 @@
 
 namespace qm::admission {
 
-/// How ranks save whose pods do not say so themselves: the CheckpointPolicies of the API server. A workload that one of
-/// them selects is taken as one that can save, and its pods get the annotation quartermaster.dev/checkpoint when they are
-/// let go. The annotation of a pod counts before any policy; of several policies that match, the first by name. A policy
-/// holds for what is taken and let go after it.
+/// The CheckpointPolicies of the API server: how ranks save checkpoints where their pods do not declare it. A workload
+/// that a policy selects counts as able to save. Its pods get the annotation quartermaster.dev/checkpoint when they
+/// are ungated. The annotation of a pod overrides each policy; of several matching policies the first by name
+/// applies. A policy applies to workloads that are observed and started after it.
 ///
-/// Fails    a policy that cannot be read gets an Event `NotTaken`; what was read of it before stays in force.
+/// Fails    a policy that cannot be parsed gets an Event `NotTaken`; its last valid version stays in force.
 /// Threads  any.
 class CheckpointPolicies {
  public:
@@ -21,9 +21,9 @@ class CheckpointPolicies {
   void start() { feed_.start(); }
   void stop() { feed_.stop(); }
   [[nodiscard]] bool synced() const { return feed_.synced(); }
-  /// The URL template for a Job or pod with such labels; empty where no policy selects it.
+  /// The URL template for a Job or pod with these labels; empty if no policy selects it.
   [[nodiscard]] std::string url_for(const Json& object) const;
-  /// Writes it on a Job's pod template, or on a pod, that does not say it itself.
+  /// Writes the URL to the pod template of a Job, or to a pod, that does not declare it.
   void mark_job(Json& job) const;
   void mark_pod(Json& pod) const;
 

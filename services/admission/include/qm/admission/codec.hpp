@@ -10,18 +10,18 @@
 namespace qm::admission {
 
 inline constexpr const char* kTopic = "qm.workload";
-/// The input by which the API remembers what When answered. Nobody calls it from outside.
+/// The input by which the API records the answer to a When call. Internal only.
 inline constexpr const char* kSaid = "Said";
 
-/// The words of the admission service: inputs to commands of its engine, decisions to rows, events and intents.
+/// Translates for the admission service: inputs to commands of its engine; decisions to rows, events and intents.
 ///
-/// Requests "Submit", "Cancel", "Apply"; watches "job" and "pods" (one object, one group of pods; "deleted": true where
-/// it is gone) with "job.synced" and "pods.synced" (a JSON array of uids), "object" (a queue or the like) and
-/// "object.synced"; topics qm.placement and qm.capacity; outcomes of job.* intents.
-/// Threads  the host's engine thread; without state.
+/// Requests "Submit", "Cancel", "Apply"; watches "job" and "pods" (one object, one group of pods; "deleted": true when
+/// it was deleted) with "job.synced" and "pods.synced" (a JSON array of uids), "object" (a queue or other
+/// configuration) and "object.synced"; topics qm.placement and qm.capacity; outcomes of job.* intents.
+/// Threads  the engine thread of the host; stateless.
 class Codec {
  public:
-  /// `others_place`: jobs that are submitted here go to the scheduler that they name, and not to ours.
+  /// `others_place`: submitted jobs go to the scheduler that they name, not to the Quartermaster scheduler.
   explicit Codec(bool others_place = false) : others_place_(others_place) {}
   Result<std::vector<Command>> decode(const service::Input& input) const;
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
@@ -35,7 +35,7 @@ class Codec {
 
 using AdmissionShell = service::EngineShell<Engine, Codec>;
 
-/// Engine::awaits of the engine that the host carries. Any thread.
+/// Engine::awaits of the engine in this host. Any thread.
 [[nodiscard]] bool awaits(service::Host& host, const std::string& ns, const std::string& name,
                           const std::string& intent);
 

@@ -13,29 +13,28 @@ struct CopiedRows {
   Options options;
 };
 
-/// The engine's rows, copied in slices between batches, so that each holds the engine's thread for less than a millisecond. Rows
-/// change meanwhile, each as a whole: what comes while they are copied may be in or not.
+/// Copies the rows of the engine in slices between batches, so that each slice holds the engine thread for less than a
+/// millisecond. Rows change meanwhile, each as a whole: a change during the copy may be included or not.
 ///
-/// Threads  slice() on the engine's, one after the other; the rest on any.
-/// Cost     a slice: 100 workloads of 400 that are looked at, 40 rows of run times, or 8 objects. Copies of workloads are written into
-///          memory that whoever asks took and frees.
+/// Threads  slice() on the engine thread, one after the other; the rest on any.
+/// Cost     a slice: 100 workloads of 400 examined, 40 rows of run times, or 8 objects. Copies of workloads go to
+///          memory that the requesting thread allocates and frees.
 class RowsCopy {
  public:
-  /// What has not ended, of all queues.
+  /// All rows that have not ended, of all queues.
   RowsCopy();
-  /// The workload with its quota tree: what has not ended there.
+  /// The workload with its quota tree: rows that have not ended.
   explicit RowsCopy(const WorkloadUid& uid);
-  /// The same: what has not ended there, what was submitted since then, ended or not; and what was
-  /// learned for forecasts.
+  /// The same, in addition the rows submitted after `since`, ended or not; and the observations for forecasts.
   RowsCopy(const WorkloadUid& uid, Instant since);
 
-  /// Takes the next slice; whether there is another. Each is followed by put().
+  /// Copies the next slice; returns whether there is another. Call put() after each.
   [[nodiscard]] bool slice(const Engine& engine);
-  /// Where it belongs: large tables grow at times, which takes longer.
+  /// Stores the slice. Large tables sometimes reallocate, which takes longer.
   void put() { parts_[filled_]->put(out_); }
   [[nodiscard]] CopiedRows take() && { return std::move(out_); }
 
-  /// One table's.
+  /// The copy of one table.
   class Part {
    public:
     virtual ~Part() = default;
@@ -52,8 +51,8 @@ class RowsCopy {
   CopiedRows out_;
 };
 
-/// All slices.
-/// Threads  any but the engine's. Blocks.
+/// Copies all slices.
+/// Threads  any but that of the engine. Blocks.
 [[nodiscard]] CopiedRows copied(RowsCopy copy, service::Host& host);
 
 }  // namespace qm::admission

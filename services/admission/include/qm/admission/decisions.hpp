@@ -19,37 +19,37 @@
 
 namespace qm::admission {
 
-/// How the usage of local queues is remembered (Kueue's admissionFairSharing).
+/// How past usage of local queues is weighed (Kueue's admissionFairSharing).
 struct UsageMemory {
-  Duration half_life = std::chrono::hours(168);  ///< zero: queues that would go by usage go by priority and age
+  Duration half_life = std::chrono::hours(168);  ///< zero: queues that order by usage order by priority and age
   Duration sampling = std::chrono::minutes(5);
-  std::map<std::string, double> weights;  ///< of one unit of a resource; 1 where none is given
+  std::map<std::string, double> weights;  ///< of one unit of a resource; default 1
 };
 
-/// By which rules it is decided who runs.
+/// The rules by which admission is decided.
 struct Rules {
-  bool exact = false;         ///< in cycles, as Kueue decides; else continuously
-  bool fair_sharing = false;  ///< by shares: of admissions, and of who gives way to whom
-  /// A workload that was displaced may displace those who displaced it once this has passed and something came from outside.
+  bool exact = false;         ///< in cycles, as Kueue decides; otherwise continuously
+  bool fair_sharing = false;  ///< admission order and choice of victims go by shares
+  /// A victim may preempt its preemptor again once this time has passed and then a workload has arrived or ended.
   Duration rest = std::chrono::minutes(10);
-  int cheaper_within = 20;  ///< searches for victims that lose less, for each displacement; not in cycles
+  int cheaper_within = 20;  ///< searches for less expensive victims, for each preemption; not used in cycles
   UsageMemory usage;
-  Duration restart = std::chrono::minutes(2);  ///< that a displaced workload is taken to need until it is where it was
+  Duration restart = std::chrono::minutes(2);  ///< assumed time for a preempted workload to reach its saved state again
 };
 
-/// One reason why a flavor was not taken, with numbers.
+/// One reason why a flavor was not assigned, with numbers.
 struct Shortfall {
   enum class Kind : std::uint8_t {
     kNotCovered,      ///< the queue has no quota for the resource
     kFlavorMissing,   ///< the queue names a flavor that does not exist
-    kTaint,           ///< the flavor's nodes refuse the pods
-    kSelector,        ///< the pods ask for other nodes
-    kNeverFits,       ///< more than the queue could hold if it were alone
-    kBorrowingLimit,  ///< the cohort has it, and the queue may not borrow so much
-    kQuota,           ///< not enough left now
-    kCapability,      ///< in a pool: the queue may not have so much
-    kShare,           ///< in a pool: the others' weights leave the queue so much for now
-    kPool,            ///< in a pool: others have it
+    kTaint,           ///< the pods do not tolerate a taint of the flavor
+    kSelector,        ///< the pods select other node labels
+    kNeverFits,       ///< more than the queue could hold if nothing else used quota
+    kBorrowingLimit,  ///< the cohort has enough, but the borrowing limit of the queue forbids it
+    kQuota,           ///< not enough unused quota now
+    kCapability,      ///< in a pool: beyond the capability of the queue
+    kShare,           ///< in a pool: beyond what the queue deserves by weight now
+    kPool,            ///< in a pool: other queues use it
   };
   Kind kind = Kind::kQuota;
   std::string pod_set;
@@ -59,16 +59,16 @@ struct Shortfall {
   std::string detail;
 };
 
-/// A change that, alone, lets a waiting workload in: tried on the trees as they are.
+/// A single change that admits a pending workload; evaluated on the current quota trees.
 struct Unlock {
   exact::Unlock::Kind kind = exact::Unlock::Kind::kQuota;
-  Usage more;                      ///< nominal quota of its queue, or what that may borrow
-  std::int32_t priority = 0;       ///< the least that will do
-  std::vector<WorkloadUid> works;  ///< who gives way then, or who has to end
-  FlavorName flavor;               ///< that would take it, were it not for
-  std::string taint, label;        ///< one of these
-  std::string pod_set;             ///< of which fewer
-  std::int32_t pods = 0;           ///< would do: so many
+  Usage more;                      ///< nominal quota of its queue, or borrowing limit
+  std::int32_t priority = 0;       ///< the lowest sufficient priority
+  std::vector<WorkloadUid> works;  ///< the victims, or the workloads that have to finish
+  FlavorName flavor;               ///< that would fit without
+  std::string taint, label;        ///< this taint or this label
+  std::string pod_set;             ///< the pod set to reduce
+  std::int32_t pods = 0;           ///< the number of pods that fits
 };
 
 struct Assignment {
@@ -77,18 +77,18 @@ struct Assignment {
   Shared<Counts> counts;
 };
 
-/// What all pods of a workload ask of quota, by resource; zero requests are left out.
+/// Quota requests of all pods of a workload, by resource; zero requests are omitted.
 [[nodiscard]] std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec);
 
-/// Between the rows, which speak in names, and the rules, which know numbers: all quota trees, with who waits in them, has a claim,
-/// or holds their quota.
+/// Translates between rows, which use names, and the scheduling rules, which use numbers. Has all quota trees with
+/// their pending workloads, claims and holders of quota.
 ///
-/// It is an index of the engine and can be made afresh from the rows at any time. What is decided continuously follows from the
-/// rows alone; in cycles also from how far the search through the flavors came, and who was found inadmissible.
+/// It is an index of the engine and can be rebuilt from the rows at any time. Continuous decisions follow from the rows
+/// alone. Decisions in cycles also depend on the progress of the flavor search and on which workloads are inadmissible.
 ///
-/// Units    CPU and GPU in thousandths, memory in bytes, all else in units.
+/// Units    CPU and GPU in thousandths, memory in bytes, everything else in units.
 /// Threads  one.
-/// Cost     put: O(log workloads), and for who begins to wait what the rules say; build: all of it.
+/// Cost     put: O(log workloads), plus the cost of the rules for a workload that becomes pending; build: all of it.
 class Decisions {
  public:
   explicit Decisions(Rules rules = {});
@@ -96,40 +96,42 @@ class Decisions {
   Decisions(Decisions&&) noexcept;
   Decisions& operator=(Decisions&&) noexcept;
 
-  /// Forgets everybody and takes the objects. Idle queues admit nothing; those of a tree whose cohorts form a circle decide nothing.
+  /// Removes all workloads and loads the objects. Idle queues admit nothing. Queues below a cycle of cohorts are not
+  /// scheduled.
   void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
              const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
              const std::set<QueueName>& idle, Instant now);
-  /// Who waits in a queue with ageing stands where its age has brought it by now; the trees in which somebody rose. Time does not go back.
+  /// Applies aging up to `now` to the pending workloads of queues with aging. Returns the trees with a change.
+  /// `now` never decreases.
   std::vector<int> age(Instant now, const std::function<const Workload&(const WorkloadUid&)>& row);
-  /// What a local queue used, as it counts in the next decisions of its tree.
+  /// Sets the usage of a local queue for the next decisions of its tree.
   void put_usage(const QueueName& queue, const LocalName& local, const LocalUsage& usage, std::int64_t weight_milli);
-  /// The same as one number, weighted.
+  /// The same usage as one weighted number.
   [[nodiscard]] double weigh(const LocalUsage& usage, std::int64_t weight_milli) const;
-  /// The local queue that it came by; where it names none, the only one of its namespace.
+  /// The local queue of the workload; if it names none, the only one of its namespace.
   [[nodiscard]] LocalName local_of(const Workload& w) const;
-  /// Whether the queue lets the local queue go first that used least.
+  /// Whether any queue, or this queue, admits first from the local queue with the least usage.
   [[nodiscard]] bool any_by_usage() const { return !by_usage_.empty(); }
   [[nodiscard]] bool by_usage(const QueueName& queue) const { return by_usage_.contains(queue); }
-  /// Who displaced it: comes for all workloads before put() does.
+  /// Restores the preemptions of which it was the victim. Call it for all workloads before put().
   void recall(const Workload& w);
-  /// Where the workload stands now: waits, claims, holds, is leaving, or none of these.
+  /// Updates the state of the workload in its tree: pending, claiming, holding, leaving, or absent.
   void put(const Workload& w);
-  /// It goes on with less, as some of its pods have ended.
+  /// Updates the usage of a workload that holds quota, after a change in its number of pods.
   void shrink(const Workload& w);
-  /// It is no longer known.
+  /// Removes a workload that is forgotten.
   void drop(const WorkloadUid& uid);
 
-  /// Whether batches can be taken back row by row: for each changed row take_out(), then recall() and put() with the row as it was,
-  /// then look_again() for the trees of both. Otherwise all has to be built again.
+  /// Whether batches can be undone row by row: for each changed row take_out(), then recall() and put() with the
+  /// earlier row, then look_again() for the trees of both. Otherwise build() is required.
   [[nodiscard]] bool reversible() const {
     return !rules_.exact && pools_.empty() && by_usage_.empty() && ageing_.empty();
   }
-  /// The workload stands nowhere until put() comes, and nobody displaced it.
+  /// Removes the workload from its tree, and its preemptors, until recall() and put().
   void take_out(const Workload& w);
-  /// It is about to ask for something else: it stands nowhere until put() comes.
+  /// Removes the workload from its tree until put(), because its requests are about to change.
   void reshape(const WorkloadUid& uid);
-  /// What the tree found out before counts no more.
+  /// Discards what the tree concluded from earlier searches.
   void look_again(int tree);
 
   struct Made {
@@ -143,65 +145,67 @@ class Decisions {
     };
     struct Admitted {
       WorkloadUid uid;
-      Assignment assignment;  ///< of one that had a claim: nothing, as the row has it
+      Assignment assignment;  ///< empty for a workload with a claim: its row has it
     };
-    std::vector<WorkloadUid> unclaimed;  ///< their victims are gone, and it still does not fit
+    std::vector<WorkloadUid> unclaimed;  ///< the victims are gone, and the workload still does not fit
     std::vector<Displaced> displaced;
     std::vector<Claimed> claimed;
     std::vector<Admitted> admitted;
   };
-  /// Decides one tree. Everybody in it stands as was decided from then on.
+  /// Schedules one tree. Afterwards the state of the tree includes the decisions.
   [[nodiscard]] Made decide(int tree, Instant now);
-  /// Something came from outside into the queue's tree.
+  /// A workload arrived in or left the tree of the queue: preemptions older than Rules::rest no longer bind.
   void stir(const QueueName& queue, Instant now);
-  /// Whose displacers are others now, since this was asked last.
+  /// Victims whose set of preemptors changed since the last call, with that set.
   [[nodiscard]] std::vector<std::pair<WorkloadUid, Displacers>> take_displacers();
 
-  /// One told another to go, by no search of these rules: what follows from it holds as if it were. False, and nothing was done, where
-  /// they do not stand in one tree or that would close a circle.
+  /// Records a preemption that these rules did not decide; it then binds like one of theirs. Returns false and changes
+  /// nothing where may_displace() is false: not one tree, a cycle of preemptions, or a priority that aging has raised.
   bool displace(const WorkloadUid& by, const WorkloadUid& victim, Instant now);
   [[nodiscard]] bool may_displace(const WorkloadUid& by, const WorkloadUid& victim) const;
 
-  /// A number for the tree that the queue stands in; queues of one number share quota. -1 where it decides nothing.
+  /// Number of the quota tree of the queue; queues of one number share quota. -1 if the queue is not scheduled.
   [[nodiscard]] int tree_of(const QueueName& queue) const;
   [[nodiscard]] bool in_circle(const QueueName& queue) const { return circles_.contains(queue); }
-  /// Why a pool has no place for the queue, or a queue none in a pool; empty where that is not so.
+  /// Why a queue has no pool or does not belong in one; empty otherwise.
   [[nodiscard]] std::string_view poolless(const QueueName& queue) const;
-  /// What a queue of a pool has and deserves now, by resource; nothing for others.
+  /// What a queue of a pool uses and deserves now, by resource; empty for other queues.
   struct Standing {
     std::map<std::string, std::int64_t> used, deserved;
-    double dominant_share = 0;  ///< of the pool, of the resource of which it has most
+    double dominant_share = 0;  ///< the largest share over the resources of the pool
   };
   [[nodiscard]] std::optional<Standing> standing(const QueueName& queue) const;
-  /// Trees in which somebody's waiting time came to its end between two instants; and when that is so next after one.
+  /// Trees in which a waiting time expired between two instants; and the next instant at which a waiting time
+  /// expires or aging changes a priority.
   [[nodiscard]] std::vector<int> overdue(Instant after, Instant now) const;
   [[nodiscard]] std::optional<Instant> alarm(Instant after) const;
-  /// What the workloads of a queue hold, claims left out; nothing where its tree has no such quota.
+  /// Quota that the workloads of a queue hold, without claims; empty if its tree has no such quota.
   [[nodiscard]] std::optional<std::int64_t> used(const QueueName& queue, const FlavorResource& at) const;
-  /// Whether the queue uses more than its nominal quota and what the others lend: its quota, or theirs, has become less.
+  /// Whether the queue uses more than its nominal quota and what others lend, because its quota or theirs was lowered.
   [[nodiscard]] bool beyond(const QueueName& queue) const;
-  /// Who has to go until none of their queues is beyond: of these holders in one tree, the first before the others, and nobody who
-  /// could stay. `leaving` are gone by then.
+  /// The holders of one tree to evict so that none of their queues is beyond its quota. Earlier holders in
+  /// `in_order` are chosen first, and no holder that could stay is chosen. `leaving` counts as gone.
   [[nodiscard]] std::vector<const Workload*> surplus(int tree, const std::vector<const Workload*>& leaving,
                                                      const std::vector<const Workload*>& in_order) const;
-  /// Whether a pod set cannot have the flavor that is meant for it, whatever the quota.
+  /// Whether a pod set cannot use the flavor that is chosen for it, regardless of quota.
   [[nodiscard]] bool refuses(const Spec& spec, const Flavors& flavors) const;
-  /// What is in the way of one that waits; nothing where it fits.
+  /// Why a pending workload does not fit; empty if it fits.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
-  /// What is in the way of one that runs and needs so much more of the flavors that it has; nothing where that is free.
+  /// Why a running workload cannot get `more` of the flavors that it has; empty if that is free.
   [[nodiscard]] std::vector<Shortfall> growth_shortfalls(const Workload& w, const Usage& more) const;
-  /// What would let one in that waits; nothing where it fits.
+  /// The changes that would admit a pending workload; empty if it fits.
   [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const;
-  /// Whether it would fit if those were gone that are leaving; and who they are.
+  /// The evicted workloads whose departure makes the workload fit; empty if it would not fit then either.
   [[nodiscard]] std::vector<WorkloadUid> awaited(const Workload& w) const;
 
-  /// When each of those starts at the earliest, one after the other, so that it moves nobody before it; nothing where that is beyond a
-  /// week, or where it can never.
+  /// The earliest start of each workload, reserved one after the other so that none delays an earlier one. Empty
+  /// where the start is more than a week away or never comes.
   [[nodiscard]] std::vector<std::optional<Instant>> reserved(const std::vector<const Workload*>& in_order,
                                                              Instant now) const;
-  /// For playing futures (decision_scene.cpp): the queue's tree with nobody in it; nothing where that is a pool, or decides nothing.
+  /// For forecasts (decision_scene.cpp): the tree of the queue without workloads. Empty for a pool, or for a queue
+  /// that is not scheduled.
   [[nodiscard]] std::optional<exact::Field> stage(const QueueName& queue) const;
-  /// The workload as its tree sees it, where `id` is the caller's; and what it claims.
+  /// The workload as its tree models it, with the `id` of the caller; and the quota that it claims.
   struct Figure {
     exact::Work work;
     exact::Amounts claimed;
@@ -209,7 +213,7 @@ class Decisions {
   [[nodiscard]] std::optional<Figure> figure(const Workload& w, int id) const;
   [[nodiscard]] bool pooled(const QueueName& queue) const { return sharing_of(queue) != nullptr; }
 
-  /// Whether both know the same: who stands where, what is used, and who displaced whom.
+  /// Whether both have the same state: placement of workloads in trees, usage, and preemptions.
   friend bool operator==(const Decisions& a, const Decisions& b);
 
  private:
@@ -220,7 +224,7 @@ class Decisions {
   struct Pattern {
     int shape = 0;
     std::vector<exact::PodSet> pod_sets;
-    /// What the last one of it got, in names: mostly that is what the next one gets.
+    /// Assignment of the last workload of this pattern, by name; the next one usually gets the same.
     struct Made {
       int tree = -1;
       std::vector<exact::Assignment::Set> sets;
@@ -234,14 +238,14 @@ class Decisions {
     int id = -1;
     At at = At::kNowhere;
     int tree = -1;
-    int bound = -1;  ///< the tree in which it is or was, while that may have displacements of it
+    int bound = -1;  ///< its current or last tree, while that may have preemptions of it
     exact::Node node = 0;
     std::int32_t priority = 0;
     Instant since{};
     const Pattern* pattern = nullptr;
-    std::int64_t raise = 0;  ///< of its priority, by its age
+    std::int64_t raise = 0;  ///< of its priority, by age
     bool overdue = false;
-    std::optional<Instant> ages;  ///< when one of both changes; only while it waits
+    std::optional<Instant> ages;  ///< when one of both changes; only while pending
   };
   struct HashUid {
     using is_transparent = void;
@@ -264,7 +268,7 @@ class Decisions {
   [[nodiscard]] exact::Amounts amounts_of(int tree, const Usage& usage) const;
   [[nodiscard]] Usage usage_of(int tree, const exact::Amounts& amounts) const;
   [[nodiscard]] Assignment assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const;
-  /// The workload as its tree sees it, also where nobody has asked for it yet; nothing where its queue has no tree.
+  /// The workload as its tree models it, even if it was never put there; empty if its queue has no tree.
   [[nodiscard]] std::optional<std::pair<exact::Field*, exact::Work>> seen(const Workload& w) const;
   [[nodiscard]] const Uid& uid_of(int id) const { return *uids_.find(id); }
   int number(const Uid& uid, int bound = -1);
@@ -280,9 +284,9 @@ class Decisions {
 
   exact::Names flavors_;
   mutable exact::Names resources_;
-  mutable exact::Names local_queues_;  ///< of queues that go by usage
+  mutable exact::Names local_queues_;  ///< of queues that order by usage
   std::set<QueueName> by_usage_;
-  std::map<Namespace, std::string> only_local_;  ///< of namespaces with one local queue
+  std::map<Namespace, std::string> only_local_;  ///< by namespace; empty where it has several
   std::map<FlavorName, Flavor> specs_;
   std::vector<std::unique_ptr<Tree>> trees_;
   struct Position {
@@ -292,14 +296,14 @@ class Decisions {
   std::map<QueueName, Position> queues_;
   std::set<QueueName> circles_;
   std::map<QueueName, std::string> poolless_;
-  std::vector<int> pools_;                                    ///< the trees that are pools
+  std::vector<int> pools_;                                    ///< trees that are pools
   std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
-  /// By the pod sets, and whether some of them may start alone; so that the text is made once.
+  /// By pod sets and whether the kind is Job, which may start with some of its pods. Avoids building the text again.
   mutable std::map<std::pair<Shared<std::vector<PodSet>>, bool>, const Pattern*> known_patterns_;
-  mutable std::map<std::string, Pattern> patterns_;  ///< by what the pods ask for; made when it is first asked about
+  mutable std::map<std::string, Pattern> patterns_;  ///< by the text of the pod requests; built on first use
   Lookup<Uid, Seat, HashUid, SameUid> seats_;
-  /// By number, in pages: no number is given twice, and those who came together mostly go together.
+  /// By number, in pages. No number is used twice, and workloads that arrive together mostly end together.
   class Uids {
    public:
     void put(int id, const Uid& uid);
@@ -310,15 +314,15 @@ class Decisions {
     static constexpr int kPage = 64;
     struct Page {
       std::array<Uid, kPage> uids;
-      std::uint64_t used = 0;  ///< a bit for each
+      std::uint64_t used = 0;  ///< one bit for each
     };
     std::map<int, Page> pages_;
   };
   Uids uids_;
-  std::map<int, exact::Stake> stakes_;  ///< of those who hold quota
+  std::map<int, exact::Stake> stakes_;  ///< of workloads that hold quota
   std::map<QueueName, forecast::Ageing> ageing_;
-  std::set<std::pair<Instant, WorkloadUid>> ages_;  ///< as the seats have it
-  Instant aged_{};                                  ///< ages are as of then
+  std::set<std::pair<Instant, WorkloadUid>> ages_;  ///< same instants as in the seats
+  Instant aged_{};                                  ///< instant of the ages
   int next_ = 0;
 };
 

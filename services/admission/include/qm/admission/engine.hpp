@@ -25,9 +25,10 @@
 
 namespace qm::admission {
 
-// ---- commands: what may happen ----
+// ---- commands: the inputs of a step ----
 
-/// Queues, cohorts, flavors and classes as they shall be; objects not named stay as they are.
+/// Creates or replaces queues, cohorts, flavors, priority classes, namespace labels and admission checks.
+/// Objects that are not named do not change.
 struct ApplyObjects {
   std::vector<ClusterQueue> cluster_queues;
   std::vector<LocalQueue> local_queues;
@@ -36,17 +37,19 @@ struct ApplyObjects {
   std::vector<PriorityClass> priority_classes;
   std::vector<NamespaceLabels> namespaces;
   std::vector<AdmissionCheck> admission_checks;
-  std::vector<std::string> applied;   ///< "ClusterQueue/research", for the answer
-  std::vector<std::string> warnings;  ///< of the reader; the engine adds its own
+  std::vector<std::string> applied;   ///< "ClusterQueue/research", for the reply
+  std::vector<std::string> warnings;  ///< from the parser; the engine appends its own
   bool dry_run = false;
 };
-/// An object that the API server no longer has. What was applied by other ways since stays.
+/// An object was deleted from the API server. A row that has since been applied in another way
+/// (`from_cluster` is false) is kept.
 struct ObjectGone {
   std::string kind;  ///< "ClusterQueue", ...
   Namespace ns;
   std::string name;
 };
-/// All objects of a kind that the API server has; of those read from there, the others are gone.
+/// The complete list of the objects of one kind in the API server. Rows of this kind that came from the API server
+/// and are not in the list are removed.
 struct ObjectsSynced {
   std::string kind;
   std::set<std::pair<Namespace, std::string>> names;
@@ -69,9 +72,10 @@ struct CheckpointHeard {
   std::int32_t attempt = 0;
   std::string uri;
 };
-/// Pending workloads whose pods fit the free capacity, by placement: the whole list, in the order in which they are placed.
+/// The workloads that placement publishes as pending with free capacity for their pods: the complete list, in
+/// placement order.
 struct RequeueHeard {
-  std::vector<std::pair<WorkloadUid, std::int32_t>> items;  ///< with the attempt that is pending
+  std::vector<std::pair<WorkloadUid, std::int32_t>> items;  ///< with the pending attempt
 };
 struct EvictionAsked {
   WorkloadUid uid;
@@ -93,23 +97,23 @@ struct Cancel {
   Namespace ns;
   std::string name, reason;
 };
-/// What whoever answers an admission check says of a workload that waits for it.
+/// The answer to an admission check of a workload.
 struct AnswerCheck {
   WorkloadUid uid;  ///< or namespace and name
   Namespace ns;
   std::string name, check;
   Verdict verdict = Verdict::kPending;
   std::string message;
-  Duration retry_after{0};                           ///< of Retry; zero = as the check's object says
-  std::int32_t attempt = 0;                          ///< that it is about; 0 = the present one
-  std::map<std::string, PodSetUpdate> updates = {};  ///< of Ready: by pod set
+  Duration retry_after{0};                           ///< with Retry; zero: `retry_delay` of the AdmissionCheck
+  std::int32_t attempt = 0;                          ///< the attempt that the answer is for; 0: the current one
+  std::map<std::string, PodSetUpdate> updates = {};  ///< with Ready; by pod set
 };
-/// What the object that stands for a workload says of it being tried.
+/// `spec.active` of the Workload object that mirrors a workload.
 struct WishHeard {
   WorkloadUid uid;
   bool active = true;
 };
-/// A workload that is not active is not tried, and gives back what it has.
+/// Activates or deactivates a workload. An inactive workload is not scheduled, and is evicted where it holds quota.
 struct SetActive {
   WorkloadUid uid;  ///< or namespace and name
   Namespace ns;
@@ -121,17 +125,17 @@ struct IntentOutcome {
   std::string subject;  ///< uid, or namespace/name for job.create
   std::int32_t attempt = 0;
   bool ok = true;
-  bool complete = false, failed = false;  ///< the job was found to have ended
+  bool complete = false, failed = false;  ///< the executor found that the job has finished
   std::string error;
-  bool quiet = false;  ///< job.suspend: it is suspended and has no pod left
+  bool quiet = false;  ///< job.suspend: the job is suspended and has no pods left
 };
-/// Somebody was told when it will start.
+/// An estimate of its start was returned for a pending workload.
 struct EstimateSaid {
   WorkloadUid uid;
   Said said;
 };
 struct Tick {};
-/// Every tree is looked at again, although nothing is known to have changed in it.
+/// Marks every quota tree for scheduling, although no change in it is known.
 struct Reconsider {};
 
 using Command =
@@ -139,7 +143,7 @@ using Command =
                  CheckpointHeard, RequeueHeard, EvictionAsked, Submit, Cancel, AnswerCheck, WishHeard, SetActive,
                  IntentOutcome, BudgetGranted, SpentHeard, EstimateSaid, ProposalHeard, Tick, Reconsider>;
 
-// ---- output: what was decided ----
+// ---- output: the decisions of a step ----
 
 struct Event {
   enum class What : std::uint8_t {
@@ -150,15 +154,15 @@ struct Event {
     kRequeued,
     kFinished,
     kCancelled,
-    kBound,        ///< all of its pods are: placement has said so to everybody, and it is only written down
-    kChecked,      ///< nothing is in the way of its start any more: now placement is asked
-    kDeactivated,  ///< while it waits
+    kBound,        ///< all pods are bound; placement has published this already, so the event is only stored
+    kChecked,      ///< the gate is open: admission checks and pod readiness no longer block it, and placement may act
+    kDeactivated,  ///< while pending
     kActivated,
-    kPodsEnded,  ///< fewer of its places are needed, as fewer pods are left to come
-    kUpdated,    ///< its object changed, and it is what the object asks for now
-    kRejected,   ///< its object asks for what is not supported
-    kRepeated,   ///< the question or the order once more
-    kForgotten,  ///< long ended: the key ends
+    kPodsEnded,  ///< the Job has fewer pods left to run, so the workload holds less quota
+    kUpdated,    ///< the row changed with its object: spec, priority class or number of pods
+    kRejected,   ///< the object requests something that is not supported
+    kRepeated,   ///< the request or the eviction order is published again
+    kForgotten,  ///< ended long ago: the row and its key are removed
   };
   What what = What::kQueued;
   Workload workload;
@@ -169,10 +173,10 @@ struct Event {
 struct Intent {
   std::string kind;  ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
   std::string id;
-  std::string key;          ///< namespace/name of the job: its intents are done one after the other
-  Workload workload;        ///< as it stood when this was decided
+  std::string key;          ///< namespace/name of the job: intents of one key run one after the other
+  Workload workload;        ///< as of the decision
   std::string object;       ///< job.create: the job; event.create: the message
-  std::string reason = {};  ///< event.create: of the event; empty = QueueIsCluster
+  std::string reason = {};  ///< event.create: reason of the Event; empty = QueueIsCluster
 };
 
 struct ApplyReply {
@@ -185,7 +189,7 @@ struct SubmitReply {
 struct CancelReply {
   Phase phase = Phase::kCancelled;
 };
-/// Of AnswerCheck and SetActive.
+/// Reply to AnswerCheck and SetActive.
 struct PhaseReply {
   Phase phase = Phase::kPending;
 };
@@ -202,7 +206,7 @@ struct Output {
   std::optional<Instant> wake_at;
 };
 
-// ---- answers to "why" ----
+// ---- explanations ----
 
 struct Cause {
   std::string code, message, resource, remedy;
@@ -212,18 +216,18 @@ struct Explanation {
   std::string summary;
   std::vector<Cause> causes;
   Duration waiting{0};
-  bool may_have_remedies = false;  ///< it lacks quota or its turn alone: remedies() knows what admits it
+  bool may_have_remedies = false;  ///< only quota or queue order blocks it: remedies() may know what admits it
 };
 
 struct QueueView {
   const ClusterQueue* queue = nullptr;
   std::int64_t pending_ready = 0, pending_backed_off = 0, holding = 0, admitted = 0;
   std::map<std::string, std::int64_t> nominal, used,
-      borrowed;                          ///< by resource, over flavors; in a pool nominal is deserved
-  std::optional<double> dominant_share;  ///< in a pool: of the resource of which it has most
+      borrowed;                          ///< by resource, over flavors; in a pool `nominal` is the deserved amount
+  std::optional<double> dominant_share;  ///< in a pool: the largest share over its resources
 };
 
-/// Place in a queue: higher priority first, then the longer wait, then the uid.
+/// Queue position: higher priority first, then the earlier instant, then the uid.
 struct QueueOrder {
   std::int64_t minus_priority = 0;
   Instant since{};
@@ -234,26 +238,26 @@ struct QueueOrder {
 
 struct Outlook;
 
-/// Decides who may run: queues, quota, preemption, and the handshake with placement.
+/// Decides which workloads are admitted: queues, quota, preemption, and the handshake with placement.
 ///
-/// A workload goes Pending -> QuotaReserved -> Admitted -> Finished; quota is taken whole or not at all when a flavor
-/// for each of its pod sets fits, and placement is asked by the event itself. Reserved admits it; Short gives quota
-/// back and makes the next attempt, unless capacity is promised. Evictions are ordered here alone, and an admitted
-/// workload gives its quota back only when placement says that its pods are gone, or when its job has ended.
+/// A workload goes Pending -> QuotaReserved -> Admitted -> Finished. Quota is reserved in full or not at all, when a
+/// flavor fits each of its pod sets. The QuotaReserved event is the request to placement. Reserved admits the workload.
+/// Short releases the quota and starts the next attempt, unless capacity is promised. Only admission orders evictions.
+/// An admitted workload releases its quota only when placement reports that its pods are gone, or when its job ends.
 ///
-/// Where another scheduler binds the pods there is no handshake: quota admits, and an evicted workload gives its quota
-/// back when its job is seen suspended without pods, or gone.
+/// Where another scheduler binds the pods there is no handshake. Reserved quota admits the workload. An evicted
+/// workload releases its quota when its job is observed suspended without pods, or deleted.
 ///
-/// A cluster queue that is deleted admits nothing more; what it admitted runs to its end, and with the last of it the
-/// queue is gone. Whoever waits in it waits for a queue of that name.
+/// A deleted cluster queue admits no more workloads. Workloads that it admitted run to completion; the queue is removed
+/// with the last of them. Its pending workloads stay pending until a queue of that name is applied.
 ///
-/// Laws     usage of a queue is the sum over its workloads that hold quota; quota is only taken where it is available;
-///          the attempt grows with each release and never otherwise; an ended workload never changes phase again;
-///          `now` never goes back. Broken laws stop the program.
-/// Order    a batch is applied command by command, then timers that are due, then each quota tree in which something
-///          changed is scheduled. Nothing depends on hashing.
+/// Laws     usage of a queue is the sum over its workloads that hold quota; quota is reserved only where it is
+///          available; the attempt increases with each release, and otherwise only to follow placement after lost
+///          commits; an ended workload never changes phase; `now` never decreases. A broken law stops the program.
+/// Order    the commands of a batch in order, then due timers, then each quota tree with a change is scheduled. Nothing
+///          depends on hashing.
 /// Threads  one.
-/// Cost     a change costs the shapes waiting in its quota tree, not the workloads (exact/continuous.hpp).
+/// Cost     a change costs the pending shapes in its quota tree, not the workloads (exact/continuous.hpp).
 class Engine {
  public:
   using Command = admission::Command;
@@ -270,7 +274,7 @@ class Engine {
   struct Tables {
     Table<QueueName, ClusterQueue> cluster_queues;
     Table<std::pair<Namespace, std::string>, LocalQueue> local_queues;
-    Table<LocalName, LocalUsage> local_usage;  ///< of those whose cluster queue goes by usage
+    Table<LocalName, LocalUsage> local_usage;  ///< of cluster queues that order by usage
     Table<std::string, Cohort> cohorts;
     Table<FlavorName, Flavor> flavors;
     Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
@@ -281,54 +285,57 @@ class Engine {
     Table<std::string, BudgetRow> budgets;
     Table<HoldKey, Hold> holds;
     // For forecasts.
-    Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of those that ran, by kin; bounded
-    Table<WorkloadUid, Said> said;                        ///< of those that wait; bounded
+    Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of finished runs, by kin; bounded
+    Table<WorkloadUid, Said> said;                        ///< estimates for pending workloads; bounded
     Table<std::string, forecast::Correction> corrections;
     Table<WorkloadUid, Judged> judged;
     Table<int, GaveWay> gave_way;  ///< one row, key 0
   };
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] const Options& options() const { return options_; }
-  /// For loading: fill these, then call loaded().
+  /// For loading: fill these tables, then call loaded().
   [[nodiscard]] Tables& tables_for_load() { return tables_; }
-  /// As of an instant, where nothing is to be decided before it is asked; else the next step says how late it is.
+  /// Builds the indexes, as of `now` where the engine is read before its first step. Otherwise the first step
+  /// sets the time.
   void loaded(Instant now = {});
 
   // Reads.
-  /// Whether the job that this intent makes for a submission has still to show.
+  /// Whether the job that this intent creates for a submission has not been observed yet.
   [[nodiscard]] bool awaits(const Namespace& ns, const std::string& name, const std::string& intent) const {
     const auto* row = tables_.submissions.find({ns, name});
     return row != nullptr && row->intent == intent;
   }
   [[nodiscard]] const Workload* find(const WorkloadUid& uid) const { return tables_.workloads.find(uid); }
-  /// The workload of that name; the newest where jobs of one name followed each other.
+  /// The workload of that name; the newest one where successive jobs have the same name.
   [[nodiscard]] const Workload* find(const Namespace& ns, const std::string& name) const;
-  /// Place among all that wait for its cluster queue, 1 = next; 0 where it does not wait. O(log waiting).
+  /// Position among all pending workloads of its cluster queue, 1 = next; 0 if it is not pending. O(log pending).
   [[nodiscard]] int position(const Workload& workload) const;
   [[nodiscard]] Explanation explain(const Workload& workload, Instant now) const;
   [[nodiscard]] QueueView view(const ClusterQueue& queue) const;
-  /// Its groups with the quota that holds by the calendar, as of the last step.
+  /// The resource groups of the queue with the quota of the open quota windows, as of the last step.
   [[nodiscard]] std::vector<ResourceGroup> groups(const ClusterQueue& queue) const { return groups_at(queue, now_); }
-  /// An admission check of the queue that does not exist or that nobody answers: then it admits nothing.
+  /// A required admission check that does not exist or has no active controller; it makes the queue inactive.
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
-  /// What a pending workload lacks of quota, and single changes with which its quota tree would hold it, whatever is ahead of it in the queue.
+  /// The quota that a pending workload lacks, and single changes that would make it fit its quota tree. Both ignore the
+  /// workloads ahead of it in the queue.
   [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const { return indexes_.decisions.shortfalls(w); }
   [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const { return indexes_.decisions.unlocks(w); }
-  /// Why the queue admits no workload: Terminating, Stopped, a check, its pool, a cycle of cohorts. Nothing where it is active.
+  /// Why the queue admits no workload: Terminating, Stopped, an admission check, its pool, a cycle of cohorts. Empty if
+  /// the queue is active.
   [[nodiscard]] std::optional<Cause> inactive_reason(const ClusterQueue& queue) const;
-  /// The cluster queues that share quota with this one, itself among them.
+  /// The cluster queues that share quota with this one, including itself.
   [[nodiscard]] std::set<QueueName> tree_of(const QueueName& queue) const;
-  /// Where its futures begin (when.hpp), or why it has none.
+  /// The start state of its forecasts (when.hpp), or why there are none.
   [[nodiscard]] tl::expected<Outlook, Cause> outlook(const Workload& w, Instant now) const;
   [[nodiscard]] forecast::Correction correction() const;
-  /// A name for the queues that it shares quota with: the cohort at the top, or its own where it is in none.
+  /// Name of the quota tree of the queue: its root cohort, or the queue itself if it is in no cohort.
   [[nodiscard]] std::string root_of(const QueueName& queue) const;
   struct Counters {
-    std::uint64_t stale = 0;    ///< messages of older attempts, dropped
-    std::uint64_t unknown = 0;  ///< messages about workloads not known, dropped
+    std::uint64_t stale = 0;    ///< messages for earlier attempts, dropped
+    std::uint64_t unknown = 0;  ///< messages for unknown workloads, dropped
   };
   [[nodiscard]] const Counters& counters() const { return counters_; }
-  /// Compares every derived index with one made afresh, and recounts usage; a difference is a broken law.
+  /// Compares each derived index with a rebuilt one, and recounts usage. A difference is a broken law.
   void check_laws() const;
 
  private:
@@ -356,8 +363,8 @@ class Engine {
   void on(const Tick&) {}
   void on(const Reconsider&);
 
-  // Transitions. Each changes one row, says so in an event, and keeps the indexes. Texts come by value: they are often
-  // taken from the very row that changes.
+  // Transitions. Each changes one row, emits an event, and updates the indexes. Texts are passed by value because they
+  // often come from the row that changes.
   void reserve(const WorkloadUid& uid, const Assignment& assignment);
   void admit(const WorkloadUid& uid);
   void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline,
@@ -383,7 +390,7 @@ class Engine {
   template <class Fn>
   void except(const WorkloadUid& uid, Fn&& fn);
   [[nodiscard]] static Cause no_pods();
-  void scale(const JobSeen& c);  // growth.cpp, as the next eight
+  void scale(const JobSeen& c);  // growth.cpp, with the next eight
   [[nodiscard]] bool may_grow(const JobSeen& c, const Spec& next) const;
   void ask_growth(const WorkloadUid& uid, std::int32_t pods);
   bool grow(const WorkloadUid& uid);
@@ -396,11 +403,11 @@ class Engine {
   [[nodiscard]] bool follows_pending(const QueueOrder& order, const QueueName& queue) const;
   void explain_update(const Workload& w, std::vector<Cause>& causes) const;
 
-  void hear_group(const JobSeen& c);  // groups.cpp, as the next two
+  void hear_group(const JobSeen& c);  // groups.cpp, with the next two
   template <class Fn>
   void reshape(const WorkloadUid& uid, Fn&& fn);
   [[nodiscard]] std::optional<Flavors> as_held(const Workload& w, const std::vector<PodSet>& sets) const;
-  // What is learned for forecasts.
+  // Observations for forecasts (forecasts.cpp).
   void learn_run(const Workload& w, forecast::LifeTable::End how);
   void hold_against(const WorkloadUid& uid, bool starts);
   [[nodiscard]] Duration planned_run(const Workload& w) const;
@@ -444,7 +451,7 @@ class Engine {
   void explain_budget(const Workload& w, Instant now, std::vector<Cause>& causes) const;
   void check_budgets() const;
 
-  // What placement proposes (proposals.cpp).
+  // Proposals of placement (proposals.cpp).
   struct Objection {
     std::string reason;
     std::vector<WorkloadUid> kept;
@@ -460,7 +467,7 @@ class Engine {
   void digest_proposals(Digest& d) const;
   void explain_proposal(const Workload& w, std::vector<Cause>& causes) const;
 
-  /// By uid, or by namespace and name; where there is none, the answer is given.
+  /// By uid, or by namespace and name. Null if there is no live workload; the error reply is then set.
   [[nodiscard]] const Workload* asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name);
   template <class Fn>
   void update(const WorkloadUid& uid, Fn&& fn);
@@ -469,7 +476,7 @@ class Engine {
   void reply(Result<AnyReply> result);
   [[nodiscard]] const Workload* heard(const WorkloadUid& uid, std::int32_t attempt);
 
-  // Where a queue name leads, and what is in the way.
+  // The cluster queue that a queue name resolves to, and the obstacle if it cannot be used.
   struct Lead {
     QueueName queue;
     bool direct = false;
@@ -490,7 +497,7 @@ class Engine {
   void close_queues();
   void fire_timers();
 
-  // What local queues used (usage.cpp).
+  // Usage of local queues (usage.cpp).
   void keep_usage_rows();
   void sample_usage(const LocalName& local);
   void enter_usage(const Workload& w);
@@ -499,32 +506,33 @@ class Engine {
   [[nodiscard]] std::pair<QueueName, std::int64_t> weight_of(const LocalName& local) const;
   [[nodiscard]] double used_by(const LocalName& local) const;
   [[nodiscard]] std::optional<Cause> turn_of(const Workload& w) const;
-  // Quota by the calendar (quota_windows.cpp).
+  // Quota windows (quota_windows.cpp).
   void turn_windows();
   void drain_windows();
   [[nodiscard]] std::optional<Cause> window_ahead(const ClusterQueue& queue, const std::vector<Shortfall>& shortfalls,
                                                   Instant now) const;
 
-  // Reserved starts and ageing (passing.cpp).
+  // Reserved starts and aging (passing.cpp).
   void grow_older();
   void explain_passing(const Workload& w, Instant now, std::vector<Cause>& causes) const;
   void schedule(int tree);
   void stir(const QueueName& queue);
 
-  /// All that are pending in a queue.
+  /// All pending workloads of a queue.
   struct Line {
     Ranked<QueueOrder> all;
     std::int64_t ready = 0;
     friend bool operator==(const Line&, const Line&) = default;
   };
-  /// What one that is pending asks of budgets; of the one that it waits for, beside the others.
+  /// The amounts that a pending workload requests of budgets. If it waits for a budget, `lacks` has that one and
+  /// `wants` is empty.
   struct Asks {
     std::map<std::string, std::int64_t> wants;
     std::optional<std::pair<std::string, std::int64_t>> lacks;
     friend bool operator==(const Asks&, const Asks&) = default;
   };
   using ByAsk = std::map<std::string, std::set<std::pair<std::int64_t, WorkloadUid>>>;
-  /// By namespace and name, and then by age.
+  /// Lookup key: namespace and name. Rows of one name are in order of age.
   struct Called {
     const Namespace& ns;
     const std::string& name;
@@ -541,32 +549,32 @@ class Engine {
     bool operator()(const Workload* a, const Called& b) const { return key(a) < key(b); }
     bool operator()(const Called& a, const Workload* b) const { return key(a) < key(b); }
   };
-  // Derived from the tables; rebuilt by loaded(), and by undo() where more than rows of workloads changed.
+  // Derived from the tables. Rebuilt by loaded(), and by undo() where more than workload rows changed.
   struct Indexes {
     explicit Indexes(Rules rules) : decisions(rules) {}
     Decisions decisions;
     std::map<QueueName, std::set<Uid>> holders;
     std::map<QueueName, Line> waiting;
-    std::optional<Instant> quota_changes;  ///< when a window next opens or closes
-    std::vector<QueueName> draining;       ///< the queues that evict what is beyond their quota
+    std::optional<Instant> quota_changes;  ///< when a window opens or closes next
+    std::vector<QueueName> draining;       ///< queues that evict workloads beyond their quota
     std::set<std::pair<Instant, Uid>> timers;
-    std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which they got quota
-    std::set<QueueOrder> growing;             ///< elastic Jobs that run and lack quota of some pods
-    std::set<Uid> starting;                   ///< let through, and not all of their pods are ready
-    std::set<std::pair<Instant, Uid>> ended;  ///< kept for a while
-    std::set<const Workload*, ByName> names;  ///< rows stay where they are
-    std::map<QueueName, Usage> held;          ///< the sum over its holders
-    /// By local queue and resource, of those whose cluster queue goes by usage.
+    std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which quota was reserved
+    std::set<QueueOrder> growing;             ///< elastic Jobs that run and lack quota for some pods
+    std::set<Uid> starting;                   ///< past the gate, and not all of their pods are ready
+    std::set<std::pair<Instant, Uid>> ended;  ///< and the job is gone; kept for `retention`
+    std::set<const Workload*, ByName> names;  ///< row addresses are stable
+    std::map<QueueName, Usage> held;          ///< sum over the holders of each queue
+    /// By local queue and resource, where the cluster queue orders by usage.
     std::map<LocalName, std::map<std::string, std::int64_t>> held_by_local;
     std::map<WorkloadUid, Asks> asked;
-    ByAsk wants, lacks;                               ///< by budget: who is tried, and who waits for it
-    std::set<std::pair<Instant, HoldKey>> holds_due;  ///< when a hold grows
+    ByAsk wants, lacks;                               ///< by budget: workloads to try, and workloads that wait for it
+    std::set<std::pair<Instant, HoldKey>> holds_due;  ///< when a hold has to be extended
   };
-  /// What the indexes know of a row; of one that is not there, nothing.
+  /// The index entries of a row; all empty for a row that does not exist.
   struct Marks {
     bool known = false;
     std::optional<Instant> timer, ended;
-    Shared<QueueName> holds;  ///< of which it has quota; empty where it has none
+    Shared<QueueName> holds;  ///< the queue whose quota it holds; empty if it holds none
     Shared<Usage> usage;
     std::optional<std::pair<Shared<QueueName>, QueueOrder>> waits;
     bool ready = false;
@@ -583,18 +591,18 @@ class Engine {
   Options options_;
   Tables tables_;
   Indexes indexes_;
-  std::set<int> dirty_;                  ///< trees in which something changed
+  std::set<int> dirty_;                  ///< quota trees with a change
   std::set<QueueName> touched_;          ///< queues whose usage changed in this step
   std::set<WorkloadUid> asked_to_grow_;  ///< in this step
   bool resolve_needed_ = false;
   bool turned_ = false;             ///< a window has opened or closed since the last commit
-  std::set<Namespace> relabelled_;  ///< namespaces whose labels are others now
-  Instant submissions_end_{};       ///< no submission is forgotten before
+  std::set<Namespace> relabelled_;  ///< namespaces with changed labels
+  Instant submissions_end_{};       ///< no submission expires before this
   Counters counters_;
   Instant now_{};
-  Instant decided_{};  ///< the step that was committed last
+  Instant decided_{};  ///< time of the step that was committed last
   Output out_;
-  std::size_t command_ = 0, reserved_ = 0;  ///< of this step: the command, and workloads that got quota
+  std::size_t command_ = 0, reserved_ = 0;  ///< in this step: current command, number of workloads that got quota
 };
 
 }  // namespace qm::admission

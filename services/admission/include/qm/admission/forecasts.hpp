@@ -5,19 +5,20 @@
 
 namespace qm::admission {
 
-/// What was said of the start of a workload that waits, to be held against what comes. Rows, one for each wait.
+/// An estimate that was returned for the start of a pending workload, to be compared with the real start. One row
+/// per wait.
 struct Said {
   std::int32_t attempt = 0;
   Instant at{};
-  forecast::Interval raw, told;                ///< from `at` on: as the futures had it, and as it was corrected
-  std::size_t group = 0;                       ///< of the correction
-  bool low_known = false, high_known = false;  ///< whether the truth is beyond these ends was learned from
+  forecast::Interval raw, told;                ///< from `at` on: as forecast, and after the correction
+  std::size_t group = 0;                       ///< group of the correction
+  bool low_known = false, high_known = false;  ///< whether the correction has learned from this end
   friend bool operator==(const Said&, const Said&) = default;
 };
 
-/// Whose run times tell how long it runs: of its team (or queue), of as many GPUs in powers of two, of its name.
+/// The workloads whose run times predict this one: same team (or queue), GPU count in powers of two, and name stem.
 [[nodiscard]] forecast::Kin kin_of(const Workload& w);
-/// What it says of itself: the annotation of the expected run time, and what is left of its maximum execution time.
+/// What it declares: the annotation of the expected run time, and the rest of its maximum execution time.
 [[nodiscard]] forecast::Declared declared_of(const Workload& w);
 
 }  // namespace qm::admission

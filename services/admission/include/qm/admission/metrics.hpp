@@ -11,8 +11,8 @@
 
 namespace qm::admission {
 
-/// The admission metrics under Kueue's names, so that its dashboards work: what happened is counted from committed
-/// events, what stands is read from the engine at each scrape.
+/// The admission metrics under Kueue's names, so that its dashboards work. Counters follow committed events; gauges are
+/// read from the engine at each scrape.
 ///
 /// kueue_pending_workloads{cluster_queue,status}, kueue_reserving_active_workloads{cluster_queue},
 /// kueue_admitted_active_workloads{cluster_queue}, kueue_quota_reserved_workloads_total{cluster_queue},
@@ -22,10 +22,10 @@ namespace qm::admission {
 ///
 /// Of budgets, qm_budget_granted, _spent, _held, _free and _owed{budget,unit}: in GPU-hours, or dollars.
 ///
-/// Units    seconds, and the resource's own: cores, GPUs, bytes.
+/// Units    seconds, and the unit of the resource: cores, GPUs, bytes.
 class Metrics {
  public:
-  /// Follows the host from now on; all must outlive this.
+  /// Follows the host from now on; all arguments must outlive this object.
   Metrics(metrics::Registry& registry, service::Host& host, const DomainClock& clock);
   ~Metrics();
   Metrics(const Metrics&) = delete;

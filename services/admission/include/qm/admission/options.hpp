@@ -7,30 +7,31 @@
 
 namespace qm::admission {
 
-/// Kueue's waitForPodsReady: what happens where pods are not ready in time.
+/// Kueue's waitForPodsReady: what happens if pods are not ready in time.
 struct PodsReady {
-  Duration timeout = std::chrono::minutes(30);           ///< from admission on
-  Duration recovery_timeout = std::chrono::minutes(30);  ///< from when one is no longer ready; zero = for ever
-  bool block_admission = false;                          ///< nobody starts while another has started and is not ready
-  bool keeps_age = false;                       ///< whoever was evicted keeps its place; else it goes to the end
-  std::optional<std::int32_t> most_requeues;    ///< then it is deactivated
-  Duration backoff = std::chrono::seconds(60);  ///< after the first time; doubles with each
+  Duration timeout = std::chrono::minutes(30);           ///< from admission
+  Duration recovery_timeout = std::chrono::minutes(30);  ///< from when a pod is no longer ready; zero = no limit
+  bool block_admission = false;                          ///< no workload starts while a started one is not ready
+  bool keeps_age = false;                       ///< evicted workloads keep their queue position; else they go to the end
+  std::optional<std::int32_t> most_requeues;    ///< after these it is deactivated
+  Duration backoff = std::chrono::seconds(60);  ///< after the first time; doubles each time
   Duration backoff_most = std::chrono::hours(1);
 };
 
 struct Options {
   Rules rules;
-  Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each in a row
+  Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each successive one
   Duration backoff_most = std::chrono::minutes(10);
-  Duration short_grace = std::chrono::seconds(5);      ///< a Short keeps quota so long, for a promise to arrive
-  Duration ask_again = std::chrono::seconds(30);       ///< an unanswered question or order is repeated
-  Duration pods_gone_grace = std::chrono::minutes(1);  ///< Released without an order, and the job has not ended
-  Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of orders of our own
-  Duration retention = std::chrono::hours(24);         ///< of ended workloads whose job is gone
-  std::size_t most_ended = 50000;                      ///< such rows; the oldest go first
-  std::int64_t give_way_hourly = 100;  ///< workloads that proposals of placement may tell to go, an hour
+  Duration short_grace = std::chrono::seconds(5);      ///< a Short keeps quota this long, for a promise to arrive
+  Duration ask_again = std::chrono::seconds(30);       ///< an unanswered request or order is published again after this
+  Duration pods_gone_grace = std::chrono::minutes(1);  ///< after Released without eviction, if the job has not ended
+  Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of evictions that admission decides
+  Duration retention = std::chrono::hours(24);         ///< of ended workloads with a deleted job
+  std::size_t most_ended = 50000;                      ///< maximum of such rows; the oldest are removed first
+  std::int64_t give_way_hourly = 100;  ///< workloads that proposals of placement may evict, per hour
   std::optional<PodsReady> wait_for_pods_ready;
-  bool places = true;  ///< a placement service binds pods; else another scheduler binds all of them, and texts do not advise ours
+  /// A placement service binds pods. Otherwise another scheduler binds all of them, and texts do not advise placement.
+  bool places = true;
 };
 
 }  // namespace qm::admission

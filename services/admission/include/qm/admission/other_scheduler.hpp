@@ -7,13 +7,13 @@
 
 namespace qm::admission {
 
-/// What the webhook warns of, and `qmctl why` and `qmctl describe` show, of a workload whose pod templates name another scheduler than
-/// Quartermaster's, or none, which is default-scheduler.
+/// The warning of the webhook, of `qmctl why` and of `qmctl describe` for a workload whose pod templates name a
+/// scheduler other than Quartermaster's, or none, which is default-scheduler.
 struct OtherScheduler {
   std::string message, remedy;
 };
 
-/// `is_pod`: the workload is a pod or a group of pods, and has no pod templates.
+/// `is_pod`: the workload is a pod or a group of pods, without pod templates.
 inline OtherScheduler other_scheduler(bool is_pod) {
   return {
       fmt::format(

@@ -11,9 +11,9 @@
 
 namespace qm::admission {
 
-/// What the LimitRanges of a namespace come to, by type ("Container", "Pod"): of several that speak of a resource, the tightest bound
-/// and the first default. Where a Container limit gives no default, its max is the default limit, and the default request is the
-/// default limit or else its min, as the API server fills them in.
+/// The LimitRanges of a namespace combined, by type ("Container", "Pod"): of several for one resource, the tightest
+/// bound and the first default. Where a Container limit gives no default, its max is the default limit, and the
+/// default request is the default limit or else its min, as the API server fills them in.
 struct Limits {
   using Amounts = std::map<std::string, Quantity>;
   struct Item {
@@ -23,27 +23,28 @@ struct Limits {
 };
 [[nodiscard]] Limits limits_of(const std::vector<Json>& ranges);
 
-/// Writes into a pod what the API server would: its own defaults of requests and limits, and then those of LimitRanges for
-/// containers that have none. Changes nothing without limits of type Container.
+/// Writes into a pod what the API server would: its own defaults of requests and limits, then the defaults of
+/// LimitRanges for containers that have none. Changes nothing without limits of type Container.
 void add_defaults(Json& pod_spec, const Limits& limits);
-/// Why the API server would refuse such a pod, in Kueue's words, one text for each container and the pod; the ratio of limit and
-/// request, which Kueue leaves to the API server, in that one's.
+/// Why the API server would refuse the pod, in Kueue's words, one text for each container and for the pod. The ratio of
+/// limit and request, which Kueue does not check, is in the API server's words.
 [[nodiscard]] std::vector<std::string> violations(const Json& pod_spec, const Limits& limits, const std::string& path);
 
-/// Makes the pod templates of a job what their pods will be, so that quota counts that: defaults of the namespace's LimitRanges, and
-/// the overhead of the RuntimeClass that a template names. Both are read from the API server. Pods themselves come with it. The `scheduling` of
-/// RuntimeClasses is noted under kRuntimeClasses for with_runtime_classes(), as the templates in the cluster have to stay those of the author.
+/// Changes the pod templates of a job to what their pods will be, so that quota counts that: defaults of the
+/// LimitRanges of the namespace, and the overhead of the RuntimeClass that a template names. Both are read from the API
+/// server. Pods already include them. The `scheduling` of RuntimeClasses is stored under kRuntimeClasses for
+/// with_runtime_classes(), because templates in the cluster must stay as the author wrote them.
 ///
-/// Threads  any; what listens is called on a thread of the informers.
+/// Threads  any; listeners are called on a thread of the informers.
 class PodDefaults {
  public:
   explicit PodDefaults(kube::Client& client);
   void start() { feed_.start(); }
   void stop() { feed_.stop(); }
   [[nodiscard]] bool synced() const { return feed_.synced(); }
-  /// Changes the templates; what speaks against them, empty where nothing does.
+  /// Changes the templates. Returns why they would be refused; empty if they would not.
   std::string apply(Json& job, const config::WorkloadKind& kind) const;
-  /// Called after each change. Before start().
+  /// `changed` is called after each change. Call before start().
   void listen(std::function<void()> changed) { listeners_.push_back(std::move(changed)); }
 
  private:

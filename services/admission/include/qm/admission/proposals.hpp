@@ -8,44 +8,46 @@
 
 namespace qm::admission {
 
-/// How somebody leaves his place.
+/// How a victim leaves its placement.
 enum class Leaving : std::uint8_t {
-  kGone,      ///< evicted for another
-  kMoves,     ///< by himself, to a place that is kept for him
-  kMovesFor,  ///< likewise, and another gets his
+  kGone,      ///< evicted for another workload
+  kMoves,     ///< migrates: placement is reserved for its next attempt
+  kMovesFor,  ///< migrates, and another workload gets its placement
 };
 
-/// Placement's proposal that some workloads give way to one that has quota and finds no place, or that one moves. Whoever goes is told
-/// so by admission alone, which judges each victim by the rules of its queue, or if it moves by those for movers: see judge() in proposals.cpp for the reasons to refuse.
+/// A proposal of placement: victims of a workload that has quota and does not fit any nodes, or the migration of one
+/// workload. Only admission evicts victims. It checks each victim by the rules of its queue, or by those for migration:
+/// see judge() in proposals.cpp for the reasons to refuse.
 struct ProposalHeard {
   struct Victim {
     WorkloadUid uid;
     std::int32_t attempt = 0;
-    bool moves = false;  ///< a place is kept for its next attempt
+    bool moves = false;  ///< placement is reserved for its next attempt
   };
-  std::int64_t number = 0;  ///< grows with each proposal
-  WorkloadUid uid;          ///< who waits; of a move, who moves
+  std::int64_t number = 0;  ///< increases with each proposal
+  WorkloadUid uid;          ///< the preemptor; of a migration, the workload that migrates
   std::int32_t attempt = 0;
-  bool move = false;  ///< the workload is its own victim, and has a place kept for it
+  bool move = false;  ///< the workload is its own victim, with placement reserved for it
   std::vector<Victim> victims;
   std::int64_t micro_usd = 0;
   bool withdrawn = false;
 };
 
-/// What was made of the newest proposal for a workload. The row is there as long as it waits, or leaves, in that attempt.
+/// The decision on the newest proposal for a workload. The row exists while the workload holds unplaced quota, or is
+/// being evicted, in that attempt.
 struct Judged {
   std::int32_t attempt = 0;
   std::int64_t number = 0;
   bool accepted = false, move = false;
   std::string reason;             ///< of a refusal
-  std::vector<WorkloadUid> kept;  ///< victims that stay
+  std::vector<WorkloadUid> kept;  ///< refused victims
   std::vector<WorkloadUid> victims;
   std::int64_t micro_usd = 0;
-  Instant until{};  ///< quota is kept so long for the room that is being made
+  Instant until{};  ///< quota is kept until then, while the victims terminate
   friend bool operator==(const Judged&, const Judged&) = default;
 };
 
-/// The budget of proposals: workloads that were told to go since the hour began.
+/// Usage of the hourly budget of proposals: workloads evicted since the hour began.
 struct GaveWay {
   Instant since{};
   std::int64_t workloads = 0;

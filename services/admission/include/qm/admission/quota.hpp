@@ -22,14 +22,14 @@ using exact::kUnlimited;
 using exact::PreemptPolicy;
 using exact::Quota;
 
-/// What quota is counted in: one resource of one flavor.
+/// The unit of quota: one resource of one flavor.
 struct FlavorResource {
   FlavorName flavor;
   std::string resource;
   friend auto operator<=>(const FlavorResource&, const FlavorResource&) = default;
 };
 using Usage = std::map<FlavorResource, std::int64_t>;
-using Counts = std::vector<std::int32_t>;  ///< pods of each pod set, in their order; empty = all of all
+using Counts = std::vector<std::int32_t>;  ///< pods of each pod set, in their order; empty = all pods of all
 using Flavors = std::map<std::string, std::map<std::string, FlavorName>>;  ///< pod set -> resource -> flavor
 
 struct FlavorQuotas {
@@ -46,15 +46,16 @@ struct ResourceGroup {
 enum class Strategy : std::uint8_t { kBestEffortFifo, kStrictFifo };
 enum class StopPolicy : std::uint8_t { kNone, kHold, kHoldAndDrain };
 
-/// Quota of a queue while a window is open: nominal amounts that stand in place of its own. Where several are open the first counts.
+/// Quota of a queue while a window is open: nominal amounts that replace its own. Of several open windows the first
+/// applies.
 struct QuotaWindow {
   forecast::Window window;
   std::map<FlavorName, std::map<std::string, std::int64_t>> nominal;
   friend bool operator==(const QuotaWindow&, const QuotaWindow&) = default;
 };
 
-/// The objects that the engine reads, as plain values. `source` is the manifest that the object came from (JSON); the
-/// engine only keeps it, so that what was applied reads back whole.
+/// The objects that the engine reads, as plain values. `source` is the manifest of the object (JSON); the engine only
+/// stores it, so that an applied object can be read back in full.
 struct ClusterQueue {
   QueueName name;
   std::string cohort;
@@ -64,30 +65,30 @@ struct ClusterQueue {
   PreemptPolicy reclaim_within_cohort = PreemptPolicy::kNever;
   StopPolicy stop = StopPolicy::kNone;
   std::string source;
-  bool from_cluster = false;  ///< read from the API server, so gone when it is gone there
-  bool closing = false;       ///< deleted while workloads hold its quota: nothing new, and gone with the last of them
+  bool from_cluster = false;  ///< read from the API server, so removed when it is deleted there
+  bool closing = false;       ///< deleted while workloads hold its quota: admits nothing, removed with the last
   bool preempts_while_borrowing = false;             ///< borrowWithinCohort.policy is LowerPriority
   std::optional<std::int32_t> borrow_max_threshold;  ///< borrowWithinCohort.maxPriorityThreshold
   bool stops_at_borrowing = true;                    ///< flavorFungibility.whenCanBorrow: MayStopSearch
   bool stops_at_preemption = false;                  ///< flavorFungibility.whenCanPreempt: MayStopSearch
   bool prefers_borrowing = true;                     ///< flavorFungibility.preference: BorrowingOverPreemption
   std::int64_t weight_milli = 1000;                  ///< fairSharing.weight
-  /// namespaceSelector, as a query on the labels of a namespace: empty = every namespace, nothing = none.
+  /// namespaceSelector, as a query on the labels of a namespace: empty string = all namespaces, nullopt = none.
   std::optional<std::string> namespaces = "";
-  std::map<std::string, std::set<FlavorName>> checks;  ///< admission checks, and of which flavors; empty = of all
-  Duration minimum_run{0};                             ///< nobody displaces its workloads before they ran so long
-  /// A Queue of Volcano's: it has no quota of its own, the pool that holds all of these is shared out to it.
+  std::map<std::string, std::set<FlavorName>> checks;  ///< admission checks, and the flavors of each; empty = all
+  Duration minimum_run{0};                             ///< its workloads are not preempted before they ran this long
+  /// A Queue of Volcano: it has no quota of its own, and gets its share of the pool of all such queues.
   std::optional<volcano::QueueObject> volcano;
-  bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the LocalQueue that used least goes first
-  bool backfill =
-      false;  ///< its order holds, and who comes later passes only where no reserved start moves (conservative)
+  bool by_usage = false;  ///< admissionMode UsageBasedAdmissionFairSharing: the least used LocalQueue goes first
+  /// Its order is kept; a later workload starts earlier only if that delays no reserved start (conservative backfill).
+  bool backfill = false;
   std::vector<QuotaWindow> windows;
-  bool drains = false;  ///< with windows: who runs beyond the quota and what the others lend is evicted
-  std::optional<forecast::Ageing> ageing;  ///< who waits rises, and is passed for no longer than its bound
+  bool drains = false;  ///< with windows: workloads beyond the quota and what others lend are evicted
+  std::optional<forecast::Ageing> ageing;  ///< pending workloads rise in priority; none is passed beyond its bound
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
-/// What a queue uses beyond its nominal quota, and so borrows. Without a cohort there is nothing to borrow: usage above a nominal quota that
-/// was lowered is the queue's own.
+/// Usage of a queue beyond its nominal quota, which it borrows. Without a cohort there is nothing to borrow: usage
+/// above a lowered nominal quota is the queue's own.
 [[nodiscard]] inline std::int64_t borrowed(const ClusterQueue& queue, std::int64_t used, std::int64_t nominal) {
   return queue.cohort.empty() || used < nominal ? 0 : used - nominal;
 }
@@ -98,12 +99,12 @@ struct LocalQueue {
   StopPolicy stop = StopPolicy::kNone;
   std::string source;
   bool from_cluster = false;
-  std::int64_t weight_milli = 1000;  ///< fairSharing.weight: counts where its cluster queue goes by usage
+  std::int64_t weight_milli = 1000;  ///< fairSharing.weight: used if its cluster queue orders by usage
   friend bool operator==(const LocalQueue&, const LocalQueue&) = default;
 };
-/// What a local queue used of late, where its cluster queue goes by usage. Sampled on a grid of time: from one sampling to the
-/// next it moves towards what the queue holds, by the share of a half-life that passed. What was admitted since the last one
-/// counts at once with what the next will make of it.
+/// Past usage of a local queue whose cluster queue orders by usage. Sampled on a time grid: each sampling moves it
+/// towards what the queue holds, by the fraction of a half-life that passed. Quota admitted since the last sampling
+/// counts at once with the share that the next sampling will give it.
 using LocalName = std::pair<Namespace, std::string>;
 struct LocalUsage {
   std::map<std::string, std::int64_t> consumed, entered;  ///< by resource, in the units of quota
@@ -117,7 +118,7 @@ struct Cohort {
   bool from_cluster = false;
   std::int64_t weight_milli = 1000;         ///< fairSharing.weight
   std::optional<volcano::Sharing> sharing;  ///< its quota is the pool of Volcano's queues
-  Duration waiting_time{0};                 ///< in a pool: who waited so long goes first, and room is kept for it
+  Duration waiting_time{0};                 ///< in a pool: after this wait a workload goes first and capacity is kept
   friend bool operator==(const Cohort&, const Cohort&) = default;
 };
 struct Flavor {
@@ -132,25 +133,25 @@ struct Flavor {
 struct PriorityClass {
   std::string name;
   std::int32_t value = 0;
-  bool workload_only = false;  ///< WorkloadPriorityClass: wins over a PriorityClass of the same name
+  bool workload_only = false;  ///< WorkloadPriorityClass: overrides a PriorityClass of the same name
   bool global_default = false;
   std::string source;
   bool from_cluster = false;
-  Duration minimum_run{0};  ///< as of a queue; the longer one holds
+  Duration minimum_run{0};  ///< as of a queue; the longer one applies
   friend bool operator==(const PriorityClass&, const PriorityClass&) = default;
 };
 
-/// A question that others answer of each workload which holds quota, before it may start.
+/// A condition that a controller decides for each workload with reserved quota, before the workload may start.
 struct AdmissionCheck {
   std::string name, controller;
-  bool active = true;       ///< somebody says that they answer it
-  Duration retry_delay{0};  ///< after Retry, where the answer says none; zero = as after a start that failed
+  bool active = true;       ///< its controller is active
+  Duration retry_delay{0};  ///< after Retry, if the answer has none; zero = the back-off of a failed start
   std::string source;
   bool from_cluster = false;
   friend bool operator==(const AdmissionCheck&, const AdmissionCheck&) = default;
 };
 
-/// What queues select namespaces by. One that was never seen has its name alone.
+/// The labels by which queues select namespaces. An unknown namespace has only its name.
 struct NamespaceLabels {
   Namespace name;
   Labels labels;
@@ -159,12 +160,12 @@ struct NamespaceLabels {
   friend bool operator==(const NamespaceLabels&, const NamespaceLabels&) = default;
 };
 
-/// The queue's groups with the quota that holds at an instant.
+/// The groups of the queue with the quota at an instant.
 [[nodiscard]] std::vector<ResourceGroup> groups_at(const ClusterQueue& queue, Instant now);
-/// When that may be another; nothing where it stays.
+/// When its quota may change next; empty if it never does.
 [[nodiscard]] std::optional<Instant> quota_changes_after(const ClusterQueue& queue, Instant now);
 
-/// Amount of a resource for people: CPU and GPU are counted in thousandths, memory in bytes, all else in units.
+/// Amount of a resource for display: CPU and GPU are counted in thousandths, memory in bytes, everything else in units.
 [[nodiscard]] std::string show_amount(std::string_view resource, std::int64_t amount);
 
 }  // namespace qm::admission

@@ -8,16 +8,16 @@
 
 namespace qm::admission {
 
-/// The status of a ClusterQueue or LocalQueue as Kueue writes it: how many wait, hold quota and run, what is used of
-/// each flavor, and whether the queue is active. `version` is the one that the API server serves.
+/// The status of a ClusterQueue or LocalQueue as Kueue writes it: numbers of pending, reserving and admitted workloads,
+/// usage of each flavor, and whether the queue is active. `version` is the API version that the API server serves.
 struct QueueCounts {
   std::int64_t pending = 0, reserving = 0, admitted = 0;
-  Usage reserved, used;  ///< by all that hold quota, and by those of them that were admitted
+  Usage reserved, used;  ///< by all that hold quota, and by the admitted ones
 };
-/// Condition of a queue whose newest version cannot be read: "False", with the reason. Absent where all is well.
+/// Condition of a queue whose newest version cannot be parsed: "False", with the reason. Absent otherwise.
 inline constexpr const char* kTaken = "quartermaster.dev/Taken";
-/// Why a queue admits no workload, as condition Active says it: "Terminating", "Stopped", "CohortCycle", "FlavorNotFound", ...; nothing where it is
-/// active.
+/// Why a queue admits no workload, as the reason of the condition Active: "Terminating", "Stopped", "CohortCycle",
+/// "FlavorNotFound", ...; empty if it is active.
 [[nodiscard]] std::optional<Cause> inactive_condition(const Engine& engine, const ClusterQueue& queue);
 [[nodiscard]] Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts);
 [[nodiscard]] Json local_queue_status(const Engine& engine, const LocalQueue& queue, const QueueCounts& counts,
@@ -25,11 +25,11 @@ inline constexpr const char* kTaken = "quartermaster.dev/Taken";
 
 struct StatusOptions {
   std::chrono::milliseconds period{2'000};  ///< steady time between rounds
-  int most = 50;                            ///< writes in a round; the rest waits for the next
+  int most = 50;                            ///< writes per round; the rest is left for the next
 };
 
-/// Writes the status of the queues that came from the API server back to it, by server-side apply as field manager
-/// "quartermaster": only what changed, at most so many in a round, and only while this process leads.
+/// Writes the status of queues from the API server back to it, by server-side apply as field manager "quartermaster":
+/// only changes, a limited number per round, and only while this process is the leader.
 ///
 /// Threads  its own.
 class StatusWriter {
@@ -39,7 +39,7 @@ class StatusWriter {
   ~StatusWriter();
   void start();
   void stop();
-  /// One round; what start() does again and again. Returns how many were written.
+  /// One round of the loop of start(). Returns the number of writes.
   int write();
 
  private:
