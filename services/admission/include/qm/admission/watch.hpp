@@ -20,17 +20,17 @@
 
 namespace qm::admission {
 
-/// What decides which jobs and pods are taken, and who binds their pods.
+/// Which jobs and pods admission handles, and which scheduler binds their pods.
 struct WatchOptions {
-  kube::Ownership* quota = nullptr;                 ///< null: every namespace is ours
-  kube::Ownership* binding = nullptr;               ///< null: pods that name our scheduler are bound by ours
-  const CheckpointPolicies* checkpoints = nullptr;  ///< null: only annotations say how ranks save
-  bool placement = true;                            ///< false: no placement service; whatever is admitted others bind
-  const PodDefaults* pod_defaults = nullptr;        ///< null: templates are counted as they stand
-  bool pods_ready = false;                          ///< whether pods are ready is looked at too
+  kube::Ownership* quota = nullptr;                 ///< null: Quartermaster owns every namespace
+  kube::Ownership* binding = nullptr;               ///< null: Quartermaster binds pods that name its scheduler
+  const CheckpointPolicies* checkpoints = nullptr;  ///< null: only annotations declare how ranks save
+  bool placement = true;                            ///< false: no placement service; other schedulers bind all pods
+  const PodDefaults* pod_defaults = nullptr;        ///< null: templates are counted without defaults
+  bool pods_ready = false;                          ///< pod readiness is observed too
 };
 
-/// Puts what a watch saw into the mailbox, and waits while that is full.
+/// Puts observations of a watch into the mailbox; blocks while it is full.
 class Mailbox {
  public:
   explicit Mailbox(service::Host& host) : host_(host) {}
@@ -43,13 +43,14 @@ class Mailbox {
   std::atomic<bool> stopping_{false};
 };
 
-/// Brings objects of one kind that is suspended as a whole (Job, JobSet, PyTorchJob, ...) to the host as inputs: those that
-/// name a queue or our scheduler in a namespace whose quota is ours, and of their changes those that the engine could act on.
-/// The first list is sent when it is complete, the oldest job first, so that no job gets quota before an older one is known.
-/// After each complete list it says which exist, so that deletions missed while down are noticed. A job that was taken is
-/// followed to its end, whoever owns the namespace then. A kind that is not served yet is looked for now and then.
+/// Sends objects of one suspendable kind (Job, JobSet, PyTorchJob, ...) to the host as inputs: those that name a
+/// queue or the Quartermaster scheduler, in namespaces whose quota Quartermaster owns. Changes are sent if the
+/// engine could act on them. The first list is sent when it is complete, oldest job first, so that no job gets
+/// quota before an older one is known. After each complete list it sends the existing uids, so that deletions
+/// missed while down are detected. A job that was sent once is followed to its end, even if the namespace gets
+/// another owner. A kind that is not served yet is retried periodically.
 ///
-/// Threads  start and stop by one; the callbacks run on the informer's thread, which waits while the mailbox is full.
+/// Threads  start and stop by one; callbacks on the informer's thread, which blocks while the mailbox is full.
 class JobWatch {
  public:
   JobWatch(kube::Client& client, service::Host& host, WatchOptions options = {}, const std::string& kind = "Job");
@@ -57,7 +58,7 @@ class JobWatch {
   void start();
   void stop();
   [[nodiscard]] bool synced() const { return informer_.synced() || informer_.absent(); }
-  /// Looks again at what was left alone. To be called when an owner changes; any thread.
+  /// Re-evaluates the skipped jobs. Call when an owner changes; any thread.
   void owners_changed();
 
  private:
@@ -71,30 +72,32 @@ class JobWatch {
   WatchOptions options_;
   Mailbox mailbox_;
   std::mutex mutex_;
-  std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
-  std::map<std::string, Json> left_;  ///< uid -> a job of a namespace that is not ours, or whose pods would be refused
-  bool listed_ = false;               ///< the first list has ended; until then jobs are left
+  std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
+  std::map<std::string, Json> left_;  ///< uid -> job in a namespace of another owner, or with refused pods
+  bool listed_ = false;               ///< the first list is complete; until then jobs are held back in `left_`
   kube::Informer informer_;
 };
 
-/// What the engine could act on in a job; two jobs of one print are the same to it. Readiness of its pods counts where that is
-/// waited for.
+/// Summary of a job as far as the engine could act on it; jobs of one summary are equivalent to it. Pod readiness
+/// is included where it is awaited.
 [[nodiscard]] std::string job_print(const Json& job, bool readiness = false);
 
-/// Brings pods with our scheduling gate to the host: each alone, or a group by the label kueue.x-k8s.io/pod-group-name
-/// once as many exist as its annotation kueue.x-k8s.io/pod-group-total-count says, or by the annotation
-/// scheduling.k8s.io/group-name once they are minMember of that PodGroup of Volcano. Pods without the gate are not ours. Where the
-/// pods do not say queue or priority class themselves, the PodGroup does.
+/// Sends pods with the admission scheduling gate to the host: single pods, or groups. A group by the label
+/// kueue.x-k8s.io/pod-group-name is complete when it has as many pods as its annotation
+/// kueue.x-k8s.io/pod-group-total-count. A group by the annotation scheduling.k8s.io/group-name is complete when it has
+/// minMember pods of that PodGroup of Volcano. Pods without the gate are ignored. The PodGroup supplies the queue
+/// or the priority class where its pods name none.
 ///
-/// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) waits since the first pod of its run came that is known here, so
-/// that one tried anew keeps its place.
+/// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) is pending since the first known pod of its run
+/// appeared, so that a retried step keeps its queue position.
 ///
-/// A PodGroup that says what it needs at least (minResources) and leads to a queue that is known here waits before any of its pods
-/// exists, and its pods belong to that workload once they are there; whoever is evicted waits so again. Its phase is written: Pending
-/// while it waits, Inqueue when it has what it needs, at which controllers make its pods, then Running, and Completed. One that
-/// says nothing of the kind is Inqueue at once, as in Volcano. One with a field that is not supported has the condition Unschedulable. One that is part of an object that is let go as a whole is left alone.
+/// A PodGroup with minResources and a known queue is pending before any of its pods exists; its pods then belong to
+/// that workload. After an eviction it is pending in the same way. Its phase is written: Pending while it is
+/// pending, Inqueue once it has quota, at which controllers create its pods, then Running, and Completed. A
+/// PodGroup without minResources is Inqueue at once, as in Volcano. One with an unsupported field gets the
+/// condition Unschedulable. One that is part of a suspendable object is ignored.
 ///
-/// Threads  as JobWatch; writes on its own.
+/// Threads  as JobWatch; writes on its own thread.
 class PodWatch {
  public:
   PodWatch(kube::Client& client, service::Host& host, WatchOptions options = {});
@@ -105,23 +108,24 @@ class PodWatch {
     return informer_.synced() && (volcano_informer_.synced() || volcano_informer_.absent());
   }
   void owners_changed();
-  /// One round of what start() does again and again: looks at groups without pods again, and writes phases. How many were written.
+  /// One round of the loop of start(): re-evaluates groups without pods, and writes phases. Returns the number of
+  /// writes.
   int write();
 
  private:
   struct Group {
     std::map<std::string, Json> pods;  ///< by uid
-    std::string uid, print;            ///< as last sent; no uid = not whole yet
-    bool let_go = false;               ///< a pod of it was seen without the gate
+    std::string uid, print;            ///< as last sent; no uid = incomplete
+    bool let_go = false;               ///< a pod of it was observed without the gate
     bool to_come = false;              ///< last sent without its pods
-    std::int64_t total = 0;            ///< pods that it was whole with, where a PodGroup says what that is
+    std::int64_t total = 0;            ///< number of pods when it was complete, if a PodGroup defines that
   };
-  /// A PodGroup of Volcano's.
+  /// A PodGroup of Volcano.
   struct Gang {
     Json object, conditions;
     std::string uid, phase;
-    bool whole = false;  ///< it is part of an object that is let go as a whole
-    bool over = false;   ///< the workload of its uid has ended: pods that come are another
+    bool whole = false;  ///< it is part of a suspendable object
+    bool over = false;   ///< the workload of its uid has ended: later pods are another workload
   };
   void changed(const Json& pod, bool deleted);
   void group_changed(const Json& group, bool deleted);
@@ -150,7 +154,7 @@ class PodWatch {
   std::mutex mutex_;
   std::map<std::string, Group> groups_;
   std::map<std::string, Gang> volcano_;      ///< by "namespace/group"
-  std::map<std::string, std::string> runs_;  ///< "namespace/run" -> when the first of its pods came
+  std::map<std::string, std::string> runs_;  ///< "namespace/run" -> when its first pod appeared
   bool pods_listed_ = false, groups_listed_ = false;
   bool list_due_ = false;  ///< pods were listed, and PodGroups were not yet
   std::string complained_;
@@ -161,8 +165,9 @@ class PodWatch {
   kube::Informer volcano_informer_, informer_;
 };
 
-/// Reads queues, cohorts, flavors, priority classes, and the labels of namespaces, from the API server and keeps the engine's the same, as a
-/// kube::ConfigFeed does. An object that cannot be read gets an Event and, where its kind has a status, a condition.
+/// Reads queues, cohorts, flavors, priority classes and namespace labels from the API server, and keeps those of the
+/// engine equal, like a kube::ConfigFeed. An object that cannot be parsed gets an Event and, if its kind has a
+/// status, a condition.
 class ConfigWatch {
  public:
   ConfigWatch(kube::Client& client, service::Host& host);
@@ -171,9 +176,9 @@ class ConfigWatch {
   void stop();
   [[nodiscard]] bool synced() const { return feed_.synced(); }  ///< each kind was listed, or is not served
   [[nodiscard]] static const std::vector<kube::ConfigFeed::Kind>& kinds();
-  /// Where a kind is served now; kNotFound while it is not.
+  /// The resource of a kind that is served now; kNotFound while it is not.
   [[nodiscard]] Result<kube::Resource> resource(const std::string& kind) const { return feed_.resource(kind); }
-  /// Objects of a kind whose newest version could not be read, and why.
+  /// Objects of a kind whose newest version could not be parsed, and why.
   [[nodiscard]] std::map<kube::ConfigFeed::Key, std::string> refused(const std::string& kind) const {
     return feed_.refused(kind);
   }

@@ -6,36 +6,37 @@
 
 namespace qm::admission {
 
-/// A change that is only thought of: objects as they would be, objects that would be gone, Jobs that would come.
+/// A hypothetical change: objects to apply, objects to delete, Jobs to add.
 struct Supposed {
   ApplyObjects objects;
   std::vector<ObjectGone> gone;  ///< "Job" or "Workload": the workload of that name has finished
-  std::vector<JobSeen> jobs;  ///< of the uid or name of a workload that exists: that workload, with this as its object
+  std::vector<JobSeen> jobs;  ///< with the uid or name of an existing workload: that workload, with this object
 };
 
-/// What would become of a workload.
+/// The effect of a change on a workload.
 struct Consequence {
   enum class What : std::uint8_t {
-    kAdmitted,   ///< it would run, and without the change it waits
-    kDisplaced,  ///< it would wait, and without the change it runs
-    kDelayed,    ///< it waits with and without, with more before it
-    kAdvanced,   ///< with fewer before it
-    kWaits,      ///< it is supposed to come, and would wait: `why`
+    kAdmitted,   ///< with the change it runs, without it is pending
+    kDisplaced,  ///< with the change it is pending, without it runs
+    kDelayed,    ///< pending in both cases, with more workloads ahead of it
+    kAdvanced,   ///< pending in both cases, with fewer ahead of it
+    kWaits,      ///< it is new and would be pending: `why`
   };
   What what = What::kAdmitted;
-  Workload workload;          ///< as it would be
-  int before = 0, after = 0;  ///< place in its queue without and with the change, 1 = next; 0 = it does not wait
+  Workload workload;          ///< with the change
+  int before = 0, after = 0;  ///< queue position without and with the change, 1 = next; 0 = not pending
   std::string why;
 };
 [[nodiscard]] std::string_view name_of(Consequence::What what);
 
-/// Decides twice from the same rows, once with the change and once without, each time until nothing more is decided, and tells the
-/// difference. Placement is taken to find room for whatever gets quota, and pods to leave when they are told to; nobody ends.
+/// Decides twice from the same rows, with the change and without, each time until nothing more is decided, and
+/// reports the differences. It assumes that placement fits all workloads that get quota, that evicted pods
+/// terminate, and that no workload finishes.
 ///
 /// Order    by consequence, then namespace and name.
 /// Fails    kInvalid, kNotFound: what Apply or Submit would refuse.
-/// Threads  any; it reads its arguments only.
-/// Cost     that of loading the rows, three times.
+/// Threads  any; it reads only its arguments.
+/// Cost     loading the rows, three times.
 [[nodiscard]] Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options,
                                                        const Supposed& supposed, Instant now);
 

@@ -6,10 +6,10 @@
 
 namespace qm::admission {
 
-/// What a request supposes. Fails as Apply does where the manifest cannot be read.
+/// The change in a request. Fails like Apply if the manifest cannot be parsed.
 [[nodiscard]] Result<Supposed> supposed_from(const quartermaster::v1::WhatIfRequest& request);
 
-/// Blocks: not for the engine's thread, nor for one that answers calls.
+/// Blocks: not for the engine thread, nor for a thread that serves calls.
 [[nodiscard]] Status answer_what_if(service::Host& host, const quartermaster::v1::WhatIfRequest& request,
                                     const rpc::Caller& caller, Instant now,
                                     quartermaster::v1::WhatIfResponse& response);

@@ -9,46 +9,48 @@
 
 namespace qm::admission {
 
-/// Who came in this time tells who will come.
+/// Workloads that arrived in this time are the model of future arrivals.
 inline constexpr Duration kArrivalsOf = std::chrono::hours(24);
 
-/// Where the futures of a waiting workload begin: its quota tree as the rows have it, with the run times that were learned and the
-/// arrivals of the last day.
+/// The start state for forecasts of a pending workload: its quota tree as in the rows, with the learned run times
+/// and the arrivals of the last day.
 ///
-/// Workloads are numbered in the order of their uids. Who backs off is taken to wait as the others do.
+/// Workloads are numbered in the order of their uids. Workloads in back-off count as pending like others.
 struct Outlook {
   forecast::Scene scene;
   forecast::Arrivals arrivals;
-  int asked = -1;                  ///< the number of the workload that is asked about
+  int asked = -1;                  ///< the number of the workload in question
   std::vector<WorkloadUid> names;  ///< by number
   forecast::RunTimes::Evidence evidence;
 };
 
-/// When a workload that waits will start, or why that cannot be said.
+/// When a pending workload will start, or why that is unknown.
 ///
-/// Units    instants of the domain clock; the interval from `low` to `high` is meant to hold four truths of five.
+/// Units    instants of the domain clock; the interval from `low` to `high` is meant to contain the start in four
+///          of five cases.
 struct When {
-  std::optional<Cause> unknown;              ///< then nothing else is filled in but `evidence` and `declared`
-  std::optional<Instant> low, middle, high;  ///< nothing: not within the horizon in enough futures
-  int futures = 0, started = 0;              ///< played; in which it starts
+  std::optional<Cause> unknown;              ///< then only `evidence` and `declared` are set as well
+  std::optional<Instant> low, middle, high;  ///< empty: beyond the horizon in too many futures
+  int futures = 0, started = 0;              ///< simulated; those in which it starts
   struct Awaited {
     WorkloadUid uid;
-    int futures = 0;  ///< in which its end gave the last room
+    int futures = 0;  ///< those in which its end freed the last capacity
   };
-  std::vector<Awaited> waits_for;           ///< most often first, at most three
-  forecast::RunTimes::Evidence evidence{};  ///< of its own run time
+  std::vector<Awaited> waits_for;           ///< most frequent first, at most three
+  forecast::RunTimes::Evidence evidence{};  ///< for its own run time
   forecast::Declared declared;
-  std::optional<Said> said;  ///< to be remembered; nothing where an end is unknown
+  std::optional<Said> said;  ///< the estimate to record; empty if a bound is unknown
 };
 
-/// Plays futures from rows alone: the same rows and the same `now` give the same answer. `rows` are those of its quota tree; the
-/// ended ones among them tell who came of late.
+/// Simulates futures from rows alone: the same rows and `now` give the same answer. `rows` are those of its quota tree;
+/// the ended ones show recent arrivals.
 ///
-/// Start is what placement's answer brings on; nodes are not looked at, and what they cost is left to the correction.
+/// The start is the admission after placement's answer. Nodes are not modeled; the correction covers the delay that
+/// they cause.
 ///
-/// Fails    kNotFound: it is not among the rows.
-/// Threads  any; it reads its arguments only.
-/// Cost     that of loading the rows and of playing 32 futures (forecast/eta.hpp): seconds where thousands wait.
+/// Fails    kNotFound: the rows do not have it.
+/// Threads  any; it reads only its arguments.
+/// Cost     loading the rows and simulating 32 futures (forecast/eta.hpp): seconds with thousands of pending workloads.
 [[nodiscard]] Result<When> when(const Engine::Tables& rows, const Options& options, const WorkloadUid& uid,
                                 Instant now);
 

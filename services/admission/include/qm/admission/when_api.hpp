@@ -6,13 +6,14 @@
 
 namespace qm::admission {
 
-/// When a workload starts that the caller may see. What is said is remembered by the engine (kSaid), to be held against what comes.
+/// The start of a workload that the caller may see. The engine records the estimate (kSaid), to compare it with the
+/// real start.
 ///
-/// Blocks: not for the engine's thread, nor for one that answers calls.
+/// Blocks: not for the engine thread, nor for a thread that serves calls.
 [[nodiscard]] Status answer_when(service::Host& host, const WorkloadUid& uid, const rpc::Caller& caller, Instant now,
                                  quartermaster::v1::WhenResponse& response);
 
-/// The same answer in words.
+/// Writes the same answer into a response.
 void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller,
               Instant now, quartermaster::v1::WhenResponse& response);
 

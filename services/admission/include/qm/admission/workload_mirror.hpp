@@ -15,18 +15,19 @@
 namespace qm::admission {
 
 struct MirrorOptions {
-  bool mirrors = false;                     ///< --set workload-objects=true: other kinds have Workloads too
+  bool mirrors = false;                     ///< --set workload-objects=true: other kinds get Workloads too
   std::chrono::milliseconds period{1'000};  ///< steady time between rounds of writing
-  int most = 50;                            ///< writes in a round; the rest waits for the next
+  int most = 50;                            ///< writes per round; the rest is left for the next
 };
 
-/// Kueue's Workload objects, both ways: those that nobody owns come in as workloads, and for objects that are suspended as a whole
-/// a mirror is made where that is asked for, and its spec follows its workload; answers of admission checks and `spec.active` come in from either; their
-/// statuses go back, and `spec.active` = false where admission deactivated one. All of it only where quota is ours, so never
-/// beside Kueue's own controller. Pods have no mirrors.
+/// Synchronizes Kueue's Workload objects in both directions. Workloads without an owner become workloads of the engine.
+/// For suspendable objects a mirror is created where requested, and its spec follows its workload. Answers of admission
+/// checks and `spec.active` are read from both. Statuses are written back, and `spec.active` = false where admission
+/// deactivated a workload. Only namespaces whose quota Quartermaster owns are handled, so never together with
+/// Kueue's own controller. Pods have no mirrors.
 ///
-/// Writes   are merge patches with the version that was read, so an answer that comes meanwhile is never lost.
-/// Threads  start and stop by one; reads on the informer's thread, writes on its own.
+/// Writes   are merge patches with the version that was read, so a concurrent answer is never lost.
+/// Threads  start and stop by one; reads on the informer's thread, writes on its own thread.
 class WorkloadMirror {
  public:
   WorkloadMirror(kube::Client& client, service::Host& host, const DomainClock& clock, WatchOptions watch,
@@ -36,7 +37,7 @@ class WorkloadMirror {
   void stop();
   [[nodiscard]] bool synced() const { return informer_.synced() || informer_.absent(); }
   void owners_changed();
-  /// One round of writing; how many objects were written.
+  /// One round of writes; returns the number of objects written.
   int write();
 
  private:
@@ -65,8 +66,8 @@ class WorkloadMirror {
   MirrorOptions options_;
   Mailbox mailbox_;
   std::mutex mutex_;
-  std::map<std::string, std::string> known_;  ///< uid -> what was last sent of it
-  std::map<std::string, Json> left_;        ///< uid -> one of a namespace that is not ours, or that LimitRanges refuse
+  std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
+  std::map<std::string, Json> left_;        ///< uid -> object in a namespace of another owner, or refused by LimitRanges
   std::map<WorkloadUid, Written> written_;  ///< what was last written
   std::string complained_;
   std::mutex sleep_;

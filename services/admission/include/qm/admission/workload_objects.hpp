@@ -11,28 +11,28 @@ namespace qm::admission {
 
 /// Kueue's Workload objects (kueue.x-k8s.io, v1beta1 and v1beta2), read and written.
 ///
-/// One that nobody owns is a workload of its own: somebody else makes its pods when it is admitted, and says by the condition
-/// QuotaReserved = False that they are gone. One that mirrors a row of another kind (label kMirrors) is there for those who
-/// answer admission checks through its status, and for tools that read Workloads.
-inline constexpr std::string_view kMirrors =
-    "quartermaster.dev/mirrors";  ///< label: uid of the object that it stands for
+/// A Workload without an owner is a workload of its own. Another controller creates its pods when it is admitted,
+/// and sets the condition QuotaReserved = False when they are gone. A Workload that mirrors a row of another kind
+/// (label kMirrors) is for controllers that answer admission checks through its status, and for tools that read
+/// Workloads. `kMirrors` is a label: uid of the mirrored object.
+inline constexpr std::string_view kMirrors = "quartermaster.dev/mirrors";
 [[nodiscard]] bool is_mirror(const Json& object);
-/// Where its pod templates are. It is none of the kinds that are suspended.
+/// Where its pod templates are. It is not one of the suspendable kinds.
 [[nodiscard]] const config::WorkloadKind& workload_object_kind();
 
-/// One that nobody owns, as a job. kInvalid names the field.
+/// A Workload without an owner, as a job. kInvalid names the field.
 [[nodiscard]] Result<JobSeen> workload_object_seen(const Json& object);
-/// What its status says of the checks of this attempt, and for a mirror what its spec says of being active.
+/// The answers in its status to the checks of this attempt, and for a mirror `spec.active`.
 [[nodiscard]] std::vector<Command> words_of(const Json& object);
 
-/// Name of the mirror: that which Kueue gives the Workload of such an object.
+/// Name of the mirror: the name that Kueue gives the Workload of such an object.
 [[nodiscard]] std::string mirror_name(const WorkloadSpec& spec);
-/// What the spec of the mirror says of the workload: all but `active`.
+/// The spec of the mirror for the workload: all but `active`.
 [[nodiscard]] Json mirror_spec(const Workload& w, const Json& object);
-/// The mirror without its status, with the pod templates of the object that it stands for.
+/// The mirror without its status, with the pod templates of the mirrored object.
 [[nodiscard]] Json mirror_of(const Workload& w, const Json& object, const std::string& version);
-/// The status as it should be, where the object has `now`: conditions keep the instant at which they took their value, and an
-/// answer that came in since is left alone.
+/// The desired status of an object whose status is `now`. Conditions keep the instant at which they took their
+/// value; an answer that arrived since is not changed.
 [[nodiscard]] Json workload_status(const Workload& w, const Json& now, Instant instant);
 
 }  // namespace qm::admission

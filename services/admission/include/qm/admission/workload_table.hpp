@@ -10,15 +10,15 @@
 
 namespace qm::admission {
 
-/// A Table of workloads: the uid is kept in the row alone, and rows share what they have in common.
+/// A Table of workloads. The uid is stored only in the row, and rows share their common parts.
 ///
 /// Order    by uid.
 /// Threads  one.
-/// Cost     as Table's; find and edit of the row that was asked for last are O(1).
+/// Cost     as Table; find and edit of the last requested row are O(1).
 class WorkloadTable {
   struct Kept {
     Workload row;
-    bool remembered = false;  ///< as it was before this batch
+    bool remembered = false;  ///< its state before this batch is in `old_`
   };
   struct ByUid {
     using is_transparent = void;
@@ -74,16 +74,16 @@ class WorkloadTable {
   [[nodiscard]] Iterator end() const { return Iterator(rows_.end()); }
   [[nodiscard]] Iterator upper_bound(const WorkloadUid& uid) const { return Iterator(rows_.upper_bound(uid)); }
 
-  /// The row for writing; new where there was none, and then it has its uid alone.
+  /// The row for writing; a new row has only its uid.
   Workload& edit(const WorkloadUid& uid);
   void erase(const WorkloadUid& uid);
-  /// A row read back from the store: not a change.
+  /// Adds a row read from the store; not a change.
   void restore(const WorkloadUid& uid, Workload row);
-  /// Of what a row has, the parts that others have as well become one.
+  /// Replaces the parts of a row that other rows have as well by shared copies.
   void unite(Workload& row);
   void clear();
 
-  /// Calls fn(uid, const Workload*) for each changed since the last commit; null where the row is gone.
+  /// Calls fn(uid, const Workload*) for each row changed since the last commit; null if it was removed.
   template <class Fn>
   void changed(Fn&& fn) const {
     for (const auto& [uid, old] : old_) fn(*uid, find(uid));
@@ -97,7 +97,7 @@ class WorkloadTable {
 
   Rows rows_;
   std::map<Uid, std::optional<Workload>> old_;
-  mutable Kept* last_ = nullptr;  ///< that was found last
+  mutable Kept* last_ = nullptr;  ///< the last row that was found
 
   Pool<Namespace> namespaces_;
   Pool<std::string> texts_;

@@ -9,16 +9,16 @@
 
 namespace qm::admission::webhook {
 
-/// What else is known while manifests are looked at.
+/// Additional facts for linting manifests.
 struct LintContext {
-  std::optional<std::set<std::string>> services = std::nullopt;  ///< in the namespace; unset = it is not known
+  std::optional<std::set<std::string>> services = std::nullopt;  ///< in the namespace; unset = unknown
 };
 
-/// What is allowed and still will not do what its author means: slots of an MPIJob that do not add up, replicas of a gang of
-/// which some cannot reach the checkpoints, an index without Indexed mode, a master's name that nothing answers to, templates
-/// of another language, tolerations where none are read, tensors split over more GPUs than there are.
+/// Finds what is valid but will not work as intended: MPIJob slots that do not add up, gang replicas that cannot
+/// reach the checkpoints, an index without Indexed mode, a master name without a Service, templates of another
+/// language, tolerations where none are read, tensor parallelism over more GPUs than there are.
 ///
-/// A finding's message begins with a code in capitals, which does not change.
+/// The message of a finding begins with a stable code in capitals.
 /// Threads  any; reads only its arguments.
 void lint(const Json& object, const LintContext& context, std::vector<Finding>& out);
 [[nodiscard]] std::vector<Finding> lint(const Json& object, const LintContext& context = {});

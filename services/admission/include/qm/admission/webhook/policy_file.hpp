@@ -6,15 +6,15 @@
 
 namespace qm::admission::webhook {
 
-/// Reads a policy: how rules are meant and what they know of the cluster, as YAML. docs/policies.md has every field.
+/// Reads a policy in YAML: modes of rules, and their facts about the cluster. docs/policies.md has every field.
 ///
 ///   apiVersion: policy.quartermaster.dev/v1alpha1
 ///   kind: WebhookPolicy
 ///   spec: {mode, rules, requiredLabels, taint, pools, gangs, priorities, namespaces, compliance}
 ///
-/// What it names replaces what `settings` had; what it leaves out stays. Nothing is taken of a file with an error.
+/// Fields of the file replace those of `settings`; omitted fields do not change. A file with an error has no effect.
 ///
-/// Fails    kInvalid: "FILE:LINE: FIELD: what is wrong", with what would be right. All errors of the file are told.
+/// Fails    kInvalid: "FILE:LINE: FIELD: what is wrong", with a valid value. All errors of the file are reported.
 /// Bounds   libs/config's: 1 MiB, depth 64.
 Status read_policy(const std::string& text, const std::string& file, Settings& settings);
 Status read_policy_file(const std::string& path, Settings& settings);

@@ -12,12 +12,12 @@
 
 namespace qm::admission::webhook {
 
-/// The picture that the webhook decides from. It is renewed beside the decisions, so asking for it waits for nothing.
+/// The view of the cluster that the webhook uses. It is refreshed in the background, so reading it never blocks.
 ///
-/// Namespaces and resource quotas are the API server's. Local queues are the engine's where this process leads; a standby has no engine and
-/// takes those of the API server and of the manifests that it was started with.
+/// Namespaces and resource quotas are from the API server. Local queues are from the engine while this process is the
+/// leader. A standby has no engine and uses those of the API server and of the manifests that it was started with.
 ///
-/// Threads  current: any. The rest: one. The client must outlive it, the host what lies between lead and stand_by.
+/// Threads  current: any. The rest: one. The client must outlive it; the host must live from lead to stand_by.
 class ReadView {
  public:
   using Queues = std::map<std::string, std::set<std::string>>;  ///< names of local queues by namespace
@@ -32,7 +32,7 @@ class ReadView {
   void stop();
   void lead(service::Host& host);
   void stand_by();
-  [[nodiscard]] bool synced() const;  ///< namespaces, and local queues where they are a kind, were listed once
+  [[nodiscard]] bool synced() const;  ///< namespaces, and local queues if the kind is served, were listed once
   [[nodiscard]] std::shared_ptr<const View> current() const;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace qm::admission::webhook {
 
-/// The answer to one request of the API server: POST /mutate and POST /validate with an AdmissionReview, GET /readyz.
+/// The response to a request of the API server: POST /mutate and POST /validate with an AdmissionReview, GET /readyz.
 ///
 /// Threads  any; reads only its arguments.
 [[nodiscard]] http::Response respond(const http::Request& request, const Settings& settings, const View& view);
@@ -18,11 +18,11 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
   int threads = 4;
-  std::size_t max_body = 8 << 20;  ///< an object and its old state, each at most what etcd takes, as JSON
+  std::size_t max_body = 8 << 20;  ///< an object and its old state, each at most what etcd accepts, as JSON
 };
 
-/// Answers the API server over HTTPS. It decides from the view that `view` gives at once, so neither the engine nor the
-/// database can hold it up.
+/// Serves the API server over HTTPS. It decides from the view that `view` returns without blocking, so neither the
+/// engine nor the database can delay it.
 ///
 /// Counts   qm_webhook_reviews_total{path,answer}, qm_webhook_review_seconds{path}.
 class Server {
@@ -30,9 +30,10 @@ class Server {
   Server(ServerOptions options, Settings settings, std::function<std::shared_ptr<const View>()> view,
          metrics::Registry& registry);
   ~Server();
-  /// Begins with the first certificate, goes on with each later one.
+  /// Starts with the first certificate, and switches to each later one.
   Status serve(const http::Identity& identity);
-  /// Answers on, but ends each connection with its next answer; takes two seconds where the API server keeps one.
+  /// Keeps serving, but closes each connection with its next response; takes two seconds if the API server keeps
+  /// one open.
   void drain();
   void stop();                               ///< drains first
   [[nodiscard]] std::uint16_t port() const;  ///< 0 until it serves

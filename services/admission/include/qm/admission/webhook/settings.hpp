@@ -10,23 +10,25 @@
 
 namespace qm::admission::webhook {
 
-/// Everything that can be set about the webhook, by --set NAME=VALUE of qm-admission.
+/// All settings of the webhook, by --set NAME=VALUE of qm-admission.
 ///
-///   webhook=HOST:PORT               where it listens; absent = there is none
-///   webhook-service=NS/NAME[:PORT]  the Service by which the API server reaches it; NS also holds the certificate
-///   webhook-url=https://HOST:PORT   or its address, where the API server is not in the cluster's network
-///   webhook-only=KEY=VALUE          asks only about namespaces with this label
-///   webhook-exclude=NS,...          more namespaces never to be asked about, beside kube-* and its own
-///   webhook-own=USER,...            who else may do by hand what admission decides; its own service accounts may
-///   webhook-controllers=USER,...    service accounts of the controllers of JobSets, PyTorchJobs and the like: what they make is
-///                                   part of the workload that owns it; whole names, system:serviceaccount:NAMESPACE:NAME
-///   webhook-policy-file=PATH        how rules are meant and what they know of the cluster (policy_file.hpp); what follows
-///                                   goes before it
-///   webhook-policy=MODE             enforce (default), warn, mutate or off, where the namespace is silent
-///   webhook-rules=RULE:MODE,...     the same of single rules
-///   webhook-labels=KEY[=A|B],...    labels that GPU pods must carry
-///   webhook-gate-pods=true|false    false: pods are not gated, Jobs alone are held
-///   webhook-scheduler=NAME          what managed workloads are given to; "none" leaves what they name
+///   webhook=HOST:PORT               listen address; absent = no webhook
+///   webhook-service=NS/NAME[:PORT]  the Service by which the API server reaches it; NS also has the certificate
+///   webhook-url=https://HOST:PORT   or its address, if the API server is not in the cluster network
+///   webhook-only=KEY=VALUE          is called only for namespaces with this label
+///   webhook-exclude=NS,...          namespaces without calls, in addition to kube-* and its own
+///   webhook-own=USER,...            users that may do manually what admission decides; its own service accounts may
+///   webhook-controllers=USER,...    service accounts of the controllers of JobSets, PyTorchJobs and others:
+///   objects that
+///                                   they create are part of the workload that owns them; full names,
+///                                   system:serviceaccount:NAMESPACE:NAME
+///   webhook-policy-file=PATH        modes of rules and facts about the cluster (policy_file.hpp); the settings below
+///                                   override it
+///   webhook-policy=MODE             enforce (default), warn, mutate or off, in namespaces without a mode
+///   webhook-rules=RULE:MODE,...     the same for single rules
+///   webhook-labels=KEY[=A|B],...    labels that GPU pods must have
+///   webhook-gate-pods=true|false    false: pods are not gated, only Jobs are held
+///   webhook-scheduler=NAME          set on managed workloads; "none" keeps the scheduler that they name
 struct WebhookSettings {
   ServerOptions server;
   Registration registration;
@@ -34,14 +36,14 @@ struct WebhookSettings {
   KeeperOptions keeper;
 };
 
-/// Their names.
+/// The names of the settings.
 [[nodiscard]] std::vector<std::string_view> setting_names();
 
-/// None where no webhook is asked for. kInvalid names the setting and what it takes; a name that begins with "webhook"
-/// and is not above is one, too.
+/// Empty if no webhook is configured. kInvalid names the setting and its valid values; an unknown name that begins with
+/// "webhook" is invalid too.
 Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra);
 
-/// The policy of these settings, also where no webhook is configured: what `qmctl admit` and Submit judge by.
+/// The policy of these settings, also without a configured webhook: the one that `qmctl admit` and Submit apply.
 Result<Settings> read_policy(std::map<std::string, std::string> extra);
 
 }  // namespace qm::admission::webhook
