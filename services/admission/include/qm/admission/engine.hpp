@@ -285,7 +285,7 @@ class Engine {
     Table<std::string, BudgetRow> budgets;
     Table<HoldKey, Hold> holds;
     // For forecasts.
-    Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of finished runs, by kin; bounded
+    Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of finished runs, by job class; bounded
     Table<WorkloadUid, Said> said;                        ///< estimates for pending workloads; bounded
     Table<std::string, forecast::Correction> corrections;
     Table<WorkloadUid, Judged> judged;

@@ -201,7 +201,8 @@ struct Workload {
   /// another scheduler binds them, these pods run.
   [[nodiscard]] std::int32_t grow_to() const { return exceptions ? exceptions->grow_to : 0; }
   [[nodiscard]] bool waits_to_grow() const { return phase == Phase::kAdmitted && grow_to() > 0 && !others_place; }
-  /// What it runs with: fewer pods than requested, if it was admitted so. After a scale-up not all have to run together.
+  /// What it runs with: fewer pods than requested, if it was admitted so. After a scale-up not all have to run
+  /// together.
   [[nodiscard]] WorkloadSpec running() const;
   [[nodiscard]] std::int64_t running_gpu_milli() const;
   [[nodiscard]] std::int32_t running_pods() const;

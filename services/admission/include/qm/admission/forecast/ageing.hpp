@@ -6,26 +6,27 @@
 
 namespace qm::admission::forecast {
 
-/// Who waits rises, so that nobody is passed for ever: a class of workloads is passed by newer ones of its queue no longer than
-/// `bound`.
+/// Raises the priority of pending workloads with age, so that none starves: newer workloads of its queue pass a
+/// class of workloads no longer than `bound`.
 ///
-/// Formula  priority(waited) = base + floor((ceiling - base) · min(waited, bound) / bound). With `ceiling` not below any
-///          priority of the queue, who has waited for `bound` stands before all that came after it. A base above the ceiling stays.
-///          From then on it is overdue: it holds up its queue as the head of one in strict order does.
-/// Law      Two of one class never change places. After `bound` nobody who came later starts before it, whether or not
-///          it fits. In a queue that starts its first whenever that fits, in which nobody runs longer than R and which could
-///          hold any one of its workloads when empty, it waits at most bound + (m + 1) · R, m being those that are before it and
-///          wait then.
+/// Formula  priority(waited) = base + floor((ceiling - base) · min(waited, bound) / bound). If `ceiling` is not
+///          below any priority of the queue, a workload that waited `bound` is ahead of all later ones. A base
+///          above the ceiling is kept. From then on the workload is overdue: it blocks its queue as the head of a
+///          StrictFIFO queue does.
+/// Law      Two workloads of one class never swap their order. After `bound` no later workload starts before it,
+///          whether or not it fits. Assume a queue that starts its first workload whenever that fits, no run time
+///          above R, and quota for any one of its workloads when empty. Then the wait is at most bound + (m + 1) ·
+///          R, with m pending workloads ahead of it at that time.
 /// Threads  any; a value.
 /// Cost     O(1).
-/// Source   ageing of priorities (Silberschatz); holding up the rest: Volcano, docs/design/sla-plugin.md.
+/// Source   aging of priorities (Silberschatz); blocking the rest: Volcano, docs/design/sla-plugin.md.
 struct Ageing {
   Duration bound = std::chrono::hours(24 * 7);
   std::int32_t ceiling = 0;
 
   [[nodiscard]] std::int32_t priority(std::int32_t base, Duration waited) const;
   [[nodiscard]] bool overdue(Duration waited) const { return waited >= bound; }
-  /// How long it has waited when its priority next rises, or it becomes overdue; nothing once it is.
+  /// The waited time at which its priority next rises, or it becomes overdue; empty once it is overdue.
   [[nodiscard]] std::optional<Duration> next_change(std::int32_t base, Duration waited) const;
   friend bool operator==(const Ageing&, const Ageing&) = default;
 };

@@ -7,14 +7,14 @@
 
 namespace qm::admission::forecast {
 
-/// Who came of late, as a model of who will come: the recent past is played again, from a point of it drawn by chance, and from its
-/// beginning once its end is reached. So each class comes as often as it did, and as bunched as it did; rates alone would
-/// make a calm stream of what comes in bursts.
+/// Models future arrivals by recent ones: replays the recent past, from a random point of it, and from its
+/// beginning once the end is reached. So each class arrives as often and as bursty as it did. Rates alone would
+/// turn bursts into a steady stream.
 ///
-/// Bound    the last `kept` arrivals, none older than `memory`; a class is kept for good.
-/// Threads  one to add; any to ask.
+/// Bound    the last `kept` arrivals, none older than `memory`; a class is kept forever.
+/// Threads  one to add; any to read.
 /// Cost     O(1) for each arrival.
-/// Source   the block bootstrap (Künsch 1989) with one block, a circle.
+/// Source   the block bootstrap (Künsch 1989) with one block, circular.
 class Arrivals {
  public:
   struct Settings {
@@ -29,10 +29,10 @@ class Arrivals {
   Arrivals() : Arrivals(Settings()) {}
   explicit Arrivals(Settings settings) : settings_(settings) {}
 
-  /// The number of a class from now on.
+  /// Adds a class and returns its number.
   int add_class(Class one);
   void came(int of, Instant now);
-  /// It has listened since then: that nobody came at first is part of the past. Before anybody came.
+  /// Observation began at this instant: initial time without arrivals is part of the past. Call before came().
   void listens_since(Instant at) { since_ = at; }
 
   [[nodiscard]] const std::vector<Class>& classes() const { return classes_; }
@@ -41,10 +41,10 @@ class Arrivals {
     Instant at{};
     int of = 0;
   };
-  /// A stream of arrivals after `now`; endless, or empty where nobody came. Lives no longer than what it was asked of.
+  /// A stream of arrivals after `now`; endless, or empty if there were none. It must not outlive the Arrivals object.
   class Stream {
    public:
-    /// The next one, without going on.
+    /// The next arrival, without removing it.
     [[nodiscard]] std::optional<Arrival> peek() const;
     void pop();
 
@@ -54,14 +54,14 @@ class Arrivals {
     std::size_t next_ = 0;
     Duration shift_{}, circle_{};
   };
-  /// `point`: where in the past it begins, in [0, 1).
+  /// `point`: start position in the past, in [0, 1).
   [[nodiscard]] Stream after(Instant now, double point) const;
 
  private:
   Settings settings_;
   std::vector<Class> classes_;
   std::deque<Arrival> past_;
-  std::optional<Instant> since_;  ///< that it listens
+  std::optional<Instant> since_;  ///< start of observation
 };
 
 }  // namespace qm::admission::forecast

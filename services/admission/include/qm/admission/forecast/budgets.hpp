@@ -7,30 +7,31 @@
 
 namespace qm::admission::forecast {
 
-/// What so much of a GPU for so long is, in thousandths of a GPU-second; rounded up, at most the largest there is.
+/// An amount of GPU for a run time, in thousandths of a GPU-second; rounded up, saturated at the largest value.
 [[nodiscard]] std::int64_t gpu_millis(std::int64_t gpu_milli, Duration run);
-/// What it costs, in nano-dollars, likewise.
+/// The cost of the same, in nano-dollars; rounded and saturated likewise.
 [[nodiscard]] std::int64_t nano_usd(std::int64_t nano_usd_gpu_hour, std::int64_t gpu_milli, Duration run);
 
-/// What may be spent in each period: granted by cost, held when a workload is admitted, spent as cost settles.
+/// The allotment of each period: granted by cost, held when a workload is admitted, spent as cost settles.
 ///
-/// A hold is taken from the allotment of the period in which the workload is admitted, for all of its expected run time, and stays
-/// there when the period ends, until the work is settled for good. What an ended period has free goes to the current one as
-/// `carry_permille` says, and so does what its last holds give back later; the rest lapses. Nothing new is held against an
-/// ended period.
+/// A hold is taken from the allotment of the period in which the workload is admitted, for all of its expected run
+/// time. It stays there after the period ends, until the work is settled for good. The free amount of an ended
+/// period is carried to the current one by `carry_permille`, and so is what its last holds release later; the rest
+/// lapses. No new hold is taken from an ended period.
 ///
-/// Who runs longer than was held for needs more: extend(). What was spent beyond the hold all
-/// the same is taken from what is free, and where that is not enough it is owed; what is owed is paid first from whatever
-/// comes free. A period that is granted less than before gives up what is free, and the rest as it comes free.
+/// A workload that runs longer than its hold covers needs more: take() extends the hold. Spending beyond the hold
+/// is taken from the free amount, and the rest is owed. Owed amounts are paid first from whatever becomes free. If
+/// a grant for a period is lowered, the free amount is reduced at once, and the rest as it becomes free.
 ///
-/// Units    thousandths of a GPU-second, or nano-dollars: one of them in all of a budget.
-/// Law      Of each allotment granted + carried in = spent + held + free + carried out + lapsed, none of them negative: it is never
-///          overdrawn. While anything is owed nothing is free in the current one. Spent + owed of all is what was settled.
-/// Order    A grant says all that its period has, and a settlement what a workload spent in all, so that repetitions change
-///          nothing and one that was missed is made good by the next.
+/// Units    thousandths of a GPU-second, or nano-dollars: one unit for the whole budget.
+/// Law      For each allotment granted + carried in = spent + held + free + carried out + lapsed, none of them
+///          negative: it is never overdrawn. While anything is owed, nothing is free in the current one. Spent +
+///          owed over all is the settled amount.
+/// Order    A grant has the total of its period, and a settlement the total spending of a workload. So repetitions
+///          change nothing, and the next message makes up for a lost one.
 /// Threads  one.
-/// Fails    kExhausted: not enough is free; kFailedPrecondition: no period is current; kInvalid: amounts below zero, periods
-///          that overlap.
+/// Fails    kExhausted: not enough is free; kFailedPrecondition: no period is current; kInvalid: negative amounts,
+///          overlapping periods.
 /// Cost     O(log allotments).
 /// Source   encumbrance accounting; Slurm, GrpTRESMins and GrpTRESRunMins.
 class Budget {
@@ -39,44 +40,44 @@ class Budget {
     Instant from, to;
     friend bool operator==(const Period&, const Period&) = default;
   };
-  /// What is held for one attempt of a workload. It belongs to one budget, which is asked whenever it changes.
+  /// The hold of one attempt of a workload. It belongs to one budget, which makes all changes to it.
   struct Hold {
-    std::map<Instant, std::int64_t> left;  ///< by the allotment that holds it
-    std::int64_t seen = 0;                 ///< spent, as settled
-    Instant until{};                       ///< when it is expected to have ended
+    std::map<Instant, std::int64_t> left;  ///< by the allotment that it is taken from
+    std::int64_t seen = 0;                 ///< settled spending
+    Instant until{};                       ///< expected end
     [[nodiscard]] std::int64_t amount() const;
     friend bool operator==(const Hold&, const Hold&) = default;
   };
 
-  /// `amount` is all that the period has; the carry said last counts.
+  /// `amount` is the total of the period; the last `carry_permille` applies.
   Status grant(const Period& period, std::int64_t amount, int carry_permille, Instant now);
-  /// Periods that have not begun are not granted any more.
+  /// Removes the grants of periods that have not begun.
   void forget_future(Instant now);
-  /// So much for a hold, or so much more: from the current allotment. Nothing at all can always be held.
+  /// Takes an amount, or an additional amount, for a hold from the current allotment. Zero always succeeds.
   Status take(Hold& hold, std::int64_t amount, Instant now);
-  /// `spent` in all since its hold.
+  /// `spent`: total since the hold was taken.
   Status settle(Hold& hold, std::int64_t spent, Instant now);
-  /// It did not start after all, or it has ended and is settled: the rest of its hold is free.
+  /// Frees the rest of the hold: the workload did not start, or it ended and is settled.
   void release(Hold& hold, Instant now);
 
   struct Allotment {
     Period period;
     int carry_permille = 0;
-    std::int64_t said = 0;  ///< that it has; less than `granted` while that much is spent or held
+    std::int64_t said = 0;  ///< granted total; less than `granted` while more is spent or held
     std::int64_t granted = 0, carried_in = 0, spent = 0, held = 0, carried_out = 0, lapsed = 0;
     [[nodiscard]] std::int64_t free() const { return granted + carried_in - spent - held - carried_out - lapsed; }
     friend bool operator==(const Allotment&, const Allotment&) = default;
   };
-  /// Those that are current, to come, or still have holds; by their beginning.
+  /// Allotments that are current, in the future, or still have holds; by start.
   [[nodiscard]] const std::map<Instant, Allotment>& allotments() const { return allotments_; }
-  /// The one that this instant lies in, or null.
+  /// The allotment whose period contains this instant, or null.
   [[nodiscard]] const Allotment* at(Instant now) const;
   [[nodiscard]] std::int64_t free(Instant now);
   [[nodiscard]] std::int64_t owed() const { return owed_; }
-  /// In periods that are not among the allotments any more.
+  /// In periods that are no longer among the allotments.
   [[nodiscard]] std::int64_t spent_before() const { return spent_before_; }
 
-  /// As it was stored.
+  /// Restores a stored budget.
   static Budget restored(std::map<Instant, Allotment> allotments, std::int64_t owed, std::int64_t spent_before);
   friend bool operator==(const Budget&, const Budget&) = default;
 

@@ -3,8 +3,8 @@
 
 namespace qm::admission::forecast {
 
-/// A number in [0, 1) for the question (seed, a, b): the same whenever it is asked, and unlike that of any other question.
-/// So what is drawn for one workload does not depend on who else is there.
+/// A number in [0, 1) for the key (seed, a, b): always the same for one key, and independent of other keys. So the
+/// draw for one workload does not depend on which other workloads exist.
 /// Source   SplitMix64 (Steele, Lea and Flood 2014), by its mixing function.
 [[nodiscard]] constexpr double chance(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
   const auto mix = [](std::uint64_t x) {

@@ -7,32 +7,34 @@
 
 namespace qm::admission::forecast {
 
-/// How long something waits: half of the like wait no longer than `middle`, and all but a given share at each end lie between
-/// `low` and `high`.
+/// A distribution of a wait: half of similar waits are at most `middle`, and all but a given share at each end are
+/// between `low` and `high`.
 struct Interval {
   Duration low{}, middle{}, high{};
   [[nodiscard]] bool holds(Duration truth) const { return low <= truth && truth <= high; }
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-/// Widens or narrows intervals by how the earlier ones fared, each end on its own, and each group of workloads on its own: who asks
-/// for much waits for other reasons than who asks for little, and what is wrong with one may be the opposite with the other, so that in the long run the share of truths beyond
-/// it is what it is meant to be, however wrong the model is.
+/// Widens or narrows intervals by the accuracy of earlier ones, so that in the long run the share of waits beyond
+/// each end is the target, however wrong the model is. Each end and each group of workloads is corrected
+/// separately: large requests are pending for other reasons than small ones, and their errors may be opposite.
 ///
-/// Formula  low' = middle - f · (middle - low + grain), high' = middle + f · (high - middle + grain), not below zero. Each time
-///          that it is known whether the truth was beyond an end (missed = 1, else 0), ln f of that end rises by step · (missed - target), and
-///          is held within ± ln 8. The n-th step is max(last_step, first_step / (1 + n / slowing)). Intervals of one group whose middles
-///          are alike (by powers of four) share their factors, and begin with those that all share.
-/// Law      Only what is told changes anything. While a factor keeps off its bounds, the share missed in T times is within
-///          (2 ln 8 + first_step) / (last_step · T) of the target, whatever the truths are.
+/// Formula  low' = middle - f · (middle - low + grain), high' = middle + f · (high - middle + grain), not below
+///          zero. When it is known whether the wait was beyond an end (missed = 1, else 0), ln f of that end rises
+///          by step · (missed - target), and is bounded to ± ln 8. The n-th step is max(last_step, first_step / (1
+///          + n / slowing)). Intervals of one group with similar middles (by powers of four) share their factors,
+///          and start from the factors that all share.
+/// Law      Only learn_low() and learn_high() change factors. While a factor is not at its bounds, the share missed
+///          in T observations is within (2 ln 8 + first_step) / (last_step · T) of the target, for any
+///          observations.
 /// Threads  one.
 /// Cost     O(1).
-/// Source   Gibbs and Candès 2021 (adaptive conformal inference); Angelopoulos, Barber and Bates 2024 (steps that grow
-///          smaller).
+/// Source   Gibbs and Candès 2021 (adaptive conformal inference); Angelopoulos, Barber and Bates 2024 (decreasing
+///          steps).
 class Correction {
  public:
   struct Settings {
-    double target = 0.1;  ///< missed at each end
+    double target = 0.1;  ///< share missed at each end
     double first_step = 0.25, last_step = 0.05, slowing = 30;
     Duration grain = std::chrono::minutes(1);
   };
@@ -40,12 +42,13 @@ class Correction {
   explicit Correction(Settings settings);
 
   static constexpr std::size_t kGroups = 4;
-  /// The group of a workload that asks for so much, in GPUs: of less than two, eight, 64, or more.
+  /// The group of a workload by its requested GPUs: below 2, 8, 64, or more.
   [[nodiscard]] static std::size_t group_of(double gpus) { return gpus < 2 ? 0 : gpus < 8 ? 1 : gpus < 64 ? 2 : 3; }
 
   [[nodiscard]] Interval corrected(const Interval& raw, std::size_t group) const;
-  /// Whether the truth was below the low end that was told from `raw`, or above the high one: known as soon as the end has passed,
-  /// before the truth is. To wait for the truth would be to learn from short waits first.
+  /// Learns whether the wait was below the low end, or above the high end, that was returned for `raw`. Call it as
+  /// soon as the end has passed, before the wait is over. Waiting for the end of each wait would learn from short
+  /// waits first.
   void learn_low(const Interval& raw, std::size_t group, bool missed) {
     learn(&Ends::low, kind_of(raw, group), missed);
   }
@@ -53,7 +56,7 @@ class Correction {
     learn(&Ends::high, kind_of(raw, group), missed);
   }
 
-  /// For rows: the factors that were moved, by number; and back.
+  /// For rows: the changed factors, by number; and restore.
   struct Kept {
     std::size_t number = 0;
     double value = 1, steps = 0;
@@ -65,7 +68,7 @@ class Correction {
  private:
   struct Factor {
     double value = 1;
-    double steps = 0;  ///< made so far
+    double steps = 0;  ///< number of steps so far
   };
   struct Ends {
     Factor low, high;

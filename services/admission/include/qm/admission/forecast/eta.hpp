@@ -10,39 +10,40 @@
 
 namespace qm::admission::forecast {
 
-/// What a future begins from: one tree's queues with who runs and who waits, copied from the decider.
+/// The start state of a forecast: the queues of one tree with running and pending workloads, copied from the scheduler.
 ///
-/// Nodes are not looked at: quota alone decides here.
+/// Nodes are not modeled: quota alone decides here.
 struct Scene {
   struct Life {
     std::shared_ptr<const Lifetime> span;
-    int kin = 0;  ///< as the caller numbers those who are likely to run alike
+    int kin = 0;  ///< class of workloads that are likely to run equally long, as the caller numbers them
   };
   struct Running {
-    exact::Work work;  ///< with its usage, and with its pod sets where it might be displaced
+    exact::Work work;  ///< with its usage, and with its pod sets if it could be preempted
     Life life;
     Instant began;
   };
   struct Waiting {
     exact::Work work;
     Life life;
-    exact::Amounts claimed;    ///< what it is waiting to be left by its victims; empty where it has no claim
-    std::vector<int> victims;  ///< who run, and are leaving
+    exact::Amounts claimed;    ///< what it will get from its victims; empty without a claim
+    std::vector<int> victims;  ///< running workloads that are being evicted for it
   };
-  exact::Field field;  ///< as made by emptied()
+  exact::Field field;  ///< from emptied()
   std::vector<Running> running;
   std::vector<Waiting> waiting;
-  std::vector<Life> of_class;  ///< of those who will come, by class of the arrivals
+  std::vector<Life> of_class;  ///< of future arrivals, by class of the arrivals
 };
-/// The same tree and rules without anybody in it, and without nodes.
+/// The same tree and rules without workloads, and without nodes.
 [[nodiscard]] exact::Field emptied(const exact::Field& field);
 
-/// When a workload starts, over a number of futures. Where too many of them end before it does, an instant is not known.
+/// The start of a workload over a number of futures. A quantile is empty if too many futures end before the start.
 struct Estimate {
   int id = -1;
   std::optional<Instant> p10, p50, p90;
-  int futures = 0, started = 0;  ///< in how many of them it did
-  /// Whose end was the last before its start that gave room where it wants it; most often first, at most three.
+  int futures = 0, started = 0;  ///< number of futures in which it started
+  /// A workload whose end was the last to free capacity that it requests, before its start; most frequent first, at
+  /// most three.
   struct Cause {
     int id = -1;
     int futures = 0;
@@ -52,22 +53,23 @@ struct Estimate {
   friend bool operator==(const Estimate&, const Estimate&) = default;
 };
 
-/// Says when waiting workloads will start: plays futures with the decider itself, each with other run times and other arrivals, and
-/// takes quantiles of the starts.
+/// Estimates when pending workloads will start: simulates futures with the scheduler itself, each with other run
+/// times and other arrivals, and takes quantiles of the starts.
 ///
-/// In a future everybody who runs ends after a time drawn from its lifetime, given how long it has run; so does everybody who
-/// starts; others come as Arrivals has it. Who is displaced leaves after `leaving` and begins anew when it is admitted again. What
-/// is drawn for a workload depends on the seed, the future, its id and kin alone.
+/// In a future each running workload ends after a time drawn from its lifetime, given how long it has run; so does each
+/// started one. New workloads arrive as in Arrivals. A victim leaves after `leaving` and starts from the beginning
+/// when it is admitted again. The draws for a workload depend only on the seed, the future, its id and its job class.
 ///
-/// Those of one kin are no independent draws: a team submits twenty like jobs, which run alike, and the law itself is known only
-/// so well. So in each future a share `alike` of each kin has one draw in common. Without it the errors of many cancel out in every
-/// future as they do not in the world, and intervals come out far too narrow.
+/// Draws of one job class are not independent: a team submits twenty similar jobs with similar run times, and the
+/// distribution itself is uncertain. So in each future a share `alike` of each job class has one common draw.
+/// Without it errors would cancel out within each future, unlike in reality, and intervals would be far too narrow.
 ///
 /// Law      Same scene, seed and arrivals: the same estimates. p10 <= p50 <= p90, none before now.
-/// Bound    a future ends when all who are asked for have started, at `horizon`, or after `events` ends and arrivals.
+/// Bound    a future ends when all requested workloads have started, at `horizon`, or after `events` ends and arrivals.
 /// Threads  any; reads only its arguments.
-/// Cost     futures · (who is there + events · what the decider takes for one); docs/results/forecast.md.
-/// Source   Smith, Taylor and Foster 1999 (simulating the scheduler with predicted run times); Nissimov and Feitelson 2007.
+/// Cost     futures · (workloads + events · cost of the scheduler for one event); docs/results/forecast.md.
+/// Source   Smith, Taylor and Foster 1999 (simulating the scheduler with predicted run times); Nissimov and
+///          Feitelson 2007.
 class Eta {
  public:
   struct Settings {
@@ -81,7 +83,7 @@ class Eta {
   Eta() : Eta(Settings()) {}
   explicit Eta(Settings settings) : settings_(settings) {}
 
-  /// Of those of `ids` that wait, in the order of `ids`.
+  /// The estimates of those of `ids` that are pending, in the order of `ids`.
   [[nodiscard]] std::vector<Estimate> ask(const Scene& scene, std::span<const int> ids, const Arrivals& arrivals,
                                           Instant now) const;
 

@@ -9,12 +9,12 @@
 
 namespace qm::admission::forecast {
 
-/// What one quota tree has free from now on: the tree as it is, and who leaves and comes when.
+/// Free quota of one tree from now on: the current tree, and the times at which workloads leave and start.
 ///
-/// Law      What was reserved where earliest() said so keeps every queue within its quota, its borrowing limit and what the others
-///          lend, at every instant; drop() undoes reserve().
-/// Bound    starts within `horizon`; ends are rounded up to `resolution`; beyond `steps` instants of change nothing
-///          more is found.
+/// Law      Reservations at a result of earliest() keep each queue within its quota, its borrowing limit and what
+///          others lend, at each instant; drop() undoes reserve().
+/// Bound    starts within `horizon`; ends are rounded up to `resolution`; beyond `steps` instants of change no more
+///          starts are found.
 /// Threads  one.
 /// Cost     reserve, drop: O(log steps). earliest: O(steps · cells · depth).
 class Profile {
@@ -24,19 +24,19 @@ class Profile {
     Duration resolution = std::chrono::minutes(1);
     std::size_t steps = 4096;
   };
-  /// `tree`: with all that is used at `now`.
+  /// `tree`: with all usage at `now`.
   Profile(exact::Tree tree, Instant now, Settings settings);
   Profile(exact::Tree tree, Instant now) : Profile(std::move(tree), now, Settings()) {}
 
-  /// What the tree counts as used comes free then.
+  /// Quota that the tree counts as used becomes free at `at`.
   void frees(exact::Node queue, const exact::Amounts& amounts, Instant at);
   void reserve(exact::Node queue, const exact::Amounts& amounts, Instant from, Duration run);
   void drop(exact::Node queue, const exact::Amounts& amounts, Instant from, Duration run);
 
-  /// The first instant from which the amounts fit for so long; nothing where that is not within the bounds.
+  /// The first instant from which the amounts fit for `run`; empty if it is not within the bounds.
   [[nodiscard]] std::optional<Instant> earliest(exact::Node queue, const exact::Amounts& amounts, Duration run,
                                                 Instant not_before);
-  /// What may be taken then.
+  /// The available amount at that instant.
   [[nodiscard]] std::int64_t available(exact::Node queue, exact::Cell cell, Instant at);
 
   [[nodiscard]] Instant now() const { return now_; }
@@ -63,21 +63,22 @@ class Profile {
   Changes changes_;
 };
 
-/// The ways in which a workload could be admitted, flavor by flavor: the amounts of each, in the order in which its queue offers
-/// them; empty where it could not be. For workloads that do not grow, and with all their pods.
+/// The possible assignments of a workload, by flavor: the amounts of each, in the order in which its queue offers them;
+/// empty if there are none. For workloads that do not scale, with all their pods.
 /// Bound    the first 64.
 [[nodiscard]] std::vector<exact::Amounts> ways_of(const exact::Field& field, const exact::Work& work);
 
-/// Conservative backfill: each waiting workload in its turn gets the earliest start at which it fits, given all that were reserved
-/// before it. So a later one may start now only where no start before it moves.
+/// Conservative backfill: each pending workload in order gets the earliest start at which it fits, given all earlier
+/// reservations. So a later workload may start now only if it delays no reserved start.
 ///
-/// In a queue that keeps to its order nobody starts before those ahead of it in that queue. Nobody is displaced.
+/// In a strictly ordered queue no workload starts before those ahead of it in that queue. There is no preemption.
 ///
-/// Law      What is reserved for one does not depend on who comes after it. While nobody runs longer than was said, planning
-///          again later in the same order gives nobody a later start.
-/// Bound    `depth` reservations, and those of the profile; who is beyond them has no start, and is not waited for.
+/// Law      A reservation does not depend on later workloads. While no workload exceeds its declared run time, planning
+///          again later in the same order gives no workload a later start.
+/// Bound    `depth` reservations, and those of the profile; workloads beyond them have no start, and do not block
+///          others.
 /// Threads  one.
-/// Cost     one earliest() for each way of each workload. Who comes last in the order is added to what is planned.
+/// Cost     one earliest() for each way of each workload. A workload at the end of the order is added to the plan.
 /// Source   Mu'alem and Feitelson 2001; Slurm, sched/backfill: bf_window, bf_max_job_test, bf_resolution.
 class Backfill {
  public:
@@ -85,8 +86,8 @@ class Backfill {
     int id = -1;
     exact::Node queue = 0;
     std::vector<exact::Amounts> ways;
-    Duration run{};         ///< that it is given
-    bool in_order = false;  ///< its queue keeps to its order
+    Duration run{};         ///< run time that is reserved
+    bool in_order = false;  ///< its queue is strictly ordered
   };
   struct Reservation {
     int id = -1;
@@ -96,7 +97,7 @@ class Backfill {
   };
   explicit Backfill(Profile profile, std::size_t depth = 100) : profile_(std::move(profile)), depth_(depth) {}
 
-  /// The next in the order; nothing where the bounds leave no start.
+  /// Reserves the next workload in order; empty if the bounds allow no start.
   std::optional<Reservation> next(const Waiting& work);
   [[nodiscard]] const std::vector<Reservation>& reservations() const { return reservations_; }
   [[nodiscard]] bool starts_now(const Reservation& one) const { return one.start <= profile_.now(); }
@@ -106,7 +107,7 @@ class Backfill {
   Profile profile_;
   std::size_t depth_;
   std::vector<Reservation> reservations_;
-  std::map<exact::Node, std::optional<Instant>> not_before_;  ///< in queues that keep to their order; nothing: never
+  std::map<exact::Node, std::optional<Instant>> not_before_;  ///< in strictly ordered queues; empty: never
 };
 
 }  // namespace qm::admission::forecast

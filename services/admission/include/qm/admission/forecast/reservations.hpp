@@ -6,12 +6,12 @@
 
 namespace qm::admission::forecast {
 
-/// What the decider's backfill goes by: conservative backfill over how long everybody is said to run.
+/// Backfill for the scheduler: conservative backfill over the declared run times of all workloads.
 ///
-/// Who has run longer than was said is taken to end in a minute; who says nothing, to run beyond the horizon. So a wrong or missing
-/// run time lets fewer pass, and never more.
+/// A workload that exceeds its declared run time is assumed to end in a minute; one without a run time, to run
+/// beyond the horizon. So a wrong or missing run time allows fewer backfilled starts, never more.
 ///
-/// Law      While nobody runs longer than was said, no reserved start moves to a later time.
+/// Law      While no workload exceeds its declared run time, no reserved start is delayed.
 /// Threads  one.
 /// Cost     as Backfill: begin() O(holders), reserve() and passes() one search of the profile for each way.
 class Reservations final : public exact::Foresight {
@@ -20,7 +20,7 @@ class Reservations final : public exact::Foresight {
   void begin(const exact::Field& field) override;
   bool reserve(const exact::Work& work) override;
   bool passes(const exact::Work& work, const exact::Amounts& usage) override;
-  /// Of who was reserved for last.
+  /// The start of the last reservation.
   [[nodiscard]] Instant last() const { return plan_->reservations().back().start; }
 
  private:

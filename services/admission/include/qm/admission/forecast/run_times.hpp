@@ -10,74 +10,77 @@
 
 namespace qm::admission::forecast {
 
-/// By what workloads are told apart that are likely to run as long as each other.
+/// Class of workloads that are likely to run equally long.
 struct Kin {
   std::string team;   ///< or queue
-  std::string shape;  ///< what it asks for, coarsely: "8 gpu"
-  std::string stem;   ///< of its name; empty where it says nothing
-  /// The shape under which it is kept how a team keeps to what it declares.
+  std::string shape;  ///< rough size of the request: "8 gpu"
+  std::string stem;   ///< of its name; empty if it is not informative
+  /// The shape under which the ratio of real to declared run times of a team is stored.
   static constexpr const char* kPromises = "declared";
   friend auto operator<=>(const Kin&, const Kin&) = default;
 };
-/// The part of a name that its repetitions share: without digits and hashes at the end ("bert-7f9c2" and "bert-12" are "bert").
+/// The part of a name that its repetitions share: without trailing digits and hashes ("bert-7f9c2" and "bert-12" are
+/// "bert").
 [[nodiscard]] std::string stem_of(std::string_view name);
 
-/// What the workload says of itself.
+/// The run time that a workload declares.
 struct Declared {
   std::optional<Duration> expected;
-  std::optional<Duration> deadline;  ///< after which it is ended (activeDeadlineSeconds, maximumExecutionTimeSeconds)
+  std::optional<Duration> deadline;  ///< when it is terminated (activeDeadlineSeconds, maximumExecutionTimeSeconds)
 };
 
-/// What is known of how long workloads run: learned from those that ran, declared by themselves.
+/// Estimates of run times: learned from finished runs, or declared by the workloads.
 ///
-/// Four tables lean on each other, the narrower on the wider: of all, of a shape, of a shape and team, of a shape, team and stem;
-/// the one of all leans on a stated prior. Who declares a run time is judged by how those of the team kept to theirs: the life
-/// table is then one of shares of what was declared, and its prior has half of them within it. Nobody outlives a deadline.
+/// Four tables, each narrower one weighted with the wider one: all; a shape; a shape and team; a shape, team and
+/// stem. The widest is weighted with a fixed prior. A declared run time is corrected by how runs of the team
+/// compared to theirs: the life table then has shares of the declared time, and half of its prior is within it. No
+/// lifetime exceeds a deadline.
 ///
-/// Bound    `kinds` tables at most; of more the one that was used longest ago is forgotten, and the wider one answers. Of those
-///          that run, `running` count as seen so far; of more the newest.
+/// Bound    at most `kinds` tables; of more the least recently used is dropped, and the wider one is used. Of running
+///          workloads `running` count as observed so far; of more the newest.
 /// Threads  one.
-/// Cost     O(levels · spans) for each end; the same, and O(running · spans) of the kin, for each question. Answers
-///          are kept for `fresh`.
-/// Source   why declared times alone will not do: Mu'alem and Feitelson 2001; Tsafrir, Etsion and Feitelson 2007.
+/// Cost     O(levels · spans) for each end; the same, and O(running · spans) of the job class, for each query. Results
+///          are cached for `fresh`.
+/// Source   why declared times alone are insufficient: Mu'alem and Feitelson 2001; Tsafrir, Etsion and Feitelson 2007.
 class RunTimes {
  public:
   struct Settings {
-    Duration half_life = std::chrono::hours(24 * 14);  ///< of what was seen
+    Duration half_life = std::chrono::hours(24 * 14);  ///< of observations
     Duration prior_median = std::chrono::minutes(20);
-    double leaning = 8;  ///< lives, on the wider table
+    double leaning = 8;  ///< weight of the wider table, in lifetimes
     std::size_t kinds = 4096;
-    std::size_t running = 256;  ///< of one kin
+    std::size_t running = 256;  ///< of one job class
     Duration fresh = std::chrono::minutes(10);
   };
   RunTimes() : RunTimes(Settings()) {}
   explicit RunTimes(Settings settings);
 
   using Id = int;
-  /// It runs from now on. An id that runs already is started anew.
+  /// It runs from now on. An id that runs already is restarted.
   void started(Id id, const Kin& kin, const Declared& declared, Instant now);
-  /// It ended by itself, or was cut off: displaced, or taken from us. Unknown ids are passed over.
+  /// It finished, or was cut off: preempted, or out of our control. Unknown ids are ignored.
   void ended(Id id, LifeTable::End how, Instant now);
 
-  /// What a run of so long teaches: of its kin, and of how its team keeps to what it declares, in shares of that.
+  /// What a run of this length teaches: about its job class, and, as a share of the declared time, about its team's
+  /// declarations.
   struct Lesson {
     Kin of;
     Duration lived{};
   };
   [[nodiscard]] static std::vector<Lesson> lessons(const Kin& kin, const Declared& declared, Duration ran);
 
-  /// What was learned of a kind earlier, and kept: it counts for the wider ones as well.
+  /// Restores the observations of one job class; they count for the wider ones as well.
   void restore(const Kin& kin, const LifeTable& table);
-  /// The next wider kind; nothing for the widest.
+  /// The next wider job class; empty for the widest.
   [[nodiscard]] static std::optional<Kin> wider(const Kin& kin);
-  /// The narrowest kind of which a life counts still, and how many do; the widest, and none, where there is no such kind.
+  /// The narrowest job class with lifetimes that still count, and their number; the widest and zero if there is none.
   struct Evidence {
     Kin of;
     double lives = 0;
   };
   [[nodiscard]] Evidence evidence(const Kin& kin, const Declared& declared, Instant now) const;
 
-  /// The lifetime of a workload of this kind, from its start.
+  /// The lifetime of a workload of this job class, from its start.
   [[nodiscard]] Lifetime of(const Kin& kin, const Declared& declared, Instant now);
   [[nodiscard]] std::size_t kinds() const { return kinds_.size(); }
 

@@ -10,21 +10,22 @@
 
 namespace qm::admission::forecast {
 
-/// Minutes that a line such as "30 22 * * 1-5" names: minute, hour, day of the month, month, day of the week (0 or 7 is Sunday), each
-/// `*`, a number, a range, or a list of them, with a step ("*/15"). Where both kinds of days are limited, either will do.
+/// The minutes of a crontab line such as "30 22 * * 1-5": minute, hour, day of the month, month, day of the week (0
+/// or 7 is Sunday), each `*`, a number, a range, or a list of them, with a step ("*/15"). If both kinds of days are
+/// limited, a match of either suffices.
 ///
-/// Units    minutes since 1970 in the local time of whoever asks.
+/// Units    minutes since 1970 in the local time of the caller.
 /// Threads  any; a value.
-/// Cost     O(days looked through), which are at most eight years' (29 February).
+/// Cost     O(days searched), at most eight years (29 February).
 /// Source   crontab(5); POSIX.
 class Cron {
  public:
   /// kInvalid names the part.
   [[nodiscard]] static Result<Cron> parse(std::string_view line);
   [[nodiscard]] bool matches(std::int64_t minute) const;
-  /// The last such minute that is not after this one; nothing where there is none in eight years.
+  /// The last matching minute at or before this one; empty if there is none in eight years.
   [[nodiscard]] std::optional<std::int64_t> at_or_before(std::int64_t minute) const;
-  /// The first one after it.
+  /// The first matching minute after this one.
   [[nodiscard]] std::optional<std::int64_t> after(std::int64_t minute) const;
   friend bool operator==(const Cron&, const Cron&) = default;
 
@@ -34,39 +35,40 @@ class Cron {
   bool any_day_ = true, any_weekday_ = true;
 };
 
-/// Times that come again: each begins at a minute of `begins` and lasts so long. Those that overlap are one.
+/// Recurring times: each begins at a minute of `begins` and lasts `lasts`. Overlapping ones are merged.
 ///
-/// Units    local time is UTC plus `offset`, all the year.
-/// Law      open(t) differs from open just before t only where changes_after() says so.
+/// Units    local time is UTC plus `offset`, all year.
+/// Law      open(t) differs from open just before t only where changes_after() reports it.
 /// Threads  any; a value.
-/// Cost     a few searches of Cron; one for each that overlaps, of which 10,000 in a row count as open for ever.
+/// Cost     a few searches of Cron; one for each overlap, of which 10,000 in a row count as open forever.
 class Window {
  public:
-  /// kInvalid: it does not last.
+  /// kInvalid: the duration is not positive.
   [[nodiscard]] static Result<Window> make(Cron begins, Duration lasts, std::chrono::minutes offset);
-  /// From one minute of the day to another, on the days named (bit 0 is Sunday); past midnight where `to` is not after `from`.
+  /// From one minute of the day to another, on the given days (bit 0 is Sunday); past midnight if `to` is not after
+  /// `from`.
   [[nodiscard]] static Result<Window> weekly(unsigned days, std::chrono::minutes from, std::chrono::minutes to,
                                              std::chrono::minutes offset);
   [[nodiscard]] bool open(Instant at) const;
-  /// The first instant after this one at which it opens or closes; nothing where it never does again.
+  /// The first instant after this one at which it opens or closes; empty if it never does again.
   [[nodiscard]] std::optional<Instant> changes_after(Instant at) const;
   friend bool operator==(const Window&, const Window&) = default;
 
  private:
   Window(Cron begins, Duration lasts, std::chrono::minutes offset) : begins_(begins), lasts_(lasts), offset_(offset) {}
-  [[nodiscard]] std::int64_t minute_of(Instant at) const;  ///< the one it lies in, local
+  [[nodiscard]] std::int64_t minute_of(Instant at) const;  ///< the one that contains it, local
   [[nodiscard]] Instant instant_of(std::int64_t minute) const;
   Cron begins_;
   Duration lasts_;
   std::chrono::minutes offset_;
 };
 
-/// Quota that follows the calendar: of the windows that are open the first one listed says it, and where none is, `otherwise`.
+/// Quota that follows the calendar: the first listed open window defines it; without an open window, `otherwise`.
 struct CalendarQuota {
   exact::Quota otherwise;
   std::vector<std::pair<Window, exact::Quota>> windows;
   [[nodiscard]] const exact::Quota& at(Instant now) const;
-  /// When it is next another; nothing where it stays, or where 1,000 openings and closings pass without a change.
+  /// The next change; empty if there is none, or if 1,000 openings and closings pass without a change.
   [[nodiscard]] std::optional<Instant> changes_after(Instant now) const;
 };
 

@@ -5,29 +5,32 @@
 
 namespace qm::admission::volcano {
 
-/// Dominant resource fairness between jobs: share = the largest of allocated / total; the smallest is served first.
+/// Dominant resource fairness between jobs: share = the largest of allocated / total; the smallest share is served
+/// first.
 ///
-/// A victim is a piece whose job, without it, still has at least the share that the needy job has with it.
+/// A victim is a piece whose job, without it, still has at least the share that the requesting job has with it.
 ///
-/// Law      taking the victim does not turn the order of the two jobs around.
+/// Law      evicting the victim does not reverse the order of the two jobs.
 /// Threads  any. Cost  O(resources).
 /// Source   Ghodsi et al., Dominant Resource Fairness, NSDI 2011, section 4; Volcano, pkg/scheduler/plugins/drf, which
-///          lets shares differ by a millionth, for its floating point.
+///          allows shares to differ by a millionth, for its floating point.
 namespace drf {
 [[nodiscard]] bool gives(const Resources& victims_job, const Resources& piece, const Resources& needy_job,
                          const Resources& need, const Resources& total);
 }  // namespace drf
 
-/// The same over the tree of queues: which of two queues has had less, from the root down.
+/// The same over the tree of queues: which of two queues received less, from the root down.
 ///
-/// A node's share is that of the sum over its children, each scaled down to the smallest share among those that still want
-/// something, so that a child with much does not hide one with little. A job is saturated when it has all it asks for of
-/// some resource, or asks for one that is used up; a node when all its children are. Saturated nodes come last.
+/// The share of a node is that of the sum over its children. Each child is scaled down to the smallest share among the
+/// children with unmet requests, so that a child with much does not hide one with little. A job is saturated when
+/// it has all it requests of some resource, or requests an exhausted one; a node when all its children are.
+/// Saturated nodes come last.
 ///
 /// Units    shares in billionths, rounded down; scaled amounts are rounded down.
 /// Order    unsaturated first, then share / weight, level by level where the paths part; then the number of the queue.
-/// Threads  any, once made. Cost  O((queues + jobs) · resources) to make.
-/// Source   Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013; Volcano, plugins/drf.
+/// Threads  any, once built. Cost  O((queues + jobs) · resources) to build.
+/// Source   Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013; Volcano,
+///          plugins/drf.
 class Hdrf {
  public:
   struct Job {
@@ -52,7 +55,7 @@ class Hdrf {
 
   Resources total_;
   std::vector<Node> nodes_;
-  std::vector<std::vector<QueueId>> paths_;  ///< of each queue, itself last
+  std::vector<std::vector<QueueId>> paths_;  ///< of each queue, including itself as the last
 };
 
 }  // namespace qm::admission::volcano

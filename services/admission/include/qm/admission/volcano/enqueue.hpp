@@ -9,20 +9,20 @@
 
 namespace qm::admission::volcano {
 
-/// What a rule says of letting a job in.
+/// Vote of a rule on enqueueing a job.
 enum class Vote : std::int8_t { kReject = -1, kAbstain = 0, kPermit = 1 };
 
-/// Tiers in order, the rules of each in order: a Reject loses at once, the first tier with a Permit accepts, and where all
-/// abstain the job is let in.
+/// Tiers in order, the rules of each in order: a Reject refuses at once, the first tier with a Permit accepts, and
+/// if all abstain the job is enqueued.
 /// Source   Volcano, pkg/scheduler/framework/session_plugins.go.
 [[nodiscard]] bool let_in(const std::vector<std::vector<Vote>>& tiers);
 
-/// Lets in a little more than there is, so that pods exist when room comes.
+/// Enqueues slightly more than the capacity, so that pods exist when capacity becomes free.
 ///
-/// Permit iff inqueue + least ≤ total · factor - used, of each resource asked for; a job that does not say what it needs at
-/// least is let in.
+/// Permit iff inqueue + least ≤ total · factor - used, for each requested resource. A job without a minimum request is
+/// enqueued.
 ///
-/// Units    factors in thousandths, at least 1000 (else the default counts); total · factor is rounded down.
+/// Units    factors in thousandths, at least 1000 (otherwise the default); total · factor is rounded down.
 /// Source   Volcano, pkg/scheduler/plugins/overcommit; its default factor is 1.2.
 struct Overcommit {
   static constexpr std::int64_t kDefault = 1200;
@@ -33,24 +33,25 @@ struct Overcommit {
                           const Resources& inqueue) const;
 };
 
-/// How long a job may wait. When the time is over it is let in whatever there is, and what is idle is kept for it.
+/// Limit on the waiting time of a job. After it the job is enqueued regardless of capacity, and idle resources are kept
+/// for it.
 ///
-/// Order    who has a time before who has none, then the earlier end of it.
-/// Law      while a job is overdue, what is idle of what it needs goes to nobody behind it.
+/// Order    jobs with a limit before jobs without, then the earlier deadline.
+/// Law      while a job is overdue, idle resources that it needs go to no job behind it.
 /// Source   Volcano, docs/design/sla-plugin.md and pkg/scheduler/plugins/sla.
 struct Sla {
-  std::optional<Duration> waiting_time;  ///< of jobs that have none of their own; times are positive
+  std::optional<Duration> waiting_time;  ///< for jobs without their own; times are positive
 
   struct Job {
     Instant created;
     std::optional<Duration> waiting_time;
   };
-  /// When its time is over; nothing where it has no limit.
+  /// When its waiting time expires; empty if it has no limit.
   [[nodiscard]] std::optional<Instant> deadline(const Job& job) const;
-  /// Permit once the time is over, before that no opinion.
+  /// Permit after the deadline, Abstain before.
   [[nodiscard]] Vote vote(const Job& job, Instant now) const;
   [[nodiscard]] bool before(const Job& a, const Job& b) const;
-  /// What is left for others when the needs of overdue jobs have been kept back, one after the other.
+  /// What is left for other jobs after the needs of overdue jobs are reserved, one after the other.
   [[nodiscard]] static Resources keep(Resources idle, std::span<const Resources> overdue);
 };
 

@@ -3,26 +3,29 @@
 
 namespace qm::admission::volcano {
 
-/// Shares a cluster out by weights: what each queue deserves of each resource.
+/// Shares a cluster out by weights: the amount of each resource that each queue deserves.
 ///
-/// As Volcano says it: repeat until nothing moves: deserved += remaining · weight / weights of the unmet; clip it to
-/// min(request, real capability), then raise it to the guarantee; a queue is met when it has all it asks for or is not moved;
-/// remaining -= what was given. As increments are in proportion to the weights of those that still take, resources do not
-/// influence each other, and all rounds after the first come to one level λ that is found exactly instead:
+/// Volcano's definition: repeat until nothing changes: deserved += remaining · weight / weights of the unmet; clip
+/// it to min(request, real capability), then raise it to the guarantee; a queue is met when it has all it requests
+/// or does not change; remaining -= what was given. Increments are in proportion to the weights of the unmet
+/// queues, so resources are independent of each other. All rounds after the first converge to one level λ, which is
+/// computed exactly instead:
 ///
 ///   deserved = min(limit, λ · weight),  limit = min(request, real capability)
 ///   real capability = min(capability, total - guarantees + its own guarantee)
 ///
-/// A guarantee above the first round's share is given first and what is left is shared out on top, as above. Where that
-/// would give out more than there is (Volcano's rounds do), the level falls until it fits:
+/// A guarantee above the share of the first round is given first; the rest is shared out on top, as above. Where that
+/// would give out more than exists (Volcano's rounds do), the level is lowered until it fits:
 /// deserved = max(guarantee, min(limit, λ · weight)).
 ///
-/// Units    integers; λ · weight is rounded down, and units that this leaves over go one by one to the queue that is
-///          furthest behind its weight, (what it got + 1) / weight least, then by name.
-/// Law      the sum is at most the total (or the guarantees, if they are more); deserved is within capability and request
-///          except for the guarantee; all is given out while somebody wants it; more weight never gives less.
-/// Threads  any, once made.
-/// Cost     O(resources · queues² ) at worst, by guarantees above the share; else O(resources · queues · log queues).
+/// Units    integers; λ · weight is rounded down. Remaining units go one by one to the queue that is furthest
+///          behind its weight, with the smallest (amount + 1) / weight, then by name.
+/// Law      the sum is at most the total (or the guarantees, if they are more); deserved is within capability and
+///          request except for the guarantee; everything is given out while a request is unmet; more weight never
+///          gives less.
+/// Threads  any, once built.
+/// Cost     O(resources · queues² ) at worst, with guarantees above the share; otherwise O(resources · queues · log
+///          queues).
 /// Source   Volcano, pkg/scheduler/plugins/proportion.
 class Proportion {
  public:
@@ -31,16 +34,17 @@ class Proportion {
   [[nodiscard]] const Resources& deserved(QueueId leaf) const { return deserved_[static_cast<std::size_t>(leaf)]; }
   [[nodiscard]] const Resources& real_capability(QueueId leaf) const { return real_[static_cast<std::size_t>(leaf)]; }
 
-  /// The largest of allocated / deserved. Who has the smallest is served first.
+  /// The largest of allocated / deserved. The queue with the smallest is served first.
   [[nodiscard]] Share share(const Queues& now, QueueId leaf) const;
   [[nodiscard]] bool before(const Queues& now, QueueId a, QueueId b) const;
-  /// It has all that it deserves of everything.
+  /// The queue has all that it deserves of each resource.
   [[nodiscard]] bool overused(const Queues& now, QueueId leaf) const;
-  /// The amounts fit into what it deserves, of what is asked for.
+  /// The amounts fit what the queue deserves, for the requested resources.
   [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const;
   [[nodiscard]] bool may_reclaim(const Queues& now, QueueId leaf, const Resources& need) const;
-  /// Whether this may be taken from the queue for the need: they have a resource in common, the queue has more than it
-  /// deserves of something, and keeps its guarantee. (Volcano asks besides that the queue has as much as one needy pod asks.)
+  /// Whether the piece may be reclaimed from the queue for the need: they have a resource in common, and the queue
+  /// has more than it deserves of some resource and keeps its guarantee. (Volcano also requires that the queue has
+  /// as much as one requesting pod.)
   [[nodiscard]] bool gives(const Queues& now, QueueId from, const Resources& piece, QueueId to,
                            const Resources& need) const;
 

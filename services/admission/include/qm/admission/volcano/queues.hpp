@@ -11,30 +11,30 @@
 
 namespace qm::admission::volcano {
 
-using QueueId = int;  ///< a parent's number is smaller than its children's; 0 is the root
+using QueueId = int;  ///< a parent has a smaller number than its children; 0 is the root
 
 enum class QueueState : std::uint8_t { kOpen, kClosed, kClosing, kUnknown };
 
-/// What a Queue says of itself. Lists of resources have the length of the total.
+/// Fields of a Queue. Resource lists have the length of the total.
 struct Queue {
   std::string name;
   std::string parent;  ///< empty: the root
   std::int32_t weight = 1;
   std::int32_t priority = 0;  ///< higher is served first
   QueueState state = QueueState::kOpen;
-  bool reclaimable = true;  ///< other queues may take back what it has beyond its share
+  bool reclaimable = true;  ///< other queues may reclaim what it has beyond its share
   bool preemptable = true;  ///< its jobs may be victims at all
   bool strict = false;      ///< dequeueStrategy fifo: a head that does not fit blocks the queue
   VictimPolicy victims = VictimPolicy::kFifo;
-  Resources capability;  ///< kUnlimited where nothing is said
+  Resources capability;  ///< kUnlimited if not set
   Resources guarantee, deserved;
   friend bool operator==(const Queue&, const Queue&) = default;
 };
 
-/// Amounts by the name of the resource. Units  cpu in thousandths, all else in units, rounded up.
+/// Amounts by resource name. Units  cpu in thousandths, everything else in units, rounded up.
 using Named = std::map<std::string, std::int64_t>;
 
-/// A Queue as it is written.
+/// A Queue as written.
 struct QueueObject {
   Queue rules;  ///< without its amounts
   Named capability, guarantee, deserved;
@@ -44,20 +44,20 @@ struct QueueObject {
 /// Annotation or label of a job: "false" keeps it from being a victim.
 inline constexpr std::string_view kPreemptable = "volcano.sh/preemptable";
 
-/// What a queue has and wants; of an inner queue the sum over its leaves.
+/// Usage and requests of a queue; of an inner queue the sum over its leaves.
 struct Use {
   Resources allocated;
-  Resources request;  ///< allocated and waiting together
-  Resources inqueue;  ///< let in, its pods not all there yet
-  Resources elastic;  ///< allocated beyond what gangs need at least
+  Resources request;  ///< allocated and pending together
+  Resources inqueue;  ///< enqueued; some of its pods do not exist yet
+  Resources elastic;  ///< allocated beyond the minimum of gangs
 };
 
-/// The tree of queues over the resources of a cluster, with what each uses.
+/// The tree of queues over the resources of a cluster, with the usage of each.
 ///
-/// Order    numbered by depth, then name: the order in which they were given decides nothing.
+/// Order    numbered by depth, then name; the input order has no effect.
 /// Law      use of an inner queue is the sum over its children.
 /// Threads  one; a copy is a snapshot.
-/// Fails    plant: kInvalid for a name given twice, a parent that is not there, a circle of parents.
+/// Fails    plant: kInvalid for a duplicate name, a missing parent, a cycle of parents.
 /// Cost     O(depth · resources) for each change of use.
 /// Source   Volcano, docs/design/hierarchical-queue-on-capacity-plugin.md.
 class Queues {
@@ -74,12 +74,12 @@ class Queues {
   [[nodiscard]] std::vector<QueueId> leaves() const;
   /// From the root to the parent.
   [[nodiscard]] std::vector<QueueId> ancestors(QueueId q) const;
-  /// The ancestor so many steps up, the root left out.
+  /// The ancestor this many steps up, excluding the root.
   [[nodiscard]] std::optional<QueueId> ancestor(QueueId q, int steps) const;
   /// How many ancestors two queues have in common.
   [[nodiscard]] int common(QueueId a, QueueId b) const;
 
-  /// Of a leaf, and with it of all above.
+  /// Changes a leaf and all its ancestors.
   void allocate(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, add); }
   void release(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, take); }
   void ask(QueueId leaf, const Resources& amounts) { change(leaf, &Use::request, amounts, add); }

@@ -6,24 +6,25 @@
 
 namespace qm::admission::volcano {
 
-/// A running job, or what of it can go alone (the spare pods of a gang).
+/// A running job, or the part of it that can be evicted alone (the spare pods of a gang).
 struct Running {
   QueueId queue = 0;
   Candidate piece;
   bool preemptable = true;
 };
 
-/// Who gives way: places in the list of what runs. Empty: nobody, and the need is not met.
+/// Victims, as indexes into the list of running jobs. Empty: none, and the need is not met.
 using Takings = std::vector<std::size_t>;
 
-/// From other queues, what they have beyond their share.
+/// Reclaims from other queues what they have beyond their share.
 ///
-/// The queues are asked one after the other: the closest in the tree first, then who is served last. Each names its victims
-/// by its own policy, for what is still needed, or all it can give where that is not enough; and gives them as long as the
-/// rule lets it. Queues that are not reclaimable, and jobs or queues that are not preemptable, give nothing.
+/// The queues are considered one after the other: the closest in the tree first, then the one that is served last. Each
+/// chooses victims by its own policy for the remaining need, or all possible victims if these do not suffice, as
+/// long as the rule allows each. Queues that are not reclaimable, and jobs or queues that are not preemptable, have
+/// no victims.
 ///
-/// Law      the need beyond what is idle is met or nobody goes; the rule holds after each victim.
-/// Order    that of the queues and policies; never the place in the list.
+/// Law      the need beyond idle resources is met or there are no victims; the rule holds after each victim.
+/// Order    that of the queues and policies; never the position in the list.
 /// Cost     O(queues · policy). Threads  any.
 /// Source   Volcano, pkg/scheduler/actions/reclaim and gangreclaim.
 [[nodiscard]] Takings reclaim(const Proportion& rule, Queues now, const std::vector<Running>& running, QueueId to,
@@ -31,7 +32,7 @@ using Takings = std::vector<std::size_t>;
 [[nodiscard]] Takings reclaim(const Capacity& rule, Queues now, const std::vector<Running>& running, QueueId to,
                               const Resources& need, const Resources& idle);
 
-/// From jobs of lower priority in the same queue, by the queue's policy.
+/// Preempts jobs of lower priority in the same queue, by the policy of the queue.
 /// Source   Volcano, pkg/scheduler/actions/preempt; rows S-107 and S-108 of the coverage table.
 [[nodiscard]] Takings preempt(const Queues& now, const std::vector<Running>& running, QueueId queue,
                               std::int32_t priority, const Resources& need, const Resources& idle);

@@ -8,8 +8,8 @@
 namespace qm::admission::volcano {
 
 using exact::kUnlimited;
-/// So much of each resource, by its number. All that belong together have the same length.
-/// Units    cpu in thousandths, all else in units. Sums saturate, kUnlimited absorbs.
+/// An amount of each resource, by its number. Lists that are used together have the same length.
+/// Units    cpu in thousandths, everything else in units. Sums saturate, kUnlimited absorbs.
 using Resources = std::vector<std::int64_t>;
 /// For products of two amounts, or of an amount and a weight.
 __extension__ typedef __int128 Wide;
@@ -17,16 +17,16 @@ __extension__ typedef __int128 Wide;
 void add(Resources& to, const Resources& amounts);
 void take(Resources& from, const Resources& amounts);
 [[nodiscard]] Resources sum(Resources a, const Resources& b);
-/// Not below zero.
+/// The difference, at least zero.
 [[nodiscard]] Resources rest(Resources a, const Resources& b);
 [[nodiscard]] Resources least(Resources a, const Resources& b);
 [[nodiscard]] Resources most(Resources a, const Resources& b);
-/// Nothing of any.
+/// All amounts are zero.
 [[nodiscard]] bool nothing(const Resources& a);
 [[nodiscard]] bool within(const Resources& a, const Resources& limit);
-/// The resources that are asked for and go beyond the limit, in order.
+/// The requested resources whose amount is beyond the limit, in order.
 [[nodiscard]] std::vector<std::size_t> beyond(const Resources& a, const Resources& limit, const Resources& asked);
-/// Some resource is part of both.
+/// Both have an amount of some resource.
 [[nodiscard]] bool in_common(const Resources& a, const Resources& b);
 
 /// A part of a whole, compared exactly.
@@ -40,7 +40,7 @@ struct Share {
   friend bool operator==(const Share& a, const Share& b) { return (a <=> b) == 0; }
 };
 
-/// The largest share over the resources of which there is something; 0 where there is nothing of any.
+/// The largest share over the resources with a whole above zero; 0 if there is none.
 [[nodiscard]] Share dominant(const Resources& part, const Resources& whole);
 
 }  // namespace qm::admission::volcano

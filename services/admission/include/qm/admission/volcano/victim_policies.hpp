@@ -10,16 +10,16 @@
 
 namespace qm::admission::volcano {
 
-/// Which running jobs of a queue give way to a need. A queue names its own (`preemptionPolicy`).
+/// How a queue (`preemptionPolicy`) chooses victims among its running jobs.
 ///
-/// kFifo      who came last goes first: what is left is what first-in-first-out would have let in.
-/// kPriority  the lowest priority goes first, of equals who came last.
-/// kBestFit   as few jobs as can be, of these sets the one that frees least beyond the need.
+/// kFifo      last started first: the remaining jobs are those that first-in-first-out would have admitted.
+/// kPriority  lowest priority first, then last started.
+/// kBestFit   as few jobs as possible; among these sets the one with the least surplus.
 enum class VictimPolicy : std::uint8_t { kFifo, kPriority, kBestFit };
-/// The words FIFO, priority and bestFit, in any case.
+/// The values FIFO, priority and bestFit, in any case.
 [[nodiscard]] std::optional<VictimPolicy> policy_of(std::string_view word);
 
-/// A job, or a part of one, that could go.
+/// A job, or a part of one, that could be evicted.
 struct Candidate {
   std::string name;
   std::int32_t priority = 0;
@@ -28,24 +28,27 @@ struct Candidate {
 };
 
 struct Victims {
-  std::vector<std::size_t> chosen;  ///< places in the list of candidates, in the order of the policy
-  bool enough = false;              ///< else nobody is chosen: nobody goes for nothing
-  bool proven = true;               ///< bestFit: the search came to its end within its bound
+  std::vector<std::size_t> chosen;  ///< indexes into the list of candidates, in the order of the policy
+  bool enough = false;              ///< otherwise `chosen` is empty: no eviction without effect
+  bool proven = true;               ///< bestFit: the search finished within its bound
 };
 
-/// Chooses who goes.
+/// Chooses victims.
 ///
-/// fifo and priority take one after the other until the need is met, and then spare, from the last chosen back, whoever turns
-/// out not to be needed. bestFit searches all sets of 1, 2, 3 ... jobs. The surplus of a set is its largest over the
-/// resources in need, (freed - need) / need; of equal sets that of the policy's order counts: lowest priority, then last come.
+/// fifo and priority choose one after the other until the need is met. Then they spare, from the last chosen back, each
+/// victim that turns out to be unnecessary. bestFit searches all sets of 1, 2, 3 ... jobs. The surplus of a set is its
+/// largest over the needed resources, (freed - need) / need. Among equal sets the order of the policy decides: lowest
+/// priority, then last started.
 ///
-/// Order    ties: priority, then later start, then greater name; never the place in the list.
-/// Law      the need is met or nobody is chosen; no victim could be spared; with bestFit no set of fewer, and none of as
-///          many with less surplus, meets the need.
-/// Cost     fifo, priority: O(n log n). bestFit: exponential at worst, cut off by sums of the largest, by equal candidates
-///          and after `steps` looks at a candidate, when the best found so far counts, or what the largest first give.
+/// Order    ties: priority, then later start, then greater name; never the position in the list.
+/// Law      the need is met or there are no victims; no victim could be spared; with bestFit no smaller set, and no
+///          set of equal size with less surplus, meets the need.
+/// Cost     fifo, priority: O(n log n). bestFit: exponential at worst; pruned by sums of the largest and by equal
+///          candidates, and ended after `steps` visits of a candidate with the best set so far, or with the largest
+///          first.
 /// Threads  any.
-/// Source   rows S-108 and S-109 of the coverage table; Volcano evicts in the order of its priority plugin (as kPriority).
+/// Source   rows S-108 and S-109 of the coverage table; Volcano evicts in the order of its priority plugin (as
+///          kPriority).
 [[nodiscard]] Victims choose(VictimPolicy policy, std::span<const Candidate> candidates, const Resources& need,
                              std::int64_t steps = 1'000'000);
 

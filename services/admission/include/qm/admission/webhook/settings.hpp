@@ -18,9 +18,8 @@ namespace qm::admission::webhook {
 ///   webhook-only=KEY=VALUE          is called only for namespaces with this label
 ///   webhook-exclude=NS,...          namespaces without calls, in addition to kube-* and its own
 ///   webhook-own=USER,...            users that may do manually what admission decides; its own service accounts may
-///   webhook-controllers=USER,...    service accounts of the controllers of JobSets, PyTorchJobs and others:
-///   objects that
-///                                   they create are part of the workload that owns them; full names,
+///   webhook-controllers=USER,...    service accounts of the controllers of JobSets, PyTorchJobs and others: what
+///                                   they create is part of the workload that owns it; full names,
 ///                                   system:serviceaccount:NAMESPACE:NAME
 ///   webhook-policy-file=PATH        modes of rules and facts about the cluster (policy_file.hpp); the settings below
 ///                                   override it
