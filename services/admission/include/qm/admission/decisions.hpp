@@ -65,8 +65,8 @@ struct Unlock {
   Usage more;                      ///< nominal quota of its queue, or borrowing limit
   std::int32_t priority = 0;       ///< the lowest sufficient priority
   std::vector<WorkloadUid> works;  ///< the victims, or the workloads that have to finish
-  FlavorName flavor;               ///< that would fit without
-  std::string taint, label;        ///< this taint or this label
+  FlavorName flavor;               ///< would fit without `taint` or `label`
+  std::string taint, label;        ///< the obstacle of `flavor`; one of these
   std::string pod_set;             ///< the pod set to reduce
   std::int32_t pods = 0;           ///< the number of pods that fits
 };

@@ -13,7 +13,7 @@ struct PodsReady {
   Duration recovery_timeout = std::chrono::minutes(30);  ///< from when a pod is no longer ready; zero = no limit
   bool block_admission = false;                          ///< no workload starts while a started one is not ready
   bool keeps_age = false;                       ///< evicted workloads keep their queue position; else they go last
-  std::optional<std::int32_t> most_requeues;    ///< after these it is deactivated
+  std::optional<std::int32_t> most_requeues;    ///< requeues before deactivation
   Duration backoff = std::chrono::seconds(60);  ///< after the first time; doubles each time
   Duration backoff_most = std::chrono::hours(1);
 };

@@ -29,7 +29,7 @@ struct FlavorResource {
   friend auto operator<=>(const FlavorResource&, const FlavorResource&) = default;
 };
 using Usage = std::map<FlavorResource, std::int64_t>;
-using Counts = std::vector<std::int32_t>;  ///< pods of each pod set, in their order; empty = all pods of all
+using Counts = std::vector<std::int32_t>;  ///< pods of each pod set, in their order; empty = all pods of all sets
 using Flavors = std::map<std::string, std::map<std::string, FlavorName>>;  ///< pod set -> resource -> flavor
 
 struct FlavorQuotas {

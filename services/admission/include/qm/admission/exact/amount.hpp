@@ -5,10 +5,10 @@
 
 namespace qm::admission::exact {
 
-/// A quota that nothing exhausts.
+/// A quota without limit.
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// Amounts of quota: kUnlimited absorbs, everything else saturates.
+/// Arithmetic of quota amounts: kUnlimited absorbs, everything else saturates.
 /// Source   Kueue, pkg/resources/amount.go.
 [[nodiscard]] constexpr std::int64_t plus(std::int64_t a, std::int64_t b) {
   if (a == kUnlimited || b == kUnlimited) return kUnlimited;

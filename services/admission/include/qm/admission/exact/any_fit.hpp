@@ -6,12 +6,13 @@
 
 namespace qm::admission::exact {
 
-/// Flavors under which a workload fits without anybody giving way, whichever they are; nothing where there are none. The choice
-/// that Kueue makes pod set by pod set has no way back: one pod set may take what only another could have used. Here every
-/// combination counts, the first in the order of the queue's flavors, and fewer pods where that will do.
+/// Flavors under which a workload fits without preemption, in any combination; empty if there are none. Kueue assigns
+/// flavors pod set by pod set without backtracking: one pod set may use quota that only another could have used.
+/// Here each combination is considered, the first in the order of the queue's flavors wins, and fewer pods are
+/// tried where allowed.
 ///
-/// Law      Less room never makes a fit where there was none.
-/// Cost     a choice of flavors for each combination, at most 512; a workload with more of them is tried with those.
+/// Law      Less free quota never makes a workload fit that did not fit before.
+/// Cost     one flavor assignment for each combination, at most 512; of more combinations only these are tried.
 [[nodiscard]] std::optional<Assignment> any_fit(const Field& field, const Work& work);
 
 }  // namespace qm::admission::exact

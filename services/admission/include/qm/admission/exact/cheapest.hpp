@@ -6,40 +6,41 @@
 
 namespace qm::admission::exact {
 
-/// What a search for cheaper victims goes over.
+/// Input of a search for less expensive victims.
 struct Thrift {
-  const Field& field;  ///< with all candidates in their places
+  const Field& field;  ///< with all candidates holding their quota
   const Contest& contest;
   const std::vector<const Work*>& candidates;
-  int most = 0;  ///< searches
+  int most = 0;  ///< limit of searches
 };
 
 struct Cheapest {
   Plan plan;
-  bool proven = false;  ///< no answer of the search that spares everybody else loses less
+  bool proven = false;  ///< no plan of the search, with any candidates spared, loses less
 };
 
-/// Of all answers that a search for victims gives when it is told to spare everybody else, the one that loses least: GPU-seconds since the
-/// last checkpoint and until it is reached again. Every answer is the search's own, so all its rules hold for it. Priority comes
-/// before loss: nobody is taken who is stronger than the strongest of the first answer. An answer that the search comes to only by
-/// taking somebody and giving him back may lose less, and is not looked for.
+/// Finds the plan with the least loss among the plans that a victim search returns when it must spare all other
+/// candidates. Loss is GPU-seconds since the last checkpoint, plus the time to reach it again. Each plan is a
+/// result of the search, so all rules of the search hold for it. Priority precedes loss: no victim ranks above the
+/// highest-ranking victim of the first plan. A plan that the search reaches only by taking and giving back a victim
+/// may lose less, and is not searched for.
 ///
-/// Branch and bound over whom to spare. An answer that loses less than a given one lacks somebody of it, so the cases are: without its
-/// first; with the first, without its second; and so on. A case is dropped when those that it must take, and the cheapest
-/// parts of others that make up what is still missing, lose as much as the best answer so far. It begins with the answer that is
-/// found among as few of the cheapest candidates as will do.
+/// Branch and bound over the spared candidates. A plan that loses less than a given one lacks one of its victims.
+/// So the cases are: without its first victim; with the first, without its second; and so on. A case is dropped if
+/// its required victims, and the least expensive parts of other candidates for the missing quota, lose as much as
+/// the best plan so far. The search starts with a plan from as few of the least expensive candidates as suffice.
 ///
-/// Order    the first case is that of the dearest victim; of equal ones, of the smaller uid. Equal plans: the one found first.
-/// Law      never loses more than `first`; the same within the same number of searches.
-/// Cost     `most` searches, each with O(candidates · cells).
-/// Source   the partition: Lawler, A procedure for computing the K best solutions to discrete optimization problems, 1972; the
-///          bound: Dantzig, Discrete-variable extremum problems, 1957.
+/// Order    the first case is that of the most expensive victim; ties: the smaller uid. Equal plans: the first found.
+/// Law      never loses more than `first`; deterministic for one number of searches.
+/// Cost     `most` searches, each O(candidates · cells).
+/// Source   the partition: Lawler, A procedure for computing the K best solutions to discrete optimization
+///          problems, 1972; the bound: Dantzig, Discrete-variable extremum problems, 1957.
 [[nodiscard]] Cheapest cheapest(const Thrift& thrift, Plan first, const std::function<Plan(const Spared&)>& search);
 
-/// The highest standing of those who would be told to go.
+/// The highest standing() of the victims that are not leaving already.
 [[nodiscard]] std::int64_t strongest_of(const std::vector<Target>& targets);
 
-/// What a plan loses; who is leaving already loses nothing by it.
+/// The loss of a plan; a victim that is leaving already adds no loss.
 [[nodiscard]] std::int64_t loss(const Plan& plan, std::int64_t now);
 
 }  // namespace qm::admission::exact

@@ -13,78 +13,80 @@
 
 namespace qm::admission::exact {
 
-/// One tree's queues, decided as things happen: no cycle, and not one head of each queue at a time. run() decides until nothing
-/// more can be decided.
+/// Schedules the queues of one tree continuously: without cycles, and without a limit of one head per queue and cycle.
+/// run() decides until nothing more can be decided.
 ///
-/// Whoever waits stands in a class: works of one queue, one shape and one priority fare alike, so what is found out about the first
-/// of a class holds for all. A class is open, or closed: nothing for it, nobody to displace. It is opened when a cell comes free
-/// that its workloads could use; and if it might displace others, once more when some were admitted.
+/// Each pending workload is in a class. Workloads of one queue, shape and priority have equal results, so the
+/// result for the first of a class holds for all. A class is open or closed; closed means that its workloads
+/// neither fit nor have preemption candidates. It is opened when a cell that its workloads could use gets free
+/// quota. A class that might preempt is opened again after admissions.
 ///
-/// A workload whose victims have still to go has a claim: its usage counts already, so that nobody else takes the room, and it
-/// is admitted when it fits.
+/// A workload that has to wait for its victims has a claim. Its usage counts already, so that no other workload
+/// gets the quota, and it is admitted when it fits.
 ///
-/// Preemption makes no circles: the field is given displacements of its own, and whom they concern stands in no class.
+/// Preemption is acyclic: the field has its own Displacements, and workloads in them are in classes of their own.
 ///
-/// Who is overdue holds up its queue as the head of a strict one does. Behind the head of a strict queue with backfill others start
-/// where they move no start that is reserved for those before them.
+/// An overdue workload blocks its queue like the head of a strict queue. Behind the head of a strict queue with
+/// backfill other workloads start if they delay no start that is reserved for workloads ahead of them.
 ///
-/// Laws     After run() nobody waits for whom look() has anything: the first of any class, in a strict queue the first of all.
-///          Whoever is admitted fits at that moment, goes before every other nominee in the order of cycles (goes_before, wins),
-///          and before all of its class that wait. What run() decides follows from who waits, claims and holds, not from how
-///          that came about. ADR 0021 states what follows.
+/// Laws     After run() no pending workload has a result of look(): the first of each class, in a strict queue the
+///          first of all. An admitted workload fits at that moment, precedes each other nominee in the order of
+///          cycles (goes_before, wins), and precedes all pending workloads of its class. The decisions of run()
+///          follow from the pending, claiming and holding workloads, not from the history. ADR 0021 states the
+///          consequences.
 /// Threads  one.
-/// Cost     enqueue: O(log n). finish: O(classes of its tree that use its cells). run: O(queues) for each class that was opened
-///          and for each admission, and a search for each that has room or somebody to displace.
+/// Cost     enqueue: O(log n). finish: O(classes of its tree that use its cells). run: O(queues) for each opened
+///          class and each admission, and a search for each class with free quota or preemption candidates.
 class Continuous {
  public:
   explicit Continuous(Field field, UsageShares usage = {});
 
-  /// What backfill goes by; without it nobody passes the head of a strict queue.
+  /// The reservations of backfill; without them no workload passes the head of a strict queue.
   void foresee(std::unique_ptr<Foresight> foresight) { foresight_ = std::move(foresight); }
 
-  /// Waits in its queue from now on. `work.id` is the caller's; unique here.
+  /// The workload is pending in its queue from now on. `work.id` is chosen by the caller; unique here.
   void enqueue(Work work);
-  /// Has a claim to `usage` and `on_nodes` from now on, which the workloads `victims` are leaving for; as run() made it before
-  /// everything was read anew.
+  /// The workload has a claim to `usage` and `on_nodes` from now on, for which `victims` are being evicted.
+  /// Restores a claim of run() after a rebuild.
   void claim(const Work& work, Amounts usage, LeafUses on_nodes, std::vector<int> victims);
-  /// Holds quota from now on, by `work.usage`; for what was admitted before.
+  /// The workload holds quota from now on, by `work.usage`; for earlier admissions.
   void hold(Work work);
-  /// It is no longer here: what it held is free.
+  /// Removes the workload; its quota becomes free.
   void withdraw(int id);
-  /// It has ended: nor does it matter whom it displaced, and who displaced it.
+  /// The workload has ended: removes it, and the preemptions by it and of it.
   void finish(int id);
-  /// What is lost with it, and how long it may not be displaced, is another now.
+  /// Updates the loss of a preemption of the workload, and its minimum run time.
   void stake(int id, const Stake& stake);
-  /// It has to go for another reason than preemption: it counts as leaving.
+  /// The workload is evicted for another reason than preemption: it counts as leaving.
   void leave(int id);
-  /// Some of its pods have ended, and it holds this from now on.
+  /// Sets the usage of a workload after a change in its number of pods.
   void shrink(int id, Amounts usage);
-  /// Its pods are gone: the quota is free and it waits again, with its old place.
+  /// The pods of an evicted workload are gone: its quota is free, and it is pending again with its old queue position.
   void evicted(int id);
-  /// Who displaced whom, for rows, and as it is read back from them.
+  /// The preemptions of the tree, for storing and restoring rows.
   [[nodiscard]] Displacements& displacements() { return *displacements_; }
-  /// Nothing that was found out before counts: every class is open.
+  /// Discards earlier results: opens each class.
   void look_again();
-  /// Something came from outside: who displaced whom before `instant` binds nobody any more.
+  /// An external change: preemptions before `instant` no longer bind.
   void relax(std::int64_t instant);
 
   Outcome run(std::int64_t now);
 
   [[nodiscard]] bool waits(int id) const { return waiters_.contains(id) || faulty_.contains(id); }
   [[nodiscard]] bool claims(int id) const { return claims_.contains(id); }
-  /// What is claimed in a cell, which the tree counts as used.
+  /// The claimed amount of a cell, which the tree counts as used.
   [[nodiscard]] std::int64_t claimed(Node queue, Cell cell) const;
   [[nodiscard]] bool holds(int id) const { return holders_.contains(id); }
   [[nodiscard]] const Work& holder(int id) const { return holders_.at(id).work; }
   [[nodiscard]] const Assignment& claim_of(int id) const { return claims_.at(id).assignment; }
   [[nodiscard]] const std::vector<int>& victims_of(int id) const { return claims_.at(id).victims; }
   [[nodiscard]] const Field& field() const { return field_; }
-  /// For questions that leave it as it was.
+  /// For queries that do not change it.
   [[nodiscard]] Field& field() { return field_; }
-  /// What local queues used, as it stands when run() comes.
+  /// Usage of the local queues, to be set before run().
   [[nodiscard]] UsageShares& usage() { return usage_; }
-  /// What would be found for a workload now: what Kueue would nominate, or where that is nothing, any_fit(). The field is as
-  /// before afterwards.
+  /// The current result for a workload: the nomination of Kueue, or if that is empty, any_fit(). The field is unchanged
+  /// afterwards.
   [[nodiscard]] Nomination look(const Work& work);
 
  private:
@@ -99,37 +101,39 @@ class Continuous {
   struct Key {
     int shape = 0;
     std::int32_t priority = 0;
-    int local_queue = 0;      ///< where these take turns by what they used
-    int alone = -1;           ///< the one workload that displacements concern
-    std::int64_t run_us = 0;  ///< where backfill goes by it
+    int local_queue = 0;      ///< if the queue orders by usage
+    int alone = -1;           ///< the single workload of the class, if preemptions concern it
+    std::int64_t run_us = 0;  ///< if the queue has backfill
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Earlier {
     bool operator()(const Place* a, const Place* b) const { return *a < *b; }
   };
-  /// Pods of one set ask for so much of a resource, however few they are; it may come from any of these cells.
+  /// The minimum request of a pod set for a resource, for its minimum number of pods; any of these cells may
+  /// provide it.
   struct Need {
     std::int64_t least = 0;
     std::vector<Cell> cells;
   };
   struct Class {
     Key key;
-    Work pattern;  ///< any of its works; as_first() makes it the one that is looked at
+    Work pattern;  ///< any of its workloads; as_first() turns it into the one in question
     std::set<const Place*, Earlier> waiting;
-    std::size_t members = 0;  ///< who waits, has a claim or holds quota
+    std::size_t members = 0;  ///< workloads that are pending, have a claim or hold quota
     bool open = true;
-    std::optional<Nomination> nomination;  ///< of the first, as the field stood at `seen`
+    std::optional<Nomination> nomination;  ///< of the first workload, for the field of version `seen`
     std::uint64_t seen = 0;
-    std::vector<Cell> cells;  ///< that its workloads could use
+    std::vector<Cell> cells;  ///< cells that its workloads could use
     std::vector<Need> needs;
-    bool plain =
-        false;  ///< the nomination takes all pods, no victims or nodes, and the first flavors that the queue offers
+    /// The nomination is for all pods, without victims or nodes, with the first flavors that the queue offers.
+    bool plain = false;
   };
   struct Queue {
     std::map<Key, Class> classes;
-    /// The first of each class that is open; of a strict queue the first of each, as who is behind it waits.
+    /// The first workload of each open class; of a strict queue the first of each class, because later ones are
+    /// blocked.
     std::map<const Place*, Class*, Earlier> heads;
-    std::map<std::int64_t, std::size_t> held;  ///< how many of each standing hold its quota
+    std::map<std::int64_t, std::size_t> held;  ///< number of holders by standing
   };
   struct Waiter {
     Class* of = nullptr;
@@ -178,16 +182,16 @@ class Continuous {
   void hold_now(Class& of, const Work& work, const Assignment& assignment, std::int64_t now);
   [[nodiscard]] const QueueRules& rules(Node queue) const { return field_.rules[static_cast<std::size_t>(queue)]; }
 
-  std::unique_ptr<Displacements> displacements_;  ///< the field points to it
+  std::unique_ptr<Displacements> displacements_;  ///< the field refers to it
   std::unique_ptr<Foresight> foresight_;
   Field field_;
   UsageShares usage_;
   std::vector<Queue> queues_;  ///< by node
   Lookup<int, Waiter> waiters_;
-  std::map<int, Class*> faulty_;  ///< who is passed over
+  std::map<int, Class*> faulty_;  ///< workloads that are skipped, with a fault
   std::map<int, Holder> holders_;
   std::map<int, Claim> claims_;
-  std::set<Node> awake_;       ///< queues in which something is open
+  std::set<Node> awake_;       ///< queues with an open class
   std::uint64_t version_ = 1;  ///< of the field
 };
 

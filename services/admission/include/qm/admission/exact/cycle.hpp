@@ -11,58 +11,59 @@
 
 namespace qm::admission::exact {
 
-/// One tree's queues, decided in cycles as Kueue does: of each queue the head, one flavor choice each, then commits in an
-/// order over all of them. Trees do not touch each other, so each may be run alone with the same cycle numbers.
+/// Schedules the queues of one tree in cycles, as Kueue does: nominates the head of each queue with one flavor
+/// assignment each, then commits in an order over all of them. Trees are independent, so each may run alone with
+/// the same cycle numbers.
 ///
-/// A workload is known here from enqueue() until finish() or remove(). While it waits it is either active, in the order of
-/// its queue, or inadmissible: not looked at again before something in the tree changed.
+/// A workload is known from enqueue() until finish() or remove(). While pending it is either active, in the order
+/// of its queue, or inadmissible: not nominated again before something in the tree changes.
 ///
-/// Where a queue orders by the usage of its local queues, finding its head is O(active).
+/// In a queue that orders by usage of local queues, finding the head is O(active).
 ///
-/// Cost     as Kueue's: O(queues) searches a cycle.
+/// Cost     as Kueue: O(queues) searches per cycle.
 /// Source   Kueue, pkg/scheduler/scheduler.go, pkg/cache/queue/cluster_queue.go.
 class Cycle {
  public:
   explicit Cycle(Field field, UsageShares usage = {});
 
-  /// Waits in its queue from now on. `work.id` is the caller's; unique here. `backs_off`: it is not looked at before it is
-  /// enqueued again, whatever changes.
+  /// The workload is pending in its queue from now on. `work.id` is chosen by the caller; unique here. `backs_off`:
+  /// it is not nominated until it is enqueued again, whatever changes.
   void enqueue(Work work, bool backs_off = false);
-  /// Holds quota from now on, by `work.usage`; for what was admitted before.
+  /// The workload holds quota from now on, by `work.usage`; for earlier admissions.
   void hold(Work work);
-  /// It has ended or is no longer wanted: quota it held is free. Call requeue() for others to notice.
+  /// The workload has ended or was removed: its quota is free. Call requeue() so that others are nominated again.
   void finish(int id);
-  /// What nothing had changed for is looked at again.
+  /// Makes inadmissible workloads active again.
   void requeue();
-  /// A queue's quota is another from now on. Call requeue() for others to notice.
+  /// Changes the quota of a queue. Call requeue() so that others are nominated again.
   void set_quota(Node queue, Cell cell, const Quota& quota);
-  /// A workload that holds quota gets nodes in the next cycle, before anybody else is looked at: they were not there yet when
-  /// it was admitted, or, with `replacement`, one that it has failed.
+  /// Assigns nodes in the next cycle, before any nomination, to a workload that holds quota: its nodes did not
+  /// exist when it was admitted, or, with `replacement`, one of its nodes has failed.
   void place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement);
 
-  /// Runs one cycle. Who is preempted keeps its quota until evicted() is called, a slice that was replaced until finish().
+  /// Runs one cycle. A victim keeps its quota until evicted() is called, a replaced slice until finish().
   Outcome run(std::int64_t cycle, std::int64_t now);
-  /// It has to go for another reason than preemption: it counts as leaving.
+  /// The workload is evicted for another reason than preemption: it counts as leaving.
   void leave(int id) { works_.at(id).evicted = true; }
-  /// An admission of the last cycle could not be written: it waits again at once, or `gone`, it is no more.
+  /// An admission of the last cycle could not be written: the workload is pending again at once, or removed if `gone`.
   void admission_failed(int id, bool gone);
-  /// Nor could the orders to displace these for it: they stay.
+  /// The preemption of these victims for a workload could not be written: they are not evicted.
   void preemption_failed(int id, const std::vector<int>& spared);
-  /// Puts a workload that was looked at where it belongs; one that is among the active is looked at no more for now.
+  /// Requeues a workload that was nominated; an active workload becomes inactive according to `fate` and `reason`.
   Return put_back(int id, Fate fate, Requeue reason);
-  /// Some of its pods have ended, and it holds this from now on.
+  /// Sets the usage of a workload after a change in its number of pods.
   void shrink(int id, Amounts usage);
-  /// Its pods are gone: the quota is free and it waits again, with its old place.
+  /// The pods of an evicted workload are gone: its quota is free, and it is pending again with its old queue position.
   void evicted(int id);
 
   [[nodiscard]] const Work& work(int id) const { return works_.at(id); }
   [[nodiscard]] bool waits(int id) const;   ///< active or inadmissible
-  [[nodiscard]] bool active(int id) const;  ///< will be looked at in one of the next cycles
+  [[nodiscard]] bool active(int id) const;  ///< will be nominated in one of the next cycles
   [[nodiscard]] std::size_t active_works() const;
   [[nodiscard]] const Tree& tree() const { return field_.tree; }
-  /// For questions that leave it as it was.
+  /// For queries that do not change it.
   [[nodiscard]] Field& field() { return field_; }
-  /// What local queues used, as it stands when run() comes.
+  /// Usage of the local queues, to be set before run().
   [[nodiscard]] UsageShares& usage() { return usage_; }
 
  private:
@@ -72,17 +73,17 @@ class Cycle {
     std::vector<Target> targets{};
     Fate fate = Fate::kNotNominated;
     Requeue requeue = Requeue::kGeneric;
-    std::optional<Wait> wait{};      ///< where it is not what the assignment says
+    std::optional<Wait> wait{};      ///< if it differs from that of the assignment
     const Work* replaces = nullptr;  ///< the slice that ends with its admission
-    const Work* moves = nullptr;     ///< the variant that makes way for it
+    const Work* moves = nullptr;     ///< the variant that is preempted for it
   };
   struct Queue {
     using Order = std::set<std::pair<decltype(Work().order()), int>>;
     Order active;
     std::set<int> inadmissible;
     std::set<int> backing_off;  ///< of these
-    std::set<int> hopeless;     ///< shapes that had nothing to hope for since the last requeue
-    int preemptor = -1;         ///< waits for those whom it displaced; ahead of everybody where the queue is not strict
+    std::set<int> hopeless;     ///< shapes known to be inadmissible since the last requeue
+    int preemptor = -1;         ///< has victims that are not gone yet; first of its queue if the queue is not strict
     std::int64_t generation = 0;
   };
 
@@ -123,13 +124,13 @@ class Cycle {
     Amounts usage;
     LeafUses on_nodes;
   };
-  std::vector<Taken> taken_;  ///< for the rest of the cycle, beside what is held
+  std::vector<Taken> taken_;  ///< for the rest of the cycle, in addition to what is held
   struct Again {
     int id = -1;
     std::vector<Wish> wishes;
     std::optional<topology::Replacement> replacement;
   };
-  std::vector<Again> again_, placing_;  ///< for the next cycle, and of this one
+  std::vector<Again> again_, placing_;  ///< for the next cycle, and of this cycle
 };
 
 }  // namespace qm::admission::exact

@@ -5,23 +5,23 @@
 
 namespace qm::admission::exact {
 
-/// Who displaced whom among the workloads of one tree, kept free of circles, so that preemption comes to rest by itself.
+/// The preemptions among the workloads of one tree, kept acyclic, so that preemption terminates.
 ///
-/// Above a workload are those that displaced it, and whoever is above these. A plan for a workload takes nobody above it, and
-/// nobody twice while it waits for the same admission; in everything else the rules of the field hold. ADR 0019 proves that no
-/// more is needed, in whatever order workloads are admitted.
+/// Above a workload are its preemptors, and the workloads above these. A plan for a workload has no victims above
+/// it, and no victim twice while it waits for the same admission; otherwise the rules of the field apply. ADR 0019
+/// proves that this suffices, for any order of admissions.
 ///
-/// Who is leaving already may be counted on by anybody: that displaces nobody.
+/// Workloads that are leaving already may be counted as victims by any plan: that is not a preemption.
 ///
-/// Units    instants as the owner counts them.
-/// Law      nobody is above itself.
+/// Units    instants in the unit of the owner.
+/// Law      no workload is above itself.
 /// Threads  one.
 /// Cost     displaced, above, barred: O(pairs); the others O(pairs of the workload · log).
 class Displacements {
  public:
   struct Pair {
     std::int64_t at = 0;   ///< when it happened last
-    bool settled = false;  ///< the displacer has been admitted since, and may do it again once it waits again
+    bool settled = false;  ///< the preemptor was admitted since, and may preempt it again when it is pending again
     friend bool operator==(const Pair&, const Pair&) = default;
   };
   using Pairs = std::map<int, Pair>;
@@ -29,34 +29,34 @@ class Displacements {
   /// Requires that `victim` is not barred for `by`.
   void displaced(int by, int victim, std::int64_t at);
   void admitted(int id);
-  /// It has ended.
+  /// The workload has ended.
   void forget(int id);
-  /// What happened before `instant` binds nobody any more: called when something came from outside, an arrival or an end, so that
-  /// a loop that is driven from outside turns at most once in the time between.
+  /// Preemptions before `instant` no longer bind. Called after an external change, an arrival or an end, so that a loop
+  /// driven from outside runs at most once in that time.
   void relax(std::int64_t instant);
-  /// Quota, rules or priorities are others now: what follows from the old ones binds nobody.
+  /// Quota, rules or priorities changed: earlier preemptions no longer bind.
   void clear();
 
   [[nodiscard]] bool above(int a, int b) const;
-  /// Whom a plan for `by` may not take: all above it, and those that it displaced since it waits.
+  /// Workloads that a plan for `by` must not have as victims: all above it, and its victims since it became pending.
   [[nodiscard]] std::set<int> barred(int by) const;
-  /// Whether it displaced anybody or was displaced: others of its kind may fare differently.
+  /// Whether it preempted a workload or was preempted: similar workloads may have other results.
   [[nodiscard]] bool knows(int id) const { return over_.contains(id) || under_.contains(id); }
 
-  /// For rows: by displaced workload, its displacers. restore() is for who reads them back.
+  /// For rows: by victim, its preemptors. restore() reads them back.
   [[nodiscard]] const std::map<int, Pairs>& all() const { return over_; }
   [[nodiscard]] const Pairs& displacers_of(int victim) const;
   void restore(int victim, const Pairs& displacers);
-  /// Nobody displaced it.
+  /// Removes the preemptors of a victim.
   void absolve(int victim);
-  /// Displaced workloads of which displacers() has changed since this was asked last.
+  /// Victims whose preemptors changed since the last call.
   [[nodiscard]] std::set<int> take_changed();
 
  private:
   void drop(int by, int victim);
 
-  std::map<int, Pairs> over_;           ///< victim -> displacer
-  std::map<int, std::set<int>> under_;  ///< displacer -> victims
+  std::map<int, Pairs> over_;           ///< victim -> preemptors
+  std::map<int, std::set<int>> under_;  ///< preemptor -> victims
   std::set<int> changed_;
 };
 

@@ -7,19 +7,19 @@
 
 namespace qm::admission::exact {
 
-/// What a flavor has for a request; the later the better.
+/// How a flavor can satisfy a request; later values are better.
 enum class Mode : std::uint8_t {
   kNoFit,
-  kNoCandidates,  ///< quota that others hold, and nobody who may be displaced
-  kPreempt,       ///< somebody of the own queue has to go
-  kReclaim,       ///< only borrowers of other queues have to go
+  kNoCandidates,  ///< quota that others hold, without preemption candidates
+  kPreempt,       ///< needs victims in its own queue
+  kReclaim,       ///< needs only borrowing victims of other queues
   kFit,
 };
 
-/// How a request, or all requests on one flavor, would be met.
+/// How a request, or all requests on one flavor, would be satisfied.
 struct Fitting {
   Mode mode = Mode::kFit;
-  int level = 0;  ///< to be borrowed
+  int level = 0;  ///< of borrowing
 };
 
 struct FlavorChoice {
@@ -27,11 +27,11 @@ struct FlavorChoice {
   Flavor flavor = 0;
   Cell cell = 0;
   Mode mode = Mode::kNoFit;
-  int level = 0;   ///< to be borrowed
-  int tried = -1;  ///< the last option that was looked at; -1 where that was the last of the group
+  int level = 0;   ///< of borrowing
+  int tried = -1;  ///< the last option that was tried; -1 if it was the last of the group
 };
 
-/// Why a flavor is none, as Kueue names it; the later the more severe.
+/// Why a flavor is not assigned, with Kueue's names; later values are more severe.
 enum class NoFit : std::uint8_t {
   kNone,
   kTopologyPlacementFailed,
@@ -41,20 +41,20 @@ enum class NoFit : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(NoFit reason);
 
-/// One thing that was in the way of a pod set, with its numbers; to_string says it in Kueue's words.
+/// One obstacle of a pod set, with its numbers; to_string() has Kueue's words.
 struct Why {
   enum class Kind : std::uint8_t {
     kRefused,                  ///< `refusal`
     kNotAsBefore,              ///< another flavor was nominated
     kNotCovered,               ///< the queue has no quota for the resource
-    kNotProvided,              ///< the flavor is in the resource's group, whose search ended before it
+    kNotProvided,              ///< the flavor is in the resource group, whose search ended before it
     kExceedsMax,               ///< earlier + asked > most
     kInsufficient,             ///< `asked` more are needed
-    kTopologyPlacementFailed,  ///< `refusal.detail` has the reason why the pods cannot be placed
-    kNoTopology,               ///< it has to be placed, and no flavor that it was given has nodes
-    kNoTopologies,             ///< it has to be placed, and no flavor of the queue has nodes
-    kSeveralTopologies,        ///< nodes of several flavors, `flavors`, cannot be had at once
-    kElastic,  ///< `refusal.detail`, required or preferred, is not for a workload that grows and shrinks
+    kTopologyPlacementFailed,  ///< `refusal.detail` has the reason
+    kNoTopology,               ///< a topology is required, and no assigned flavor has nodes
+    kNoTopologies,             ///< a topology is required, and no flavor of the queue has nodes
+    kSeveralTopologies,        ///< nodes of several flavors, `flavors`, are not supported together
+    kElastic,  ///< `refusal.detail`, required or preferred, is not supported for an elastic workload
   };
   Kind kind = Kind::kRefused;
   Flavor flavor = 0;
@@ -64,7 +64,7 @@ struct Why {
   std::vector<Flavor> flavors{};
 };
 
-/// How a flavor fared that was looked at.
+/// The result for a flavor that was tried.
 struct Attempt {
   Flavor flavor = 0;
   Fitting value;
@@ -77,47 +77,48 @@ struct Assignment {
     std::int32_t count = 0;
     std::vector<FlavorChoice> flavors;
     bool fits_nothing = false;
-    /// Where it fits nothing: the most severe of its resource groups, of each the mildest of its flavors; without a flavor that
-    /// was tried, kNoMatchingFlavor.
+    /// If the set does not fit: the most severe reason of its resource groups, each with the mildest reason of its
+    /// flavors; kNoMatchingFlavor if no flavor was tried.
     NoFit no_fit = NoFit::kNone;
-    bool tried = false;                             ///< some flavor was
-    std::vector<std::pair<Flavor, NoFit>> blocked;  ///< flavors that are none, where that may still count
-    std::vector<Flavor> reached;                    ///< flavors of several resource groups that one of these came to
-    std::vector<Attempt> attempts;                  ///< by flavor; these two where they were asked for
+    bool tried = false;                             ///< a flavor was tried
+    std::vector<std::pair<Flavor, NoFit>> blocked;  ///< flavors that do not fit, while the reason may still matter
+    std::vector<Flavor> reached;                    ///< flavors of several groups that one of their searches reached
+    std::vector<Attempt> attempts;                  ///< by flavor; these two on request
     std::vector<Why> whys;
-    bool taken_to_fit =
-        false;  ///< by the part that was liked least in each group; others may need victims all the same
+    /// By the least preferred part of each group; others may need victims nevertheless.
+    bool taken_to_fit = false;
 
-    /// The flavor is none for this reason, or for a more severe one that is known already.
+    /// Sets the reason of a flavor that does not fit, unless a more severe one is known.
     void block(Flavor flavor, NoFit reason);
   };
   std::vector<Set> sets;
   Amounts usage;
   int borrowing = 0;  ///< the highest level of its parts
   Scan scan;
-  std::vector<Placed> placed;  ///< the pod sets that have nodes
-  LeafUses on_nodes;           ///< the same, as it is taken
+  std::vector<Placed> placed;  ///< the pod sets with nodes
+  LeafUses on_nodes;           ///< the same, as leaf usage
 
   [[nodiscard]] bool requires_borrowing() const { return borrowing > 0; }
-  /// kNoFit, kPreempt (whether or not there are victims) or kFit: the worst of its parts.
+  /// kNoFit, kPreempt (with or without victims) or kFit: the worst of its parts.
   [[nodiscard]] Mode mode() const;
   [[nodiscard]] std::optional<Flavor> flavor_of(std::size_t set, Resource resource) const;
-  /// The most severe of the pod sets that fit nothing; kNone where there is none.
+  /// The most severe reason of the pod sets that do not fit; kNone if all fit.
   [[nodiscard]] NoFit no_fit() const;
-  /// The cells in which somebody has to give way.
+  /// The cells that need preemption.
   [[nodiscard]] std::vector<Cell> contested() const;
 };
 
-/// What would have to go for so much of one cell.
+/// Simulates preemption for an amount of one cell.
 struct Oracle {
   virtual ~Oracle() = default;
-  /// kNoCandidates, kPreempt or kReclaim, and the level afterwards.
+  /// kNoCandidates, kPreempt or kReclaim, and the borrowing level afterwards.
   virtual Fitting simulate(const Work& work, Cell cell, std::int64_t amount) = 0;
 };
 
-/// Chooses a flavor for each resource of each pod set: pod set by pod set and group by group, from where the last search
-/// stopped, without a way back. Pod sets of a group are asked for as one. Where flavors have topologies, the nodes are looked for
-/// once quota is found: what fits the quota and not the nodes needs victims, and what would not fit empty nodes fits nothing.
+/// Assigns a flavor to each resource of each pod set: pod set by pod set and group by group, from where the last search
+/// stopped, without backtracking. Pod sets of a group are one request. For flavors with topologies, nodes are searched
+/// after quota: a set that fits the quota and not the nodes needs victims, and one that does not fit empty nodes
+/// does not fit.
 ///
 /// Source   Kueue, pkg/scheduler/flavorassigner/flavorassigner.go, tas_flavorassigner.go.
 class FlavorAssigner {
@@ -131,26 +132,26 @@ class FlavorAssigner {
         pods_(pods),
         topologies_(topologies) {}
 
-  /// `counts`: pods of each set, in the place of the full number. `same_as`: no other flavors than those chosen there, and
-  /// from the first on.
+  /// `counts`: pods of each set, instead of the full number. `same_as`: only the flavors assigned there, from the first
+  /// option on.
   [[nodiscard]] Assignment assign(const Work& work, std::span<const std::int32_t> counts = {},
                                   const Assignment* same_as = nullptr) const;
-  /// The same with attempts and what was in the way.
+  /// The same with attempts and obstacles.
   [[nodiscard]] Assignment explain(const Work& work, const Assignment* same_as = nullptr) const;
 
-  /// What a workload requests in all with an assignment, which preemption has to make available. Of one that replaces a slice
-  /// these are the pods that the slice lacks, whatever count was assigned.
+  /// The total requests of a workload with an assignment, which preemption has to free. For a replacement of a
+  /// slice these are the pods that the slice lacks, regardless of the assigned count.
   /// Source   Kueue, pkg/scheduler/flavorassigner/assignment.go TotalRequestsFor.
   [[nodiscard]] Amounts total_requests(const Work& work, const Assignment& assignment) const;
 
-  /// What is to be placed on nodes, with the flavors that were chosen.
+  /// The pod sets to place on nodes, with their assigned flavors.
   [[nodiscard]] std::vector<Wish> wishes(const Work& work, const Assignment& assignment) const;
 
-  /// Why a pod set that is to be placed cannot be, whichever nodes are free; nothing for others.
+  /// Why a pod set cannot be placed, regardless of free nodes; empty for others.
   [[nodiscard]] std::optional<Why> placement_fault(const Work& work, const Assignment& assignment,
                                                    std::size_t set) const;
 
-  /// Whether option a is taken rather than b.
+  /// Whether option a is preferred to b.
   [[nodiscard]] static bool preferred(Fitting a, Fitting b, bool prefers_borrowing);
 
  private:
@@ -184,8 +185,8 @@ class FlavorAssigner {
   Topologies* topologies_;
 };
 
-/// The sizes to be tried when fewer pods than asked for will do: the largest i-th step between full and least counts for
-/// which `fits` says yes, found by bisection; nullopt where none does.
+/// Partial admission: the largest i-th step between full and minimum counts for which `fits` returns true, found by
+/// bisection. Returns false if there is none.
 /// Source   Kueue, pkg/scheduler/flavorassigner/podset_reducer.go.
 template <class Fits>
 [[nodiscard]] bool reduce(const std::vector<PodSet>& sets, Fits&& fits) {

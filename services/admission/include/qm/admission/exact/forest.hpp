@@ -8,7 +8,7 @@
 
 namespace qm::admission::exact {
 
-/// Cohorts and cluster queues by name, as manifests have them; made into one field for each tree.
+/// Cohorts and cluster queues by name, as in manifests; converted into one field for each tree.
 struct Forest {
   struct Offer {
     Flavor flavor = 0;
@@ -23,10 +23,10 @@ struct Forest {
   struct Queue {
     std::string cohort;
     double weight = 1;
-    QueueRules rules;  ///< the cells of its options are filled in by plant()
+    QueueRules rules;  ///< plant() sets the cells of its options
     std::vector<Offer> quotas;
   };
-  /// Cohorts that are only named need no entry.
+  /// Cohorts that are only referenced need no entry.
   std::map<std::string, Cohort> cohorts;
   std::map<std::string, Queue> queues;
 
@@ -36,7 +36,7 @@ struct Forest {
     std::map<std::string, std::pair<std::size_t, Node>> cohorts;
     std::vector<std::map<std::pair<Flavor, Resource>, Cell>> cells;  ///< by field
   };
-  /// Queues and cohorts that hang on a circle of cohorts are left out.
+  /// Queues and cohorts below a cycle of cohorts are omitted.
   [[nodiscard]] Planted plant() const;
 };
 

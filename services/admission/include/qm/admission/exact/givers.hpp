@@ -7,20 +7,21 @@
 
 namespace qm::admission::exact {
 
-/// Queues in the order in which they have to give to a workload of one queue: from the root down, each time the child with the
-/// highest share, of equal ones the cohort. Who does not borrow need not give, and is not asked again.
+/// Order of the queues from which fair sharing takes victims for a workload of one queue: from the root down, each
+/// time the child with the highest share; ties: the cohort. A queue that does not borrow has no victims, and is not
+/// considered again.
 /// Source   Kueue, pkg/scheduler/preemption/fairsharing/ordering.go.
 class Givers {
  public:
-  /// `candidates` as they are to be taken, each queue's own in this order.
+  /// `candidates` in the order in which they are to be taken within each queue.
   Givers(const Field& field, Node queue, const std::vector<const Work*>& candidates);
-  /// The next queue to give; -1 where there is none. The same again until something changes.
+  /// The next queue to take a victim from; -1 if there is none. The same until something changes.
   [[nodiscard]] Node next();
   [[nodiscard]] bool has(Node queue) const;
   const Work* pop(Node queue);
   void drop(Node queue) { done_.insert(queue); }
 
-  /// Of the two queues' ways up, the nodes right below the cohort where they meet.
+  /// The two nodes right below the lowest common cohort of both queues.
   struct Meeting {
     Node taker, giver;
   };

@@ -7,7 +7,7 @@
 
 namespace qm::admission::exact {
 
-/// Small numbers for names.
+/// Maps names to small numbers.
 class Names {
  public:
   int of(std::string_view name);

@@ -14,66 +14,67 @@
 
 namespace qm::admission::exact {
 
-/// A quantity in canonical integers: cpu in thousandths, all else in units, rounded up. What does not fit is kUnlimited.
+/// A quantity as a canonical integer: cpu in thousandths, everything else in units, rounded up. Overflow is kUnlimited.
 [[nodiscard]] std::int64_t canonical(std::string_view resource, const Json& quantity);
 
-/// What one pod of this spec asks for: containers together or the largest init container, sidecars with both, and the
-/// overhead; limits stand for requests that are not given. Source: Kubernetes, sidecar containers.
+/// Requests of one pod of this spec: containers together or the largest init container, sidecars with both, and the
+/// overhead; limits replace missing requests. Source: Kubernetes, sidecar containers.
 [[nodiscard]] std::map<std::string, std::int64_t> pod_requests(const Json& pod_spec);
 
-/// An amount as people write it: cpu from thousandths, memory in binary units.
+/// An amount for display: cpu from thousandths, memory in binary units.
 [[nodiscard]] std::string amount_text(std::string_view resource, std::int64_t amount);
 
-/// Kueue's objects (v1beta1 and v1beta2) as the rules see them, numbered. Quantities that cannot be read count as zero;
-/// the reader of manifests refuses them before.
+/// Kueue's objects (v1beta1 and v1beta2) as the scheduling rules model them, with numbers instead of names.
+/// Quantities that cannot be parsed count as zero; the manifest parser refuses them earlier.
 class Objects {
  public:
   Names flavors, resources;
   Forest forest;
 
-  /// Where there are topologies: flavors are given their nodes by plant(), so these come before it; pods after it.
+  /// Topologies, if there are any. plant() assigns nodes to flavors, so add these objects before it; pods after it.
   std::shared_ptr<Topologies> topologies;
   void add_topology(const Json& object);
   void add_node(const Json& object);
   void add_check(const Json& object);
   void add_pod(const Json& object);
-  /// The trees, each with the topologies, and queues that know what these mean for them.
+  /// The trees, each with the topologies and with queue rules that account for them.
   [[nodiscard]] Forest::Planted plant();
 
   void add_flavor(const Json& object);
   void add_cohort(const Json& object);
   void add_queue(const Json& object);
 
-  /// Pod sets, priority, order; `queue` and `id` are the caller's. Pods that have ended already ask for nothing.
+  /// Pod sets, priority, order; `queue` and `id` are set by the caller. Pods that have ended request nothing.
   [[nodiscard]] Work work(const Json& workload);
-  /// What the pod sets of an admitted workload have of the nodes.
+  /// The nodes used by the pod sets of an admitted workload.
   [[nodiscard]] LeafUses on_nodes(const Json& workload) const;
-  /// What is to be placed of a workload that holds quota: with `failed`, pod sets with pods on a node that has failed, else
-  /// those whose nodes were not there yet; nothing where nodes are chosen in another cluster.
+  /// The pod sets to place for a workload that holds quota. With `failed`, pod sets with pods on a failed node;
+  /// otherwise those whose nodes did not exist yet. Empty if nodes are chosen in another cluster.
   [[nodiscard]] std::vector<Wish> wishes(const Json& workload, bool failed);
   [[nodiscard]] std::string to_string(const Why& why) const;
-  /// Annotation kueue.x-k8s.io/priority-boost counts (gate PriorityBoost).
+  /// The annotation kueue.x-k8s.io/priority-boost applies (gate PriorityBoost).
   bool priority_boost = false;
-  /// Who was evicted because its pods did not become ready queues from then on (requeuingStrategy.timestamp: Eviction).
+  /// A workload evicted because its pods were not ready is ordered by the time of the eviction
+  /// (requeuingStrategy.timestamp: Eviction).
   bool requeued_by_eviction = true;
-  /// Who was displaced by a queue that borrowed queues from then on; only where priority does not order (gate
+  /// A victim of a borrowing queue is ordered by the time of the preemption; only if priority does not order (gate
   /// PrioritySortingWithinCohort off).
   bool requeued_by_reclaim = false;
-  /// Workloads may be variants of another, each of the flavors that annotation
-  /// kueue.x-k8s.io/workload-allowed-resource-flavors names (gate ConcurrentAdmission).
+  /// Workloads may be variants of another, each for the flavors in the annotation
+  /// kueue.x-k8s.io/workload-allowed-resource-flavors (gate ConcurrentAdmission).
   bool variants = false;
-  /// spec.preemptionGates count (gates ConcurrentAdmission, MultiKueueOrchestratedPreemption).
+  /// spec.preemptionGates apply (gates ConcurrentAdmission, MultiKueueOrchestratedPreemption).
   bool preemption_gates = false;
-  /// Pods that have ended need nothing (gate ReclaimablePods).
+  /// Pods that have ended request nothing (gate ReclaimablePods).
   bool counts_ended = true;
-  /// Workloads grow by slices (gate ElasticJobsViaWorkloadSlices).
+  /// Workloads scale by slices (gate ElasticJobsViaWorkloadSlices).
   bool elastic = true;
-  /// Workloads that are alike are known to be (gate SchedulingEquivalenceHashing).
+  /// Equal workloads share a shape (gate SchedulingEquivalenceHashing).
   bool shapes = true;
-  /// Pods may be asked for in runs within runs (gate TASMultiLayerTopology).
+  /// Pods may be requested in nested slices (gate TASMultiLayerTopology).
   bool layers = true;
   Transformations transformations;
-  /// What an admitted workload uses, in the cells of its tree.
+  /// Usage of an admitted workload, in the cells of its tree.
   [[nodiscard]] Amounts usage(const Json& workload, const std::map<std::pair<Flavor, Resource>, Cell>& cells) const;
 
  private:
@@ -102,7 +103,7 @@ class Objects {
   };
   std::map<std::string, KnownCheck> known_checks_;
   std::set<std::string> concurrent_;                            ///< queues with a concurrentAdmissionPolicy
-  using Checks = std::map<std::string, std::set<std::string>>;  ///< the flavors of each; none: all
+  using Checks = std::map<std::string, std::set<std::string>>;  ///< the flavors of each; empty: all
   std::map<std::string, Checks> checks_;                        ///< by queue
   Names shapes_;
 };

@@ -6,17 +6,17 @@
 
 namespace qm::admission::exact {
 
-/// How far a workload that was looked at came in its cycle.
+/// How far a nominated workload came in its cycle.
 enum class Fate : std::uint8_t {
-  kNotNominated,  ///< it fits nothing, or waits for those whom it displaces
-  kSkipped,       ///< another workload was in its way
-  kGated,         ///< it would displace somebody, and may not
-  kNominated,     ///< it fits, and was not admitted
-  kAssumed,       ///< it is admitted, once that is written
-  kEvicted,       ///< it held quota, and goes
+  kNotNominated,  ///< does not fit, or waits for its victims
+  kSkipped,       ///< another workload blocked it
+  kGated,         ///< it would need victims, and a preemption gate is closed
+  kNominated,     ///< fits, and was not admitted
+  kAssumed,       ///< admitted, once that is written
+  kEvicted,       ///< held quota, and is evicted
 };
 
-/// Why a workload is looked at again, and so when. The words are Kueue's.
+/// Why a workload is requeued, which determines when it is nominated again. The names are Kueue's.
 enum class Requeue : std::uint8_t {
   kGeneric,
   kFailedAfterNomination,
@@ -30,28 +30,27 @@ enum class Requeue : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(Requeue reason);
 
-/// Where a workload goes that was looked at and not admitted.
+/// Where a workload is requeued that was nominated and not admitted.
 struct Return {
   Requeue reason = Requeue::kGeneric;
-  bool at_once = false;       ///< among those that are looked at in the next cycles; else when something has changed
-  bool leads = false;         ///< ahead of its queue, for those leave whom it displaced
-  bool closes_shape = false;  ///< whoever is like it has nothing to hope for either
-  bool told = false;          ///< its status says why
+  bool at_once = false;       ///< active in the next cycles; otherwise after a change
+  bool leads = false;         ///< first in its queue, because its victims are leaving
+  bool closes_shape = false;  ///< workloads of its shape are inadmissible too
+  bool told = false;          ///< its status has the reason
 };
-/// `strict`: of its queue. `flavors_left`: the search through the flavors has not come to its end.
+/// `strict`: of its queue. `flavors_left`: the flavor search has not finished.
 /// Source   Kueue, pkg/scheduler/scheduler.go requeueAndUpdate; pkg/cache/queue/cluster_queue.go RequeueIfNotPresent.
 [[nodiscard]] Return returned(Fate fate, Requeue reason, bool strict, bool flavors_left);
 
-/// What came of the orders to displace others, `failed` of which could not be given. Whatever it was, the search through the
-/// flavors begins anew.
+/// The result of `issued` preemptions, `failed` of which could not be written. In either case the flavor search
+/// restarts.
 struct Displacing {
   Requeue reason = Requeue::kGeneric;
-  std::string told;  ///< added to what is said of the workload
+  std::string told;  ///< appended to the message of the workload
 };
 [[nodiscard]] Displacing displacing(int issued, int failed);
 
-/// What the status of a workload says that goes back. `wait` and `text`: the reason that QuotaReserved is false, in a word and
-/// in words.
+/// The status conditions of a requeued workload. `wait` and `text`: reason and message of QuotaReserved = False.
 struct Condition {
   std::string type;
   bool holds = false;

@@ -11,7 +11,7 @@
 
 namespace qm::admission::exact {
 
-/// A pod set that is to have nodes of one flavor.
+/// A pod set to place on nodes of one flavor.
 struct Wish {
   std::size_t set = 0;
   Flavor flavor = 0;
@@ -26,26 +26,27 @@ struct Placed {
   topology::Requests each;  ///< of one pod
 };
 
-/// What came of the wishes of one workload: all of them, or the first that could not be met.
+/// The result for all wishes of one workload: all placed, or the first that could not be placed.
 struct Placing {
   std::vector<Placed> placed;
   std::optional<std::size_t> failed;  ///< the pod set
   std::string reason;                 ///< in Kueue's words
 };
 
-/// The pods that a workload has on leaves beyond those that it had there before.
+/// The pods that a workload has on leaves in addition to those that it had there before.
 /// Source   Kueue, pkg/scheduler/flavorassigner/assignment.go ComputeTASNetUsage.
 [[nodiscard]] LeafUses beyond(const LeafUses& now, const LeafUses& before);
 
-/// The nodes of all flavors that have a topology, with what is placed on them. All trees share one of these, as they share
-/// the nodes; a field without one has flavors without topology only.
+/// The nodes of all flavors with a topology, and their usage. All trees share one object, because they share the
+/// nodes; a field without it has only flavors without topology.
 ///
-/// Where leaves are hosts, a host that several flavors have is one host: what one of them places there is gone for all.
+/// If leaves are hosts, a host of several flavors is one host: usage by one of them is subtracted for all.
 ///
-/// Units    as topology::Requests, by the numbers of names().
+/// Units    as topology::Requests, with the numbers of names().
 /// Threads  one.
-/// Cost     place: as topology::Search, times wishes; take, give_back and fits: O(leaves used · resources).
-/// Source   Kueue, pkg/cache/scheduler/tas_flavor.go, clusterqueue_snapshot.go; pkg/scheduler/flavorassigner/tas_flavorassigner.go.
+/// Cost     place: as topology::Search, times wishes; take, give_back and fits: O(used leaves · resources).
+/// Source   Kueue, pkg/cache/scheduler/tas_flavor.go, clusterqueue_snapshot.go;
+///          pkg/scheduler/flavorassigner/tas_flavorassigner.go.
 class Topologies {
  public:
   /// `shares_hosts`: gate TASHandleOverlappingFlavors.
@@ -53,9 +54,9 @@ class Topologies {
       : gates_(gates), shares_hosts_(shares_hosts) {}
 
   [[nodiscard]] topology::ResourceNames& names() { return names_; }
-  /// The nodes that are not the flavor's are left out.
+  /// Nodes that do not belong to the flavor are ignored.
   void add(Flavor flavor, topology::Flavor spec, std::span<const topology::Node> nodes);
-  /// A pod that nobody placed by topology.
+  /// Adds the usage of a pod that was not placed by topology.
   void take_outside(std::string_view node, const topology::Requests& pod);
 
   [[nodiscard]] const topology::Gates& gates() const { return gates_; }
@@ -64,23 +65,22 @@ class Topologies {
   [[nodiscard]] bool has_levels(Flavor flavor, const topology::TopologyRequest& request) const;
 
   struct Options {
-    bool empty = false;  ///< as if nothing were placed
+    bool empty = false;  ///< as if the nodes were unused
     const topology::Replacement* replacement = nullptr;
   };
-  /// Flavor by flavor, each seeing what the wishes before it took of its hosts. Nothing is taken yet.
+  /// Flavor by flavor; each considers what earlier wishes use of its hosts. Usage is not changed yet.
   [[nodiscard]] Placing place(std::span<const Wish> wishes, Options options);
 
-  /// The leaves of a placed pod set: its own, and the same hosts as other flavors know them.
+  /// The leaves of a placed pod set: its own, and the same hosts in other flavors.
   void add_uses(LeafUses& to, Flavor flavor, const topology::Assignment& assignment,
                 const topology::Requests& each) const;
   [[nodiscard]] LeafUses uses_of(std::span<const Placed> placed) const;
-  /// Whether each leaf has room for all that it is to hold of these.
+  /// Whether each leaf has free capacity for all of these.
   [[nodiscard]] bool fits(const LeafUses& uses);
   void take(const LeafUses& uses);
   void give_back(const LeafUses& uses);
 
-  /// What is placed on each leaf of a flavor, whoever placed it, by hostname or by all values; leaves without anything are
-  /// left out.
+  /// Usage of each leaf of a flavor, by all flavors, keyed by hostname or by all values; unused leaves are omitted.
   [[nodiscard]] std::map<std::string, topology::Requests> placed_on(Flavor flavor) const;
 
  private:

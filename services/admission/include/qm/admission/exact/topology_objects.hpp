@@ -4,9 +4,10 @@
 
 namespace qm::admission::exact {
 
-// Kubernetes' and Kueue's objects as the topology sees them. Nothing fails: what cannot be read counts as not given.
+// Objects of Kubernetes and Kueue as input of the topology. Never fails: a field that cannot be parsed counts as
+// missing.
 //
-// Units    quantities become canonical integers: cpu in thousandths, all else in units.
+// Units    quantities become canonical integers: cpu in thousandths, everything else in units.
 // Threads  one writer of `names`.
 
 /// A map of quantities, or of canonical integers.
@@ -14,14 +15,14 @@ namespace qm::admission::exact {
 [[nodiscard]] topology::Node topology_node(topology::ResourceNames& names, const Json& node);
 [[nodiscard]] topology::PodRules pod_rules(const Json& node_selector, const Json& tolerations,
                                            const Json& node_affinity);
-/// A pod set's topologyRequest; nothing where it asks for no topology, though it may name its group.
+/// The topologyRequest of a pod set; empty if it requests no topology, even if it names its group.
 [[nodiscard]] std::optional<topology::TopologyRequest> topology_request(const Json& request);
-/// A topologyAssignment as the API has it, compressed, or with its domains listed one by one.
+/// A topologyAssignment as in the API, compressed, or with its domains listed one by one.
 /// Source   Kueue, apis/kueue/v1beta2 (TopologyAssignment), pkg/util/tas.
 [[nodiscard]] topology::Assignment topology_assignment(const Json& assignment);
 
-/// The nodes of a workload that are known to have failed, as it has to be placed again: status.unhealthyNodes.
-/// `keeps_single`: a workload that is one pod cannot move (gate SkipReassignmentForPodOwnedWorkloads).
+/// The known failed nodes of a workload that has to be placed again: status.unhealthyNodes. `keeps_single`: a
+/// workload of one pod cannot move (gate SkipReassignmentForPodOwnedWorkloads).
 [[nodiscard]] std::optional<topology::Replacement> replacement_of(const Json& workload, bool keeps_single);
 
 }  // namespace qm::admission::exact

@@ -5,14 +5,14 @@
 
 namespace qm::admission::exact {
 
-/// A change that, alone, lets a waiting workload in.
+/// A single change that admits a pending workload.
 struct Unlock {
   enum class Kind : std::uint8_t {
     kQuota,           ///< `more` nominal quota of its queue
-    kBorrowingLimit,  ///< `more` that its queue may borrow
-    kPriority,        ///< `priority`; `works` give way then
+    kBorrowingLimit,  ///< `more` borrowing limit of its queue
+    kPriority,        ///< `priority`; `works` are then the victims
     kVictims,         ///< `works` end
-    kFlavor,          ///< nothing of `flavor` refuses it: `refusal`
+    kFlavor,          ///< `flavor` of `refusal` no longer refuses it
     kFewerPods,       ///< `count` pods in pod set `set`
   };
   Kind kind = Kind::kQuota;
@@ -24,10 +24,10 @@ struct Unlock {
   std::int32_t count = 0;
 };
 
-/// The smallest change of each kind that lets the workload in at once, each tried on the field, which is as before afterwards.
-/// Kinds that cannot help alone are left out; for one that fits there is nothing to change.
+/// The smallest change of each kind that admits the workload at once. Each is tried on the field, which is unchanged
+/// afterwards. Kinds that cannot help alone are omitted; a workload that fits has no changes.
 ///
-/// Law      each of them made, nominate() has something for it, or any_fit().
+/// Law      after each of these changes nominate() or any_fit() has a result.
 /// Cost     bounded: 64 combinations of flavors, 512 holders, 32 priorities, one search for each.
 [[nodiscard]] std::vector<Unlock> unlocks(Field& field, const Work& work);
 

@@ -6,10 +6,10 @@
 
 namespace qm::admission::exact {
 
-/// What local queues used of late, so that the one that used least goes first (admission fair sharing).
+/// Past usage of local queues, so that the least used one goes first (admission fair sharing).
 ///
-/// Each sampling moves what a queue consumed towards what it holds, by the share of a half-life that passed. An admission
-/// counts at once, with what one sampling will make of it, until the next sampling.
+/// Each sampling moves the consumption of a queue towards what it holds, by the fraction of a half-life that passed. An
+/// admission counts at once, with the share that one sampling will give it, until the next sampling.
 ///
 /// Units    canonical integers, weighted; times in seconds.
 /// Threads  one.
@@ -19,7 +19,7 @@ class UsageShares {
   struct Settings {
     double half_life = 0;  ///< 0 = the past does not count
     double sampling = 300;
-    std::map<Resource, double> weights;  ///< 1 where none is given
+    std::map<Resource, double> weights;  ///< default 1
   };
   UsageShares() = default;
   explicit UsageShares(Settings settings) : settings_(std::move(settings)) {}
@@ -28,15 +28,15 @@ class UsageShares {
   void set_weight(int local_queue, double weight) { queues_[local_queue].weight = weight; }
   void set_consumed(int local_queue, Totals consumed) { queues_[local_queue].consumed = std::move(consumed); }
   void set_penalty(int local_queue, Totals penalty) { queues_[local_queue].penalty = std::move(penalty); }
-  /// An admission of so much; with `times` -1 one that came to nothing.
+  /// Adds an admission with these requests; `times` -1 reverts one that failed.
   void penalize(int local_queue, const Totals& requests, int times = 1);
-  /// `passed` seconds after the last sampling the queue holds so much.
+  /// `passed` seconds after the last sampling the queue holds this amount.
   void sample(int local_queue, const Totals& held, double passed);
   void forget(int local_queue) { queues_.erase(local_queue); }
 
-  /// Its weighted usage over its weight; infinite where that is not positive.
+  /// Weighted usage divided by the weight; infinite for a weight that is not positive.
   [[nodiscard]] double of(int local_queue) const;
-  /// What one sampling makes of what was used until then, after so many seconds: the part that counts anew.
+  /// The fraction that a sampling after `passed` seconds replaces.
   [[nodiscard]] double share_of(double passed) const;
   [[nodiscard]] const Settings& settings() const { return settings_; }
 

@@ -10,75 +10,78 @@
 
 namespace qm::admission::exact {
 
-/// Why a workload has to go; the words are Kueue's.
+/// Why a workload is preempted; the reasons are Kueue's.
 enum class Reason : std::uint8_t {
   kInClusterQueue,
   kInCohortReclamation,
   kInCohortReclaimWhileBorrowing,
   kInCohortFairSharing,
-  kFlavorMigration,  ///< a variant of a better flavor takes its place
+  kFlavorMigration,  ///< a variant of a better flavor replaces it
 };
 [[nodiscard]] std::string_view name_of(Reason reason);
 
-/// By which comparison of shares fair sharing takes a workload away from another queue.
+/// The comparison of shares by which fair sharing takes victims of another queue.
 enum class ShareRule : std::uint8_t {
-  kLessThanOrEqualToFinalShare,  ///< the taker's share with the newcomer <= the giver's without the victim
-  kLessThanInitialShare,         ///< the taker's share with the newcomer < the giver's with it
+  kLessThanOrEqualToFinalShare,  ///< the preemptor's share with the new workload <= the other's without the victim
+  kLessThanInitialShare,         ///< the preemptor's share with the new workload < the other's with the victim
 };
 
 struct Target;
 
-/// A tree, the rules of its queues, and who holds its quota.
+/// A tree, the rules of its queues, and the holders of its quota.
 struct Field {
   Tree tree;
-  std::vector<QueueRules> rules;                  ///< by node; of cohorts empty
-  std::vector<std::vector<const Work*>> holders;  ///< by node, in no order
+  std::vector<QueueRules> rules;                  ///< by node; empty for cohorts
+  std::vector<std::vector<const Work*>> holders;  ///< by node, unordered
   bool fair_sharing = false;
   std::vector<ShareRule> share_rules = {ShareRule::kLessThanOrEqualToFinalShare, ShareRule::kLessThanInitialShare};
-  bool looks_again =
-      true;  ///< for a workload whose victims another has claimed (RecomputeAssignmentUponPreemptionTargetsOverlap)
+  /// Nominates a workload again if another one has claimed its victims
+  /// (RecomputeAssignmentUponPreemptionTargetsOverlap).
+  bool looks_again = true;
   OrderGates order;
-  bool shrinks = true;  ///< who may have fewer pods is admitted with fewer (PartialAdmission)
-  bool within_nominal_takes =
-      true;  ///< by shares, who stays within its own takes from any (FairSharingPreemptWithinNominal)
-  std::optional<Resource> pods;  ///< the resource "pods", where there is one
-  /// The nodes, where flavors have topologies; other fields may have the same.
+  bool shrinks = true;  ///< workloads that allow it are admitted with fewer pods (PartialAdmission)
+  /// By shares: a queue that stays within its nominal quota takes victims of any queue
+  /// (FairSharingPreemptWithinNominal).
+  bool within_nominal_takes = true;
+  std::optional<Resource> pods;  ///< the resource "pods", if there is one
+  /// The nodes, if flavors have topologies; other fields may share them.
   std::shared_ptr<Topologies> topologies;
-  bool places_again =
-      true;  ///< who finds its nodes taken in the same cycle (TASRecomputeAssignmentWithinSchedulingCycle)
+  /// Places a workload again if its nodes were used in the same cycle (TASRecomputeAssignmentWithinSchedulingCycle).
+  bool places_again = true;
 
-  // Beyond Kueue. As they stand here, decisions are Kueue's.
-  Displacements* displacements = nullptr;  ///< no plan closes a circle in these
+  // Beyond Kueue. With these defaults decisions are Kueue's.
+  Displacements* displacements = nullptr;  ///< no plan closes a cycle in these
   std::int64_t now = 0;                    ///< of the decision, for stakes
-  int cheaper_within = 0;                  ///< searches that may be spent on each plan to find victims that lose less
+  int cheaper_within = 0;                  ///< searches for a less expensive plan, per plan
 
-  /// Quota and nodes, without a word of who holds them.
+  /// Change quota and nodes, without changing the holders.
   void take(Node queue, const Amounts& usage, const LeafUses& on_nodes);
   void give_back(Node queue, const Amounts& usage, const LeafUses& on_nodes);
-  void hold(const Work& work);     ///< its usage counts from now on
+  void hold(const Work& work);     ///< counts its usage
   void release(const Work& work);  ///< and no longer
 
-  /// Whether a plan closes no circle, even after what others have displaced since it was made.
+  /// Whether a plan closes no cycle, including preemptions recorded since it was made.
   [[nodiscard]] bool permits(const Work& by, const std::vector<Target>& plan) const;
-  /// It is carried out: comes before its targets are marked as evicted.
+  /// Records the preemptions of a plan. Call it before its targets are marked as evicted.
   void record(const Work& by, const std::vector<Target>& plan);
 };
 
 struct Target {
   const Work* work = nullptr;
   Reason reason = Reason::kInClusterQueue;
-  std::optional<ShareRule> rule{};  ///< of kInCohortFairSharing
+  std::optional<ShareRule> rule{};  ///< with kInCohortFairSharing
 };
 
-/// Whom a search took, in the order in which it took them; and whether that is enough.
+/// Victims in the order in which a search took them, and whether they suffice.
 struct Plan {
   std::vector<Target> targets;
   bool enough = false;
 };
-/// Workloads that a search leaves alone.
+/// Candidates that a search must not take.
 using Spared = std::set<const Work*>;
 
-/// Who wants what: `usage` in all, of which there is too little in the cells `contested`, and nodes as wished.
+/// A request that needs preemption: `usage` in total, of which too little is free in the cells `contested`, and
+/// nodes by `wishes`.
 struct Contest {
   const Work& work;
   std::vector<Cell> contested;
@@ -86,15 +89,15 @@ struct Contest {
   std::vector<Wish> wishes{};
 };
 
-/// Finds whom a workload may displace, as few as make it fit; empty where that cannot be had. Candidates are taken in a fixed
-/// order until it fits, and then given back from the last but one to the first where it fits without them. The field is as
-/// before afterwards.
+/// Finds the victims of a workload, a minimal set that makes it fit; empty if there is none. Candidates are taken
+/// in a fixed order until it fits. Then each is given back, from the last but one to the first, if the workload
+/// fits without it. The field is unchanged afterwards.
 ///
-/// Never taken is who has not run for its minimum run time, and, where the field has displacements, who is barred by them; then
-/// also nobody is given back without whom others may not be taken. Where the field says so, a cheaper plan is looked for
-/// (cheapest.hpp).
+/// Excluded are candidates within their minimum run time and, if the field has displacements, candidates that these
+/// bar. With displacements, a victim without which others may not be taken is not given back. If the field allows
+/// it, a less expensive plan is searched (cheapest.hpp).
 ///
-/// Cost     O(candidates · log), and O(candidates · depth · cells); so much again for each search for a cheaper plan.
+/// Cost     O(candidates · log), and O(candidates · depth · cells); the same for each search for a less expensive plan.
 /// Source   Kueue, pkg/scheduler/preemption: classical, hierarchical; fair sharing: fairsharing.
 class Victims final : public Oracle {
  public:
@@ -102,9 +105,9 @@ class Victims final : public Oracle {
   [[nodiscard]] std::vector<Target> find(const Contest& contest);
   Fitting simulate(const Work& work, Cell cell, std::int64_t amount) override;
 
-  /// Whether `policy` lets a workload displace another.
+  /// Whether `policy` allows a workload to preempt another.
   [[nodiscard]] static bool allowed(PreemptPolicy policy, const Work& by, const Work& candidate);
-  /// Whether a is displaced rather than b, for a workload of `queue`.
+  /// Whether a is preempted rather than b, for a workload of `queue`.
   [[nodiscard]] static bool sooner(const Work& a, const Work& b, Node queue);
 
  private:
@@ -122,7 +125,7 @@ class Victims final : public Oracle {
   void collect_from(const Contest& contest, Node queue, Node top, bool advantage, std::vector<Candidate>& out);
   [[nodiscard]] bool still_counts(const Contest& contest, const Candidate& candidate, bool borrowing) const;
   [[nodiscard]] bool fits(const Contest& contest, bool borrowing) const;
-  /// `legal`: whether the rest may still be taken without the one given back.
+  /// `legal`: whether the other victims may still be taken without the one that is given back.
   template <class Legal>
   void give_back(const Contest& contest, std::vector<Target>& targets, bool borrowing, Legal&& legal) {
     for (std::size_t i = targets.size() - 1; i-- > 0;) {
@@ -140,10 +143,10 @@ class Victims final : public Oracle {
   void put_back(const Work& work) { field_.take(work.queue, work.usage, work.on_nodes); }
 
   Field& field_;
-  std::set<int> barred_;  ///< for the workload that is asked for
+  std::set<int> barred_;  ///< for the workload in question
 };
 
-/// Victims where shares decide: always from the queue that takes most beyond its own, down the tree from the root.
+/// Victims by shares: always from the queue that borrows most beyond its own quota, down the tree from the root.
 class FairVictims {
  public:
   explicit FairVictims(Victims& victims) : victims_(victims), field_(victims.field_) {}
