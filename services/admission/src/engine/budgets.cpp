@@ -1,8 +1,9 @@
-// Budgets. Who would get quota takes a hold of what it is expected to cost from every budget that pays for it, or waits; nobody behind
-// it waits for that. A hold grows while the workload runs longer than was thought, and goes when cost has settled the attempt,
-// or at once where it never started. Nothing here evicts: what runs on without money left is owed.
+// Budgets. A workload that is about to get quota takes a hold of its expected cost from each budget that pays for
+// it, or stays pending; workloads behind it are not blocked by that. A hold is extended while the workload runs
+// longer than expected. It is released when cost has settled the attempt, or at once if the attempt never started.
+// Nothing here evicts: the cost of work that runs on without free budget is owed.
 //
-// Before trees are decided, whoever could not be paid is taken out of them, so that nobody is displaced for it.
+// Before trees are scheduled, workloads that cannot be paid for are taken out of them, so that they preempt nothing.
 #include "cause.hpp"
 #include "qm/admission/budget_view.hpp"
 #include "qm/base/assert.hpp"
@@ -14,10 +15,10 @@
 namespace qm::admission {
 namespace {
 
-constexpr Duration kShortestStep = std::chrono::minutes(1);  ///< by which holds grow
+constexpr Duration kShortestStep = std::chrono::minutes(1);  ///< minimum extension of a hold
 constexpr Duration kLongestRun = std::chrono::hours(24 * 366 * 10);
 
-/// What no budget has is enough of a sum.
+/// Saturates: no budget has the largest value.
 std::int64_t plus(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
@@ -30,7 +31,7 @@ std::int64_t gpu_milli_of(const PodSet& set, std::int32_t count) {
   return one.total_gpu_milli();
 }
 
-/// The dearest of the prices that fit nodes with such labels.
+/// The most expensive price that matches nodes with these labels.
 std::int64_t price_of(const BudgetTerms& terms, const Labels& labels) {
   const auto fits = [&](const char* label, const std::string& value) {
     const auto found = labels.find(label);
@@ -83,21 +84,21 @@ BudgetView view_of(const BudgetRow& row, Instant now) {
   return out;
 }
 
-// ---- what is asked of whom ----
+// ---- amounts of a workload ----
 
 bool Engine::pays_for(const BudgetTerms& terms, const Workload& w) {
   if (!terms.cluster_queue.empty()) return terms.cluster_queue == w.cluster_queue;
   return terms.ns.empty() ? terms.team == w.spec.team : terms.ns == w.spec.ns;
 }
 
-/// Of the time that it may run it says itself how long that will be; else the budget does.
+/// The declared run time, or the rest of the maximum execution time, or else the default of the budget.
 Duration Engine::expected_run(const BudgetTerms& terms, const Workload& w) {
   if (w.spec.expected_runtime > Duration{0}) return std::min(kLongestRun, w.spec.expected_runtime);
   if (w.max_execution > Duration{0}) return std::clamp(w.max_execution - w.ran, Duration{0}, kLongestRun);
   return terms.default_run;
 }
 
-/// What it costs to run so long: at the flavors that it got, else at the dearest that its queue has for it.
+/// The cost of a run: with the assigned flavors, or else with the most expensive flavors that its queue offers.
 std::int64_t Engine::cost_of(const BudgetTerms& terms, const Workload& w, const Flavors& flavors, const Counts& counts,
                              Duration run) const {
   std::int64_t sum = 0;
@@ -131,7 +132,7 @@ std::int64_t Engine::cost_of(const BudgetTerms& terms, const Workload& w, const 
   return sum;
 }
 
-/// What a workload that waits would have to hold, of those budgets that hold it up.
+/// The amounts that a pending workload has to hold, of the budgets that block admission.
 std::map<std::string, std::int64_t> Engine::asks_of(const Workload& w) const {
   std::map<std::string, std::int64_t> out;
   for (const auto& [name, row] : tables_.budgets) {
@@ -146,7 +147,7 @@ std::int64_t Engine::free_of(const BudgetRow& row) const {
   return probe.free(now_);
 }
 
-/// The first that cannot pay; empty where all can.
+/// The first budget that cannot pay; empty if all can.
 std::string Engine::lacking(const std::map<std::string, std::int64_t>& asks) const {
   for (const auto& [name, amount] : asks) {
     if (amount > free_of(*tables_.budgets.find(name))) return name;
@@ -154,7 +155,7 @@ std::string Engine::lacking(const std::map<std::string, std::int64_t>& asks) con
   return {};
 }
 
-// ---- who may be tried ----
+// ---- workloads that budgets block ----
 
 void Engine::wait_for_budget(const WorkloadUid& uid, const std::string& budget) {
   const Workload& w = *tables_.workloads.find(uid);
@@ -166,7 +167,7 @@ void Engine::wait_for_budget(const WorkloadUid& uid, const std::string& budget) 
   });
 }
 
-/// Whoever asks for more than is free waits; whoever does not any more is tried.
+/// Blocks workloads that request more than is free, and unblocks those that no longer do.
 void Engine::review_budgets() {
   std::vector<WorkloadUid> changed;
   for (const auto& [name, row] : tables_.budgets) {
@@ -186,7 +187,7 @@ void Engine::review_budgets() {
   for (const auto& uid : changed) wait_for_budget(uid, lacking(asks_of(*tables_.workloads.find(uid))));
 }
 
-/// When somebody who waits for a budget may be paid although nobody says anything: its next period begins.
+/// The next instant at which blocked workloads may be paid for without an event: the start of the next period.
 std::optional<Instant> Engine::next_period(const std::string& budget) const {
   const auto& row = *tables_.budgets.find(budget);
   for (const auto& [from, one] : row.account.allotments()) {
@@ -224,7 +225,7 @@ std::vector<HoldKey> Engine::holds_of(const WorkloadUid& uid, std::int32_t attem
   return out;
 }
 
-/// From every budget that pays for it, or from none: then it waits.
+/// Takes holds from all budgets that pay for it, or from none; then it stays pending.
 bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
   const Workload& w = *tables_.workloads.find(uid);
   std::map<std::string, std::int64_t> hard, all;
@@ -242,7 +243,7 @@ bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
     const Instant until = now_ + std::max(kShortestStep, expected_run(tables_.budgets.find(name)->terms, w));
     edit_hold({uid, w.attempt, name}, [&](forecast::Budget& account, Hold& hold) {
       hold.until = until;
-      // Of a soft budget nothing is held where not all of it is there: what is spent is counted all the same.
+      // A soft budget holds nothing if less than the amount is free; spending is counted nevertheless.
       const auto taken = account.take(hold, amount, now_);
       QM_ASSERT(taken || !hard.contains(name), "budget {} had {} free: {}", name, amount, taken.error().message);
     });
@@ -250,7 +251,7 @@ bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
   return true;
 }
 
-/// What the pods that are added cost, by budget.
+/// The cost of the added pods, by budget.
 std::map<std::string, std::int64_t> Engine::growth_costs(const Workload& w, bool hard_alone) const {
   std::map<std::string, std::int64_t> out;
   for (const auto& [name, row] : tables_.budgets) {
@@ -266,12 +267,13 @@ void Engine::hold_for_growth(const WorkloadUid& uid) {
     const Instant until = now_ + expected_run(tables_.budgets.find(name)->terms, w);
     edit_hold({uid, w.attempt, name}, [&](forecast::Budget& account, Hold& hold) {
       if (hold.until == Instant{}) hold.until = until;
-      (void)account.take(hold, amount, now_);  // of a soft budget it may be less
+      (void)account.take(hold, amount, now_);  // a soft budget may hold less
     });
   }
 }
 
-/// The attempt is over. What may have run is held until cost has settled it; where nobody tells cost of it, we do it.
+/// The attempt is over. If it started, its hold stays until cost has settled it. If another scheduler bound its
+/// pods, cost reports nothing, and it is settled here.
 void Engine::let_go(const Workload& before) {
   const bool started = before.phase == Phase::kAdmitted || before.phase == Phase::kEvicting;
   for (const auto& key : holds_of(before.spec.uid, before.attempt)) {
@@ -288,7 +290,7 @@ void Engine::let_go(const Workload& before) {
   }
 }
 
-/// Who runs longer than was thought holds more, as far as there is more.
+/// Extends the holds of workloads that run longer than expected, as far as amounts are free.
 void Engine::extend_holds() {
   while (!indexes_.holds_due.empty() && indexes_.holds_due.begin()->first <= now_) {
     const HoldKey key = indexes_.holds_due.begin()->second;
@@ -300,7 +302,7 @@ void Engine::extend_holds() {
     const auto more = cost_of(terms, w, w.flavors, w.counts, step);
     edit_hold(key, [&](forecast::Budget& account, Hold& hold) {
       if (planned > now_) {
-        hold.until = planned;  // it began later than it got quota
+        hold.until = planned;  // it started later than it got quota
         return;
       }
       (void)account.take(hold, more, now_);
@@ -309,7 +311,7 @@ void Engine::extend_holds() {
   }
 }
 
-// ---- what cost says ----
+// ---- messages of cost ----
 
 void Engine::on(const BudgetGranted& c) {
   const auto* known = tables_.budgets.find(c.budget);
@@ -324,7 +326,7 @@ void Engine::on(const BudgetGranted& c) {
     }
     return account;
   };
-  // What was counted in other units, or in periods that do not fit, says nothing any more: it begins anew.
+  // Amounts in another unit, or in periods that do not match, are not comparable: the budget starts from zero.
   auto account =
       known == nullptr || c.withdrawn || known->terms.dollars != c.terms.dollars ? std::nullopt : grant(known->account);
   if (known != nullptr && !account) forget_budget(c.budget);
@@ -352,7 +354,7 @@ void Engine::forget_budget(const std::string& name) {
   for (const auto& uid : waiting) wait_for_budget(uid, {});
 }
 
-/// Terms changed, so everybody who waits asks for something else.
+/// Terms changed, so all pending workloads request other amounts.
 void Engine::ask_anew() {
   for (const auto& [uid, w] : tables_.workloads) {
     if (w.phase != Phase::kPending) continue;
@@ -373,7 +375,7 @@ void Engine::on(const SpentHeard& c) {
   }
 }
 
-// ---- answers ----
+// ---- explanations ----
 
 void Engine::explain_budget(const Workload& w, Instant now, std::vector<Cause>& causes) const {
   const auto* row = w.budget.empty() ? nullptr : tables_.budgets.find(w.budget);

@@ -9,7 +9,7 @@
 
 namespace qm::admission {
 
-/// A cause that names no amount of a resource.
+/// A cause without amounts of a resource.
 inline Cause cause_of(std::string code, std::string message, std::string remedy = {}) {
   return {.code = std::move(code), .message = std::move(message), .resource = {}, .remedy = std::move(remedy)};
 }
@@ -22,11 +22,12 @@ inline Cause unknown_priority(const std::string& name) {
                               words::kPriorityClassLabel));
 }
 
-/// What is in the way, and where waiting is known to help, for how much. What would admit it, remedies() finds.
+/// The cause for a shortfall; if waiting is known to help, with the amount to wait for. remedies() finds what
+/// admits the workload.
 [[nodiscard]] Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first);
 
-/// The reason of a workload that waits, in the order in which explain() lists what keeps it from being tried: list, describe, the condition of
-/// its Workload and `qmctl why` agree. `obstacle` is that of its queue.
+/// The reason of a pending workload, in the order in which explain() lists its obstacles: list, describe, the
+/// condition of its Workload and `qmctl why` agree. `obstacle` is that of its queue.
 inline std::string waiting_reason(const Workload& w, const std::optional<Cause>& obstacle) {
   if (!w.inactive.empty()) return "Deactivated";
   if (w.priority_unknown) return "PriorityClassUnknown";

@@ -1,4 +1,4 @@
-// What each command does. Scheduling follows from the marks that the changes leave.
+// Handlers of the commands. Scheduling follows from the marks that the changes leave.
 #include "cause.hpp"
 #include "qm/base/assert.hpp"
 #include "update.hpp"
@@ -18,7 +18,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   reserved_ = 0;
   touched_.clear();
   asked_to_grow_.clear();
-  // Marks live within a step: what a step decides depends on the tables and its batch alone.
+  // Marks are valid within one step: its decisions depend only on the tables and its batch.
   dirty_.clear();
   drop_judged();
   turn_windows();
@@ -33,12 +33,12 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   for (const int tree : indexes_.decisions.overdue(decided_, now_)) dirty_.insert(tree);
   extend_holds();
   review_budgets();
-  // What budgets have changes with time too.
+  // The free amounts of budgets also change with time.
   if (tables_.budgets.size() > 0) {
     for (const auto& order : indexes_.growing)
       dirty_.insert(indexes_.decisions.tree_of(tables_.workloads.find(order.uid)->cluster_queue));
   }
-  // A pass may requeue work and mark its tree again; a bound keeps one step short whatever the policies do.
+  // A pass may requeue workloads and mark their tree again. The bound limits one step under any policies.
   for (int pass = 0; pass < kPassesPerStep && !dirty_.empty(); ++pass) {
     const int tree = *dirty_.begin();
     dirty_.erase(dirty_.begin());
@@ -55,7 +55,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     if (held == indexes_.held.end()) continue;
     for (const auto& [at, amount] : held->second) {
       const auto used =
-          indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue names is counted nowhere
+          indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue has is not counted
       QM_ASSERT(used == amount, "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource, used,
                 amount);
     }
@@ -115,7 +115,7 @@ void Engine::on(const ApplyObjects& c) {
                     "it is applied",
                     queue.ns, queue.name, queue.cluster_queue));
   }
-  // One name leads to one queue.
+  // A name resolves to one queue: a ClusterQueue takes precedence over a Queue of Volcano.
   const auto left_aside = [&](const ClusterQueue& queue) {
     const auto has = [&](const ClusterQueue& other) { return other.name == queue.name && !other.volcano; };
     const auto* known = tables_.cluster_queues.find(queue.name);
@@ -127,7 +127,7 @@ void Engine::on(const ApplyObjects& c) {
         "Queue/{0}: a ClusterQueue {0} is there, so this one is left aside; name it otherwise", queue.name));
   }
   if (!c.dry_run) {
-    // A change that says nothing new, such as that of a status, changes no decision.
+    // An update without a new spec, such as a status update, changes no decision.
     const auto take = [&](auto& table, const auto& key, const auto& object) {
       const auto* known = table.find(key);
       auto like = object;
@@ -230,7 +230,7 @@ void Engine::on(const JobSeen& c) {
       w.spec.priority = priority.value_or(0);
       w.priority_unknown = !priority;
       if (w.spec.submitted == Instant{}) w.spec.submitted = now_;
-      // An attempt that another life of this service wrote on the job is over: the next one must be greater.
+      // An attempt that an earlier instance of this service wrote to the job is over: the next one must be greater.
       w.attempt = std::max(c.attempt + 1, 1);
       w.cluster_queue = where.queue;
       w.queue_is_direct = where.direct;
@@ -264,7 +264,7 @@ void Engine::on(const JobSeen& c) {
     refresh_reason(uid);
   }
   if (c.wish) hear_wish(uid, *c.wish);
-  // Of an elastic Job those have to be ready that have to run together.
+  // Of an elastic Job, the pods that have to run together must be ready.
   const auto together =
       known->exceptions && known->exceptions->grown_from > 0 ? known->exceptions->grown_from : known->counted_pods();
   hear_pods(uid, (c.pods_ready || (c.elastic && c.ready >= together)) && c.attempt == known->attempt);
@@ -273,13 +273,13 @@ void Engine::on(const JobSeen& c) {
   follow(c);
   if (known->ended()) return;
   note_print(c);
-  // Of pods none that was let go is left.
+  // A workload of pods reports attempt 0 once no ungated pod is left.
   const bool same = c.attempt == known->attempt || (is_pods(*known->spec.kind) && c.attempt == 0);
   const bool quiet = c.suspended && c.active == 0 && same;
   if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
   if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) scale(c);
   if (busy) return;
-  // The cluster is brought to what was decided, however it came to differ.
+  // Reconciles the cluster with the decision, whatever caused the difference.
   const bool held_back =
       known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved || known->phase == Phase::kRejected;
   if (!c.suspended && held_back) {
@@ -302,7 +302,7 @@ void Engine::on(const JobsSynced& c) {
     if (!w.job_gone && meant && !c.uids.contains(uid)) gone.push_back(uid);
   }
   for (const auto& uid : gone) job_gone(uid);
-  // A complete list comes at each start and after gaps: the moment to look at every tree once.
+  // A complete list arrives at each start and after gaps of the watch: schedules each tree once.
   on(Reconsider{});
 }
 
@@ -322,15 +322,15 @@ void Engine::on(const PlacementHeard& c) {
   });
   switch (w->phase) {
     case Phase::kQuotaReserved:
-      if (w->gated) break;  // nobody was asked yet
+      if (w->gated) break;  // placement has no request yet
       if (c.state == Answer::kReserved || c.state == Answer::kBound) {
-        // A reservation that is over by now is as good as none; the question is repeated in time.
+        // A reservation that has expired by now does not admit; the request is published again in time.
         if (c.expires == Instant{} || c.expires > now_) admit(c.uid);
       } else if (c.state == Answer::kShort && !repeated) {
         const Instant until = std::max({w->promised_until, now_ + options_.short_grace, kept_for_victims(*w)});
         update(c.uid, [&](Workload& row) { row.give_up_at = until; });
       } else if (c.state == Answer::kExpired || c.state == Answer::kReleased) {
-        // It ended before its answer was accepted, or in commits that were lost; placement answers an attempt once.
+        // It ended before its answer was handled, or in lost commits; placement answers each attempt once.
         release(c.uid, c.state == Answer::kExpired ? "ReservationExpired" : "AttemptReleased", Duration{0});
       }
       break;
@@ -339,7 +339,7 @@ void Engine::on(const PlacementHeard& c) {
         evict(c.uid, "ReservationExpired", "the reservation ended before every pod was bound",
               now_ + options_.eviction_grace);
       } else if (c.state == Answer::kReleased) {
-        // Usually the job has just ended and the cluster is about to say so.
+        // Usually the job has just ended, and its event follows.
         update(c.uid, [&](Workload& row) { row.give_up_at = now_ + options_.pods_gone_grace; });
       } else if (c.state == Answer::kBound && !repeated) {
         out_.events.push_back({Event::What::kBound, *w, now_});
@@ -362,7 +362,7 @@ void Engine::on(const PromiseHeard& c) {
     ++counters_.unknown;
     return;
   }
-  // A promise answers a shape on the demand list, and that shape may be of an earlier attempt of the same wait.
+  // A promise is for a shape on the demand list, which may be of an earlier attempt of the same wait.
   const bool waits = w->phase == Phase::kPending || w->phase == Phase::kQuotaReserved;
   if (!waits || c.attempt > w->attempt || c.attempt < w->attempt - w->short_streak) {
     ++counters_.stale;
@@ -390,7 +390,7 @@ void Engine::on(const CheckpointHeard& c) {
   });
 }
 
-/// Placement repeats an item as long as its workload is pending in that attempt; the back-off of an attempt ends once.
+/// Placement repeats an item while its workload is pending in that attempt; the back-off of an attempt ends only once.
 void Engine::on(const RequeueHeard& c) {
   for (const auto& [uid, attempt] : c.items) {
     const Workload* w = tables_.workloads.find(uid);
@@ -400,7 +400,7 @@ void Engine::on(const RequeueHeard& c) {
 }
 
 void Engine::on(const EvictionAsked& c) {
-  // What was saved is worth knowing even when the attempt that saved it is over.
+  // Records the checkpoint even if the attempt that saved it is over.
   on(CheckpointHeard{c.uid, c.attempt, c.resume_uri});
   const Workload* w = heard(c.uid, c.attempt);
   if (w == nullptr) return;
@@ -574,7 +574,7 @@ void Engine::fire_timers() {
     }
   }
   while (indexes_.ended.size() > options_.most_ended) {
-    const WorkloadUid oldest = indexes_.ended.begin()->second;  // its entry goes with it
+    const WorkloadUid oldest = indexes_.ended.begin()->second;  // forget() removes its entry
     forget(oldest);
   }
   if (submissions_end_ > now_) return;

@@ -3,7 +3,7 @@
 
 namespace qm::admission {
 
-/// An engine of its own for a question, from copied rows.
+/// Loads a separate engine for a query from copied rows.
 inline void load_copied(Engine& engine, const Engine::Tables& rows, bool with_ended, Instant now) {
   auto& to = engine.tables_for_load();
   const auto copy = [](const auto& from, auto& into) {

@@ -1,4 +1,4 @@
-// What people ask: what is in the way of a workload, and what would let it in.
+// Queries: what blocks a workload, and what would admit it.
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/exact/any_fit.hpp"
 #include "rule_tree.hpp"
@@ -31,7 +31,7 @@ bool Decisions::refuses(const Spec& spec, const Flavors& flavors) const {
 
 std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
   std::vector<Shortfall> out;
-  // Whether there is enough, were it not for what the queue may borrow.
+  // Whether the amount would be available without the borrowing limit of the queue.
   const auto without_limit = [&](const auto& seen_as, const Shortfall& s) {
     const auto& tree = seen_as.first->tree;
     const auto node = seen_as.second.queue;
@@ -42,7 +42,7 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
         exact::plus(tree.local_available(node, cell->second), tree.left(tree.parent(node), cell->second));
     return s.requested <= there;
   };
-  // What is left may be less than nothing, where quota was lowered below what is used.
+  // The available amount is negative if quota was lowered below usage.
   const auto left_of = [&](const auto& seen_as, const Shortfall& s) {
     const auto& cells = cells_[static_cast<std::size_t>(queues_.at(w.cluster_queue).tree)];
     const auto cell = cells.find({s.flavor, s.resource});
@@ -89,12 +89,12 @@ std::vector<Shortfall> Decisions::shortfalls(const Workload& w) const {
           if (without_limit(*as_seen, s)) s.kind = Shortfall::Kind::kBorrowingLimit;
           break;
         default:
-          continue;  // of topologies, which admission has none of
+          continue;  // reasons of topologies, which admission does not use
       }
       out.push_back(std::move(s));
     }
   }
-  // A pod set for which waiting is no help speaks first.
+  // Pod sets that do not fit by waiting come first.
   const auto helpless = [&](const Shortfall& s) {
     return std::ranges::none_of(out, [&](const Shortfall& other) {
       return other.pod_set == s.pod_set &&
@@ -120,7 +120,7 @@ std::vector<Shortfall> Decisions::growth_shortfalls(const Workload& w, const Usa
     s.resource = at.resource;
     s.requested = amount;
     const auto cell = cells.find(at);
-    if (cell == cells.end()) {  // its queue had that quota once
+    if (cell == cells.end()) {  // the queue no longer has that quota
       s.kind = Shortfall::Kind::kNotCovered;
       out.push_back(std::move(s));
       continue;

@@ -1,4 +1,4 @@
-// A tree and who is in it, copied for futures to be played with.
+// Copies a tree and its workloads for simulated futures.
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/forecast/eta.hpp"
 #include "rule_tree.hpp"

@@ -1,5 +1,5 @@
-// From rows to numbers and back. A workload has one seat: the tree and the node where it stands, and as what. put() compares
-// the seat with the row and tells the tree what has changed.
+// Translates rows to numbers and back. A workload has one Seat: its tree, node and state there. put() compares the seat
+// with the row and updates the tree.
 #include "qm/admission/decisions.hpp"
 
 #include "qm/admission/exact/any_fit.hpp"
@@ -58,7 +58,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
       continue;
     }
     auto& out = forest.queues[name.value()];
-    if (queue.volcano) {  // no quota of its own, and whatever the pool has
+    if (queue.volcano) {  // no quota of its own; it uses that of the pool
       out.cohort = pools[0]->name;
       (void)offers_of(pools[0]->groups, &out.rules.groups);
       continue;
@@ -134,7 +134,7 @@ exact::Amounts Decisions::amounts_of(int tree, const Usage& usage) const {
   exact::Amounts out;
   const auto& cells = cells_[static_cast<std::size_t>(tree)];
   for (const auto& [at, amount] : usage) {
-    // Quota that the queue no longer names is nobody's.
+    // Usage of quota that the queue no longer has is not counted.
     if (const auto cell = cells.find(at); cell != cells.end()) exact::add_to(out, cell->second, amount);
   }
   return out;
@@ -175,7 +175,7 @@ Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Ass
 
 // ---- workloads ----
 
-/// Taints that nothing tolerates refuse; the selector counts for the keys that the flavor speaks of.
+/// A flavor refuses pods that do not tolerate one of its taints, or whose node selector differs for one of its labels.
 std::optional<exact::Refusal> Decisions::refusal(const Flavor& flavor, exact::Flavor id, const PodShape& shape) const {
   auto tolerations = shape.tolerations;
   tolerations.insert(tolerations.end(), flavor.tolerations.begin(), flavor.tolerations.end());
@@ -192,7 +192,7 @@ std::optional<exact::Refusal> Decisions::refusal(const Flavor& flavor, exact::Fl
 
 namespace {
 
-/// What one pod asks of quota, by resource; zero requests are left out.
+/// Quota requests of one pod, by resource; zero requests are omitted.
 std::map<std::string, std::int64_t> requests_of(const PodShape& shape) {
   std::map<std::string, std::int64_t> out;
   const auto add = [&](const std::string& resource, std::int64_t amount) {
@@ -222,12 +222,12 @@ std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec) {
 
 namespace {
 
-/// With how many of its pods it may start; 0 for all. Of other kinds nobody could tell them.
+/// The minimum number of pods to start with; 0 for all. Kinds other than Job cannot be started with fewer.
 std::int32_t least_of(const Spec& spec, const PodSet& set) {
   return spec.kind == "Job" && set.min_count < set.count ? set.min_count : 0;
 }
 
-/// Two workloads of one text fare alike.
+/// Workloads with equal texts have equal results.
 std::string text_of(const Spec& spec) {
   std::string text;
   for (const auto& set : spec.pod_sets) {
@@ -259,7 +259,7 @@ const Decisions::Pattern* Decisions::pattern_of(const Spec& spec) const {
     if (const auto least = least_of(spec, set); least > 0) made.min_count = least;
     for (const auto& [resource, amount] : requests_of(set.shape))
       made.each.emplace_back(resources_.of(resource), amount);
-    // Kueue looks at them from the last to the first by name.
+    // Kueue processes resources in descending order of name.
     std::ranges::reverse(made.each);
     for (exact::Flavor id = 0; id < flavors_.size(); ++id) {
       const auto spec_of = specs_.find(FlavorName(flavors_[id]));
@@ -290,7 +290,7 @@ exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
   return out;
 }
 
-/// Without pods there is nothing to lose.
+/// A workload without pods loses nothing.
 exact::Stake Decisions::stake_of(const Workload& w) const {
   exact::Stake out;
   if (const auto may = w.spec.labels.find(std::string(volcano::kPreemptable));
@@ -353,7 +353,7 @@ void Decisions::put(const Workload& w) {
   const auto where = at == At::kNowhere ? Position{} : queues_.at(w.cluster_queue);
   const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
                           seat.since == w.waits_since();
-  // What binds it holds in its tree only.
+  // Preemptions bind a workload in its tree only.
   if (seat.at == At::kNowhere && seat.bound >= 0 && (w.ended() || tree_of(w.cluster_queue) != seat.bound)) {
     if (auto* displacements = trees_[static_cast<std::size_t>(seat.bound)]->displacements())
       displacements->forget(seat.id);
@@ -379,7 +379,7 @@ void Decisions::put(const Workload& w) {
     before->evicted(seat.id);
     seat.at = at;
     if (!ageing_.contains(w.cluster_queue)) return;
-    before->withdraw(seat.id);  // it has grown older meanwhile
+    before->withdraw(seat.id);  // its age has increased meanwhile
     return enter(w, seat);
   }
   const bool comes_back = !w.ended() && (seat.tree == where.tree || at == At::kNowhere);
@@ -515,7 +515,7 @@ bool Decisions::may_displace(const WorkloadUid& by, const WorkloadUid& victim) c
   const Seat* other = seats_.find(victim);
   if (one == nullptr || other == nullptr || one->tree < 0 || one->tree != other->tree) return false;
   auto& tree = *trees_[static_cast<std::size_t>(one->tree)];
-  // Whoever rose while it waited stands so high still.
+  // A holder keeps the priority that aging raised while it was pending.
   for (const auto* work : tree.field().holders[static_cast<std::size_t>(other->node)]) {
     if (work->id == other->id && work->standing() >= one->priority) return false;
   }

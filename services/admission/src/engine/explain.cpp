@@ -1,4 +1,4 @@
-// Where a queue name leads, which priority holds, and why a workload is where it is: all computed from the state.
+// Resolves queue names and priorities, and explains the state of a workload: all computed from the tables.
 #include "cause.hpp"
 #include "qm/admission/engine.hpp"
 #include "qm/admission/other_scheduler.hpp"
@@ -9,7 +9,7 @@
 namespace qm::admission {
 namespace {
 
-/// "3 left for ClusterQueue a", or how much it uses beyond what it has.
+/// "3 left for ClusterQueue a", or the amount by which it exceeds its quota.
 std::string left_for(const Shortfall& s, const ClusterQueue& queue) {
   const auto left = show_amount(s.resource, std::max<std::int64_t>(0, s.available));
   if (s.available >= 0) return fmt::format("{} left for ClusterQueue {}", left, queue.name);
@@ -61,7 +61,7 @@ Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first)
       c.code = "QuotaExceeded";
       c.message = fmt::format("{} of {} wanted in flavor {}, {}{}", wanted, s.resource, s.flavor, left_for(s, queue),
                               queue.cohort.empty() ? "" : fmt::format(" including what Cohort {} lends", queue.cohort));
-      // Of what is lent, more may have to come free than is short.
+      // In a cohort, more than the missing amount may have to become free.
       if (queue.cohort.empty() && first) {
         c.remedy = fmt::format("wait until workloads of the queue release {}",
                                show_amount(s.resource, s.requested - s.available));
@@ -104,18 +104,18 @@ std::string cycle_above(const Table<std::string, Cohort>& cohorts, const std::st
   }
 }
 
-/// " with 5 of 8 pods", where it was admitted so.
+/// " with 5 of 8 pods", if it was admitted with fewer.
 std::string fewer_pods(const Workload& w) {
   if (w.counts.empty()) return {};
   return fmt::format(" with {} of {} pods", w.running_pods(), w.spec.total_pods());
 }
 
-/// What an evicted workload waits for, by when that ends, and what becomes of it then.
+/// What an evicted workload waits for, the deadline, and what happens then.
 Cause eviction_of(const Workload& w, Instant now) {
   const auto& order = *w.eviction;
   const auto pods = std::max(1, w.running_pods() - w.ended_pods);
   const std::string waiting = fmt::format("waiting for {} {} to terminate", pods, pods == 1 ? "pod" : "pods");
-  // Nothing ends the pods of a Job that was deleted but the garbage collector, which leaves orphans alone: there is no instant to tell.
+  // Only the garbage collector deletes the pods of a deleted Job, and it keeps orphans: there is no deadline to report.
   if (w.job_gone) {
     return cause_of(order.reason,
                     fmt::format("{}; {}, {} quota is held as long as {}", order.message, waiting,
@@ -187,7 +187,7 @@ Engine::Lead Engine::lead(const Spec& spec) const {
     const QueueName direct(*spec.queue);
     if (known(direct)) {
       const auto& queue = *tables_.cluster_queues.find(direct);
-      found.direct = !queue.volcano && !queue.closing;  // Volcano knows no others
+      found.direct = !queue.volcano && !queue.closing;  // Volcano has no namespaced queues
       return lead_to(direct);
     }
     found.obstacle =
@@ -284,7 +284,7 @@ void Engine::resolve_all() {
   resolve(all);
 }
 
-/// The labels of a namespace say where its own workloads go, and nothing of others.
+/// The labels of a namespace affect only workloads of that namespace.
 void Engine::resolve_of(const std::set<Namespace>& namespaces) {
   std::vector<WorkloadUid> all;
   if (namespaces.empty()) return;
@@ -302,7 +302,7 @@ void Engine::resolve(const std::vector<WorkloadUid>& uids) {
     if (w.ended()) continue;
     const Lead where = lead(w.spec);
     if (w.phase == Phase::kPending) {
-      // A priority written on the spec itself stays; one from a class follows the class.
+      // A priority in the spec itself is kept; one from a class follows the class.
       const auto priority = w.spec.priority_class.empty() ? std::optional(w.spec.priority) : priority_of(w.spec);
       if (where.queue == w.cluster_queue && priority.has_value() == !w.priority_unknown &&
           priority.value_or(0) == w.spec.priority) {
@@ -431,7 +431,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         }
         for (const auto& shortfall : shortfalls) {
           auto& cause = causes.emplace_back(shortfall_cause(shortfall, *queue, place <= 1));
-          // Nobody has seen a pod of it: that is what its group says.
+          // Without pods, the amounts are those that the group declares.
           if (w.spec.pods_to_come && !cause.resource.empty()) {
             cause.message = fmt::format("minResources.{}: {}", cause.resource, cause.message);
           }
@@ -454,7 +454,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         if (auto turn = turn_of(w)) causes.push_back(*turn);
         explain_passing(w, now, causes);
         if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
-          // Whose it is may not be for everybody who asks.
+          // The caller may not be allowed to see which workload it is.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).all.first().uid);
           causes.push_back(cause_of(
               "Behind",
@@ -525,7 +525,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       break;
   }
   if (w.holds_quota()) explain_update(w, causes);
-  // Of a Workload object, and of a group whose pods are still to come, no pod template is known.
+  // A Workload object, and a group without pods, have no known pod template.
   const bool names_one = w.others_place && !w.spec.pods_to_come && *w.spec.kind != "Workload";
   if (options_.places && names_one && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted)) {
     auto other = other_scheduler(is_pods(*w.spec.kind));

@@ -1,5 +1,5 @@
-// What is learned for forecasts: how long workloads ran, and how well their starts were foretold. All of it is rows, changed in the
-// step that brings the news.
+// Observations for forecasts: run times of workloads, and the accuracy of estimated starts. All of it is rows,
+// changed in the step that handles the event.
 #include "qm/admission/forecasts.hpp"
 
 #include "qm/admission/engine.hpp"
@@ -15,7 +15,7 @@ using forecast::LifeTable;
 using forecast::RunTimes;
 
 constexpr std::size_t kMostKinds = 1024;  ///< rows of run times
-constexpr std::size_t kMostSaid = 1024;   ///< rows of what was said
+constexpr std::size_t kMostSaid = 1024;   ///< rows of estimates
 const std::string kStarts = "starts";     ///< key of the one row of corrections
 
 std::string shape_of(const Spec& spec) {
@@ -25,7 +25,7 @@ std::string shape_of(const Spec& spec) {
   return fmt::format("{} gpu", std::bit_ceil(static_cast<std::uint64_t>((milli + 999) / 1000)));
 }
 
-/// The narrow ones go first where there are too many.
+/// Narrower classes are merged first if there are too many.
 int width_of(const Kin& kin) { return !kin.stem.empty() ? 0 : !kin.team.empty() ? 1 : !kin.shape.empty() ? 2 : 3; }
 
 }  // namespace
@@ -42,8 +42,8 @@ forecast::Declared declared_of(const Workload& w) {
   return out;
 }
 
-/// It has run, and ends or is cut off now. Of too many kinds the narrow one that learned nothing for longest goes into the next
-/// wider one.
+/// Records the run time of a workload that ends or is cut off now. Of too many job classes the narrow one with the
+/// oldest observation is merged into the next wider one.
 void Engine::learn_run(const Workload& w, LifeTable::End how) {
   if (w.admitted == Instant{}) return;
   auto& rows = tables_.run_times;
@@ -65,7 +65,8 @@ void Engine::learn_run(const Workload& w, LifeTable::End how) {
   }
 }
 
-/// What it says of itself, or what nine of ten of its kin did not exceed, in steps of an eighth of an octave so that few differ.
+/// The declared run time, or the 90th percentile of its job class, in steps of an eighth of an octave so that few
+/// values differ.
 Duration Engine::planned_run(const Workload& w) const {
   constexpr double kEnough = 4;
   const auto declared = declared_of(w);
@@ -82,7 +83,7 @@ Duration Engine::planned_run(const Workload& w) const {
 void Engine::on(const EstimateSaid& c) {
   const Workload* w = heard(c.uid, c.said.attempt);
   if (w == nullptr || w->phase != Phase::kPending) return;
-  // Of those who wait still: whose ends have passed.
+  // Pending workloads with a bound of their estimate in the past.
   std::vector<WorkloadUid> passed;
   for (const auto& [uid, said] : tables_.said) {
     const Duration waited = now_ - said.at;
@@ -91,7 +92,7 @@ void Engine::on(const EstimateSaid& c) {
     }
   }
   for (const auto& uid : passed) hold_against(uid, false);
-  if (tables_.said.contains(c.uid)) return;  // what was said first of a wait counts
+  if (tables_.said.contains(c.uid)) return;  // the first estimate of a wait counts
   if (tables_.said.size() >= kMostSaid) {
     tables_.said.erase(
         std::ranges::min_element(tables_.said, {}, [](const auto& row) { return row.second.at; })->first);
@@ -99,7 +100,7 @@ void Engine::on(const EstimateSaid& c) {
   tables_.said.insert(c.uid, c.said);
 }
 
-/// What was said of it, against how long it has waited; `starts`: now its wait is over.
+/// Compares the estimate of a workload with its wait so far; `starts`: the wait is over.
 void Engine::hold_against(const WorkloadUid& uid, bool starts) {
   if (!tables_.said.contains(uid)) return;
   auto& said = tables_.said.edit(uid);

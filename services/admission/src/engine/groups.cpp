@@ -1,11 +1,11 @@
-// Groups whose pods come later. A PodGroup waits with what it says that it needs at least, gets quota for that, and stands behind the
-// gate until its pods are there; then they are what it asks for, and it keeps what it holds if that is as much.
+// Groups without pods yet. A PodGroup is pending with its minResources, gets quota for that, and is gated until its
+// pods exist. Its request is then that of its pods, and it keeps its quota if the amounts are equal.
 #include "update.hpp"
 
 namespace qm::admission {
 namespace {
 
-/// Under which flavor each resource is held, where that is one; nothing where it is not.
+/// The flavor of each resource, if each has only one; otherwise empty.
 std::optional<std::map<std::string, FlavorName>> only_flavors(const Flavors& flavors) {
   std::map<std::string, FlavorName> out;
   for (const auto& [set, chosen] : flavors) {
@@ -19,7 +19,7 @@ std::optional<std::map<std::string, FlavorName>> only_flavors(const Flavors& fla
 
 }  // namespace
 
-/// The flavors that these pods would have of the quota that is held; nothing where it has to be had anew.
+/// The flavors of these pods within the held quota; empty if quota has to be assigned again.
 std::optional<Flavors> Engine::as_held(const Workload& w, const std::vector<PodSet>& sets) const {
   WorkloadSpec asked = w.spec;
   asked.pod_sets = sets;
@@ -40,7 +40,7 @@ std::optional<Flavors> Engine::as_held(const Workload& w, const std::vector<PodS
   return out;
 }
 
-/// News of a group that is known and has not ended.
+/// Handles an update of a known group that has not ended.
 void Engine::hear_group(const JobSeen& c) {
   const WorkloadUid uid = c.spec.uid;
   const Workload& w = *tables_.workloads.find(uid);
@@ -53,7 +53,7 @@ void Engine::hear_group(const JobSeen& c) {
   if (w.phase == Phase::kAdmitted) {
     evict(uid, "PodsGone", "its pods went before they were let go", now_ + options_.eviction_grace);
   }
-  // What it holds is counted from those that go. The next attempt is told of the others.
+  // Its usage is counted from the pods that terminate. The next attempt uses the others.
   if (w.phase == Phase::kEvicting) return update(uid, [&](Workload& row) { row.spec.pods_to_come = c.pods_to_come; });
   std::optional<Flavors> flavors;
   if (w.phase == Phase::kQuotaReserved) {
@@ -67,7 +67,7 @@ void Engine::hear_group(const JobSeen& c) {
     row.spec.pod_sets = seen.pod_sets;
     if (flavors) row.flavors = *flavors;
     if (c.pods_to_come) return;
-    // What the group left open its pods say.
+    // The pods define what the group left unset.
     row.others_place = c.others_place;
     row.max_execution = c.max_execution;
     row.spec.labels = seen.labels;

@@ -1,9 +1,10 @@
-// Jobs whose number of pods changes while they run. Fewer pods free their quota at once. An elastic Job may have more, as with Kueue's workload
-// slices: the pods that are added need quota of the flavors that the others have, for all of them together, and the others run on meanwhile.
+// Jobs whose number of pods changes while they run. Fewer pods release their quota at once. An elastic Job may have
+// more, as with Kueue's workload slices. The added pods need quota of the flavors that the others have, for all of
+// them together; the others run on meanwhile.
 //
-// Order      a scale-up goes before pending workloads of lower priority only. It preempts no workload, and in a strict queue it takes nothing
-//            while a workload that goes before it is pending.
-// Placement  gets the new count; that all but the pods that were added have to run together, it takes from min_count.
+// Order      a scale-up goes before pending workloads of lower priority only. It preempts no workload, and in a strict
+//            queue it gets no quota while a workload that goes before it is pending.
+// Placement  gets the new count. min_count has the pods that have to run together, without the added ones.
 #include "cause.hpp"
 #include "update.hpp"
 
@@ -26,8 +27,8 @@ std::string scale_up_of(const Workload& w) {
                      more == 1 ? "s" : "", w.counted_pods(), w.grow_to());
 }
 
-/// A Job that runs: of the pods that it was admitted with, those that it does not run any more, and those that nothing is left for;
-/// and those that it asks for beyond them.
+/// Follows the pod count of a running Job: admitted pods that it no longer runs, pods with no work left, and requested
+/// pods beyond the admitted ones.
 void Engine::scale(const JobSeen& c) {
   const WorkloadUid uid = c.spec.uid;
   const Workload& w = *tables_.workloads.find(uid);
@@ -51,7 +52,7 @@ bool Engine::may_grow(const JobSeen& c, const Spec& next) const {
          w.counts.empty() && counts_pods && differ_in_count_alone(w.spec, next);
 }
 
-/// 0: for no more than it has quota of.
+/// `pods` = 0: no more than it has quota for.
 void Engine::ask_growth(const WorkloadUid& uid, std::int32_t pods) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.grow_to() == pods) return;
@@ -95,7 +96,7 @@ std::vector<Cause> Engine::growth_obstacles(const Workload& w) const {
   return out;
 }
 
-/// Pods that another scheduler binds run, whatever is decided here: their quota is counted as far as it is free.
+/// Pods that another scheduler binds run regardless of decisions here: their usage is counted as far as quota is free.
 bool Engine::count_running(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   const auto from = w.counted_pods();
@@ -142,7 +143,7 @@ bool Engine::grow(const WorkloadUid& uid) {
   return true;
 }
 
-/// `ahead`: those that go before every pending workload of the tree, or run already.
+/// `ahead`: only workloads that precede each pending workload of the tree, or whose pods run already.
 void Engine::grow_in(int tree, bool ahead) {
   std::vector<WorkloadUid> due;
   for (const auto& order : indexes_.growing) {

@@ -1,4 +1,4 @@
-// Who may pass whom: starts that are reserved, and priorities that rise with age.
+// Backfill and aging: reserved starts, and priorities that rise with age.
 #include "cause.hpp"
 #include "qm/admission/engine.hpp"
 #include "qm/admission/forecast/reservations.hpp"
@@ -9,7 +9,7 @@
 namespace qm::admission {
 namespace {
 
-/// Reservations are looked at so deep.
+/// Maximum number of reservations.
 constexpr std::size_t kDeepest = 100;
 
 }  // namespace
@@ -21,7 +21,7 @@ void Decisions::forget_age(const WorkloadUid& uid, Seat& seat) {
   seat.ages.reset();
 }
 
-/// As of aged_, so that a tree that is made afresh at that time has the same; of one that was let in, as of then.
+/// The age is as of aged_, so that a tree rebuilt at that time is equal. For a holder it is as of when it got quota.
 void Decisions::reckon_age(const Workload& w, Seat& seat) {
   forget_age(w.spec.uid, seat);
   seat.raise = 0;
@@ -107,7 +107,7 @@ void Engine::explain_passing(const Workload& w, Instant now, std::vector<Cause>&
                  ""));
   }
   if (!queue.backfill || !w.ready()) return;
-  // As the decider has it: the heads of the other queues in order, then its own queue.
+  // In the order of the scheduler: the heads of the other queues, then its own queue.
   std::vector<const Workload*> in_order, own;
   const auto ready = [&](const QueueName& name, std::vector<const Workload*>& out) {
     const auto line = indexes_.waiting.find(name);

@@ -5,10 +5,10 @@
 
 namespace qm::admission {
 
-/// An engine of the rows in which the change was made and everything that follows was decided, as what_if() assumes it.
+/// An engine of these rows after the change and all decisions that follow, under the assumptions of what_if().
 [[nodiscard]] Result<std::unique_ptr<Engine>> played(const Engine::Tables& rows, const Options& options,
                                                      const Supposed& supposed, Instant now);
-/// What became of workloads by the change, in the order of what_if().
+/// The effects of the change on workloads, in the order of what_if().
 [[nodiscard]] std::vector<Consequence> differences(const Engine& without, const Engine& with, Instant now);
 
 }  // namespace qm::admission

@@ -1,4 +1,4 @@
-// What admission checks add to pods, and whether all that is said of them goes together.
+// The pod updates of admission checks, and conflicts between them.
 #include "pod_updates.hpp"
 
 #include <algorithm>
@@ -6,12 +6,12 @@
 namespace qm::admission {
 namespace {
 
-/// What this service and Kueue write on pods themselves.
+/// Keys that this service and Kueue write to pods themselves.
 bool reserved(const std::string& key) {
   return key.starts_with("quartermaster.dev/") || key == "kueue.x-k8s.io/podset";
 }
 
-/// The first key of which the other says another value.
+/// The first key that has another value in `other`.
 std::string differs(const std::string& field, const Labels& mine, const Labels& other, const std::string& whose) {
   for (const auto& [key, value] : mine) {
     const auto found = other.find(key);

@@ -1,4 +1,4 @@
-// A cohort whose quota is shared out to Volcano's queues: one tree, decided by the rules of a pool.
+// A cohort whose quota is shared out to Volcano's queues: one tree, scheduled by the rules of a pool.
 #include "qm/admission/decisions.hpp"
 #include "rule_tree.hpp"
 
@@ -6,7 +6,7 @@
 
 namespace qm::admission {
 
-// ---- planting ----
+// ---- construction ----
 
 std::unique_ptr<Decisions::Tree> Decisions::pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
                                                     const Cohort& cohort, exact::Field field) {
@@ -121,7 +121,7 @@ void Decisions::Sharing::enqueue(exact::Work work) {
   wait(seats_.insert_or_assign(id, Seat{std::move(work)}).first->second.work);
 }
 
-/// It holds what it got, whatever it would be given now.
+/// It keeps the quota that it got, whatever would be assigned now.
 void Decisions::Sharing::hold(exact::Work work) {
   const int id = work.id;
   volcano::Pool::Job job{
@@ -139,7 +139,7 @@ void Decisions::Sharing::hold(exact::Work work) {
 void Decisions::Sharing::claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) {
   auto job = job_of(work);
   if (!job) return enqueue(work);
-  // By the row, as others count on it.
+  // From the row, because other decisions depend on it.
   std::ranges::fill(job->needs, 0);
   for (const auto& [cell, amount] : usage) job->needs[static_cast<std::size_t>(cell)] += amount;
   auto& seat = seats_.insert_or_assign(work.id, Seat{work}).first->second;
@@ -211,7 +211,7 @@ exact::Outcome Decisions::Sharing::run(std::int64_t now) {
   return out;
 }
 
-// ---- questions ----
+// ---- queries ----
 
 const Decisions::Sharing* Decisions::sharing_of(const QueueName& queue) const {
   const int tree = tree_of(queue);
@@ -285,7 +285,7 @@ std::vector<Shortfall> Decisions::pool_shortfalls(int tree, const Sharing& pool,
   const auto& names = names_[static_cast<std::size_t>(tree)];
   for (const auto& one : pool.pool().obstacles(*job)) {
     using Obstacle = volcano::Pool::Obstacle::Kind;
-    if (one.kind == Obstacle::kClosed) continue;  // the queue says so itself
+    if (one.kind == Obstacle::kClosed) continue;  // inactive_reason() reports it
     auto& s = out.emplace_back();
     s.kind = one.kind == Obstacle::kNever        ? Kind::kNeverFits
              : one.kind == Obstacle::kCapability ? Kind::kCapability

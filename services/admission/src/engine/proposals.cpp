@@ -1,6 +1,6 @@
-// What placement proposes is judged here, victim by victim, by the rules that quota goes by: a lower priority, a queue whose policy permits it,
-// no minimum run time that still lasts, no circle of displacements, and so many an hour. Who goes, goes by the usual way; whom it is for
-// keeps its quota until they are gone.
+// Checks the proposals of placement, victim by victim, by the rules of quota: lower priority, a queue whose policy
+// permits it, no minimum run time left, no cycle of preemptions, and a limit per hour. Victims are evicted in the usual
+// way. The preemptor keeps its quota until they are gone.
 #include "qm/admission/volcano/victim_policies.hpp"
 #include "qm/model/moves.hpp"
 #include "update.hpp"
@@ -25,7 +25,7 @@ std::string Engine::root_of(const QueueName& queue) const {
   const auto* row = tables_.cluster_queues.find(queue);
   if (row == nullptr || row->cohort.empty()) return "queue/" + queue.value();
   std::string name = row->cohort;
-  std::set<std::string> seen;  // a circle ends anywhere: its queues decide nothing
+  std::set<std::string> seen;  // a cycle may end anywhere: its queues are not scheduled
   while (seen.insert(name).second) {
     const auto* cohort = tables_.cohorts.find(name);
     if (cohort == nullptr || cohort->parent.empty()) break;
@@ -39,7 +39,8 @@ std::int64_t Engine::gave_way_of_late() const {
   return row == nullptr || row->since + kWindow <= now_ ? 0 : row->workloads;
 }
 
-/// Empty where it may go that way. What its queue would have left counts for the next.
+/// Why a victim must not be evicted in this way; empty if it may. `leaving` adds up the quota that accepted victims
+/// release, by queue.
 std::string_view Engine::objection_to(const Workload& victim, const Workload& by, Leaving way,
                                       std::map<QueueName, Usage>& leaving) const {
   if (victim.phase == Phase::kEvicting) return "AlreadyLeaving";
@@ -50,7 +51,7 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
   if (victim.kept_until > now_) return "MinimumRunTime";
   if (indexes_.decisions.pooled(victim.cluster_queue)) return "PoolQueue";
   if (way != Leaving::kGone) {
-    // The quota that it gives up would be taken before it is its turn again.
+    // Other pending workloads would get the released quota before its next attempt.
     const auto root = root_of(victim.cluster_queue);
     const bool others_first = std::ranges::any_of(indexes_.waiting, [&](const auto& waiting) {
       const auto& [queue, line] = waiting;
@@ -59,7 +60,7 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
     if (others_first) return "OthersWait";
     if (stays_where_it_is(*victim.spec.kind, *victim.spec.labels)) return "NotMovable";
     if (way == Leaving::kMoves) return {};
-    // No circle comes of it: each such proposal brings one more to a place, and takes none away.
+    // This cannot cycle: each such proposal places one more workload, and no workload loses its placement.
     return victim.spec.priority > by.spec.priority ? "PriorityHigher" : std::string_view();
   }
   if (victim.spec.priority >= by.spec.priority) return "PriorityNotLower";
@@ -70,7 +71,7 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
   if (!lets_lower_go(own ? queue->within_cluster_queue : queue->reclaim_within_cohort)) return "QueuePolicy";
   if (!indexes_.decisions.may_displace(by.spec.uid, victim.spec.uid)) return "DisplacedAlready";
   if (own) return {};
-  // Another queue's workload goes only while that queue uses more than is its own.
+  // A workload of another queue is evicted only while that queue uses more than its nominal quota.
   const auto held = held_in(victim.cluster_queue);
   auto& gone = leaving[victim.cluster_queue];
   Usage nominal;
@@ -100,7 +101,7 @@ std::optional<Engine::Objection> Engine::judge(const Workload& w, const Proposal
     std::string_view why = "NotRunning";
     if (victim != nullptr && victim->attempt == attempt && (uid == c.uid) == c.move) {
       why = objection_to(*victim, w, c.move ? Leaving::kMoves : Leaving::kGone, leaving);
-      // Who loses no place need not be of those whose place the other may take.
+      // A victim that keeps a placement only has to satisfy the rules for migration.
       if (!why.empty() && moves && !c.move) why = objection_to(*victim, w, Leaving::kMovesFor, leaving);
     }
     if (why.empty()) continue;
@@ -115,7 +116,7 @@ std::optional<Engine::Objection> Engine::judge(const Workload& w, const Proposal
 void Engine::on(const ProposalHeard& c) {
   const Judged* known = tables_.judged.find(c.uid);
   if (c.withdrawn) {
-    // Who was told to go is on the way; there is nothing to wait for beyond that.
+    // Its victims are being evicted already; nothing else is pending for the proposal.
     if (known != nullptr && known->number == c.number) tables_.judged.erase(c.uid);
     return;
   }
@@ -163,7 +164,7 @@ void Engine::on(const ProposalHeard& c) {
   say(Event::What::kRepeated, c.uid);
 }
 
-/// Until when quota is kept because room is being made; zero where none is.
+/// The end of the time for which quota is kept while victims terminate; zero if there are none.
 Instant Engine::kept_for_victims(const Workload& w) const {
   const Judged* row = tables_.judged.size() == 0 ? nullptr : tables_.judged.find(w.spec.uid);
   return row != nullptr && row->accepted && row->attempt == w.attempt ? row->until : Instant{};
@@ -183,7 +184,7 @@ void Engine::wait_on(const WorkloadUid& uid) {
   update(uid, [&](Workload& row) { row.give_up_at = until; });
 }
 
-/// As a step begins: the answer to what came in the one before is said.
+/// Called at the start of a step: the answers to the proposals of the step before are published by then.
 void Engine::drop_judged() {
   if (tables_.judged.size() == 0) return;
   std::vector<WorkloadUid> over;

@@ -1,4 +1,4 @@
-// Quota by the calendar: at each opening and closing the trees are made anew with the quota that holds from then on.
+// Quota windows: at each opening and closing the trees are rebuilt with the quota that applies from then on.
 #include "rule_tree.hpp"
 #include "update.hpp"
 
@@ -7,7 +7,7 @@
 namespace qm::admission {
 namespace {
 
-constexpr int kTurnsLooked = 100;  ///< openings and closings ahead of which `why` tells
+constexpr int kTurnsLooked = 100;  ///< openings and closings that `why` searches ahead
 
 std::optional<std::int64_t> nominal_of(const std::vector<ResourceGroup>& groups, const FlavorResource& at) {
   for (const auto& group : groups) {
@@ -31,7 +31,7 @@ bool beyond(const exact::Tree& tree, exact::Node queue, exact::Cell cell) {
 
 std::vector<ResourceGroup> groups_at(const ClusterQueue& queue, Instant now) {
   auto out = queue.groups;
-  // The first one listed counts, so it is written last.
+  // The first listed window takes precedence, so it is applied last.
   for (auto one = queue.windows.rbegin(); one != queue.windows.rend(); ++one) {
     if (!one->window.open(now)) continue;
     for (auto& group : out) {
@@ -69,7 +69,7 @@ bool Decisions::beyond(const QueueName& queue) const {
   return false;
 }
 
-/// On a copy of the tree without those who are leaving and without claims, which are for what these give back.
+/// Works on a copy of the tree without leaving workloads, and without claims, which are for the quota of these.
 std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<const Workload*>& leaving,
                                                 const std::vector<const Workload*>& in_order) const {
   const auto& rules = *trees_[static_cast<std::size_t>(tree)];
@@ -95,7 +95,7 @@ std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<cons
     left.remove(node, amounts);
     go.emplace_back(w, std::move(amounts));
   }
-  // Who came late in this row may have made it needless that one before went.
+  // A later victim may have made an earlier one unnecessary.
   std::vector<const Workload*> out;
   for (auto one = go.rbegin(); one != go.rend(); ++one) {
     const auto node = queues_.at(one->first->cluster_queue).node;
@@ -113,7 +113,7 @@ std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<cons
 
 // ---- in the engine ----
 
-/// Rows stay as they are, so that whoever reads them back, and turns at the first step, decides alike.
+/// Rows do not change, so a process that restores them and opens the windows in its first step decides equally.
 void Engine::turn_windows() {
   if (!indexes_.quota_changes || *indexes_.quota_changes > now_) return;
   turned_ = true;
@@ -121,8 +121,8 @@ void Engine::turn_windows() {
   on(Reconsider{});
 }
 
-/// The weakest and newest go first, whichever queue of the tree they are in. That a queue is beyond follows from the rows and the
-/// time, so it does not matter who saw the window close.
+/// Evicts the lowest priority and then the newest first, in any queue of the tree. Whether a queue is beyond its quota
+/// follows from the rows and the time, so a missed closing has no effect.
 void Engine::drain_windows() {
   std::set<int> trees;
   for (const auto& name : indexes_.draining) {
@@ -153,7 +153,7 @@ void Engine::drain_windows() {
   }
 }
 
-/// When its queue next has more of something that is short.
+/// When the queue next has more of a missing resource.
 std::optional<Cause> Engine::window_ahead(const ClusterQueue& queue, const std::vector<Shortfall>& shortfalls,
                                           Instant now) const {
   const auto groups = groups_at(queue, now);

@@ -1,4 +1,5 @@
-// What admits a pending workload. Candidates come from its quota tree as it is; each is tried by what-if, with all workloads that are ahead.
+// Finds what admits a pending workload. Candidates come from its current quota tree. Each is verified by what-if,
+// with all workloads ahead of it.
 #include "qm/admission/remedies.hpp"
 
 #include "played.hpp"
@@ -10,15 +11,15 @@ namespace {
 
 using Kind = exact::Unlock::Kind;
 
-constexpr int kMostRounds = 4;  ///< in which a candidate grows
+constexpr int kMostRounds = 4;  ///< rounds in which a candidate is increased
 constexpr int kMostAdded = 4;   ///< flavors that are tried for a queue
-constexpr int kMostPairs = 6;   ///< first changes to which a second is searched
+constexpr int kMostPairs = 6;   ///< first changes for which a second is searched
 constexpr int kMostSeconds = 8;
 constexpr std::size_t kMostPairsFound = 3;
 
 std::string counted(std::size_t n) { return n == 1 ? "1 workload" : fmt::format("{} workloads", n); }
 
-/// The quota that the change is of; null where the queue has none in its spec.
+/// The quota to change; null if the spec of the queue does not have it.
 Quota* quota_of(ClusterQueue& queue, const FlavorResource& at) {
   for (auto& group : queue.groups) {
     for (auto& flavor : group.flavors) {
@@ -29,7 +30,7 @@ Quota* quota_of(ClusterQueue& queue, const FlavorResource& at) {
   return nullptr;
 }
 
-/// Its object as it would be.
+/// The observed object of the workload, to be changed.
 JobSeen object_of(const Workload& w) {
   JobSeen out;
   out.spec = w.spec;
@@ -53,7 +54,7 @@ class Search {
   Search(const Engine::Tables& rows, const Options& options, WorkloadUid uid, Instant now)
       : rows_(rows), options_(options), uid_(std::move(uid)), now_(now) {}
 
-  /// Each single change that admits it; where none does, pairs of changes.
+  /// Each single change that admits it; if there is none, pairs of changes.
   std::vector<Remedy> found() {
     single();
     if (out_.empty()) pairs();
@@ -78,7 +79,8 @@ class Search {
     }
     missing_objects();
   }
-  /// The second change of a pair is searched in the state that the first alone leads to, so it may be of any kind, also of the same object.
+  /// The second change of a pair is searched in the state after the first one alone, so it may be of any kind, also
+  /// of the same object.
   void pairs() {
     std::set<std::string> known;
     auto firsts = std::exchange(not_enough_, {});  // trials of pairs add to it
@@ -94,7 +96,7 @@ class Search {
                     fmt::format("{}; and {}", first.message, second.plain),
                     {},
                     both_of(first.change, second.change)};
-        // Two orders of the same changes are one remedy.
+        // Both orders of two changes are one remedy.
         if (!known.insert(std::min(first.code, second.code) + "+" + std::max(first.code, second.code)).second) continue;
         both.workloads = second.waits_for;
         both.waits_for = second.waits_for;
@@ -104,7 +106,7 @@ class Search {
       }
     }
   }
-  /// Objects of the second replace those of the first: they were made from the state with the first.
+  /// Objects of the second replace those of the first: they were built from the state with the first.
   static Supposed both_of(Supposed first, const Supposed& second) {
     const auto merge = [](auto& into, const auto& from, auto same) {
       for (const auto& one : from) {
@@ -119,7 +121,7 @@ class Search {
     return first;
   }
 
-  /// Tries a change; null where it cannot be made, or no more are tried.
+  /// Plays a change; null if it is invalid, or if the limit of trials is reached.
   std::unique_ptr<Engine> tried(const Supposed& change) {
     if (trials_ == most_trials_) return nullptr;
     ++trials_;
@@ -129,7 +131,7 @@ class Search {
     const auto* w = after == nullptr ? nullptr : after->find(uid_);
     return w != nullptr && (w->phase == Phase::kAdmitted || w->phase == Phase::kQuotaReserved);
   }
-  /// What the change does to this workload and to others decides whether it is a remedy, and what its text says.
+  /// Keeps the change if it admits the workload, and describes its effects on other workloads.
   bool keep(Remedy remedy, const Engine* after) {
     if (!admits(after)) {
       if (after != nullptr) not_enough_.push_back(std::move(remedy));
@@ -160,7 +162,7 @@ class Search {
     const auto found = std::ranges::find(unlocks, kind, &Unlock::kind);
     return found == unlocks.end() ? nullptr : &*found;
   }
-  /// What it still lacks of that kind after a change that was not enough.
+  /// What the workload still lacks of that kind after an insufficient change.
   [[nodiscard]] std::optional<Unlock> still(const Engine* after, Kind kind) const {
     const auto* w = after == nullptr ? nullptr : after->find(uid_);
     if (w == nullptr || w->phase != Phase::kPending) return std::nullopt;
@@ -169,7 +171,7 @@ class Search {
     return one == nullptr ? std::nullopt : std::optional(*one);
   }
 
-  /// Of the workloads ahead of it in its queue, so much of what it lacks.
+  /// `more`, plus the requests of the workloads ahead of it in its queue.
   [[nodiscard]] Usage with_those_ahead(Usage more) const {
     std::map<std::string, std::int64_t> ahead;
     for (const auto& [uid, other] : before_->tables().workloads) {
@@ -317,7 +319,7 @@ class Search {
     attempt(std::move(remedy));
   }
 
-  /// Flavors and resources that its queue does not have, or names and are not there.
+  /// Flavors and resources that its queue lacks, or references although they do not exist.
   void missing_objects() {
     if (queue_->volcano) return;
     std::set<std::string> uncovered;
@@ -325,7 +327,7 @@ class Search {
     bool short_of_quota = false;
     for (const auto& s : before_->shortfalls(*w_)) {
       if (s.kind == Shortfall::Kind::kNotCovered) uncovered.insert(s.resource);
-      // Of a resource with too little quota the shortfall is named first: others may not be covered at all.
+      // A resource with too little quota is reported first, and others may not be covered at all: checks all requests.
       if (s.kind == Shortfall::Kind::kNeverFits || s.kind == Shortfall::Kind::kQuota) short_of_quota = true;
       if (s.kind == Shortfall::Kind::kFlavorMissing) unknown.insert(s.flavor);
     }
@@ -361,7 +363,7 @@ class Search {
       if (attempt(std::move(remedy))) return;
     }
   }
-  /// Resources of which the queue has no quota at all, with as much as the workload asks for.
+  /// Adds resources that the queue does not cover, with the amounts that the workload requests.
   void cover(const std::set<std::string>& resources) {
     if (queue_->groups.empty() || queue_->groups.front().flavors.empty()) return;
     const auto asked = requests_of(w_->spec);

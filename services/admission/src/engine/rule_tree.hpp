@@ -9,16 +9,16 @@
 
 namespace qm::admission {
 
-/// One quota tree, decided by one set of rules.
+/// One quota tree, scheduled by one set of rules.
 class Decisions::Tree {
  public:
   virtual ~Tree() = default;
-  /// Before it is taken in: how long it may wait until room is kept for it; zero = as all others.
+  /// Sets the waiting time after which capacity is kept for a workload; zero = the default. Call before it is added.
   virtual void be_patient(int /*id*/, Duration /*time*/) {}
   virtual void enqueue(exact::Work work) = 0;
   virtual void hold(exact::Work work) = 0;
   virtual void claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) = 0;
-  virtual void withdraw(int id) = 0;  ///< it may come back
+  virtual void withdraw(int id) = 0;  ///< it may be added again
   virtual void finish(int id) = 0;
   virtual void leave(int id) = 0;
   virtual void stake(int id, const exact::Stake& stake) = 0;
@@ -27,18 +27,18 @@ class Decisions::Tree {
   virtual exact::Outcome run(std::int64_t now) = 0;
   [[nodiscard]] virtual exact::Field& field() = 0;
   [[nodiscard]] virtual std::int64_t claimed(exact::Node queue, exact::Cell cell) const = 0;
-  /// Of one that run() has just said waits for its victims: what it will have; null where nothing is kept for it.
+  /// The assignment of a workload that waits for its victims, as reported by run(); null if no quota is kept for it.
   [[nodiscard]] virtual const exact::Assignment* claim_of(int id) const = 0;
   [[nodiscard]] virtual std::vector<int> victims_of(int id) const = 0;
   [[nodiscard]] virtual exact::Displacements* displacements() = 0;
   virtual void relax(std::int64_t instant) = 0;
   virtual void look_again() {}
   [[nodiscard]] virtual const Sharing* sharing() const { return nullptr; }
-  /// What local queues used, where its queues may go by that.
+  /// Usage of local queues, if queues of the tree may order by it.
   [[nodiscard]] virtual exact::UsageShares* usage() { return nullptr; }
 };
 
-/// Continuously.
+/// Schedules continuously.
 class Decisions::Flowing final : public Decisions::Tree {
  public:
   Flowing(exact::Field field, exact::UsageShares usage) : tree_(std::move(field), std::move(usage)) {
@@ -71,8 +71,8 @@ class Decisions::Flowing final : public Decisions::Tree {
   exact::Continuous tree_;
 };
 
-/// In cycles, one after the other until they change nothing. Whoever was found inadmissible is looked at again when something in
-/// the tree came free.
+/// Schedules in cycles until they change nothing. Inadmissible workloads are nominated again when quota in the tree
+/// becomes free.
 class Decisions::Cycling final : public Decisions::Tree {
  public:
   Cycling(exact::Field field, exact::UsageShares usage) : tree_(std::move(field), std::move(usage)) {}
@@ -116,7 +116,8 @@ class Decisions::Cycling final : public Decisions::Tree {
   std::set<int> leaving_;
 };
 
-/// By Volcano's rules: the quota of the root is a pool, and its cells are the pool's resources. The field only counts what is used.
+/// Schedules by Volcano's rules: the quota of the root is a pool, and its cells are the resources of the pool. The
+/// field only counts usage.
 class Decisions::Sharing final : public Decisions::Tree {
  public:
   /// `at`: the queue in the pool, by node. `name` is the cohort's.
@@ -138,7 +139,7 @@ class Decisions::Sharing final : public Decisions::Tree {
   void leave(int id) override { pool_.leave(id); }
   void stake(int id, const exact::Stake& stake) override { pool_.keep_until(id, stake.kept_until); }
   void evicted(int id) override;
-  void shrink(int /*id*/, exact::Amounts /*usage*/) override {}  // nobody asks: a gang is counted whole
+  void shrink(int /*id*/, exact::Amounts /*usage*/) override {}  // not called: a gang is counted whole
   exact::Outcome run(std::int64_t now) override;
   exact::Field& field() override { return field_; }
   std::int64_t claimed(exact::Node /*queue*/, exact::Cell /*cell*/) const override { return 0; }  // not counted there
@@ -153,10 +154,10 @@ class Decisions::Sharing final : public Decisions::Tree {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const volcano::Pool& pool() const { return pool_; }
   [[nodiscard]] volcano::QueueId queue_at(exact::Node node) const { return at_[static_cast<std::size_t>(node)]; }
-  /// Of each resource the one flavor that the pool has of it; nothing where it has none.
+  /// The only flavor of the pool for a resource; empty if it has none.
   [[nodiscard]] std::optional<std::pair<exact::Flavor, exact::Cell>> offer_of(exact::Node queue,
                                                                               exact::Resource r) const;
-  /// As the pool sees it; nothing where it can never have a place there.
+  /// The workload as a job of the pool; empty if it can never fit there.
   [[nodiscard]] std::optional<volcano::Pool::Job> job_of(const exact::Work& work) const;
 
  private:
@@ -175,7 +176,7 @@ class Decisions::Sharing final : public Decisions::Tree {
     std::optional<exact::Assignment> claim;
   };
   std::map<int, Seat> seats_;
-  std::map<int, Duration> patience_;  ///< of those that have their own
+  std::map<int, Duration> patience_;  ///< of workloads with their own
 };
 
 }  // namespace qm::admission

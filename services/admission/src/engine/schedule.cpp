@@ -1,4 +1,4 @@
-// One quota tree: what its rules decided becomes rows, events and orders.
+// Applies the decisions for one quota tree to rows, events and intents.
 #include "update.hpp"
 
 namespace qm::admission {
@@ -7,10 +7,10 @@ void Engine::schedule(int tree) {
   show_usage(tree);
   grow_in(tree, true);
   const auto made = indexes_.decisions.decide(tree, now_);
-  // A claim is no change of phase: no event tells of it, and the indexes know it already.
+  // A claim does not change the phase: it has no event, and the indexes have it already.
   for (const auto& uid : made.unclaimed) tables_.workloads.edit(uid).claim.reset();
   for (const auto& [uid, claim] : made.claimed) tables_.workloads.edit(uid).claim = claim;
-  // One may be let in and displaced in the same go, so whoever gives way is told last.
+  // A workload may be admitted and preempted in the same run, so victims are evicted last.
   for (const auto& [uid, assignment] : made.admitted) {
     const auto& claim = tables_.workloads.find(uid)->claim;
     const auto given = claim ? Assignment{claim->flavors, claim->usage, claim->counts} : assignment;
@@ -24,7 +24,7 @@ void Engine::schedule(int tree) {
   grow_in(tree, false);
 }
 
-/// Something came from outside, or went: old displacements bind nobody any more.
+/// A workload arrived or ended: earlier preemptions may no longer bind.
 void Engine::stir(const QueueName& queue) { indexes_.decisions.stir(queue, now_); }
 
 }  // namespace qm::admission

@@ -1,4 +1,4 @@
-// What is derived from the tables, the digest over them, and the laws between both.
+// Indexes derived from the tables, the digest of the tables, and the laws between both.
 #include "qm/admission/engine.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
@@ -124,7 +124,7 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
   return out;
 }
 
-/// Touches only what is not as before: most changes of a row concern no index.
+/// Updates only entries that differ: most changes of a row concern no index.
 void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks& to) {
   const auto& uid = w.spec.uid;
   const auto drop = [](auto& map, const auto& key, const auto& value) {
@@ -203,7 +203,7 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
   if (to.known) in.decisions.put(w);
 }
 
-/// Who displaced whom comes first: it says who stands with others in a class.
+/// Restores preemptions first: they determine which workloads share a class.
 void Engine::build(Indexes& into) const {
   into = Indexes(options_.rules);
   for (const auto& [name, queue] : tables_.cluster_queues) {
@@ -220,7 +220,7 @@ void Engine::build(Indexes& into) const {
   }
 }
 
-/// Under other objects nothing binds that followed from the old ones.
+/// After a change of objects, claims and preemptions that follow from the old ones no longer bind.
 void Engine::read_anew() {
   std::vector<WorkloadUid> bound;
   for (const auto& [uid, w] : tables_.workloads) {
@@ -240,7 +240,7 @@ void Engine::loaded(Instant now) {
   build(indexes_);
 }
 
-/// Row by row where nothing else was changed: what is there now goes out of the indexes, and what was there comes back.
+/// Row by row if only workloads changed: removes the current rows from the indexes, and adds the earlier ones.
 void Engine::undo() {
   const bool by_row = !std::exchange(turned_, false) && indexes_.decisions.reversible() &&
                       !tables_.cluster_queues.dirty() && !tables_.local_queues.dirty() &&
@@ -277,7 +277,7 @@ void Engine::undo() {
   tables_.gave_way.rollback();
   submissions_end_ = Instant{};
   if (!by_row) {
-    now_ = decided_;  // windows and ages as they were
+    now_ = decided_;  // windows and ages as of that step
     return build(indexes_);
   }
   for (const auto& uid : changed) {
@@ -461,7 +461,7 @@ void Engine::check_laws() const {
     QM_ASSERT(!w.claim || w.ready(), "workload {} is {} and has a claim", uid, name_of(w.phase));
     QM_ASSERT((w.phase == Phase::kEvicting) == w.eviction.has_value() || w.ended(), "workload {}", uid);
     if (!w.holds_quota()) continue;
-    // The gang is whole: quota is held for each pod set in full, or for as many as it can do with.
+    // Gang: quota is held for each pod set in full, or for at least its minimum count.
     QM_ASSERT(tables_.cluster_queues.contains(w.cluster_queue), "workload {} holds quota of the unknown queue {}", uid,
               w.cluster_queue);
     std::map<std::string, std::int64_t> held;

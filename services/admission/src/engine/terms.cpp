@@ -1,6 +1,7 @@
-// What has to hold beside quota. Before the start: each check that the queue asks is Ready and, where that is asked for, the pods of
-// all others are; until then quota is held behind a gate, and nobody is asked for room. While it runs: a limit to its time,
-// and pods that are ready in time. Whatever may not be tried any more is deactivated, and waits until somebody activates it.
+// Conditions in addition to quota. Before the start: each required admission check is Ready and, where configured, the
+// pods of all started workloads are ready. Until then quota is held behind a gate, and placement gets no request. While
+// a workload runs: a limit of its run time, and pods that are ready in time. A workload that may not be scheduled again
+// is deactivated, and stays pending until it is activated.
 #include "pod_updates.hpp"
 #include "update.hpp"
 
@@ -67,7 +68,7 @@ std::map<std::string, CheckAnswer> Engine::checks_of(const Workload& w, const Fl
   return out;
 }
 
-/// Its queue may ask other checks by now; who has passed stays so.
+/// Its queue may require other checks by now. A workload past the gate keeps its checks.
 void Engine::check_anew(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   if (!w.gated) return;
@@ -117,7 +118,7 @@ void Engine::on(const AnswerCheck& c) {
   const auto clash = clash_of(tables_, *w, c.check, c.updates);
   if (!clash.empty()) {
     reply(fail({Code::kFailedPrecondition, clash, "pod_set_updates", "leave it out, or say the same"}));
-    // Nobody reads this answer where it was written on an object: it waits, and says why.
+    // The reply to an answer from an object (with an attempt) has no reader: the check stays Pending, with the reason.
     if (c.attempt == 0) return;
     said = {Verdict::kPending, clash, known->second.at};
   }
@@ -130,7 +131,7 @@ void Engine::on(const AnswerCheck& c) {
   reply(PhaseReply{tables_.workloads.find(uid)->phase});
 }
 
-/// One that rejects counts before one that would have it tried again.
+/// Rejected takes precedence over Retry.
 void Engine::judge_checks(const WorkloadUid& uid, Duration retry_after) {
   const Workload& w = *tables_.workloads.find(uid);
   const auto first = [&](Verdict verdict) {
@@ -145,7 +146,7 @@ void Engine::judge_checks(const WorkloadUid& uid, Duration retry_after) {
   }
   const auto retry = first(Verdict::kRetry);
   if (retry == w.checks.end()) {
-    // Who has not started waits for all of them once more; placement is asked again then.
+    // A workload that has not started is gated again until all checks are Ready; placement then gets a new request.
     if (w.phase == Phase::kQuotaReserved && !w.gated && first(Verdict::kPending) != w.checks.end()) {
       update(uid, [](Workload& row) {
         row.gated = true;
@@ -163,7 +164,7 @@ void Engine::judge_checks(const WorkloadUid& uid, Duration retry_after) {
   evict(uid, "AdmissionCheck", why, now_ + options_.eviction_grace, now_ + wait);
 }
 
-/// Nobody who is behind the gate keeps others from quota that it does not hold, so the order is that in which they got it.
+/// Opens gates in the order in which quota was reserved: a gated workload blocks no quota except its own.
 void Engine::open_gates() {
   const bool one_by_one = options_.wait_for_pods_ready && options_.wait_for_pods_ready->block_admission;
   const auto passable = indexes_.gated;
@@ -207,7 +208,7 @@ void Engine::explain_gate(const Workload& w, std::vector<Cause>& causes) const {
   causes.push_back(std::move(c));
 }
 
-// ---- active or not ----
+// ---- activation ----
 
 void Engine::on(const SetActive& c) {
   const Workload* w = asked_about(c.uid, c.ns, c.name);
@@ -245,7 +246,7 @@ void Engine::on(const WishHeard& c) {
   if (tables_.workloads.contains(c.uid)) hear_wish(c.uid, c.active);
 }
 
-/// What the object says counts when it changes: who was deactivated here stays so until somebody says otherwise.
+/// `spec.active` applies when it changes: a workload that was deactivated here stays inactive until the next change.
 void Engine::hear_wish(const WorkloadUid& uid, bool active) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.wished == active) return;
@@ -253,9 +254,9 @@ void Engine::hear_wish(const WorkloadUid& uid, bool active) {
   active ? activate(uid) : deactivate(uid, "Deactivated", "its object says so");
 }
 
-// ---- while it runs ----
+// ---- limits of a running workload ----
 
-/// Time counts while it is admitted, in all of its attempts.
+/// Only admitted time counts, over all attempts.
 std::optional<Instant> Engine::run_limit_of(const Workload& w) const {
   if (w.phase != Phase::kAdmitted || w.max_execution == Duration{0}) return std::nullopt;
   return w.admitted + std::max(Duration{0}, w.max_execution - w.ran);

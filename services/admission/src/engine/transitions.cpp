@@ -1,4 +1,4 @@
-// The table of lives: who may become what, and what each change says and asks.
+// Phase transitions: the valid ones, and the events and intents of each.
 #include "qm/base/assert.hpp"
 #include "update.hpp"
 
@@ -16,8 +16,8 @@ void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object, s
     ++w.open_intents;
   });
   const Workload& w = *tables_.workloads.find(uid);
-  // By the job's name, as its creation is: a creation whose answer was lost is settled before the job is deleted, or
-  // its repeat would bring the job back.
+  // Keyed by the name of the job, like its creation: a creation with a lost result completes before the job is deleted.
+  // Otherwise its retry would create the job again.
   out_.intents.push_back({kind, fmt::format("{}/{}/{}/{}", kind, uid, w.attempt, w.intents),
                           fmt::format("{}/{}", w.spec.ns, w.spec.name), w, std::move(object), std::move(reason)});
 }
@@ -55,7 +55,7 @@ void Engine::pods_gone(const WorkloadUid& uid) {
   release(uid, order.reason, wait);
 }
 
-/// Their quota is free, as a pod set is counted by its pods that still have something to do. They do not come back.
+/// Releases the quota of ended pods: a pod set is counted by its pods with work left. Ended pods do not run again.
 void Engine::pods_ended(const WorkloadUid& uid, std::int32_t ended) {
   const Workload& w = *tables_.workloads.find(uid);
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
@@ -129,7 +129,7 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.queued = now_;
     row.checks.clear();
     row.gated = false;
-    // What exceeded its limit begins anew when somebody activates it.
+    // After it exceeded its limit, its time restarts from zero when it is activated.
     if (row.admitted != Instant{} && row.max_execution > Duration{0}) {
       row.ran = reason == "MaximumExecutionTimeExceeded" ? Duration{0} : row.ran + (now_ - row.admitted);
     }
@@ -142,8 +142,8 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
   settle_next(uid);
 }
 
-/// Placement knows a later attempt, or has answered one that is pending: the database has lost the commits in which it began. It ends,
-/// with whatever of it is in the cluster, and the next attempt is behind it.
+/// Placement knows a later attempt, or has answered one that is pending here: the database lost the commits in which it
+/// began. That attempt ends, with its pods in the cluster, and the next attempt has a greater number.
 void Engine::catch_up(const PlacementHeard& c) {
   const WorkloadUid uid = c.uid;
   const Workload* w = tables_.workloads.find(uid);
@@ -212,18 +212,18 @@ void Engine::job_gone(const WorkloadUid& uid) {
   if (w.job_gone) return;
   update(uid, [](Workload& row) { row.job_gone = true; });
   if (w.ended()) return;
-  // Nobody will report of pods that another scheduler bound.
+  // No release is reported for pods that another scheduler bound.
   if (w.others_place) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
   if (w.phase == Phase::kEvicting) return;
   if (w.phase == Phase::kAdmitted) {
-    // The garbage collector takes the pods; quota is held until placement has seen them go.
+    // The garbage collector deletes the pods; quota is held until placement reports that they are gone.
     evict(uid, "JobDeleted", "its job was deleted", now_ + options_.eviction_grace);
   } else {
     cancel_now(uid, "JobDeleted");
   }
 }
 
-// A deleted queue goes when no workload holds its quota any more; only a queue whose usage changed can be at that point.
+// Removes deleted queues without holders of quota. Only a queue with changed usage can have reached that state.
 void Engine::close_queues() {
   bool gone = false;
   for (const auto& name : touched_) {
@@ -234,7 +234,7 @@ void Engine::close_queues() {
   }
   if (!gone) return;
   read_anew();
-  // What waits for the queue to be applied again waits for one that does not exist now.
+  // Workloads that were pending for the terminating queue are now pending for a queue that does not exist.
   std::vector<WorkloadUid> waiting;
   for (const auto& [uid, w] : tables_.workloads) {
     if (w.phase == Phase::kPending && *w.reason == "QueueTerminating") waiting.push_back(uid);

@@ -3,13 +3,13 @@
 
 namespace qm::admission {
 
-/// Of a Job: whether only the number of its pods differs.
+/// For a Job: whether only the number of its pods differs.
 [[nodiscard]] bool differ_in_count_alone(const Spec& was, const Spec& is);
 
-/// "2 more pods wait for quota (4 of 6 pods are admitted)", of an elastic Job that grows.
+/// "2 more pods wait for quota (4 of 6 pods are admitted)", for an elastic Job that scales up.
 [[nodiscard]] std::string scale_up_of(const Workload& w);
 
-/// Changes one row and keeps the indexes right: the only way in which rows of workloads change.
+/// Changes one row of a workload and updates all indexes and marks that depend on it.
 template <class Fn>
 void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   const bool known = tables_.workloads.contains(uid);
@@ -23,7 +23,7 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   const Marks before = known ? marks_of(w) : Marks{};
   fn(w);
   tables_.workloads.unite(w);
-  // Who claims or was displaced, waits for it.
+  // Only a ready workload has a claim, and only a pending one waits for a budget.
   if (!w.ready()) w.claim.reset();
   if (w.phase != Phase::kPending) w.budget.clear();
   const auto tree = [&](const QueueName& name) { return indexes_.decisions.tree_of(name); };
@@ -51,7 +51,7 @@ void Engine::except(const WorkloadUid& uid, Fn&& fn) {
   update(uid, [&](Workload& row) { row.except(fn); });
 }
 
-/// Changes what a workload asks for. Where it holds quota, that stays.
+/// Changes the request of a workload. Its held quota does not change.
 template <class Fn>
 void Engine::reshape(const WorkloadUid& uid, Fn&& fn) {
   const Workload& before = *tables_.workloads.find(uid);

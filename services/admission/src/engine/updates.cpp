@@ -1,6 +1,7 @@
-// Updates of objects. A workload that holds no quota becomes what its object asks for now and keeps its queue position, as in Kueue. One that
-// holds quota keeps what it was admitted with; what can be followed at once is (priority class, fewer pods of a Job), and the rest is kept for
-// its next attempt. What is not supported is Rejected until its object changes.
+// Updates of objects. A workload that holds no quota gets the current spec of its object and keeps its queue
+// position, as in Kueue. One that holds quota keeps what it was admitted with. Changes that can apply at once do so
+// (priority class, fewer pods of a Job); the rest is kept for its next attempt. What is not supported is Rejected
+// until its object changes.
 #include "cause.hpp"
 #include "update.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 std::string named(const std::string& value) { return value.empty() ? "none" : value; }
 
-/// What quota was counted from and differs, in the terms of the API; empty = nothing.
+/// Differences in the fields from which quota is counted, in terms of the API; empty = none.
 std::string differences(const Spec& was, const Spec& is) {
   std::string out;
   const auto add = [&](const std::string& what) { out += (out.empty() ? "" : ", ") + what; };
@@ -53,7 +54,7 @@ Cause Engine::no_pods() {
                   "set them to at least 1; it keeps its queue position");
 }
 
-/// Of a workload that waits, after a change of what keeps it from being tried.
+/// Updates the reason of a pending workload after a change of its obstacles.
 void Engine::refresh_reason(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.phase != Phase::kPending) return;
@@ -70,17 +71,17 @@ void Engine::follow(const JobSeen& c) {
   const bool was_rejected = w.phase == Phase::kRejected;
   if (w.holds_quota() && !w.rejected().empty()) except(uid, [](Exceptions& e) { e.rejected.clear(); });
   if ((w.spec.pods_to_come || c.pods_to_come) && !was_rejected) return;  // groups.cpp
-  // Pods that were let go differ from what was submitted, and their spec does not change.
+  // Ungated pods differ from the submitted ones, and their spec does not change.
   if (is_pods(*w.spec.kind) && !c.as_submitted && !was_rejected) return;
   Spec next = c.spec;
   next.submitted = w.spec.submitted;
   next.pods_to_come = c.pods_to_come;
   if (!c.as_submitted && !was_rejected) next.pod_sets = w.spec.pod_sets;
-  if (*w.spec.kind == "PodGroup") {  // what its pods leave open its PodGroup said
+  if (*w.spec.kind == "PodGroup") {  // the PodGroup defines what its pods leave unset
     if (next.queue.empty()) next.queue = w.spec.queue;
     if (next.priority_class.empty()) next.priority_class = w.spec.priority_class;
   }
-  // A default that was resolved once stays, as in Kueue.
+  // A resolved default is kept, as in Kueue.
   const bool same_class = next.priority_class == w.spec.priority_class && !was_rejected;
   if (same_class && (!next.priority_class.empty() || next.priority == 0)) {
     next.priority = w.spec.priority;
@@ -100,7 +101,8 @@ void Engine::follow(const JobSeen& c) {
     keep_for_later(uid, next);
     return release(uid, "Updated", Duration{0});
   }
-  // Admitted and not let go yet: only what was admitted is let go (executor.cpp), so the admission ends and the update competes.
+  // Admitted and still suspended: only the admitted spec is unsuspended (executor.cpp). So the admission ends, and the
+  // updated workload is pending.
   const bool is_held = c.suspended && *w.spec.kind != "Workload" && !is_pods(*w.spec.kind);
   if (w.phase == Phase::kAdmitted && is_held && !differences(w.spec, next).empty()) {
     const std::string what = differences(w.spec, next);
@@ -141,7 +143,7 @@ void Engine::reject(const WorkloadUid& uid, std::string why) {
       "UpdateRejected");
 }
 
-/// The newest spec, in the place of the one that it waited with, or was rejected with.
+/// Replaces the spec of a pending or rejected workload by the newest one.
 void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
   const Workload& w = *tables_.workloads.find(uid);
   const Lead where = lead(spec);
@@ -171,7 +173,7 @@ void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
   say(Event::What::kUpdated, uid);
 }
 
-/// Its object shows in an event, once, that it is not what runs. Of one that grows, growth.cpp does.
+/// Emits one event that the object differs from what runs. For a scale-up growth.cpp emits it.
 void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.next() != nullptr && *w.next() == spec) return;
@@ -189,7 +191,7 @@ void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows
       "UpdateNotFollowed");
 }
 
-/// Once it holds no quota any more.
+/// Applies the kept update or rejection once the workload holds no quota.
 void Engine::settle_next(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.phase != Phase::kPending) return;
@@ -210,7 +212,8 @@ void Engine::settle_next(const WorkloadUid& uid) {
   }
 }
 
-/// Which version of its object the workload was read from. What quota is not counted from, such as a label, may differ.
+/// Records the version of its object that the workload was parsed from. Fields that quota does not count, such as a
+/// label, may differ.
 void Engine::note_print(const JobSeen& c) {
   const Workload& w = *tables_.workloads.find(c.spec.uid);
   if (c.spec_print == 0 || !c.rejected.empty()) return;

@@ -1,6 +1,6 @@
-// What local queues used of late, so that the one that used least goes first (admission fair sharing). A row says how it stood at
-// the last sampling; what it comes to now follows from the row, the clock, and what the queue held all the while, as a sampling
-// is made up for before that changes.
+// Past usage of local queues, so that the least used one goes first (admission fair sharing). A row has the state
+// at the last sampling. The current value follows from the row, the clock, and what the queue held since then:
+// before the held quota changes, the missing samplings are computed.
 #include "rule_tree.hpp"
 #include "update.hpp"
 
@@ -9,12 +9,12 @@
 namespace qm::admission {
 namespace {
 
-/// The last instant of the grid; samplings are there, whenever they are made up for.
+/// The last instant of the sampling grid; late samplings count as of their grid instant.
 Instant grid(Instant now, Duration sampling) { return from_micros(micros(now) / sampling.count() * sampling.count()); }
 
 std::int64_t rounded(double amount) { return static_cast<std::int64_t>(std::llround(amount)); }
 
-/// The part that counts anew after so long.
+/// The fraction that is replaced after this time.
 double anew(const UsageMemory& memory, Duration passed) {
   return 1 - std::pow(0.5, static_cast<double>(passed.count()) / static_cast<double>(memory.half_life.count()));
 }
@@ -23,7 +23,7 @@ double anew(const UsageMemory& memory, Duration passed) {
 
 // ---- in the trees ----
 
-/// CPU and GPU are counted in thousandths, and weighed in whole ones.
+/// CPU and GPU are counted in thousandths, and weighed in whole units.
 exact::UsageShares Decisions::shares() const {
   exact::UsageShares::Settings out;
   out.half_life = static_cast<double>(rules_.usage.half_life.count()) / 1e6;
@@ -74,14 +74,14 @@ double Decisions::weigh(const LocalUsage& usage, std::int64_t weight_milli) cons
 
 // ---- in the engine ----
 
-/// Where it leads, and its weight. A cluster queue that is named directly is taken for a local one.
+/// Its cluster queue, and its weight. A cluster queue that is named directly counts as a local queue.
 std::pair<QueueName, std::int64_t> Engine::weight_of(const LocalName& local) const {
   const auto* row = tables_.local_queues.find(local);
   if (row != nullptr) return {row->cluster_queue, row->weight_milli};
   return {QueueName(local.second), 1000};
 }
 
-/// Whoever holds quota has a row, and whoever held some keeps it until nothing is left of that.
+/// Local queues that hold quota have a row; others keep theirs until no usage is left.
 void Engine::keep_usage_rows() {
   std::vector<LocalName> gone;
   for (const auto& [local, row] : tables_.local_usage) {
@@ -111,14 +111,14 @@ LocalUsage Engine::usage_now(const LocalName& local) const {
   return out;
 }
 
-/// Comes before what the local queue holds changes.
+/// Call before the held quota of the local queue changes.
 void Engine::sample_usage(const LocalName& local) {
   const auto* row = tables_.local_usage.find(local);
   auto now = usage_now(local);
   if (row == nullptr || !(now == *row)) tables_.local_usage.edit(local) = std::move(now);
 }
 
-/// The workload has got its quota.
+/// Adds the entry penalty of a workload that got quota.
 void Engine::enter_usage(const Workload& w) {
   if (!indexes_.decisions.by_usage(w.cluster_queue)) return;
   const double share = anew(options_.rules.usage, options_.rules.usage.sampling);
@@ -137,7 +137,7 @@ void Engine::show_usage(int tree) {
     indexes_.decisions.put_usage(queue, local, now, weight);
   }
   for (const auto& local : spent) tables_.local_usage.erase(local);
-  // Who has used nothing may still have a weight.
+  // Local queues without usage may still have a weight.
   for (const auto& [local, row] : tables_.local_queues) {
     if (row.weight_milli == 1000 || tables_.local_usage.contains(local)) continue;
     if (!indexes_.decisions.by_usage(row.cluster_queue)) continue;
@@ -151,7 +151,7 @@ double Engine::used_by(const LocalName& local) const {
   return indexes_.decisions.weigh(usage_now(local), weight_of(local).second);
 }
 
-/// Whose turn it is, where that goes by usage.
+/// The cause for a workload if local queues with less usage go first.
 std::optional<Cause> Engine::turn_of(const Workload& w) const {
   const auto waiting = indexes_.waiting.find(w.cluster_queue);
   if (!indexes_.decisions.by_usage(w.cluster_queue) || waiting == indexes_.waiting.end()) return std::nullopt;

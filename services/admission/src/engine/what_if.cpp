@@ -1,4 +1,4 @@
-// The same rows decided twice, with a change and without.
+// Decides the same rows twice, with a change and without.
 #include "qm/admission/what_if.hpp"
 
 #include "copied.hpp"
@@ -9,10 +9,10 @@
 namespace qm::admission {
 namespace {
 
-/// Rounds of answers after which what is still moving is taken as it is.
+/// Maximum rounds of answers; after these the current state is used.
 constexpr int kMostRounds = 64;
 
-/// What the world would say to what was decided: there is room, and whoever is told to goes.
+/// The assumed answers to decisions: placement fits each workload, and evicted pods terminate.
 std::vector<Command> answers(const Engine& engine) {
   std::vector<Command> out;
   for (const auto& [uid, w] : engine.tables().workloads) {
@@ -29,7 +29,7 @@ std::vector<Command> answers(const Engine& engine) {
   return out;
 }
 
-/// Nobody is told of what is decided here, so rows need not be undone.
+/// Decisions here are not published, so they are committed without undo.
 Result<Output> decide(Engine& engine, std::vector<Command> batch, Instant now) {
   auto first = engine.step(batch, now);
   engine.commit();
@@ -67,13 +67,13 @@ std::string_view name_of(Consequence::What what) {
 
 namespace {
 
-/// The live workload of that name; null where there is none.
+/// The workload of that name that has not ended; null if there is none.
 const Workload* named(const Engine& engine, const Namespace& ns, const std::string& name) {
   const auto* w = engine.find(ns, name);
   return w == nullptr || w->ended() ? nullptr : w;
 }
 
-/// What the change is as commands. A Job of the name of a workload that exists is that workload with another object.
+/// The change as commands. A Job with the name of an existing workload is that workload with another object.
 Result<std::vector<Command>> commands_of(const Engine& engine, const Supposed& supposed) {
   std::vector<Command> out{Reconsider{}};
   for (const auto& gone : supposed.gone) {

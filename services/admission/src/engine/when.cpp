@@ -1,4 +1,4 @@
-// When a workload starts: the rows become a scene, and futures are played from there.
+// Forecast of a start: the rows become a Scene, from which futures are simulated.
 #include "qm/admission/when.hpp"
 
 #include "cause.hpp"
@@ -14,10 +14,10 @@ using forecast::Declared;
 using forecast::Kin;
 
 constexpr int kFutures = 32;
-constexpr int kMostEvents = 10'000;  ///< of one future
+constexpr int kMostEvents = 10'000;  ///< per future
 constexpr std::size_t kMostClasses = 512;
 
-/// Lifetimes by who they are of, each made once.
+/// Lifetimes by job class, each built once.
 class Lives {
  public:
   Lives(forecast::RunTimes& run_times, Instant now) : run_times_(run_times), now_(now) {}
@@ -36,7 +36,7 @@ class Lives {
       spans_;
 };
 
-/// Who came into the tree of late, in classes of like ones. Names are left aside: they would make a class of each.
+/// Recent arrivals in the tree, in classes of similar workloads. Names are ignored: each would be a class of its own.
 void hear_arrivals(const std::vector<std::pair<const Workload*, Decisions::Figure>>& came, Instant now, Lives& lives,
                    Outlook& out) {
   out.arrivals = forecast::Arrivals({kArrivalsOf, forecast::Arrivals::Settings().kept});
@@ -72,7 +72,7 @@ std::set<QueueName> Engine::tree_of(const QueueName& queue) const {
   return out;
 }
 
-/// What no future would change, or of which none is played.
+/// Why there is no estimate: futures would not change the state, or cannot be simulated.
 std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   if (w.ended()) return cause_of("Ended", fmt::format("it has ended: {}", name_of(w.phase)));
   if (w.phase == Phase::kEvicting) {
@@ -104,7 +104,7 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   const bool fewer = std::ranges::any_of(w.spec.pod_sets, [](const PodSet& set) { return set.min_count > 0; });
   const auto shortfalls = indexes_.decisions.shortfalls(w);
   if (!shortfalls.empty() && !fewer) {
-    const auto kind = shortfalls.front().kind;  // where waiting is no help, that speaks first
+    const auto kind = shortfalls.front().kind;  // shortfalls for which waiting does not help come first
     if (kind != Shortfall::Kind::kQuota && kind != Shortfall::Kind::kBorrowingLimit) {
       if (auto ahead = window_ahead(*queue, shortfalls, now)) return ahead;
       return cause_of("NeverFits",
@@ -198,7 +198,7 @@ Result<When> when(const Engine::Tables& rows, const Options& options, const Work
   const forecast::Interval raw{wait(estimate.p10), wait(estimate.p50), wait(estimate.p90)};
   const auto group = forecast::Correction::group_of(static_cast<double>(w->spec.total_gpu_milli()) / 1000);
   auto told = engine.correction().corrected(raw, group);
-  // Nobody is tried before its back-off ends.
+  // A workload is not scheduled before its back-off ends.
   const Duration least = std::max(Duration{0}, w->not_before - now);
   told = {std::max(least, told.low), std::max(least, told.middle), std::max(least, told.high)};
   out.low = now + told.low;

@@ -78,7 +78,7 @@ WorkloadTable::Kept* WorkloadTable::look(const WorkloadUid& uid) const {
   if (last_ != nullptr && *last_->row.spec.uid == uid) return last_;
   const auto found = rows_.find(uid);
   if (found == rows_.end()) return nullptr;
-  return last_ = const_cast<Kept*>(&*found);  // the uid, which the order is by, never changes
+  return last_ = const_cast<Kept*>(&*found);  // the uid, which is the sort key, never changes
 }
 
 void WorkloadTable::remember(const Uid& uid, Kept* kept) {

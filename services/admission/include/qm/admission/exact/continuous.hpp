@@ -133,7 +133,7 @@ class Continuous {
     /// The first workload of each open class; of a strict queue the first of each class, because later ones are
     /// blocked.
     std::map<const Place*, Class*, Earlier> heads;
-    std::map<std::int64_t, std::size_t> held;  ///< number of holders by standing
+    std::map<std::int64_t, std::size_t> held;  ///< number of holders by `standing`
   };
   struct Waiter {
     Class* of = nullptr;

@@ -26,7 +26,7 @@ struct Placed {
   topology::Requests each;  ///< of one pod
 };
 
-/// The result for all wishes of one workload: all placed, or the first that could not be placed.
+/// The result for all requests of one workload: all placed, or the first that could not be placed.
 struct Placing {
   std::vector<Placed> placed;
   std::optional<std::size_t> failed;  ///< the pod set
@@ -44,7 +44,8 @@ struct Placing {
 ///
 /// Units    as topology::Requests, with the numbers of names().
 /// Threads  one.
-/// Cost     place: as topology::Search, times wishes; take, give_back and fits: O(used leaves · resources).
+/// Cost     place: as topology::Search, times the number of `wishes`; take, give_back and fits: O(used leaves ·
+///          resources).
 /// Source   Kueue, pkg/cache/scheduler/tas_flavor.go, clusterqueue_snapshot.go;
 ///          pkg/scheduler/flavorassigner/tas_flavorassigner.go.
 class Topologies {
@@ -68,7 +69,7 @@ class Topologies {
     bool empty = false;  ///< as if the nodes were unused
     const topology::Replacement* replacement = nullptr;
   };
-  /// Flavor by flavor; each considers what earlier wishes use of its hosts. Usage is not changed yet.
+  /// Flavor by flavor; each considers what earlier `wishes` use of its hosts. Usage is not changed yet.
   [[nodiscard]] Placing place(std::span<const Wish> wishes, Options options);
 
   /// The leaves of a placed pod set: its own, and the same hosts in other flavors.
