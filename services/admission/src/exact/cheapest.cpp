@@ -44,7 +44,7 @@ class BranchAndBound {
     const Work* work = nullptr;
     std::int64_t gives = 0, loss = 0;
   };
-  /// What a cell lacks, and who could give of it, cheapest by amount first.
+  /// The missing amount of a cell, and its candidates, least expensive per amount first.
   struct Shortage {
     std::int64_t missing = 0;
     std::vector<Giver> givers;
@@ -60,7 +60,8 @@ class BranchAndBound {
     return found;
   }
 
-  /// By bisection: as few as will do of the cheapest, all others spared. Nothing is proven by it, but much is saved at once.
+  /// By bisection: the smallest sufficient number of the least expensive candidates, all others spared. This proves
+  /// nothing, but lowers the best loss early.
   void begin_with_cheapest() {
     if (shortages_.empty()) return;
     const auto& givers = shortages_.front().givers;
@@ -73,7 +74,7 @@ class BranchAndBound {
     }
   }
 
-  /// The cases that a plan leaves.
+  /// The cases that remain for a plan.
   void split(Plan plan) {
     std::ranges::stable_sort(plan.targets, [&](const Target& a, const Target& b) {
       return std::tuple(-loss_of(*a.work, now_), a.work->uid, a.work->id) <
@@ -97,7 +98,7 @@ class BranchAndBound {
     for (const auto* work : required_here) required_.erase(work);
   }
 
-  /// Whether some plan with all that are required and none that are spared might lose less than the best.
+  /// Whether a plan with all required and no spared candidates might lose less than the best plan.
   [[nodiscard]] bool promising() const {
     std::int64_t required = 0;
     for (const auto* work : required_) required = plus(required, loss_of(*work, now_));

@@ -1,6 +1,6 @@
-// Decisions without cycles. Every queue nominates the first of its classes for whom there is something; of the nominees one is
-// taken, by the order of cycles, and then the next is looked for. Quota only shrinks while this lasts, so that a class that
-// found nothing stays closed, and most nominations made before still stand.
+// Scheduling without cycles. Each queue nominates the first of its classes with a result. The first nominee in the
+// order of cycles is admitted or gets a claim, and then the next one is searched. Free quota only shrinks
+// meanwhile, so a class without a result stays closed, and most earlier nominations stay valid.
 #include "qm/admission/exact/continuous.hpp"
 
 #include "qm/admission/exact/any_fit.hpp"
@@ -11,7 +11,7 @@
 namespace qm::admission::exact {
 namespace {
 
-/// What a workload that holds quota is known by; its pod sets are its class's.
+/// The fields that describe a holder of quota; its pod sets are those of its class.
 Work holder_of(const Work& work) {
   Work out;
   out.id = work.id;
@@ -51,7 +51,7 @@ Continuous::Class& Continuous::class_of(const Work& work) {
   if (!fresh) return found;
   found.key = key;
   found.pattern = work;
-  // Of what it is, nothing of how it stands.
+  // The pattern has the requests of the workload, not its state.
   found.pattern.scan.reset();
   found.pattern.usage.clear();
   found.pattern.on_nodes.clear();
@@ -67,7 +67,7 @@ Continuous::Class& Continuous::class_of(const Work& work) {
         found.cells.push_back(cell);
         if (!std::ranges::binary_search(set.refused, option.flavor, {}, &Refusal::flavor)) need.cells.push_back(cell);
       }
-      // What takes the place of other pods asks for the rest only.
+      // A replacement of other pods requests only the difference.
       if (need.least > 0 && set.before.empty()) found.needs.push_back(std::move(need));
     }
   }
@@ -79,12 +79,12 @@ void Continuous::part_with(Class& from) {
   if (--from.members == 0) queues_[static_cast<std::size_t>(from.pattern.queue)].classes.erase(from.key);
 }
 
-/// Nobody of its queue passes the first of the class.
+/// Whether no workload of its queue passes the first of the class.
 bool Continuous::holds_up(const Class& of) const {
   return rules(of.pattern.queue).strict || (*of.waiting.begin())->overdue;
 }
 
-/// Whether the first of a class is to be found among the heads of its queue.
+/// Adds or removes the first workload of a class among the heads of its queue.
 void Continuous::show(Class& shown, bool yes) {
   if (shown.waiting.empty() || (!shown.open && !holds_up(shown))) return;
   auto& heads = queues_[static_cast<std::size_t>(shown.pattern.queue)].heads;
@@ -97,7 +97,7 @@ void Continuous::put_in(Class& in, const Work& work) {
   const bool first = in.waiting.empty() || place < **in.waiting.begin();
   show(in, false);
   in.waiting.insert(&place);
-  // Of those of one priority the older may displace the newer.
+  // Among equal priorities an older workload may preempt a newer one.
   if (first && rules(work.queue).within_cluster_queue == PreemptPolicy::kLowerOrNewerEqualPriority) in.open = true;
   if (first && in.nomination && !in.nomination->fits()) in.nomination.reset();
   show(in, true);
@@ -144,7 +144,7 @@ void Continuous::look_again() {
   }
 }
 
-/// Those whom displacements bind may find now what they were kept from.
+/// Workloads with preemptions may get a result that was barred before.
 void Continuous::open_alone() {
   for (auto& queue : queues_) {
     for (auto& [key, one] : queue.classes) {
@@ -153,7 +153,7 @@ void Continuous::open_alone() {
   }
 }
 
-/// With fair sharing an amount of any kind changes who is next to give.
+/// With fair sharing, any amount of any cell changes which queue has the next victim.
 void Continuous::freed(const Amounts& usage) {
   ++version_;
   for (auto& queue : queues_) {
@@ -166,7 +166,7 @@ void Continuous::freed(const Amounts& usage) {
   }
 }
 
-// ---- what happens ----
+// ---- state changes ----
 
 void Continuous::enqueue(Work work) {
   auto& in = class_of(work);
@@ -213,7 +213,7 @@ void Continuous::stake(int id, const Stake& stake) {
   if (free) freed(work.usage);
 }
 
-/// Its room can be counted on from now on.
+/// Its quota may be counted on from now on.
 void Continuous::leave(int id) {
   auto& work = holders_.at(id).work;
   if (!std::exchange(work.evicted, true)) freed(work.usage);
@@ -273,7 +273,7 @@ void Continuous::evicted(int id) {
   freed(usage);
 }
 
-/// What is found out about its class may hold no longer for one that displaced others, or was displaced.
+/// The results of its class may no longer hold for a workload that preempted others or was preempted.
 void Continuous::wait_again(Class& of, const Place& place) {
   Work work = as_first(of, place);
   auto& now_of = class_of(work);
@@ -299,11 +299,11 @@ Nomination Continuous::look(const Work& work) {
   const bool good = made.fits() ? field_.tree.fits(work.queue, made.assignment.usage) : made.good();
   if (good) return made;
   if (auto fit = any_fit(field_, work)) return {std::move(*fit), {}};
-  if (made.fits()) made.assignment.sets.front().fits_nothing = true;  // it was taken for one that fits
+  if (made.fits()) made.assignment.sets.front().fits_nothing = true;  // it was assumed to fit
   return made;
 }
 
-/// Whether there is anybody at all whom the first of a class might displace.
+/// Whether there may be any preemption candidates for the first of a class.
 bool Continuous::may_displace(const Class& of) const {
   const Node own = of.pattern.queue;
   const auto gives = [&](PreemptPolicy policy, Node queue) {
@@ -322,7 +322,7 @@ bool Continuous::may_displace(const Class& of) const {
   return false;
 }
 
-/// A search would find nothing: some of its pods have room in no flavor, and there is nobody to displace.
+/// Known to be unschedulable: some of its pods fit no flavor, and there are no preemption candidates.
 bool Continuous::hopeless(const Class& of) const {
   if (field_.topologies != nullptr) return false;
   const auto nowhere = [&](const Need& need) {
@@ -347,8 +347,8 @@ void Continuous::search(Class& of) {
   }
 }
 
-/// What a search would find is what was found: for all pods the first flavors that the queue offers, within what is left, at the
-/// level at which it borrowed before. Other choices may fare otherwise than they did.
+/// Whether a search would return the same result: for all pods the first flavors that the queue offers, within the
+/// available amounts, at the same level of borrowing. Other assignments may have other results.
 bool Continuous::stands(const Class& of) const {
   if (of.seen == version_) return true;
   if (!of.plain) return false;
@@ -361,7 +361,7 @@ bool Continuous::stands(const Class& of) const {
   return level == of.nomination->assignment.borrowing;
 }
 
-/// Whether there is anything for the first of a class; closes it where there is not.
+/// Whether there is a result for the first of a class; closes the class if not.
 bool Continuous::has_something(Class& of) {
   if (!of.nomination || !stands(of)) {
     if (hopeless(of)) {
@@ -393,8 +393,9 @@ Continuous::Class* Continuous::nominee_of(Node node) {
   return nullptr;
 }
 
-/// Whoever passes the head of a strict queue and moves nobody's start: of its own queue nobody's who is before it, and not those of
-/// the heads of other strict queues. Only the first of each class is tried.
+/// A workload that is backfilled behind the head of a strict queue without delaying a reserved start. Reservations
+/// are for workloads ahead of it in its own queue, and for the heads of other strict queues. Only the first of each
+/// class is tried.
 Continuous::Class* Continuous::filler_of(Node node) {
   constexpr std::size_t kDeepest = 100;
   foresight_->begin(field_);
@@ -424,7 +425,7 @@ Continuous::Class* Continuous::filler_of(Node node) {
   return nullptr;
 }
 
-/// Nobody goes before one who displaced it and waits as well.
+/// No workload precedes one that preempted it and is pending as well.
 Continuous::Class& Continuous::next(std::vector<Class*>& nominees) {
   if (!displacements_->all().empty()) {
     const auto all = nominees;
@@ -464,7 +465,7 @@ void Continuous::admit(Class& of, std::int64_t now, Outcome& out) {
   out.admitted.push_back({first.id, of.nomination->assignment});
 }
 
-/// Its victims are told to go, and it has its room from now on.
+/// Evicts its victims. From now on it has a claim to its quota.
 void Continuous::displace(Class& of, Outcome& out) {
   const Place first = **of.waiting.begin();
   Claim claim{&of, first, std::move(of.nomination->assignment), {}};
@@ -483,8 +484,8 @@ void Continuous::displace(Class& of, Outcome& out) {
   claims_.emplace(first.id, std::move(claim));
 }
 
-/// Who has a claim is admitted once it fits. Where its victims are gone and it still does not, it waits like others, and what it
-/// claimed may be another's.
+/// Admits a claiming workload once it fits. If its victims are gone and it still does not fit, it is pending like
+/// others, and other workloads may get the claimed quota.
 void Continuous::settle(std::int64_t now, Outcome& out) {
   std::vector<Claim*> claims;
   for (auto& [id, claim] : claims_) claims.push_back(&claim);
@@ -519,7 +520,7 @@ void Continuous::settle(std::int64_t now, Outcome& out) {
   }
 }
 
-/// Admissions may be what some could displace who had nobody to displace before.
+/// After admissions, workloads may have preemption candidates that had none before.
 void Continuous::reopen() {
   for (Node node = 0; node < field_.tree.size(); ++node) {
     const auto& policies = rules(node);
@@ -531,7 +532,7 @@ void Continuous::reopen() {
   }
 }
 
-/// Takes nominees until there is none; whether there were any.
+/// Admits or preempts for nominees until there are none; returns whether there were any.
 bool Continuous::decide(std::int64_t now, Outcome& out) {
   std::vector<Class*> nominees;
   for (bool any = false;; any = true) {
@@ -547,7 +548,7 @@ bool Continuous::decide(std::int64_t now, Outcome& out) {
   }
 }
 
-/// Of a queue that orders by usage, those go first whose local queue used most.
+/// In a queue that orders by usage, victims are taken first from the local queue with the most usage.
 void Continuous::weigh_holders() {
   if (std::ranges::none_of(field_.rules, &QueueRules::by_usage)) return;
   for (auto& [id, holder] : holders_) {

@@ -1,6 +1,6 @@
-// One cycle. The head of each queue is nominated against the tree as it stands: a flavor choice, and victims where it needs
-// some. Then the nominees are taken one by one, each checked against what those before it took; whoever needs victims takes
-// its room now and waits for them.
+// One cycle. The head of each queue is nominated in the current state of the tree: a flavor assignment, and victims
+// if it needs them. Then the nominees are processed one by one, each checked against what earlier ones reserved. A
+// nominee that needs victims reserves its quota now and waits for them.
 #include "qm/admission/exact/cycle.hpp"
 
 #include "qm/admission/exact/variants.hpp"
@@ -92,7 +92,7 @@ bool Cycle::waits(int id) const {
   return active(id) || queues_[static_cast<std::size_t>(works_.at(id).queue)].inadmissible.contains(id);
 }
 
-/// Before all it counts, where the queue says so, how much its local queue has used; then comes who waits for its victims.
+/// Usage of the local queue comes first, if the queue orders by it; then the workload that waits for its victims.
 Cycle::Queue::Order::iterator Cycle::head_of(Queue& queue, const QueueRules& rules) {
   auto first = queue.active.begin();
   if (queue.preemptor >= 0 && !rules.strict) {
@@ -122,7 +122,7 @@ std::vector<Cycle::Entry> Cycle::heads() {
   return out;
 }
 
-/// Nominates, and remembers how far the search through the flavors came.
+/// Nominates, and records the progress of the flavor search.
 void Cycle::search(Entry& entry, const Assignment* same_as, std::int64_t cycle) {
   auto made = exact::nominate(field_, *entry.work, same_as);
   entry.assignment = std::move(made.assignment);
@@ -136,7 +136,7 @@ void Cycle::search(Entry& entry, const Assignment* same_as, std::int64_t cycle) 
 void Cycle::set_quota(Node queue, Cell cell, const Quota& quota) {
   field_.tree.set_quota(queue, cell, quota);
   if (field_.displacements != nullptr) field_.displacements->clear();
-  for (auto& one : queues_) ++one.generation;  // what the tree can lend is another for all
+  for (auto& one : queues_) ++one.generation;  // the lendable amounts change for all queues
 }
 
 void Cycle::place_again(int id, std::vector<Wish> wishes, std::optional<topology::Replacement> replacement) {
@@ -158,7 +158,7 @@ std::vector<PlacedAgain> Cycle::place_holders() {
   return out;
 }
 
-/// Until the cycle ends, both the nodes that they had and those that they get count as taken.
+/// Until the end of the cycle, both the old and the new nodes count as used.
 void Cycle::take_placed(std::vector<PlacedAgain>& placed) {
   for (std::size_t i = 0; i < placed.size(); ++i) {
     const auto& work = works_.at(placed[i].id);
@@ -210,7 +210,7 @@ bool Cycle::overlaps(const Entry& entry, const std::vector<const Work*>& claimed
          (entry.replaces != nullptr && taken(entry.replaces));
 }
 
-/// Those that nobody who waits with them has displaced: it made the room that both want.
+/// Nominees without a preemptor among the other nominees: the preemptor freed the quota that both request.
 std::vector<Cycle::Entry*> Cycle::uppermost(const std::vector<Entry*>& entries) const {
   auto out = entries;
   if (field_.displacements == nullptr) return out;
@@ -233,7 +233,7 @@ Nominee Cycle::nominee_of(const Entry& entry) const {
   return {*entry.work, entry.assignment.borrowing, queue.preemptor == entry.work->id};
 }
 
-/// What is in its way once all who were claimed and its own victims are gone.
+/// What blocks it once all claimed workloads and its own victims are gone.
 Cycle::Room Cycle::room_for(const Entry& entry, const std::vector<const Work*>& claimed) {
   const auto& assignment = entry.assignment;
   for (const auto* gone : claimed) field_.give_back(gone->queue, gone->usage, gone->on_nodes);
@@ -263,14 +263,14 @@ bool Cycle::passed_over(Entry& entry) const {
   return true;
 }
 
-/// Where others have taken the nodes that it was to have, it is nominated again in the state of the cycle, with the same flavors.
+/// If other workloads use its nodes, it is nominated again in the state of the cycle, with the same flavors.
 void Cycle::recompute_placement(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
   if (!field_.places_again || entry.assignment.on_nodes.empty() || room_for(entry, claimed) != Room::kNoNodes) return;
   const Assignment nominated = entry.assignment;
   search(entry, &nominated, cycle);
 }
 
-/// Where others have claimed its victims; false where it has to wait for the next cycle.
+/// If others have claimed its victims; returns false if it has to wait for the next cycle.
 bool Cycle::look_again(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
   if (!overlaps(entry, claimed)) return true;
   if (!field_.looks_again) {
@@ -282,7 +282,7 @@ bool Cycle::look_again(Entry& entry, std::int64_t cycle, const std::vector<const
   search(entry, &nominated, cycle);
   for (const auto* gone : claimed) field_.hold(*gone);
   if (entry.assignment.mode() == Mode::kFit) {
-    // It will fit once those are gone, for whom it need not ask.
+    // It will fit once the claimed workloads are gone, without victims of its own.
     field_.take(entry.work->queue, entry.assignment.usage, entry.assignment.on_nodes);
     taken_.push_back({entry.work->queue, entry.assignment.usage, entry.assignment.on_nodes});
     entry.targets.clear();
@@ -308,7 +308,7 @@ void Cycle::process(Entry& entry, std::int64_t cycle, std::vector<const Work*>& 
   }
   if (entry.assignment.mode() == Mode::kPreempt && entry.targets.empty()) {
     entry.requeue = Requeue::kNoCandidates;
-    // What it may take back from anybody at any time needs no keeping.
+    // Quota that it may reclaim from any workload at any time need not be reserved.
     if (rules.reclaim_within_cohort != PreemptPolicy::kAny) {
       take(reserved(field_.tree, work.queue, entry.assignment.usage, entry.assignment.mode(),
                     entry.assignment.borrowing));
@@ -352,7 +352,7 @@ Return Cycle::put_back(int id, Fate fate, Requeue reason) {
   queue.active.erase({work.order(), id});
   const auto out = returned(fate, reason, rules_of(work).strict, work.scan && work.scan->unfinished());
   const bool displaces = out.reason == Requeue::kPendingPreemption || out.reason == Requeue::kPendingMigration;
-  // It stays so until it is admitted or gone, whatever is in its way meanwhile.
+  // It stays the preemptor until it is admitted or gone, whatever blocks it meanwhile.
   if (displaces) queue.preemptor = id;
   if (displaces || out.reason == Requeue::kPreemptionFailed) work.scan.reset();
   if (out.at_once) {
@@ -397,7 +397,7 @@ UsageShares::Totals Cycle::requests_of(const Work& work) const {
   return out;
 }
 
-/// Of a queue that orders by usage, those go first whose local queue used most.
+/// In a queue that orders by usage, victims are taken first from the local queue with the most usage.
 void Cycle::weigh_holders() {
   if (std::ranges::none_of(field_.rules, &QueueRules::by_usage)) return;
   for (auto& [id, work] : works_) {
@@ -439,7 +439,7 @@ void Cycle::settle(Entry& entry, Outcome& out) {
   if (entry.fate == Fate::kAssumed) {
     auto& queue = queue_of(work);
     if (queue.preemptor == work.id) queue.preemptor = -1;
-    ++queue.generation;  // as by Kueue's cache, which replaces a workload once its admission is confirmed
+    ++queue.generation;  // as in Kueue's cache, which replaces a workload once its admission is confirmed
     const bool counts = entry_counts(rules_of(work), work);
     work.usage = entry.assignment.usage;
     if (entry.replaces != nullptr) add_before(work, entry.assignment);
@@ -468,7 +468,7 @@ void Cycle::settle(Entry& entry, Outcome& out) {
   put_back(work.id, entry.fate, entry.requeue);
 }
 
-/// What it takes over from the slice whose place it takes.
+/// The usage that it inherits from the slice that it replaces.
 void Cycle::add_before(Work& work, const Assignment& assignment) {
   for (std::size_t i = 0; i < assignment.sets.size(); ++i) {
     for (const auto& choice : assignment.sets[i].flavors) {

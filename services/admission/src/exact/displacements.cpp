@@ -8,7 +8,7 @@
 namespace qm::admission::exact {
 namespace {
 
-/// All that are above one, nearest first.
+/// Visits all workloads above one.
 template <class Visit>
 void climb(const std::map<int, Displacements::Pairs>& over, int from, Visit&& visit) {
   std::set<int> seen;

@@ -1,6 +1,6 @@
-// Preemption by shares. The workload counts as admitted while shares are compared; the giver is found from the root down,
-// each time the child with the highest share; and what is compared are the two children of the cohort where the ways of
-// taker and giver meet.
+// Preemption by shares. The workload counts as admitted while shares are compared. The queue of the next victim is
+// found from the root down, each time the child with the highest share. The compared nodes are the two children of
+// the lowest common cohort of preemptor and victim.
 #include "qm/admission/exact/cheapest.hpp"
 #include "qm/admission/exact/givers.hpp"
 #include "qm/admission/exact/victims.hpp"
@@ -34,7 +34,7 @@ std::vector<const Work*> FairVictims::candidates(const Contest& contest) const {
   return out;
 }
 
-/// Its usage is in the tree while shares are compared; for this question it is not.
+/// Its usage is in the tree while shares are compared; it is removed for this check.
 bool FairVictims::fits(const Contest& contest) {
   field_.tree.remove(contest.work.queue, contest.usage);
   const bool out = victims_.fits(contest, true);
@@ -84,7 +84,7 @@ bool FairVictims::first(const Contest& contest, std::vector<const Work*> candida
   return false;
 }
 
-/// At most one more of each queue, by the weaker comparison.
+/// At most one more victim of each queue, by the weaker comparison.
 bool FairVictims::second(const Contest& contest, std::vector<const Work*> retry, std::vector<Target>& targets) {
   Givers givers(field_, contest.work.queue, retry);
   for (Node queue = givers.next(); queue >= 0; queue = givers.next()) {
@@ -100,8 +100,9 @@ bool FairVictims::second(const Contest& contest, std::vector<const Work*> retry,
   return false;
 }
 
-/// Who is given back in the taker's part of the tree raises the taker's share, and those that were taken after it may no longer
-/// be (Kueue issue 14543). Anybody else only makes a giver give sooner.
+/// A victim that is given back in the preemptor's part of the tree raises the preemptor's share, so that later
+/// victims may no longer be allowed (Kueue issue 14543). Giving back any other one only makes a queue give victims
+/// sooner.
 bool FairVictims::still_legal(const Contest& contest, const std::vector<Target>& targets, const Work& kept) {
   auto& tree = field_.tree;
   const Node own = contest.work.queue;

@@ -1,11 +1,11 @@
-// What of an assignment is placed on nodes, and what becomes of it where there are none.
+// The pod sets of an assignment to place on nodes, and the result if there are no nodes.
 #include "qm/admission/exact/flavors.hpp"
 
 #include <algorithm>
 
 namespace qm::admission::exact {
 
-/// A pod set without any requests, whose pods are not counted either, has the flavors with nodes of its group.
+/// A pod set without requests, whose pods are not counted either, gets the flavors with nodes of its group.
 void FlavorAssigner::inherit_group_tas_flavors(const Work& work, std::span<const std::size_t> sets,
                                                Assignment& out) const {
   if (pods_ && rules_.group_of(*pods_) != nullptr) return;
@@ -71,12 +71,12 @@ std::optional<Why> FlavorAssigner::placement_fault(const Work& work, const Assig
   return why;
 }
 
-/// `empty`: it would not fit if nothing else were placed.
+/// `empty`: it would not fit on unused nodes either.
 void FlavorAssigner::fail_placement(const Placing& placing, std::span<const Wish> wanted, bool empty,
                                     Assignment& out) const {
   auto& set = out.sets[*placing.failed];
   const auto flavor = std::ranges::find(wanted, *placing.failed, &Wish::set)->flavor;
-  // What is in the way today is reported; what would be on empty nodes where nothing else is.
+  // The current obstacle is reported; the one on unused nodes only if nothing else blocks it.
   if (!empty || set.taken_to_fit) {
     const Refusal no{flavor, Refusal::Why::kNoLevel, placing.reason};
     set.whys.push_back({.kind = Why::Kind::kTopologyPlacementFailed, .flavor = flavor, .refusal = no});
@@ -87,7 +87,7 @@ void FlavorAssigner::fail_placement(const Placing& placing, std::span<const Wish
   set.fits_nothing = true;
   set.block(flavor, NoFit::kTopologyPlacementFailed);
   for (auto& [one, reason] : set.blocked) {
-    if (one == flavor) reason = NoFit::kTopologyPlacementFailed;  // in the place of what it was for quota
+    if (one == flavor) reason = NoFit::kTopologyPlacementFailed;  // instead of the reason for quota
   }
   const auto attempt = std::ranges::find(set.attempts, flavor, &Attempt::flavor);
   if (attempt == set.attempts.end()) return;

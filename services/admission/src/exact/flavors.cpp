@@ -94,7 +94,7 @@ std::vector<Cell> Assignment::contested() const {
   return out;
 }
 
-/// Of several pod sets together, without regard to what a slice has that they replace.
+/// The requests of several pod sets together, without subtracting the slice that they replace.
 struct FlavorAssigner::Requests {
   std::vector<std::pair<Resource, std::int64_t>> of;
 };
@@ -112,7 +112,7 @@ bool has_option(const QueueRules::Group& group, Flavor flavor) {
   return std::ranges::find(group.options, flavor, &QueueRules::Option::flavor) != group.options.end();
 }
 
-/// A flavor that several resource groups have counts as the worst that it was.
+/// A flavor of several resource groups counts with its worst result.
 void merge(std::vector<Attempt>& to, const std::vector<Attempt>& more) {
   for (const auto& attempt : more) {
     const auto same = std::ranges::find(to, attempt.flavor, &Attempt::flavor);
@@ -133,8 +133,8 @@ bool in_several_groups(const QueueRules& rules, Flavor flavor) {
                                [&](const QueueRules::Group& group) { return has_option(group, flavor); }) > 1;
 }
 
-/// A flavor that the search of another group came to, and that of this one, which has it too, did not, has none of the
-/// resource. `reached`: of the flavors of several groups, those that this search came to.
+/// A flavor that the search of another group reached, and that of this group, which has it too, did not, does not
+/// provide the resource. `reached`: of the flavors of several groups, those that this search reached.
 void leave_out(const QueueRules::Group& group, Resource resource, const std::vector<Flavor>& reached,
                Assignment::Set& made) {
   for (const Flavor flavor : made.reached) {
@@ -168,7 +168,7 @@ Amounts FlavorAssigner::total_requests(const Work& work, const Assignment& assig
   return out;
 }
 
-/// Whether a pod set of several asks for it; all of them ask for pods.
+/// Whether one of several pod sets requests the resource; all of them request pods.
 bool FlavorAssigner::asks(const PodSet& set, Resource resource) const {
   return resource == pods_ ||
          std::ranges::find(set.each, resource, [](const auto& r) { return r.first; }) != set.each.end();
@@ -210,8 +210,8 @@ std::optional<Refusal::Why> FlavorAssigner::against_topology(const PodSet& set, 
   return std::nullopt;
 }
 
-/// The first thing that is in the way of any of the pod sets. A flavor without a topology may give a pod set that asks for one
-/// what is counted of quota alone: where its group has nothing that a pod requests of its node.
+/// The first obstacle of any of the pod sets. A flavor without a topology may serve a pod set that requests one for
+/// resources that only quota counts: if its group has none of the pod's node resources.
 std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const std::size_t> sets,
                                                const QueueRules::Group& group, Flavor flavor) const {
   using Kind = Refusal::Why;
@@ -242,7 +242,7 @@ std::optional<Refusal> FlavorAssigner::refusal(const Work& work, std::span<const
   return std::nullopt;
 }
 
-/// The group of `resource`: the mode of the option taken, kNoFit where no option has it.
+/// Searches the group of `resource`: the mode of the chosen option, kNoFit if no option has the resource.
 Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets, const Requests& requests,
                             Resource resource, const Assignment* same_as, bool explain, Assignment& out) const {
   const auto* group = rules_.group_of(resource);
@@ -309,7 +309,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       if (!index) continue;
       const Cell cell = option.cells[*index];
       auto amount = all;
-      // A slice grows with the flavors that it has; without any of the resource it cannot grow by it.
+      // A slice scales with the flavors that it has; without any of the resource it cannot scale.
       for (std::size_t k = 0; replaces && k < sets.size(); ++k) {
         const auto* before = before_of(work.pod_sets[sets[k]], wanted);
         if (before != nullptr && before->flavor == option.flavor) {
@@ -326,14 +326,14 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       }
       const auto earlier = amount_at(out.usage, cell);
       const bool never = plus(amount, earlier) > tree_.potential(work.queue, cell);
-      // What one resource has no room for is settled; of the others it counts only whether there can ever be room.
+      // If one resource does not fit, only whether the others can ever fit is checked.
       if (worst.mode == Mode::kNoFit && !never && !explain) continue;
       const auto part = fitting(work, cell, plus(amount, earlier));
       if (part.mode == Mode::kNoFit) here = std::max(here, never ? NoFit::kExceedsMaxQuota : NoFit::kWaitingForQuota);
       if (explain) tell(work, cell, wanted, earlier, amount, part, attempt);
       attempt.value.level = std::max(attempt.value.level, part.level);
-      // Of the cells the one counts that would be liked least. Where preemption is liked better than borrowing, that may be
-      // one that fits by borrowing while another needs victims.
+      // The least preferred cell determines the result. If preemption is preferred to borrowing, that may be a cell
+      // that fits by borrowing while another one needs victims.
       if (preferred(worst, part, rules_.prefers_borrowing)) worst = part;
       if (worst.mode != Mode::kNoFit) choices.push_back({wanted, option.flavor, cell, part.mode, part.level, -1});
     }
@@ -359,7 +359,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
   for (const auto set : sets) {
     auto& made = out.sets[set];
     made.tried = true;
-    // It may still fit nothing for another group, or for its nodes.
+    // It may still not fit for another group, or for its nodes.
     const bool may_fail = rules_.groups.size() > 1 || work.pod_sets[set].nodes != nullptr;
     for (std::size_t b = 0; may_fail && b < blocked.size(); ++b) made.block(blocked[b].first, blocked[b].second);
     if (explain) merge(made.attempts, attempts);
@@ -367,7 +367,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
     if (explain && best_value.mode != Mode::kFit) made.whys.insert(made.whys.end(), whys.begin(), whys.end());
     for (const auto& choice : best) {
       if (sets.size() > 1 && !asks(work.pod_sets[set], choice.resource)) continue;
-      // A resource that two groups have goes with the group that was looked at last.
+      // A resource of two groups gets the flavor of the group that was searched last.
       const auto before = std::ranges::find(made.flavors, choice.resource, &FlavorChoice::resource);
       if (before != made.flavors.end()) {
         *before = choice;
@@ -403,7 +403,7 @@ void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::i
   attempt.whys.push_back(why);
 }
 
-/// The flavors of pod sets that have them in common, most often of one; false where they fit nothing.
+/// Assigns the flavors of pod sets that share them, usually a single one; false if they do not fit.
 bool FlavorAssigner::assign_group(const Work& work, std::span<const std::size_t> sets,
                                   std::span<const std::int32_t> counts, const Assignment* same_as, bool explain,
                                   Assignment& out) const {
@@ -485,7 +485,7 @@ Assignment FlavorAssigner::search(const Work& work, std::span<const std::int32_t
   return out;
 }
 
-/// Flavors of one resource group stand for each other, groups do not.
+/// Flavors of one resource group are alternatives; groups are all required.
 void FlavorAssigner::resolve_reasons(Assignment& out) const {
   for (auto& set : out.sets) {
     if (!set.fits_nothing) continue;

@@ -1,4 +1,4 @@
-// Who gives next where shares decide.
+// The order of queues with victims in fair sharing.
 #include "qm/admission/exact/givers.hpp"
 
 #include <algorithm>

@@ -37,7 +37,7 @@ std::vector<Toleration> tolerations_of(const Json& list) {
   return out;
 }
 
-/// Nothing where it is no number.
+/// Zero if it is not a number.
 std::int32_t boost_of(const std::string& text) {
   std::int32_t out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -49,7 +49,7 @@ std::int64_t micros_of(const Json& time) {
   return read ? micros(*read) : 0;
 }
 
-/// Whether one expression of a node selector term holds for these labels.
+/// Whether one expression of a node selector term matches these labels.
 bool holds(const Json& expression, const Labels& labels) {
   const auto found = labels.find(expression["key"].string());
   const auto& op = expression["operator"].string();
@@ -66,12 +66,12 @@ bool holds(const Json& expression, const Labels& labels) {
   return op == "Gt" ? left > right : left < right;
 }
 
-/// As Kueue counts it: CPUs in milli-units, all else in units.
+/// As Kueue counts it: CPUs in milli-units, everything else in units.
 std::int64_t in_units_of(std::string_view resource, const Quantity& amount) {
   return resource == "cpu" ? amount.milli() : amount.units();
 }
 
-/// Checks may say more about where pods may run than their template does.
+/// Checks may restrict where pods run beyond their template.
 void add_updates(const Json& checks, topology::PodSetRequest& request) {
   for (const auto& check : checks.items()) {
     for (const auto& update : check["podSetUpdates"].items()) {
@@ -88,7 +88,7 @@ constexpr const char* kProvisioning = "kueue.x-k8s.io/provisioning-request";
 constexpr const char* kMultiKueue = "kueue.x-k8s.io/multikueue";
 constexpr const char* kAllowedFlavors = "kueue.x-k8s.io/workload-allowed-resource-flavors";
 
-/// Of a list with commas.
+/// Splits a list with commas.
 std::vector<std::string> names_in(const std::string& text) {
   std::vector<std::string> out;
   std::stringstream list(text);
@@ -110,7 +110,7 @@ bool on_failed_node(const Json& assignment, const Json& failed) {
   });
 }
 
-/// A gate that has no state yet is closed.
+/// A gate without state is closed.
 bool gate_closed(const Json& workload) {
   const auto open = [&](const Json& gate) {
     return std::ranges::any_of(workload["status"]["preemptionGates"].items(), [&](const Json& state) {
@@ -163,7 +163,7 @@ void Objects::take(const Json& groups, std::vector<Forest::Offer>& offers, std::
         if (resource.contains("lendingLimit")) quota.lending_limit = canonical(name, resource["lendingLimit"]);
         offers.push_back({id, resources.of(name), quota});
       }
-      // A covered resource without a quota of its own has none.
+      // A covered resource without a quota of its own has zero.
       for (const Resource r : made.resources) {
         const auto same = [&](const Forest::Offer& o) { return o.flavor == id && o.resource == r; };
         if (std::ranges::none_of(offers, same)) offers.push_back({id, r, {}});
@@ -199,7 +199,7 @@ void Objects::add_queue(const Json& object) {
   if (borrow["maxPriorityThreshold"].is_int()) {
     rules.borrow_max_threshold = static_cast<std::int32_t>(borrow["maxPriorityThreshold"].integer());
   }
-  // v1beta1 says Borrow and Preempt where v1beta2 says MayStopSearch.
+  // v1beta1 has Borrow and Preempt where v1beta2 has MayStopSearch.
   const auto& fungibility = spec["flavorFungibility"];
   rules.stops_at_borrowing = fungibility["whenCanBorrow"].string() != "TryNextFlavor";
   const auto& at_preemption = fungibility["whenCanPreempt"].string();
@@ -227,8 +227,8 @@ void Objects::add_queue(const Json& object) {
   forest.queues[name] = std::move(out);
 }
 
-/// Taints that nothing tolerates refuse; selectors and required affinity count for the keys that the flavor speaks of, and a
-/// term in which none of them is left holds.
+/// A flavor refuses pods that do not tolerate one of its taints. Selectors and required affinity apply to the keys
+/// of the flavor's labels; a term without any of these matches.
 std::optional<Refusal> Objects::refuses(Flavor id, const Json& pod_spec) const {
   const auto known = specs_.find(id);
   if (known == specs_.end()) return Refusal{id, Refusal::Why::kNotFound, {}};
@@ -254,7 +254,7 @@ std::optional<Refusal> Objects::refuses(Flavor id, const Json& pod_spec) const {
   return std::nullopt;
 }
 
-/// Asked for where the flavor has none; a flavor that is not known says so itself.
+/// Requested, and the flavor has none; an unknown flavor has its own refusal.
 std::optional<Refusal> Objects::lacks_topology(Flavor id, const PodSet& set) const {
   const auto known = specs_.find(id);
   if (!set.asks_topology() || known == specs_.end()) return std::nullopt;
@@ -292,7 +292,7 @@ void Objects::add_pod(const Json& object) {
   topologies->take_outside(object["spec"]["nodeName"].string(), asked);
 }
 
-/// Whether a check sends the queue's workloads to other clusters, where their nodes are chosen.
+/// Whether a check dispatches the workloads of the queue to other clusters, where their nodes are chosen.
 bool Objects::uses_multikueue(const std::string& queue) const {
   const auto checks = checks_.find(queue);
   return checks != checks_.end() && std::ranges::any_of(checks->second, [&](const auto& check) {
@@ -301,7 +301,7 @@ bool Objects::uses_multikueue(const std::string& queue) const {
          });
 }
 
-/// Whether a check of the queue makes nodes of this flavor.
+/// Whether a check of the queue provisions nodes of this flavor.
 bool Objects::provisions(const std::string& queue, const std::string& flavor) const {
   return std::ranges::any_of(checks_.at(queue), [&](const auto& check) {
     const auto known = known_checks_.find(check.first);
@@ -310,7 +310,7 @@ bool Objects::provisions(const std::string& queue, const std::string& flavor) co
   });
 }
 
-/// A queue that is stopped, or whose flavors, topologies or checks are not there or do not go together, admits nothing.
+/// A queue admits nothing if it is stopped, or if its flavors, topologies or checks do not exist or conflict.
 bool Objects::inactive(const std::string& name, const QueueRules& rules) const {
   std::set<std::string> all;
   int dispatchers = 0;
@@ -494,7 +494,7 @@ LeafUses Objects::on_nodes(const Json& workload) const {
     std::set<Flavor> used;
     const auto& specs = workload["spec"]["podSets"].items();
     const auto spec = std::ranges::find_if(specs, [&](const Json& s) { return s["name"] == set["name"]; });
-    // What is counted of quota need not be what a node has to have.
+    // What quota counts may differ from what a node has to provide.
     if (!transformations.empty() && spec != specs.end()) {
       for (const auto& [resource, amount] : pod_requests((*spec)["template"]["spec"])) {
         topology::add(each, {{topologies->names().intern(resource), amount}});

@@ -28,7 +28,7 @@ bool wins(const Standing& a, const Standing& b, const OrderGates& gates) {
 namespace {
 
 std::size_t tournament(Tree& tree, const std::vector<Entrant>& entrants, const OrderGates& gates) {
-  // By cohort and entrant, as the child of the cohort would stand with the nominee.
+  // By cohort and entrant: the state of the child of the cohort with the nominee.
   std::map<std::pair<Node, std::size_t>, Standing> at;
   std::map<Node, std::size_t> of_queue;
   for (std::size_t i = 0; i < entrants.size(); ++i) {

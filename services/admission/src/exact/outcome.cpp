@@ -9,7 +9,7 @@
 namespace qm::admission::exact {
 namespace {
 
-/// The nodes that it will have once its victims are gone; without victims, what it would have if nobody had any.
+/// Its nodes once its victims are gone; without victims, its nodes if all nodes were unused.
 void find_nodes(Topologies& topologies, const std::vector<Wish>& wishes, Nomination& out) {
   for (const auto& target : out.targets) topologies.give_back(target.work->on_nodes);
   auto placing = topologies.place(wishes, {.empty = out.targets.empty()});

@@ -1,4 +1,4 @@
-// What was in the way of a pod set, in Kueue's words.
+// The obstacles of a pod set, in Kueue's words.
 #include "qm/admission/exact/objects.hpp"
 #include "qm/model/quantity.hpp"
 

@@ -34,7 +34,7 @@ SelectorTerm term_of(const Json& json) {
   return {requirements_of(json["matchExpressions"]), requirements_of(json["matchFields"])};
 }
 
-/// The values of one level in a slice: all the same, or each its own middle between a prefix and a suffix.
+/// The values of one level in a slice: all equal, or each with its own middle between a prefix and a suffix.
 std::vector<std::string> level_values(const Json& level, std::size_t domains) {
   if (level.contains("universal")) return std::vector<std::string>(domains, level["universal"].string());
   const auto& own = level["individual"];

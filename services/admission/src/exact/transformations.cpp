@@ -17,7 +17,7 @@ Transformations::Transformations(const Json& list) {
 std::map<std::string, std::int64_t> Transformations::apply(std::map<std::string, std::int64_t> requests) const {
   if (rules_.empty()) return requests;
   std::map<std::string, std::int64_t> out;
-  // Whole units, rounded up: a thousandth of a processor counts as one here.
+  // Whole units, rounded up: a thousandth of a CPU counts as one here.
   const auto whole = [](const std::string& resource, std::int64_t amount) {
     return resource == "cpu" ? (amount + 999) / 1000 : amount;
   };

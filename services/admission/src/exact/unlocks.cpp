@@ -1,4 +1,4 @@
-// What would let a waiting workload in. Each kind of change is made on the field itself, tried, and taken back.
+// Finds what would admit a pending workload. Each kind of change is applied to the field itself, tried, and reverted.
 #include "qm/admission/exact/unlocks.hpp"
 
 #include "flavor_choices.hpp"
@@ -17,7 +17,7 @@ constexpr std::size_t kMostPriorities = 32;
 
 std::int32_t least_of(const PodSet& pods) { return pods.min_count.value_or(pods.count); }
 
-/// What the workload uses at least under one combination of flavors; nothing where one of them refuses it.
+/// The minimum usage of the workload for one combination of flavors; empty if one of them refuses it.
 std::optional<Amounts> usage_under(const Field& field, const Work& work, const std::vector<FlavorOptions>& choices) {
   const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
   Amounts out;
@@ -64,7 +64,7 @@ class Finder {
     if (unlock) out_.push_back(std::move(*unlock));
   }
 
-  /// What is missing in each cell; nothing where more of this kind does not help.
+  /// The missing amount of each cell; empty if more of this kind does not help.
   [[nodiscard]] std::optional<Amounts> missing(const Amounts& usage, Unlock::Kind kind) const {
     const auto& tree = field_.tree;
     Amounts out;
@@ -72,7 +72,7 @@ class Finder {
       const auto left = tree.left(work_.queue, cell);
       if (amount <= left) continue;
       if (kind == Unlock::Kind::kBorrowingLimit) {
-        // The cohort has it, only the queue may not take it.
+        // The cohort has enough; only the borrowing limit of the queue forbids it.
         if (!tree.quota(work_.queue, cell).borrowing_limit || work_.queue == 0) return std::nullopt;
         const auto there = plus(tree.local_available(work_.queue, cell), tree.left(tree.parent(work_.queue), cell));
         if (amount > there) return std::nullopt;
@@ -82,7 +82,7 @@ class Finder {
     return out;
   }
 
-  /// Of a resource in all, whatever the flavors.
+  /// The total request for a resource, for any flavors.
   [[nodiscard]] std::int64_t asked(Resource resource) const {
     std::int64_t sum = 0;
     for (const auto& pods : work_.pod_sets) {
@@ -152,7 +152,7 @@ class Finder {
     return std::nullopt;
   }
 
-  /// One that will do if there is one, the smallest; else the largest together, without those that are not needed.
+  /// The smallest single holder that suffices; otherwise the largest together, without the unnecessary ones.
   [[nodiscard]] std::optional<Unlock> victims() {
     std::vector<const Work*> holders;
     for (const auto& of_queue : field_.holders) {
@@ -188,7 +188,7 @@ class Finder {
     Unlock out{.kind = Unlock::Kind::kVictims};
     for (const auto* one : taken) {
       back(one);
-      if (!enough || fits()) continue;  // it need not go
+      if (!enough || fits()) continue;  // it is not needed
       gone(one);
       out.works.push_back(one->id);
     }
@@ -213,7 +213,7 @@ class Finder {
     }
   }
 
-  /// Of the pod set with the most pods.
+  /// For the pod set with the most pods.
   [[nodiscard]] std::optional<Unlock> fewer_pods() {
     const auto largest = std::ranges::max_element(work_.pod_sets, {}, least_of);
     if (largest == work_.pod_sets.end()) return std::nullopt;

@@ -1,5 +1,5 @@
-// Classic preemption. Candidates of other queues come first: those whose quota the workload's own part of the tree is due
-// (hierarchical), then those that merely borrow; then those of its own queue.
+// Classic preemption. Candidates of other queues come first: those whose quota belongs to the workload's own part
+// of the tree (hierarchical), then those that only borrow; then those of its own queue.
 #include "qm/admission/exact/victims.hpp"
 
 #include "qm/admission/exact/cheapest.hpp"
@@ -14,7 +14,7 @@ bool uses(const Work& work, const std::vector<Cell>& cells) {
   return std::ranges::any_of(work.usage, [&](const Amount& a) { return std::ranges::binary_search(cells, a.at); });
 }
 
-/// What a subtree has left takes from `rest`; whether it has all of it.
+/// Subtracts the unused amount of a subtree from `rest`; returns whether the subtree has all of it.
 bool fits_in(const Tree& tree, Node n, Amounts& rest) {
   bool all = true;
   for (auto& a : rest) {
@@ -70,7 +70,7 @@ void Field::release(const Work& work) {
   give_back(work.queue, work.usage, work.on_nodes);
   auto& own = holders[static_cast<std::size_t>(work.queue)];
   auto at = own.begin() + static_cast<std::ptrdiff_t>(std::min(work.held_at, own.size()));
-  if (at == own.end() || *at != &work) at = std::ranges::find(own, &work);  // another field holds it too
+  if (at == own.end() || *at != &work) at = std::ranges::find(own, &work);  // another field has it as well
   if (at == own.end()) return;
   own.back()->held_at = static_cast<std::size_t>(at - own.begin());
   *at = own.back();
@@ -92,9 +92,9 @@ void Field::record(const Work& by, const std::vector<Target>& plan) {
 
 struct Victims::Candidate {
   const Work* work = nullptr;
-  Node top = 0;  ///< the lowest cohort that has both queues
+  Node top = 0;  ///< the lowest cohort that contains both queues
   Reason reason = Reason::kInClusterQueue;
-  bool never_while_borrowing = false;  ///< goes only for a workload that does not borrow itself
+  bool never_while_borrowing = false;  ///< only for a workload that does not borrow itself
 };
 
 struct Victims::Lists {
@@ -120,7 +120,7 @@ bool Victims::allowed(PreemptPolicy policy, const Work& by, const Work& candidat
 bool Victims::sooner(const Work& a, const Work& b, Node queue) {
   const auto key = [&](const Work& w) { return std::tuple(!w.evicted, w.queue == queue); };
   if (key(a) != key(b)) return key(a) < key(b);
-  // Of one queue's the local queue gives first that has used more.
+  // Within one queue, the local queue with more usage has the first victims.
   if (a.queue == b.queue && a.queue_usage != b.queue_usage) return a.queue_usage > b.queue_usage;
   if (a.standing() != b.standing()) return a.standing() < b.standing();
   return a.reserved != b.reserved ? a.reserved > b.reserved : a.uid < b.uid;
@@ -187,7 +187,7 @@ Victims::Lists Victims::collect(const Contest& contest) {
   return out;
 }
 
-/// Who took what it takes from others has to be beyond its own still, all the way up.
+/// A queue that borrows must still be beyond its own quota, on all levels.
 bool Victims::still_counts(const Contest& contest, const Candidate& candidate, bool borrowing) const {
   if (candidate.work->queue == contest.work.queue) return true;
   if (borrowing && candidate.never_while_borrowing) return false;
@@ -206,7 +206,7 @@ bool Victims::fits(const Contest& contest, bool borrowing) const {
   return quota && (contest.wishes.empty() || !field_.topologies->place(contest.wishes, {}).failed);
 }
 
-/// What is given back stays with its own queue, which gives no less for it: the rest may be taken as before.
+/// Quota that is given back stays in its queue, so the other victims may be taken as before.
 Plan Victims::take_in_order(const Contest& contest, const std::vector<Candidate>& candidates, bool borrowing,
                             const Spared& spared) {
   Plan out;
@@ -265,7 +265,7 @@ std::vector<Target> Victims::search(const Contest& contest, int cheaper_within) 
 
 std::vector<Target> Victims::find(const Contest& contest) { return search(contest, field_.cheaper_within); }
 
-/// The choice of flavors does not depend on what victims lose.
+/// The assignment of flavors does not depend on the loss of victims.
 Fitting Victims::simulate(const Work& work, Cell cell, std::int64_t amount) {
   const auto targets = search({work, {cell}, {{cell, amount}}}, 0);
   const auto level = [&] { return field_.tree.level(work.queue, cell, amount).height; };
