@@ -7,8 +7,8 @@
 
 namespace qm::admission {
 
-/// The warning of the webhook, of `qmctl why` and of `qmctl describe` for a workload whose pod templates name a
-/// scheduler other than Quartermaster's, or none, which is default-scheduler.
+/// The warning of the webhook, of `qmctl why` and of `qmctl describe` for a workload whose pod templates do not
+/// name Quartermaster's scheduler. Without a name it is default-scheduler.
 struct OtherScheduler {
   std::string message, remedy;
 };

@@ -12,8 +12,8 @@
 namespace qm::admission {
 
 /// The LimitRanges of a namespace combined, by type ("Container", "Pod"): of several for one resource, the tightest
-/// bound and the first default. Where a Container limit gives no default, its max is the default limit, and the
-/// default request is the default limit or else its min, as the API server fills them in.
+/// bound and the first default. A Container limit without a default has its max as the default limit. The default
+/// request is the default limit, or else its min. The API server does the same.
 struct Limits {
   using Amounts = std::map<std::string, Quantity>;
   struct Item {

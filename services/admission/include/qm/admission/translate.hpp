@@ -35,8 +35,8 @@ enum class WorkloadObjects : std::uint8_t { kRefused, kLeftOut };
 /// others. Null for other objects. "Job" is used for all of them where a name is not more specific.
 [[nodiscard]] const config::WorkloadKind* suspending_kind(const Json& object);
 
-/// Whether Quartermaster manages a job: the job or one of its templates names a queue or the Quartermaster
-/// scheduler, and the job is not part of an object that is suspended as a whole.
+/// Whether Quartermaster manages a job: it or one of its templates names a queue or the Quartermaster scheduler. A
+/// job that is part of a suspendable object is not managed on its own.
 [[nodiscard]] bool is_ours(const Json& job);
 [[nodiscard]] Result<JobSeen> job_seen(const Json& job);
 /// Label of jobs and pods: maximum run time in seconds. As in Kueue, only a whole number above zero is valid; other

@@ -13,8 +13,8 @@ namespace qm::admission {
 ///
 /// A Workload without an owner is a workload of its own. Another controller creates its pods when it is admitted,
 /// and sets the condition QuotaReserved = False when they are gone. A Workload that mirrors a row of another kind
-/// (label kMirrors) is for controllers that answer admission checks through its status, and for tools that read
-/// Workloads. `kMirrors` is a label: uid of the mirrored object.
+/// (label kMirrors) has two uses: controllers answer admission checks through its status, and tools read it. The
+/// value of the label is the uid of the mirrored object.
 inline constexpr std::string_view kMirrors = "quartermaster.dev/mirrors";
 [[nodiscard]] bool is_mirror(const Json& object);
 /// Where its pod templates are. It is not one of the suspendable kinds.

@@ -27,8 +27,9 @@ struct Cheapest {
 ///
 /// Branch and bound over the spared candidates. A plan that loses less than a given one lacks one of its victims.
 /// So the cases are: without its first victim; with the first, without its second; and so on. A case is dropped if
-/// its required victims, and the least expensive parts of other candidates for the missing quota, lose as much as
-/// the best plan so far. The search starts with a plan from as few of the least expensive candidates as suffice.
+/// its lower bound is not below the loss of the best plan so far. The bound is the loss of its required victims,
+/// plus the least expensive parts of other candidates for the missing quota. The search starts with a plan from as
+/// few of the least expensive candidates as suffice.
 ///
 /// Order    the first case is that of the most expensive victim; ties: the smaller uid. Equal plans: the first found.
 /// Law      never loses more than `first`; deterministic for one number of searches.

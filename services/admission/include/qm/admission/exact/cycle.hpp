@@ -15,8 +15,8 @@ namespace qm::admission::exact {
 /// assignment each, then commits in an order over all of them. Trees are independent, so each may run alone with
 /// the same cycle numbers.
 ///
-/// A workload is known from enqueue() until finish() or remove(). While pending it is either active, in the order
-/// of its queue, or inadmissible: not nominated again before something in the tree changes.
+/// A workload is known from enqueue() or hold() until finish(). While pending it is either active, in the order of
+/// its queue, or inadmissible: not nominated again before something in the tree changes.
 ///
 /// In a queue that orders by usage of local queues, finding the head is O(active).
 ///
@@ -49,7 +49,7 @@ class Cycle {
   void admission_failed(int id, bool gone);
   /// The preemption of these victims for a workload could not be written: they are not evicted.
   void preemption_failed(int id, const std::vector<int>& spared);
-  /// Requeues a workload that was nominated; an active workload becomes inactive according to `fate` and `reason`.
+  /// Requeues a nominated or active workload, as active or inadmissible according to `fate` and `reason`.
   Return put_back(int id, Fate fate, Requeue reason);
   /// Sets the usage of a workload after a change in its number of pods.
   void shrink(int id, Amounts usage);

@@ -15,9 +15,9 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-/// Widens or narrows intervals by the accuracy of earlier ones, so that in the long run the share of waits beyond
-/// each end is the target, however wrong the model is. Each end and each group of workloads is corrected
-/// separately: large requests are pending for other reasons than small ones, and their errors may be opposite.
+/// Widens or narrows intervals by the accuracy of earlier ones. In the long run the share of waits beyond each end
+/// is the target, for any error of the model. Each end and each group of workloads is corrected separately: large
+/// requests are pending for other reasons than small ones, and their errors may be opposite.
 ///
 /// Formula  low' = middle - f · (middle - low + grain), high' = middle + f · (high - middle + grain), not below
 ///          zero. When it is known whether the wait was beyond an end (missed = 1, else 0), ln f of that end rises

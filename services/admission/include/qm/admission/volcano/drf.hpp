@@ -21,10 +21,10 @@ namespace drf {
 
 /// The same over the tree of queues: which of two queues received less, from the root down.
 ///
-/// The share of a node is that of the sum over its children. Each child is scaled down to the smallest share among the
-/// children with unmet requests, so that a child with much does not hide one with little. A job is saturated when
-/// it has all it requests of some resource, or requests an exhausted one; a node when all its children are.
-/// Saturated nodes come last.
+/// The share of a node is that of the sum over its children. Each child is scaled down to the smallest share among
+/// the children with unmet requests. So a child with a large share does not hide one with a small share. A job is
+/// saturated when it has all it requests of some resource, or requests an exhausted one; a node when all its
+/// children are. Saturated nodes come last.
 ///
 /// Units    shares in billionths, rounded down; scaled amounts are rounded down.
 /// Order    unsaturated first, then share / weight, level by level where the paths part; then the number of the queue.

@@ -83,11 +83,12 @@ struct Verdict {
 /// The form of a Job or pod at creation: in a queue, held until admission starts it, with the requests that Kubernetes
 /// would default, and, in mutate mode, with the defaults of the namespace.
 ///
-/// A workload is managed if it names a queue, or if its namespace has a LocalQueue named "default" or names one in the
-/// label quartermaster.dev/default-queue. A managed Job is suspended. A pod without owner, or that names a queue
-/// itself, is gated. If Quartermaster owns binding, its scheduler is set. Not changed are excluded namespaces,
-/// namespaces whose quota has another owner, objects and namespaces with quartermaster.dev/managed=false, pods of
-/// other schedulers, and pods of Jobs, which the Job accounts for.
+/// A workload is managed if it names a queue, or if its namespace has a LocalQueue named "default" or names one in
+/// the label quartermaster.dev/default-queue. A managed Job is suspended. A pod without owner, or that names a
+/// queue itself, is gated. If Quartermaster owns binding, its scheduler is set. Not changed are objects in excluded
+/// namespaces and in namespaces whose quota has another owner, objects and namespaces with
+/// quartermaster.dev/managed=false, and pods of other schedulers. Pods of Jobs are not changed either: the Job
+/// accounts for them.
 ///
 /// A namespace with quartermaster.dev/webhook=required counts every GPU. There each pod that requests GPUs is gated,
 /// whatever its owner, unless the account of a workload controller creates it for that workload.
