@@ -25,7 +25,7 @@ Answer about(const Type& type, std::string_view name, int code, std::string reas
   return {code, std::move(reason), std::move(message), details(type, name, type.plural)};
 }
 
-/// Whether the object says itself that it is of another kind or version; nothing said is the kind of the path.
+/// Checks that the object's kind and version match the path; absent values match.
 std::optional<Answer> check_type(const Type& type, const Json& object) {
   const auto &kind = object["kind"].string(), &version = object["apiVersion"].string();
   const auto wanted = type.group.empty() ? std::string(type.version) : fmt::format("{}/{}", type.group, type.version);

@@ -1,4 +1,4 @@
-// Objects are walked along fields.csv. The texts are those of Go's decoder, which people search the web for.
+// Walks an object along fields.csv. The texts are those of Go's decoder, so that a web search finds them.
 #include "qm/apiserver/fields.hpp"
 
 #include "fields_data.hpp"
@@ -14,7 +14,7 @@
 namespace qm::apiserver {
 namespace {
 
-using Struct = std::map<std::string_view, std::string_view>;  // field -> what it holds
+using Struct = std::map<std::string_view, std::string_view>;  // field -> type of its value
 constexpr std::string_view kList = "[]", kMap = "map[string]";
 
 const std::map<std::string_view, Struct>& structs() {
@@ -26,7 +26,7 @@ const std::map<std::string_view, Struct>& structs() {
   return all;
 }
 
-/// As Go names it: "[]v1.Container".
+/// The Go name of the type: "[]v1.Container".
 std::string go_type(std::string_view of) {
   if (of.starts_with(kList)) return "[]" + go_type(of.substr(kList.size()));
   if (of.starts_with(kMap)) return "map[string]" + go_type(of.substr(kMap.size()));
@@ -69,7 +69,7 @@ class Decoder {
   }
 
  private:
-  /// `type` has the field, whose path is without positions in lists where Go reports it.
+  /// `type` has the field. Its path has no list positions where Go omits them.
   void read(std::string_view of, std::string_view type, const std::string& path, Json& value) {
     if (of == "any" || value.is_null()) return;
     if (of.starts_with(kList)) {

@@ -27,7 +27,7 @@ constexpr std::string_view kValue =
 bool lower(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 bool alphanumeric(char c) { return lower(c) || (c >= 'A' && c <= 'Z'); }
 
-/// Letters of one sort at both ends, and these or `between` inside.
+/// Whether the text begins and ends with a `letter`, and has only letters and characters of `between` inside.
 bool consists_of(std::string_view text, bool (*letter)(char), std::string_view between) {
   return !text.empty() && letter(text.front()) && letter(text.back()) &&
          std::ranges::all_of(text, [&](char c) { return letter(c) || between.find(c) != std::string_view::npos; });

@@ -1,4 +1,4 @@
-// Objects are walked together with the schema. The texts are those of the API server's validation.
+// Walks an object together with the schema. The texts are those of the API server's validation.
 #include "qm/apiserver/schema.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ std::string under(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
 }
 
-/// Every object has these, whatever its schema says; their own fields are not the schema's.
+/// Every object has these fields, independent of its schema; the schema does not apply to their content.
 bool is_of_each_object(const std::string& path, std::string_view name) {
   return path.empty() && (name == "apiVersion" || name == "kind" || name == "metadata");
 }

@@ -25,7 +25,7 @@ void check_labels(const Json& labels, const std::string& at, Causes& out) {
   }
 }
 
-/// A word of a list; what is not given has its default elsewhere.
+/// Checks one value of an enumeration. Defaults for absent values are set elsewhere.
 void check_word(const Json& value, const std::string& field, const std::vector<std::string>& allowed, Causes& out) {
   if (value.is_null() || std::ranges::find(allowed, value.string()) != allowed.end()) return;
   out.push_back({field, fmt::format("Unsupported value: \"{}\": supported values: \"{}\"", value.string(),
@@ -44,7 +44,7 @@ Quantity amount_of(const Json& value) {
   return Quantity::parse(value.is_string() ? value.string() : value.dump()).value_or(Quantity());
 }
 
-/// Only of these may be requested less than the limit.
+/// The request may be lower than the limit only for these resources.
 bool may_overcommit(std::string_view resource) {
   const bool native = resource.find('/') == std::string_view::npos || resource.find("kubernetes.io/") != resource.npos;
   return native && !resource.starts_with("hugepages-");
@@ -108,7 +108,7 @@ void set_pod_defaults(Json& spec) {
 void set_job_defaults(Json& job) {
   Json& spec = job.set("spec");
   set_pod_defaults(spec.set("template").set("spec"));
-  // With pods and no completions it is a queue of work, whose pods know when it is done.
+  // With parallelism and without completions it is a work-queue Job: its pods determine when it is complete.
   if (!spec.contains("parallelism")) set_default(spec, "completions", 1);
   set_default(spec, "parallelism", 1);
   set_default(spec, "completionMode", "NonIndexed");
@@ -117,7 +117,7 @@ void set_job_defaults(Json& job) {
   job.set("status", Json::object());
 }
 
-/// A pod template less what directs its scheduling.
+/// The pod template without its scheduling directives.
 Json without_directives(Json pod_template) {
   pod_template.erase("metadata");
   Json& spec = pod_template.set("spec");
@@ -125,7 +125,7 @@ Json without_directives(Json pod_template) {
   return pod_template;
 }
 
-/// As the API server's admission plugin DefaultTolerationSeconds does.
+/// Adds the tolerations of the API server's admission plugin DefaultTolerationSeconds.
 void tolerate_for_a_while(Json& spec) {
   for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
     const auto covers = [key](const Json& toleration) {
@@ -225,7 +225,8 @@ void check_update(std::string_view kind, const Json& before, const Json& after, 
   check_metadata(kind, after["metadata"], out);
   if (kind == "Job") {
     immutable.insert(immutable.end(), {"spec.completionMode", "spec.selector"});
-    // While the job has not started, a queue may say where its pods go, and not what they are.
+    // Until the Job starts, a queueing controller may change the scheduling directives of its pods, but no other
+    // field.
     const bool may_direct = before.path("spec.suspend").boolean() && before.path("status.startTime").is_null();
     const Json &was = before.path("spec.template"), &is = after.path("spec.template");
     if (may_direct ? without_directives(was) != without_directives(is) : was != is)

@@ -1,4 +1,5 @@
-// Unknown fields and wrong types, as the API server's decoder names them. tests/contract asks a real one the same.
+// Unknown fields and wrong types, with the texts of the API server's decoder. tests/contract checks the same with a
+// real one.
 #include "qm/apiserver/fields.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Objects of custom kinds by their schema. tests/contract asks a real API server the same.
+// Validation of custom objects by their schema. tests/contract checks the same with a real API server.
 #include "qm/apiserver/schema.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Names, labels, pods and Jobs that the API server refuses, and the Status of it.
+// Names, labels, pods and Jobs that the API server refuses, and the resulting Status.
 #include "qm/apiserver/answers.hpp"
 #include "qm/apiserver/names.hpp"
 

@@ -19,7 +19,7 @@ void assertion_failed(std::string_view condition, std::string_view file, int lin
   std::fwrite(message.data(), 1, message.size(), stderr);
   void* frames[32];
   backtrace_symbols_fd(frames, backtrace(frames, 32), 2);
-  // Taken out first, so that an assertion inside the hook does not come back here for ever.
+  // The hook is cleared first, so that an assertion inside the hook does not recurse.
   if (auto* fn = hook.exchange(nullptr)) fn(message);
   std::abort();
 }

@@ -19,7 +19,7 @@ struct Armed {
   void (*action)(std::string_view) = nullptr;
 };
 
-/// Others look at the process and continue it.
+/// Another process detects the stop and continues the process.
 void stop_here(std::string_view) { kill(getpid(), SIGSTOP); }
 
 struct Points {

@@ -19,7 +19,7 @@ std::uint64_t mix(std::uint64_t x) {
 }
 }  // namespace
 
-// Eight bytes at a time; the last ones are filled up with zeros, and the size tells them from real zeros.
+// Eight bytes at a time. The last word is padded with zeros; the size distinguishes padding from zeros in the data.
 Digest& Digest::add(std::string_view bytes) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), sizeof(std::int64_t)))) {

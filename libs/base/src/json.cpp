@@ -15,7 +15,7 @@ const std::string kEmptyString;
 const Json::Array kEmptyArray;
 const Json::Object kEmptyObject;
 
-/// False where it is nested too deep.
+/// False if the nesting is too deep.
 bool convert(simdjson::dom::element element, int depth, Json& out) {
   using simdjson::dom::element_type;
   if (depth > kMaxDepth) return false;
@@ -60,7 +60,7 @@ bool convert(simdjson::dom::element element, int depth, Json& out) {
   return true;
 }
 
-/// How much of the text is written as it stands: ASCII that needs no escape.
+/// The length of the text's prefix that is written unchanged: ASCII that needs no escape.
 std::size_t plain_length(std::string_view text) {
   const auto plain = [](unsigned char c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; };
   return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), plain) - text.begin());
@@ -68,7 +68,7 @@ std::size_t plain_length(std::string_view text) {
 
 void append_number(std::string& out, double v) {
   if (!std::isfinite(v)) {
-    out += "null";  // JSON has no word for it
+    out += "null";  // JSON has no literal for it
   } else {
     out += fmt::format("{}", v);
   }

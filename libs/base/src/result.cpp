@@ -42,7 +42,7 @@ std::string_view name_of(Code code) {
 
 namespace {
 
-/// Whether the text has the part in it as a whole word or phrase.
+/// Whether the text contains the part as a whole word or phrase.
 bool mentions(std::string_view text, std::string_view part) {
   const auto inside = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
   for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
@@ -52,7 +52,7 @@ bool mentions(std::string_view text, std::string_view part) {
   return false;
 }
 
-/// A single lowercase word may be part of another sentence by chance; a path, an address or an object is not.
+/// A single lowercase word may occur in a sentence by chance; a path, an address or an object does not.
 bool is_name(std::string_view text) {
   return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string_view::npos;
 }
@@ -61,7 +61,7 @@ bool is_name(std::string_view text) {
 
 Error Error::with_context(std::string_view context) const {
   Error e = *this;
-  // An error that names the object already does not name it twice.
+  // Context that the error already has is not repeated.
   const bool named =
       message.starts_with(fmt::format("{}:", context)) || (is_name(context) && mentions(message, context));
   if (!named) e.message = fmt::format("{}: {}", context, message);

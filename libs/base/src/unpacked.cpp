@@ -13,7 +13,7 @@ Result<std::string> read_unpacked(const std::string& path, const std::string& re
   while ((n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) {
     out.append(part, 0, static_cast<std::size_t>(n));
   }
-  // Closing tells of a file that ends in the middle.
+  // gzclose reports a truncated file.
   if (gzclose(file) != Z_OK || n < 0) return fail(unreadable);
   return out;
 }

@@ -44,7 +44,7 @@ TEST(Result, NothingIsSaidTwiceInAnError) {
   EXPECT_EQ(error.with_context("reading").with_context("reading").message, "reading: " + error.message);
   EXPECT_EQ((Error{Code::kInvalid, "Job team/train is refused", {}, {}}).with_context("team/train").message,
             "Job team/train is refused");
-  // Part of another word, or a word that stands there by chance, is not the same.
+  // A part of another word, or a word that occurs by chance, does not count.
   EXPECT_EQ((Error{Code::kInvalid, "Job team/train-2 is refused", "job", {}}).with_context("team/train").to_string(),
             "INVALID_ARGUMENT: team/train: Job team/train-2 is refused (field job)");
   EXPECT_EQ((Error{Code::kInvalid, "the list is empty", {}, {}}).with_context("list").message,
@@ -128,7 +128,7 @@ RC_GTEST_PROP(TableProp, RollbackRestoresWhatCommitLeft,
       table.insert(k % 8, v);
     }
   }
-  // What a repository writes for the batch, applied to the old rows, gives the new rows.
+  // The changes that a repository stores for the batch, applied to the old rows, give the new rows.
   auto written = kept;
   table.changed([&](int key, const int* row) {
     if (row == nullptr) {

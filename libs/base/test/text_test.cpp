@@ -26,7 +26,8 @@ TEST(RequestId, IsPrintableAndShort) {
 TEST(Key, IsShortTextWithoutControlCharacters) {
   for (const auto& good : {""s, "team/job-1"s, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x92\xa9"s, std::string(kMaxKey, 'x')})
     EXPECT_TRUE(check_key("the key", good)) << good;
-  // A continuation alone, an overlong form, half a surrogate pair, beyond Unicode, cut off.
+  // A lone continuation byte, an overlong form, half a surrogate pair, a code point beyond Unicode, a truncated
+  // sequence.
   for (const auto& bad : {"a\0b"s, "a\tb"s, "\x7f"s, "\x80"s, "\xc0\xaf"s, "\xed\xa0\x80"s, "\xf4\x90\x80\x80"s,
                           "\xe2\x82"s, std::string(kMaxKey + 1, 'x')}) {
     const auto checked = check_key("the key", bad);

@@ -22,7 +22,7 @@ TEST(ReadUnpacked, TakesBothForms) {
   ASSERT_EQ(gzclose(packed), Z_OK);
   EXPECT_EQ(read_unpacked(at("plain"), ""), text);
   EXPECT_EQ(read_unpacked(at("packed"), ""), text);
-  // Half of it is not the whole text.
+  // A truncated file is an error.
   std::filesystem::copy_file(at("packed"), at("cut"));
   std::filesystem::resize_file(at("cut"), std::filesystem::file_size(at("cut")) / 2);
   EXPECT_FALSE(read_unpacked(at("cut"), ""));

@@ -18,7 +18,7 @@ Result<std::shared_ptr<Bus>> make_bus(const std::string& setting) {
   if (kind == "memory") return memory_bus(rest);
   if (kind == "postgres" && !rest.empty()) return postgres_bus(rest);
   if (kind == "kafka" && !rest.empty()) return kafka_bus(rest);
-  // Only a word is shown: a setting without its carrier may begin with a password.
+  // Only a single word is shown: a setting without its carrier may begin with a password.
   const bool word =
       kind.size() <= 20 && kind.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
   return fail(Error{Code::kInvalid, (word ? "\"" + kind + "\"" : "what is given") + " is not a complete bus setting",

@@ -1,8 +1,10 @@
 // The bus on Kafka, by librdkafka's C interface.
 //
-// Producing: idempotent, acks=all. A publish that is not acknowledged in time throws the whole producer away, with what
-// it still had queued: so nothing of it is sent later, between or after the repeat, and a key's versions stay gapless.
-// Consuming: no commit of the broker is ever used to start; the owner's cursor decides at every assignment.
+// Producing: idempotent, acks=all. A publish that is not acknowledged in time discards the whole producer, with all
+// queued records: so none of them is sent later, between or after the retry, and the versions of a key stay without
+// gaps.
+// Consuming: the start position is never a commit of the broker; the owner's cursor determines it at every
+// assignment.
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "kafka_client.hpp"
@@ -38,7 +40,7 @@ using Partitions = Handle<rd_kafka_topic_partition_list_t, &rd_kafka_topic_parti
 
 using Settings = KafkaSettings;
 
-/// Partition counts of the topics that exist, of those asked for.
+/// Returns the partition counts of those requested topics that exist.
 Result<std::map<std::string, int>> read_partitions(rd_kafka_t* client, const std::string* only,
                                                    SteadyDuration timeout) {
   Handle<rd_kafka_topic_t, &rd_kafka_topic_destroy> topic(
@@ -93,7 +95,7 @@ class KafkaProducer final : public Producer {
     settings["client.id"] = client_id_;
     settings["enable.idempotence"] = "true";
     settings["acks"] = "all";
-    // Longer than any publish waits: a message never expires alone, between its neighbours.
+    // Longer than the timeout of any publish: a message never expires alone, between its neighbors.
     settings["message.timeout.ms"] = "600000";
     settings["linger.ms"] = "1";
     settings["message.max.bytes"] = std::to_string(kMaxMessage);
@@ -130,7 +132,7 @@ class KafkaProducer final : public Producer {
   void enqueue(const Record& record, const Place& place, steady_clock::time_point until) {
     ++waiting_;
     while (rd_kafka_produce(place.first, place.second, RD_KAFKA_MSG_F_COPY,
-                            const_cast<char*>(record.value.data()),  // copied, not written: the C interface's way
+                            const_cast<char*>(record.value.data()),  // copied, not written: required by the C interface
                             record.value.size(), record.key.data(), record.key.size(), nullptr) != 0) {
       const auto code = rd_kafka_last_error();
       if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || steady_clock::now() >= until) {
@@ -143,7 +145,7 @@ class KafkaProducer final : public Producer {
   }
 
   void fail_with(rd_kafka_resp_err_t code, const rd_kafka_topic_t* topic) {
-    if (failed_ == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) return;  // the one that a repeat does not mend
+    if (failed_ == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) return;  // a retry does not solve this error
     failed_ = code;
     failed_topic_ = rd_kafka_topic_name(topic);
   }
@@ -155,7 +157,7 @@ class KafkaProducer final : public Producer {
                      : error_of(failed_, "topic " + failed_topic_ + " did not take a record");
     if (const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why); fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
       error = error_of(fatal, why);
-    // A producer that got no number fails as a whole; else it is the topic's matter.
+    // A producer without an id fails as a whole; other errors concern one topic.
     const bool whole =
         rd_kafka_fatal_error(client_.get(), why, sizeof why) == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
     error = explain_denial(std::move(error), settings_, {whole ? std::string() : failed_topic_, {}, true});
@@ -184,8 +186,8 @@ class KafkaProducer final : public Producer {
   std::string failed_topic_;
 };
 
-/// The broker gives a returning place its old partitions without a look at the topics that it now asks for: a program that
-/// reads one more than before would never get it. So the topics are part of the name.
+/// The broker assigns the previous partitions to a rejoining instance without comparing its topics: a program that
+/// reads one more topic than before would never receive it. So the topics are part of the name.
 std::string place_name(const ConsumerOptions& options) {
   std::set<std::string> topics(options.topics.begin(), options.topics.end());
   std::string all;
@@ -210,8 +212,8 @@ class KafkaConsumer final : public Consumer {
     settings["enable.auto.commit"] = "false";
     settings["enable.auto.offset.store"] = "false";
     settings["auto.offset.reset"] = "earliest";
-    // Not cooperative-sticky: librdkafka 2.0 ends the process by an assertion in that assignor where a static member is
-    // fenced amid a rebalance, as happens when a broker dies with an answer on its lips.
+    // Not cooperative-sticky: librdkafka 2.0 aborts the process in that assignor when a static member is fenced
+    // during a rebalance, as happens when a broker dies before it sends a response.
     settings["partition.assignment.strategy"] = "roundrobin";
     settings["session.timeout.ms"] = std::to_string(session);
     settings["heartbeat.interval.ms"] = std::to_string(std::max<std::int64_t>(session / 6, 100));
@@ -291,7 +293,7 @@ class KafkaConsumer final : public Consumer {
   }
 
  private:
-  /// First offset and end of what the broker keeps, as of the last fetch; -1 while unknown.
+  /// First offset and end of the retained log, as of the last fetch; -1 while unknown.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> kept(const TopicPartition& at) const {
     std::int64_t low = -1, high = -1;
     const auto code = rd_kafka_get_watermark_offsets(client_.get(), at.topic.c_str(), at.partition, &low, &high);
@@ -302,7 +304,7 @@ class KafkaConsumer final : public Consumer {
   static void rebalance(rd_kafka_t* client, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t* list,
                         void* self) {
     auto& me = *static_cast<KafkaConsumer*>(self);
-    // Every rebalance takes all partitions away and gives the new ones from their cursors.
+    // Every rebalance revokes all partitions and assigns the new ones from their cursors.
     me.positions_.clear();
     me.reports_.clear();
     const bool given = code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
@@ -319,7 +321,7 @@ class KafkaConsumer final : public Consumer {
                  {{"group", me.options_.group}, {"error", rd_kafka_err2str(refused)}});
   }
 
-  /// What the carrier heals by itself is no error of ours.
+  /// Errors that librdkafka recovers from are not returned.
   Status judge(const rd_kafka_message_t& message) const {
     char why[512] = "";
     const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why);
@@ -351,7 +353,7 @@ class KafkaConsumer final : public Consumer {
   void take(const rd_kafka_message_t& message, std::vector<Message>& out) {
     const TopicPartition at{rd_kafka_topic_name(message.rkt), message.partition};
     const auto position = positions_.find(at);
-    if (position == positions_.end()) return;  // of an assignment that is over
+    if (position == positions_.end()) return;  // of a previous assignment
     position->second = message.offset + 1;
     out.push_back({at, message.offset, std::string(static_cast<const char*>(message.key), message.key_len),
                    std::string(static_cast<const char*>(message.payload), message.len)});
@@ -403,7 +405,7 @@ class KafkaBus final : public Bus {
     QM_TRY(raise_limits(admin_.get(), standing));
     if (missing.empty()) return {};
     QM_TRY(create(missing, partitions));
-    // A topic is there for its maker before every broker knows its leaders.
+    // The client that creates a topic sees it before every broker knows its leaders.
     const auto until = steady_clock::now() + kCreateTimeout;
     while (true) {
       QM_ASSIGN(const auto now, read_partitions(admin_.get(), nullptr, kMetadataTimeout));
@@ -430,7 +432,7 @@ class KafkaBus final : public Bus {
     std::vector<rd_kafka_NewTopic_t*> wanted;
     char why[512];
     for (const auto& topic : missing) {
-      auto* made = rd_kafka_NewTopic_new(topic.c_str(), partitions, -1, why, sizeof why);  // -1: the broker's own
+      auto* made = rd_kafka_NewTopic_new(topic.c_str(), partitions, -1, why, sizeof why);  // -1: the broker's default
       if (made == nullptr) {
         rd_kafka_NewTopic_destroy_array(wanted.data(), wanted.size());
         return fail(Error{Code::kInvalid, fmt::format("topic {} cannot be made: {}", topic, why), "topics", ""});

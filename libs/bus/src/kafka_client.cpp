@@ -7,7 +7,7 @@
 namespace qm::bus {
 namespace {
 
-/// Syslog levels; a lost connection is 3 there, and a warning here, because the client heals it by itself.
+/// Syslog levels. librdkafka logs a lost connection at 3; here it is a warning, because the client reconnects.
 void log_line(const rd_kafka_t*, int level, const char* facility, const char* text) {
   const auto ours = level <= 2 ? log::Level::kError : level <= 5 ? log::Level::kWarn : log::Level::kInfo;
   log::write(ours, "librdkafka", {{"facility", facility}, {"text", text}});
@@ -56,7 +56,7 @@ void KafkaConfigDeleter::operator()(rd_kafka_conf_s* conf) const { rd_kafka_conf
 
 KafkaConfig::KafkaConfig() : conf_(rd_kafka_conf_new()) {
   rd_kafka_conf_set_log_cb(conf_.get(), &log_line);
-  // The library waits up to 10 s between its looks for a broker that was away: a second is soon enough to be noticed.
+  // The library waits up to 10 s between attempts to reach a broker that was unavailable; here at most a second.
   char why[512];
   rd_kafka_conf_set(conf_.get(), "reconnect.backoff.max.ms", "1000", why, sizeof why);
 }

@@ -11,7 +11,7 @@ struct rd_kafka_conf_s;
 
 namespace qm::bus {
 
-// What the files of the Kafka carrier share.
+// Shared by the files of the Kafka carrier.
 
 inline constexpr std::size_t kMaxMessage = kMaxValue + (64 << 10);  ///< with key and headers
 
@@ -37,13 +37,14 @@ struct KafkaConfigDeleter {
 };
 using KafkaClient = std::unique_ptr<rd_kafka_s, KafkaClientDeleter>;
 
-/// The configuration of one client: our settings over the operator's, which come after '?' in the bus setting.
+/// The configuration of one client. The settings of the service override the operator's, which follow '?' in the bus
+/// setting.
 class KafkaConfig {
  public:
   KafkaConfig();
-  Status set(const KafkaSettings& settings);  ///< kInvalid: librdkafka does not know one
+  Status set(const KafkaSettings& settings);  ///< kInvalid: librdkafka does not know a setting
   rd_kafka_conf_s* get() { return conf_.get(); }
-  /// Once. kInvalid: the settings contradict each other.
+  /// May be called once. kInvalid: the settings contradict each other.
   Result<KafkaClient> make_producer();
   Result<KafkaClient> make_consumer();
 
@@ -52,11 +53,12 @@ class KafkaConfig {
   std::unique_ptr<rd_kafka_conf_s, KafkaConfigDeleter> conf_;
 };
 
-/// Our error for an rd_kafka_resp_err_t.
+/// The Error for an rd_kafka_resp_err_t.
 Error error_of(int code, std::string_view what);
 
-/// Has each of these standing topics take kMaxMessage, and returns when the broker says that it does. One that may not be
-/// changed is no error: a warning names it, its limit and the way out.
+/// Raises the message size limit of each of these existing topics to kMaxMessage, and returns when the broker
+/// reports it. A topic
+/// that may not be changed is not an error: a warning has the topic, its limit and the remedy.
 ///
 /// Fails    kUnavailable: no answer in time.
 Status raise_limits(rd_kafka_s* client, const std::vector<std::string>& topics);

@@ -1,7 +1,7 @@
-// The one setting of a standing topic that is changed from here: the longest message that it takes.
+// Changes one setting of an existing topic: the maximum message size.
 //
-// AlterConfigs sets a topic's own settings to exactly those that it is given, so all that are there go along. Two who
-// raise the same topic at the same time write the same.
+// AlterConfigs replaces all settings of a topic with the given ones, so the request includes all existing ones. Two
+// processes that change the same topic at the same time write the same values.
 #include "kafka_client.hpp"
 #include "qm/base/log.hpp"
 
@@ -18,10 +18,10 @@ using std::chrono::steady_clock;
 constexpr const char* kName = "max.message.bytes";
 constexpr auto kTimeout = std::chrono::seconds(20);
 
-/// What a topic is set to; or why that cannot be told.
+/// The settings of a topic; or the error of reading them.
 struct TopicSettings {
   std::int64_t limit = 0;
-  std::map<std::string, std::string> own;  ///< given to this topic, not the broker's defaults
+  std::map<std::string, std::string> own;  ///< set for this topic, not the broker's defaults
   std::string refused;
 };
 using ByTopic = std::map<std::string, TopicSettings>;
@@ -127,7 +127,7 @@ Status raise(rd_kafka_t* client, const std::vector<std::string>& topics) {
     log::info("a topic takes longer events now", {{"topic", topic}, {"before", before}, {kName, kWanted}});
     raised.push_back(topic);
   }
-  // The answer is the controller's; the brokers hear of it a little later.
+  // The response is from the controller; the brokers apply the change a little later.
   const auto until = steady_clock::now() + kTimeout;
   while (!raised.empty()) {
     QM_ASSIGN(found, read(client, raised));

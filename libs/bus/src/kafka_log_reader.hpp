@@ -10,7 +10,8 @@ struct rd_kafka_message_s;
 
 namespace qm::bus {
 
-/// Reads single messages of a log again, in no group and over a connection of its own, so that no consumer's position changes.
+/// Reads single messages of a log again, outside any group and over a separate connection, so that no consumer's
+/// position changes.
 ///
 /// Threads  one at a time.
 class KafkaLogReader {

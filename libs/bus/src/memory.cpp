@@ -1,4 +1,4 @@
-// The bus in memory: topics, partitions and groups behind one mutex, shared by every user of its name in the process.
+// The bus in memory: topics, partitions and groups behind one mutex, shared by all users of its name in the process.
 #include "qm/bus/memory.hpp"
 
 #include "assignment.hpp"
@@ -30,7 +30,7 @@ struct Partition {
 struct Group {
   std::uint64_t generation = 0;
   std::map<std::string, std::vector<std::string>> members;  ///< id -> topics
-  std::map<std::string, std::string> places;                ///< instance -> id of the member that has it
+  std::map<std::string, std::string> places;                ///< instance -> id of the member that holds it
 };
 
 struct Log {
@@ -172,7 +172,7 @@ class MemoryConsumer final : public Consumer {
   }
 
  private:
-  /// Adopts the group's generation. The cursor is asked without the lock: its owner may use this bus.
+  /// Adopts the group's generation. The cursor lookup runs without the lock: its owner may use this bus.
   void join() {
     std::vector<TopicPartition> mine;
     {
@@ -193,7 +193,7 @@ class MemoryConsumer final : public Consumer {
     QM_CRASH_POINT("bus.after_assign");
   }
 
-  /// Every read starts at another partition, so that a busy one cannot starve the rest.
+  /// Every read starts at another partition, so that a busy partition cannot starve the others.
   bool read(std::size_t max, std::vector<Message>& out) {
     std::size_t bytes = 0;
     auto it = positions_.begin();

@@ -1,11 +1,16 @@
-// The bus on PostgreSQL: an embedded log for those who do not run Kafka.
+// The bus on PostgreSQL: an embedded log for installations without Kafka.
 //
-// Producing is one statement: it moves the partitions' next offsets and inserts under their locks, and notifies each
-// topic's channel once. Reading is one statement too: it gives nothing while the group has another generation than the
-// member has adopted, or while another live member has not adopted it yet. So a partition changes hands only after its
-// old reader came back for more (and thus is done with what it had), or is gone: its session has ended, as it does when
-// the process dies, it was silent for its session timeout, or another came with its instance name. A reader that lost
-// only its session may still be at work on what it read; its owner's cursor and key versions make that harmless.
+// Producing is one statement: it advances the next offsets of the partitions, inserts under their locks, and
+// notifies each
+// topic's channel once. Reading is also one statement: it returns nothing while the group has another generation
+// than the
+// member has adopted, or while another live member has not adopted it yet. So a partition changes its reader only
+// after the
+// previous reader has polled again (and so has processed its messages), or is gone: its session has ended, as it
+// does when
+// the process dies, its session timeout has passed, or another member joined with its instance name. A reader that
+// lost
+// only its session may still process what it read; its owner's cursor and key versions make that harmless.
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "postgres_schema.hpp"
@@ -29,7 +34,7 @@ using Session = std::unique_ptr<pg::Connection>;
 
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
-constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< at most; so the others' deaths are seen so soon
+constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< upper bound; so other members detect a death within this time
 
 struct Topic {
   std::int64_t id = 0;
@@ -47,7 +52,7 @@ Result<std::map<std::string, Topic>> read_topics(pg::Connection& session) {
   return out;
 }
 
-/// Deletes what is older than `keep`, a bounded piece of every partition at a time.
+/// Deletes messages older than `keep`, a bounded number of each partition at a time.
 Result<std::uint64_t> trim_once(pg::Connection& session, std::chrono::seconds keep) {
   QM_ASSIGN(const auto rows, session.query(R"sql(
     with gone as (
@@ -139,7 +144,7 @@ class PgProducer final : public Producer {
     return fail(done.error());
   }
 
-  /// A topic that was deleted and created again has another id, and rows of the old one are gone.
+  /// A topic that was deleted and created again has another id, and the rows of the old one are gone.
   Status check_moved(const pg::Rows& done, const std::vector<std::int64_t>& topics,
                      const std::vector<std::int64_t>& partitions) {
     std::set<std::pair<std::int64_t, std::int64_t>> wanted;
@@ -165,7 +170,7 @@ class PgProducer final : public Producer {
     const auto now = steady_clock::now();
     if (now < next_trim_) return;
     const auto trimmed = trim_once(*session_, kRetention);
-    // A full bite is followed by the next one soon, so that a long absence is worked off.
+    // A full batch is followed by the next one soon, so that a long backlog is trimmed.
     next_trim_ = now + (trimmed && *trimmed > 0 ? std::chrono::seconds(1) : kTrimEvery);
     if (!trimmed) log::warn("old messages could not be trimmed", {{"error", trimmed.error().message}});
   }
@@ -173,7 +178,7 @@ class PgProducer final : public Producer {
   std::string conninfo_;
   std::string client_id_;
   Session session_;
-  std::chrono::milliseconds limit_{};  ///< the session's statement_timeout, as far as we set it
+  std::chrono::milliseconds limit_{};  ///< the session's statement_timeout, as last set here
   std::map<std::string, Topic> topics_;
   steady_clock::time_point next_trim_ = steady_clock::now() + kTrimEvery;
 };
@@ -193,7 +198,7 @@ class PgConsumer final : public Consumer {
   Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) override {
     auto out = try_poll(max, timeout);
     if (!out) {
-      // A server that is away refuses at once: callers poll in a loop, and shall not spin.
+      // An unavailable server refuses at once: the pause prevents a busy loop in callers that poll.
       std::this_thread::sleep_for(std::min<SteadyDuration>(timeout, kPauseBeforeRetry));
       return out;
     }
@@ -227,7 +232,7 @@ class PgConsumer final : public Consumer {
     }
     return out;
   }
-  /// By the topic's name: one that was deleted and created again has another id.
+  /// Looks the topic up by name: a topic that was deleted and created again has another id.
   Result<std::optional<std::string>> value_at(const TopicPartition& at, std::int64_t offset, SteadyDuration) override {
     if (!session_ || session_->broken()) return fail(Code::kUnavailable, "the session of {} is lost", options_.group);
     QM_ASSIGN(const auto rows, session_->query(R"sql(
@@ -253,7 +258,7 @@ class PgConsumer final : public Consumer {
     }
   }
 
-  /// Beats when it is time or the group changed, and adopts the group's generation.
+  /// Sends a heartbeat when it is due or the group changed, and adopts the group's generation.
   Status keep_alive() {
     const bool fresh = !session_ || session_->broken();
     if (fresh) QM_TRY(connect());
@@ -289,12 +294,12 @@ class PgConsumer final : public Consumer {
       }
       QM_TRY(session_->exec("listen " + pg::quote_name(topic_channel(topic->second.id))));
     }
-    // A beat or a report that a server's crash takes back is only late: no wait for the disk.
+    // A heartbeat or a report that a server crash loses is only late: no wait for the disk.
     QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(channel_)));
     return {};
   }
 
-  /// Another of our name took our place: it is for the owner to find out who goes on.
+  /// Another member joined with the same instance name: the owner must find out which one continues.
   Status check_place() {
     if (options_.instance.empty()) return {};
     QM_ASSIGN(const auto rows,
@@ -323,7 +328,7 @@ class PgConsumer final : public Consumer {
     return {};
   }
 
-  /// One statement reads the generation with its members, so both belong together.
+  /// Reads the generation and its members in one statement, so that they are consistent.
   Status adopt() {
     QM_ASSIGN(const auto rows,
               session_->query("select g.generation, m.id, t from bus.reader_group g join bus.member m on "
@@ -348,7 +353,7 @@ class PgConsumer final : public Consumer {
     return {};
   }
 
-  /// The owner's cursor where the log still has it; else the oldest kept message.
+  /// The owner's cursor if the log still has it; otherwise the oldest retained message.
   Result<std::int64_t> start_of(const TopicPartition& at) {
     QM_ASSIGN(const auto rows, session_->query("select first_offset, next_offset from bus.partition where topic = "
                                                "$1::bigint and partition = $2::bigint",
@@ -363,7 +368,7 @@ class PgConsumer final : public Consumer {
   }
 
   Result<std::vector<Message>> fetch(std::size_t max) {
-    // Every poll starts at another partition, so that a busy one cannot starve the rest.
+    // Every poll starts at another partition, so that a busy partition cannot starve the others.
     std::vector<const TopicPartition*> order;
     for (const auto& [at, next] : positions_) order.push_back(&at);
     if (!order.empty())
@@ -435,8 +440,8 @@ class PgConsumer final : public Consumer {
   Session session_;
   std::map<std::string, Topic> topics_;
   std::int64_t id_ = 0;
-  std::int64_t adopted_ = 0;  ///< generation whose assignment we read
-  std::int64_t seen_ = -1;    ///< generation of the group at the last look; -1 = look again
+  std::int64_t adopted_ = 0;  ///< generation of the current assignment
+  std::int64_t seen_ = -1;    ///< generation of the group when last read; -1 = read again
   std::uint64_t turn_ = 0;
   steady_clock::time_point next_beat_{};
   std::map<TopicPartition, std::int64_t> positions_;
@@ -464,7 +469,7 @@ class PgBus final : public Bus {
           select id, p from added, generate_series(0, $2::bigint - 1) p)
         select partitions from bus.topic where name = $1::text)sql",
                                                 pg::Params().text(topic).int8(partitions)));
-      // No row: it was added just now, by this statement or by another process at the same moment.
+      // No row: it was added now, by this statement or by another process at the same moment.
       if (!rows.empty() && rows.int8(0, 0) != partitions)
         return fail(other_partitions(topic, static_cast<int>(rows.int8(0, 0)), partitions));
     }

@@ -3,7 +3,8 @@
 namespace qm::bus {
 namespace {
 
-// Offsets are given under the lock of the partition's row, which is held until the producer's commit: so they are dense
+// Offsets are assigned under the lock of the partition's row, which is held until the producer's commit: so they are
+// dense
 // and become visible in order, and a reader at offset n never misses a message below n.
 constexpr const char* kTables = R"sql(
 create table {schema}.topic (
@@ -30,7 +31,8 @@ create table {schema}.progress (
 ) with (fillfactor = 50);
 )sql";
 
-// A group's row is locked before members are added or removed, and never after: so beats and changes cannot deadlock.
+// A group's row is locked before members are added or removed, and never after: so heartbeats and changes cannot
+// deadlock.
 constexpr const char* kGroups = R"sql(
 create function {schema}.change_group(p_group text, p_channel text) returns void language sql as $body$
   insert into {schema}.reader_group as g (name, generation) values (p_group, 1)
@@ -78,9 +80,10 @@ begin
 end $body$;
 )sql";
 
-// A member that was added with `locked` holds the advisory lock of its id for as long as its session lives, and sessions
-// end with their process: so the others see its death without waiting for its timeout, and a restarted process counts
-// out who it was. The timeout is left for those who hang or lost their network.
+// A member that was added with `locked` holds the advisory lock of its id for the life of its session, and sessions
+// end with their process: so the other members detect its death without waiting for its timeout, and a restarted
+// process removes
+// its previous member. The timeout remains for processes that hang or lost their network.
 constexpr const char* kPlaces = R"sql(
 alter table {schema}.member add column instance text not null default '', add column locked boolean not null default false;
 

@@ -1,4 +1,5 @@
-// What a bus says when something is denied or misspelt, without a broker; and the commands that give a suite its rights.
+// Errors of the bus for denied operations and misspelled settings, without a broker; and the commands that grant a
+// suite its rights.
 #include "qm/bus/bus.hpp"
 #include "qm/testing/testing.hpp"
 #include "src/kafka_security.hpp"
@@ -48,7 +49,7 @@ TEST(KafkaSecurity, ADenialNamesWhoWhatAndTheWayOut) {
 TEST(KafkaSecurity, AComplaintShowsNoPassword) {
   for (const auto* setting : {"host=db user=qm password=canary", "canary", "kafka:h:1?sasl.password=x&canary"}) {
     const auto bus = make_bus(setting);
-    if (std::string(setting) == "canary") continue;  // a word is no password
+    if (std::string(setting) == "canary") continue;  // a word without a password
     ASSERT_FALSE(bus) << setting;
     EXPECT_EQ(bus.error().to_string().find("canary"), std::string::npos) << bus.error().to_string();
   }
@@ -60,7 +61,7 @@ TEST(KafkaSecurity, AComplaintShowsNoPassword) {
   EXPECT_EQ(uri.error().to_string().find("canary"), std::string::npos) << uri.error().to_string();
 }
 
-/// The rows of docs/topics.md: who writes a topic, and who hears it.
+/// The rows of docs/topics.md: the producer and the consumers of each topic.
 std::set<std::string> rows_of_the_page() {
   std::set<std::string> out;
   std::istringstream page(qm::testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/topics.md"));
@@ -103,7 +104,7 @@ TEST(KafkaSecurity, TheListsGiveEachServiceItsTopicsAndNoOthers) {
     const auto topic = after("--topic ");
     if (topic.empty() || topic.ends_with(".dlq")) continue;
     const auto who = after("--allow-principal User:");
-    // Telemetry reads all for those who follow events; that is in the page's text, not in its rows.
+    // Telemetry reads all topics for FollowEvents; that is in the text of the page, not in its rows.
     if (line.find("--operation Write") != std::string::npos) given.insert(who + " writes " + topic);
     if (line.find("--operation Read") != std::string::npos && who != "telemetry") given.insert(who + " reads " + topic);
   }

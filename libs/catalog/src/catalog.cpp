@@ -5,7 +5,7 @@
 namespace qm::catalog {
 namespace {
 
-// Sorted by name, so that find() may search by halves.
+// Sorted by name, for the binary search in find().
 constexpr Type kTypes[] = {
     {"c5.18xlarge", 72, 147456, 0, "", "3.06"},
     {"c5.24xlarge", 96, 196608, 0, "", "4.08"},

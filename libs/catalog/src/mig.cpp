@@ -33,7 +33,7 @@ constexpr SevenProfiles kH100_80{{{"1g.10gb", 10, 16},
                                   {"3g.40gb", 40, 60},
                                   {"4g.40gb", 40, 64},
                                   {"7g.80gb", 80, 132}}};
-// The same cut of a chip with fewer SMs; how they are shared out is not known.
+// The same geometry on a chip with fewer SMs; the number of SMs per profile is not known.
 constexpr SevenProfiles kH100Pcie{{{"1g.10gb", 10},
                                    {"1g.10gb+me", 10},
                                    {"1g.20gb", 20},
@@ -91,7 +91,7 @@ constexpr Model kModels[] = {
 };
 
 struct Product {
-  std::string_view product;  ///< without the vendor's word in front
+  std::string_view product;  ///< without the vendor prefix
   std::string_view model;
 };
 constexpr Product kProducts[] = {
@@ -111,7 +111,7 @@ constexpr Product kProducts[] = {
     {"RTX-PRO-6000-Blackwell-Server-Edition", "RTX-PRO-6000"},
     {"RTX-PRO-6000-Blackwell-Workstation-Edition", "RTX-PRO-6000"},
     {"RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition", "RTX-PRO-6000"},
-    {"RTX-PRO-Server-6000", "RTX-PRO-6000"},  // as EC2 names it
+    {"RTX-PRO-Server-6000", "RTX-PRO-6000"},  // the name in EC2
 };
 
 constexpr std::string_view kMediaInName = "+me", kMediaInResource = ".me";

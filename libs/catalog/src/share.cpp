@@ -16,7 +16,7 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30, kMiB = std::int64_t{1} << 2
 constexpr std::int64_t kWhole = 1000;
 constexpr std::string_view kMigConfig = "nvidia.com/mig.config", kMigCapable = "nvidia.com/mig.capable";
 
-/// GPUs without MIG. Their SMs are in no table of ours.
+/// GPUs without MIG. Their SM counts are not in any table here.
 struct Uncuttable {
   std::string_view product;
   std::int64_t memory_mib;
@@ -39,7 +39,7 @@ std::string shown(const Need& need) {
   return fmt::format("{} of GPU memory and {} SMs", memory, need.sms);
 }
 
-/// What is said of the need as a whole is said of the first annotation that states it.
+/// An error about the need as a whole names the first annotation that specifies it.
 std::string field_of(const Need& need) { return std::string(need.memory_bytes > 0 ? kMemoryNeed : kSmsNeed); }
 
 tl::unexpected<Error> sms_not_known(std::string_view product) {
@@ -55,7 +55,7 @@ Result<Share> share_in(const Need& need, std::string_view product, std::int64_t 
                  std::string(need.memory_bytes > memory_bytes ? kMemoryNeed : kSmsNeed),
                  "need less, or choose a larger model"});
   }
-  // In thousandths of what there is: both numbers are below that, and memory below 2^40, so nothing overflows.
+  // In thousandths of the total: both numbers are below it, and memory is below 2^40, so there is no overflow.
   std::int64_t milli = rounded_up(need.memory_bytes * kWhole, memory_bytes);
   if (need.sms > 0) milli = std::max(milli, rounded_up(need.sms * kWhole, sms));
   if (milli >= kWhole) return Share{std::string(words::kGpuResource), 1};
@@ -84,7 +84,7 @@ Result<Share> share_of_product(const Need& need, const std::string& product, boo
   if (const mig::Model* model = mig::model_of(plain)) {
     const auto cut = plain.find(kCut);
     if (cut == std::string_view::npos) return share_of_model(need, *model, uncut);
-    // All instances of such nodes are alike and count as GPUs.
+    // All instances of such nodes are equal and count as GPUs.
     if (const auto profile = mig::profile_of(*model, plain.substr(cut + kCut.size()))) {
       const mig::ModelProfile& each = model->profiles[*profile];
       QM_TRY(share_in(need, plain, each.memory_gb * kGiB, each.sms));
@@ -117,7 +117,7 @@ Result<std::optional<Need>> need_of(const Labels& annotations) {
   Need out;
   if (const auto said = annotations.find(std::string(kMemoryNeed)); said != annotations.end()) {
     const auto amount = Quantity::parse(said->second);
-    if (!amount || *amount < Quantity::of(kMiB)) {  // "10" would be ten bytes, and is hardly meant
+    if (!amount || *amount < Quantity::of(kMiB)) {  // "10" would be ten bytes, and is probably a mistake
       return fail({Code::kInvalid, fmt::format("\"{}\" is no amount of GPU memory", said->second),
                    std::string(kMemoryNeed), "write it as 10Gi"});
     }

@@ -1,4 +1,4 @@
-// What NVIDIA's XID catalogue says of each code, with our own reading of severity and action: services/telemetry/README.md.
+// NVIDIA's XID catalog, with severities and actions as in services/telemetry/README.md.
 #include "qm/catalog/xid.hpp"
 
 #include <algorithm>
@@ -138,7 +138,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// "0x1 (GPU Reset Required)" or "1": the number that the text begins with.
+/// The number at the start of the text: "0x1 (GPU Reset Required)" or "1".
 std::optional<std::int32_t> number_at(std::string_view text) {
   const bool hex = text.starts_with("0x");
   if (hex) text.remove_prefix(2);

@@ -1,4 +1,4 @@
-// Which GPUs can be cut, how the profiles are called, and which of them is the smallest that will do.
+// MIG-capable GPUs, the names of their profiles, and the smallest sufficient profile.
 #include "qm/catalog/mig.hpp"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ TEST(MigNames, AreThoseOfKubernetesResources) {
   EXPECT_EQ(shape_of(model("NVIDIA-RTX-PRO-Server-6000"), "1g.24gb.me"), "none");
 }
 
-/// S-123: by memory alone, by SMs alone, or both, the smallest profile that has them.
+/// S-123: the smallest profile that is sufficient by memory alone, by SMs alone, or by both.
 TEST(MigNames, TheSmallestThatHasWhatIsNeeded) {
   const auto name = [](std::string_view product, int memory_gb, int sms) {
     const auto found = smallest_with(model(product), memory_gb, sms);

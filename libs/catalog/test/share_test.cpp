@@ -1,4 +1,4 @@
-// What a need of memory and SMs comes to, and what is said of those that come to nothing.
+// The request that a need of memory and SMs results in, and the errors for invalid needs.
 // S-123
 #include "qm/catalog/share.hpp"
 

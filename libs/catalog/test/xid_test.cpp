@@ -47,7 +47,7 @@ void expect_catalogue(const std::string& table) {
                                                       {"warning", Severity::kWarning},
                                                       {"critical", Severity::kCritical},
                                                       {"fatal", Severity::kFatal}};
-  // What the reference advises, as the one thing that it means here.
+  // The action for each advice of the reference.
   const std::map<std::string, Action> actions = {{"ignore", Action::kNone},
                                                  {"restart_app", Action::kWatch},
                                                  {"update_software", Action::kWatch},
@@ -75,7 +75,7 @@ void expect_catalogue(const std::string& table) {
     }
     ++listed;
     ASSERT_NE(entry, nullptr) << line;
-    EXPECT_TRUE(cells[1].starts_with(entry->name)) << line << ": ours is " << entry->name;  // some have two
+    EXPECT_TRUE(cells[1].starts_with(entry->name)) << line << ": ours is " << entry->name;  // some have two names
     EXPECT_EQ(entry->severity, severities.at(cells[2])) << line;
     EXPECT_EQ(entry->action, actions.at(cells[3])) << line;
   }
@@ -116,7 +116,7 @@ TEST(Xid, DetailsDecideWhereTheCodeDoesNot) {
       {150, "150, MSE_WATCHDOG Nonfatal XC0 i0 Link 03 (0x1)", Action::kWatch},
       {149, "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6)", Action::kResetGpu},
       {145, "145", Action::kResetGpu},  // not known to be nonfatal
-      // Words in the line of another code decide nothing.
+      // Details in the line of another code have no effect.
       {48, "48, Nonfatal , GPU recovery action changed from 0x1 (x) to 0x0 (None)", Action::kResetGpu},
       {9999, "9999, Fatal XC0", Action::kWatch},
   };

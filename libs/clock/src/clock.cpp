@@ -21,7 +21,7 @@ SteadyDuration bounded(Duration remaining) {
 
 }  // namespace
 
-// The machine's clock may be stepped back or far ahead (NTP, an operator, a resumed VM); the domain's may not.
+// The host's clock may be stepped back or far ahead (NTP, an operator, a resumed VM); domain time must not follow.
 struct SystemClock::State {
   Sources sources;
   JumpGuard jumps{kMaxJump};
@@ -77,7 +77,7 @@ Instant ManualClock::now() const {
 }
 
 SteadyDuration ManualClock::until(Instant t) const {
-  // Nobody knows when it will be moved: not soon, so the caller looks again after its slice.
+  // The time of the next change is not known: the caller checks again after its slice.
   return t <= now() ? SteadyDuration::zero() : kLongestWait;
 }
 

@@ -7,10 +7,11 @@
 
 namespace qm {
 
-/// UTC that does not go back where the machine's clock is set back: it goes on at half the pace until the machine's has caught
-/// up. So what is paced by it goes on, and instants still differ.
+/// UTC that does not go back when the host's clock is set back: it continues at half the rate until the host's clock
+/// has caught
+/// up. So timers that use it continue, and successive times still differ.
 ///
-/// Threads  any. `steady` is asked under a lock, only while the machine's clock is behind.
+/// Threads  any. `steady` is called under a lock, only while the host's clock is behind.
 class ForwardClock {
  public:
   template <class Steady>
@@ -22,7 +23,7 @@ class ForwardClock {
     const std::lock_guard lock(mutex_);
     const SteadyInstant at = steady();
     seen = newest_.load(std::memory_order_relaxed);
-    // Not the lag that was: time went on at full pace since.
+    // Not the previous lag: since then time continued at the full rate.
     if (seen != told_) from_ = seen, since_ = at;
     told_ = from_ + std::chrono::duration_cast<Duration>(at - since_).count() / 2;
     while (seen < told_ && !newest_.compare_exchange_weak(seen, told_, std::memory_order_relaxed)) {

@@ -7,15 +7,18 @@
 
 namespace qm {
 
-/// Bounds how far the machine's clock may step forward: domain time that is too far ahead never comes back.
+/// Bounds how far the host's clock may step forward: domain time that is too far ahead cannot be corrected later.
 ///
-///   offset    machine's UTC minus boot time, as it was accepted last; domain time is boot time plus offset
-///   baseline  the offset from which a step is measured; it follows the accepted offset by at most 1 ms a second, so that many
-///             small steps together are a jump too
+///   offset    host UTC minus boot time, as last accepted; domain time is boot time plus offset
+///   baseline  the offset from which a step is measured; it follows the accepted offset by at most 1 ms a second, so
+///   that many
+///             small steps together also count as a jump
 ///
-/// A reading more than `bound` beyond the baseline is rejected: time goes on from the last accepted offset at the pace of boot
-/// time, which counts while the machine is suspended. A reference, another machine's clock, accepts what it confirms and moves
-/// domain time up to itself otherwise.
+/// A reading more than `bound` beyond the baseline is rejected: time continues from the last accepted offset at the
+/// rate of boot
+/// time, which includes suspended time. A reference, another host's clock, accepts a reading that it confirms;
+/// otherwise it advances
+/// domain time to the reference.
 ///
 /// Threads  any.
 class JumpGuard {
@@ -36,7 +39,7 @@ class JumpGuard {
     return boot_us + offset_;
   }
 
-  /// What another machine's clock read at the same moment.
+  /// The reading of another host's clock at the same moment.
   void confirm(std::int64_t system_us, std::int64_t boot_us, std::int64_t reference_us) {
     const std::lock_guard lock(mutex_);
     const auto read = system_us - boot_us;
@@ -48,7 +51,7 @@ class JumpGuard {
       offset_ = guarding_ ? std::max(offset_, reference) : reference;
       rejected_ = read - offset_;
     }
-    // Not the accepted offset: what is ahead within the bound, or was before a rejection, would be room for the next step.
+    // Not the accepted offset: a lead within the bound, or from before a rejection, would allow a larger next step.
     baseline_ = std::min(offset_, guarding_ ? std::max(baseline_, reference) : reference);
     followed_at_ = boot_us;
     guarding_ = true;
@@ -62,7 +65,7 @@ class JumpGuard {
  private:
   void follow(std::int64_t boot_us) {
     const auto most = std::max<std::int64_t>(0, boot_us - followed_at_) / 1000;
-    // The rest of a division is not lost: it counts from the last whole step.
+    // The remainder of the division is kept: time counts from the last whole step.
     if (offset_ > baseline_ && most == 0) return;
     baseline_ = std::min(offset_, baseline_ + most);
     followed_at_ = boot_us;

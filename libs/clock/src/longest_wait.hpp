@@ -3,7 +3,7 @@
 
 namespace qm {
 
-/// No clock asks its caller to wait longer than this, so that adding the answer to a steady instant cannot overflow.
+/// The upper bound of the wait that a clock returns, so that adding it to a steady time cannot overflow.
 inline constexpr SteadyDuration kLongestWait = std::chrono::hours(24);
 
 }  // namespace qm

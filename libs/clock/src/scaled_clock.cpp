@@ -1,12 +1,14 @@
 // The file of a scaled clock.
 //
-// One page-aligned block of 64-bit words, host byte order (it never leaves the machine):
+// One page-aligned block of 64-bit words, host byte order (it is used on one host only):
 //   magic and version | sequence | count | ring of segments {steady start ns, domain start us, factor in millionths}
 //
-// A seqlock guards it. The writer makes the sequence odd *before* it reads steady time for the new segment, and a reader
-// takes steady time between two looks at the sequence. A reading that saw the old segment therefore lies before the
-// start of the new one, and domain time is continuous for every process. Ordering hangs on acquire and release of the
-// words themselves; fences would say the same but are invisible to the thread sanitizer.
+// A seqlock guards it. The writer makes the sequence odd *before* it reads steady time for the new segment, and a
+// reader
+// reads steady time between two reads of the sequence. A reading from the old segment is therefore before the
+// start of the new one, and domain time is continuous for every process. Ordering relies on acquire and release of
+// the
+// words themselves; fences would be equivalent but are invisible to the thread sanitizer.
 #include "longest_wait.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/clock/clock.hpp"
@@ -37,7 +39,7 @@ struct Segment {
   std::int64_t domain_us = 0;
   std::int64_t factor_ppm = 0;
 
-  /// Rounds down, so that time is the same however often it is looked at.
+  /// Rounds down, so that the result does not depend on the number of calls.
   [[nodiscard]] std::int64_t domain_at(std::int64_t steady) const {
     return domain_us + static_cast<std::int64_t>(Wide(steady - steady_ns) * factor_ppm / 1'000'000'000);
   }
@@ -151,7 +153,8 @@ Result<std::unique_ptr<ScaledClock>> ScaledClock::open(const std::string& path) 
 
 Instant ScaledClock::now() const {
   const std::int64_t us = read(*mapping_->file).domain_us();
-  // The segments alone keep time from going back; this holds it even if a writer is restarted on the same file.
+  // The segments alone prevent time from going back; this also prevents it if a writer is restarted on the same
+  // file.
   std::int64_t seen = mapping_->newest.load(std::memory_order_relaxed);
   while (seen < us && !mapping_->newest.compare_exchange_weak(seen, us, std::memory_order_relaxed)) {
   }
@@ -183,7 +186,7 @@ ScaledClockWriter::~ScaledClockWriter() = default;
 
 Result<std::unique_ptr<ScaledClockWriter>> ScaledClockWriter::create(const std::string& path, Instant start,
                                                                      double factor) {
-  // Built beside its place and renamed, so that nobody maps half a file and an older mapping stays whole.
+  // Written to a draft file and renamed, so that no reader maps a partial file and an older mapping remains valid.
   const std::string draft = path + ".new";
   const Descriptor fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (fd.get() < 0 || ::ftruncate(fd.get(), sizeof(ClockFile)) != 0) {

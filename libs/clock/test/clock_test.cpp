@@ -96,7 +96,7 @@ TEST_F(ScaledClockTest, ZeroStopsTime) {
 TEST_F(ScaledClockTest, UntilIsSteadyTime) {
   const auto write = writer(0);
   const auto read = reader();
-  // The factor is set while stopped, so that the distance is known to within the time between two lines.
+  // The factor is set while stopped, so that the remaining time is known within the duration of two statements.
   const Instant target = read->now() + 100s;
   write->set_factor(10);
   const SteadyDuration wait = read->until(target);
@@ -110,7 +110,7 @@ TEST_F(ScaledClockTest, ChangesOfFactorLeaveTimeContinuousForEveryReader) {
   std::atomic<bool> done{false};
   std::atomic<int> backward{0};
   std::jthread watcher([&] {
-    // A second mapping: its own guard against going back has seen nothing of the main thread's readings.
+    // A second mapping: its guard against going back has no readings of the main thread.
     const auto mine = reader();
     Instant last = mine->now();
     while (!done) {
@@ -148,7 +148,7 @@ TEST_F(ScaledClockTest, AnotherProcessSeesTheSameTime) {
     auto clock = ScaledClock::open(path_);
     const bool same = clock && (*clock)->now() == expected && (*clock)->factor() == 0;
     if (!same || ::write(stopped[1], "s", 1) != 1) ::_exit(1);
-    // Then the writer starts time again, and the child must notice through its mapping alone.
+    // Then the writer restarts time, and the child must observe it through its mapping alone.
     ::_exit(testing::wait_until([&] { return (*clock)->now() > expected; }) ? 0 : 2);
   }
   ::close(stopped[1]);

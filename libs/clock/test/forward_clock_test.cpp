@@ -20,7 +20,7 @@ TEST(ForwardClock, GoesOnAtHalfThePaceWhileTheMachinesClockIsBehind) {
   EXPECT_EQ(now(1'000'000), 5'000'000);
   steady += 2s;
   EXPECT_EQ(now(3'000'000), 6'000'000);
-  // However often it is asked, nothing of the pace is lost.
+  // The rate does not depend on the number of calls.
   for (int i = 0; i < 1'000'000; ++i) {
     steady += 1us;
     (void)now(3'000'001 + i);
@@ -30,7 +30,7 @@ TEST(ForwardClock, GoesOnAtHalfThePaceWhileTheMachinesClockIsBehind) {
   EXPECT_EQ(now(9'000'000), 9'000'000) << "the machine's has caught up";
   steady += 1h;
   EXPECT_EQ(now(3'609'000'000), 3'609'000'000);
-  // Set back again: the first time counts no more.
+  // Set back again: the first setback has no further effect.
   EXPECT_EQ(now(9'000'000), 3'609'000'000);
   steady += 2s;
   EXPECT_EQ(now(11'000'000), 3'610'000'000);

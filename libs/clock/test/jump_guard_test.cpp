@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kSecond = 1'000'000, kHour = 3600 * kSecond;
 
-/// A machine: its UTC, and the time since it was started.
+/// A host: its UTC time, and the time since boot.
 struct Machine {
   std::int64_t system = 1000 * kHour, boot = 5 * kHour;
   void pass(std::int64_t us) {
@@ -104,7 +104,7 @@ TEST(JumpGuard, ASlowDriftIsFollowedForEver) {
   m.confirm(m.system);
   for (int i = 0; i < 100'000; ++i) {
     m.pass(100'000);
-    m.system += 50;  // 500 ppm, the fastest that a clock is slewed
+    m.system += 50;  // 500 ppm, the fastest slew rate of a clock
     ASSERT_EQ(m.now(), m.system) << i;
   }
 }

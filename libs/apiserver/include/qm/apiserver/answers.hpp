@@ -14,13 +14,13 @@ struct Type {
   std::string_view group, version, plural, kind;
 };
 
-/// An answer that is no success: HTTP code, reason, text, and what a Status says of the object in `details`.
+/// A failed request: HTTP code, reason, text, and the `details` of the Status about the object.
 struct Answer {
   int code = 500;
   std::string reason, message;
   Json details = {};  ///< null = none
 };
-/// As the body of the HTTP answer.
+/// The body of the HTTP response.
 [[nodiscard]] Json status_of(const Answer& answer);
 
 [[nodiscard]] Answer no_such_resource();
@@ -32,18 +32,21 @@ struct Answer {
 [[nodiscard]] Answer namespace_terminating(const Type& type, std::string_view name, std::string_view ns);
 [[nodiscard]] Answer invalid(const Type& type, std::string_view name, const Causes& causes);
 
-/// An option of a request that has to be one of these words, or not given: "CreateOptions", "fieldValidation".
+/// Checks an option of a request that must have one of these values or be absent: "CreateOptions",
+/// "fieldValidation".
 [[nodiscard]] std::optional<Answer> check_option(std::string_view options, std::string_view name,
                                                  std::string_view given, const std::vector<std::string>& allowed);
 
-/// What comes of the body of a write.
+/// The decoded body of a write request.
 struct Body {
   std::optional<Answer> refused;
   std::vector<std::string> warnings;  ///< values of Warning headers
 };
-/// Decodes the object of a create, an update, or (`is_patched`) the result of a patch, and removes what the kind does not know.
-/// `validation` is the request's fieldValidation: "Strict", "Warn", "Ignore", or empty for Warn. `schema` is that of a custom kind; null = the
-/// kind is the API server's own, or nothing is known of its fields.
+/// Decodes the object of a create, an update, or (`is_patched`) the result of a patch, and removes fields unknown to
+/// the kind.
+/// `validation` is the request's fieldValidation: "Strict", "Warn", "Ignore", or empty for Warn. `schema` is that of
+/// a custom kind.
+/// A null `schema` means that the kind is built in, or that its fields are not known.
 [[nodiscard]] Body decode_body(const Type& type, const Json* schema, bool is_patched, std::string_view validation,
                                Json& object);
 

@@ -7,18 +7,21 @@
 
 namespace qm::apiserver {
 
-/// What the API server would say of the JSON of an object before it validates it.
+/// The findings of the API server when it decodes the JSON of an object, before validation.
 struct Decoded {
-  /// `unknown field "spec.paralelism"` and `duplicate field "spec.parallelism"`, in the order of the document: errors or warnings, as
-  /// fieldValidation of the request says.
+  /// `unknown field "spec.paralelism"` and `duplicate field "spec.parallelism"`, in the order of the document:
+  /// errors or warnings,
+  /// depending on fieldValidation of the request.
   std::vector<std::string> strict;
-  /// The first value of another type: `json: cannot unmarshal string into Go struct field JobSpec.spec.parallelism of type int32`.
-  /// Empty = none. The object is not usable then.
+  /// The first value of a wrong type: `json: cannot unmarshal string into Go struct field JobSpec.spec.parallelism
+  /// of type int32`.
+  /// Empty = none. With such a value the object is not usable.
   std::string mistake;
 };
 
-/// Decodes an object of a kind that the API server itself defines: unknown fields, nulls, and all but the last of equal fields
-/// are removed. Another kind is left as it is; nothing is found in it.
+/// Decodes an object of a kind that is built into the API server: removes unknown fields, nulls, and all but the
+/// last of duplicate
+/// fields. Objects of other kinds remain unchanged, without findings.
 ///
 /// Fails    never as a call.
 /// Threads  any.
@@ -27,7 +30,8 @@ struct Decoded {
 ///          strict decoding.
 [[nodiscard]] Decoded decode(std::string_view kind, Json& object);
 
-/// The rows of fields.csv: a type, a field of it, and what that holds ("PodSpec", "containers", "[]Container").
+/// The rows of fields.csv: a type, one of its fields, and the type of the field ("PodSpec", "containers",
+/// "[]Container").
 struct FieldRow {
   std::string_view type, field, of;
 };

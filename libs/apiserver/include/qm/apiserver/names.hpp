@@ -5,7 +5,7 @@
 
 namespace qm::apiserver {
 
-/// Why a text is not what the API server demands there, in its words; empty where it is.
+/// The violations of the API server's format rules, with the API server's texts; empty for a valid text.
 ///
 /// Threads  any.
 /// Source   k8s.io/apimachinery/pkg/util/validation.

@@ -6,15 +6,16 @@
 
 namespace qm {
 
-/// Prints the broken law with its values and stack position to stderr, runs the dump hook, and aborts.
+/// Prints the failed assertion with its values and stack position to stderr, runs the dump hook, and aborts.
 [[noreturn]] void assertion_failed(std::string_view condition, std::string_view file, int line, std::string_view text);
 
-/// Called once, before abort, with the text of the broken assertion; a service dumps its state there.
+/// Sets a hook that is called once, before abort, with the text of the failed assertion; a service dumps its state
+/// there.
 void set_assertion_hook(void (*hook)(std::string_view text));
 
 }  // namespace qm
 
-/// A law of the program, checked in release builds too: `QM_ASSERT(used <= total, "node {} used {} of {}", n, u, t);`
+/// An invariant, also checked in release builds: `QM_ASSERT(used <= total, "node {} used {} of {}", n, u, t);`
 #define QM_ASSERT(condition, ...)                                                            \
   do {                                                                                       \
     if (!(condition)) [[unlikely]]                                                           \

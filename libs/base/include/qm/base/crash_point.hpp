@@ -7,23 +7,23 @@
 
 namespace qm {
 
-/// A named place where a test may kill the process (SIGKILL, no unwinding), to prove that nothing depends on luck.
+/// A named point in the code where a test may kill the process (SIGKILL, no unwinding) to verify crash recovery.
 ///
-/// Armed by the environment: QM_CRASH_AT="store.before_commit:3" kills at the third passage of that point;
-/// "store.before_commit:3:stop" stops the process there (SIGSTOP) until somebody continues it, so that a test can take
-/// away what the process talks to at just this point. Several are separated by commas.
+/// The environment arms it: QM_CRASH_AT="store.before_commit:3" kills the process when it passes that point for the
+/// third time;
+/// "store.before_commit:3:stop" stops the process there (SIGSTOP) until the test continues it, so that the test can
+/// shut down a dependency at exactly this point. Several points are separated by commas.
 ///
-/// Unarmed, a passage costs one relaxed load. Every name that is linked into the program is in crash_points() before
-/// main() begins, passed or not, so that a test can go through all of them and none is forgotten.
-///
+/// Passing an unarmed point costs one relaxed load. All names linked into the program are in crash_points() before
+/// main() begins, whether passed or not, so that a test can iterate over all of them.
 ///   QM_CRASH_POINT("store.after_commit");
 void pass_crash_point(std::string_view name);
 extern std::atomic<bool> crash_points_armed;
 
-/// All names that the program contains, sorted.
+/// All crash point names in the program, sorted.
 [[nodiscard]] std::vector<std::string_view> crash_points();
 
-/// Arms a point from inside the process; `action` replaces the kill where it is given (in-process tests).
+/// Arms a point from inside the process; `action` replaces the kill if given (in-process tests).
 void arm_crash_point(std::string_view name, int passage, void (*action)(std::string_view name) = nullptr);
 void disarm_crash_points();
 
@@ -31,11 +31,11 @@ struct CrashPointRegistration {
   explicit CrashPointRegistration(std::string_view name);
 };
 
-/// The name of a point as a template argument: each name has one registration in the program, made at its start.
+/// The name of a crash point as a template argument: each name is registered once, when the program starts.
 template <std::size_t N>
 struct CrashPointName {
   char text[N]{};
-  consteval CrashPointName(const char (&name)[N]) { std::copy_n(name, N, text); }  // a literal is meant
+  consteval CrashPointName(const char (&name)[N]) { std::copy_n(name, N, text); }  // implicit, for string literals
   [[nodiscard]] constexpr std::string_view view() const { return {text, N - 1}; }
 };
 

@@ -9,7 +9,7 @@ namespace qm {
 class Digest {
  public:
   Digest& add(std::string_view bytes);
-  Digest& add(std::int64_t value) {  // one multiplication: of a large state this is the innermost loop
+  Digest& add(std::int64_t value) {  // one multiplication: for a large state this is the innermost loop
     hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0xff51afd7ed558ccdULL;
     hash_ ^= hash_ >> 32;
     return *this;
@@ -21,7 +21,7 @@ class Digest {
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
 
-/// The stable hash that picks a partition or shard from a key; the same on every machine and release.
+/// The stable hash that selects a partition or shard by key; the same on every host and release.
 [[nodiscard]] std::uint64_t stable_hash(std::string_view key);
 
 /// Lower-case hexadecimal SHA-256.

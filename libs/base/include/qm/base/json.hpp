@@ -12,10 +12,11 @@
 
 namespace qm {
 
-/// A JSON document as a value: read by simdjson, changed in place, written by one small writer.
+/// A JSON document as a value: parsed by simdjson, modified in place, serialized by a small writer.
 ///
-/// Objects keep their keys in insertion order, so what was read is written back in the same order. Integers that fit
-/// int64 stay integers. Reading through a missing key or a wrong type never throws: it gives the null value, an empty
+/// Objects keep their keys in insertion order, so a parsed document is written back in the same order. Integers that
+/// fit
+/// int64 stay integers. Reading a missing key or a wrong type never throws: it returns the null value, an empty
 /// string or the fallback, so a chain such as `pod["status"]["phase"].string()` is safe on any document.
 ///
 /// Units    none. Threads: any, as a value. Fails: parse gives kInvalid with the offset; depth is bound to 64.
@@ -59,10 +60,10 @@ class Json {
   [[nodiscard]] bool boolean(bool fallback = false) const;
   [[nodiscard]] std::int64_t integer(std::int64_t fallback = 0) const;  ///< numbers only; a double is truncated
   [[nodiscard]] double number(double fallback = 0) const;
-  [[nodiscard]] const std::string& string() const;  ///< empty where it is no string
+  [[nodiscard]] const std::string& string() const;  ///< empty if the value is not a string
   [[nodiscard]] std::string string_or(std::string_view fallback) const;
-  [[nodiscard]] const Array& items() const;     ///< empty where it is no array
-  [[nodiscard]] const Object& members() const;  ///< empty where it is no object
+  [[nodiscard]] const Array& items() const;     ///< empty if the value is not an array
+  [[nodiscard]] const Object& members() const;  ///< empty if the value is not an object
   [[nodiscard]] Array& items_mut();             ///< becomes an array if it is null
   [[nodiscard]] Object& members_mut();          ///< becomes an object if it is null
   [[nodiscard]] std::size_t size() const;       ///< of an array or object, else 0
@@ -72,7 +73,7 @@ class Json {
   [[nodiscard]] const Json* find(std::string_view key) const;
   [[nodiscard]] Json* find(std::string_view key);
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
-  /// The member, made null if it was absent; this becomes an object if it is null.
+  /// Returns the member, created as null if it was absent; a null value becomes an object.
   Json& set(std::string_view key);
   Json& set(std::string_view key, Json value);  ///< returns *this, for chains
   bool erase(std::string_view key);

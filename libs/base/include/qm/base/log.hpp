@@ -13,8 +13,8 @@ namespace qm::log {
 enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 enum class Format { kText, kJson };
 
-/// One value of a log line: `log::info("reservation made", {{"uid", uid}, {"nodes", n}});`
-/// The text stays constant, the values go in fields, so that lines can be counted and searched.
+/// One field of a log line: `log::info("reservation made", {{"uid", uid}, {"nodes", n}});`
+/// The message text is constant and the values are fields, so that log lines can be counted and searched.
 struct Field {
   std::string_view key;
   std::string value;
@@ -26,14 +26,14 @@ struct Field {
 };
 using Fields = std::initializer_list<Field>;
 
-/// Sets the process name, format and level; lines go to stderr. Call once, first thing in main.
+/// Sets the process name, format and level; lines go to stderr. Call once, at the start of main.
 void init(std::string_view process, Format format = Format::kText, Level level = Level::kInfo);
 /// Changes the level of the running process; any thread.
 void set_level(Level level);
 [[nodiscard]] Level level();
 [[nodiscard]] Result<Level> parse_level(std::string_view text);
 
-/// The trace id in a W3C traceparent, for the field "trace_id"; the whole text where it has another form.
+/// Returns the trace id of a W3C traceparent, for the field "trace_id"; the whole text if it has another form.
 [[nodiscard]] std::string_view trace_id(std::string_view trace_parent);
 
 void write(Level level, std::string_view text, Fields fields);

@@ -8,10 +8,10 @@
 
 namespace qm {
 
-/// Finds values by key, and has no order that anything could come to depend on.
+/// An unordered map with no observable iteration order.
 ///
-/// Order    none; each() goes by key.
-/// Threads  one writer; no locking. A value stays where it is until it is erased.
+/// Order    none; each() iterates in key order.
+/// Threads  one writer; no locking. The address of a value is stable until it is erased.
 /// Cost     find, emplace, erase: O(1) on average; each: O(n log n).
 template <class Key, class Value, class Hash = std::hash<Key>, class Same = std::equal_to<Key>>
 class Lookup {
@@ -30,7 +30,7 @@ class Lookup {
   [[nodiscard]] bool contains(const K& key) const {
     return values_.contains(key);
   }
-  /// The value of the key; what was there before stays.
+  /// Inserts the value unless the key exists, and returns the value of the key.
   Value& emplace(const Key& key, Value value) { return values_.try_emplace(key, std::move(value)).first->second; }
   template <class K>
   void erase(const K& key) {

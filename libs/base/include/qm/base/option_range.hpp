@@ -9,7 +9,7 @@
 
 namespace qm {
 
-/// The range of a numeric option, for --help and for errors, as people write it: "1 to 10,000", "0 or more".
+/// The range of a numeric option, for --help and for errors, in readable form: "1 to 10,000", "0 or more".
 ///
 /// Units    those of the option; `unit` is printed after the numbers, as in "0 to 86,400 seconds".
 /// Use      ranged(app.add_option("--hours", hours), OptionRange<int>(1, 48, "hours")).
@@ -24,7 +24,7 @@ class OptionRange {
     if (most_ == std::numeric_limits<T>::max()) return fmt::format("{} or more{}", shown(least_), end);
     return fmt::format("{} to {}{}", shown(least_), shown(most_), end);
   }
-  /// Empty where the value is a number in the range; else what is wrong and what is allowed.
+  /// Returns an empty text for a number in the range; otherwise the error and the allowed range.
   std::string operator()(const std::string& value) const {
     T read{};
     const auto* end = value.data() + value.size();
@@ -37,7 +37,7 @@ class OptionRange {
   }
 
  private:
-  /// With a comma between thousands.
+  /// The number with a comma between thousands.
   static std::string shown(T number) {
     auto text = fmt::format("{}", number);
     const auto point = text.find_first_of(".e");
@@ -50,13 +50,13 @@ class OptionRange {
   std::string unit_;
 };
 
-/// `least` or more, without an end.
+/// The range of `least` or more, without an upper bound.
 template <class T>
 OptionRange<T> at_least(T least, std::string_view unit = {}) {
   return {least, std::numeric_limits<T>::max(), unit};
 }
 
-/// Sets the range as the check of an option of CLI11, and shows it in --help.
+/// Sets the range as the check of a CLI11 option, and shows it in --help.
 template <class Option, class T>
 Option* ranged(Option* option, const OptionRange<T>& range) {
   return option->check(range, range.text());

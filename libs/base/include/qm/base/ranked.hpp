@@ -5,21 +5,21 @@
 
 namespace qm {
 
-/// A sorted set that knows at which place a value stands.
+/// A sorted set that returns the rank of a value.
 ///
 /// Threads  one writer; no locking.
-/// Cost     O(log n) for insert, erase and before; three pointers' worth of memory beside each value.
+/// Cost     O(log n) for insert, erase and before; three pointers of memory per value in addition to the value.
 /// Source   weight-balanced trees with the parameters (3, 2): Hirai and Yamamoto, Balancing weight-balanced trees, 2011.
 template <class T>
 class Ranked {
  public:
-  /// Whether it was not there yet.
+  /// Returns whether the value was inserted, that is, was not in the set.
   bool insert(T value) { return insert(root_, std::move(value)); }
-  /// Whether it was there.
+  /// Returns whether the value was in the set.
   bool erase(const T& value) { return erase(root_, value); }
   [[nodiscard]] std::size_t size() const { return size(root_); }
   [[nodiscard]] bool empty() const { return root_ == nullptr; }
-  /// Requires that there is one.
+  /// Requires a non-empty set.
   [[nodiscard]] const T& first() const {
     const Node* at = root_.get();
     while (at->left != nullptr) at = at->left.get();
@@ -30,7 +30,7 @@ class Ranked {
     while (at != nullptr && !(at->value == value)) at = value < at->value ? at->left.get() : at->right.get();
     return at != nullptr;
   }
-  /// How many stand before a value, which need not be there itself.
+  /// The number of values smaller than `value`, which need not be in the set.
   [[nodiscard]] std::size_t before(const T& value) const {
     std::size_t count = 0;
     for (const Node* at = root_.get(); at != nullptr;) {
@@ -72,7 +72,7 @@ class Ranked {
     fn(at->value);
     each(at->right, fn);
   }
-  /// The child on one side takes the place of its parent.
+  /// Rotates the child on one side into the place of its parent.
   static void rotate(Link& at, Link Node::*from, Link Node::*to) {
     Link up = std::move((*at).*from);
     (*at).*from = std::move((*up).*to);
@@ -81,7 +81,8 @@ class Ranked {
     at = std::move(up);
     count(*at);
   }
-  /// Neither side weighs more than three times the other, where the weight is one more than the size.
+  /// Restores the balance: neither side weighs more than three times the other, where the weight is the size plus
+  /// one.
   static void balance(Link& at) {
     const auto lift = [&](Link Node::*heavy, Link Node::*light) {
       Link& child = (*at).*heavy;

@@ -8,38 +8,38 @@
 
 namespace qm {
 
-/// What went wrong, coarse enough to act on. The names and numbers follow google.rpc.Code.
+/// The kind of an error, coarse enough to act on. The names and numbers follow google.rpc.Code.
 enum class Code {
   kCancelled = 1,
-  kUnknown = 2,  ///< the outcome is not known: it may or may not have happened
-  kInvalid = 3,  ///< the input can never work as given
+  kUnknown = 2,  ///< the outcome is not known: the operation may or may not have happened
+  kInvalid = 3,  ///< the input is invalid, independent of the state
   kDeadlineExceeded = 4,
   kNotFound = 5,
   kAlreadyExists = 6,
   kPermissionDenied = 7,
-  kExhausted = 8,           ///< a bound is reached; try again later
-  kFailedPrecondition = 9,  ///< the state is not right for this (stale version, wrong epoch)
-  kAborted = 10,            ///< lost a race; repeat from the start
-  kOutOfRange = 11,         ///< the position asked for is gone or not there yet
+  kExhausted = 8,           ///< a bound is reached; retry later
+  kFailedPrecondition = 9,  ///< the state does not allow the operation (stale version, wrong epoch)
+  kAborted = 10,            ///< lost a race; retry from the start
+  kOutOfRange = 11,         ///< the requested position is no longer or not yet available
   kUnimplemented = 12,
   kInternal = 13,
-  kUnavailable = 14,  ///< the other side is away; retryable as it is
+  kUnavailable = 14,  ///< the other side is unavailable; retryable unchanged
   kUnauthenticated = 16,
 };
 
 std::string_view name_of(Code code);
 
-/// An operating failure or a refusal: what happened, to what, and what to do about it.
+/// An operating failure or a refusal: what happened, to which object, and what to do.
 ///
-/// `message` is a whole sentence for a person; `field` names the offending input (a path such as
-/// "spec.podSets[0].count") and `remedy` the way out, both empty where they do not apply.
+/// `message` is a complete sentence for a user; `field` is the invalid input (a path such as
+/// "spec.podSets[0].count") and `remedy` the action that solves the problem, both empty where they do not apply.
 struct Error {
   Code code = Code::kInternal;
   std::string message;
   std::string field;
   std::string remedy;
 
-  /// True where the same call may succeed later unchanged.
+  /// True if the same call may succeed later unchanged.
   [[nodiscard]] bool retryable() const {
     return code == Code::kUnavailable || code == Code::kAborted || code == Code::kExhausted ||
            code == Code::kDeadlineExceeded;
@@ -54,7 +54,7 @@ template <class T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-/// Builds the failing side of any Result: `return fail(Code::kNotFound, "queue {} does not exist", name);`
+/// Creates the error of any Result: `return fail(Code::kNotFound, "queue {} does not exist", name);`
 template <class... Args>
 [[nodiscard]] tl::unexpected<Error> fail(Code code, fmt::format_string<Args...> text, Args&&... args) {
   return tl::unexpected<Error>(Error{code, fmt::format(text, std::forward<Args>(args)...), {}, {}});

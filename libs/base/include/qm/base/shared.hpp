@@ -14,14 +14,15 @@
 
 namespace qm {
 
-/// A value that many may have in common: a copy is a pointer, and who writes gets one of its own.
+/// A copy-on-write value: copies share one object, and a write creates a separate copy.
 ///
-/// Reads as the value itself; a container's reading members are here under their own names, everything else is behind `->`. What
-/// is default-made takes no memory.
+/// It reads like the value itself; the read-only members of a container are available under their own names, other
+/// members
+/// through `->`. A default-constructed value needs no memory.
 ///
 /// Order    by value, never by address.
-/// Threads  copies may be used by different threads; one and the same Shared is for one writer.
-/// Cost     a pointer; once for all copies the value and 8 bytes.
+/// Threads  different threads may use different copies; one Shared object has one writer.
+/// Cost     one pointer; for all copies together the value and 8 bytes.
 template <class T>
 class Shared {
  public:
@@ -47,7 +48,7 @@ class Shared {
   operator const T&() const { return **this; }
   operator std::string_view() const requires std::same_as<T, std::string> { return **this; }
 
-  /// For writing; no other copy sees it.
+  /// Returns the value for writing; other copies do not change.
   T& edit() {
     if (block_ == nullptr || block_->refs.load(std::memory_order_acquire) != 1) {
       Shared own;
@@ -111,7 +112,8 @@ class Shared {
   Block* block_ = nullptr;
 };
 
-/// What most do not have: like std::optional, and one pointer where there is nothing. Copies share it as those of Shared do.
+/// An optional that is mostly empty: like std::optional, but one pointer where it is empty. Copies share the value
+/// as Shared does.
 template <class T>
 class Rare {
  public:
@@ -123,7 +125,7 @@ class Rare {
   explicit operator bool() const { return has_value(); }
   [[nodiscard]] const T& operator*() const { return **value_; }
   [[nodiscard]] const T* operator->() const { return &**this; }
-  /// Requires that there is one.
+  /// Requires a value.
   T& edit() { return *value_.edit(); }
   void reset() { value_.clear(); }
   friend bool operator==(const Rare&, const Rare&) = default;
@@ -132,10 +134,11 @@ class Rare {
   Shared<std::optional<T>> value_;
 };
 
-/// Makes equal values one.
+/// Interns values: equal values share one object.
 ///
 /// Threads  one.
-/// Cost     O(log values); those that nobody else has any more are let go once there are twice as many as were kept last time.
+/// Cost     O(log values). Values without other users are released when the number of values is twice that after the
+///          last release.
 template <class T>
 class Pool {
  public:

@@ -5,10 +5,10 @@
 
 namespace qm {
 
-/// A map that remembers what a batch changed, so that the batch can be written, or taken back.
+/// A map that records the changes of a batch, so that the batch can be stored or rolled back.
 ///
-/// An engine keeps its state in tables. Every change goes through insert, edit or erase; `commit()` forgets the old
-/// values, `rollback()` restores them, and `changed()` lists the keys that a batch touched, for the repository.
+/// An engine keeps its state in tables. Every change goes through insert, edit or erase; `commit()` discards the old
+/// values, `rollback()` restores them, and `changed()` lists the keys that a batch changed, for the repository.
 ///
 /// Order    iteration is in key order, so nothing depends on hashing.
 /// Threads  one writer; no locking.
@@ -28,7 +28,7 @@ class Table {
   [[nodiscard]] auto begin() const { return rows_.begin(); }
   [[nodiscard]] auto end() const { return rows_.end(); }
 
-  /// The row for writing; default-made where absent.
+  /// Returns the row for writing; a default-constructed row if absent.
   Row& edit(const Key& key) {
     remember(key);
     return rows_[key];
@@ -41,7 +41,7 @@ class Table {
     remember(key);
     rows_.erase(key);
   }
-  /// A row read back from the store: not a change.
+  /// Restores a row from the store; this is not recorded as a change.
   void restore(const Key& key, Row row) { rows_.insert_or_assign(key, std::move(row)); }
   void clear() {
     rows_.clear();

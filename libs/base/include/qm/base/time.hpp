@@ -19,7 +19,7 @@ struct DomainClockTag {
 using Duration = std::chrono::microseconds;
 using Instant = DomainClockTag::time_point;
 
-/// Steady time: leases, timeouts, retries, certificates. Never scaled. There is no conversion between the two clocks.
+/// Steady time: leases, timeouts, retries, certificates. Never scaled. The two clocks cannot be converted.
 using SteadyInstant = std::chrono::steady_clock::time_point;
 using SteadyDuration = std::chrono::steady_clock::duration;
 
@@ -29,7 +29,7 @@ using SteadyDuration = std::chrono::steady_clock::duration;
 
 /// RFC 3339 in UTC as Kubernetes writes it ("2026-11-21T09:14:29Z"); microseconds only where they are not zero.
 [[nodiscard]] std::string to_rfc3339(Instant t);
-/// Reads what to_rfc3339 writes, and offsets ("+01:00"). kInvalid names the text.
+/// Parses the format of to_rfc3339, also with offsets ("+01:00"). The kInvalid error has the text.
 [[nodiscard]] Result<Instant> from_rfc3339(std::string_view text);
 
 }  // namespace qm

@@ -5,9 +5,10 @@
 
 namespace qm {
 
-/// The whole text of a file, unpacked where gzip has packed it: recorded cases and traces of tests and tools.
+/// Reads a whole file, and decompresses it if it is in gzip format: recorded cases and traces of tests and tools.
 ///
-/// Fails    kNotFound: the file is not there or cannot be read to its end; the error names it and says `remedy`.
+/// Fails    kNotFound: the file does not exist or cannot be read to its end; the error has the path and the
+///          `remedy`.
 [[nodiscard]] Result<std::string> read_unpacked(const std::string& path, const std::string& remedy);
 
 }  // namespace qm

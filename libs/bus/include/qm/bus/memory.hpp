@@ -12,12 +12,12 @@ namespace qm::bus {
 struct LogBounds {
   std::int64_t first = 0, next = 0;
 };
-/// By partition; empty where the topic does not exist.
+/// Returns the bounds by partition; empty if the topic does not exist.
 [[nodiscard]] std::vector<LogBounds> log_bounds(Bus& memory, const std::string& topic);
 
-/// Plants retention: of each partition of the topic the oldest messages go, up to `count`.
+/// Injects retention: deletes up to `count` of the oldest messages of each partition of the topic.
 void plant_truncation(Bus& memory, const std::string& topic, std::size_t count);
-/// Plants the deletion of a topic that is created again: its partitions are empty, and their offsets begin at 0.
+/// Injects the deletion and re-creation of a topic: its partitions are empty, and their offsets begin at 0.
 void plant_recreation(Bus& memory, const std::string& topic);
 
 }  // namespace qm::bus

@@ -18,30 +18,33 @@ class DomainClock {
  public:
   virtual ~DomainClock() = default;
   [[nodiscard]] virtual Instant now() const = 0;
-  /// How long to wait in steady time until `t`, as things stand; zero where it has passed. A scaled clock may change
-  /// its factor, so callers wait at most `max_slice` and look again.
+  /// The steady time to wait until `t`, by the current rate; zero if it has passed. A scaled clock may change
+  /// its factor, so callers wait at most `max_slice` and call again.
   [[nodiscard]] virtual SteadyDuration until(Instant t) const = 0;
   static constexpr SteadyDuration max_slice = std::chrono::milliseconds(20);
 
-  /// Tells a clock that follows the machine's what another machine's clock reads now: see SystemClock. Others ignore it.
+  /// Passes the current reading of another host's clock to a clock that follows this host's: see SystemClock. Other
+  /// clocks ignore it.
   virtual void confirm(Instant /*reference*/) const {}
-  /// By how much the machine's clock is ahead of this one, because a jump forward was rejected; zero otherwise.
+  /// How far the host's clock is ahead of this clock because a forward jump was rejected; zero otherwise.
   [[nodiscard]] virtual Duration rejected() const { return {}; }
 };
 
-/// The machine's UTC time. Where that is set back, this one goes on at half the pace until it is reached.
+/// The host's UTC time. When the host's clock is set back, this clock continues at half the rate until the host's
+/// clock has caught up.
 ///
-/// Bounds   from the first confirm() on, a step forward of more than kMaxJump is rejected: the clock goes on at the pace of
-///          CLOCK_BOOTTIME. confirm() with a reference that is at most kMaxJump behind the machine's clock accepts it.
+/// Bounds   from the first confirm() on, a forward step of more than kMaxJump is rejected: the clock continues at
+///          the rate of
+///          CLOCK_BOOTTIME. confirm() with a reference that is at most kMaxJump behind the host's clock accepts it.
 class SystemClock final : public DomainClock {
  public:
   static constexpr Duration kMaxJump = std::chrono::seconds(10);
-  /// Microseconds since the epoch, and since the machine was started, suspended time included.
+  /// Microseconds since the epoch, and since the boot of the host, suspended time included.
   struct Sources {
     std::function<std::int64_t()> system_us, boot_us;
   };
 
-  SystemClock();  ///< the machine's; all of one process agree
+  SystemClock();  ///< reads the host's clock; all instances of one process agree
   explicit SystemClock(Sources sources);
   ~SystemClock() override;
   [[nodiscard]] Instant now() const override;
@@ -54,7 +57,7 @@ class SystemClock final : public DomainClock {
   std::shared_ptr<State> state_;
 };
 
-/// Moves only when told to; for tests and simulation.
+/// A clock that moves only when set; for tests and simulation.
 class ManualClock final : public DomainClock {
  public:
   explicit ManualClock(Instant start) : now_(start) {}
@@ -68,14 +71,14 @@ class ManualClock final : public DomainClock {
   Instant now_;
 };
 
-/// Follows a mapped file of segments (steady start, domain start, factor) that one writer extends.
+/// Reads domain time from a mapped file of segments (steady start, domain start, factor) that one writer extends.
 ///
 /// domain = segment.domain_start + (steady - segment.steady_start) * factor, of the newest segment. A factor of zero
-/// stops domain time. Readers never block: the file carries a sequence counter that is odd while it is written.
-/// Steady time here is CLOCK_MONOTONIC, shared by all processes of one machine.
+/// stops domain time. Readers never block: the file has a sequence counter that is odd while it is written.
+/// Steady time here is CLOCK_MONOTONIC, shared by all processes of one host.
 class ScaledClock final : public DomainClock {
  public:
-  /// Maps the file for reading. kNotFound where it does not exist, kInvalid where it is no clock file.
+  /// Maps the file for reading. kNotFound if it does not exist, kInvalid if it is not a clock file.
   static Result<std::unique_ptr<ScaledClock>> open(const std::string& path);
   ~ScaledClock() override;
   [[nodiscard]] Instant now() const override;
@@ -88,7 +91,7 @@ class ScaledClock final : public DomainClock {
   std::unique_ptr<Mapping> mapping_;
 };
 
-/// The writing side of a ScaledClock file; one per file. `set_factor` appends a segment that starts now.
+/// The writer of a ScaledClock file; one per file. `set_factor` appends a segment that starts now.
 class ScaledClockWriter {
  public:
   static Result<std::unique_ptr<ScaledClockWriter>> create(const std::string& path, Instant start, double factor);
@@ -103,7 +106,7 @@ class ScaledClockWriter {
   std::unique_ptr<Mapping> mapping_;
 };
 
-/// The clock that a process is configured for: "system", or "scaled:PATH".
+/// Creates the clock of a setting: "system", or "scaled:PATH".
 Result<std::unique_ptr<DomainClock>> make_clock(std::string_view setting);
 
 }  // namespace qm
