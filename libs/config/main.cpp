@@ -1,4 +1,5 @@
-// qm-crds: prints the CustomResourceDefinitions of our own kinds as YAML. deploy/crds/quartermaster.yaml is its output.
+// qm-crds: prints the CustomResourceDefinitions of quartermaster.dev as YAML. deploy/crds/quartermaster.yaml is its
+// output.
 #include "qm/config/crd.hpp"
 
 #include <iostream>

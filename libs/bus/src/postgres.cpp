@@ -34,7 +34,7 @@ using Session = std::unique_ptr<pg::Connection>;
 
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
-constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< upper bound; so other members detect a death within this time
+constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< bounds the detection of a death
 
 struct Topic {
   std::int64_t id = 0;

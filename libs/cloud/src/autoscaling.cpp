@@ -69,7 +69,7 @@ Status Aws::terminate_in_group(const std::string& instance_id, bool decrement_de
   Form form("TerminateInstanceInAutoScalingGroup", kAutoScalingVersion);
   form.add("InstanceId", instance_id);
   form.add("ShouldDecrementDesiredCapacity", decrement_desired ? "true" : "false");
-  // The second of two decrements would take a second machine.
+  // A repeated decrement would remove a second instance.
   QM_TRY(impl_->wire.query(kAutoScaling, form, decrement_desired ? Effect::kOnce : Effect::kRepeatable));
   return {};
 }

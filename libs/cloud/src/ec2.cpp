@@ -8,8 +8,8 @@
 namespace qm::cloud {
 namespace {
 
-constexpr std::size_t kMaxIds = 1000;   // of one Describe, Terminate or CreateTags
-constexpr std::size_t kMaxTypes = 100;  // of one DescribeInstanceTypes
+constexpr std::size_t kMaxIds = 1000;   // per Describe, Terminate or CreateTags call
+constexpr std::size_t kMaxTypes = 100;  // per DescribeInstanceTypes call
 
 std::string base64(const std::string& bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -29,7 +29,7 @@ std::string random_token() {
 
 Instant instant_or_epoch(const std::string& text) { return from_rfc3339(text).value_or(Instant{}); }
 
-/// The instant in "User initiated (2026-11-21 09:14:29 GMT)".
+/// The time in "User initiated (2026-11-21 09:14:29 GMT)".
 std::optional<Instant> transition_instant(const std::string& reason) {
   constexpr std::size_t kLength = 19;
   const auto open = reason.rfind('(');
@@ -82,7 +82,7 @@ Result<std::vector<Instance>> Aws::run_instances(const InstanceRequest& request)
   Form form("RunInstances", kEc2Version);
   form.add("ImageId", request.image_id).add("InstanceType", request.instance_type);
   form.add("MinCount", request.count).add("MaxCount", request.count);
-  // Without a token of the caller's, one of our own still makes the repeats inside this call harmless.
+  // Without a token of the caller, a random token still makes retries inside this call harmless.
   form.add("ClientToken", request.client_token.empty() ? random_token() : request.client_token);
   if (!request.zone.empty()) form.add("Placement.AvailabilityZone", request.zone);
   if (request.spot) form.add("InstanceMarketOptions.MarketType", "spot");
@@ -124,7 +124,7 @@ Result<std::vector<Instance>> Aws::describe_instances(const std::vector<std::str
     auto form = form_with();
     QM_TRY(impl_->pages(kEc2, form.add("MaxResults", impl_->page_size(1000)), {}, take));
   }
-  for (const auto& piece : pieces(ids, kMaxIds)) {  // ids and MaxResults exclude each other
+  for (const auto& piece : pieces(ids, kMaxIds)) {  // ids and MaxResults are mutually exclusive
     auto form = form_with();
     QM_TRY(impl_->pages(kEc2, form.add_list("InstanceId", piece), {}, take));
   }

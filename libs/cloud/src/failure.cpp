@@ -52,7 +52,7 @@ bool among(std::span<const std::string_view> list, std::string_view code) {
   return std::find(list.begin(), list.end(), code) != list.end();
 }
 
-/// "not found" of the service: EC2 says Invalid….NotFound, SQS a queue that does not exist, Auto Scaling a sentence.
+/// "Not found" of the services: Invalid….NotFound of EC2, a missing queue of SQS, a sentence of Auto Scaling.
 bool is_not_found(std::string_view code, std::string_view message) {
   return code.ends_with(".NotFound") || code.ends_with("NotFoundException") ||
          code.find("NonExistentQueue") != std::string_view::npos || code == "QueueDoesNotExist" ||
@@ -83,7 +83,7 @@ Code code_of(const Failure& f) {
 }  // namespace
 
 FailureClass classify(int status, std::string_view code) {
-  // The code speaks before the status: EC2 reports a lack of capacity as a 500.
+  // The code has precedence over the status: EC2 reports a lack of capacity as a 500.
   if (among(kCapacity, code)) return FailureClass::kCapacity;
   if (among(kThrottle, code) || status == 429) return FailureClass::kThrottled;
   if (among(kSkew, code)) return FailureClass::kClockSkew;
@@ -111,13 +111,13 @@ Failure read_failure(const http::Response& response) {
   const auto body = trim(response.body);
   if (body.starts_with('{')) {
     if (const auto json = Json::parse(body)) {
-      // "com.amazonaws.sqs#QueueDoesNotExist": the name after the hash counts.
+      // "com.amazonaws.sqs#QueueDoesNotExist": the code is the part after the hash.
       const std::string& type = (*json)["__type"].string();
       out.code = type.substr(type.find('#') + 1);
       out.message = json->contains("message") ? (*json)["message"].string() : (*json)["Message"].string();
     }
   } else if (const auto root = parse_xml(body)) {
-    // <Response><Errors><Error> is EC2's, <ErrorResponse><Error> the other Query services'; proxies mix them.
+    // EC2 sends <Response><Errors><Error>, the other Query services <ErrorResponse><Error>; proxies mix them.
     const XmlNode& errors = (*root)["Errors"];
     const XmlNode& error = errors.children.empty() ? (*root)["Error"] : errors["Error"];
     out.code = error.value("Code");

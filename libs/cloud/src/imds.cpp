@@ -27,7 +27,7 @@ struct InstanceMetadata::Impl {
     return options.outside.send(origin, request, options.timeout);
   }
 
-  /// The token in force, or a new one when it is `refused` or within a tenth of its end.
+  /// Returns the current token, or a new one if it is `refused` or in the last tenth of its lifetime.
   Result<std::string> current_token(const std::string& refused) {
     const std::lock_guard lock(mutex);
     const auto now = options.outside.now();
@@ -73,7 +73,7 @@ Result<std::optional<std::string>> InstanceMetadata::get(const std::string& path
       return fail(answer.status >= 500 ? Code::kUnavailable : Code::kInvalid,
                   "the metadata service answers {} with status {}", full, answer.status);
     }
-    refused = token;  // the service forgot it: it restarted, or the machine slept through its end
+    refused = token;  // the service no longer knows it: it restarted, or the host was suspended past its expiry
   }
   return fail(Error{Code::kPermissionDenied,
                     fmt::format("the metadata service refuses a fresh token for {}", full),

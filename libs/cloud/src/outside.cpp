@@ -7,7 +7,7 @@
 namespace qm::cloud {
 namespace {
 
-/// One HTTP client for each origin and time limit; there are few of both.
+/// Keeps one HTTP client for each origin and time limit; there are few of both.
 class Clients {
  public:
   explicit Clients(std::string ca_file) : ca_file_(std::move(ca_file)) {}

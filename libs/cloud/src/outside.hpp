@@ -5,8 +5,8 @@
 
 namespace qm::cloud {
 
-/// Fills what is left empty with the real thing: pooled HTTP connections, the steady and the wall clock, a seeded
-/// generator.
+/// Sets empty members to the real implementation: pooled HTTP connections, the steady and the wall clock, a seeded
+/// random generator.
 [[nodiscard]] Outside with_defaults(Outside outside, std::string ca_file);
 
 }  // namespace qm::cloud

@@ -7,15 +7,15 @@
 
 namespace qm::cloud {
 
-/// What all calls of one client share.
+/// Shared by all calls of one client.
 struct Aws::Impl {
   explicit Impl(AwsOptions options) : wire(std::move(options)) {}
   Wire wire;
 
   [[nodiscard]] int page_size(int most) const { return std::clamp(wire.options().page_size, 5, most); }
 
-  /// Pages of a Query service: asks again with NextToken until none comes.
-  /// Fails: kInternal where the service repeats a token or never ends.
+  /// Reads the pages of a Query service: repeats the call with NextToken until there is none.
+  /// Fails: kInternal if the service repeats a token or never ends.
   Status pages(std::string_view service, const Form& form, const std::string& next_token_path,
                const std::function<Status(const XmlNode&)>& take);
   Result<std::string> sqs(const std::string& action, const Json& body, Effect effect,
@@ -27,7 +27,7 @@ inline constexpr std::string_view kEc2Version = "2016-11-15";
 inline constexpr std::string_view kAutoScaling = "autoscaling";
 inline constexpr std::string_view kAutoScalingVersion = "2011-01-01";
 
-/// The list in pieces of at most `size`; an empty list gives no piece.
+/// Splits the list into parts of at most `size`; an empty list gives no part.
 [[nodiscard]] inline std::vector<std::vector<std::string>> pieces(const std::vector<std::string>& list,
                                                                   std::size_t size) {
   std::vector<std::vector<std::string>> out;

@@ -33,7 +33,7 @@ std::string hex(std::string_view bytes) {
   return out;
 }
 
-/// Everything but the unreserved characters and '/' is escaped, '%' included: the wire path is encoded twice.
+/// Escapes everything but the unreserved characters and '/', including '%': the path on the wire is encoded twice.
 std::string encode_path(std::string_view path) {
   std::string out;
   for (const char c : path) {
@@ -48,7 +48,7 @@ std::string encode_path(std::string_view path) {
   return out;
 }
 
-/// Takes out ".", ".." and empty segments; keeps a closing slash.
+/// Removes ".", ".." and empty segments; keeps a trailing slash.
 std::string normal_path(std::string_view path) {
   std::vector<std::string_view> kept;
   for (const auto segment : split_text(path, '/')) {
@@ -82,7 +82,7 @@ std::string canonical_query(std::string_view query) {
   return out;
 }
 
-/// Ends trimmed, inner runs of spaces made one.
+/// Trims the ends, and replaces inner runs of spaces by one.
 std::string plain_value(std::string_view value) {
   std::string out;
   for (const char c : value) {
@@ -94,7 +94,7 @@ std::string plain_value(std::string_view value) {
   return out;
 }
 
-/// Lower-case names in order; equal names joined by commas in the order given.
+/// Lower-case names in order; the values of equal names are joined by commas in the given order.
 std::vector<std::pair<std::string, std::string>> canonical_headers(const SigningInput& in) {
   std::vector<std::pair<std::string, std::string>> list;
   bool dated = false;

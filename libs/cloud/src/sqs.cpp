@@ -23,7 +23,7 @@ Result<std::string> Aws::create_queue(const std::string& name) {
 }
 
 Status Aws::send_message(const std::string& queue_url, const std::string& body) {
-  // Queues deliver at least once anyway, but a repeat of ours would be one more copy for every reader to drop.
+  // Queues deliver at least once anyway, but a retry would add one more copy for every consumer to drop.
   QM_TRY(impl_->sqs("SendMessage", Json::object({{"QueueUrl", queue_url}, {"MessageBody", body}}), Effect::kOnce));
   return {};
 }

@@ -7,7 +7,7 @@
 
 namespace qm::cloud {
 
-/// Every piece between separators, empty ones too.
+/// Returns every part between separators, including empty ones.
 [[nodiscard]] inline std::vector<std::string_view> split_text(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   while (true) {

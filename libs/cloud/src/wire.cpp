@@ -12,17 +12,18 @@ namespace {
 constexpr auto kFirstWait = std::chrono::milliseconds(100);
 constexpr auto kLongestWait = std::chrono::milliseconds(5000);
 constexpr int kRetryCost = 5;
-/// AWS refuses signatures more than five minutes off; closer than this the date was not the reason.
+/// AWS refuses signatures more than five minutes off; with a smaller difference the date was not the cause.
 constexpr std::int64_t kSkewThreshold = 240;
 
-/// Full jitter: even over [0, first * 2^(n-1)], so that callers which failed together do not return together.
+/// Full jitter: uniform over [0, first * 2^(n-1)], so that callers that failed together do not retry together.
 SteadyDuration wait_before_retry(int failures, double jitter) {
   const auto ceiling = std::min(kLongestWait, kFirstWait * (1 << std::min(failures - 1, 10)));
   return std::chrono::duration_cast<SteadyDuration>(
       std::chrono::duration<double, std::milli>(static_cast<double>(ceiling.count()) * jitter));
 }
 
-/// A space is '+', as forms have it: a peer that checks the signature on the form read and written anew needs that.
+/// Encodes a space as '+', as forms do: a peer that verifies the signature of a parsed and re-encoded form requires
+/// it.
 std::string form_encode(std::string_view text) {
   const auto encoded = http::url_encode(text);
   std::string out;
@@ -106,7 +107,7 @@ http::Request Wire::signed_request(const Call& call, const std::string& origin) 
   return request;
 }
 
-/// One attempt's outcome: a body, or an error with what it means for the next attempt.
+/// The outcome of one attempt: a body, or an error with its consequence for the next attempt.
 struct Wire::Attempt {
   std::optional<std::string> body;
   Error error;
@@ -122,7 +123,7 @@ Wire::Attempt Wire::attempt_once(const Call& call) {
   if (!answer) {
     const auto code = answer.error().code;
     out.error = answer.error().with_context(origin);
-    // The HTTP client says kUnavailable only where the request cannot have arrived.
+    // The HTTP client returns kUnavailable only if the request cannot have arrived.
     out.may_be_done = code == Code::kUnknown || code == Code::kDeadlineExceeded;
     if (out.may_be_done || code == Code::kUnavailable) {
       out.kind = FailureClass::kTransient;
@@ -142,7 +143,7 @@ Wire::Attempt Wire::attempt_once(const Call& call) {
   return out;
 }
 
-/// True where the service's clock differs so much that the signature's date explains the refusal.
+/// True if the service's clock differs so much that the signature's date explains the refusal.
 bool Wire::correct_clock(const http::Response& response) {
   const auto theirs = parse_http_date(response.headers.get("Date"));
   if (!theirs) return false;
@@ -163,7 +164,8 @@ Result<std::string> Wire::call(const Call& call) {
       clock_corrected = true;
       continue;
     }
-    // A definite answer counts even after a lost one: the client token or the nature of the call saw to that.
+    // A definite response is valid even after a lost one: the client token or the idempotence of the call ensures
+    // it.
     const bool passing = attempt.kind == FailureClass::kThrottled || attempt.kind == FailureClass::kTransient;
     if (!passing) return fail(std::move(attempt.error));
     may_be_done = may_be_done || attempt.may_be_done;
@@ -191,7 +193,7 @@ Result<XmlNode> Wire::query(std::string_view service, const Form& form, Effect e
   auto root = parse_xml(body);
   if (!root) {
     auto error = root.error().with_context(fmt::format("answer of {}", service));
-    // It was done, or it was read; only the words are lost.
+    // The request was executed or read; only its response is unusable.
     error.code = effect == Effect::kRead ? Code::kInternal : Code::kUnknown;
     return fail(std::move(error));
   }

@@ -28,20 +28,20 @@ class Form {
   std::string body_;
 };
 
-/// Whether a call may be sent again when it is not known if the first one was done.
+/// Whether a call may be sent again if it is not known whether the first one was executed.
 enum class Effect {
   kRead,
-  kRepeatable,  ///< a change that, done twice, is as done once
+  kRepeatable,  ///< an idempotent change
   kOnce,
 };
 
 struct Call {
   std::string service, content_type, target, body;
   Effect effect = Effect::kRead;
-  std::chrono::milliseconds extra_time{0};  ///< beyond the client's time limit, for long polls
+  std::chrono::milliseconds extra_time{0};  ///< in addition to the client's time limit, for long polls
 };
 
-/// Signs, sends and repeats: the one path that every call of every service takes. Any thread.
+/// Signs, sends and retries: all calls of all services use it. Any thread.
 class Wire {
  public:
   explicit Wire(AwsOptions options);

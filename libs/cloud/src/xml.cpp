@@ -25,7 +25,7 @@ void append_utf8(std::string& out, std::uint32_t c) {
   }
 }
 
-/// Appends what "&name;" stands for; false where it is none of the five and no character.
+/// Appends the character of "&name;"; false if the name is not one of the five entities or a character reference.
 bool append_entity(std::string& out, std::string_view name) {
   static constexpr std::pair<std::string_view, char> kNamed[] = {
       {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
@@ -198,7 +198,7 @@ Result<XmlNode> parse_xml(std::string_view text) {
         path.back()->text += event.text;
         break;
       case XmlReader::Kind::kEnd:
-        // The white space between children is layout, not content.
+        // The whitespace between children is layout, not content.
         if (!path.back()->children.empty()) path.back()->text = trim(path.back()->text);
         path.pop_back();
         break;

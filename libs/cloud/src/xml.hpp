@@ -7,9 +7,10 @@
 
 namespace qm::cloud {
 
-/// Reads XML piece by piece, as much of it as service answers use: elements, text, CDATA, the five named entities and
-/// character references. Attributes, comments and processing instructions are skipped, prefixes dropped. A DOCTYPE is
-/// refused, so that no answer can define an entity.
+/// Reads XML incrementally, the subset that the services use: elements, text, CDATA, the five named entities and
+/// character references. Attributes, comments and processing instructions are skipped, prefixes removed. A DOCTYPE
+/// is
+/// refused, so that no response can define an entity.
 ///
 /// Threads  one. Fails: kInvalid with the offset; depth is bound to kMaxDepth.
 class XmlReader {
@@ -37,7 +38,7 @@ class XmlReader {
   bool seen_root_ = false;
 };
 
-/// An element with its children. Looking up what is absent gives the empty element, so chains are safe.
+/// An element with its children. Lookup of an absent child returns the empty element, so chains are safe.
 struct XmlNode {
   static constexpr std::size_t kMaxNodes = 2'000'000;
   std::string name, text;
@@ -45,13 +46,14 @@ struct XmlNode {
 
   [[nodiscard]] const XmlNode& operator[](std::string_view child) const;  ///< the first of that name
   [[nodiscard]] std::string value(std::string_view child) const { return (*this)[child].text; }
-  [[nodiscard]] std::int64_t integer(std::string_view child) const;  ///< 0 where absent or no number
+  [[nodiscard]] std::int64_t integer(std::string_view child) const;  ///< 0 if absent or not a number
   [[nodiscard]] bool flag(std::string_view child) const { return (*this)[child].text == "true"; }
-  /// The members of a list: <item> in EC2's dialect, <member> in the others.
+  /// The members of a list: <item> in EC2, <member> in the other services.
   [[nodiscard]] std::vector<const XmlNode*> items(std::string_view child) const;
 };
 
-/// The document's root element. kInvalid where it is no XML, more than one root, or past the bounds.
+/// Returns the root element of the document. kInvalid if it is not XML, has more than one root, or exceeds the
+/// bounds.
 [[nodiscard]] Result<XmlNode> parse_xml(std::string_view text);
 
 }  // namespace qm::cloud

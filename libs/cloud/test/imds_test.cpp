@@ -11,7 +11,7 @@ MetadataOptions options_of(Scripted& service) {
   return out;
 }
 
-// S-189: each read carries a token; none goes out without.
+// S-189: each read has a token; no request is sent without one.
 TEST(Imds, OneTokenServesManyReads) {
   Scripted service;
   service.then(200, "tok\n").then(200, "i-1").then(404, "<html/>");
@@ -50,7 +50,7 @@ TEST(Imds, TheTokenIsRenewedBeforeItsEnd) {
   EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "two");
 }
 
-// S-238: tokens end after six hours; the loop goes on, and what comes at the seventh is read.
+// S-238: tokens expire after six hours; the loop continues, and a notice in the seventh hour is read.
 TEST(Imds, ANoticeAtTheSeventhHourIsRead) {
   Scripted service;
   InstanceMetadata imds("http://x", options_of(service));
@@ -62,7 +62,7 @@ TEST(Imds, ANoticeAtTheSeventhHourIsRead) {
     ASSERT_FALSE(*imds.get("spot/instance-action"));
     EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "one");
   }
-  service.now += std::chrono::minutes(59);  // a minute before its end it is not used any more
+  service.now += std::chrono::minutes(59);  // from a minute before its expiry it is no longer used
   service.then(200, "two").then(404, "");
   ASSERT_FALSE(*imds.get("spot/instance-action"));
   service.now += std::chrono::minutes(61);
@@ -73,7 +73,7 @@ TEST(Imds, ANoticeAtTheSeventhHourIsRead) {
   EXPECT_EQ(service.seen.back().request.headers.get("X-aws-ec2-metadata-token"), "two");
 }
 
-// S-238: and where the service has forgotten the token before its end.
+// S-238: the service no longer knows the token before its expiry.
 TEST(Imds, ARefusedTokenIsReplacedOnce) {
   Scripted service;
   service.then(200, "one").then(401, "").then(200, "two").then(200, "x");

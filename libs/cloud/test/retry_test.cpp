@@ -146,16 +146,16 @@ TEST(Retry, TheBudgetIsSharedAndRefilledBySuccess) {
   options.retry_budget = 10;  // two retries
   Aws aws(options);
   EXPECT_FALSE(aws.describe_instances());
-  EXPECT_EQ(cloud.seen.size(), 3u);  // the first and two repeats, not five
+  EXPECT_EQ(cloud.seen.size(), 3u);  // the first and two retries, not five
   cloud.then_ec2_error(503, "Throttling");
   EXPECT_FALSE(aws.describe_instances());
-  EXPECT_EQ(cloud.seen.size(), 4u);  // empty: no repeat at all
+  EXPECT_EQ(cloud.seen.size(), 4u);  // empty: no retry at all
   for (int i = 0; i < 5; ++i) {
     cloud.then(200, kNoInstances);
     EXPECT_TRUE(aws.describe_instances());
   }
   cloud.then_ec2_error(503, "Throttling").then(200, kNoInstances);
-  EXPECT_TRUE(aws.describe_instances());  // five successes paid for one repeat
+  EXPECT_TRUE(aws.describe_instances());  // five successes return the tokens for one retry
 }
 
 TEST(Retry, ASkewedClockIsCorrectedOnceByTheDateHeader) {

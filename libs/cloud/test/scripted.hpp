@@ -7,7 +7,7 @@
 
 namespace qm::cloud {
 
-/// A cloud that answers from a script, and a clock that moves only by the sleeps asked for.
+/// A cloud with scripted responses, and a clock that only the requested sleeps advance.
 class Scripted {
  public:
   struct Seen {
@@ -20,7 +20,7 @@ class Scripted {
   std::vector<std::chrono::milliseconds> sleeps;
   SteadyInstant now{};
   std::int64_t utc = 1'795'252'469;  // 2026-11-21T09:14:29Z
-  double jitter = 1.0;               // the ceiling of every wait
+  double jitter = 1.0;               // each wait is its maximum
 
   Scripted& then(int status, std::string body) {
     answers.emplace_back(http::Response{status, {}, std::move(body)});

@@ -22,7 +22,7 @@ struct Vector {
   const char *signed_headers, *signature;
 };
 
-// Our own requests; the signatures are what botocore 1.44 computes for them.
+// Requests with the signatures that botocore 1.44 computes for them.
 std::vector<Vector> vectors() {
   return {
       {"bare GET",

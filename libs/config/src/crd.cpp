@@ -36,7 +36,7 @@ Json columns_of(const Definition& definition) {
 }
 
 Json crd(const Definition& definition) {
-  // Identity is the API server's own; what is left are the fields of the kind.
+  // The API server defines identity; the remaining fields are those of the kind.
   Json properties = Json::object({{"apiVersion", schema::text()},
                                   {"kind", schema::text()},
                                   {"metadata", schema::object({}, {})},
@@ -66,7 +66,7 @@ Json crd(const Definition& definition) {
                                               {"versions", Json::array({std::move(version)})}})}});
 }
 
-/// Text that no YAML reader takes for a number, a boolean, a null or a piece of syntax.
+/// Whether no YAML parser reads the text as a number, a boolean, a null or syntax.
 bool is_plain(const std::string& text) {
   static constexpr std::string_view kWords[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"};
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -88,7 +88,7 @@ void append_text(std::string& out, const std::string& text) {
   }
 }
 
-/// `first` says that the cursor stands after "- " already, so the first key needs no indent.
+/// `first`: the output already ends with "- ", so the first key needs no indent.
 void append_yaml(std::string& out, const Json& value, std::size_t indent, bool first) {
   const auto nested = [&](const Json& child, std::size_t deeper) {
     if (child.size() == 0) {

@@ -19,7 +19,7 @@ void wrong_type(const Cursor& at, std::string_view wanted, std::string remedy) {
   at.error(fmt::format("is {}, not {}", type_of(*at.value), wanted), std::move(remedy));
 }
 
-/// A number as the text that it was, for values that are exact decimals.
+/// Returns a number with its original text, for values that are exact decimals.
 std::string as_text(const Json& value) {
   return value.is_int() ? std::to_string(value.integer()) : fmt::format("{}", value.number());
 }
@@ -27,7 +27,7 @@ std::string as_text(const Json& value) {
 }  // namespace
 
 void Scope::say(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy) {
-  // What has no line of its own stands in what holds it.
+  // A field without a line of its own has the line of its parent.
   std::string at = path;
   int line = document_.line;
   for (;;) {
@@ -79,7 +79,7 @@ bool read_text(const Cursor& at, std::string& out) {
 bool read_integer(const Cursor& at, std::int64_t& out, std::int64_t least, std::int64_t most) {
   const std::string remedy = fmt::format("write a whole number from {} to {}", least, most);
   if (!at.value->is_int()) {
-    constexpr double kBeyond = 9.2e18;  // what has more digits is no integer of 64 bits
+    constexpr double kBeyond = 9.2e18;  // a number with more digits is not a 64-bit integer
     if (!at.value->is_number()) {
       wrong_type(at, "a whole number", remedy + (Quantity::parse(at.value->string()) ? ", without quotes" : ""));
     } else if (std::abs(at.value->number()) > kBeyond) {

@@ -13,11 +13,11 @@
 
 namespace qm::config {
 
-/// Where a document comes from, which decides what is checked: what an API server has taken was validated there, and what was
-/// stored was accepted before.
+/// The origin of a document, which determines the checks: objects of an API server were validated there, and stored
+/// objects were accepted before.
 enum class Origin { kAuthor, kCluster, kStore };
 
-/// The diagnostics of one document while a typed reader goes through it.
+/// Collects the diagnostics of one document while a typed reader parses it.
 class Scope {
  public:
   Scope(Document& document, Origin origin) : document_(document), origin_(origin) {}
@@ -40,7 +40,7 @@ class Scope {
   bool failed_ = false;
 };
 
-/// One value of the document, and where it stands.
+/// One value of the document, and its path.
 struct Cursor {
   Scope* scope = nullptr;
   std::string path;
@@ -54,8 +54,9 @@ struct Cursor {
   void warn(std::string message, std::string remedy) const { scope->warn(path, std::move(message), std::move(remedy)); }
 };
 
-/// One row of a kind's table: the field's name, what becomes of its value, and what an API server may know of it. A row
-/// without a reader is known but not used: it is carried without a warning. A row without a schema takes anything.
+/// One row of a kind's table: the field's name, its reader, and its schema for the API server. A row
+/// without a reader is known but not used: it is carried without a warning. A row without a schema accepts any
+/// value.
 template <class T>
 struct Field {
   std::string_view name;
@@ -64,35 +65,36 @@ struct Field {
   Json schema = {};
 };
 
-/// A kind's table: it drives reading, the check for what is missing, the report of what is unknown, and the schema.
+/// A kind's table: it drives parsing, the check for missing fields, the report of unknown fields, and the schema.
 template <class T>
 using Table = std::vector<Field<T>>;
 
-/// Whether names outside a table deserve a warning: our own kinds and those that only we read, yes; kinds that an API
-/// server checks anyway (Job), no.
+/// Whether unknown fields cause a warning: yes for quartermaster.dev kinds and kinds that only Quartermaster reads;
+/// no for kinds
+/// that an API server checks anyway (Job).
 enum class Unknown { kWarn, kCarry };
 
-// ---- one value each; they say what is wrong and leave `out` alone ----
+// ---- one value each; on an error they report it and do not change `out` ----
 
 bool read_text(const Cursor& at, std::string& out);
 bool read_integer(const Cursor& at, std::int64_t& out, std::int64_t least, std::int64_t most);
 bool read_boolean(const Cursor& at, bool& out);
 bool read_quantity(const Cursor& at, Quantity& out);
 bool read_money(const Cursor& at, Money& out);
-/// With `never`, the word "Never" is Duration::max().
+/// If `never`, the word "Never" is Duration::max().
 bool read_duration(const Cursor& at, Duration& out, bool never = false);
 void read_labels(const Cursor& at, Labels& out);
 void read_texts(const Cursor& at, std::vector<std::string>& out);
 void read_quantities(const Cursor& at, std::map<std::string, Quantity>& out);
-/// Names are checked as Kubernetes checks them, but for what was stored.
+/// Checks a name by the rules of Kubernetes, except in stored documents.
 void check_name(const Cursor& at, std::string_view name, NameRule rule = NameRule::kSubdomain);
-/// Keys and values of labels; what is not text is an error too.
+/// Checks keys and values of labels; a value that is not text is also an error.
 void check_labels(const Cursor& at);
-/// Keys of annotations, and that their values are text.
+/// Checks the keys of annotations, and that their values are text.
 void check_annotations(const Cursor& at);
-/// An amount that is counted in 64 bits: in thousandths for CPUs and GPUs, else in units.
+/// Checks that an amount fits in 64 bits: in thousandths for CPUs and GPUs, otherwise in units.
 void check_amount(const Cursor& at, std::string_view resource, const Quantity& amount);
-/// Calls fn for each item of a list; a value that is no list is an error.
+/// Calls fn for each item of a list; a value that is not a list is an error.
 void each_item(const Cursor& at, const std::function<void(const Cursor&)>& fn);
 [[nodiscard]] bool is_object(const Cursor& at);
 void unknown_field(const Cursor& at, const std::vector<std::string_view>& known);
@@ -101,7 +103,7 @@ template <class T>
 void read_object(const Cursor& at, const Table<T>& table, T& out, Unknown unknown = Unknown::kWarn) {
   if (!is_object(at)) return;
   for (const auto& [name, value] : at.value->members()) {
-    if (value.is_null()) continue;  // as Kubernetes: null is not given
+    if (value.is_null()) continue;  // as in Kubernetes: null counts as absent
     const Cursor field{at.scope, at.member(name).path, &value};
     const Field<T>* row = nullptr;
     for (const Field<T>& candidate : table) {
@@ -141,19 +143,19 @@ template <class T>
 Field<T> kept(std::string_view name) {
   return {name, false, {}};
 }
-/// Where Kubernetes takes an empty text for one that is not given.
+/// For fields where Kubernetes treats an empty text as absent.
 template <class T>
 Field<T> or_empty(Field<T> row) {
   return {row.name, row.required, [read = std::move(row.read)](const Cursor& at, T& out) {
             if (!at.value->is_string() || !at.value->string().empty()) read(at, out);
           }};
 }
-/// Read elsewhere (apiVersion, kind).
+/// Parsed elsewhere (apiVersion, kind).
 template <class T>
 Field<T> taken(std::string_view name) {
   return {name, false, [](const Cursor&, T&) {}};
 }
-/// A field that this version calls something else.
+/// A field that has another name in this version.
 template <class T>
 Field<T> renamed(std::string_view name, std::string_view to) {
   return {name, false, [to](const Cursor& at, T&) {
@@ -227,7 +229,7 @@ Field<T> quantities(std::string_view name, std::map<std::string, Quantity> T::*m
   return {name, false, [member](const Cursor& at, T& out) { read_quantities(at, out.*member); },
           schema::map_of(schema::quantity())};
 }
-/// A list of objects, each with its own table.
+/// A list of objects, with the table of the item type.
 template <class T, class E>
 Field<T> list(std::string_view name, std::vector<E> T::*member, const Table<E>& table) {
   return {name, false,
@@ -240,7 +242,7 @@ Field<T> list(std::string_view name, std::vector<E> T::*member, const Table<E>& 
           },
           schema::list_of(object_schema(table))};
 }
-/// An object whose fields belong to the same value ("spec").
+/// An object whose fields are parsed into the same value ("spec").
 template <class T>
 Field<T> group(std::string_view name, Table<T> table, Unknown unknown = Unknown::kWarn) {
   Json schema = object_schema(table);
@@ -252,13 +254,13 @@ template <class T>
 Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> read, Json schema = {}) {
   return {name, false, std::move(read), std::move(schema)};
 }
-/// A row whose meaning is said to people who ask the API server (kubectl explain).
+/// A row with a description for kubectl explain.
 template <class T>
 Field<T> said(std::string_view text, Field<T> row) {
   row.schema = schema::described(text, std::move(row.schema));
   return row;
 }
-/// A list of at most so many items, by this reader and by an API server.
+/// A list with a maximum number of items, checked here and by an API server.
 template <class T>
 Field<T> at_most(std::size_t most, Field<T> row) {
   row.schema.set("maxItems", static_cast<std::int64_t>(most));
@@ -271,7 +273,7 @@ Field<T> at_most(std::size_t most, Field<T> row) {
   };
   return row;
 }
-/// Text of at most so many letters, by this reader and by an API server.
+/// Text with a maximum number of characters, checked here and by an API server.
 template <class T>
 Field<T> up_to(std::size_t most, Field<T> row) {
   row.schema.set("maxLength", static_cast<std::int64_t>(most));
@@ -284,14 +286,14 @@ Field<T> up_to(std::size_t most, Field<T> row) {
   };
   return row;
 }
-/// A rule in CEL that an API server holds the value to; the reader holds it in its own way.
+/// A CEL rule that an API server checks for the value; the reader has its own check for it.
 template <class T>
 Field<T> ruled(std::string_view rule, std::string_view message, Field<T> row) {
   row.schema = schema::ruled(rule, message, std::move(row.schema));
   return row;
 }
 
-/// Of the annotations, the one that names a pool's Auto Scaling group; the others are carried.
+/// Reads the annotation with a pool's Auto Scaling group; other annotations are carried.
 template <class T>
 void read_scaling_group(const Cursor& at, T& out) {
   if (!is_object(at)) return;
@@ -357,18 +359,18 @@ Table<T> with_identity(Table<T> rows) {
 const Table<Taint>& taint_table();
 const Table<Toleration>& toleration_table();
 
-/// How a kind is read: from which group and versions, and into what.
+/// The group and versions of a kind, and the type that it is parsed into.
 struct KindReader {
   std::string_view group;
   std::vector<std::string_view> versions;
   std::string_view kind;
   std::function<Typed(const Cursor& root, std::string_view version)> read;
 };
-/// One of our own kinds as an API server is told of it.
+/// The definition of a quartermaster.dev kind for the API server.
 struct Definition {
   std::string_view kind, plural, short_name, description;
-  Json schema;                                                         ///< of the whole object, less its status
-  std::vector<std::pair<std::string_view, std::string_view>> columns;  ///< header and path of what kubectl prints
+  Json schema;                                                         ///< of the whole object, without its status
+  std::vector<std::pair<std::string_view, std::string_view>> columns;  ///< kubectl columns: header, path
 };
 std::vector<Definition> own_definitions();
 

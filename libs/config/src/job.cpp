@@ -1,4 +1,4 @@
-// A Job (batch/v1) as a workload, and back.
+// Converts a Job (batch/v1) to a workload, and back.
 #include "job.hpp"
 
 #include "qm/config/workload_kinds.hpp"
@@ -13,12 +13,12 @@ namespace {
 constexpr std::int64_t kMostPods = 100'000;
 constexpr std::int64_t kMostCompletions = std::numeric_limits<std::int32_t>::max();
 constexpr std::string_view kDefaultImage = "busybox:stable";
-/// Far from the default of 6: a rank that dies with its node is no failure of the job.
+/// Far from the default of 6: a rank that dies with its node is not a failure of the job.
 constexpr int kBackoffLimit = 1000;
 /// Kueue's annotation: with so many pods the job can do.
 constexpr std::string_view kCheckpointUrl = "http://{podIP}:8480/v1/checkpoint";
 
-/// Of a text; what is no number is none.
+/// Parses a text as a number; a text that is not a number has no effect.
 void read_number(const Cursor& at, std::int64_t& out) {
   std::string text;
   if (read_text(at, text)) std::from_chars(text.data(), text.data() + text.size(), out);
@@ -26,13 +26,13 @@ void read_number(const Cursor& at, std::int64_t& out) {
 
 bool is_empty(const Json& text) { return text.is_string() && text.string().empty(); }
 
-/// Annotations that we read; the others are carried. Those of a template may say more than those of the object.
+/// Reads the known annotations; others are carried. A template may have more of them than the object.
 void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (!is_object(at)) return;
   check_annotations(at);
   for (const auto& member : at.value->members()) {
     const Cursor annotation = at.member(member.first);
-    if (is_empty(member.second)) continue;  // as if it were not given
+    if (is_empty(member.second)) continue;  // as if absent
     if (of_pods &&
         (read_topology(annotation, member.first, out.pod.topology) || read_need(annotation, member.first, out.pod)))
       continue;
@@ -57,7 +57,7 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (of_pods) check_topology(at, out.pod.topology);
 }
 
-/// Of the pods' labels the queue is read, and what a bill is split by.
+/// Reads the pods' labels: the queue, and the labels that group a bill.
 void read_pod_labels(const Cursor& at, JobRead& out) {
   if (!is_object(at)) return;
   check_labels(at);
@@ -82,14 +82,14 @@ std::string label(const Labels& labels, std::string_view key) {
   return found == labels.end() ? std::string() : found->second;
 }
 
-/// A field that holds a name.
+/// A field with a name.
 Field<JobRead> named(std::string_view field, std::string JobRead::*member, NameRule rule) {
   return custom<JobRead>(field, [member, rule](const Cursor& at, JobRead& out) {
     if (read_text(at, out.*member)) check_name(at, out.*member, rule);
   });
 }
 
-/// The name becomes a label of the pods, and of an Indexed Job the begin of their host names.
+/// The name becomes a label of the pods, and the prefix of the host names of an Indexed Job.
 void check_job_name(const Cursor& at, const JobRead& job) {
   if (job.name.empty() && job.generate_name.empty()) return at.error("is missing", "add a name for the Job");
   if (job.name.empty()) return;
@@ -175,7 +175,7 @@ Field<JobRead> object_metadata() {
                    or_empty(custom<T>("generateName",
                                       [](const Cursor& at, T& out) {
                                         if (!read_text(at, out.generate_name)) return;
-                                        check_name(at, out.generate_name + "x");  // what follows it is valid
+                                        check_name(at, out.generate_name + "x");  // the generated suffix is valid
                                       })),
                    or_empty(named("namespace", &T::ns, NameRule::kLabel)), or_empty(text("uid", &T::uid)),
                    custom<T>("labels",
@@ -210,7 +210,7 @@ WorkloadSpec workload_of(JobRead& read, std::string kind) {
   out.ns = Namespace(read.ns);
   out.name = read.name.empty() ? read.generate_name : read.name;
   out.kind = std::move(kind);
-  // A queue is a label of the object. Manifests have it as an annotation too, and on the pods.
+  // The queue is a label of the object. Manifests also have it as an annotation, and on the pods.
   out.queue = label(read.labels, words::kQueueLabel);
   if (out.queue.empty()) out.queue = read.queue_annotation.empty() ? read.queue_of_pods : read.queue_annotation;
   out.priority_class = label(read.labels, words::kPriorityClassLabel);
@@ -220,7 +220,7 @@ WorkloadSpec workload_of(JobRead& read, std::string kind) {
   out.submitted = read.created;
   out.expected_runtime = read.expected;
   out.labels = std::move(read.labels);
-  out.labels.merge(read.pod_labels);  // the object's own word counts before its pods'
+  out.labels.merge(read.pod_labels);  // labels of the object have precedence over its pods' labels
   out.checkpoints = read.checkpoints;
   return out;
 }
@@ -231,7 +231,7 @@ WorkloadSpec read_job(const Cursor& root) {
   check_job_name(root.member("metadata").member("name"), job);
   choose_parts(root.member("spec").member("template"), job.pod);
   PodSet set;
-  // It may run with fewer pods than it asks for.
+  // It may run with fewer pods than it requests.
   const auto at_once = job.parallelism == 0 ? 0 : std::max(job.parallelism, std::min(job.all_parallel, kMostPods));
   set.count = static_cast<std::int32_t>(job.completions < 0 ? at_once : std::min(at_once, job.completions));
   if (job.completions > set.count) set.completions = static_cast<std::int32_t>(job.completions);
@@ -242,7 +242,7 @@ WorkloadSpec read_job(const Cursor& root) {
   set.topology = std::move(job.pod.topology);
   set.rules = rules_of_template((*root.value)["spec"]["template"], job.pod.node_affinity_is_in_shape);
   WorkloadSpec out = workload_of(job, "Job");
-  if (set.count > 0) out.pod_sets.push_back(std::move(set));  // without pods it asks for nothing
+  if (set.count > 0) out.pod_sets.push_back(std::move(set));  // without pods there is nothing to request
   return out;
 }
 

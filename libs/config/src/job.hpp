@@ -5,14 +5,14 @@
 
 namespace qm::config {
 
-/// What an object that makes pods says to us, beside how many: of itself, and of the template that was read last.
+/// The parsed fields of an object with pods, except for counts: of the object, and of the last parsed template.
 struct JobRead {
   std::string name, generate_name, ns = "default", uid;
   Instant created{};
   Labels labels;
   std::string queue_annotation, queue_of_pods;
   std::int64_t parallelism = 1, min_parallelism = 0, all_parallel = 0;
-  std::int64_t completions = -1;  ///< -1 = not given: as many as parallelism
+  std::int64_t completions = -1;  ///< -1 = absent: as many as parallelism
   std::string completion_mode;
   Labels pod_labels;
   Duration expected{0};
@@ -24,11 +24,11 @@ struct JobRead {
 Field<JobRead> object_metadata();
 /// The rows of a pod template.
 Table<JobRead> template_rows();
-/// The workload, less its pod sets. `read.labels` and the like are moved out of it.
+/// The workload, without its pod sets. `read.labels` and similar members are moved from.
 WorkloadSpec workload_of(JobRead& read, std::string kind);
 WorkloadSpec read_job(const Cursor& root);
 
-/// Runs a reader on a value that has no file behind it; its first error is the answer.
+/// Runs a reader on a value without a file; returns its first error.
 template <class Fn>
 auto without_file(const Json& value, Fn&& fn) -> Result<decltype(fn(std::declval<const Cursor&>()))> {
   Document document;

@@ -1,5 +1,5 @@
-// Karpenter's NodePool, v1beta1 and v1. v1beta1 differs in three places: the policy is called WhenUnderutilized,
-// expireAfter stands under disruption, and nodeClassRef may name the class alone.
+// Karpenter's NodePool, v1beta1 and v1. v1beta1 has three differences: the policy is named WhenUnderutilized,
+// expireAfter is a field of disruption, and nodeClassRef may have only the name of the class.
 #include "fields.hpp"
 
 #include <algorithm>

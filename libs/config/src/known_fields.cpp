@@ -1,4 +1,4 @@
-// The fields that a Job and its pods have in the Kubernetes API, for documents that no API server has seen yet.
+// The fields of a Job and its pods in the Kubernetes API, for documents that no API server has checked yet.
 #include "pod.hpp"
 
 #include <map>
@@ -8,7 +8,7 @@
 namespace qm::config {
 namespace {
 
-/// One type a line: its name, then its fields; "field:Type" where the fields of that one, or of its items, are known too.
+/// One type a line: its name, then its fields; "field:Type" if the fields of its value or items are also known.
 constexpr std::string_view kTypes[] = {
     "Job apiVersion kind metadata:ObjectMeta spec:JobSpec status",
     "ObjectMeta name generateName namespace selfLink uid resourceVersion generation creationTimestamp deletionTimestamp "

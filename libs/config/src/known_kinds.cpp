@@ -26,7 +26,7 @@ bool has(const std::vector<std::string_view>& all, std::string_view one) {
   return std::ranges::find(all, one) != all.end();
 }
 
-/// A list of a kind counts as the kind.
+/// A list of a kind is treated as the kind.
 std::string_view without_list(std::string_view kind) {
   if (kind.size() > 4 && kind.ends_with("List")) kind.remove_suffix(4);
   return kind;

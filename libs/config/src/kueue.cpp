@@ -61,7 +61,7 @@ const Table<FlavorQuota>& flavor_table() {
   return table;
 }
 
-/// Each flavor gives quota for exactly the covered resources; a resource or flavor stands in one group only.
+/// Each flavor has quota for exactly the covered resources; a resource or flavor is in one group only.
 void check_groups(const Cursor& at, const std::vector<ResourceGroup>& groups) {
   std::set<std::string> resources, flavors;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -214,7 +214,7 @@ Typed read_resource_flavor(const Cursor& root, std::string_view) {
   return flavor;
 }
 
-/// `spec.value` is not in Kueue's schema and is in use: the value is taken, with a word about it.
+/// `spec.value` is not in Kueue's schema but occurs in practice: the value is used, with a warning.
 void read_priority_in_spec(const Cursor& at, PriorityClass& out) {
   static const Table<PriorityClass> table{integer("value", &PriorityClass::value, kInt32Min, kInt32Max),
                                           kept<PriorityClass>("description")};

@@ -70,7 +70,8 @@ void identify(Document& document) {
   document.name = content["metadata"]["name"].string();
 }
 
-/// The reader of the document's kind; null where it is carried whole, and `scope` has the reason if the author should know.
+/// The reader of the document's kind; null if it is carried unparsed, and then `scope` has the reason if it concerns
+/// the author.
 const KindReader* reader_of(const Document& document, Scope& scope) {
   if (!document.content.is_object()) {
     scope.warn("", "is not an object, it has no effect",
@@ -141,7 +142,7 @@ void load_file(const std::string& path, Loaded& out) {
     out.diagnostics.push_back({Severity::kError, path, 1, {}, "cannot be read", "check the path and its permissions"});
     return;
   }
-  // One byte more than allowed is enough to be refused.
+  // One byte more than allowed is enough for a refusal.
   std::string text(std::min<std::uintmax_t>(size, kMaxBytes + 1), '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));

@@ -46,7 +46,7 @@ std::string shown(std::string_view name) {
   return fmt::format("{}...", name.substr(0, cut));
 }
 
-/// A valid name that is as close to this one as possible; empty where nothing of it is left.
+/// A valid name as similar as possible to this one; empty if no valid character is left.
 std::string mended(const Shape& shape, std::string_view name) {
   std::string out;
   for (const char c : name) {
@@ -136,7 +136,7 @@ std::optional<NameFault> name_fault(NameRule rule, std::string_view name) {
 std::string_view nearest(std::string_view text, const std::vector<std::string_view>& known) {
   std::string_view out;
   std::size_t best = std::min<std::size_t>(2, text.size() / 3) + 1;
-  constexpr std::size_t kLongest = 128;  // of what is compared
+  constexpr std::size_t kLongest = 128;  // of the compared texts
   if (text.size() > kLongest) return out;
   for (const std::string_view candidate : known) {
     if (candidate.size() > text.size() + best || text.size() > candidate.size() + best) continue;

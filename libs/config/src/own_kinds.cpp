@@ -1,4 +1,4 @@
-// PriorityClass of Kubernetes, and our own kinds: PricePlan, CheckpointPolicy and Budget.
+// PriorityClass of Kubernetes, and the quartermaster.dev kinds PricePlan, CheckpointPolicy and Budget.
 #include "fields.hpp"
 
 #include <charconv>
@@ -11,8 +11,9 @@ namespace {
 
 Typed read_priority_class(const Cursor& root, std::string_view) {
   using T = PriorityClass;
-  // Above one billion are the system's own, such as system-node-critical, which every cluster has; the API server keeps
-  // others from it.
+  // Values above one billion are reserved for system classes such as system-node-critical, which every cluster has;
+  // the API server
+  // refuses them for other classes.
   constexpr std::numeric_limits<std::int32_t> kValues;
   static const Table<T> table = with_identity<T>({required(integer("value", &T::value, kValues.min(), kValues.max())),
                                                   boolean("globalDefault", &T::global_default), kept<T>("description"),
@@ -22,7 +23,7 @@ Typed read_priority_class(const Cursor& root, std::string_view) {
   return priority;
 }
 
-/// So many that a cluster's types, markets and zones fit, and so few that an API server can compare them pairwise.
+/// Enough for a cluster's types, markets and zones, and few enough for an API server to compare them pairwise.
 constexpr std::size_t kMostPrices = 256;
 
 const Table<PricePlan::Entry>& price_table() {
@@ -89,7 +90,7 @@ Typed read_checkpoint_policy(const Cursor& root, std::string_view) {
   return policy;
 }
 
-/// Sums of so much stay far from overflow, in nano-dollars and in thousandths of a GPU-second.
+/// Sums of such amounts are far from overflow, in nano-dollars and in thousandths of a GPU-second.
 constexpr Money kMostBudget = Money::nano(100'000'000LL * 1'000'000'000);
 constexpr std::chrono::hours kMostOffset{14};
 constexpr std::chrono::hours kMostDefaultRun{24 * 366};

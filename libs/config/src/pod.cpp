@@ -20,7 +20,7 @@ constexpr std::string_view kExclusive = "quartermaster.dev/exclusive-nodes";
 
 using Container = PodResources::Container;
 
-/// A pod's spec as it is written, before its resources are summed up.
+/// A pod's spec before its resources are summed.
 struct Draft : PodResources {
   Labels node_selector, affinity_labels;
   std::vector<std::string> models;
@@ -34,7 +34,7 @@ Resources total_of(Draft& draft) {
   return draft.total_requests();
 }
 
-/// Whole device counts; Kubernetes refuses fractions of them, and so do we.
+/// Whole device counts; Kubernetes refuses fractions of devices, and so does this function.
 std::int64_t whole(const Cursor& at, const std::string& name, const Quantity& quantity) {
   if (quantity != Quantity::of(quantity.units())) {
     at.error(
@@ -78,8 +78,8 @@ void fill_shape(const Cursor& at, const Resources& resources, PodShape& out) {
   }
 }
 
-/// Takes the required node affinity where it says no more than a node selector could: one term of In requirements, each
-/// with one value, or with several device models. True where all of it is taken.
+/// Converts required node affinity that is equivalent to a node selector: one term of In requirements, each
+/// with one value, or with several device models. True if all of it was converted.
 bool take_affinity(const Json& required, Draft& out) {
   const Json& terms = required["nodeSelectorTerms"];
   if (required.size() != 1 || terms.size() != 1 || terms.at(0).size() != 1) return false;
@@ -148,7 +148,7 @@ const Table<Draft>& pod_table() {
   return table;
 }
 
-/// As a shape that asks for nothing else.
+/// The shape with only this request.
 GpuShape parts_of(const catalog::Share& share) {
   GpuShape out;
   if (share.resource == words::kGpuResource) {
@@ -168,7 +168,7 @@ void take(const catalog::Share& share, PodShape& shape) {
   shape.gpu.models = std::move(models);
 }
 
-/// What the needs come to for a pod of this shape, which may ask for the same already, and for nothing else.
+/// The request of the needs for a pod of this shape, which may already have the same GPU request, and no other.
 Result<std::optional<catalog::Share>> share_for(const Labels& needs, const PodShape& shape) {
   QM_ASSIGN(const auto need, catalog::need_of(needs));
   if (!need) return std::optional<catalog::Share>();
@@ -210,7 +210,7 @@ Result<std::optional<catalog::Share>> share_of_pod(const Json& pod) {
     if (key.starts_with(catalog::kNeedPrefix) && !value.string().empty()) needs[key] = value.string();
   }
   if (needs.empty()) return std::optional<catalog::Share>();
-  Json spec = Json::object();  // the rest of it may be as odd as it likes
+  Json spec = Json::object();  // the rest may be invalid
   for (const char* part : {"containers", "initContainers", "nodeSelector", "affinity"}) {
     if (const Json* given = pod["spec"].find(part)) spec.set(part, *given);
   }

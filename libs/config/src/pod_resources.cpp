@@ -1,4 +1,4 @@
-// What an API server refuses of the resources of containers: each rule names the container's field, and the numbers on both sides.
+// Checks the resources of containers as an API server does: each error has the container's field, and both numbers.
 #include "pod.hpp"
 
 #include <array>
@@ -6,7 +6,7 @@
 namespace qm::config {
 namespace {
 
-/// What may be overcommitted, and asked for in fractions; all others are devices, which are counted.
+/// Resources that may be overcommitted and requested in fractions; all others are devices, which are counted.
 bool is_native(std::string_view name) {
   return name == "cpu" || name == "memory" || name == "storage" || name == "ephemeral-storage" ||
          name.starts_with("hugepages-");
@@ -26,13 +26,13 @@ std::optional<Quantity> amount_at(const Json& resources, std::string_view name) 
   return parsed ? std::optional(*parsed) : std::nullopt;
 }
 
-/// `known` has what was reported before: a limit that repeats its request is not reported a second time.
+/// `known` has the fields that were reported before: a limit that repeats its request is not reported again.
 void check_side(const Cursor& side, const Json& known) {
   if (!side.value->is_object()) return;
   for (const auto& [name, value] : side.value->members()) {
     if (known[name] == value) continue;
     const auto amount = amount_at(*side.value, name);
-    if (!amount || amount->negative()) continue;  // reported where the quantity is read
+    if (!amount || amount->negative()) continue;  // reported where the quantity is parsed
     const Cursor at = side.member(name);
     if (is_native(name)) {
       if (at.scope->origin() == Origin::kAuthor) check_amount(at, name, *amount);
@@ -72,7 +72,7 @@ void check_pair(const Cursor& resources) {
   }
 }
 
-/// "nvidia.com/gpus" is a valid resource name, of which no node has any.
+/// "nvidia.com/gpus" is a valid resource name, but no node has such a resource.
 void check_resource_names(const Cursor& side, const Json& reported) {
   static const std::vector<std::string_view> known{
       words::kGpuResource, words::kGpuMilliResource, "amd.com/gpu", "cpu", "memory", "ephemeral-storage"};

@@ -1,4 +1,4 @@
-// What a pod template says about where its pods may run, beside what a shape has: the part of it that a scheduler reads.
+// The scheduling rules of a pod template in addition to its shape: the fields that a scheduler reads.
 #include "pod.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace qm::config {
 namespace {
 
-/// What controllers add to the labels of each Job, or of each pod, to tell them apart.
+/// Labels that controllers add to each Job, or to each pod, to distinguish them.
 constexpr std::array<std::string_view, 7> kOfControllers{"apps.kubernetes.io/pod-index",
                                                          "batch.kubernetes.io/controller-uid",
                                                          "batch.kubernetes.io/job-completion-index",
@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 7> kOfControllers{"apps.kubernetes.io/pod
 
 bool is_given(const Json& value) { return value.size() > 0; }
 
-/// Containers with nothing but the ports that they take of their node.
+/// Copies containers with only their host ports.
 Json host_ports(const Json& spec, std::string_view list, bool sidecars_only) {
   const bool host_network = spec["hostNetwork"].boolean();
   Json out = Json::array();
@@ -68,13 +68,13 @@ std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in
   }
   if (is_given(claims)) kept.set("volumes", std::move(claims));
   Json labels = pod_template["metadata"]["labels"];
-  // By themselves labels only matter to others' rules, and none of those can know what controllers add, by which jobs
-  // that are alike would have nothing in common.
+  // Labels alone matter only to other pods' rules. These cannot know the labels that controllers add, and with them
+  // equal jobs would have different rules.
   if (!is_given(kept)) {
     for (const auto name : kOfControllers) labels.erase(name);
     if (!is_given(labels)) return {};
   }
-  // The shape has these too, but spread is counted over the nodes that they leave.
+  // The shape has these too, but spread is computed over the nodes that they select.
   for (const char* name : {"nodeSelector", "tolerations"}) {
     if (is_given(spec[name])) kept.set(name, spec[name]);
   }

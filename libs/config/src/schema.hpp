@@ -5,8 +5,9 @@
 #include <string_view>
 #include <vector>
 
-/// Structural OpenAPI v3 schemas, as CustomResourceDefinitions want them. Each says what the reader of the same name
-/// takes; where an API server cannot say it, the schema is the wider of the two, and the reader refuses the rest.
+/// Structural OpenAPI v3 schemas for CustomResourceDefinitions. Each describes the values that the reader of the
+/// same name
+/// accepts; where a schema cannot express it, the schema accepts more, and the reader refuses the rest.
 namespace qm::config::schema {
 
 Json anything();
@@ -16,7 +17,7 @@ Json integer(std::int64_t least, std::int64_t most);
 Json boolean();
 Json one_of(const std::vector<std::string>& allowed);
 Json quantity();
-/// A decimal number of dollars. An API server takes text and whole numbers only: a fraction belongs in quotes.
+/// A decimal number of dollars. An API server accepts text and whole numbers only: a fraction needs quotes.
 Json money();
 Json duration(bool never);
 Json object(Json properties, Json required);

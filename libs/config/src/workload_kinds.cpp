@@ -1,4 +1,4 @@
-// Kinds that become workloads, in one table: where their pod templates are, what holds them back, and what ends them.
+// The table of the workload kinds: where their pod templates are, what suspends them, and what ends them.
 #include "qm/config/workload_kinds.hpp"
 
 #include "job.hpp"
@@ -21,7 +21,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// As many as are said; one where nothing is.
+/// The number of replicas; one if absent.
 std::int64_t replicas(const Json& of) { return of["replicas"].integer(1); }
 
 std::int64_t at_once(const Json& job_spec) {
@@ -35,14 +35,14 @@ Places of_pod(const Json&) { return {{"main", {}, 1}}; }
 
 Places of_replicas(const Json& object) { return {{"main", {"spec", "template"}, replicas(object["spec"])}}; }
 
-/// One run of it; each is a Job, and a workload of its own.
+/// One run of it; each is a Job, and a separate workload.
 Places of_cron_job(const Json& object) {
   return {{"main", {"spec", "jobTemplate", "spec", "template"}, at_once(object.path("spec.jobTemplate.spec"))}};
 }
 
-/// Kubeflow's: spec.NAMEReplicaSpecs.ROLE.
+/// Kubeflow: spec.NAMEReplicaSpecs.ROLE.
 Places of_roles(const Json& object) {
-  // Who starts the others first, as their operators do.
+  // Roles that start the others come first, as in their operators.
   static constexpr std::array<std::string_view, 6> kFirst{"launcher",  "chief", "master",
                                                           "scheduler", "ps",    "evaluator"};
   Places out;
@@ -102,7 +102,7 @@ Places of_ray_cluster(const Json& object) { return of_ray(object["spec"], {"spec
 Places of_ray_job(const Json& object) {
   const auto& spec = object["spec"];
   auto out = of_ray(spec["rayClusterSpec"], {"spec", "rayClusterSpec"});
-  // Without a template of its own the submitter asks for no GPU, and for next to nothing else.
+  // Without a template of its own the submitter requests no GPU, and few other resources.
   if (spec["submitterPodTemplate"].is_object()) out.push_back({"submitter", {"spec", "submitterPodTemplate"}, 1});
   return out;
 }
@@ -121,7 +121,7 @@ Places of_leader_worker(const Json& object) {
   return out;
 }
 
-// ---- who is still about ----
+// ---- pods that still exist ----
 
 std::int64_t active_job(const Json& object) {
   return object["status"]["active"].integer() + object["status"]["terminating"].integer();
@@ -133,7 +133,7 @@ std::int64_t active_roles(const Json& object) {
   return out;
 }
 
-/// Counts Jobs, which are about for as long as their pods.
+/// Counts Jobs, which exist as long as their pods.
 std::int64_t active_job_set(const Json& object) {
   std::int64_t out = 0;
   for (const auto& jobs : object.path("status.replicatedJobsStatus").items()) out += jobs["active"].integer();
@@ -147,7 +147,7 @@ std::int64_t active_ray_cluster(const Json& object) {
   return std::max<std::int64_t>(status["availableWorkerReplicas"].integer(), state == "ready" ? 1 : 0);
 }
 
-/// Its cluster goes before it calls itself suspended.
+/// Its cluster is deleted before its status is suspended.
 std::int64_t active_ray_job(const Json& object) {
   const auto& state = object.path("status.jobDeploymentStatus").string();
   static constexpr std::array<std::string_view, 6> kQuiet{"", "New", "Suspended", "Complete", "Failed", "Waiting"};
@@ -169,7 +169,7 @@ std::string_view group_of(std::string_view api_version) {
   return slash == std::string_view::npos ? std::string_view{} : api_version.substr(0, slash);
 }
 
-/// A step into an object, or into a list by position; null where there is nothing.
+/// One step into an object, or into a list by index; null if there is no such value.
 const Json* step(const Json& from, const std::string& name) {
   if (!from.is_array()) return from.find(name);
   std::size_t position = std::numeric_limits<std::size_t>::max();
@@ -357,7 +357,7 @@ Result<WorkloadSpec> workload_from_object(const Json& object) {
 }
 
 std::string run_of_pod(const Json& pod) {
-  // Kubeflow Pipelines run as Workflows: the run's own name stands before the machinery's.
+  // Kubeflow Pipelines run as Workflows: the run's own label precedes that of the workflow.
   static constexpr std::array<std::string_view, 4> kLabels{"pipeline/runid", "workflows.argoproj.io/workflow",
                                                            "tekton.dev/pipelineRun", "tekton.dev/taskRun"};
   const auto& labels = pod["metadata"]["labels"];

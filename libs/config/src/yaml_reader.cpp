@@ -1,5 +1,6 @@
-// YAML events become JSON values directly, so that every bound is checked while reading: an alias costs the nodes that
-// it stands for before any of them is copied, and a text that grows without end is refused at the bound, not after it.
+// YAML events become JSON values directly, so that every bound is checked while parsing: an alias costs the nodes
+// that
+// it expands to before any of them is copied, and an oversized text is refused at the bound, not after it.
 #include "qm/config/yaml_reader.hpp"
 
 #include <yaml-cpp/eventhandler.h>
@@ -18,7 +19,7 @@
 namespace qm::config {
 namespace {
 
-/// Fields behind longer paths report the line of what holds them.
+/// Fields with longer paths report the line of their parent.
 constexpr std::size_t kLongestPath = 512;
 
 struct Refusal {
@@ -69,7 +70,7 @@ std::optional<Json> real(std::string_view text) {
   return Json(value);
 }
 
-/// As Kubernetes' reader does, single letters and underscores in numbers included.
+/// Parses as Kubernetes does, including single letters and underscores in numbers.
 Json plain_scalar(const std::string& text) {
   for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"}) {
     if (text == yes) return Json(true);
@@ -131,7 +132,7 @@ class Builder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  /// What a value stands for with its aliases written out.
+  /// The size of a value with its aliases expanded.
   struct Size {
     std::size_t nodes = 1;
     std::size_t height = 0;
@@ -146,11 +147,11 @@ class Builder final : public YAML::EventHandler {
     YAML::Mark mark;
     Size size{1, 1};
     std::string path;
-    std::optional<std::string> key;  ///< of a map: read, and its value is awaited
-    bool merge = false;              ///< the awaited value belongs to "<<"
+    std::optional<std::string> key;  ///< of a map: parsed, its value follows
+    bool merge = false;              ///< the next value belongs to "<<"
     YAML::Mark key_mark;
     std::unordered_map<std::string, int> seen;
-    Json::Object merged;  ///< members from "<<", which count where the map itself does not say otherwise
+    Json::Object merged;  ///< members from "<<", which the members of the map itself override
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string message, std::string remedy) const {
@@ -211,7 +212,7 @@ class Builder final : public YAML::EventHandler {
     if (!fresh) refuse(mark, fmt::format("given twice, first on line {}", seen->second), "keep one of them");
   }
 
-  /// The path of the value that is awaited; its line is kept.
+  /// The path of the next value; records its line.
   std::string note_line(const YAML::Mark& mark) {
     const Frame& parent = stack_.back();
     std::string path = place(parent);
@@ -238,14 +239,14 @@ class Builder final : public YAML::EventHandler {
       merge(parent, mark, value);
     } else {
       note_line(mark);
-      // Keys are known to differ, so this may skip the search that set() makes.
+      // Keys are known to be unique, so this may skip the search in set().
       parent.value.members_mut().emplace_back(std::move(*parent.key), std::move(value));
     }
     parent.key.reset();
     parent.merge = false;
   }
 
-  /// "<<: *base", or a list of bases of which the first counts.
+  /// "<<: *base", or a list of bases of which the first has precedence.
   void merge(Frame& into, const YAML::Mark& mark, const Json& base) {
     if (base.is_array()) {
       for (const Json& item : base.items()) merge(into, mark, item);
@@ -267,7 +268,7 @@ Diagnostic error_at(const std::string& file, int line, std::string field, std::s
   return Diagnostic{Diagnostic::Severity::kError, file, line, std::move(field), std::move(message), std::move(remedy)};
 }
 
-/// Within the bounds of a text, `depth` levels down, and no key twice in one map.
+/// Whether the value is within the bounds of a text, `depth` levels down, without duplicate keys in a map.
 bool within_bounds(const Json& value, std::size_t depth, std::size_t& nodes) {
   if (value.is_array() || value.is_object()) ++depth;
   if (++nodes > kMaxNodes || depth > kMaxDepth) return false;
@@ -286,8 +287,9 @@ bool within_bounds(const Json& value, std::size_t depth, std::size_t& nodes) {
   return std::ranges::adjacent_find(keys) == keys.end();
 }
 
-/// JSON in one line, as programs send it: the same document at a small part of the time, for all of it stands on line 1. Nothing
-/// for any other text, and for one that has to be refused: that is said as of all others.
+/// Parses JSON in one line, as programs send it: the same document in a small part of the time, because all of it is
+/// on line 1.
+/// Returns nothing for any other text, and for invalid JSON: the general parser reports its errors.
 std::optional<Document> read_line_of_json(std::string_view text, const std::string& file) {
   if (!text.starts_with('{') || text.find_first_of("\r\n") < text.find_last_not_of(" \r\n")) return std::nullopt;
   auto json = Json::parse(text);

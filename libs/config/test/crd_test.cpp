@@ -1,4 +1,5 @@
-// The definitions of our own kinds are made from the tables that read them, and the file that is shipped holds them.
+// The definitions of the quartermaster.dev kinds are generated from the tables that parse them, and the shipped file
+// has the same text.
 #include "qm/config/crd.hpp"
 
 #include "qm/config/manifest.hpp"
@@ -44,7 +45,7 @@ TEST(Crds, EveryOwnKindThatIsReadHasOne) {
 }
 
 TEST(Crds, EveryFieldOfTheTablesIsTyped) {
-  // Nothing of our own kinds is left open: an API server refuses what the reader would.
+  // No quartermaster.dev kind has an open schema: an API server refuses what the reader would refuse.
   for (const Json& crd : own_crds()) {
     const std::string text = crd["spec"]["versions"].dump();
     EXPECT_EQ(text.find("preserve-unknown-fields"), std::string::npos) << crd["metadata"]["name"].string();
@@ -83,7 +84,7 @@ TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
   EXPECT_EQ(longer.diagnostics[0].message, "has 64 characters, at most 63 are allowed");
 }
 
-/// The messages of all rules in CEL below it.
+/// The messages of all CEL rules below it.
 void cel_rules(const Json& schema, std::set<std::string>& out) {
   for (const auto& [key, value] : schema.members()) {
     if (key != "x-kubernetes-validations") {
@@ -95,7 +96,8 @@ void cel_rules(const Json& schema, std::set<std::string>& out) {
   for (const auto& item : schema.items()) cel_rules(item, out);
 }
 
-// The simulated fleet checks by schema alone, so what a rule refuses there is refused by the reader. A definition with another rule in CEL
+// The simulated fleet checks by schema alone, so the reader must refuse what a CEL rule refuses. A definition with a
+// new CEL rule
 // fails here until the reader has it too.
 TEST(Crds, WhatARuleInCelRefusesTheReaderRefuses) {
   const std::map<std::string, std::string> refused = {

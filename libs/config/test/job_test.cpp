@@ -36,7 +36,7 @@ WorkloadSpec sample() {
   return spec;
 }
 
-/// The pods' labels, which are those of the spec, are told beside its shape.
+/// The labels of the pods, which equal those of the spec, are passed in addition to its shape.
 Result<WorkloadSpec> there_and_back(const WorkloadSpec& spec) {
   auto back = workload_from_job(job_from_workload(spec, {}));
   if (!back) return back;
@@ -205,7 +205,7 @@ TEST(Job, SaysWhatIsWrong) {
       "spec.template.spec.containers[0].resources.requests.cpu");
 }
 
-// What the API server accepts and Kubernetes takes for a value that is not given.
+// Values that the API server accepts and Kubernetes treats as absent.
 TEST(JobReading, EmptyTextsAreAsIfNotGiven) {
   const auto spec = workload_from_job(parse(R"({
     "metadata":{"name":"a","generateName":"","annotations":{"quartermaster.dev/expected-runtime":"","kueue.x-k8s.io/queue-name":""},
@@ -286,7 +286,7 @@ TEST(PodShape, HugeCountsOfGpusAreOutOfRangeAndNoFractions) {
   EXPECT_NE(shape.error().message.find("is out of range"), std::string::npos) << shape.error().message;
 }
 
-/// What users reported: CPUs that are given for the pod as a whole.
+/// From user reports: CPUs that are requested for the pod as a whole.
 TEST(PodShape, ReportedPodsWithResourcesAsAWholeCountTheirCpus) {
   const auto shared = testing::shared_dir();
   if (!shared) GTEST_SKIP() << testing::no_shared();

@@ -1,4 +1,4 @@
-// Each typed kind: what a field does, and what is said when it is wrong.
+// Each typed kind: the effect of each field, and the error for an invalid value.
 #include "qm/config/manifest.hpp"
 
 #include <gtest/gtest.h>
@@ -156,7 +156,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-/// The one typed value of a text that must load without a word.
+/// The one typed value of a text that must load without diagnostics.
 template <class T>
 T typed(const std::string& text) {
   const Loaded loaded = load_text(text, "f.yaml");
@@ -271,7 +271,7 @@ TEST(Kinds, EachFieldOfANodePoolHasAnEffect) {
   EXPECT_EQ(with("\"10%\"", "\"3\"").budgets[0].nodes, "3");
   EXPECT_EQ(with("\"10%\"", "\"0\"\n      schedule: 0 9 * * *\n      duration: 8h").budgets[0].duration, 8h);
 
-  // The older version: other word for the policy, expiry under disruption.
+  // The older version: another name of the policy, expiry under disruption.
   std::string beta = replaced(kPool, "karpenter.sh/v1", "karpenter.sh/v1beta1");
   beta = replaced(replaced(beta, "      expireAfter: 720h\n", ""), "WhenEmpty", "WhenUnderutilized");
   beta = replaced(beta, "consolidateAfter: 30m", "expireAfter: 24h");

@@ -20,7 +20,7 @@ std::vector<std::string> example_texts() {
   return out;
 }
 
-// Whatever is done to a manifest, loading ends with objects and diagnostics that fit together.
+// Any modification of a manifest results in consistent objects and diagnostics.
 RC_GTEST_PROP(Manifest, DamagedTextsAreDiagnosedNotFatal, ()) {
   static const std::vector<std::string> texts = example_texts();
   RC_PRE(!texts.empty());
@@ -63,7 +63,7 @@ RC_GTEST_PROP(Manifest, AnyTextEnds, ()) {
   (void)load_text(text, "f.yaml");
 }
 
-// A job's annotations and labels never break the way there and back.
+// A job's annotations and labels never break the round trip.
 RC_GTEST_PROP(Job, ThereAndBackForAnySize, ()) {
   WorkloadSpec spec;
   spec.ns = Namespace("ns");
@@ -79,7 +79,7 @@ RC_GTEST_PROP(Job, ThereAndBackForAnySize, ()) {
   spec.expected_runtime = Duration(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000));
   auto back = workload_from_job(job_from_workload(spec, {}));
   RC_ASSERT(back.has_value());
-  back->pod_sets[0].rules.clear();  // the pods' labels, which are the spec's
+  back->pod_sets[0].rules.clear();  // the pods' labels, which equal those of the spec
   RC_ASSERT((*back == spec));
 }
 

@@ -1,4 +1,4 @@
-// Everything that people already have must load: the manifests of the test data as they lie there, and our own examples.
+// Existing manifests must load: the manifests of the test data unchanged, and the examples of this repository.
 #include "qm/testing/manifests.hpp"
 
 #include "qm/config/manifest.hpp"
@@ -33,7 +33,7 @@ TEST(ReferenceManifests, EveryDocumentLoadsAndNothingVanishes) {
   for (const auto& manifests : testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
     const Loaded loaded = load_path(manifests.dir);
-    // Of ours one is of a version that Kueue no longer has.
+    // One example has a version that Kueue no longer has.
     const auto errors = joined(loaded.diagnostics, Diagnostic::Severity::kError);
     EXPECT_EQ(std::ranges::count(errors, '\n'), manifests.pick(1, 0)) << errors;
     EXPECT_NE(errors.find("localqueue-old-version.yaml:1: apiVersion: "),
@@ -71,7 +71,7 @@ TEST(ReferenceManifests, EveryDocumentLoadsAndNothingVanishes) {
   }
 }
 
-// What our own manifests have that is not as the APIs have it: each is said once, where it stands.
+// Each deviation of the examples from the APIs is reported once, at its position.
 TEST(OwnManifests, EachOddityIsAWarningAtItsPlace) {
   std::vector<std::string> found;
   for (const Diagnostic& diagnostic : load_path(testing::data_dir() + "/manifests").diagnostics) {
@@ -101,9 +101,9 @@ TEST(ReferenceManifests, SayWhatTheySay) {
     std::chrono::hours expires;
     std::int64_t gpus;
     Taint taint;
-    std::size_t budgets, timed;  ///< and the place of the one with a schedule
+    std::size_t budgets, timed;  ///< and the index of the one with a schedule
     std::chrono::hours duration;
-    std::size_t of_reason;  ///< the place of the one for a reason
+    std::size_t of_reason;  ///< the index of the one for a reason
     std::vector<std::string> reasons;
     std::chrono::minutes after;
   };

@@ -1,4 +1,4 @@
-// Pods that say what they need of a GPU are read as if they had asked for what it comes to.
+// Pods that specify a GPU need are parsed as if they requested the resources that it results in.
 // S-123
 #include "qm/config/needs.hpp"
 
@@ -111,7 +111,7 @@ TEST(PodNeeds, OfOnePodAreInItsShape) {
   EXPECT_EQ(odd.error().field, "spec.containers[1].resources.limits.nvidia.com/gpu");
 }
 
-/// Or GPUs in use would be given away a second time.
+/// Otherwise GPUs in use would be allocated a second time.
 TEST(PodNeeds, ThatComeToNothingTakeNothingAway) {
   const Json pod = pod_of(R"("quartermaster.dev/gpu-sms":"few")", kH100, R"("nvidia.com/gpu":"2")");
   EXPECT_FALSE(shape_from_pod(pod));

@@ -9,7 +9,7 @@
 namespace qm::config {
 namespace workload_kinds_test {
 
-/// "head 1x0, worker 3-5x8": pods and the GPUs of each; "3-5" where three can do.
+/// "head 1x0, worker 3-5x8": pods and the GPUs of each; "3-5" if at least three are required.
 std::string show(const WorkloadSpec& spec) {
   std::string out;
   for (const auto& set : spec.pod_sets) {
@@ -36,7 +36,7 @@ std::string pods(int gpus) {
   return "{spec: {containers: [{name: a, image: a, resources: {limits: " + limits + "}}]}}";
 }
 
-/// `head` is "{apiVersion: ..., kind: ...}"; the rest stands after it.
+/// `head` is "{apiVersion: ..., kind: ...}"; the rest follows it.
 std::string with(std::string_view head, std::string_view spec) {
   return fmt::format(
       "{}, metadata: {{name: a, namespace: team, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {}}}\n",
@@ -193,7 +193,7 @@ TEST(WorkloadKinds, PodsOfOneRunAreKnown) {
   EXPECT_FALSE(is_made_by_framework(pod(R"({"labels":{"app":"m"}})")));
 }
 
-// S-267 S-269 S-273 S-275: gangs as they are counted.
+// S-267 S-269 S-273 S-275: the pod counts of gangs.
 TEST(WorkloadKinds, OfTheReferenceManifests) {
   struct Gang {
     std::string file, sets;
@@ -251,7 +251,7 @@ TEST(WorkloadKinds, OfTheReferenceManifests) {
   }
 }
 
-// What a pod takes: its containers together, or an init container that takes more alone.
+// The requests of a pod: its containers together, or an init container that requests more alone.
 TEST(WorkloadKinds, APodOfTwoStepsTakesTheLargerOfEachResource) {
   const auto loaded = load_path(testing::data_dir() + "/manifests/pod-two-steps.yaml");
   ASSERT_EQ(loaded.objects.size(), 1U);

@@ -1,4 +1,4 @@
-// The text layer: scalars, lines, aliases and bounds, seen through load_text.
+// The text layer: scalars, lines, aliases and bounds, tested through load_text.
 #include "qm/config/manifest.hpp"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(Yaml, ReadsJsonToo) {
             "[1,-2.5,\"aé/\\n\",null,true]");
 }
 
-// A line of JSON is read by another way than a file; nobody may be able to tell.
+// JSON in one line has a parser of its own; the results must be equal.
 TEST(Yaml, JsonInOneLineReadsAsSpreadOverMany) {
   for (const char* line :
        {R"({"a":"yes","b":"0644","c":"<<","<<":{"d":"null"},"e":"\u00e9\n\t\"\\","":1,"f":"2026-01-02"})",
@@ -105,7 +105,7 @@ TEST(Yaml, JsonInOneLineReadsAsSpreadOverMany) {
     EXPECT_EQ(read, content(" " + std::string(line))) << line;
     EXPECT_EQ(read, content(Json::parse(line)->pretty())) << line;
   }
-  // With a blank before it, it is read as any file is.
+  // With a leading blank it is parsed as any file.
   const auto said = [](const std::string& text) {
     std::string out;
     for (const auto& diagnostic : load_text(text, "f.yaml").diagnostics) out += diagnostic.to_string() + "\n";
@@ -223,7 +223,7 @@ TEST(YamlBounds, GrowingTextsAreRefusedQuickly) {
   std::string wide = std::string(1000, 'k') + ":\n";
   for (int i = 0; i < 50'000; ++i) wide += "- 1\n";
   EXPECT_TRUE(load_text(wide, "f.yaml").ok());
-  // Processor time, because a busy machine is not our growth.
+  // Processor time, so that other load on the host does not count.
   EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 30);
 }
 

@@ -5,7 +5,7 @@
 namespace qm::http {
 namespace {
 
-/// A header value may not end its line: what a handler copied from outside must not add headers.
+/// A header value must not contain a line break: a value copied from outside must not add headers.
 void append_header(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ");
   for (const char c : value) out.push_back(c == '\r' || c == '\n' ? ' ' : c);

@@ -1,5 +1,5 @@
 #pragma once
-// What goes over the wire as an answer: its head, and a body that is handed out in chunks.
+// The wire format of a response: its head, and a body that is sent in chunks.
 #include "qm/http/http.hpp"
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@ namespace qm::http {
 /// Status line and headers with the empty line after them.
 [[nodiscard]] std::string head_of(const Response& response, bool chunked, bool keep_alive);
 
-/// The writers' side of a streamed answer. `wake` posts to the session; it is dropped with the server, so a
-/// stream that somebody still holds afterwards touches nothing.
+/// The writers' side of a streamed response. `wake` posts to the session; it is dropped with the server, so a
+/// stream that still has other owners afterwards has no effect.
 class ChunkStream final : public Stream {
  public:
   ChunkStream(std::string head, std::size_t max_backlog, std::function<void()> wake)
@@ -53,7 +53,7 @@ class ChunkStream final : public Stream {
     std::string bytes;
     bool end = false;
   };
-  /// What to send now. Session only.
+  /// Returns the chunks to send now. Session only.
   Next take() {
     const std::scoped_lock lock(mutex_);
     Next next{std::move(pending_), closed_};
@@ -61,7 +61,7 @@ class ChunkStream final : public Stream {
     in_flight_ = next.bytes.size();
     return next;
   }
-  /// Whether the reader was too slow; also lets the next write wake the session again.
+  /// Returns whether the reader was too slow; also allows the next write to wake the session again.
   bool look() {
     const std::scoped_lock lock(mutex_);
     woken_ = false;

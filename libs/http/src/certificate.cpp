@@ -55,7 +55,7 @@ bool is_address(const std::string& name) {
   return inet_pton(AF_INET, name.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, name.c_str(), bytes.data()) == 1;
 }
 
-/// A name that is to be written into an extension's text may not end its part of it.
+/// A name in an extension's text must not contain the separators of that text.
 bool is_name(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
@@ -105,7 +105,7 @@ Result<Identity> make(const CertificateTerms& terms, const Identity* issuer) {
   bool ok = set_serial(made.get()) && set_time(X509_getm_notBefore(made.get()), terms.from) &&
             set_time(X509_getm_notAfter(made.get()), terms.until) && X509_set_pubkey(made.get(), key.get()) == 1;
   auto* subject = X509_get_subject_name(made.get());
-  // What is longer than 64 may not stand in a common name; nobody matches by it any more.
+  // A common name has at most 64 characters; clients no longer match by it.
   const auto common = terms.common_name.substr(0, 64);
   ok = ok &&
        X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(common.data()),

@@ -22,7 +22,7 @@ using Parser = bhttp::response_parser<bhttp::string_body>;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kMaxIdle = 8;
-/// Below the servers' usual idle timeout, so that we let go first.
+/// Below the usual idle timeout of servers, so that the client closes first.
 constexpr std::chrono::seconds kMaxIdleTime{30};
 constexpr std::uint32_t kMaxAnswerHeader = 64 << 10;
 
@@ -44,7 +44,7 @@ std::string encode(const Request& request, const Origin& origin) {
   return out;
 }
 
-/// A line break in a target or header would smuggle a second request into the connection.
+/// A line break in a target or header would inject a second request into the connection.
 Status check(const Request& request) {
   const auto broken = [](std::string_view text) { return text.find_first_of("\r\n") != std::string_view::npos; };
   bool bad = broken(request.method) || broken(request.target) || request.target.empty() ||
@@ -66,7 +66,7 @@ Response head_of(const Parser& parser) {
   return head;
 }
 
-/// Reads one answer from a connection, feeding the parser as bytes come.
+/// Reads one response from a connection, feeding the parser as bytes arrive.
 class Reader {
  public:
   Reader(Connection& connection, bool head_only, std::optional<std::size_t> max_body)
@@ -77,10 +77,10 @@ class Reader {
   [[nodiscard]] Parser& parser() { return *parser_; }
   [[nodiscard]] bool any_byte() const { return any_byte_; }
   [[nodiscard]] bool done() const { return parser_->is_done(); }
-  /// Nothing of a next answer may be left over.
+  /// Whether no bytes of a next response are left.
   [[nodiscard]] bool clean() const { return pending_.empty() && !ended_; }
 
-  /// Parses what is there, or waits for more bytes and parses those.
+  /// Parses the available bytes, or waits for more bytes and parses those.
   Status step(Patience patience) {
     if (pending_.empty() || starved_) {
       std::array<char, 16384> buffer;
@@ -98,14 +98,14 @@ class Reader {
                         "ask for less, or raise the limit"});
     }
     if (ec && !starved_) return fail(Code::kUnavailable, "not an HTTP answer: {}", ec.message());
-    if (parser_->is_done() && parser_->get().result_int() < 200) fresh();  // 100 Continue and its like
+    if (parser_->is_done() && parser_->get().result_int() < 200) fresh();  // 100 Continue and similar
     return {};
   }
 
  private:
   void fresh() {
     parser_.emplace();
-    // Not eager: Beast 1.74 forgets the body limit's error then, and takes "no limit" for a limit of zero.
+    // Not eager: in that mode Beast 1.74 drops the body limit's error, and treats "no limit" as a limit of zero.
     parser_->skip(head_only_);
     parser_->header_limit(kMaxAnswerHeader);
     parser_->body_limit(max_body_ ? *max_body_ : std::numeric_limits<std::uint64_t>::max());
@@ -172,13 +172,13 @@ struct Client::Impl {
 
   struct Attempt {
     Result<Response> answer;
-    bool untouched = false;  // failed without one byte of an answer
+    bool untouched = false;  // failed without one byte of a response
   };
   Attempt attempt(std::unique_ptr<Connection> connection, const Request& request, const std::string& bytes,
                   SteadyInstant until) {
     Reader reader(*connection, request.method == "HEAD", options.max_body);
     const auto run = [&]() -> Status {
-      // A server may answer before it took the whole request (413) and close: the answer counts then.
+      // A server may respond before it read the whole request (413) and close: that response is valid.
       const auto sent = connection->write(bytes, {until});
       if (!sent && sent.error().code != Code::kUnavailable) return sent;
       while (!reader.done()) {
@@ -222,7 +222,7 @@ Result<Response> Client::send(const Request& request) {
     connection = std::move(*opened);
   }
   auto tried = impl_->attempt(std::move(connection), request, bytes, until);
-  // A kept connection may have died of old age: that says nothing about the server.
+  // A kept connection may have been closed by the idle timeout: that is not evidence about the server.
   if (!tried.answer && reused && again && tried.untouched && tried.answer.error().code == Code::kUnavailable) {
     auto opened = impl_->connect(until, nullptr);
     if (!opened) return name(opened.error());
@@ -255,7 +255,7 @@ Status Client::stream(const Request& request, const std::function<bool(const Res
   Reader reader(connection, request.method == "HEAD", std::nullopt);
   bool head_seen = false;
   while (!reader.done()) {
-    // A peer that never pauses must not keep us from looking.
+    // A peer that sends without pause must not prevent the check of `stop`.
     if (stop && stop()) return stopped();
     if (auto step = reader.step({impl_->deadline(), asked}); !step) return name(step.error());
     auto& parser = reader.parser();

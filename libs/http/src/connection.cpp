@@ -148,8 +148,8 @@ Result<std::unique_ptr<TlsClient>> TlsClient::make(const ClientOptions& options)
 
 TlsClient::~TlsClient() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
 
-/// The TLS machine works on two memory buffers; we move the bytes, so that no write can raise SIGPIPE and
-/// every wait obeys the same patience.
+/// TLS works on two memory buffers, and this class moves the bytes, so that no write can raise SIGPIPE and
+/// every wait has the same deadline and stop.
 struct Connection::Tls {
   explicit Tls(SSL* machine) : ssl(machine) {}
   ~Tls() { SSL_free(ssl); }

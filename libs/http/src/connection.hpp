@@ -12,7 +12,7 @@
 
 namespace qm::http {
 
-/// An origin taken apart: "https://[::1]:6443" -> tls, "::1", "6443".
+/// A parsed origin: "https://[::1]:6443" -> tls, "::1", "6443".
 struct Origin {
   bool tls = false;
   std::string host, port;
@@ -20,7 +20,7 @@ struct Origin {
   static Result<Origin> parse(std::string_view text);
 };
 
-/// When to give up: at an instant, or when `stop` says so (asked every 100 ms while waiting).
+/// When to give up: at a time, or when `stop` returns true (called every 100 ms while waiting).
 struct Patience {
   SteadyInstant until = SteadyInstant::max();
   const std::function<bool()>* stop = nullptr;
@@ -41,7 +41,8 @@ class TlsClient {
 /// One client connection, plain or TLS, on a non-blocking socket.
 ///
 /// Threads  one at a time.
-/// Fails    kUnavailable: refused or broken; kDeadlineExceeded: patience.until passed; kCancelled: stop said so.
+/// Fails    kUnavailable: refused or broken; kDeadlineExceeded: patience.until passed; kCancelled: `stop` returned
+///          true.
 class Connection {
  public:
   static Result<std::unique_ptr<Connection>> open(const Origin& origin, const TlsClient* tls, Patience patience);
@@ -50,9 +51,9 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   Status write(std::string_view bytes, Patience patience);
-  /// At least one byte, or 0 at the end of the stream.
+  /// Returns at least one byte, or 0 at the end of the stream.
   Result<std::size_t> read(std::span<char> into, Patience patience);
-  /// False where the peer has closed or sent something unasked: not to be used again.
+  /// False if the peer has closed or sent unexpected bytes: the connection must not be reused.
   [[nodiscard]] bool fresh() const;
   [[nodiscard]] SteadyInstant idle_since() const { return idle_since_; }
   void now_idle() { idle_since_ = std::chrono::steady_clock::now(); }
@@ -65,7 +66,7 @@ class Connection {
   Status wait(short events, Patience patience) const;
   Status send_raw(std::string_view bytes, Patience patience);
   Result<std::size_t> receive_raw(std::span<char> into, Patience patience);
-  /// Drives one TLS call: sends what it produced, receives what it lacks.
+  /// Executes one TLS call: sends the bytes it produced, receives the bytes it needs.
   Result<std::size_t> drive(const std::function<int()>& call, std::string_view what, Patience patience);
 
   int fd_ = -1;

@@ -1,10 +1,10 @@
-// The server: one session object per connection, all of whose work runs on the connection's strand; where connections are
-// pinned, on its thread.
+// The server: one session object per connection. All of its work runs on the connection's strand, or for pinned
+// connections on its thread.
 //
-// A session reads one request (idle timeout before its first byte, read timeout for the rest), asks the
-// handler, writes the answer, and starts again. A streamed answer hands out a ChunkStream: other threads
-// append to its bounded backlog and wake the session, which writes; a read stays open beside it so that
-// a client that leaves is noticed at once. A streamed answer ends its connection.
+// A session reads one request (idle timeout before its first byte, read timeout for the rest), calls the
+// handler, writes the response, and starts again. A streamed response uses a ChunkStream: other threads
+// append to its bounded backlog and wake the session, which writes. Meanwhile a read stays open, so that
+// the disconnection of a client is noticed at once. A streamed response ends its connection.
 #include "answer.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
@@ -50,14 +50,14 @@ constexpr std::size_t kMaxLingerBytes = 16 << 20;
 
 class SessionBase;
 
-/// What the sessions of one server share.
+/// Shared by the sessions of one server.
 struct Shared {
   ServerOptions options;
   Handler handler;
   std::mutex mutex;
-  std::condition_variable left;  ///< a session has gone, or has sent its answer
+  std::condition_variable left;  ///< a session has ended, or has sent its response
   std::set<SessionBase*> sessions;
-  int busy = 0;  ///< requests of which something has been read, and that have no whole answer yet
+  int busy = 0;  ///< requests that were partly read, and that have no complete response yet
   bool draining = false, stopping = false;
 };
 
@@ -73,12 +73,12 @@ class SessionBase {
     if (busy_) --shared_.busy;
     shared_.left.notify_all();
   }
-  /// Any thread, under the shared mutex: no writer may reach this session any more.
+  /// Any thread, under the shared mutex: afterwards no writer can access this session.
   void drop_stream() {
     const std::scoped_lock lock(stream_mutex_);
     if (chunks_) chunks_->drop();
   }
-  /// With the server's threads joined.
+  /// Call after the server's threads have joined.
   virtual void close_socket() = 0;
 
  protected:
@@ -112,7 +112,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
   void close_socket() override { close_now(); }
 
-  /// From the acceptor's thread.
+  /// Called from the acceptor's thread.
   void run() {
     asio::dispatch(stream_.get_executor(), [self = this->shared_from_this()] { self->begin(); });
   }
@@ -170,7 +170,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     });
   }
 
-  /// The request could not be read: says why where the peer still listens, and closes.
+  /// The request could not be read: sends the reason if the peer still reads, and closes.
   void refuse(error_code ec) {
     using beast::http::error;
     if (ec == error::end_of_stream || ec == error::partial_message) return;
@@ -180,7 +180,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       write_last(text(431, fmt::format("the header is larger than {} bytes\n", kMaxRequestHeader)));
     } else if (ec.category() == beast::http::make_error_code(error::bad_method).category()) {
       write_last(text(400, "not an HTTP/1.1 request: " + ec.message() + "\n"));
-    }  // else the connection is gone or was too slow: nobody to tell
+    }  // else the connection is gone or was too slow: no response is possible
   }
 
   void answer() {
@@ -189,7 +189,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     request.method = std::string(message.method_string());
     request.target = std::string(message.target());
     for (const auto& field : message) {
-      // The first of equal names wins; Headers::set would let the last.
+      // The first of equal names has precedence; Headers::set would use the last.
       const std::string_view name(field.name_string().data(), field.name_string().size());
       if (request.headers.get(name).empty()) {
         request.headers.set(name, std::string(field.value()));
@@ -208,7 +208,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (!head_only && answer.head.status != 204 && answer.head.status != 304) {
       out_ += answer.head.body;
     }
-    // A large answer may take longer than a request: what bounds it is a peer that takes nothing.
+    // A large response may take longer than a request: its limit is the time without progress of the peer.
     tcp_layer().expires_after(shared_.options.idle_timeout);
     asio::async_write(stream_, asio::buffer(out_), [self = self(), keep](error_code ec, std::size_t) {
       self->set_busy(false);
@@ -252,7 +252,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
       chunks_ =
           std::make_shared<ChunkStream>(head_of(answer.head, true, false), shared_.options.max_stream_backlog, wake);
     }
-    set_busy(false);  // it has no end to wait for
+    set_busy(false);  // a stream is not awaited
     watch_peer();
     pump();
     try {
@@ -263,7 +263,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     }
   }
 
-  /// Nothing is expected from the client while it is streamed to, except that it leaves.
+  /// While a stream is sent, the client is expected to send nothing; a read detects its disconnection.
   void watch_peer() {
     tcp_layer().expires_never();
     stream_.async_read_some(asio::buffer(discard_), [self = self()](error_code ec, std::size_t) {
@@ -274,7 +274,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
   void pump() {
     if (gone_) return;
-    // Before the look at writing_: a cut must not wait for a write that makes no progress.
+    // Before the check of writing_: closing must not wait for a write without progress.
     if (chunks_->look()) {
       log::warn("http stream cut: its reader is too slow", {{"backlog_limit", shared_.options.max_stream_backlog}});
       return close_now();
@@ -304,8 +304,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     tcp_layer().close();
   }
 
-  /// Ends the connection after the last answer so that the peer can read it: our side is shut first, and
-  /// what the peer still sends is thrown away for a moment, as closing on unread bytes would reset.
+  /// Ends the connection after the last response so that the peer can read it: first the sending side is shut down,
+  /// then
+  /// further bytes from the peer are discarded for a moment, because closing with unread bytes would reset the
+  /// connection.
   void finish() {
     if constexpr (kTls) {
       tcp_layer().expires_after(kLinger);
@@ -402,7 +404,7 @@ struct Server::Impl {
     acceptor.async_accept(next_home(), [this](error_code ec, tcp::socket socket) {
       if (ec == asio::error::operation_aborted) return;
       if (ec) {
-        // Out of file descriptors, most likely: taking a breath is better than spinning.
+        // Probably no free file descriptors: a pause is better than a busy loop.
         log::warn("http accept failed", {{"error", ec.message()}});
         retry.expires_after(std::chrono::milliseconds(100));
         retry.async_wait([this](error_code waited) {
@@ -415,7 +417,7 @@ struct Server::Impl {
     });
   }
 
-  /// Where the work of the next connection is done: on a thread of its own choice, or on whichever is free.
+  /// Where the next connection runs: on a selected thread, or on any free one.
   asio::any_io_executor next_home() {
     if (!shared.options.pinned) return asio::make_strand(*loops.front());
     return loops[turn++ % loops.size()]->get_executor();
@@ -437,7 +439,7 @@ struct Server::Impl {
         return;
       }
     }
-    // The session holds on to what it needs of the context, so that another may take its place meanwhile.
+    // The session owns the parts of the context that it needs, so that the context may be replaced meanwhile.
     if (const auto serving = current_context()) {
       std::make_shared<Session<beast::ssl_stream<beast::tcp_stream>>>(shared, std::move(socket), *serving)->run();
     } else {
@@ -513,8 +515,9 @@ void Server::drain(std::chrono::milliseconds window) {
   auto& shared = impl_->shared;
   std::unique_lock lock(shared.mutex);
   shared.draining = true;
-  // A client that keeps a connection learns with its next answer that it is the last one; who asks for nothing in all that
-  // time is hardly about to.
+  // A client with an open connection learns with its next response that it is the last one; a client without a
+  // request in all
+  // that time is unlikely to send one.
   shared.left.wait_for(lock, window, [&] { return shared.sessions.empty() || shared.stopping; });
   shared.left.wait_for(lock, shared.options.read_timeout, [&] { return shared.busy == 0 || shared.stopping; });
 }
@@ -528,7 +531,7 @@ void Server::stop() {
   }
   for (auto& loop : impl_->loops) loop->stop();
   impl_->threads.clear();
-  // The threads are gone: what is left of the sessions can be closed from here.
+  // The threads have joined: the remaining sessions can be closed here.
   error_code ignored;
   impl_->acceptor.close(ignored);
   for (auto* session : impl_->shared.sessions) session->close_socket();

@@ -44,7 +44,7 @@ TEST(Client, LetsAClosingConnectionGo) {
   EXPECT_EQ(peer.connections(), 2);
 }
 
-/// Connection 1 answers once and dies at the second request; the others answer once.
+/// Connection 1 responds once and fails at the second request; the others respond once.
 void dies_when_reused(ScriptedPeer::Wire& wire, int connection) {
   wire.read_request();
   wire.send(kOk);
@@ -78,7 +78,7 @@ TEST(Client, SeesThatAnIdleConnectionWasClosed) {
   Client client(peer.origin());
   ASSERT_TRUE(client.send({}));
   ASSERT_TRUE(wait_until([&] { return peer.closed() == 1; }));
-  const auto answer = client.send(request_of("POST"));  // would be kUnknown if it were tried
+  const auto answer = client.send(request_of("POST"));  // would be kUnknown if it were sent
   EXPECT_TRUE(answer) << answer.error().to_string();
 }
 
@@ -105,7 +105,7 @@ TEST(Client, NobodyThereIsUnavailable) {
   const auto origin = "http://127.0.0.1:" + std::to_string(testing::free_port());
   const auto answer = Client(origin).send(request_of("POST"));
   ASSERT_FALSE(answer);
-  // Nothing was sent, so that even a POST is safe to repeat.
+  // Nothing was sent, so that even a POST is safe to retry.
   EXPECT_EQ(answer.error().code, Code::kUnavailable);
   EXPECT_NE(answer.error().message.find(origin), std::string::npos) << answer.error().message;
 }

@@ -14,7 +14,7 @@
 
 namespace qm::http {
 
-/// A bare TCP client, for requests that no proper client would send. Reads give up after 20 s.
+/// A bare TCP client, for malformed requests. Reads time out after 20 s.
 class RawSocket {
  public:
   explicit RawSocket(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -40,7 +40,7 @@ class RawSocket {
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
   }
-  /// Everything up to and with `end`; what came after it is kept.
+  /// Reads up to and including `end`; bytes after it are kept.
   std::string read_until(std::string_view end) {
     for (;;) {
       if (const auto at = buffer_.find(end); at != std::string::npos) return take(at + end.size());
@@ -52,7 +52,7 @@ class RawSocket {
     }
     return take(std::min(n, buffer_.size()));
   }
-  /// Everything until the peer closes.
+  /// Reads everything until the peer closes.
   std::string read_all() {
     while (fill()) {
     }

@@ -15,13 +15,13 @@
 
 namespace qm::http {
 
-/// A server that misbehaves as told: the script gets each connection in turn, one after the other.
+/// A server with scripted faults: the script handles the connections one after the other.
 class ScriptedPeer {
  public:
   class Wire {
    public:
     explicit Wire(int fd, const std::atomic<bool>& stop) : fd_(fd), stop_(stop) {}
-    /// Up to and with the empty line; empty where the client left or the peer is stopped.
+    /// Up to and including the empty line; empty if the client disconnected or the peer is stopped.
     std::string read_request() {
       std::string got;
       std::array<char, 4096> bytes;
@@ -34,7 +34,7 @@ class ScriptedPeer {
       return got;
     }
     void send(std::string_view bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-    /// Keeps silent until the client leaves or the peer is stopped.
+    /// Sends nothing until the client disconnects or the peer is stopped.
     void hang() {
       std::array<char, 4096> bytes;
       while (readable() && ::recv(fd_, bytes.data(), bytes.size(), 0) > 0) {

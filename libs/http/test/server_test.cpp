@@ -52,7 +52,7 @@ TEST(Server, TakesPipelinedRequestsInOrder) {
 
 TEST(Server, APinnedConnectionStaysWithItsThreadAndOthersGoOn) {
   std::mutex mutex;
-  std::map<std::string, std::set<std::thread::id>> answered;  // path -> by whom
+  std::map<std::string, std::set<std::thread::id>> answered;  // path -> responding threads
   std::promise<void> go;
   const auto gone = go.get_future().share();
   ServerOptions options;
@@ -98,7 +98,7 @@ TEST(Server, ADrainingServerAnswersOnceMoreOnEachConnection) {
     drained = true;
   });
   std::string late;
-  EXPECT_TRUE(wait_until([&] {  // a new connection is taken too
+  EXPECT_TRUE(wait_until([&] {  // a new connection is accepted too
     RawSocket fresh(server.port());
     fresh.send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
     late = fresh.read_until("\r\n\r\n");
@@ -131,7 +131,7 @@ TEST(Server, ADrainWaitsForWhatWasBegunAndNoLongerForTheSilent) {
     server.drain(1ms);
     server.stop();
   });
-  EXPECT_TRUE(wait_until([&] {  // it drains
+  EXPECT_TRUE(wait_until([&] {  // the server drains
     RawSocket fresh(server.port());
     fresh.send("GET /quick HTTP/1.1\r\nHost: x\r\n\r\n");
     return fresh.read_until("\r\n\r\n").find("Connection: close\r\n") != std::string::npos;
@@ -180,7 +180,7 @@ TEST(Server, OversizedBodyIs413) {
   answer = client.send(request);
   ASSERT_TRUE(answer) << answer.error().to_string();
   EXPECT_EQ(answer->status, 200);
-  // Chunked bodies do not say their size beforehand.
+  // Chunked bodies have no size in advance.
   RawSocket raw(server.port());
   raw.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + std::string(0x800, 'x') +
            "\r\n0\r\n\r\n");
@@ -264,7 +264,7 @@ TEST(Server, AThrowingHandlerIs500) {
   EXPECT_EQ(answer->body.find("planted"), std::string::npos);
 }
 
-/// Hands its streams to the test.
+/// Passes its streams to the test.
 struct StreamServer {
   explicit StreamServer(ServerOptions options = {})
       : server(options, [this](const Request&) {
@@ -325,13 +325,13 @@ TEST(Stream, ASlowReaderIsCutAtTheBacklog) {
   RawSocket raw(fixture.server.port());
   raw.send("GET /watch HTTP/1.1\r\nHost: x\r\n\r\n");
   auto stream = fixture.at(0);
-  // Beside the backlog only the sockets' own buffers take bytes, and those are bounded too.
+  // In addition to the backlog only the socket buffers accept bytes, and those are bounded too.
   int written = 0;
   while (written < 1000 && stream->write(std::string(64 << 10, 'x'))) ++written;
   EXPECT_LT(written, 1000);
   EXPECT_GE(written, 15);
   EXPECT_TRUE(stream->closed());
-  // The reader sees a cut, not a clean end.
+  // The reader sees a broken stream, not a clean end.
   const auto all = raw.read_all();
   EXPECT_FALSE(all.ends_with("0\r\n\r\n"));
 }

@@ -7,34 +7,35 @@
 
 namespace qm::cloud {
 
-/// One request as it is to be signed.
+/// One request to sign.
 ///
-/// `path` and `query` are as on the wire (already percent-encoded once). Every header given is signed; x-amz-date is
-/// added where the headers lack it, so that the common case is just host and content type.
+/// `path` and `query` are as sent (already percent-encoded once). Every given header is signed; x-amz-date is
+/// added if the headers lack it, so that typical requests need only host and content type.
 struct SigningInput {
   std::string method, path, query, body, region, service, access_key, secret_key,
       amz_date;  ///< 20261121T091429Z
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-/// The SigV4 parts, public for their vectors: canonical request, string to sign, Authorization header.
+/// The steps of SigV4, public for test vectors: canonical request, string to sign, Authorization header.
 ///
 /// Threads  any, pure functions.
-/// Source   AWS Signature Version 4, "Create a signed AWS API request"; S3's variant (single encoding, payload header)
-///          is not meant.
+/// Source   AWS Signature Version 4, "Create a signed AWS API request"; without S3's variant (single encoding,
+///          payload
+///          header).
 [[nodiscard]] std::string canonical_request(const SigningInput& in);
 [[nodiscard]] std::string string_to_sign(const SigningInput& in);
 [[nodiscard]] std::string signature(const SigningInput& in);
 [[nodiscard]] std::string authorization_header(const SigningInput& in);
 
-/// The parts of an Authorization header, for whoever checks one. nullopt where it is no SigV4 header.
+/// The parts of an Authorization header, for servers that verify one. nullopt if it is not a SigV4 header.
 struct Authorization {
   std::string access_key, date, region, service, signature;
   std::vector<std::string> signed_headers;
 };
 [[nodiscard]] std::optional<Authorization> parse_authorization(std::string_view header);
 
-/// "20261121T091429Z" of UTC seconds since 1970.
+/// Formats UTC seconds since 1970 as "20261121T091429Z".
 [[nodiscard]] std::string amz_date(std::int64_t utc_seconds);
 
 }  // namespace qm::cloud

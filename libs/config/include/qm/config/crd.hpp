@@ -6,16 +6,20 @@
 
 namespace qm::config {
 
-/// The CustomResourceDefinitions of our own kinds (quartermaster.dev/v1alpha1), made from the tables that also read them.
+/// The CustomResourceDefinitions of the quartermaster.dev/v1alpha1 kinds, generated from the tables that also parse
+/// them.
 ///
-/// What an API server accepts by them this library reads, but for what a schema cannot say (the grammar of a selector).
+/// Objects that an API server accepts by them can be parsed here, except for rules that a schema cannot express (the
+/// grammar of a
+/// selector).
 /// Order    by name; the same text in every build.
 std::vector<Json> own_crds();
-/// The same as one YAML text: what deploy/crds/quartermaster.yaml holds.
+/// The same as one YAML text: the content of deploy/crds/quartermaster.yaml.
 std::string own_crds_text();
 
-/// YAML in block style that read_yaml takes back as the same value: keys in their order, one "- " for an item, text in
-/// quotes where it could be read as something else.
+/// Writes YAML in block style that read_yaml parses to the same value: keys in their order, "- " per item, quotes
+/// around
+/// text that could be parsed as another type.
 std::string to_yaml(const Json& value);
 
 }  // namespace qm::config

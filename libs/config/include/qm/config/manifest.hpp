@@ -15,7 +15,7 @@
 
 namespace qm::config {
 
-/// Something to say about a place in a file: "queues.yaml:14: spec.cohort: must not be empty; give it a name".
+/// A message about a position in a file: "queues.yaml:14: spec.cohort: must not be empty; give it a name".
 struct Diagnostic {
   enum class Severity { kWarning, kError };
   Severity severity = Severity::kError;
@@ -28,19 +28,20 @@ struct Diagnostic {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// One document as read: its identity, its whole content, and where each field stands.
+/// One parsed document: its identity, its whole content, and the line of each field.
 struct Document {
   std::string file;
   int line = 1;  ///< first line of the document
   std::string api_version, kind, ns, name;
   Json content;
   std::map<std::string, int> lines;  ///< "spec.cohort" -> line
-  /// Fields that no typed reader took, by path ("spec.template.spec.volumes"); they are in `content`. All of a document
-  /// that is carried whole.
+  /// Fields that no typed reader used, by path ("spec.template.spec.volumes"); they are in `content`. Everything,
+  /// for a document
+  /// that is carried unparsed.
   std::vector<std::string> carried;
 };
 
-// ---- the kinds that engines read; every one is a plain value ----
+// ---- the kinds that engines use; each is a plain value ----
 
 struct FlavorQuota {
   FlavorName flavor;
@@ -106,11 +107,11 @@ struct NodePool {
   Duration expire_after = std::chrono::hours(720);  ///< of a node; Duration::max() = never
   std::vector<DisruptionBudget> budgets;
   std::string node_class;
-  std::int64_t replicas = -1;  ///< of a static pool; -1 = it follows demand
+  std::int64_t replicas = -1;  ///< of a static pool; -1 = scaled by demand
   std::string
       scaling_group;  ///< annotation quartermaster.dev/auto-scaling-group: the group that launches its instances
 };
-/// quartermaster.dev/v1alpha1 PricePlan: what a node costs, where the provider does not say.
+/// quartermaster.dev/v1alpha1 PricePlan: the price of a node, for providers without a price list.
 struct PricePlan {
   std::string name;
   struct Entry {
@@ -119,27 +120,27 @@ struct PricePlan {
   };
   std::vector<Entry> entries;
 };
-/// quartermaster.dev/v1alpha1 CheckpointPolicy: how ranks of a team or queue save.
+/// quartermaster.dev/v1alpha1 CheckpointPolicy: how the ranks of a team or queue save checkpoints.
 struct CheckpointPolicy {
   std::string name;
   LabelSelector selector;  ///< of workload labels; empty = every workload
   std::string mode = "http";
   int port = 0;
-  Duration expected{0};  ///< how long a save is thought to take
+  Duration expected{0};  ///< expected duration of a checkpoint
 };
-/// quartermaster.dev/v1alpha1 Budget: what a queue, a namespace or a team may spend in each period.
+/// quartermaster.dev/v1alpha1 Budget: the amount that a queue, a namespace or a team may spend in each period.
 struct Budget {
   std::string name;
-  QueueName cluster_queue;  ///< one of the three says whose it is
+  QueueName cluster_queue;  ///< exactly one of the three names identifies the owner
   Namespace ns;
   Team team;
   std::string unit;                              ///< "GPUHours" or "USD"
-  Money amount;                                  ///< of each period: dollars, or GPU-hours counted as such
+  Money amount;                                  ///< per period: dollars, or a number of GPU-hours
   std::string period;                            ///< "Year", "Month", "Week" (from Monday) or "Day"
-  Duration utc_offset{0};                        ///< of the calendar, all the year
-  std::int32_t carry_over_percent = 0;           ///< of what is free at its end
-  std::string policy = "Hard";                   ///< or "Soft": what is over it is admitted all the same
-  Duration default_run = std::chrono::hours(1);  ///< held for whoever does not say how long it runs
+  Duration utc_offset{0};                        ///< of the calendar, constant all year
+  std::int32_t carry_over_percent = 0;           ///< of the remainder at its end
+  std::string policy = "Hard";                   ///< or "Soft": workloads beyond it are admitted too
+  Duration default_run = std::chrono::hours(1);  ///< held for workloads without an expected run time
 };
 
 using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, PriorityClass, NodePool,
@@ -147,7 +148,7 @@ using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, Res
 
 struct Object {
   Document document;
-  Typed typed;  ///< monostate = carried whole
+  Typed typed;  ///< monostate = carried unparsed
 };
 
 struct Loaded {
@@ -156,46 +157,55 @@ struct Loaded {
   [[nodiscard]] bool ok() const;
 };
 
-/// Reads one YAML (or JSON) text of any number of documents.
+/// Parses one YAML (or JSON) text of any number of documents.
 ///
-/// A `kind: List` is read as the documents that it holds. A document of a kind that no engine reads is carried whole,
-/// a fragment without a kind too (kind ""), with a warning. A version that its group does not have, and a kind that its
-/// version does not have, are errors that name the nearest one. Fields that a typed kind does not have are carried with a warning; those that it knows but does not use are carried without.
+/// A `kind: List` is replaced by its items. A document of a kind that no engine uses is carried unparsed with a
+/// warning, and so is
+/// a fragment without a kind (kind ""). An unknown version of a known group, and an unknown kind of a known version,
+/// are errors that name the nearest valid one. Unknown fields of a typed kind are carried with a warning; known but
+/// unused
+/// fields are carried without a warning.
 ///
 /// Bounds   1 MiB, depth 64, 50 aliases, 100,000 nodes with aliases written out.
-/// Fails    never as a call: every problem is a diagnostic. A document with an error is not in `objects`; nothing is
-///          half applied. A text that is no YAML ends the file at that place.
+/// Fails    never as a call: every problem is a diagnostic. A document with an error is not in `objects`; no
+///          document is
+///          applied partially. At text that is not YAML the file ends.
 Loaded load_text(std::string_view text, const std::string& file);
-/// Reads what an earlier version accepted and stored: names and amounts are not checked again.
+/// Parses objects that an earlier version accepted and stored: names and amounts are not checked again.
 Loaded load_stored(std::string_view text, const std::string& file);
-/// Reads a file, or every *.yaml, *.yml and *.json below a folder in name order. An object given twice is a warning.
+/// Parses a file, or every *.yaml, *.yml and *.json in a folder in name order. A duplicate object is a warning.
 Loaded load_path(const std::string& path);
 
-/// What becomes of a field that its kind does not have: an API server drops it, an author meant another one.
+/// The treatment of fields that the kind does not have: an API server drops them, in a file they are probably
+/// mistakes.
 enum class UnknownFields { kWarn, kRefuse };
-/// The errors of what was loaded as one error: of a single one with its field and remedy and its file and line in the message, of
-/// several with one line for each.
+/// The errors of a load as one error: a single one has its field and remedy, with file and line in the message; of
+/// several, the message has one line for each.
 ///
-/// Fails    kInvalid where there is an error, and with kRefuse where there is an unknown field.
+/// Fails    kInvalid if there is an error, and with kRefuse if there is an unknown field.
 Status accept(const Loaded& loaded, UnknownFields unknown = UnknownFields::kWarn);
 
-/// A Job (batch/v1) as a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the field.
-/// The priority value is resolved by the reader of priority classes, so it stays 0 here.
+/// Converts a Job (batch/v1) to a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the
+/// field.
+/// The priority value is resolved later, from the priority classes, so it is 0 here.
 Result<WorkloadSpec> workload_from_job(const Json& job);
-/// The Job that a spec describes: suspended, indexed, scheduled by us. A Job has one pod set: further ones of the spec
-/// are not in it, so whoever takes specs from outside refuses those first.
+/// Creates the Job for a spec: suspended, indexed, with our scheduler name. A Job has one pod set: further pod sets
+/// of the spec
+/// are dropped, so callers with external specs must refuse these before.
 Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std::string>& pod_annotations);
-/// What a pod asks for: containers and sidecars summed, init containers as maximum, overhead added; a limit stands for a
-/// request that is not given. Required node affinity is read where it is a plain list of In terms: device models go to
-/// gpu.models, single values to the node selector; anything else stays with the object.
+/// The requests of a pod: the sum over containers and sidecars, the maximum over init containers, plus the overhead;
+/// a limit
+/// replaces a missing request. Required node affinity is parsed if it is a plain list of In terms: device models
+/// become
+/// gpu.models, single values become the node selector; anything else stays with the object.
 Result<PodShape> shape_from_pod_spec(const Json& pod_spec);
-/// One pod as a set of pods like it, with what its annotations say of its topology.
+/// Converts one pod to a pod set with the topology of its annotations.
 Result<PodSet> pod_set_from_pod(const Json& pod, std::string name);
 
-/// A duration as Go writes it: "720h", "1h30m", "1.5s", "0"; down to microseconds. kInvalid names the text.
+/// Parses a duration in Go's format: "720h", "1h30m", "1.5s", "0"; down to microseconds. kInvalid names the text.
 Result<Duration> parse_duration(std::string_view text);
 
-/// The kinds that load typed, as "group/version Kind", sorted; every other kind is carried whole.
+/// The kinds that load typed, as "group/version Kind", sorted; all other kinds are carried unparsed.
 std::vector<std::string> typed_kinds();
 
 }  // namespace qm::config

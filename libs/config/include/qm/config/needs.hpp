@@ -7,19 +7,20 @@
 
 namespace qm::config {
 
-/// What a pod, or a pod template, asks for by what it needs: its annotations quartermaster.dev/gpu-memory and gpu-sms, on the
-/// GPUs that its node selector or required affinity is for. None where it states no need. Whoever reads pods counts this
-/// much for them, whether or not a container says it already, as one does that the webhook has seen.
+/// The resource request that a pod's or a pod template's need results in: annotations quartermaster.dev/gpu-memory
+/// and gpu-sms, on the
+/// GPUs of its node selector or required affinity. None if it specifies no need. Callers that count pods use this
+/// amount, whether or not a container already requests it, as after the webhook's mutation.
 ///
-/// Fails    kInvalid as catalog::need_of and share_of, and where containers ask for other GPUs beside it; `field` is the
-///          annotation's path in the pod.
+/// Fails    kInvalid as catalog::need_of and share_of, and if containers also request other GPUs; `field` is the
+///          path of the annotation in the pod.
 Result<std::optional<catalog::Share>> share_of_pod(const Json& pod);
 
-/// What a pod asks for: shape_from_pod_spec of its spec, with what its needs come to.
+/// The requests of a pod: shape_from_pod_spec of its spec, with the requests of its needs.
 ///
 /// Fails    kInvalid with the field in the pod.
 Result<PodShape> shape_from_pod(const Json& pod);
-/// The same for whoever counts what is taken: needs that come to nothing take nothing away from what the containers ask for.
+/// The same for callers that count usage: an invalid need does not change the requests of the containers.
 Result<PodShape> shape_held_by(const Json& pod);
 
 }  // namespace qm::config

@@ -8,7 +8,8 @@
 
 namespace qm::config {
 
-/// What a pod requests of each resource, as the API server stores it and the scheduler counts it (qm/model/pod_resources.hpp).
+/// The request of a pod for each resource, as the API server stores it and the scheduler counts it
+/// (qm/model/pod_resources.hpp).
 ///
 /// Fails    kInvalid with the field inside the spec.
 Result<std::map<std::string, Quantity>> requests_from_pod_spec(const Json& pod_spec);

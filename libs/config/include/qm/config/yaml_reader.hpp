@@ -7,10 +7,11 @@
 
 namespace qm::config {
 
-/// The documents of a YAML text as JSON values with the line of every field; identity is not filled in yet.
+/// Parses the documents of a YAML text to JSON values with the line of every field; the identity is not set yet.
 ///
-/// Scalars are typed as Kubernetes does (YAML 1.1: y, n, yes, no, on, off are booleans, 0644 is octal). Documents that are
-/// empty are left out; at the first error the rest of the text is not read.
+/// Scalars have types as in Kubernetes (YAML 1.1: y, n, yes, no, on, off are booleans, 0644 is octal). Empty
+/// documents
+/// are omitted; at the first error the rest of the text is not parsed.
 struct YamlText {
   std::vector<Document> documents;
   std::vector<Diagnostic> diagnostics;

@@ -15,7 +15,7 @@
 
 namespace qm::http {
 
-/// Header names compare without case; the first of equal names wins on lookup.
+/// HTTP headers. Names compare without case; lookup returns the first of equal names.
 class Headers {
  public:
   void set(std::string_view name, std::string value);
@@ -33,7 +33,7 @@ struct Request {
   std::string body;
   bool loopback = false;                                           ///< as received: from 127.0.0.0/8 or ::1
   [[nodiscard]] std::string path() const;                          ///< percent-decoded, without query
-  [[nodiscard]] std::map<std::string, std::string> query() const;  ///< the last of equal names wins
+  [[nodiscard]] std::map<std::string, std::string> query() const;  ///< the last of equal names has precedence
 };
 
 struct Response {
@@ -44,19 +44,19 @@ struct Response {
 Response text(int status, std::string body);
 Response json(int status, std::string body);
 
-/// The writing end of a streamed answer (chunked). Any thread.
+/// The writing end of a streamed response (chunked). Any thread.
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// False once the client has gone; a slow client's backlog is bounded, past it the stream is closed.
+  /// False once the client has disconnected; a slow client's backlog is bounded, beyond it the stream is closed.
   virtual bool write(std::string chunk) = 0;
   virtual void close() = 0;
   [[nodiscard]] virtual bool closed() const = 0;
 };
-/// Called once the head of a streamed answer is on its way.
+/// Called once the head of a streamed response is being sent.
 using StreamStart = std::function<void(std::shared_ptr<Stream>)>;
 
-/// An answer: whole, or a head that is followed by a stream.
+/// A response: complete, or a head followed by a stream.
 struct Answer {
   Response head;
   StreamStart stream;  ///< where set, the body is chunked and written through it
@@ -66,41 +66,44 @@ struct Answer {
 using Handler = std::function<Answer(const Request&)>;
 
 struct TlsFiles {
-  std::string certificate, key, client_ca;  ///< client_ca empty = no client certificate asked
+  std::string certificate, key, client_ca;  ///< client_ca empty = no client certificate is requested
 };
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0 = any free port
   int threads = 2;
-  /// Each connection stays with one thread. No thread wakes another then, which is quicker where a call comes now and again;
-  /// but what a handler waits for, the other connections of its thread wait for, too.
+  /// Each connection stays with one thread. No thread wakes another then, which is faster for occasional calls;
+  /// but a handler that waits also blocks the other connections of its thread.
   bool pinned = false;
   std::size_t max_body = 1 << 20;
   std::size_t max_connections = 4096;
   std::chrono::seconds read_timeout{5};
   std::chrono::seconds idle_timeout{60};
-  std::size_t max_stream_backlog = 8 << 20;  ///< bytes waiting for a slow reader before its stream is cut
+  std::size_t max_stream_backlog = 8 << 20;  ///< unsent bytes for a slow reader before its stream is closed
   std::optional<TlsFiles> tls;
   std::optional<Identity> identity;  ///< instead of tls, a certificate from memory; it can be replaced
 };
 
-/// One HTTP/1.1 server: keep-alive, chunked streams, limits. Handlers run on its threads and should be quick.
-/// Fails: start gives kAlreadyExists with the port where it is taken.
+/// An HTTP/1.1 server: keep-alive, chunked streams, limits. Handlers run on its threads and should be quick.
+/// Fails: start returns kAlreadyExists with the port if it is in use.
 class Server {
  public:
   Server(ServerOptions options, Handler handler);
   ~Server();
   Status start();
-  /// Before a stop without a lost call: from now on each answer says `Connection: close` and ends its connection. New ones
-  /// are still taken. Returns when no connection is left or the window is over, and nothing that was begun waits for its
-  /// answer; streams are not waited for. Any thread but the handlers'.
+  /// Call before stop, so that no call is lost: from now on each response has `Connection: close` and ends its
+  /// connection. New
+  /// connections are still accepted. Returns when no connection is left or the window is over, and no started
+  /// request is without
+  /// its response; streams are not awaited. Any thread but the handlers'.
   void drain(std::chrono::milliseconds window);
   void stop();  ///< closes streams, joins
   [[nodiscard]] std::uint16_t port() const;
-  /// New connections are served with this certificate from now on; those that stand keep theirs. For servers that began
-  /// with one. Any thread. kInvalid where certificate and key cannot be read or do not belong together: the old one
-  /// stays then.
+  /// Uses this certificate for new connections from now on; existing connections keep theirs. For servers that
+  /// started
+  /// with a certificate. Any thread. kInvalid if certificate and key cannot be read or do not match: the old one
+  /// remains in use.
   Status replace_certificate(const Identity& identity);
 
  private:
@@ -108,13 +111,13 @@ class Server {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Picks a handler by method and path pattern: "/api/v1/nodes/{name}"; "{rest...}" takes the remaining path.
+/// Selects a handler by method and path pattern: "/api/v1/nodes/{name}"; "{rest...}" matches the remaining path.
 class Router {
  public:
   using Params = std::map<std::string, std::string>;
   using Route = std::function<Answer(const Request&, const Params&)>;
   void add(std::string method, std::string pattern, Route route);
-  [[nodiscard]] Answer operator()(const Request& request) const;  ///< 404 or 405 where nothing fits
+  [[nodiscard]] Answer operator()(const Request& request) const;  ///< 404 or 405 if no pattern matches
 
  private:
   struct Entry {
@@ -127,29 +130,29 @@ class Router {
 
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{2000};
-  std::chrono::milliseconds timeout{10000};  ///< whole answer; a stream has it between chunks (0 = none)
+  std::chrono::milliseconds timeout{10000};  ///< of the whole response; of a stream, between chunks (0 = none)
   std::size_t max_body = 64 << 20;
   std::string ca_file;               ///< for https
   std::string ca;                    ///< the same as PEM text, in addition
-  std::optional<WallTime> at;        ///< certificates are judged as of then, not as of now
+  std::optional<WallTime> at;        ///< time at which certificates must be valid, instead of now
   std::string certificate, key;      ///< files of a client certificate
-  std::optional<Identity> identity;  ///< the same from memory, in their place
+  std::optional<Identity> identity;  ///< the same from memory, instead of files
   bool insecure = false;
 };
 
 /// A client for one origin ("http://127.0.0.1:8080") with keep-alive connections in a small pool. Any thread.
 ///
-/// Fails    kUnavailable: no connection, or it broke before an answer (retryable; a non-idempotent request may have
-///          arrived: kUnknown); kDeadlineExceeded. A status of 400 and up is an answer, not an error.
+/// Fails    kUnavailable: no connection, or it broke before a response (retryable; a non-idempotent request may have
+///          arrived: kUnknown); kDeadlineExceeded. A status of 400 and up is a response, not an error.
 class Client {
  public:
   Client(std::string origin, ClientOptions options = {});
   ~Client();
   Result<Response> send(const Request& request);
-  /// Streams the body of the answer: on_head first, then on_chunk for pieces as they come; either returns false to
-  /// stop, and `stop` (may be empty) is asked at least every 200 ms. Always on a connection of its own.
+  /// Streams the body of the response: on_head first, then on_chunk for each received part; either returns false to
+  /// stop, and `stop` (may be empty) is called at least every 200 ms. Uses a separate connection.
   /// Returns when the stream ends: OK = clean end, kCancelled = stopped by one of the three, kUnavailable = no
-  /// connection or cut in the middle, kDeadlineExceeded = silent for longer than the timeout.
+  /// connection or a broken one, kDeadlineExceeded = no data for longer than the timeout.
   Status stream(const Request& request, const std::function<bool(const Response&)>& on_head,
                 const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop);
   [[nodiscard]] const std::string& origin() const;
@@ -161,9 +164,9 @@ class Client {
 
 /// Percent-encodes everything but letters, digits and "-._~".
 [[nodiscard]] std::string url_encode(std::string_view text);
-/// Undoes percent-encoding; a '%' without two hex digits stays as it is, and so does '+'.
+/// Reverses percent-encoding; a '%' without two hex digits stays unchanged, and so does '+'.
 [[nodiscard]] std::string url_decode(std::string_view text);
-/// Reads "a=1&b=two+words" (a query or a form body), '+' as a space; the last of equal names wins.
+/// Parses "a=1&b=two+words" (a query or a form body), '+' as a space; the last of equal names has precedence.
 [[nodiscard]] std::map<std::string, std::string> parse_form(std::string_view text);
 
 }  // namespace qm::http
