@@ -15,7 +15,7 @@ constexpr std::int64_t kMostCompletions = std::numeric_limits<std::int32_t>::max
 constexpr std::string_view kDefaultImage = "busybox:stable";
 /// Far from the default of 6: a rank that dies with its node is not a failure of the job.
 constexpr int kBackoffLimit = 1000;
-/// Kueue's annotation: with so many pods the job can do.
+/// The default checkpoint URL template of pods.
 constexpr std::string_view kCheckpointUrl = "http://{podIP}:8480/v1/checkpoint";
 
 /// Parses a text as a number; a text that is not a number has no effect.

@@ -47,7 +47,7 @@ Status decided(const AccessRequest& r, const Result<Json>& answer) {
                                 r.name.empty() ? "" : fmt::format(" (resourceNames: [{}])", r.name), r.ns, r.user)});
 }
 
-/// Lengths before the parts: no two requests have one key.
+/// Lengths before the parts, so that different requests have different keys.
 std::string key_of(const AccessRequest& r) {
   std::string out;
   const auto add = [&](const std::string& part) { out += fmt::format("{}:{}", part.size(), part); };
@@ -69,9 +69,9 @@ struct AccessReviews::Impl {
   };
   Post post;
   Options options;
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::map<std::string, Entry> answers;
-  std::deque<std::string> order;  ///< of insertion, for the bound
+  std::deque<std::string> order;  ///< in order of insertion, for the bound
 };
 
 AccessReviews::AccessReviews(Post post, Options options)

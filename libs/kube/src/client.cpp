@@ -19,12 +19,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// A watch event is one line; an object in etcd is at most 1.5 MiB, in JSON a few times that.
+/// A watch event is one line; an object in etcd has at most 1.5 MiB, in JSON a few times that.
 constexpr std::size_t kMaxLine = 16 << 20;
 constexpr std::size_t kMaxErrorBody = 64 << 10;
-/// How long after its own timeout a watch may stay silent before we take it for dead.
+/// The silence after a watch's own timeout after which it is considered dead.
 constexpr seconds kWatchGrace{30};
-/// How often a paged list starts again because its continue token expired, before it asks for all at once.
+/// How often a paged list restarts because its continue token expired, before it requests all objects at once.
 constexpr int kListRestarts = 3;
 
 /// The error of a Status object; `what` is the call.
@@ -43,11 +43,11 @@ Error error_of(const std::string& what, int status, const Json& object) {
 Error error_of(const std::string& what, const http::Response& answer) {
   const auto body = Json::parse(answer.body);
   if (body && (*body)["kind"].string() == "Status") return error_of(what, answer.status, *body);
-  // A proxy in between, most likely: its first words help more than nothing.
+  // Probably from a proxy in between: the beginning of its text is more useful than no text.
   return error_of(what, answer.status, Json::object({{"message", answer.body.substr(0, 200)}}));
 }
 
-/// What follows the origin: "/k8s/c-1" of "https://host/k8s/c-1/".
+/// The path after the origin: "/k8s/c-1" of "https://host/k8s/c-1/".
 std::string path_of(std::string& server) {
   while (server.ends_with('/')) server.pop_back();
   const auto host = server.find("://");
@@ -96,7 +96,7 @@ struct Client::Impl {
     if (!token.empty()) request.headers.set("Authorization", "Bearer " + token);
   }
 
-  /// Once more at once where the token is not accepted: it may have been replaced since it was read.
+  /// Retries once immediately if the token is not accepted: it may have been replaced since it was read.
   Result<http::Response> send(const http::Request& request) {
     auto answer = calls.send(request);
     if (!answer || answer->status != 401 || options.token_file.empty()) return answer;
@@ -128,7 +128,7 @@ struct Client::Impl {
     auto answer = send(request);
     if (!answer) {
       auto error = answer.error();
-      // Every write of ours carries a name or a precondition, so that repeating it is safe.
+      // Every write has a name or a precondition, so that a retry is safe.
       if (error.code == Code::kUnknown) error.code = Code::kUnavailable;
       return fail(std::move(error));
     }
@@ -145,7 +145,7 @@ struct Client::Impl {
   ClientOptions options;
   TokenFile token_file;
   RetryAfter retry_after;
-  std::string path;  // before every target; mostly empty
+  std::string path;  // prefix of every target; mostly empty
   http::Client calls, watches;
 };
 
@@ -166,7 +166,7 @@ Result<List> Client::list(const Resource& r, const std::string& ns, const ListOp
   if (auto* items = body.find("items"); items != nullptr && items->is_array()) {
     out.items = std::move(items->items_mut());
   }
-  // A server names the kind once, in the list's own; readers of an item should not have to know.
+  // A server has the kind once, in the list's own kind; readers of an item should not need to know that.
   const auto& list_kind = body["kind"].string();
   if (list_kind.ends_with("List")) {
     for (auto& item : out.items) {
@@ -191,7 +191,7 @@ Result<std::vector<Json>> Client::list_all(const Resource& r, const Scope& scope
         if (expired && restart < kListRestarts) break;
         return fail(page.error());
       }
-      // All pages show the first one's state.
+      // All pages have the state of the first one.
       if (first && resource_version != nullptr) *resource_version = page->resource_version;
       std::move(page->items.begin(), page->items.end(), std::back_inserter(all));
       options.continue_token = page->continue_token;
@@ -225,7 +225,7 @@ Result<Json> Client::apply(const Resource& r, const std::string& ns, const std::
   if (!options.subresource.empty()) target += "/" + options.subresource;
   target += "?fieldManager=" + http::url_encode(options.field_manager);
   if (options.force) target += "&force=true";
-  // JSON is YAML, and every server that applies takes the YAML form.
+  // JSON is YAML, and every server with apply accepts the YAML form.
   return impl_->call(impl_->request("PATCH", target, &object, "application/apply-patch+yaml"));
 }
 
@@ -321,7 +321,7 @@ Status Client::watch(const Resource& r, const Scope& scope, const std::string& r
   const auto what = "WATCH " + target;
 
   http::Response head;
-  std::string line;  // unfinished
+  std::string line;  // incomplete
   Status problem;
   auto silent_until = steady_clock::now() + milliseconds(impl_->options.timeout_ms);
   bool silent = false;

@@ -15,7 +15,7 @@ Json without_bookkeeping(const Json& object, bool status) {
   return out;
 }
 
-/// On the object there is one text: it names the field and the remedy, too.
+/// The Event has one text: it includes the field and the remedy.
 std::string whole(const Error& error) {
   std::string out = error.message;
   if (!error.field.empty() && out.find(error.field) == std::string::npos) out = error.field + ": " + out;
@@ -38,8 +38,8 @@ struct ConfigFeed::Feed {
   EventRecorder& events;
   const Callbacks& callbacks;
   const Kind kind;
-  std::map<Key, std::string> judged;  // as last looked at
-  mutable std::mutex mutex;           // of refused
+  std::map<Key, std::string> judged;  // as last evaluated
+  mutable std::mutex mutex;           // guards refused
   std::map<Key, std::string> refused;
   Informer informer;
 

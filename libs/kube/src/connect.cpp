@@ -1,5 +1,5 @@
-// Where the API server is: a pod's environment, or a kubeconfig file. What such a file can say and we cannot do is an
-// error, never passed over: a client that leaves out a proxy or a login program would fail later and less clearly.
+// Finds the API server: a pod's environment, or a kubeconfig file. An unsupported field of such a file is an
+// error, never ignored: a client that ignores a proxy or a login program would fail later and less clearly.
 #include "qm/kube/connect.hpp"
 
 #include "qm/config/manifest.hpp"
@@ -36,7 +36,7 @@ class Kubeconfig {
     return Error{Code::kInvalid, fmt::format("{}: {}: {}", path_, field, what), field, remedy};
   }
 
-  /// The entry of that name in "clusters", "users" or "contexts", without its name.
+  /// The entry with that name in "clusters", "users" or "contexts", without its name.
   [[nodiscard]] Result<Json> entry(const std::string& list, const std::string& name) const {
     const auto kind = list.substr(0, list.size() - 1);
     for (const auto& one : content_[list].items()) {
@@ -47,7 +47,7 @@ class Kubeconfig {
 
   [[nodiscard]] const std::string& current_context() const { return content_["current-context"].string(); }
 
-  /// A file that the kubeconfig names, seen from its own folder.
+  /// A file named in the kubeconfig, relative to its folder.
   [[nodiscard]] std::string file(const Json& from, const char* field) const {
     const auto& name = from[field].string();
     if (name.empty()) return {};
@@ -93,7 +93,7 @@ Status add_user(const Kubeconfig& config, const Json& user, ClientOptions& out) 
   QM_ASSIGN(out.key_pem, config.data(user, "client-key-data"));
   out.certificate = config.file(user, "client-certificate");
   out.key = config.file(user, "client-key");
-  // Text and file may be mixed; the client takes one or the other.
+  // Text and file may be mixed; the client accepts one or the other.
   if (!out.certificate_pem.empty() || !out.key_pem.empty()) {
     if (out.certificate_pem.empty() && !out.certificate.empty()) {
       QM_ASSIGN(out.certificate_pem, read_text(out.certificate));

@@ -16,11 +16,12 @@ bool caused_by(const Json& object, std::string_view reason) {
 
 constexpr const char* kChangeIt = "change the object as the message says, or have the policy changed";
 
-/// 403 comes from two sides: the authorizer (who may do what) and the admission plugins (which objects are accepted). Nothing but
-/// the text tells them apart.
+/// 403 has two sources: the authorizer (permissions) and the admission plugins (accepted objects). Only the text
+/// distinguishes
+/// them.
 Refusal forbidden(const Json& object) {
   const std::string_view text = object["message"].string();
-  // First: the rest of such a message is the webhook's own.
+  // Checked first: the rest of such a message is the webhook's own text.
   if (has(text, "admission webhook") || has(text, "denied request") || has(text, "violates PodSecurity"))
     return {Code::kInvalid, kChangeIt};
   if (caused_by(object, "NamespaceTerminating") || has(text, "because it is being terminated"))
@@ -50,7 +51,7 @@ Refusal classify(int status, const Json& object) {
       return {Code::kDeadlineExceeded, {}};
     case 409:
       if (object["reason"].string() != "AlreadyExists") return {Code::kAborted, {}};
-      // The name is free once the former object is gone.
+      // The name becomes free once the previous object is gone.
       if (has(object["message"].string(), "object is being deleted")) return {Code::kAborted, {}};
       return {Code::kAlreadyExists, {}};
     case 410:

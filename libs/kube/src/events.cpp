@@ -18,7 +18,7 @@ std::string seconds_now() {
       1'000'000));
 }
 
-/// At most so many bytes, not within a character.
+/// At most this many bytes, without splitting a character.
 std::string cut(const std::string& text) {
   if (text.size() <= kLongest) return text;
   std::size_t end = kLongest - 3;

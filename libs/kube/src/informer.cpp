@@ -1,5 +1,6 @@
-// List, then watch from the list's version. An expired version means a new list; a cut or a plain end means a
-// new watch from the last version seen. Whatever repeats, the owner hears of each state of an object once.
+// List, then watch from the list's version. After an expired version it lists again; after a broken connection or a
+// plain end it
+// watches again from the last version seen. Each state of an object is reported once, regardless of repetitions.
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
 
@@ -22,7 +23,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstDelay{100};
 constexpr milliseconds kMaxDelay{10'000};
-/// A watch that lived this long ended in the normal course of things.
+/// A watch with at least this duration ended normally.
 constexpr milliseconds kHealthyWatch{1'000};
 
 std::string key_of(const Json& object) { return namespace_of(object) + "/" + name_of(object); }
@@ -31,13 +32,13 @@ std::string key_of(const Json& object) { return namespace_of(object) + "/" + nam
 
 struct Informer::Impl {
   Client& client;
-  Locate locate;  // empty where the place is fixed
+  Locate locate;  // empty if the version is fixed
   Resource resource;
   Scope scope;
   Callbacks callbacks;
   int watch_seconds;
 
-  std::map<std::string, Json> known;  // the informer's thread only
+  std::map<std::string, Json> known;  // used by the informer's thread only
   std::string version;
   milliseconds delay = kFirstDelay;
   std::mt19937 random{std::random_device{}()};
@@ -56,14 +57,14 @@ struct Informer::Impl {
     ++(counters.*field);
   }
 
-  /// Tells the owner where the object is new to it.
+  /// Reports the object if its version is new.
   void apply(const Json& object) {
     const auto key = key_of(object);
     const auto it = known.find(key);
     if (callbacks.wanted && !callbacks.wanted(object)) return forget(object);
     if (it != known.end()) {
       if (uid_of(it->second) != uid_of(object)) {
-        // The name was given to another object while we were not looking.
+        // The name was reused for another object between two reads.
         callbacks.on_change(it->second, true);
       } else if (resource_version_of(it->second) == resource_version_of(object)) {
         return;
@@ -101,7 +102,7 @@ struct Informer::Impl {
       ++counters.lists;
       counters.listed += items.size();
     }
-    // What has gone is told first: what is new may have its place.
+    // Deletions are reported first: a new object may need the place of a deleted one.
     std::set<std::string> present;
     for (const auto& item : items) present.insert(key_of(item));
     std::vector<Json> vanished;
@@ -168,7 +169,7 @@ struct Informer::Impl {
         count(&Counters::cut);
         log::info("kube watch ended", {{"resource", resource.plural}, {"error", ended.error().to_string()}});
       }
-      // Also after a plain end: a server that ends every watch at once must not be asked without pause.
+      // Also after a plain end: a server that ends every watch at once must not be called without a pause.
       pause();
     }
   }

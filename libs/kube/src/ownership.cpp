@@ -1,4 +1,4 @@
-// Namespaces by an informer, rivals by a look every now and then: their leases are renewed every two seconds, and a
+// Namespaces are watched by an informer, rivals are polled: their leases are renewed every two seconds, so a
 // watch on those would be the busiest of all.
 #include "qm/kube/ownership.hpp"
 
@@ -20,10 +20,10 @@ namespace {
 constexpr std::string_view kUs = "quartermaster";
 const Resource kNamespaces{"", "v1", "namespaces", false};
 const Resource kDeployments{"apps", "v1", "deployments", true};
-/// A lease that was not renewed for so long is nobody's, however long it claims to last.
+/// A lease that was not renewed for this long has no holder, regardless of its duration.
 constexpr std::chrono::seconds kLeastLease{60};
 
-/// Whether somebody renews this lease. Leases live in the wall's time, whatever the domain's clock says.
+/// Whether the lease is being renewed. Leases use wall time, independent of the domain clock.
 bool held(const Json& lease) {
   const auto& spec = lease["spec"];
   if (spec["holderIdentity"].string().empty()) return false;
@@ -70,12 +70,12 @@ struct Ownership::Impl {
 
   mutable std::mutex mutex;
   std::condition_variable wake;
-  std::map<std::string, std::string> owners;  // of the namespaces that say
+  std::map<std::string, std::string> owners;  // of the namespaces that name one
   std::map<std::string, std::string> uids;
   bool synced = false, stopping = false;
-  std::optional<std::string> rival;                          // "" = nobody; unset = not looked yet
-  std::string rival_seen;                                    // by what it was known
-  std::map<std::string, std::string> left;                   // namespace -> owner it was left to
+  std::optional<std::string> rival;                          // "" = none; unset = not checked yet
+  std::string rival_seen;                                    // the object that showed its activity
+  std::map<std::string, std::string> left;                   // namespace -> its owner, of skipped namespaces
   std::vector<std::pair<std::string, std::string>> reports;  // (namespace, subject)
   std::unique_ptr<Informer> namespaces;
   std::thread thread;
@@ -112,14 +112,14 @@ struct Ownership::Impl {
     tell();
   }
 
-  /// Any object of that name, in whichever namespace. `failed` is set where the server could not be asked.
+  /// Whether any object has that name, in any namespace. `failed` is set if the server could not be reached.
   bool any(const Resource& resource, const std::string& name, const std::function<bool(const Json&)>& alive,
            std::string* where, bool* failed) {
     ListOptions ask;
     ask.field_selector = "metadata.name=" + name;
     const auto found = client.list(resource, "", ask);
     if (!found) {
-      // What is not served, or not for us to see, is not there.
+      // A kind that is not served or not visible counts as absent.
       *failed = *failed || found.error().retryable();
       return false;
     }
@@ -152,7 +152,7 @@ struct Ownership::Impl {
       found = candidate.owner;
       break;
     }
-    if (failed && found.empty()) return;  // the last answer stands
+    if (failed && found.empty()) return;  // the last result remains valid
     bool changed = false;
     {
       const std::scoped_lock lock(mutex);

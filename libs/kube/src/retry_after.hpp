@@ -14,14 +14,15 @@
 
 namespace qm::kube {
 
-/// Calls that the API server wants to see again only after a while (Retry-After of 429 and 503): until then they fail without
-/// being sent. A call is its method and target, so a disruption budget that delays one eviction does not delay another.
+/// Calls that the API server delayed (Retry-After of 429 and 503): until that time they fail without
+/// being sent. A call is its method and target, so a disruption budget that delays one eviction does not delay
+/// another.
 ///
-/// Bounds   1,024 calls, of which the one that is due first makes room; at most 60 s each.
+/// Bounds   1,024 calls; beyond it the call that is due first is removed. At most 60 s each.
 /// Threads  any.
 class RetryAfter {
  public:
-  /// The last error of the call, where it is too early to repeat it.
+  /// Returns the last error of the call, if it is too early to retry it.
   std::optional<Error> too_early(const std::string& call, SteadyInstant now) {
     const std::lock_guard lock(mutex_);
     const auto found = calls_.find(call);

@@ -25,7 +25,7 @@ Result<std::string> from_base64(std::string_view text) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
   unsigned int bits = 0;
-  int held = 0;  // bits not yet given out
+  int held = 0;  // bits not yet emitted
   std::size_t digits = 0, padding = 0;
   for (const char c : text) {
     if (c == '\n' || c == '\r') continue;

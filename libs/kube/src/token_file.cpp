@@ -14,7 +14,7 @@ std::string TokenFile::read(bool again) {
   struct stat now {};
   const std::scoped_lock lock(mutex_);
   if (::stat(path_.c_str(), &now) != 0) return token_;
-  // A projected volume swaps a link to a folder: the inode tells.
+  // A projected volume replaces a link to a folder: the inode shows it.
   const bool same = now.st_ino == seen_.inode && now.st_size == seen_.size &&
                     now.st_mtim.tv_sec == seen_.changed.tv_sec && now.st_mtim.tv_nsec == seen_.changed.tv_nsec;
   if (same && !again) return token_;

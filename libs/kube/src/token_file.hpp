@@ -5,16 +5,16 @@
 
 namespace qm::kube {
 
-/// A bearer token in a file that its owner replaces now and then, as a kubelet does every hour.
+/// A bearer token in a file that is replaced periodically, as the kubelet does every hour.
 ///
-/// Cost     one stat a call; the file is read when that shows another one.
+/// Cost     one stat per call; the file is read when that shows a change.
 /// Threads  any.
 class TokenFile {
  public:
   explicit TokenFile(std::string path) : path_(std::move(path)) {}
-  /// Its content without the white space around; the last one known where the file cannot be read now.
+  /// The trimmed content; the last known one if the file cannot be read now.
   std::string current();
-  /// The same, read whatever its stamp says.
+  /// The same, but reads the file regardless of its stat.
   std::string read_again();
 
  private:

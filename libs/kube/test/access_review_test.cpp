@@ -1,4 +1,4 @@
-// What Kubernetes answers, what becomes of it, and how long it is kept.
+// The responses of Kubernetes, their results, and how long they are cached.
 #include "qm/kube/access_review.hpp"
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@
 namespace qm::kube {
 namespace connect_test {
 
-/// Environment variables for one test, put back at its end.
+/// Environment variables for one test, restored at its end.
 class Environment {
  public:
   ~Environment() {
@@ -47,7 +47,7 @@ class Connect : public ::testing::Test {
   std::string write(const std::string& name, const std::string& text) const {
     const auto path = folder.path() + "/" + name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-    // A new file in the old one's place, as a kubelet does it.
+    // Replaces the file by a new one, as the kubelet does.
     std::ofstream(path + ".new") << text;
     std::filesystem::rename(path + ".new", path);
     return path;
@@ -158,7 +158,7 @@ TEST_F(Connect, TheSettingSaysWhere) {
   EXPECT_EQ(find_server("kubeconfigs").error().code, Code::kInvalid);
   EXPECT_EQ(find_server("h:6443").error().code, Code::kInvalid);
   EXPECT_EQ(find_server("in-cluster").error().code, Code::kNotFound);
-  // kubectl's places, in its order.
+  // The locations of kubectl, in its order.
   const auto nowhere = find_server("");
   ASSERT_FALSE(nowhere);
   EXPECT_NE(nowhere.error().message.find(folder.path() + "/.kube/config"), std::string::npos);
@@ -198,7 +198,7 @@ TEST_F(Connect, AReplacedTokenIsUsedAtOnce) {
   call();
   write("token", "other");
   call();
-  // The last one known, while the file is away.
+  // The last known token, while the file is missing.
   std::filesystem::remove(options.token_file);
   call();
   const auto seen = api.seen();

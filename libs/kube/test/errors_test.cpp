@@ -1,4 +1,4 @@
-// What an answer of the API server means, and what the client does about it by itself.
+// The meaning of a response of the API server, and the client's own reaction.
 #include "qm/kube/errors.hpp"
 
 #include "qm/kube/client.hpp"

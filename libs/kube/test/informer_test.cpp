@@ -13,7 +13,7 @@ namespace informer_test {
 using Api = ScriptedApi;
 using testing::wait_until;
 
-/// An informer on the scripted API that writes down what it hears.
+/// An informer on the scripted API that records its callbacks.
 class Recorder {
  public:
   explicit Recorder(Api& api)
@@ -27,7 +27,7 @@ class Recorder {
   }
   ~Recorder() { informer_.stop(); }
 
-  /// Waits until the record is exactly this, and fails with what it is instead.
+  /// Waits until the record is exactly this, and fails with the actual one.
   void expect(const std::vector<std::string>& want) {
     wait_until([&] { return record() == want || record().size() > want.size(); });
     EXPECT_EQ(record(), want);
@@ -92,7 +92,7 @@ TEST(Informer, AfterExpiryItListsAgainAndReportsWhatVanished) {
   api.watches = {Api::watch(Api::event("ERROR", Api::status_object(410, "Expired", "too old"))),
                  api.watch_and_hang("")};
   Recorder recorder(api);
-  // a did not change and is not repeated.
+  // a did not change and is not reported again.
   recorder.expect({"+a@1", "+b@2", "+c@3", "synced", "-b@2", "+c@9", "synced"});
   EXPECT_TRUE(wait_until([&] { return api.watched_from(1) == "20"; }));
   EXPECT_EQ(recorder.informer().counters().expired, 1U);
@@ -131,7 +131,7 @@ TEST(Informer, TriesAgainUntilTheServerAnswers) {
 
 TEST(Informer, ARepeatedEventIsToldOnce) {
   Api api;
-  api.lists = {Api::list({Api::pod("a", "11")}, "10")};  // the list is newer than its version says
+  api.lists = {Api::list({Api::pod("a", "11")}, "10")};  // the list is newer than its version
   api.watches = {api.watch_and_hang(Api::event("MODIFIED", Api::pod("a", "11")) +
                                     Api::event("DELETED", Api::pod("x", "12")) +
                                     Api::event("MODIFIED", Api::pod("a", "13")))};

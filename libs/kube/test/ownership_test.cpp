@@ -1,4 +1,4 @@
-// Who decides in a namespace, with every way to say so, against an API server of three pages.
+// The owner of a namespace, with all ways to set it, against an API server of three pages.
 #include "qm/kube/ownership.hpp"
 
 #include "qm/base/time.hpp"
@@ -16,7 +16,7 @@ namespace ownership_test {
 using testing::wait_until;
 using namespace std::chrono_literals;
 
-/// Namespaces, groups, leases and deployments; a watch hangs.
+/// Serves namespaces, groups, leases and deployments; a watch hangs.
 class Server {
  public:
   Server() : server_({}, [this](const http::Request& request) { return answer(request); }) {
@@ -129,7 +129,7 @@ const std::string kQuota = "quartermaster.dev/quota";
 TEST(Ownership, NobodyElseIsAtWorkSoWeAre) {
   Server server;
   server.put_namespace("team", {});
-  server.group("kueue.x-k8s.io");  // its definitions alone are nobody
+  server.group("kueue.x-k8s.io");  // definitions alone do not count as active
   Client client(server.options());
   Ownership ownership(client, options_of("quota"));
   EXPECT_FALSE(ownership.of("team").ours) << "before anything was seen";
@@ -160,7 +160,7 @@ TEST(Ownership, AHeldLeaseMakesUsStandBackUntilTold) {
   EXPECT_TRUE(ownership.of("noted").ours);
   EXPECT_EQ(ownership.of("theirs").owner, "volcano");
 
-  // Left alone with a word, once, that names the way out.
+  // Skipped with one Event, which has the remedy.
   EXPECT_FALSE(ownership.acts("silent", "job silent/a"));
   EXPECT_FALSE(ownership.acts("silent", "job silent/b"));
   ASSERT_TRUE(wait_until([&] { return server.events().size() == 1; }));
@@ -173,7 +173,7 @@ TEST(Ownership, AHeldLeaseMakesUsStandBackUntilTold) {
   EXPECT_NE(event["message"].string().find("quartermaster.dev/quota=quartermaster"), std::string::npos);
   EXPECT_EQ(ownership.left_alone()["silent"].string(), "kueue");
 
-  // Told later, it changes at once.
+  // A later label takes effect at once.
   const int before = changes;
   server.put_namespace("silent", Json::object({{kQuota, "quartermaster"}}));
   ASSERT_TRUE(wait_until([&] { return changes > before; }));
@@ -191,7 +191,7 @@ TEST(Ownership, ALeaseThatNobodyRenewsIsNobody) {
   ownership.start();
   ASSERT_TRUE(wait_until([&] { return ownership.known(); }));
   EXPECT_TRUE(ownership.of("team").ours);
-  // It comes back while we run.
+  // The rival becomes active again at run time.
   server.lease("kueue-system", "kueue-controller-manager", Server::now());
   EXPECT_TRUE(wait_until([&] { return !ownership.of("team").ours; }));
   server.lease("kueue-system", "kueue-controller-manager", Server::now(), "");
@@ -217,7 +217,7 @@ TEST(Ownership, EachRivalIsKnownByItsOwnSigns) {
     ASSERT_TRUE(wait_until([&] { return ownership.known(); }));
     EXPECT_EQ(ownership.of("").owner, c.owner);
     EXPECT_FALSE(ownership.of("").ours);
-    // Without its definitions the same lease is another program of that name.
+    // Without the definitions the same lease belongs to another program with that name.
     if (*c.group == 0) continue;
     Server bare;
     if (*c.lease != 0) bare.lease("system", c.lease, Server::now());

@@ -13,7 +13,7 @@
 
 namespace qm::kube {
 
-/// An API server that answers as told. Lists, watches and other calls have a script each; a script's last step
+/// An API server with scripted responses. Lists, watches and other calls have a script each; a script's last step
 /// repeats.
 class ScriptedApi {
  public:
@@ -31,12 +31,12 @@ class ScriptedApi {
     const std::scoped_lock lock(mutex_);
     return seen_;
   }
-  /// The resourceVersion that the watch number `n` (from 0) asked for; empty before it came.
+  /// The resourceVersion of the watch number `n` (from 0); empty before it was received.
   [[nodiscard]] std::string watched_from(std::size_t n) const {
     const std::scoped_lock lock(mutex_);
     return n < watched_.size() ? watched_[n] : "";
   }
-  /// Ends the watches that hang.
+  /// Ends the hanging watches.
   void end_watches() {
     const std::scoped_lock lock(mutex_);
     for (auto& stream : hanging_) stream->close();

@@ -19,7 +19,7 @@ namespace {
 
 prometheus::Labels to_map(const Labels& labels) { return {labels.begin(), labels.end()}; }
 
-/// A wrong name or a name used for two kinds is a mistake in our code, found at the first start.
+/// An invalid name or a name used for two kinds is a programming error, found at the first start.
 template <class Fn>
 void* make(const std::string& name, Fn fn) {
   std::string problem;

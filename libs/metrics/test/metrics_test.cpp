@@ -13,7 +13,7 @@ namespace metrics_test {
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':'; }
 
-/// The length of a sample's name with its labels, or 0 where they are malformed.
+/// The length of a sample's name with its labels, or 0 if they are malformed.
 std::size_t series_length(const std::string& line) {
   std::size_t at = 0;
   while (at < line.size() && is_name(line[at])) ++at;
@@ -31,7 +31,7 @@ std::size_t series_length(const std::string& line) {
   return at < line.size() ? at + 1 : 0;
 }
 
-/// Reads the exposition format strictly: every line is a comment, a sample, or a failure of the test.
+/// Parses the exposition format strictly: every line is a comment, a sample, or a failure of the test.
 std::map<std::string, double> parse(const std::string& text) {
   std::map<std::string, double> values;
   std::istringstream in(text);

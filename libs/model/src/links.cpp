@@ -6,7 +6,7 @@
 namespace qm::links {
 namespace {
 
-/// What hops share: the way from one socket to the other, or out of a node.
+/// A link that hops share: between two sockets, or out of a node.
 using Bottleneck = std::tuple<std::string, std::int32_t>;
 constexpr std::int32_t kOutOfTheNode = -1;
 constexpr double kBetweenDomains = 0.5;
@@ -80,7 +80,7 @@ std::string_view name_of(Level level) {
 
 double ring(std::span<const Seat> seats) {
   if (seats.size() < 2) return 0;
-  const auto hops = seats.size() == 2 ? 1 : seats.size();  // two exchange over one link, both ways
+  const auto hops = seats.size() == 2 ? 1 : seats.size();  // two GPUs exchange over one link, both ways
   double slowest = kNvlink * 1000;
   std::map<Bottleneck, std::pair<double, std::int32_t>> shared;  // speed, and hops that share it
   for (std::size_t i = 0; i < hops; ++i) {

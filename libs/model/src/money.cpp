@@ -35,7 +35,7 @@ Result<Money> Money::parse_usd(std::string_view decimal) {
   const std::string_view part = point == std::string_view::npos ? std::string_view() : rest.substr(point + 1);
   if (whole.empty() && part.empty()) return fail(not_an_amount(decimal, "it has no digits"));
 
-  // Down from zero, because the range reaches one further on the negative side.
+  // Counts down from zero, because the negative range is larger by one.
   std::int64_t nano = 0;
   const auto take = [&](char c) {
     return !__builtin_mul_overflow(nano, std::int64_t{10}, &nano) &&

@@ -14,9 +14,9 @@ struct Makers {
 constexpr std::array<Makers, 3> kMakers{
     {{"JobSet", {"Job", "Job"}}, {"MPIJob", {"Job", "Job"}}, {"RayJob", {"RayCluster", "Job"}}}};
 
-/// Whether the controller of a pod may be another object than the workload's own.
+/// Whether the controller of a pod may be an object other than the workload's own.
 bool may_control(std::string_view workload_kind, std::string_view controller_kind) {
-  // Pods of a group have any controller, or none: the annotation is from the release of their scheduling gate.
+  // Pods of a group have any controller, or none: the annotation was set when their scheduling gate was released.
   if (workload_kind == "PodGroup") return true;
   const auto* makers = std::ranges::find(kMakers, workload_kind, &Makers::kind);
   return makers != kMakers.end() && std::ranges::find(makers->made_by, controller_kind) != makers->made_by.end();

@@ -9,12 +9,12 @@ namespace {
 using PodAmounts = PodResources::Amounts;
 
 constexpr std::string_view kHugePages = "hugepages-";
-/// More than all machines have, and small enough for sums.
+/// More than any host has, and small enough for sums.
 constexpr std::int64_t kMostUnits = std::int64_t{1} << 62;
-/// Up to here an amount in milli-units fits into 64 bits; beyond, parts of a milli-unit do not count.
+/// Up to here an amount in milli-units fits into 64 bits; larger amounts are not rounded to milli-units.
 constexpr std::int64_t kMostUnitsInMilli = std::int64_t{1} << 52;
 
-/// What spec.resources of a pod may have.
+/// The resources that spec.resources of a pod may have.
 bool is_pod_level(std::string_view name) { return name == "cpu" || name == "memory" || name.starts_with(kHugePages); }
 
 void store_amounts(PodAmounts& amounts) {

@@ -1,8 +1,10 @@
-// Reading and printing Kubernetes quantities.
+// Parsing and formatting of Kubernetes quantities.
 //
-// A text is digits, an optional point and a suffix that multiplies by 10^e or 2^e. Everything becomes a whole number of
-// nano-units: the whole digits are multiplied up in 128 bits with overflow checks, the digits behind the point are
-// folded from the last to the first, keeping one sticky bit for what division loses, so that rounding up is exact for
+// A text is digits, an optional point and a suffix that multiplies by 10^e or 2^e. Everything becomes a whole number
+// of
+// nano-units: the whole digits are multiplied in 128 bits with overflow checks, the digits behind the point are
+// folded from the last to the first, with one sticky bit for the remainder of divisions, so that rounding up is
+// exact for
 // any number of digits.
 #include "qm/model/quantity.hpp"
 
@@ -22,7 +24,7 @@ using Format = Quantity::Format;
 constexpr std::int64_t kNano = 1'000'000'000;
 constexpr Wide kMaxBinary = Wide(std::numeric_limits<std::int64_t>::max()) * kNano;
 constexpr std::size_t kLongestText = 128;
-/// Beyond this many places nothing but zero fits, and below it everything rounds to one nano.
+/// Beyond this many places only zero fits, and below it everything rounds to one nano.
 constexpr std::int64_t kFarPlaces = 64;
 
 struct Suffix {
@@ -70,7 +72,7 @@ std::optional<Scale> parse_suffix(std::string_view text) {
   return Scale{Format::kDecimalExponent, 10, minus ? -exponent : exponent};
 }
 
-/// digits * 10^(point - number of digits) * 2^exponent2, in nano-units rounded up; nullopt where it does not fit.
+/// digits * 10^(point - number of digits) * 2^exponent2, in nano-units rounded up; nullopt if it does not fit.
 std::optional<Wide> to_nano(std::string digits, std::int64_t point, int exponent2) {
   const auto first = digits.find_first_not_of('0');
   if (first == std::string::npos) return Wide(0);
@@ -205,7 +207,7 @@ std::string Quantity::to_string() const {
 
   Wide mantissa = magnitude;
   int exponent = -9;
-  // Suffixes end at E; larger numbers keep their digits, so that what is printed is read back as the same number.
+  // Suffixes end at E; larger numbers keep their digits, so that the output is parsed as the same number.
   const int last = format_ == Format::kDecimalExponent ? 60 : 18;
   while (mantissa % 1000 == 0 && exponent < last) {
     mantissa /= 1000;

@@ -8,7 +8,7 @@
 namespace qm::links {
 namespace links_test {
 
-/// GPU `gpu` of a node of two sockets and two islands of four.
+/// GPU `gpu` of a node with two sockets and two islands of four GPUs.
 Seat seat(const std::string& node, std::int32_t gpu) {
   Seat out;
   out.node = node;
@@ -30,7 +30,7 @@ TEST(Links, WhatTwoGpusHaveInCommon) {
   EXPECT_EQ(level_of(left, right), Level::kSwitch);
   right.pcie = 3;
   EXPECT_EQ(level_of(left, right), Level::kNuma);
-  Seat joined = seat("a", 4);  // one island over both sockets, as NVSwitches make it
+  Seat joined = seat("a", 4);  // one island over both sockets, as with NVSwitches
   joined.island = 0;
   EXPECT_EQ(level_of(a, joined), Level::kIsland);
   EXPECT_EQ(level_of(a, seat("a", 4)), Level::kNode);
@@ -69,7 +69,7 @@ TEST(Links, ARingGoesAsItsSlowestLink) {
   pcie = island;
   for (Seat& s : pcie) s.island = -1;
   EXPECT_EQ(ring(pcie), 50);
-  // One more hop across the sockets halves what each has.
+  // One more hop across the sockets halves the bandwidth of each.
   std::swap(node[1], node[5]);
   EXPECT_EQ(ring(node), 25.0 / 3) << "0 5 2 3 4 1 6 7: three hops leave the first socket";
 }
@@ -87,14 +87,14 @@ TEST(Links, FabricsInOrderAndWhatAGangSharesOfThem) {
   }
   EXPECT_EQ(fabric_of("ib"), Fabric::kInfiniband);
   EXPECT_FALSE(fabric_of("token-ring"));
-  // Two hops out of node a by one rail, or by a rail for each.
+  // Two hops out of node a over one rail, or over one rail each.
   std::vector<Seat> four{seat("a", 0), seat("b", 0), seat("a", 1), seat("b", 1)};
   EXPECT_EQ(ring(four), 25);
   for (Seat& s : four) s.rails = 2;
   EXPECT_EQ(ring(four), 50);
 }
 
-// S-256: a step takes as long as the slowest link makes it, wherever in the ring that is.
+// S-256: the slowest link determines the duration of a step, wherever in the ring it is.
 TEST(Links, AStepTakesAsLongAsTheSlowestLinkMakesIt) {
   const Step step{0.5, 140e9};
   std::vector<Seat> ranks;

@@ -80,7 +80,7 @@ RC_GTEST_PROP(Money, SplitConservesAndIsFair, (std::int64_t amount, std::vector<
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sum += parts[i].nano();
     if (total == 0) continue;
-    // Within one nano-dollar of the exact share, never on the other side of zero.
+    // Within one nano-dollar of the exact share, never with the opposite sign.
     const Wide difference = Wide(parts[i].nano()) * total - Wide(amount) * weights[i];
     RC_ASSERT(difference < total && -difference < total);
     RC_ASSERT((amount < 0 ? parts[i].nano() <= 0 : parts[i].nano() >= 0));

@@ -65,7 +65,7 @@ TEST(HourlyRate, AccruesByTheFloorOnBothSidesOfTheOrigin) {
   EXPECT_EQ(rate.accrued(Instant{}, Instant{} + 59min).nano(), 0);
   EXPECT_EQ(rate.accrued(Instant{}, Instant{} - 1us).nano(), -1);
   EXPECT_EQ(rate.accrued(Instant{} + 1h, Instant{} + 1h).nano(), 0);
-  // A price that no 64-bit product could hold: $98.32 an hour for ten years.
+  // A product that does not fit 64 bits: $98.32 an hour for ten years.
   const HourlyRate p5{*Money::parse_usd("98.32")};
   EXPECT_EQ(p5.accrued(Instant{}, Instant{} + 87'600h).to_usd(2), "8612832.00");
 }

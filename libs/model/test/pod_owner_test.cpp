@@ -43,7 +43,7 @@ TEST(PodOwner, TheTableOfClaims) {
   for (const auto& c : cases) {
     EXPECT_EQ(ownership_of(c.pod, {"w", "a", c.kind}), c.expected) << c.what;
   }
-  // A pod without controller and annotation is of no workload, also not of one without a uid.
+  // A pod without controller and annotation belongs to no workload, also not to one without a uid.
   EXPECT_EQ(ownership_of({"a", "p", "", "", ""}, {"", "a", "Job"}), PodOwnership::kUnrelated);
 }
 

@@ -1,4 +1,4 @@
-// What pods request, as Kubernetes' PodRequests and PodLimits sum it up.
+// The requests of pods, as Kubernetes' PodRequests and PodLimits compute them.
 #include "qm/model/pod_resources.hpp"
 
 #include <gtest/gtest.h>

@@ -62,7 +62,7 @@ std::string Rows::bytes(std::size_t row, int column) const {
 
 namespace {
 
-/// The server's complaint without its decoration.
+/// The message of the server without its decoration.
 std::string first_line(std::string_view text) {
   text = text.substr(0, text.find('\n'));
   for (const std::string_view severity : {"ERROR:  ", "FATAL:  "})
@@ -85,7 +85,7 @@ Code code_of(std::string_view state) {
   return Code::kInternal;
 }
 
-/// ": connection refused", or nothing: what the exception in flight says, for an error that says the rest itself.
+/// ": connection refused", or empty: the text of the current exception, for an error that has the rest itself.
 std::string reason_of_exception() {
   try {
     throw;
@@ -97,23 +97,24 @@ std::string reason_of_exception() {
   }
 }
 
-/// Turns the exception in flight into an error.
+/// Converts the current exception to an error.
 Error current_error(bool open) {
   try {
     throw;
   } catch (const pqxx::broken_connection& e) {
     const std::string_view why = e.what();
-    // libpqxx asks a dead session for its encoding before it tells of the death.
+    // libpqxx queries the encoding of a dead session before it reports the loss.
     if (why.find("client encoding") != std::string_view::npos)
       return {Code::kUnavailable, "the connection to PostgreSQL is lost", "", ""};
     return {Code::kUnavailable, "the connection to PostgreSQL is lost: " + first_line(why), "", ""};
   } catch (const pqxx::transaction_rollback& e) {
     return {Code::kAborted, first_line(e.what()), "", ""};
-  } catch (const pqxx::insufficient_privilege& e) {  // comes without its SQLSTATE
+  } catch (const pqxx::insufficient_privilege& e) {  // has no SQLSTATE
     return {Code::kPermissionDenied, "PostgreSQL refuses: " + first_line(e.what()), "", ""};
   } catch (const pqxx::sql_error& e) {
     auto code = open ? code_of(e.sqlstate()) : Code::kUnavailable;
-    // Of the program limits (class 54) only this one is caused by the value; the others may be a state of the server.
+    // Of the program limits (class 54) only this one is caused by the value; the others may be a state of the
+    // server.
     if (open && e.sqlstate() == "54000" && std::string_view(e.what()).find("index row") != std::string_view::npos)
       code = Code::kInvalid;
     return {code, fmt::format("PostgreSQL refuses: {} (SQLSTATE {})", first_line(e.what()), e.sqlstate()), "", ""};
@@ -133,7 +134,7 @@ std::string quoted_setting(std::string_view value) {
   return out + "'";
 }
 
-/// What stands in quotes may be a password: libpq shows the place where it could not read on.
+/// A quoted part may be a password: libpq shows the position where parsing failed.
 std::string without_quotes(const std::string& text) {
   std::string out;
   bool inside = false;
@@ -148,7 +149,7 @@ std::string without_quotes(const std::string& text) {
   return out;
 }
 
-/// The operator's settings with ours where there are none.
+/// The operator's settings, with defaults for those that are missing.
 Result<std::string> complete(const std::string& conninfo, const std::string& application_name) {
   char* why = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(PQconninfoParse(conninfo.c_str(), &why),
@@ -180,9 +181,9 @@ struct Connection::Impl {
   std::unique_ptr<pqxx::connection> session;
   std::unordered_map<std::string, std::string> prepared;
   bool lost = false;
-  int pid = 0;  ///< libpq forgets it with the connection
+  int pid = 0;  ///< libpq drops it with the connection
 
-  /// Runs fn in the adapter's border: exceptions end here.
+  /// Runs fn at the boundary of the adapter: exceptions end here.
   template <class Fn>
   auto guarded(Fn&& fn) -> Result<decltype(fn())> {
     if (lost) return fail(Code::kUnavailable, "the connection to PostgreSQL is lost");
@@ -202,8 +203,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& conninfo
   try {
     impl->session = std::make_unique<pqxx::connection>(settings);
     impl->pid = impl->session->backendpid();
-// The only switch that keeps libpqxx 6 from reconnecting behind our back is marked for removal in 7, where the
-// reconnecting itself is gone.
+// The only switch that keeps libpqxx 6 from reconnecting implicitly is marked for removal in 7, where the
+// reconnecting itself is removed.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     impl->session->inhibit_reactivation(true);
@@ -266,7 +267,7 @@ Transaction::~Transaction() {
 }
 
 Status Transaction::commit() {
-  // Whatever the answer, the transaction is over: there is nothing left to roll back.
+  // Whatever the result, the transaction is over: a rollback is not possible.
   QM_TRY(std::exchange(connection_, nullptr)->exec("commit"));
   return {};
 }

@@ -29,7 +29,7 @@ Status apply(Connection& connection, const std::string& schema, const std::strin
   return {};
 }
 
-/// What is applied is the beginning of what the program knows.
+/// Checks that the applied steps are the first steps of the program.
 Status same_steps(const Rows& applied, const std::string& schema, const std::string& origin,
                   std::span<const Migration> steps) {
   for (std::size_t row = 0; row < applied.size(); ++row) {
@@ -84,7 +84,7 @@ Status migrate(Connection& connection, const std::string& schema, const std::str
       return fail(Code::kInvalid, "migration {} ({}) of {} is at place {}: versions are 1, 2, 3, ... in order",
                   steps[i].version, steps[i].name, origin, i + 1);
   for (std::size_t i = 0; i <= steps.size(); ++i) {
-    // A transaction per step: a lock taken in it makes other processes wait, and then find the step done.
+    // A transaction per step: a lock taken in it makes other processes wait, and then find the step applied.
     QM_ASSIGN(auto transaction, Transaction::begin(connection));
     QM_TRY(connection.exec("set local statement_timeout = 0; set local client_min_messages = warning"));
     QM_TRY(connection.query("select pg_advisory_xact_lock(hashtextextended('qm-migrate ' || $1::text, 0))",

@@ -1,4 +1,4 @@
-// PostgreSQL's binary wire form of the few types we send: big-endian numbers, arrays with a header of
+// PostgreSQL's binary wire format of the few types in use: big-endian numbers, arrays with a header of
 // (dimensions, has-null flag, element type, length, lower bound) and then (length, bytes) per element.
 #include "qm/base/assert.hpp"
 #include "qm/pg/connection.hpp"

@@ -1,9 +1,10 @@
-// A call of a client (down) and the call that this process makes of it (up), joined:
+// A call from a client (down) and the resulting call to the leader (up), connected:
 //
 //   client --read--> down --write--> up --> leader        and back:   leader --read--> up --write--> down --> client
 //
-// One message of each direction is under way. Up is held open for the client's half until the leader has said all, so
-// that nothing is begun on it after its end.
+// One message of each direction is in progress. Up is held open for the client's half until the leader has sent
+// everything, so
+// that no operation starts on it after its end.
 #include "qm/replica/forwarder.hpp"
 
 #include "qm/rpc/channel.hpp"
@@ -87,7 +88,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
     StartRead(&from_client_);
     up_.StartCall();
   }
-  /// Keeps it until its cancel(). With the owner's mutex: of a call that is still among the owner's, no last half is over.
+  /// Keeps it until its cancel(). Under the owner's mutex: a call in the owner's set has an unfinished half.
   void hold() { ++halves_; }
   void cancel() {
     stopped_ = true;
@@ -149,7 +150,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
   std::mutex mutex_;
   bool said_all_ = false;
   std::atomic<bool> stopped_ = false;
-  int halves_ = 2;  ///< that are not over: down and up, and one for stop() while it cancels; with the owner's mutex
+  int halves_ = 2;  ///< unfinished halves: down and up, and one for stop() while it cancels; under the owner's mutex
   grpc::ByteBuffer from_client_, from_leader_;
   Up up_;
 };
@@ -167,7 +168,7 @@ void Forwarder::stop() {
     held = impl_->calls;
     for (auto* call : held) call->hold();
   }
-  // Without the lock: what ends a call may run here and now.
+  // Without the lock: the end of a call may run here synchronously.
   for (auto* call : held) call->cancel();
   std::unique_lock lock(impl_->mutex);
   impl_->ended.wait_for(lock, kEnd, [this] { return impl_->calls.empty(); });

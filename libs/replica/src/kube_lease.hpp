@@ -8,14 +8,16 @@
 
 namespace qm::replica {
 
-/// The namespace of the Pod that this process runs in; "default" outside of one.
+/// The namespace of this process's Pod; "default" outside of one.
 [[nodiscard]] std::string own_namespace();
 
-/// Writes who leads into a coordination.k8s.io Lease, for `kubectl get lease` and tools. Nobody elects by it, so it may
-/// lag or be missing: the database decides.
+/// Writes the leader into a coordination.k8s.io Lease, for `kubectl get lease` and tools. No election uses it, so it
+/// may
+/// be late or missing: the database decides.
 ///
-/// A Lease that tells of a later term is left alone, and every write names the version that it replaces; so a leader of
-/// the past never speaks over a new one. Runs its own thread from construction to the end, when it gives the Lease up.
+/// A Lease with a later term is not changed, and every write has the version that it replaces; so a former
+/// leader never overwrites a new one. Has its own thread from construction to the end, when it clears the Lease's
+/// holder.
 class KubeLease {
  public:
   struct Term {

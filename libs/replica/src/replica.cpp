@@ -20,10 +20,11 @@ namespace qm::replica {
 namespace {
 
 constexpr auto kLookForDatabase = std::chrono::milliseconds(200);
-/// Between a signal and the exit of the process. Committed intents that are not executed by then are left to the next leader.
+/// The time between a signal and the exit of the process. Committed intents that are not executed by then are left
+/// to the next leader.
 constexpr auto kShutdownTimeout = std::chrono::seconds(9);
 
-/// How often processes of this pid found a database that had lost commits: a counter that an alert watches must outlive them.
+/// How often processes with this pid found a database that had lost commits: an alert counter must survive restarts.
 constexpr const char* kRollbacks = "QM_ROLLBACKS";
 std::uint64_t rollbacks() {
   const char* text = std::getenv(kRollbacks);
@@ -48,8 +49,9 @@ Status migrate(const rpc::Settings& settings, const std::string& process,
   return {};
 }
 
-/// A database that is away, or that takes no more sessions just now, is waited for: whoever has lost the lead comes by here
-/// too, and that is when everybody connects anew.
+/// Waits for a database that is unavailable, or has no free sessions now: a process that lost the lead also calls
+/// this,
+/// when all processes reconnect.
 template <class Open>
 std::invoke_result_t<Open, store::PgOptions> once_there(Open open, const store::PgOptions& options) {
   for (bool told = false;; told = true) {
@@ -61,7 +63,7 @@ std::invoke_result_t<Open, store::PgOptions> once_there(Open open, const store::
   }
 }
 
-/// As people will look for it: `kubectl get lease`.
+/// The name for `kubectl get lease`.
 std::string lease_name(const std::string& service, const std::string& shard) {
   return fmt::format("quartermaster-{}-{}", service, shard);
 }
@@ -73,15 +75,16 @@ struct Replica::Impl {
   std::string service;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<Leadership> leadership;
-  metrics::Registry registry;  ///< of the standby
+  metrics::Registry registry;  ///< used during standby
   std::unique_ptr<Forwarder> forwarder;
   std::unique_ptr<rpc::Server> server;
   std::unique_ptr<rpc::AdminServer> admin;
   std::unique_ptr<KubeLease> kube_lease;
   std::atomic<bool> host_lost{false}, rolled_back{false};
 
-  /// The lease names one process, by its Pod's address; its certificate carries the name by which the others call the
-  /// service. Replicas that are named one by one have each its own.
+  /// The lease has the address of one Pod; the certificate of that process has the name under which the other
+  /// processes call the
+  /// service. Replicas with individual names have one each.
   [[nodiscard]] rpc::ClientSecurity to_leader() const {
     auto out = rpc::client_security(settings);
     const auto own = settings.peers.find(service);
@@ -214,8 +217,8 @@ int main(int argc, char** argv, const std::string& process, const std::string& d
   if (done || done.error().code == Code::kCancelled) return 0;
   log::error("ends with an error", {{"error", done.error().to_string()}});
   if (done.error().code != Code::kAborted) return 1;
-  if (rpc::signal_received()) return 0;  // shutting down, so it does not stand by again
-  // As a new process, but for its number: whatever this one held of its lead is gone. Sockets would stay with it.
+  if (rpc::signal_received()) return 0;  // shutting down, so it does not return to standby
+  // Like a new process, except for its pid: all state of its lead is gone. Sockets would remain open.
   log::info("begins again, to stand by");
   (void)::close_range(3, ~0U, 0);
   (void)::execv("/proc/self/exe", argv);

@@ -20,7 +20,7 @@ namespace forwarder_test {
 using namespace std::chrono_literals;
 namespace v1 = quartermaster::v1;
 
-/// What a leader answers: Submit refuses with details, Get tells the metadata, List never answers.
+/// The leader's responses: Submit refuses with details, Get returns the metadata, List never responds.
 class LeaderApi final : public v1::Admission::CallbackService {
  public:
   std::atomic<int> hanging = 0, cancelled = 0;
@@ -56,7 +56,7 @@ class LeaderApi final : public v1::Admission::CallbackService {
   }
 };
 
-/// Answers each message of a Push by an order with its number, until the client is done.
+/// Responds to each message of a Push with an order that has its number, until the client is done.
 class AgentApi final : public v1::Telemetry::CallbackService {
  public:
   grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>* Push(grpc::CallbackServerContext*) override {
@@ -108,7 +108,7 @@ class Forwarding : public ::testing::Test {
                          const std::lock_guard lock(mutex_);
                          return leads_;
                        }};
-  // The order is that of a real standby: its server has no reflection because nobody in the process had one before it.
+  // The order of a real standby: its server has no reflection because no earlier server in the process had one.
   rpc::Server standby_{[this] {
                          rpc::ServerOptions options;
                          options.generic = &forwarder_;
@@ -169,8 +169,9 @@ TEST_F(Forwarding, WhoGivesUpIsGivenUpAtTheLeaderToo) {
   EXPECT_TRUE(testing::wait_until([&] { return api_.cancelled == 1; }));
 }
 
-// A replica ends its standby when it takes the lead. Callers repeat what was UNAVAILABLE, so it must look like that to all of
-// them, also to those whose call comes in the middle.
+// A replica ends its standby when it takes the lead. Callers retry UNAVAILABLE, so the end must look like that to
+// all of
+// them, also to those whose call arrives during it.
 TEST_F(Forwarding, ACallThatMeetsTheEndOfTheStandbyIsToBeSentAgain) {
   for (int round = 0; round < 20; ++round) {
     Forwarder forwarder("admission", [this] { return leads_; });
@@ -186,7 +187,7 @@ TEST_F(Forwarding, ACallThatMeetsTheEndOfTheStandbyIsToBeSentAgain) {
     for (int i = 0; i < 2; ++i) {
       callers.emplace_back([&] {
         grpc::ChannelArguments args;
-        // A client that was connected for seconds connects again at once.
+        // A client that was connected for seconds reconnects at once.
         args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 1);
         args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1);
         args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -198,7 +199,7 @@ TEST_F(Forwarding, ACallThatMeetsTheEndOfTheStandbyIsToBeSentAgain) {
           v1::SubmitResponse response;
           const auto status = stub->Submit(&context, {}, &response);
           if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
-            ++answered;  // what the leader answers
+            ++answered;  // the leader's response
           } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
             const std::lock_guard lock(mutex);
             ++other[std::to_string(status.error_code()) + " " + status.error_message()];
@@ -237,7 +238,7 @@ TEST_F(Forwarding, ALeaderThatIsGoneIsUnavailable) {
 TEST_F(Forwarding, ACallDoesNotGoInCircles) {
   {
     const std::lock_guard lock(mutex_);
-    leads_ = standby();  // as it looks where an address has changed hands
+    leads_ = standby();  // as after an address was reassigned
   }
   grpc::ClientContext context;
   v1::Workload got;
@@ -259,7 +260,7 @@ TEST_F(Forwarding, CallsUnderWayWhenItTakesTheLeadAreToBeSentAgain) {
   EXPECT_TRUE(testing::wait_until([&] { return api_.cancelled == 4; }));
 }
 
-// A channel to several replicas takes whichever is there.
+// A channel to several replicas uses one that is available.
 TEST_F(Forwarding, AClientWithTwoAddressesReachesTheOneThatIsThere) {
   const auto both = fmt::format("127.0.0.1:{},{}", testing::free_port(), standby());
   const auto stub = v1::Admission::NewStub(rpc::channel_to(both));

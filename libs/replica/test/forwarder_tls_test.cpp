@@ -1,5 +1,6 @@
-// The same over mutual TLS, with certificates as the chart makes them: the name of the Service in them, not the address of
-// the Pod that the lease tells; and an agent's stream that is passed on by another process than the agent.
+// The same over mutual TLS, with certificates as the chart creates them: they have the name of the Service, not the
+// address of
+// the Pod in the lease; and an agent's stream that a process other than the agent forwards.
 #include "qm/http/certificate.hpp"
 #include "qm/replica/forwarder.hpp"
 #include "qm/rpc/channel.hpp"
@@ -20,7 +21,7 @@ namespace v1 = quartermaster::v1;
 
 constexpr const char* kServiceName = "qm-quartermaster-telemetry";
 
-/// Answers one order to each Push, and ends it.
+/// Sends one order to each Push, and ends it.
 class Api final : public v1::Telemetry::CallbackService {
  public:
   grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>* Push(grpc::CallbackServerContext* context) override {
@@ -81,7 +82,7 @@ class ForwardingOverTls : public ::testing::Test {
     out.server_name = name;
     return out;
   }
-  /// What comes back of a Push to a server with the certificate of `who`, and the word of the leader.
+  /// The status of a Push to a server with the certificate of `who`, and the leader's status.
   grpc::StatusCode push(const rpc::Server& to, const std::string& who, const std::string& forwarded = {}) {
     const auto stub = v1::Telemetry::NewStub(rpc::channel_to(
         "127.0.0.1:" + std::to_string(to.port()), 4 << 20, security(issue(who, "qm-" + who, "client"), kServiceName)));
@@ -121,7 +122,7 @@ TEST_F(ForwardingOverTls, NobodyElseBecomesAnAgentByIt) {
   EXPECT_EQ(push(*leader_, "telemetry", "agent"), grpc::StatusCode::OK) << "a replica's word counts";
 }
 
-/// A replica that looks for the address of the lease in the certificate.
+/// A replica that expects the address of the lease in the certificate.
 class ForwardingByAddress : public ForwardingOverTls {
  protected:
   ForwardingByAddress() { name_.clear(); }

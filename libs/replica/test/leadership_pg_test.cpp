@@ -1,4 +1,4 @@
-// Two replicas on one database: in one process where the clock of a lease can be shortened, in two where one is killed.
+// Two replicas on one database: in one process to shorten the lease's clock, in two processes to kill one.
 #include "qm/replica/leadership.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -94,7 +94,7 @@ TEST_F(LeadershipTest, AKilledLeaderIsFollowedWithinAFewSeconds) {
 }
 
 TEST_F(LeadershipTest, AStoppedLeaderIsFollowedAndKnowsItWhenItWakes) {
-  // Its lease has another holder than this process: what matters is what the database says after it woke.
+  // Its lease has another holder than this process: the state in the database after it resumed is relevant.
   const pid_t child = leader_process();
   const auto second = replica("second");
   std::thread waiting([&] { EXPECT_TRUE(second->wait(never)); });
@@ -157,7 +157,7 @@ TEST_F(LeadershipTest, OneThatCannotReadTheSchemaStandsByForEver) {
   ASSERT_TRUE(store::open_postgres(next_version));
   first->release();
   EXPECT_TRUE(testing::wait_until([&] { return !old->served(); }));
-  // A newer program comes, and the old one passes calls on again.
+  // A newer program starts, and the old one forwards calls again.
   const auto lease = store::open_lease(options_);
   EXPECT_EQ((*lease)->claim((*lease)->look()->beat, "newer"), true);
   EXPECT_EQ((*lease)->renew("newer", "127.0.0.1:2"), true);

@@ -1,5 +1,6 @@
-// Who may make a call. First the table; then, where it asks for a person, the token: from the cache, or looked up on a
-// thread of ours while the call waits without one.
+// Authorizes calls. First by the table; then, if the row requires a user, by the token: from the cache, or reviewed
+// on
+// an internal thread while the call waits without one.
 #include "qm/rpc/access.hpp"
 
 #include "qm/base/assert.hpp"
@@ -24,7 +25,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kServices{"admission", "placement", "autoscaler",
                                                     "telemetry", "cost",      "agent"};
 constexpr std::size_t kLookUps = 2;           ///< threads
-constexpr std::size_t kLongestToken = 16384;  ///< bytes; metadata is bound to less
+constexpr std::size_t kLongestToken = 16384;  ///< bytes; metadata has a lower bound
 constexpr int kDenialsASecond = 10;
 
 using Answer = Result<std::shared_ptr<const Caller>>;
@@ -33,7 +34,7 @@ tl::unexpected<Error> denied(Code code, std::string what, std::string remedy) {
   return fail(Error{code, std::move(what), {}, std::move(remedy)});
 }
 
-/// The token of "Bearer TOKEN", whose scheme is written in any case; empty where there is none.
+/// The token of "Bearer TOKEN", whose scheme is case-insensitive; empty if there is none.
 std::string_view token_of(const std::string& authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() <= kScheme.size() || authorization.size() > kLongestToken) return {};
@@ -78,7 +79,7 @@ std::string Caller::roles() const {
 std::string service_of(const Call& call) {
   if (!call.tls) return {};
   if (!call.uris.empty()) {
-    // Two would leave it to chance whom the certificate speaks for.
+    // With two of them the service of the certificate would be ambiguous.
     constexpr std::string_view kFolder = "/quartermaster/";
     if (call.uris.size() > 1 || !call.uris[0].starts_with("spiffe://")) return {};
     const auto at = call.uris[0].rfind(kFolder);
@@ -101,7 +102,7 @@ struct Access::Impl {
   }
 
   struct Entry {
-    std::optional<Answer> answer;  ///< none while it is looked up
+    std::optional<Answer> answer;  ///< none during the review
     SteadyInstant until{};
     std::vector<std::function<void(const Answer&)>> waiting;
   };
@@ -162,7 +163,7 @@ struct Access::Impl {
         entry.answer = answer;
         entry.until = options.now() + (answer ? options.keep : options.keep_refused);
       } else if (!entry.answer) {
-        tokens.erase(digest);  // not known: the next call asks again
+        tokens.erase(digest);  // unknown: the next call reviews it again
       }
       for (std::size_t looked = order.size(); order.size() > options.most_cached && looked > 0; --looked) {
         auto oldest = std::move(order.front());
@@ -185,7 +186,7 @@ struct Access::Impl {
     {
       const std::lock_guard lock(mutex);
       ++denials[{method, std::string(name_of(error.code))}];
-      if (error.code == Code::kUnavailable) return;  // not known is not denied
+      if (error.code == Code::kUnavailable) return;  // unknown is not denied
       if (const auto now = options.now(); now - second >= std::chrono::seconds(1)) {
         second = now;
         told = 0;
@@ -198,7 +199,7 @@ struct Access::Impl {
     if (options.on_denied) options.on_denied(denial);
   }
 
-  /// Who shows a certificate; where that is another replica of this service, whom it passes the call on for.
+  /// The service in the certificate; for another replica of this service, the original caller of the forwarded call.
   [[nodiscard]] std::string from(const Call& call) const {
     auto shown = service_of(call);
     if (call.forwarded.empty() || shown.empty() || shown != options.service) return shown;
@@ -217,7 +218,8 @@ struct Access::Impl {
     if (rule->need == Need::kAnyone) return done({});
     const auto service = from(call);
     if (rule->need == Need::kServices || rule->need == Need::kAgents) {
-      // In plain text on loopback nobody can show a certificate, and where people are asked nothing, so are services.
+      // In plain text on loopback no peer can have a certificate; without user authentication services are allowed
+      // too.
       if (!call.tls && !options.review) return done({});
       Caller caller;
       caller.name = service.empty() ? call.common_name : "quartermaster-" + service;
@@ -265,7 +267,7 @@ struct Access::Impl {
     if (token.empty()) return out;
     const auto digest = sha256_hex(token);
     const std::lock_guard lock(mutex);
-    // Also past its time: it held when the call was let through.
+    // Also after its expiry: it was valid when the call was authorized.
     const auto found = tokens.find(digest);
     if (found == tokens.end() || !found->second.answer || !*found->second.answer) return out;
     return ***found->second.answer;
@@ -275,7 +277,7 @@ struct Access::Impl {
 Access::Access(AccessOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 
 Access::~Access() {
-  impl_->workers.clear();  // they answer what they have taken
+  impl_->workers.clear();  // they finish the accepted reviews
 }
 
 void Access::check(const Call& call, std::function<void(const Status&)> done) { impl_->check(call, std::move(done)); }

@@ -14,14 +14,14 @@ Status check_free(const std::string& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  // A host that cannot be resolved is for the server to report.
+  // The server reports a host that cannot be resolved.
   if (::getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0)
     return {};
   bool taken = false;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     const int fd = ::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
     if (fd < 0) continue;
-    // Connections of a predecessor that are still closing do not count; a listener does.
+    // Closing connections of a predecessor do not count; a listener does.
     const int yes = 1;
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     taken = taken || (::bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRINUSE);

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kMaxExplained = 200;
 constexpr int kPages = 1, kChecks = 2;          ///< of /debug at a time
-constexpr int kThreads = kPages + kChecks + 1;  ///< one at least is left for probes and metrics
+constexpr int kThreads = kPages + kChecks + 1;  ///< at least one is left for probes and metrics
 
-/// A place among a bounded number; none where all are taken.
+/// A slot among a bounded number; none if all are in use.
 class Place {
  public:
   Place(std::atomic<int>& taken, int most) : taken_(taken), got_(++taken <= most) {}
@@ -71,8 +71,8 @@ std::string_view level_name() {
   return "unknown";
 }
 
-/// Collects the parts of a state that speak of an id: what lies under it as a key, and the objects that hold it as
-/// a value, each under its path.
+/// Collects the parts of a state that contain an id: the value below it as a key, and the objects that have it as
+/// a value, each with its path.
 void find_mentions(const Json& at, const std::string& path, const std::string& id, Json::Object& out) {
   if (out.size() >= kMaxExplained) return;
   if (at.is_object()) {
@@ -205,7 +205,7 @@ void AdminServer::route(std::string method, std::string pattern, http::Router::R
 
 Status AdminServer::start() {
   QM_ASSIGN(auto options, options_of(impl_->address));
-  // After the service's own routes, which win.
+  // After the service's own routes, which have precedence.
   impl_->add_standard_routes();
   impl_->server = std::make_unique<http::Server>(
       std::move(options), [impl = impl_.get()](const http::Request& r) { return impl->router(r); });

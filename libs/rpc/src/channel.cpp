@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kKeepAliveMs = 20'000, kKeepAliveTimeoutMs = 5'000;
 
-/// "10.0.0.1:7101" of "host:7101"; itself where it cannot be resolved.
+/// "10.0.0.1:7101" for "host:7101"; unchanged if it cannot be resolved.
 std::string resolved(const std::string& address) {
   const auto colon = address.rfind(':');
   addrinfo hints{};

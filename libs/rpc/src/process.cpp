@@ -128,7 +128,7 @@ void wait_for_signal(const std::function<bool()>& also) {
   signal_taken = true;
   shutdown_started();
   log::info("signal received, draining", {{"signal", number}});
-  // The next one finds this thread unblocked and the default action: the end.
+  // The next signal finds this thread unblocked and the default action: termination.
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
@@ -139,7 +139,7 @@ void limit_shutdown(SteadyDuration timeout, int code) {
     constexpr auto kLook = std::chrono::milliseconds(50);
     while (!shutting_down && !signal_pending()) std::this_thread::sleep_for(kLook);
     std::this_thread::sleep_for(timeout);
-    ::alarm(1);  // where the log itself blocks
+    ::alarm(1);  // in case the log itself blocks
     log::error("shutdown exceeded its timeout, the process exits",
                {{"ms", std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()}});
     std::_Exit(code);

@@ -35,8 +35,8 @@ struct Roles {
   std::vector<Tenant> tenants;
 };
 
-/// Reads the parts of one document, and keeps the first complaint. A key that is not known is one: a misspelt "groups"
-/// would give a role to nobody, or take nobody's away.
+/// Reads the parts of one document, and keeps the first error. An unknown key is an error: a misspelled "groups"
+/// would assign a role to no user, or revoke none.
 class Reader {
  public:
   explicit Reader(const config::Document& document) : document_(document) {}
@@ -116,7 +116,7 @@ Result<Roles> read_roles(const std::string& path, const std::string& text) {
   return out;
 }
 
-/// What changes when somebody writes the file: also where a ConfigMap's link is turned to another folder.
+/// Changes with every write of the file, also when a ConfigMap's link is changed to another folder.
 using Stamp = std::pair<std::filesystem::file_time_type, std::uintmax_t>;
 Stamp stamp_of(const std::string& path) {
   std::error_code ignored;
@@ -195,7 +195,7 @@ Review review_by_kubernetes(std::function<Result<Json>(const Json& review)> post
                            {"kind", "TokenReview"},
                            {"spec", Json::object({{"token", token}, {"audiences", Json::array({audience})}})}}));
     if (!answer) {
-      // Not the caller's fault: a refusal speaks of us, and the rest will pass.
+      // Not the caller's fault: the refusal concerns this server's credentials, and other errors are temporary.
       return fail(Error{Code::kUnavailable,
                         fmt::format("the token cannot be reviewed: {}", answer.error().message),
                         {},
@@ -205,7 +205,7 @@ Review review_by_kubernetes(std::function<Result<Json>(const Json& review)> post
     }
     const auto& status = (*answer)["status"];
     if (!status["authenticated"].boolean()) return nobody("the bearer token is not valid");
-    // A server that knows no audiences leaves them out, and has then checked none.
+    // A server without support for audiences omits them, and so has not checked any.
     const auto& audiences = status["audiences"].items();
     if (std::ranges::none_of(audiences, [&](const Json& one) { return one.string() == audience; }))
       return nobody(fmt::format("the bearer token was not made for audience {}", audience));

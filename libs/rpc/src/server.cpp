@@ -21,22 +21,22 @@ namespace {
 
 constexpr int kKeepAliveMs = 30'000;
 constexpr int kKeepAliveTimeoutMs = 10'000;
-/// Clients that ping more often are sent away ("too many pings").
+/// Clients that ping more often are disconnected ("too many pings").
 constexpr int kMinPingMs = 5'000;
-/// Until clients that were sent away have closed their connections.
+/// Until disconnected clients have closed their connections.
 constexpr std::chrono::seconds kLeaving{1};
-/// Between two looks for running calls.
+/// Between two checks for running calls.
 constexpr std::chrono::milliseconds kLook{20};
-/// And for connections: clients are refused until another server listens.
+/// Between two checks for connections: clients are refused until another server listens.
 constexpr std::chrono::milliseconds kClosing{1};
 
-/// Brings the way to find out who calls to the handlers.
+/// Provides the caller of a call to the handlers.
 struct CallContext final : grpc::CallbackServerContext {
   explicit CallContext(Access* asked) : access(asked) {}
   Access* const access;
 };
 
-/// Counts the calls that run: gRPC asks for a context when a call begins and gives it back after its OnDone.
+/// Counts the running calls: gRPC allocates a context when a call begins and releases it after its OnDone.
 class RunningCalls final : public grpc::ContextAllocator {
  public:
   explicit RunningCalls(Access* access) : access_(access) {}
@@ -50,7 +50,7 @@ class RunningCalls final : public grpc::ContextAllocator {
     const std::lock_guard lock(mutex_);
     if (--running_ == 0) none_.notify_all();
   }
-  /// True when no call runs; false when `stop` came first.
+  /// True when no call is running; false if `stop` was requested before.
   bool wait_for_none(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     return none_.wait(lock, stop, [this] { return running_ == 0; });
@@ -71,17 +71,17 @@ class RunningCalls final : public grpc::ContextAllocator {
   Access* const access_;
 };
 
-/// What gRPC has to say stands among our lines, in their form.
+/// Writes gRPC's messages to the log in its format.
 void log_as_ours(gpr_log_func_args* line) {
   const std::string_view text = line->message;
-  if (text.starts_with("Failed accept4: Invalid argument")) return;  // said after stop_listening()
+  if (text.starts_with("Failed accept4: Invalid argument")) return;  // logged after stop_listening()
   const std::string_view file = line->file;
   const auto level = line->severity == GPR_LOG_SEVERITY_ERROR ? log::Level::kWarn : log::Level::kDebug;
   log::write(level, "gRPC says",
              {{"text", text}, {"at", fmt::format("{}:{}", file.substr(file.rfind('/') + 1), line->line)}});
 }
 
-/// What would be open to others without anybody having said so.
+/// Refuses options that would expose the server without an explicit setting.
 Status check_exposure(const ServerOptions& options) {
   if (options.insecure || is_loopback(options.address)) return {};
   if (!options.tls.any()) {
@@ -141,7 +141,7 @@ Status Server::start() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // gRPC gives an allocator back the contexts of generic calls, which it did not make.
+  // gRPC releases contexts of generic calls to the allocator, which did not allocate them.
   if (options.generic == nullptr) {
     auto calls = std::make_unique<RunningCalls>(options.access.get());
     impl_->calls = calls.get();
@@ -166,23 +166,25 @@ void Server::set_serving(bool serving) {
 void Server::stop() {
   if (!impl_->server) return;
   set_serving(false);
-  // A call that reaches a server after the order to shut down comes back as CANCELLED, which callers do not repeat. So calls
-  // are served on until a moment without any, or the end of the drain; then new connections are refused and those there are
-  // closed, what is on its way as UNAVAILABLE; and once the last one is closed comes the order.
+  // A call that reaches a server after its shutdown began gets CANCELLED, which callers do not retry. So calls
+  // are served until a moment without any, or the end of the drain. Then new connections are refused and existing
+  // ones are
+  // closed, unfinished calls as UNAVAILABLE; and once the last one is closed the shutdown begins.
   if (impl_->calls != nullptr) (void)impl_->calls->none_within(impl_->options.drain);
   stop_listening(impl_->port);
   const auto patience = std::chrono::steady_clock::now() + kLeaving;
   do {
-    // Again and again: a connection may have been accepted since the last time.
+    // Repeatedly: a connection may have been accepted since the last time.
     grpc_server_cancel_all_calls(impl_->server->c_server());
     std::this_thread::sleep_for(kClosing);
   } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
   {
-    // Shutdown waits until every client has closed its connection, and one that never said a word does not. Once no call
-    // runs there is nobody to wait for.
+    // Shutdown waits until every client has closed its connection, and a client that never sent a byte does not.
+    // Once no call
+    // is running this wait is unnecessary.
     const std::jthread hurry([this](const std::stop_token& stop) {
       if (impl_->calls == nullptr) return;
-      // Not before the shutdown has begun: until then calls are taken.
+      // Not before the shutdown has begun: until then calls are accepted.
       for (impl_->calls->pause(stop); impl_->calls->wait_for_none(stop) && !stop.stop_requested();
            impl_->calls->pause(stop)) {
         grpc_server_cancel_all_calls(impl_->server->c_server());

@@ -10,12 +10,12 @@
 
 namespace qm::rpc {
 
-/// What a server listens with: TLS with these files, plain text where there are none. Each call is shown to `access`
+/// The credentials of a server: TLS with these files, plain text without files. Each call is checked by `access`
 /// (may be null) before its handler runs.
 Result<std::shared_ptr<grpc::ServerCredentials>> server_credentials(const TlsFiles& files,
                                                                     std::shared_ptr<Access> access);
 
-/// What a handler's context says of its call; without the path.
+/// The facts about a call in a handler's context; without the path.
 Call call_of(const grpc::CallbackServerContext& context);
 
 }  // namespace qm::rpc

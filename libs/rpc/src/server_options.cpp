@@ -7,7 +7,9 @@
 namespace qm::rpc {
 namespace {
 
-/// The audience that a token must be made for, so that one stolen from us opens nothing else, and none of others us.
+/// The required audience of tokens, so that a token stolen from this server is not valid elsewhere, and tokens of
+/// other servers
+/// are not valid here.
 constexpr const char* kAudience = "quartermaster";
 const kube::Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", false};
 

@@ -11,7 +11,7 @@
 namespace qm::rpc {
 namespace {
 
-/// "a=b" as a pair; the error text names the option.
+/// "a=b" as a pair; the error has the option.
 std::pair<std::string, std::string> split_pair(const std::string& option, const std::string& text) {
   const auto equals = text.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {
@@ -25,7 +25,7 @@ std::string check_address(const std::string& text) {
   const auto port = colon == std::string::npos ? std::string() : text.substr(colon + 1);
   const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
   if (digits && colon > 0 && std::stoi(port) <= 65535) return {};
-  // What stands before an @ may be a password.
+  // The part before an @ may be a password.
   const auto at = text.rfind('@');
   return fmt::format("'{}' is not of the form host:port", at == std::string::npos ? text : "..." + text.substr(at));
 }
@@ -54,7 +54,7 @@ void security_options(CLI::App& app, Settings& settings) {
   app.add_option("--roles", settings.roles, "RoleMap: which groups have which role and tenant")->envname("QM_ROLES");
 }
 
-/// The same by --set, and what does not go together; CLI::ValidationError.
+/// The same by --set, and contradictory settings; CLI::ValidationError.
 void check_security(Settings& settings, const std::string& process) {
   if (const auto set = settings.extra.find("roles"); set != settings.extra.end()) {
     settings.roles = set->second;
@@ -71,7 +71,7 @@ void check_security(Settings& settings, const std::string& process) {
 
 /// For container runtimes, whose images have no shell and no curl.
 bool is_ready(const std::string& address) {
-  // What listens on all addresses of a machine is reached on its loopback.
+  // A server that listens on all addresses is reachable on loopback.
   const std::string port = address.substr(address.rfind(':'));
   const std::string host =
       address.starts_with("0.0.0.0:") || address.starts_with("[::]:") ? "127.0.0.1" + port : address;
@@ -144,7 +144,7 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
     settings.take = replica == "take";
     std::string last;
     for (const auto& peer : peers) {
-      // A further address of the peer before.
+      // Another address of the previous peer.
       if (!last.empty() && peer.find('=') == std::string::npos) {
         if (auto wrong = check_address(peer); !wrong.empty()) throw CLI::ValidationError("--peer", wrong);
         settings.peers[last] += "," + peer;

@@ -10,12 +10,12 @@ namespace qm::rpc {
 namespace {
 
 constexpr std::string_view kDomain = "quartermaster.dev";
-/// What is exhausted is a bounded queue that a batch or two empties.
+/// The exhausted resource is a bounded queue that a batch or two empties.
 constexpr std::int64_t kRetryAfterSeconds = 1;
-/// A status travels in the trailers, which clients bound at 8 KiB, once as text and once inside the details.
+/// A status is sent in the trailers, which clients bound at 8 KiB, once as text and once inside the details.
 constexpr std::size_t kMaxMessage = 2000, kMaxField = 200, kMaxRemedy = 500;
 
-/// Cuts at a character's border, as half a character would make the whole message unreadable.
+/// Truncates at a character boundary, as a partial character would make the whole message unreadable.
 std::string bounded(std::string_view text, std::size_t max) {
   if (text.size() <= max) return std::string(text);
   std::size_t end = max - 3;
@@ -70,7 +70,7 @@ Error from_grpc(const grpc::Status& status, const std::string& call) {
       }
     }
   }
-  // A call that was denied before its handler ran has no details, and the remedy stands in its text.
+  // A call that was denied before its handler ran has no details; the remedy is in its text.
   constexpr std::string_view kRemedy = " (remedy: ";
   if (const auto at = error.message.find(kRemedy);
       status.error_details().empty() && at != std::string::npos && error.message.ends_with(')')) {
@@ -81,7 +81,7 @@ Error from_grpc(const grpc::Status& status, const std::string& call) {
 }
 
 std::string trace_parent(const grpc::CallbackServerContext& context) {
-  // version "-" 32 hex "-" 16 hex "-" 2 hex; anything else is not carried on.
+  // version "-" 32 hex "-" 16 hex "-" 2 hex; any other text is dropped.
   constexpr std::size_t kLength = 55;
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find("traceparent");

@@ -36,7 +36,7 @@ Result<std::string> read(const std::string& flag, const std::string& path) {
   return text.str();
 }
 
-/// The provider for what is given. gRPC refuses to watch a file without a name.
+/// The provider for the given files. gRPC refuses to watch a file without a name.
 std::shared_ptr<tls::CertificateProviderInterface> provider(const TlsFiles& files) {
   if (files.certificate.empty())
     return std::make_shared<tls::FileWatcherCertificateProvider>(files.ca, kLookEverySeconds);
@@ -96,7 +96,8 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address, 
   options.watch_root_certs();
   if (!security.tls.certificate.empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(std::make_shared<tls::HostNameCertificateVerifier>());
-  // Several addresses are one target without a name: the replicas of a service answer to that of the first.
+  // Several addresses are one target without a name: the replicas of a service have the certificate name of the
+  // first.
   auto name = security.server_name;
   if (const auto comma = address.find(','); name.empty() && comma != std::string::npos)
     name = address.substr(0, address.rfind(':', comma));
@@ -111,18 +112,18 @@ Status add_token(grpc::ClientContext& context, const ClientSecurity& security) {
     while (!token.empty() && (token.back() == '\n' || token.back() == '\r' || token.back() == ' ')) token.pop_back();
   }
   if (token.empty()) return {};
-  // A line break inside would end the header, and gRPC ends the process over it.
+  // A line break inside would end the header, and gRPC aborts the process on it.
   if (token.find_first_of("\r\n\t ") != std::string::npos)
     return bad("--token", "a bearer token is one word", "give the token alone, without \"Bearer\"");
   context.AddMetadata("authorization", "Bearer " + token);
   return {};
 }
 
-// ---- what is exported ----
+// ---- exported metrics ----
 
 namespace {
 
-/// Facts of the certificates that could be read last: gRPC keeps a pair of certificate and key until the files hold another.
+/// The certificates as last read: gRPC keeps a pair of certificate and key until the files have a new pair.
 struct ReadLast {
   std::mutex mutex;
   std::optional<http::CertificateFacts> identity, authority;
@@ -170,7 +171,7 @@ void export_certificates(metrics::Registry& registry, const TlsFiles& files, con
   });
 }
 
-// ---- the server's side ----
+// ---- server side ----
 
 namespace {
 
@@ -196,7 +197,7 @@ std::string_view view(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice)};
 }
 
-/// gRPC carries a denial as code and text only, so the remedy stands in the text; from_grpc takes it apart again.
+/// gRPC transmits a denial as code and text only, so the text includes the remedy; from_grpc separates it again.
 void process(void* state, grpc_auth_context* context, const grpc_metadata* metadata, std::size_t count,
              grpc_process_auth_metadata_done_cb done, void* user_data) {
   Call call = call_of(context);
@@ -214,7 +215,7 @@ void process(void* state, grpc_auth_context* context, const grpc_metadata* metad
   });
 }
 
-/// gRPC's own classes for this take a processor in TLS only, and run it on threads without a bound.
+/// gRPC's own classes for this accept a processor with TLS only, and run it on an unbounded number of threads.
 class Credentials final : public grpc::ServerCredentials {
  public:
   Credentials(grpc_server_credentials* made, std::shared_ptr<tls::CertificateProviderInterface> files,
@@ -272,7 +273,7 @@ Result<std::shared_ptr<grpc::ServerCredentials>> server_credentials(const TlsFil
   grpc_tls_credentials_options_set_certificate_provider(options, watched->c_provider());
   grpc_tls_credentials_options_watch_root_certs(options);
   grpc_tls_credentials_options_watch_identity_key_cert_pairs(options);
-  // A certificate that is shown must be good; people come with a token instead.
+  // A presented certificate must be valid; users authenticate with a token instead.
   grpc_tls_credentials_options_set_cert_request_type(options, GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   return std::make_shared<Credentials>(grpc_tls_server_credentials_create(options), std::move(watched),
                                        std::move(access));

@@ -46,8 +46,8 @@ TEST(Identity, ACertificateSpeaksForOneService) {
       {{"", "", true, "", {"spiffe://example.org/quartermaster/agent"}}, "agent"},
       {{"", "", true, "x", {"spiffe://example.org/ns/gpu/quartermaster/cost"}}, "cost"},
       {{"", "", false, "quartermaster-placement", {}}, ""},                             // not over TLS
-      {{"", "", true, "quartermaster-placement", {"spiffe://example.org/other"}}, ""},  // the URI counts
-      {{"", "", true, "", {"https://example.org/quartermaster/agent"}}, ""},            // no SPIFFE id
+      {{"", "", true, "quartermaster-placement", {"spiffe://example.org/other"}}, ""},  // the URI has precedence
+      {{"", "", true, "", {"https://example.org/quartermaster/agent"}}, ""},            // not a SPIFFE id
       {{"", "", true, "", {"spiffe://a/quartermaster/cost", "spiffe://a/quartermaster/agent"}}, ""},
       {{"", "", true, "quartermaster-", {}}, ""},
       {{"", "", true, "quartermaster-operator", {}}, ""},
@@ -151,7 +151,7 @@ TEST(Tokens, KubernetesIsAskedForOurAudience) {
   EXPECT_EQ(who->groups, std::vector<std::string>{"research"});
   EXPECT_EQ(asked.path("spec.token").string(), "the-token");
   EXPECT_EQ(asked.path("spec.audiences").at(0).string(), "quartermaster");
-  // Not valid; of an audience of somebody else's; of a server that knows none.
+  // Not valid; of another audience; of a server without audiences.
   for (const auto& bad :
        {status(false, Json::array({"quartermaster"})), status(true, Json::array({"vault"})), status(true, Json())}) {
     answer = bad;
@@ -163,7 +163,7 @@ TEST(Tokens, KubernetesIsAskedForOurAudience) {
   EXPECT_EQ(review("the-token").error().to_string().find("the-token"), std::string::npos);
 }
 
-/// An Access whose reviews the test holds back, under a clock of the test's.
+/// An Access whose reviews the test delays, with a manual clock.
 struct Asked {
   explicit Asked(std::size_t most = 4096) {
     AccessOptions options;
@@ -223,7 +223,7 @@ TEST(Access, AnAnswerHoldsAMinuteAndARefusalFiveSeconds) {
   asked.now_ms += 5'000;
   EXPECT_EQ(asked.ask("bad"), Code::kUnauthenticated);
   EXPECT_EQ(asked.reviews, 4);
-  // That it cannot be known now is no answer to keep.
+  // A temporary failure is not cached.
   EXPECT_EQ(asked.ask("away"), Code::kUnavailable);
   EXPECT_EQ(asked.ask("away"), Code::kUnavailable);
   EXPECT_EQ(asked.reviews, 6);
@@ -237,7 +237,7 @@ TEST(Access, NoCallerWaitsOnAThreadAndATokenIsAskedForOnce) {
   }
   std::atomic<int> answered = 0;
   for (int i = 0; i < 100; ++i) asked.access->check(Asked::call_of("ursula"), [&](const Status&) { ++answered; });
-  // All of these came back at once, and none has an answer.
+  // All of these arrived at once, and none has a result.
   EXPECT_EQ(answered, 0);
   {
     const std::lock_guard lock(asked.mutex);
@@ -266,7 +266,7 @@ TEST(Access, DenialsAreTold) {
   EXPECT_EQ(asked.denials[0].caller, "ursula");
   EXPECT_EQ(asked.denials[0].method, "Admission/Apply");
   EXPECT_EQ(asked.denials[0].roles, "user");
-  // A flood fills neither the log nor the trail, but it is counted.
+  // A flood does not fill the log or the audit trail, but it is counted.
   metrics::Registry registry;
   asked.access->export_to(registry, "admission");
   for (int i = 0; i < 100; ++i) asked.ask("ursula", "Admission/Apply");
@@ -275,7 +275,8 @@ TEST(Access, DenialsAreTold) {
   EXPECT_NE(registry.text().find(" 101"), std::string::npos) << registry.text();
 }
 
-// A replica passes an agent's stream on under its own certificate. What it says of the agent counts at its own leader's.
+// A replica forwards an agent's stream with its own certificate. The name of the agent is trusted by the leader of
+// the same service.
 TEST(Access, WhatAReplicaPassesOnIsFromItsFirstCaller) {
   struct Case {
     const char *why, *server, *certificate, *forwarded, *method;

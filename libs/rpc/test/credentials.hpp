@@ -13,12 +13,12 @@
 namespace qm::rpc::testing {
 
 inline void write_file(const std::string& path, const std::string& text) {
-  // Renamed into place, as whoever reads it may look at any time.
+  // Renamed into place, because readers may read it at any time.
   std::ofstream(path + ".new") << text;
   std::filesystem::rename(path + ".new", path);
 }
 
-/// An authority in a folder, and the files of processes that it signs.
+/// An authority in a folder, and the files of processes with its certificates.
 class Authority {
  public:
   explicit Authority(const std::string& name = "test authority", std::chrono::hours until = std::chrono::hours(24)) {

@@ -1,5 +1,6 @@
-// Every method of the protos, called by every kind of caller over mutual TLS: let through or denied as docs/security.md
-// says. The services behind answer UNIMPLEMENTED, so that is what comes back from a call that reached its handler.
+// Every method of the protos, called by every kind of caller over mutual TLS: allowed or denied as in
+// docs/security.md.
+// The services respond UNIMPLEMENTED, which is the result of a call that reached its handler.
 #include "credentials.hpp"
 #include "qm/rpc/rules.hpp"
 #include "qm/rpc/server.hpp"
@@ -57,7 +58,7 @@ std::vector<std::string> methods() {
   return out;
 }
 
-/// method -> who may, by the words of the page.
+/// method -> allowed callers, by the text of the page.
 std::map<std::string, std::string> page_rows() {
   std::map<std::string, std::string> out;
   std::istringstream page(qm::testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/security.md"));
@@ -79,7 +80,7 @@ TEST(Rules, EveryMethodOfTheProtosHasOneRow) {
   for (const auto& [method, count] : rows) {
     EXPECT_EQ(count, 1) << method;
     const bool ours = std::ranges::find(all, method) != all.end();
-    const bool page = method.find(" /debug/") != std::string_view::npos;  // process_test.cpp asks for them
+    const bool page = method.find(" /debug/") != std::string_view::npos;  // process_test.cpp tests them
     EXPECT_TRUE(ours || page || method.starts_with("grpc.")) << method << " is in no proto";
   }
 }
@@ -99,7 +100,7 @@ TEST(Rules, NobodyChangesAnythingByReading) {
   }
 }
 
-/// The five services in one server, none of which does anything.
+/// The five services in one server, without implementations.
 struct Empty {
   explicit Empty(const TlsFiles& files)
       : server(options(files), {&admission, &placement, &capacity, &telemetry, &cost}) {
@@ -131,7 +132,7 @@ struct Empty {
 grpc::Status call(const std::shared_ptr<grpc::Channel>& channel, const std::string& path, const std::string& token) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
-  // Health's watch has no end: that it was let through shows by its running.
+  // Health's watch never ends: the test considers it allowed if it keeps running.
   const auto patience = path.ends_with("Health/Watch") ? std::chrono::milliseconds(300) : std::chrono::seconds(30);
   context.set_deadline(std::chrono::system_clock::now() + patience);
   ClientSecurity with;
@@ -157,7 +158,7 @@ TEST(Rules, TheWholeMatrixOverMutualTls) {
   ClientSecurity bare;
   bare.tls.ca = authority.ca();
   struct Who {
-    std::string word;  ///< as the page writes it
+    std::string word;  ///< name on the page
     std::string token, certificate;
   };
   const Who callers[] = {

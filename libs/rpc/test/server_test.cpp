@@ -51,7 +51,7 @@ TEST(RpcStatus, EveryCodeFieldAndRemedyComesBack) {
   }
 }
 
-/// What a status says of when to come back; nothing where it does not.
+/// The retry delay of a status; nothing if it has none.
 std::optional<std::int64_t> retry_seconds(const grpc::Status& status) {
   google::rpc::Status details;
   EXPECT_TRUE(details.ParseFromString(status.error_details()));
@@ -82,7 +82,7 @@ TEST(RpcStatus, LongTextsStayInsideTheTrailers) {
   const auto status = to_grpc(error);
   EXPECT_LE(status.error_message().size() + status.error_details().size() * 4 / 3, 7000U);
   google::rpc::Status details;
-  EXPECT_TRUE(details.ParseFromString(status.error_details()));  // no character was cut in half
+  EXPECT_TRUE(details.ParseFromString(status.error_details()));  // no character was split
   EXPECT_TRUE(from_grpc(status, "Get").message.ends_with("..."));
 }
 
@@ -134,12 +134,12 @@ TEST(RpcServer, AnOversizedMessageIsRefused) {
   v1::SubmitResponse response;
   const auto status = running.stub->Submit(&context, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(status.error_details().empty());  // by the server's own limit, before the service
+  EXPECT_TRUE(status.error_details().empty());  // from the server's own limit, before the service
 }
 
 TEST(RpcServer, ADeadlineEndsTheCallOnBothSides) {
   Running running;
-  // The first deadline may be over before there is a connection.
+  // The first deadline may expire before there is a connection.
   EXPECT_TRUE(wait_until([&] {
     grpc::ClientContext context;
     deadline(context, 100ms);
@@ -161,7 +161,7 @@ TEST(RpcServer, ATakenAddressIsNamed) {
   EXPECT_NE(started.error().message.find(options.address), std::string::npos);
 }
 
-/// grpc.health.v1.Health/Check by its wire form: field 1 of the answer is the status, 1 = SERVING.
+/// grpc.health.v1.Health/Check by its wire format: field 1 of the response is the status, 1 = SERVING.
 std::string health(int port) {
   const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
   grpc::GenericStub stub(channel);
@@ -197,7 +197,7 @@ TEST(RpcServer, DrainLetsRunningCallsEnd) {
   });
   ASSERT_TRUE(wait_until([&] { return running.service.waiting() == 1; }));
   std::thread stopper([&] { running.server.stop(); });
-  // Others are answered while the old one still runs: the caller of a service that hands over notices nothing.
+  // Other calls are served while the old one still runs: callers do not notice a handover.
   EXPECT_TRUE(wait_until([&] { return health(running.server.port()) == "NOT_SERVING"; })) << "it says that it ends";
   {
     grpc::ClientContext context;
@@ -213,7 +213,7 @@ TEST(RpcServer, DrainLetsRunningCallsEnd) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-/// An HTTP/2 client that greets, hears the greeting, and keeps its connection whatever it is told from then on.
+/// An HTTP/2 client that completes the handshake, and then keeps its connection whatever it receives.
 class Deaf {
  public:
   explicit Deaf(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -251,7 +251,7 @@ TEST(RpcServer, AnIdleConnectionIsNotWaitedFor) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
 }
 
-// Callers repeat what was UNAVAILABLE, so a planned end must look like that, also to those who come in its middle.
+// Callers retry UNAVAILABLE, so a planned end must return that, also to calls that arrive during it.
 TEST(RpcServer, ACallThatMeetsTheEndIsUnavailable) {
   std::atomic<int> cancelled = 0;
   for (int round = 0; round < 20; ++round) {
@@ -402,14 +402,14 @@ TEST(RpcHost, CountersAreExported) {
   export_host(registry, *hosted.host, "tiny");
   v1::CancelResponse response;
   ASSERT_TRUE(hosted.cancel("r1", "u", &response).ok());
-  // The loop may count after it answered, and takes a timer now and then.
+  // The loop may count after it responded, and handles a timer now and then.
   const auto agrees = [&] {
     const auto inputs = hosted.host->counters().inputs;
     return inputs >= 1 && registry.text().find(fmt::format("qm_host_inputs_total{{service=\"tiny\"}} {}\n", inputs)) !=
                               std::string::npos;
   };
   EXPECT_TRUE(wait_until(agrees)) << registry.text();
-  // Another scrape adds nothing by itself.
+  // A further scrape adds nothing.
   EXPECT_TRUE(wait_until(agrees)) << registry.text();
   EXPECT_NE(registry.text().find("qm_host_ready{service=\"tiny\"} 1\n"), std::string::npos);
 }

@@ -9,7 +9,7 @@
 namespace qm::rpc {
 namespace stream_test {
 
-/// A reader as slow as the test wants: it takes a message when it is told to.
+/// A reader with a controlled speed: it reads a message when the test calls take().
 struct Reader {
   std::vector<std::string> read;
   const std::string* under_way = nullptr;

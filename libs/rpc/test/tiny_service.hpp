@@ -17,7 +17,7 @@ namespace qm::rpc {
 
 namespace v1 = quartermaster::v1;
 
-/// A shell that counts cancellations per workload: enough to see a mutation and a read go through a host.
+/// A shell that counts cancellations per workload: enough to send a mutation and a read through a host.
 class CountingShell final : public service::Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {
@@ -64,8 +64,8 @@ class CountingShell final : public service::Shell {
   Table<std::string, std::int64_t> counts_;
 };
 
-/// Each call shows one side of the server: Submit fails, Cancel mutates, Get reads, List hangs until it is
-/// cancelled, Explain until it is let go, Snapshot pages.
+/// Each call tests one aspect of the server: Submit fails, Cancel mutates, Get reads, List hangs until it is
+/// cancelled, Explain until it is released, Snapshot pages.
 class TinyService final : public v1::Admission::CallbackService {
  public:
   explicit TinyService(service::Host* host = nullptr) : host_(host) {}
@@ -73,7 +73,7 @@ class TinyService final : public v1::Admission::CallbackService {
   Error error{Code::kExhausted, "the queue is full", "spec.queue", "wait, or use another queue"};
   std::atomic<int> hanging = 0, cancelled = 0;
   std::atomic<int> pages = 0;
-  std::atomic<bool> stuck = false;  ///< Snapshot gives the same page again and again
+  std::atomic<bool> stuck = false;  ///< Snapshot returns the same page repeatedly
   std::string seen_trace;
 
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context, const v1::SubmitRequest*,
@@ -108,7 +108,7 @@ class TinyService final : public v1::Admission::CallbackService {
     waiting_.push_back(reactor);
     return reactor;
   }
-  /// Three pages of one key each, the key from the page's token, and one more where what ended is asked for too.
+  /// Three pages of one key each, the key from the page's token, and one more if ended keys are requested too.
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const v1::SnapshotRequest* request,
                                      v1::SnapshotResponse* response) override {
     ++pages;

@@ -1,4 +1,4 @@
-// Who may connect, and how: over a real server and real sockets.
+// Connection security: over a real server and real sockets.
 #include "credentials.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
@@ -23,7 +23,7 @@ struct Running {
   Server server;
 };
 
-/// What Submit answers over a connection of its own: kExhausted comes from the handler, so the call went through.
+/// The result of Submit over a new connection: kExhausted comes from the handler, so the call was allowed.
 Error call(const std::string& address, const ClientSecurity& security) {
   auto channel = open_channel(address, security);
   if (!channel) return channel.error();
@@ -52,7 +52,7 @@ TEST(Tls, StrangersDoNotGetIn) {
   Authority authority;
   Authority stranger("somebody else");
   const Running running(serving(authority.issue("quartermaster-placement")));
-  // A server that they do not trust; a certificate that the server does not; one that is no more; and plain text.
+  // An untrusted server; an untrusted client certificate; an expired one; and plain text.
   EXPECT_EQ(call(running.address(), {stranger.issue("quartermaster-admission")}).code, Code::kUnavailable);
   auto foreign = stranger.issue("quartermaster-telemetry");
   foreign.ca = authority.ca();
@@ -86,12 +86,13 @@ TEST(Tls, ARenewedCertificateIsTakenWithoutARestart) {
   testing::write_file(files.certificate, qm::testing::read_file(renewed.certificate));
   EXPECT_TRUE(wait_until([&] { return call(running.address(), new_friend).code == Code::kExhausted; }));
   auto left_behind = old_friend;
-  left_behind.tls.ca = renewed.ca;  // `files.ca` is what it trusted, and that has changed
+  left_behind.tls.ca = renewed.ca;  // `files.ca` is the trusted one, and that has changed
   EXPECT_EQ(call(running.address(), left_behind).code, Code::kUnavailable);
 }
 
-// An authority is renewed in two steps: first all trust both, then certificates come from the new one. At each moment a process
-// of either step may meet one of the other.
+// An authority is renewed in two steps: first all processes trust both, then certificates are signed by the new one.
+// At each moment
+// processes of both steps may connect to each other.
 TEST(Tls, PeersOfBothAuthoritiesConnectDuringARotation) {
   Authority before;
   Authority after("the next authority");
@@ -108,7 +109,7 @@ TEST(Tls, PeersOfBothAuthoritiesConnectDuringARotation) {
   const ClientSecurity old_peer = peer(before, "old", old_ca);
   const ClientSecurity between = peer(before, "between", both);
   const ClientSecurity new_peer = peer(after, "new", both);
-  auto open = open_channel(running.address(), old_peer);  // stays open over all of it
+  auto open = open_channel(running.address(), old_peer);  // stays open during the whole test
   ASSERT_TRUE(open);
   const auto over_open = [&] {
     grpc::ClientContext context;
@@ -127,7 +128,8 @@ TEST(Tls, PeersOfBothAuthoritiesConnectDuringARotation) {
   const auto renewed = after.issue("quartermaster-placement");
   testing::write_file(files.key, qm::testing::read_file(renewed.key));
   testing::write_file(files.certificate, qm::testing::read_file(renewed.certificate));
-  // Only a peer that trusts the old authority alone, for a new connection, sees that the server has a new certificate.
+  // Only a peer that trusts the old authority alone detects, with a new connection, that the server has a new
+  // certificate.
   EXPECT_TRUE(wait_until([&] { return call(running.address(), old_peer).code == Code::kUnavailable; }));
   EXPECT_EQ(call(running.address(), between).code, Code::kExhausted);
   EXPECT_EQ(call(running.address(), new_peer).code, Code::kExhausted);
@@ -154,13 +156,13 @@ TEST(Tls, TheExpirationOfTheCertificatesIsExported) {
   exported("not_before", "identity", first - 7 * 3600);
   exported("expiration", "authority", until(before.ca()));
 
-  // A key that has not followed its certificate yet: what is served is the pair before it.
+  // A key that does not match its new certificate yet: the server uses the previous pair.
   const auto renewed = after.issue("quartermaster-placement", {.until = std::chrono::hours(9)});
   testing::write_file(files.certificate, qm::testing::read_file(renewed.certificate));
   exported("expiration", "identity", first);
   testing::write_file(files.key, qm::testing::read_file(renewed.key));
   exported("expiration", "identity", until(renewed.certificate));
-  // Of a bundle the end of the last counts, in whatever order; a file that goes leaves what was known.
+  // For a bundle the last expiry counts, in any order; after a file is removed the last values remain.
   Authority short_lived("a short authority", std::chrono::hours(2));
   testing::write_file(files.ca, qm::testing::read_file(short_lived.ca()) + qm::testing::read_file(after.ca()) +
                                     qm::testing::read_file(short_lived.ca()));

@@ -1,4 +1,4 @@
-// Tokens that a real kube-apiserver made, reviewed by it.
+// Tokens created by a real kube-apiserver, and reviewed by it.
 #include "qm/kube/client.hpp"
 #include "qm/rpc/access.hpp"
 #include "qm/testing/testing.hpp"
@@ -44,7 +44,7 @@ class TokenReview : public ::testing::Test {
     options.token = token;
     return std::make_unique<kube::Client>(options);
   }
-  /// As kubelets and "kubectl create token" ask for it.
+  /// Requests a token as kubelets and "kubectl create token" do.
   std::string token_for(const std::string& audience) {
     auto request = named("authentication.k8s.io/v1", "TokenRequest", "");
     request.set("spec", Json::object({{"audiences", Json::array({audience})}, {"expirationSeconds", 600}}));
@@ -88,7 +88,7 @@ TEST_F(TokenReview, ATokenOfAnAccountThatIsGoneIsRefused) {
   const auto token = token_for("quartermaster");
   ASSERT_TRUE(admin_->remove(kAccounts, ns_, "person", {}));
   bool refused = false;
-  // The server remembers a verdict for some seconds.
+  // The server caches a verdict for some seconds.
   EXPECT_TRUE(testing::wait_until(
       [&] {
         const auto who = reviewer(*admin_)(token);

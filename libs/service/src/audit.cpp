@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMostText = 1000;
 
-/// What a caller named goes into a column of text, which takes no byte sequence that is no text.
+/// Converts text of a caller for a text column, which accepts valid UTF-8 only.
 std::string plain(std::string_view text) {
   std::string out(text.substr(0, kMostText));
   std::ranges::replace_if(

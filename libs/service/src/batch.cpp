@@ -1,12 +1,12 @@
-// One batch, from mailbox to answers.
+// One batch, from the mailbox to the replies.
 //
-//   collect  takes inputs, drops bus duplicates, answers repeated requests from the stored replies
-//   decide   one step of the engine at a `now` that never goes back; what it says is put into rows by say (events.cpp)
+//   collect  consumes inputs, drops bus duplicates, replies to repeated requests from the stored replies
+//   decide   one step of the engine at a `now` that never goes back; say (events.cpp) converts its events to rows
 //   narrow   bisects a batch that cannot be written, to find the input that causes it (events.cpp)
 //   write    one transaction: state, journal, outbox, intents, cursors; the store checks the term last
-//   committed / take_back / reload   what the outcome of the transaction asks for
+//   committed / take_back / reload   the reaction to the outcome of the transaction
 //
-// Everything that the batch would change in the host itself is kept in Batch until the commit is known.
+// All changes of the batch to the host itself stay in Batch until the commit is known.
 #include "host_impl.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
@@ -24,11 +24,12 @@ namespace qm::service {
 namespace pb = quartermaster::v1;
 
 namespace {
-constexpr std::size_t kMaxBatchBytes = 32 << 20;      // of inputs: the journal has them in one value
-constexpr auto kClockLook = std::chrono::seconds(1);  // between questions for the database's clock
-constexpr std::size_t kForgetAtOnce = 256;            // ended keys that one batch forgets in addition to its inputs
+constexpr std::size_t kMaxBatchBytes = 32 << 20;      // of inputs: the journal stores them in one value
+constexpr auto kClockLook = std::chrono::seconds(1);  // between two reads of the database's clock
+constexpr std::size_t kForgetAtOnce = 256;            // deleted keys that one batch removes in addition to its inputs
 
-/// What is told to whom the engine has no answer for: a watch or an outcome is confirmed once it is durable, dropped or not.
+/// The reply to inputs without a reply of the engine: a watch or an outcome is confirmed once it is durable, dropped
+/// or not.
 Result<std::string> confirmation(const Pending& p) {
   if (p.refused && p.input.source == Source::kRequest) return fail(*p.refused);
   return std::string{};
@@ -55,7 +56,7 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
 }
 
 Status Host::Impl::adopt(const store::Loaded& state) {
-  // First: reading the state may take longer than the clocks may differ.
+  // First: reading the state may take longer than the allowed difference of the clocks.
   if (state.server_now) clock.confirm(*state.server_now);
   if (auto ok = shell->load(state.state); !ok) {
     return fail(ok.error().with_context(fmt::format("{} cannot read its own state", options.service)));
@@ -93,7 +94,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     std::lock_guard lock(mutex);
     saving.ended();
     cursors.clear();
-    // Not fewer than before: snapshots that were taken then may still be in the mailbox.
+    // Not lower than before: older snapshots may still be in the mailbox.
     for (const auto& [key, newest] : seen)
       breaks[key.first] = std::max(breaks[key.first], breaks_before(newest.version));
     for (const auto& [key, newest] : seen) {
@@ -104,14 +105,14 @@ Status Host::Impl::adopt(const store::Loaded& state) {
                                              row.anchor.value_or(store::LogAnchor{})};
     counters.epoch = state.epoch;
   }
-  wake_at = last_now;  // the engine says at its first step when it wants to be woken
+  wake_at = last_now;  // at its first step the engine returns its wake-up time
   feed.start_at(outbox_sequence);
   pool.clear();
   pool.add(state.open_intents);
   epoch = state.epoch;
   last_term = state.last_term;
   follow_term();
-  loaded_term = state.term;  // last: relay and consumer restart from what is set above
+  loaded_term = state.term;  // last: relay and consumer restart from the values set above
   loaded = true;
   log::info("shard taken", {{"shard", options.shard},
                             {"epoch", state.epoch},
@@ -155,10 +156,10 @@ bool Host::Impl::pump() {
   for (const auto& pending : retry) again += pending.size();
   const std::lock_guard lock(mutex);
   counters.to_retry = again;
-  return writes || read || !batch.pending.empty();  // of duplicates nothing is written
+  return writes || read || !batch.pending.empty();  // nothing is written for duplicates
 }
 
-// Also asked without work, so that a rejected jump is reported at once.
+// Also called without work, so that a rejected jump is reported at once.
 Instant Host::Impl::time() {
   Instant now = clock.now();
   const bool rejected = clock.rejected() != Duration::zero();
@@ -206,7 +207,7 @@ bool Host::Impl::collect(Batch& batch) {
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
     if (p.term != 0 && p.term != loaded_term)
-      continue;  // read before a reload: it is read again from the cursors of now
+      continue;  // read before a reload: it is read again from the current cursors
     if (p.at) {
       batch.cursors[*p.at] = p.read;
     }
@@ -231,8 +232,8 @@ bool Host::Impl::collect(Batch& batch) {
         ++batch.duplicates;
         continue;
       }
-      // An event carries the whole state of its key, so the newest version makes up for any that are missing.
-      // A snapshot has no position, and its jumps are what it is for.
+      // An event has the complete state of its key, so the newest version replaces any missing ones.
+      // A snapshot has no position, and jumps in it are expected.
       if (p.at && last != 0 && p.input.version > last + 1 && version_after(1, last) > p.input.version) ++batch.gaps;
       batch.seen[key] = {p.input.version, p.input.tombstone};
     } else if (p.input.source == Source::kRequest && !p.input.id.empty()) {
@@ -289,7 +290,7 @@ void Host::Impl::decide(Batch& batch) {
   for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
   for (const auto& [at, read] : batch.cursors) {
     c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history});
-    const auto known = cursors.find(at);  // this thread alone writes them
+    const auto known = cursors.find(at);  // only this thread writes them
     if (known == cursors.end() || known->second.anchor != read.anchor) c.cursors.back().anchor = read.anchor;
   }
   for (const auto& [key, newest] : batch.seen) c.seen.push_back({key.first, key.second, newest.version, newest.gone});
@@ -307,7 +308,8 @@ void Host::Impl::decide(Batch& batch) {
   forget(batch);
 }
 
-// An entry that is not the newest word on its key any more is stale: the key lived again, and has ended later if at all.
+// An entry without the newest version of its key is stale: the key was created again, and its next deletion has its
+// own entry.
 void Host::Impl::forget(Batch& batch) {
   const auto steady = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < ended.size() && i < kForgetAtOnce && ended[i].forget_at <= steady; ++i) {
@@ -350,9 +352,12 @@ void Host::Impl::write(Batch& batch) {
     counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (!outcome) {
-    // An error means not committed. kInvalid: a value that the database rejects, or that violates a constraint, comes from an
-    // input, which is refused. kFailedPrecondition: numbers that are not dense, a broken law, end the process. Any other error is a
-    // database that is unavailable, full or denies access: the batch is retried, and /readyz reports the duration and the error.
+    // An error means not committed. kInvalid: a value that the database rejects, or that violates a constraint,
+    // comes from an
+    // input, which is refused. kFailedPrecondition: numbers that are not dense, a violated law, end the process. Any
+    // other error is a
+    // database that is unavailable, full or denies access: the batch is retried, and /readyz reports the duration
+    // and the error.
     const Error& error = outcome.error();
     QM_ASSERT(error.code != Code::kFailedPrecondition, "batch {}: {}", batch.commit.journal_sequence,
               error.to_string());
@@ -392,11 +397,11 @@ void Host::Impl::write(Batch& batch) {
   }
 }
 
-// Pending calls are answered now: a server stops only after its last call, and this host decides none of these.
+// Pending calls are finished now: a server stops only after its last call, and this host decides none of them.
 void Host::Impl::step_down(const char* why) {
   {
     const std::lock_guard lock(mutex);
-    lost = true;  // from here on nothing more is let in
+    lost = true;  // from here on no input is accepted
     retry.push_back(mailbox.take_all());
     counters.mailbox = 0;
   }
@@ -470,7 +475,8 @@ void Host::Impl::committed(Batch& batch) {
   }
 }
 
-// Who sent a trace along finds in the log what it led to, in each service; all other decisions only at level debug.
+// A client that sent a trace finds the resulting decisions in the log of each service; other decisions are logged
+// only at level debug.
 void Host::Impl::say_decided(const Batch& batch) {
   const auto say = [&](log::Level level, std::string_view trace) {
     log::write(level, "decided",
@@ -507,8 +513,9 @@ void Host::Impl::works(Failing& what) {
   what.ended();
 }
 
-// Inputs of the lost commits that did not come from the bus are lost with them: what watches, agents and looks at the cloud have
-// reported already is not reported again. So the process begins again and observes everything again.
+// Inputs of the lost commits that did not come from the bus are lost with them: watches, agents and cloud polls do
+// not
+// report an observation twice. So the process restarts and observes everything again.
 void Host::Impl::rolled_back(Batch& batch) {
   log::error(
       "the database is behind commits that it acknowledged, as after a restore; this process begins again on what is there",
@@ -544,7 +551,7 @@ void Host::Impl::reload(Batch& batch) {
     step_down("another leader took over");
     return;
   }
-  // The numbers of another history prove nothing of this batch.
+  // The numbers of another history say nothing about this batch.
   if (journal_sequence < acknowledged || last_term != led) return rolled_back(batch);
   if (journal_sequence < attempted) {
     retry.push_front(std::move(batch.pending));

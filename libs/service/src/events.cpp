@@ -22,9 +22,9 @@ namespace pb = quartermaster::v1;
 
 namespace {
 
-constexpr std::size_t kMaxLetter = 512 << 10;  // of the bytes in question
+constexpr std::size_t kMaxLetter = 512 << 10;  // of the original bytes
 constexpr std::size_t kMaxReason = 4 << 10;
-constexpr std::size_t kMaxSaid = 256 << 20;  // by one batch: a transaction holds it all
+constexpr std::size_t kMaxSaid = 256 << 20;  // per batch: a transaction contains all of it
 
 Status check_event(const std::string& topic, const std::string& key, std::size_t size) {
   if (const auto good = check_key("the key of the event for topic " + topic, key); !good) {
@@ -49,7 +49,7 @@ Error too_much(std::size_t said) {
           "split the input into several"};
 }
 
-/// A key that cannot stand anywhere, by another name.
+/// A replacement for a key that is not valid.
 std::string fitting(const std::string& key) {
   return check_key("it", key) ? key : fmt::format("unfit/{:016x}", stable_hash(key));
 }
@@ -93,7 +93,7 @@ Status Host::Impl::add_event(Batch& batch, const Publish& event, std::string_vie
   return {};
 }
 
-// A letter is the first and last word under its version: its key does not live on.
+// A dead letter has a version of its own and is a tombstone: its key does not live on.
 void Host::Impl::add_letter(Batch& batch, const std::string& topic, const std::string& key, pb::Envelope message,
                             const Error& error, std::string_view trace) {
   const auto letter = letter_of(std::move(message), options.service + "/" + options.shard, error);
@@ -149,7 +149,7 @@ void Host::Impl::say(Batch& batch) {
   };
   for (const auto& [index, error] : batch.poison) poison(batch.inputs[index], error);
   for (const auto& p : batch.pending) {
-    // One that was read before a reload is read again from the cursors of now.
+    // A message that was read before a reload is read again from the current cursors.
     if (!p.unreadable || p.dropped || p.term != loaded_term) continue;
     ++batch.unreadable;
     poison(p.input, *p.unreadable);
@@ -169,7 +169,7 @@ void Host::Impl::say(Batch& batch) {
 
 void Host::Impl::narrow(Batch& batch) {
   auto& all = batch.pending;
-  // No input is the cause: the engine's own work cannot be written.
+  // No input is the cause: the effects of the engine's own work cannot be written.
   if (all.empty() || all.front().dropped) return take_back(batch, batch.unwritable->to_string());
   shell->undo();
   if (all.size() > 1) {
@@ -180,7 +180,8 @@ void Host::Impl::narrow(Batch& batch) {
   } else if (!all.front().refused) {
     all.front().refused = batch.unwritable;
   } else if (!all.front().settled) {
-    // Without it the engine says as much: work of its own was due. That goes first, and then the input is tried again.
+    // Without the input the effects are also too large: own work was due. It is committed first, and then the input
+    // is retried.
     all.front().refused.reset();
     all.front().settled = true;
     retry.push_front(std::move(all));
@@ -198,7 +199,7 @@ void Host::Impl::narrow(Batch& batch) {
   retry.push_front(std::move(all));
 }
 
-// The relay's side: a broker may take less than kMaxValue, by a setting that could not be changed.
+// For the relay: a broker may have a lower limit than kMaxValue, by a setting that could not be changed.
 bool Host::Impl::too_long(const std::vector<store::OutboxRow>& rows, const Error& error) {
   if (rows.size() > 1) {
     relay_most = rows.size() / 2;
@@ -214,7 +215,7 @@ bool Host::Impl::too_long(const std::vector<store::OutboxRow>& rows, const Error
 
 Status Host::Impl::park(const store::OutboxRow& row, const Error& error) {
   pb::Envelope said;
-  (void)said.ParseFromString(row.value);  // an envelope of our own
+  (void)said.ParseFromString(row.value);  // an envelope of this service
   pb::Envelope e = said;
   said.clear_payload();
   e.set_topic(bus::dead_letter(row.topic));

@@ -22,7 +22,7 @@ class Feed {
   mutable std::mutex mutex_;
   std::size_t capacity_;
   std::deque<FeedEvent> events_;
-  std::uint64_t oldest_ = 0;  // everything after this sequence is kept
+  std::uint64_t oldest_ = 0;  // all events after this sequence are stored
   std::uint64_t newest_ = 0;
   std::uint64_t next_handle_ = 1;
   std::map<std::uint64_t, std::function<void(const FeedEvent&)>> followers_;

@@ -1,5 +1,6 @@
-// What a consumer missed: the history of a producer that broke, messages that are missing on the bus, and the snapshots that make up
-// for them.
+// Recovery of a consumer from missing events: a broken history of a producer, messages that are missing on the bus,
+// and the
+// snapshots that replace them.
 #include "host_impl.hpp"
 #include "qm/base/log.hpp"
 #include "qm/base/text.hpp"
@@ -14,8 +15,10 @@ constexpr auto kSnapshotAgain = std::chrono::seconds(1);
 constexpr auto kConfirmAgain = std::chrono::seconds(10);
 }  // namespace
 
-// An event of another term shows what the database of its producer kept of the terms before. What it lost may have been
-// applied from any partition and topic of that producer. Of two histories that are not one, that of the producer's snapshot counts.
+// An event of another term shows which events of earlier terms its producer's database still has. The lost ones may
+// have been
+// applied from any partition and topic of that producer. Of two diverging histories, that of the producer's snapshot
+// is valid.
 bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event) {
   auto& applied = positions[at].history;
   const auto drop = [&] {
@@ -44,7 +47,7 @@ bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::Hist
   how = store::succession(applied, event);
   if (how == store::Succession::kEarlier) return true;
   if (how == store::Succession::kSuccessor) return advance();
-  abandoned.insert(event.term);  // bounded by the leaders that there were
+  abandoned.insert(event.term);  // bounded by the number of leaders
   return drop();
 }
 
@@ -58,8 +61,9 @@ void Host::Impl::take_break(const std::string& topic, const store::HistoryPositi
   (void)close_gap(topic, true);
 }
 
-// No position advances: of a term without events no later term is a successor. And of two histories only the owner knows which is
-// its own, because an announcement may be read late: it is asked before anything is taken for broken.
+// No position advances: no later term is a successor of a term without events. Of two histories only the owner knows
+// which one is
+// its own, because an announcement may be read late: the owner is queried before a break is assumed.
 void Host::Impl::check_announced(const std::string& topic, const store::HistoryPosition& event) {
   const auto differs = [&](const store::HistoryPosition& other) {
     return std::ranges::any_of(positions, [&](const auto& item) {
@@ -73,7 +77,7 @@ void Host::Impl::check_announced(const std::string& topic, const store::HistoryP
   take_break(topic, event);
 }
 
-// Those of partitions that the carrier has yet to assign are as committed.
+// Positions of partitions that the carrier has not assigned yet are the committed ones.
 void Host::Impl::complete_positions(const std::string& topic) {
   const std::lock_guard lock(mutex);
   for (const auto& [at, read] : cursors) {
@@ -81,15 +85,18 @@ void Host::Impl::complete_positions(const std::string& topic) {
   }
 }
 
-// Whether the owner's database lost what was applied of the topic: its snapshot shows that as an event would.
+// Whether the owner's database lost events of the topic that were applied: its snapshot shows that as an event
+// would.
 bool Host::Impl::breaks_with(const std::string& topic, const store::HistoryPosition& owner) const {
   return std::ranges::any_of(positions, [&](const auto& item) {
     return item.first.topic == topic && store::succession(item.second.history, owner) == store::Succession::kBroken;
   });
 }
 
-// A snapshot is applied up to the position of its owner, whichever partitions its keys are in: what the owner's database loses of it later
-// is a break, as with events. If it replaces what was applied, the versions of the topic are greater than all before.
+// A snapshot is applied up to the position of its owner, whichever partitions its keys are in: if the owner's
+// database loses part of it
+// later, that is a break, as with events. If it replaces the applied state, the versions of the topic become greater
+// than all before.
 void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces) {
   if (replaces) {
     const std::lock_guard lock(mutex);
@@ -107,8 +114,9 @@ void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPos
   adopted[topic] = owner;
 }
 
-// Behind the snapshot, so that its history is known after a restart too. The cursor of a short log moves to the beginning of the new one:
-// otherwise each consumer that is opened for the gap of another topic would find the same short log again.
+// Committed after the snapshot, so that its history is known after a restart too. The cursor of a short log moves to
+// the beginning of the
+// new one: otherwise each consumer that is opened for the gap of another topic would find the same short log again.
 void Host::Impl::commit_positions(const std::string& topic) {
   for (auto& [at, read] : positions) {
     if (at.topic != topic) continue;
@@ -120,9 +128,12 @@ void Host::Impl::commit_positions(const std::string& topic) {
   }
 }
 
-// Ahead of the keys of a snapshot that continues what was applied. They may be committed without what is behind them, and their owner's
-// database may then lose them: that is seen by the history only. The rest of each cursor stays, so a restart finds the gap again. A
-// snapshot that replaces what was applied needs nothing ahead: by the history of before, its owner's is broken until all of it is there.
+// Committed before the keys of a snapshot that continues the applied state. These may be committed without the
+// inputs after them, and their
+// owner's database may then lose them: only the history shows that. The rest of each cursor stays, so a restart
+// finds the gap again. A
+// snapshot that replaces the applied state needs no such commit: by the previous history, its owner's is broken
+// until all of it is applied.
 void Host::Impl::commit_history(const std::string& topic) {
   for (const auto& [at, read] : positions) {
     if (at.topic == topic && read.history.term != 0) commit_position(at, read);
@@ -202,7 +213,7 @@ void Host::Impl::put_snapshot(const std::string& topic, Snapshot snapshot, Snaps
   arrived_inputs.back().snapshot_end = std::move(end);
 }
 
-// A batch ends before the end of a snapshot: what it omits is known once the inputs before it are applied.
+// A batch ends before the end of a snapshot: the omitted keys are known once the inputs before it are applied.
 void Host::Impl::end_omitted(Batch& batch) {
   std::erase_if(batch.pending, [&](const Pending& p) { return p.snapshot_end != nullptr && p.term != loaded_term; });
   const auto end = std::ranges::find_if(batch.pending, [](const Pending& p) { return p.snapshot_end != nullptr; });
@@ -219,7 +230,7 @@ void Host::Impl::end_omitted(Batch& batch) {
   const bool replaces = snapshot->use == SnapshotUse::kReplaces, confirms = snapshot->use == SnapshotUse::kConfirms;
   for (auto it = seen.lower_bound({topic, {}}); it != seen.end() && it->first.first == topic; ++it) {
     if (snapshot->keys.contains(it->first.second)) continue;
-    // The break is counted in the versions that are stored. Where the snapshot is empty, a key that ended has it.
+    // The break is counted in the stored versions. If the snapshot is empty, a deleted key stores it.
     const bool counts = it->second.gone && replaces && snapshot->keys.empty() && omitted.empty();
     if (it->second.gone && !counts) continue;
     if (confirms && !is_kept(it->second.version, snapshot->breaks)) continue;
@@ -233,7 +244,8 @@ void Host::Impl::end_omitted(Batch& batch) {
     p.kept = !payload;
     ends += payload ? 1 : 0;
     if (payload) p.input.bytes = std::move(*payload);
-    // Greater than that of the state which it ends. An owner that creates the key again has counted its tombstone, too.
+    // Greater than the version of the deleted state. If the owner creates the key again, its versions count the
+    // tombstone too.
     p.input.version = replaces || is_kept(it->second.version, snapshot->breaks) ? version_after(snapshot->breaks, 0)
                                                                                 : it->second.version + 1;
     p.input.tombstone = payload || counts;
@@ -255,7 +267,8 @@ void Host::Impl::end_omitted(Batch& batch) {
   end_omitted(batch);  // of another snapshot
 }
 
-// Keys that were kept over a break end where their owner, which has observed the cluster since, has not published them again.
+// Keys that were kept over a break are deleted if their owner, which has observed the cluster since, has not
+// published them again.
 bool Host::Impl::confirm_kept() {
   std::set<std::string> kept;
   {
@@ -302,7 +315,7 @@ bool Host::Impl::close_gaps() {
   bool any = false;
   for (const auto& [topic, state] : due) {
     if (stopping || !close_gap(topic, state.replaces)) continue;
-    // What came of the topic meanwhile was passed over: it is read again from the committed cursors.
+    // Messages of the topic were skipped meanwhile: they are read again from the committed cursors.
     healing[topic] = {std::chrono::steady_clock::now(), state.other_log};
     consumer.reset();
     any = true;
@@ -315,7 +328,8 @@ bool Host::Impl::is_paused(const std::string& topic) const {
   return paused.contains(topic);
 }
 
-// The topic has another log than was read: it is read from its beginning behind a snapshot. False: the snapshot cannot be had yet.
+// The topic has another log than before: it is read from its beginning after a snapshot. False: the snapshot is not
+// available yet.
 bool Host::Impl::leave_log(const std::string& topic) {
   if (!close_gap(topic, false)) {
     const std::lock_guard lock(mutex);

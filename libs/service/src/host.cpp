@@ -32,7 +32,7 @@ Status Host::open(const std::function<bool()>& patient) {
     m.topics.assign(topics.begin(), topics.end());
     if (auto made = m.make_topics(); !made) {
       if (!patient || !made.error().retryable()) return fail(made.error().with_context("topics"));
-      // Deciding needs the store alone: events wait in the outbox, and relay and consumer make the topics later.
+      // Decisions need only the store: events wait in the outbox, and relay and consumer create the topics later.
       log::warn("the bus is away, starting without it", {{"error", made.error().to_string()}});
     }
   }
@@ -52,7 +52,7 @@ void Host::start() {
   if (!m.options.consumes.empty()) {
     m.consumer_thread = std::jthread([&m](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
-        // poll waits by itself; without a consumer or room we wait here.
+        // poll waits by itself; without a consumer or capacity in the mailbox the wait is here.
         if (m.consume_once() || m.consumer) continue;
         std::unique_lock lock(m.mutex);
         m.drained.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; });
@@ -73,7 +73,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (!pump()) wait_for_work();
   }
-  // What was accepted before the stop is still decided; a store that is away ends the attempt.
+  // Inputs accepted before the stop are still decided; an unavailable store ends the attempt.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   for (;;) {
     {
@@ -231,7 +231,7 @@ void Host::read(const std::function<void(const Shell&)>& fn) {
     return;
   }
   std::promise<void> ran;
-  // Past the bound and whatever the state: the caller waits, so there is at most one per caller.
+  // Exceeds the bound, in any state: the caller waits, so there is at most one per caller.
   {
     std::lock_guard lock(impl_->mutex);
     impl_->reads.push_back([&](const Shell& shell) {
@@ -258,7 +258,7 @@ store::HistoryPosition Host::history() const {
 
 Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, const std::string& after_key,
                                                      std::size_t max, const std::string& only_key, bool ended) {
-  // An empty answer would read as "nothing lives", where the wrong service was asked.
+  // An empty response would mean "no live key" if the wrong service was called.
   const auto& own = impl_->options.produces;
   if (std::find(own.begin(), own.end(), topic) == own.end()) {
     return fail(Error{Code::kInvalid, fmt::format("topic \"{}\" is not one of {}", topic, impl_->options.service),

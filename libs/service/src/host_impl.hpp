@@ -50,18 +50,18 @@ struct Host::Impl {
   Mailbox mailbox{options.mailbox, options.mailbox_bytes};
   std::deque<std::function<void(const Shell&)>> reads;
   std::map<bus::TopicPartition, ReadPosition> cursors;  // committed
-  std::map<std::string, std::uint64_t> breaks;          // by topic, of its producer's history
+  std::map<std::string, std::uint64_t> breaks;          // by topic, number of breaks of its producer's history
   std::set<std::string> unconfirmed;                    // topics with keys that were kept over a break
   Counters counters;
-  /// A topic is not read on while messages of it are missing and its snapshot cannot be had.
+  /// A topic is not read while messages of it are missing and its snapshot is not available.
   struct Paused {
     SteadyInstant since, again;
     std::string why;
-    bool replaces = false;  // the owner's database lost what was applied
+    bool replaces = false;  // the owner's database lost applied events
     bool other_log = false;
   };
   std::map<std::string, Paused> paused;
-  /// What is repeated without success: since the first failure, with the last error.
+  /// An operation that is retried without success: since the first failure, with the last error.
   struct Failing {
     std::optional<SteadyInstant> since;
     std::string why;
@@ -73,7 +73,7 @@ struct Host::Impl {
   };
   Failing saving, sending, clearing, reading;  // commits; events to the bus; their rows; messages of the bus
 
-  // ---- the engine thread's own ----
+  // ---- used by the engine thread only ----
   std::uint64_t epoch = 0;
   std::uint64_t last_term = 0;  // of the leader before this load
   std::uint64_t journal_sequence = 0, outbox_sequence = 0, intent_sequence = 0;
@@ -86,8 +86,8 @@ struct Host::Impl {
     bool gone = false;
   };
   std::map<TopicKey, Seen> seen;                // newest applied version of consumed keys
-  std::map<TopicKey, std::uint64_t> versions;   // newest version of our own keys
-  std::map<std::string, std::uint64_t> floors;  // by topic: greatest version of a forgotten key of ours
+  std::map<TopicKey, std::uint64_t> versions;   // newest version of own keys
+  std::map<std::string, std::uint64_t> floors;  // by topic: greatest version of a removed own key
   struct Ended {
     SteadyInstant forget_at;
     bool ours = false;  // in `versions`, else in `seen`
@@ -98,50 +98,52 @@ struct Host::Impl {
   std::map<std::string, store::RequestRow> requests;
   std::deque<std::pair<Instant, std::string>> by_age;  // ids of `requests` by age
   std::optional<Instant> wake_at;
-  // Goes before the mailbox: a batch that is known not to be committed, or the pieces of one that said too much. An empty
-  // one is the engine's own work alone.
+  // Processed before the mailbox: a batch that is known not to be committed, or the parts of an oversized one. An
+  // empty
+  // batch is the engine's own work alone.
   std::deque<std::vector<Pending>> retry;
   int retries = 0;
   SteadyInstant retry_at{};
 
-  // ---- relay and consumer threads' own ----
+  // ---- used by relay and consumer threads only ----
   std::mutex topics_mutex;
-  std::vector<std::string> topics;  // not known to be there
-  std::uint64_t relay_term = 0;     // that `relayed` and `cleared` are of
+  std::vector<std::string> topics;  // not known to exist
+  std::uint64_t relay_term = 0;     // term of `relayed` and `cleared`
   std::uint64_t relayed = 0;
   std::size_t relay_most = kRelayBatch;  // rows in one send; fewer while the bus refuses one of them as too long
   std::uint64_t cleared = 0;             // outbox rows up to here are deleted
-  std::uint64_t announced = 0;           // the term that consumers know of
-  std::atomic<std::uint64_t> term{0};    // that commits are written in
+  std::uint64_t announced = 0;           // the last term that was announced
+  std::atomic<std::uint64_t> term{0};    // term of the commits
   std::atomic<std::uint64_t> loaded_term{
-      0};  // in which the state was read: what was read from the bus before is read again
-  std::atomic<std::uint64_t> written{0};  // newest outbox sequence that is committed
+      0};  // term at the load of the state: earlier messages from the bus are read again
+  std::atomic<std::uint64_t> written{0};  // newest committed outbox sequence
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
-  std::uint64_t consumer_term = 0;                        // whose cursors the consumer began at
-  std::map<bus::TopicPartition, std::int64_t> expected;   // next offset the consumer should see; kAny after a snapshot
-  std::map<bus::TopicPartition, ReadPosition> positions;  // as the committed cursors, and what was read since
-  std::set<bus::TopicPartition> unverified;               // whose log is not known to be that of the cursor yet
-  std::set<bus::TopicPartition> other_logs;  // that are not those of the cursors; until a snapshot is taken
-  std::map<bus::TopicPartition, ReadPosition> left_logs;  // whose cursor moves to the new log: the cursor of before
+  std::uint64_t consumer_term = 0;                        // term of the cursors that the consumer started at
+  std::map<bus::TopicPartition, std::int64_t> expected;   // next expected offset of the consumer; kAny after a snapshot
+  std::map<bus::TopicPartition, ReadPosition> positions;  // the committed cursors, advanced by later reads
+  std::set<bus::TopicPartition> unverified;               // partitions whose log is not compared with the cursor yet
+  std::set<bus::TopicPartition> other_logs;  // logs that are not those of the cursors; until a snapshot is applied
+  std::map<bus::TopicPartition, ReadPosition> left_logs;  // cursors of before the move to the new log
   std::uint64_t polls = 0;
   bus::TopicPartition checked;                            // the last partition whose log was compared with its anchor
-  std::set<std::uint64_t> abandoned;                      // terms that are of no history of their producer
+  std::set<std::uint64_t> abandoned;                      // terms that are in no history of their producer
   std::map<std::string, store::HistoryPosition> adopted;  // by topic: the history of its newest snapshot
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
-  std::map<std::string, SteadyInstant> confirm_at;        // by topic in `unconfirmed`: when its owner is asked again
-  /// Topics behind a snapshot. Of another log the oldest message is the first to read: what was published after the snapshot may
-  /// have offsets that the old log had too.
+  std::map<std::string, SteadyInstant> confirm_at;        // by topic in `unconfirmed`: when its owner is queried again
+  /// Topics after a snapshot. Of another log the oldest message is the first to read: messages published after the
+  /// snapshot may
+  /// have offsets that the old log also had.
   struct Healing {
-    SteadyInstant since;  // the snapshot was taken
+    SteadyInstant since;  // time of the snapshot
     bool other_log = false;
   };
-  std::map<std::string, Healing> healing, healed;  // of the next consumer, of this one
-  SteadyInstant next_lag{};                        // when the lag is looked up again
+  std::map<std::string, Healing> healing, healed;  // for the next consumer, for this one
+  SteadyInstant next_lag{};                        // when the lag is read again
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
-  std::atomic<bool> prove_lead{false};  // write a batch, if an empty one, to see whether we still lead
-  std::atomic<std::int64_t> turned{0};  // steady milliseconds of the last turn of the loop
+  std::atomic<bool> prove_lead{false};  // write a batch, even an empty one, to verify the lead
+  std::atomic<std::int64_t> turned{0};  // steady milliseconds of the last iteration of the loop
   std::jthread engine_thread, relay_thread, consumer_thread;
   std::atomic<bool> stopping{false};
 
@@ -156,7 +158,7 @@ struct Host::Impl {
   void decide(Batch& batch);
   void write(Batch& batch);
   void committed(Batch& batch);
-  void forget(Batch& batch);  // puts the ended keys whose time has come into the batch
+  void forget(Batch& batch);  // adds the deleted keys that are due for removal to the batch
   void note_ended(const store::Commit& commit);
   void say_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
@@ -165,7 +167,7 @@ struct Host::Impl {
   void works(Failing& what);
   void reload(Batch& batch);
   void rolled_back(Batch& batch);
-  void step_down(const char* why);  // no input is accepted any more, and pending calls are answered with `why`
+  void step_down(const char* why);  // no further input is accepted, and pending calls finish with `why`
   bool answer_reads();
 
   // audit.cpp
@@ -185,35 +187,35 @@ struct Host::Impl {
   [[nodiscard]] bool is_foreign(const quartermaster::v1::Envelope& e) const {
     return !e.shard().empty() && e.shard() != options.shard;
   }
-  Status make_topics();  // what is missing of ours; nothing once they are there
+  Status make_topics();  // creates missing own topics; no effect once they exist
   Status open_producer();
-  Status announce();  // the term, on each topic
+  Status announce();  // publishes the term on each topic
   bool relay_once();
   void set_backlog();
   bool consume_once();
   [[nodiscard]] Pending pending_of(bus::Message message);
   [[nodiscard]] Pending pending_of(const std::string& topic, quartermaster::v1::Envelope& envelope,
-                                   std::uint64_t after) const;  // so many breaks
-  bool hand_over();                                             // what was read, as far as the mailbox has room
+                                   std::uint64_t after) const;  // number of breaks
+  bool hand_over();                                             // moves messages to the mailbox within its capacity
   void take_message(bus::Message message);
   bool open_consumer();
   [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
-  bool is_same_log();          // of one partition; false: it is not, and is read on behind a snapshot
-  bool look_at_lag(bool any);  // whether the carrier was asked
+  bool is_same_log();          // of one partition; false: it is another log, and is read after a snapshot
+  bool look_at_lag(bool any);  // whether the carrier was queried
   bool close_short_logs();
   void report_outcome(const store::IntentRow& intent, Outcome outcome);
-  void put(std::vector<Pending> pending);  // past the bound: for what may not be refused
+  void put(std::vector<Pending> pending);  // may exceed the bound: for inputs that must not be refused
 
   // gaps.cpp
   // By a snapshot; false: the topic is paused. `replaces`: the snapshot is of another history.
   bool close_gap(const std::string& topic, bool replaces);
-  bool close_gaps();                         // those whose time has come
-  bool leave_log(const std::string& topic);  // for another one of the topic; false: it is paused
-  bool confirm_kept();                       // whether a snapshot was taken
+  bool close_gaps();                         // those that are due
+  bool leave_log(const std::string& topic);  // for another log of the topic; false: it is paused
+  bool confirm_kept();                       // whether a snapshot was applied
   void put_snapshot(const std::string& topic, Snapshot snapshot, SnapshotUse use);
   void end_omitted(Batch& batch);                   // inputs for the keys that a snapshot omits
-  void commit_positions(const std::string& topic);  // behind the snapshot of the topic
-  void commit_history(const std::string& topic);    // ahead of it
+  void commit_positions(const std::string& topic);  // after the snapshot of the topic
+  void commit_history(const std::string& topic);    // before it
   void commit_position(const bus::TopicPartition& at, const ReadPosition& read);
   [[nodiscard]] bool is_paused(const std::string& topic) const;
   [[nodiscard]] std::uint64_t breaks_of(const std::string& topic) const;
@@ -229,10 +231,10 @@ struct Host::Impl {
   void wait_for_work();
 };
 
-/// Everything that one batch would change in the host, kept here until the commit is known.
+/// All changes of one batch to the host, kept here until the commit is known.
 struct Host::Impl::Batch {
-  std::vector<Pending> pending;                             // everything taken, duplicates too: their cursors advance
-  std::vector<Input> inputs;                                // what the engine sees
+  std::vector<Pending> pending;                             // all inputs, including duplicates: their cursors advance
+  std::vector<Input> inputs;                                // the inputs of the engine
   std::vector<std::size_t> origin;                          // inputs[i] came from pending[origin[i]]
   std::map<std::string, std::vector<std::size_t>> repeats;  // request id -> further pending entries in this batch
   Instant now{};
@@ -245,13 +247,13 @@ struct Host::Impl::Batch {
   std::map<TopicKey, std::uint64_t> versions;
   std::map<bus::TopicPartition, ReadPosition> cursors;
   std::uint64_t duplicates = 0, gaps = 0;
-  std::size_t forgotten = 0;  // entries at the front of `ended` that this batch settles
-  bool own_work = false;      // is written even if nothing came in
-  // What is done where an event is longer than the bus takes: the step is taken back, to find the input that leads to
-  // it; or, where it is no input's doing, the event is withheld.
+  std::size_t forgotten = 0;  // entries at the front of `ended` that this batch handles
+  bool own_work = false;      // is written even without inputs
+  // If an event is longer than the bus accepts: the step is undone, to find the input that leads to
+  // it; or, if no input is the cause, the event is withheld.
   bool withhold = false;
   std::optional<Error> unwritable;
-  std::uint64_t unreadable = 0;  // messages of the bus that no codec was given
+  std::uint64_t unreadable = 0;  // messages of the bus that were not passed to a codec
   std::uint64_t oversized = 0;   // inputs refused and events withheld
 };
 

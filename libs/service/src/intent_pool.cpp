@@ -78,7 +78,7 @@ bool IntentPool::once() {
     generation = generation_;
   }
   QM_CRASH_POINT("service.before_intent");
-  // At the last moment: whoever stood still since the first look has been overtaken meanwhile.
+  // Checked last: a process that was suspended since the first check may have lost the lead meanwhile.
   if (may_act_ && !may_act_()) {
     give_back(intent, generation);
     return false;
@@ -100,7 +100,7 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
   {
     std::lock_guard lock(mutex_);
     running_.erase(intent.key);
-    if (generation != generation_) {  // the engine was reloaded meanwhile and has its own list, which has this intent
+    if (generation != generation_) {  // the engine was reloaded and has a new list, which includes this intent
       if (queues_.contains(intent.key)) line_up(intent.key, std::chrono::steady_clock::now());
       return;
     }

@@ -14,15 +14,16 @@
 
 namespace qm::service {
 
-/// Executes committed intents: those of one key one after the other in order, different keys side by side, who waits
-/// longest first: a backlog must not let the names decide who ever gets his turn.
+/// Executes committed intents: those of one key one after the other in order, different keys concurrently. The key
+/// with the longest
+/// wait is first, so that with a backlog no key is starved by the order of names.
 ///
-/// A retryable failure is tried again after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
+/// A retryable failure is retried after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
 class IntentPool {
  public:
   /// Called with the outcome of an intent, from an executor thread.
   using Report = std::function<void(const store::IntentRow&, Outcome)>;
-  /// While `may_act` is there and says no, nothing is begun.
+  /// If `may_act` is set and returns false, no intent is started.
   IntentPool(Executor* executor, Report report, std::function<bool()> may_act = {})
       : executor_(executor), report_(std::move(report)), may_act_(std::move(may_act)) {}
   ~IntentPool() { stop(); }
@@ -30,7 +31,7 @@ class IntentPool {
   void add(std::vector<store::IntentRow> intents);
   void start(int threads);
   void stop();
-  /// Takes one intent that may run now, executes it, reports. False where there is none.
+  /// Executes one intent that may run now, and reports it. False if there is none.
   bool once();
   [[nodiscard]] std::size_t open() const;
   /// Keys whose first intent failed and is retried: their number, the earliest failure among them, and its error.
@@ -40,21 +41,21 @@ class IntentPool {
     std::string error;
   };
   [[nodiscard]] std::optional<Retrying> retrying() const;
-  /// Forgets all intents. Calls under way are not waited for: what is added of their keys afterwards waits for their end.
+  /// Discards all intents. Calls in progress are not awaited: new intents with their keys wait for their end.
   void clear();
 
  private:
   struct Queue {
     std::deque<store::IntentRow> intents;
     int failures = 0;
-    SteadyInstant since{};  ///< of the first of these failures
-    std::string error;      ///< the last
+    SteadyInstant since{};  ///< time of the first of these failures
+    std::string error;      ///< the last error
   };
-  /// When a key may be looked at, and the order among equals.
+  /// When a key may be executed, and the order among equal times.
   using Turn = std::pair<SteadyInstant, std::uint64_t>;
   void line_up(const std::string& key, SteadyInstant due) { waiting_.emplace(Turn{due, next_turn_++}, key); }
   bool take(store::IntentRow& out);
-  void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not begun
+  void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not started
   void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);
   void loop(const std::stop_token& stop);
 
@@ -64,8 +65,8 @@ class IntentPool {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Queue> queues_;
-  std::map<Turn, std::string> waiting_;  ///< each key that has intents and no call under way
-  std::set<std::string> running_;        ///< keys with a call under way, of this generation or an earlier one
+  std::map<Turn, std::string> waiting_;  ///< each key with intents and without a call in progress
+  std::set<std::string> running_;        ///< keys with a call in progress, of this or an earlier generation
   std::uint64_t next_turn_ = 0;
   std::size_t open_ = 0;
   std::uint64_t generation_ = 0;

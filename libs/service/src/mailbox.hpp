@@ -13,7 +13,7 @@
 
 namespace qm::service {
 
-/// How far a partition is read: what a cursor row holds.
+/// The position in a partition: the content of a cursor row.
 struct ReadPosition {
   std::int64_t next = 0;
   std::uint64_t mark = 0;  // stable_hash of the message before `next`
@@ -21,43 +21,43 @@ struct ReadPosition {
   store::LogAnchor anchor{};
 };
 
-/// Versions after a break of the producer's history are greater than all before it, for host and engine alike.
+/// Versions after a break of the producer's history are greater than all before it, both for host and engine.
 inline std::uint64_t version_after(std::uint64_t breaks, std::uint64_t version) { return (breaks << 40) + version; }
 inline std::uint64_t breaks_before(std::uint64_t version) { return version >> 40; }
-/// Whether a key of this version was kept over the last of so many breaks, and not published since.
+/// Whether a key with this version was kept over the last of this number of breaks, and not published since.
 inline bool is_kept(std::uint64_t version, std::uint64_t breaks) { return version <= version_after(breaks, 0); }
 
-/// What a snapshot was taken for, and so what becomes of the keys that it omits.
+/// The purpose of a snapshot, which determines the treatment of keys that it omits.
 enum class SnapshotUse {
-  kGap,       // messages are missing: they ended
-  kReplaces,  // it is of another history: they start again at version 1, or are kept for some time (wire::last_state)
-  kConfirms,  // some time after a break: those that were kept, and that the owner has not published since, ended
+  kGap,       // messages are missing: the keys were deleted
+  kReplaces,  // another history: they start again at version 1, or are kept for some time (wire::last_state)
+  kConfirms,  // some time after a break: keys that were kept, and that the owner has not published since, are deleted
 };
 
 /// The end of a snapshot.
 struct SnapshotEnd {
-  std::set<std::string> keys;  // that the owner has, ended ones too
+  std::set<std::string> keys;  // keys of the owner, including deleted ones
   std::uint64_t breaks = 0;
   SnapshotUse use = SnapshotUse::kGap;
 };
 
-/// One pending input, with what belongs to it besides the bytes.
+/// One pending input, with its metadata.
 struct Pending {
   Input input;
   Host::ReplyFn done;
   std::optional<bus::TopicPartition> at;  // of a bus message
   ReadPosition read{};                    // after the bus message
-  std::uint64_t term = 0;                 // in which the reading began that the bus message is of
-  bool skip = false;     // of another shard on the same bus, or lost by its producer's database: only its offset counts
-  bool omitted = false;  // by a snapshot: the key ends
-  bool kept = false;     // though a snapshot omits it: the break is counted in its version, and the engine sees nothing
-  std::shared_ptr<const SnapshotEnd> snapshot_end = {};  // what the snapshot of topic input.name omits has ended
-  std::optional<Error> unreadable = {};                  // no envelope: it becomes a dead letter without a codec
+  std::uint64_t term = 0;                 // term in which the bus message was read
+  bool skip = false;     // of another shard, or lost by its producer's database: only its offset is used
+  bool omitted = false;  // by a snapshot: the key is deleted
+  bool kept = false;     // although a snapshot omits it: its version counts the break, without an input
+  std::shared_ptr<const SnapshotEnd> snapshot_end = {};  // deletes the keys of topic input.name that it omits
+  std::optional<Error> unreadable = {};                  // not an envelope: it becomes a dead letter without a codec
   // Its effects cannot be written (events.cpp): its caller gets this error, or it becomes a dead letter.
   std::optional<Error> refused = {};
-  bool settled = false;              // the engine's own work that was due with it is done
+  bool settled = false;              // the engine's own work that was due with it is committed
   bool dropped = false;              // its refusal cannot be written either: only its offset is committed
-  std::optional<Error> denied = {};  // a call that was not authorized: it is only recorded in the audit trail
+  std::optional<Error> denied = {};  // an unauthorized call: it is only recorded in the audit trail
 };
 
 /// The pending inputs in their order, bounded by number and by bytes. The owner's mutex guards it.
@@ -68,12 +68,12 @@ class Mailbox {
   [[nodiscard]] bool empty() const { return inputs_.empty(); }
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// Past the bound if the owner did not ask full().
+  /// Exceeds the bound unless the owner checks full() before.
   void push(Pending input) {
     bytes_ += input.input.bytes.size();
     inputs_.push_back(std::move(input));
   }
-  /// The first ones, at most so many and so many bytes, one at least.
+  /// Removes the first ones, at most this number and this many bytes, at least one.
   std::vector<Pending> take(std::size_t most, std::size_t most_bytes) {
     std::vector<Pending> out;
     for (std::size_t bytes = 0; !inputs_.empty() && out.size() < most && (out.empty() || bytes < most_bytes);) {

@@ -1,4 +1,4 @@
-// The two edges to the bus: outbox rows out, messages in; and the outcomes of intents back into the mailbox.
+// The two connections to the bus: outbox rows out, messages in; and the outcomes of intents back into the mailbox.
 #include "host_impl.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/digest.hpp"
@@ -12,22 +12,23 @@ namespace qm::service {
 namespace {
 constexpr std::size_t kPollBatch = 512;
 constexpr std::size_t kLongestTrace = 128;
-/// It is sent again, and a process that ends does not wait longer for it.
+/// An announcement is sent again, and a process that ends does not wait longer for it.
 constexpr auto kAnnounceTimeout = std::chrono::seconds(2);
-/// Any offset is the next one, for so long after the snapshot.
+/// Any offset is accepted as the next one, for this long after the snapshot.
 constexpr std::int64_t kAny = -1;
 constexpr auto kFresh = std::chrono::seconds(10);
-/// Every so many polls the log of one partition is compared with what was read of it: with polls that find nothing, one a second.
+/// After this number of polls the log of one partition is compared with what was read of it: with empty polls, one a
+/// second.
 constexpr std::uint64_t kPollsPerCheck = 10;
 constexpr auto kCheckTimeout = std::chrono::milliseconds(500);
 
-/// Whether what was applied at `next` is all that was at `before`, and more.
+/// Whether the position `next` includes everything applied at `before`, and more.
 bool continues(const store::HistoryPosition& before, const store::HistoryPosition& next) {
   return next.term != 0 && store::succession(before, next) == store::Succession::kSuccessor &&
          (next.term != before.term || next.sequence >= before.sequence);
 }
 
-/// Events and dead letters that follow carry the trace on, so a longer one than W3C defines is dropped.
+/// Events and dead letters have this trace too, so a text longer than W3C defines is dropped.
 std::string trace_of(const quartermaster::v1::Envelope& e) {
   return e.trace_parent().size() <= kLongestTrace && is_text(e.trace_parent()) ? e.trace_parent() : std::string();
 }
@@ -37,7 +38,7 @@ Status Host::Impl::make_topics() {
   const std::lock_guard lock(topics_mutex);
   if (topics.empty()) return {};
   if (stopping)
-    return fail(Code::kUnavailable, "the service is stopping");  // asking a broker that is away takes seconds
+    return fail(Code::kUnavailable, "the service is stopping");  // querying an unavailable broker takes seconds
   QM_TRY(bus->ensure_topics(topics, bus::kDefaultPartitions));
   topics.clear();
   return {};
@@ -50,8 +51,9 @@ Status Host::Impl::open_producer() {
   return {};
 }
 
-// A producer whose database lost events may have nothing to publish for long. So each leader announces its term on each topic, by an
-// envelope without a key, and consumers compare what they applied with its ancestors.
+// A producer whose database lost events may publish nothing for a long time. So each leader announces its term on
+// each topic, by an
+// envelope without a key, and consumers compare their applied history with its ancestors.
 Status Host::Impl::announce() {
   if (options.produces.empty()) return {};
   QM_TRY(open_producer());
@@ -71,15 +73,16 @@ Status Host::Impl::announce() {
 }
 
 bool Host::Impl::relay_once() {
-  if (lost) return false;  // what is left in the outbox is the new leader's to send
-  // After a reload the rows of before are read again: a database that was rolled back numbers others alike.
+  if (lost) return false;  // the new leader sends the rest of the outbox
+  // After a reload the previous rows are read again: a database that was rolled back assigns the same numbers to
+  // others.
   if (const std::uint64_t now = term; relay_term != now) {
     relay_term = now;
     relayed = cleared = 0;
   }
   const std::uint64_t upto = written;
   auto rows = store->read_outbox(relayed, relay_most);
-  // Who has nothing to commit learns here, ten times a second, that he could not.
+  // A process without commits detects here, ten times a second, that it could not commit.
   store_away = !rows;
   if (!rows) return false;
   if (rows->empty()) {
@@ -93,7 +96,7 @@ bool Host::Impl::relay_once() {
       announced = relay_term;
       works(sending);
     }
-    // What was written before we looked and is not there has been published, perhaps before this process began.
+    // Rows written before this read and missing in it have been published, perhaps before this process started.
     relayed = std::max(relayed, upto);
     if (cleared < relayed) {
       if (auto ok = store->published(relayed, relay_term); ok) {
@@ -117,7 +120,7 @@ bool Host::Impl::relay_once() {
   QM_CRASH_POINT("service.before_publish");
   if (auto sent = producer->publish(records, options.publish_timeout); !sent) {
     if (sent.error().code == Code::kOutOfRange) return too_long(*rows, sent.error());
-    // Unknown or away: the rows stay, and go out again. Receivers drop what they have by key version.
+    // Unknown or unavailable: the rows stay, and are sent again. Receivers drop duplicates by key version.
     log::warn("events wait for the bus", {{"rows", rows->size()}, {"error", sent.error().to_string()}});
     producer.reset();
     failed(sending, sent.error());
@@ -173,7 +176,7 @@ Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Enve
   Pending p;
   p.input.source = Source::kBus;
   p.input.name = topic;  // not the envelope's: dead letters need a topic that exists
-  // Keys are unique within a shard only: another cluster on this bus has a "demand" and nodes of its own.
+  // Keys are unique within a shard only: another cluster on this bus has its own "demand" and nodes.
   p.skip = is_foreign(e);
   p.input.key = e.key();
   p.input.version = version_after(after, e.key_version());
@@ -203,14 +206,14 @@ Pending Host::Impl::pending_of(bus::Message message) {
     p = pending_of(message.at.topic, e, breaks_of(message.at.topic));
     p.skip = p.skip || dropped;
   } else {
-    // It goes to the dead-letter topic under a key of its own, so that the key it came with goes on.
+    // It is sent to the dead-letter topic under a key of its own, so that the original key continues.
     p.unreadable = std::move(good).error();
     p.input.source = Source::kBus;
     p.input.name = message.at.topic;
     p.input.key = fmt::format("undecodable/{}/{}", message.at.partition, message.offset);
     p.input.bytes = std::move(message.value);
     p.input.version = 1;
-    p.input.tombstone = true;  // nothing more is said of that key
+    p.input.tombstone = true;  // the key has no further messages
   }
   p.at = message.at;
   p.read = read;
@@ -240,14 +243,16 @@ bool Host::Impl::open_consumer() {
   }
   bus::ConsumerOptions c;
   c.group = options.service + "/" + options.shard;
-  c.instance = c.group;  // one member for every leader: a new leader does not wait for the old one's session
+  c.instance = c.group;  // one member for all leaders: a new leader does not wait for the old one's session
   c.topics = options.consumes;
-  // Whenever the carrier seeks to the cursor. Reading begins with the last message that was applied, which identifies the log.
+  // Called when the carrier seeks to the cursor. Reading begins with the last applied message, which identifies the
+  // log.
   c.cursor = [this](const bus::TopicPartition& at) {
     std::lock_guard lock(mutex);
     const auto it = cursors.find(at);
     auto& read = positions[at] = it == cursors.end() ? ReadPosition{} : it->second;
-    // The cursor that moves to the new log may not be committed yet, and by now that log may have grown to the one of before.
+    // The cursor that moves to the new log may not be committed yet, and by now that log may be as long as the
+    // previous one.
     if (const auto left = left_logs.find(at); left != left_logs.end()) {
       if (left->second.next == read.next && left->second.mark == read.mark) {
         read = {.history = read.history};
@@ -255,13 +260,13 @@ bool Host::Impl::open_consumer() {
         left_logs.erase(left);
       }
     }
-    // Behind a snapshot, until the first message comes.
+    // After a snapshot, until the first message arrives.
     const auto heals = healed.find(at.topic);
     const auto [next, fresh] = expected.try_emplace(at, kAny);
     const bool healing_now = heals != healed.end() && next->second == kAny;
     next->second = healing_now ? kAny : read.next;
     if (healing_now) read.anchor = {};
-    // The snapshot is before all that is read from here on, even while the cursors that are stored with it are not committed.
+    // The snapshot precedes all further messages, even while the cursors that are stored with it are not committed.
     if (const auto known = adopted.find(at.topic); known != adopted.end() && !continues(known->second, read.history))
       read.history = known->second;
     if (it == cursors.end() || (healing_now && heals->second.other_log)) return std::int64_t{-1};
@@ -302,9 +307,11 @@ bool Host::Impl::is_gap(const bus::Message& message) {
   return true;
 }
 
-// A log that was recreated may have grown past the position of its reader, which then reads on without an error. While the anchor is in
-// the log, all that was read before this moment is of the same log, and the newest of it is the next anchor. Where retention has deleted
-// the anchor, nothing shows that it was not a log of before that had it: a partition that is as quiet as that costs a snapshot.
+// A log that was recreated may have grown past the position of its reader, which then reads on without an error.
+// While the anchor is in
+// the log, everything read before this moment is of the same log, and the newest message is the next anchor. If
+// retention has deleted
+// the anchor, it is unknown whether the log is the same: for such a quiet partition a snapshot is fetched.
 bool Host::Impl::is_same_log() {
   if (++polls % kPollsPerCheck != 0 || positions.empty()) return true;
   auto next = positions.upper_bound(checked);
@@ -313,7 +320,7 @@ bool Host::Impl::is_same_log() {
   checked = at;
   if (read.anchor.offset < 0 || is_paused(at.topic)) return true;
   const auto value = consumer->value_at(at, read.anchor.offset, kCheckTimeout);
-  // Without an answer it is asked again the next time. Where polls fail too, they say so.
+  // Without a result it is checked again the next time. If polls fail too, they report the error.
   if (!value && value.error().code != Code::kOutOfRange) return true;
   if (value && *value && stable_hash(**value) == read.anchor.hash) {
     if (read.mark != 0) read.anchor = {read.next - 1, read.mark};
@@ -339,7 +346,7 @@ void Host::Impl::take_message(bus::Message message) {
     return (void)leave_log(at.topic);
   }
   if (gap && !close_gap(at.topic, false)) return;
-  if (gap) positions[at].anchor = {};  // what was read before is in the snapshot
+  if (gap) positions[at].anchor = {};  // earlier messages are in the snapshot
   auto& next = expected[at];
   if (!gap && message.offset < next) return;  // it was applied, and shows that this is the same log
   next = message.offset + 1;
@@ -350,9 +357,11 @@ void Host::Impl::take_message(bus::Message message) {
 bool Host::Impl::consume_once() {
   if (options.consumes.empty()) return false;
   if (lost) consumer.reset();
-  // Who was driven out of his place reads again only after a commit has shown that he leads.
+  // A consumer that was fenced reads again only after a commit has shown that its process leads.
   if (lost || prove_lead) return false;
-  // What was read before a reload is read again from the cursors of now, and snapshots of then are taken again: also where no consumer is open.
+  // Messages read before a reload are read again from the current cursors, and snapshots are fetched again: also
+  // without an open
+  // consumer.
   if (const std::uint64_t now_led = loaded_term; consumer_term != now_led) {
     consumer_term = now_led;
     consumer.reset();
@@ -386,7 +395,7 @@ bool Host::Impl::consume_once() {
   if (!is_same_log()) return true;
   for (auto& m : *messages) {
     take_message(std::move(m));
-    if (!consumer) return true;  // the log is another one: all that is not committed is read again
+    if (!consumer) return true;  // the log is another one: all uncommitted messages are read again
   }
   const bool any = !arrived_inputs.empty();
   if (any) (void)hand_over();
@@ -395,7 +404,7 @@ bool Host::Impl::consume_once() {
 }
 
 bool Host::Impl::look_at_lag(bool any) {
-  // Asking for the lag costs a look at the carrier: between messages that come thick it may be half a second old.
+  // Reading the lag requires a request to the carrier: under continuous load it may be half a second old.
   const auto now = std::chrono::steady_clock::now();
   const bool look = !any || now >= next_lag;
   if (look) next_lag = now + std::chrono::milliseconds(500);
@@ -412,7 +421,7 @@ bool Host::Impl::look_at_lag(bool any) {
   return look;
 }
 
-// A log that ends before the cursor is another one, even if no message ever comes.
+// A log that ends before the cursor is another one, even if it gets no further message.
 bool Host::Impl::close_short_logs() {
   if (unverified.empty()) return false;
   std::set<std::string> short_ones;

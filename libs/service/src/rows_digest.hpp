@@ -7,13 +7,13 @@
 
 namespace qm::service {
 
-/// A digest of the rows of a state that is kept up to date at each commit: the sum of a hash of each row, so the order in which
-/// rows were written does not matter, and a state that is read back has the digest that it had.
+/// A digest of the rows of a state, updated at each commit: the sum of a hash of each row. So the order of writes
+/// does not matter, and a state that is read back has the same digest as before.
 ///
 /// Cost     one pass over the bytes of the rows that changed; two numbers in memory for each row.
 class RowsDigest {
  public:
-  /// Rows as they were committed, in their order: of two of one key the last counts.
+  /// Applies committed rows in their order: of two rows with one key the last counts.
   void apply(std::span<const store::StateRow> rows) {
     for (const auto& row : rows) {
       const auto key = Digest().add(row.kind).add(row.key).value();

@@ -20,7 +20,7 @@ std::string_view without_prefix(std::string_view key) {
   return slash == std::string_view::npos ? std::string_view() : key.substr(slash + 1);
 }
 
-/// The first trace stays: of two inputs about one key either is right.
+/// The first trace remains: of two inputs about one key either is right.
 void note(std::map<std::string_view, std::string_view>& to, std::string_view key, std::string_view trace) {
   auto& slot = to[key];
   if (slot.empty()) slot = trace;

@@ -36,7 +36,7 @@ TEST(Audit, EachChangeHasOneRowWhateverIsSentAgain) {
   ASSERT_TRUE(world.host->submit(asked("a=1", "r1")));
   ASSERT_TRUE(world.host->submit(asked("a=1", "r1")));  // in the same batch
   world.settle();
-  ASSERT_TRUE(world.host->submit(asked("a=1", "r1")));  // answered before
+  ASSERT_TRUE(world.host->submit(asked("a=1", "r1")));  // from the stored reply
   ASSERT_TRUE(world.host->submit(asked("b=2", "")));
   world.settle();
   EXPECT_EQ(trail(*world.disk), (std::vector<std::string>{"olga operator add sum/a r1 ok test/default/1",
@@ -63,7 +63,7 @@ TEST(Audit, ADeniedCallChangesNothingButTheTrail) {
   EXPECT_TRUE(rows[0].starts_with("mallory operator add sum/a r1 ")) << rows[0];
   EXPECT_NE(rows[0].find("that takes an operator"), std::string::npos) << rows[0];
   EXPECT_EQ(world.sums->sum("a"), 0);
-  // The id was not used: whoever may, may use it.
+  // The id was not used: an authorized caller may use it.
   ASSERT_TRUE(world.host->submit(asked("a=1", "r1")));
   world.settle();
   EXPECT_EQ(world.sums->sum("a"), 1);

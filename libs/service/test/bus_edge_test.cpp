@@ -1,4 +1,4 @@
-// Where the loop meets the bus: what cannot be read, what is no longer kept, and who reads.
+// The host and the bus: unreadable messages, retention, and fenced consumers.
 #include "quartermaster/v1/journal.pb.h"
 #include "sums.hpp"
 
@@ -56,7 +56,7 @@ TEST(HostAtTheBus, WhatIsNoEnvelopeIsShownToNoCodec) {
   World w("no_envelope");
   w.boot({.consumes = {"qm.in"}});
   auto producer = *w.bus->producer("p");
-  // This service would read it: as the bytes of a payload it adds five.
+  // This service would accept it: as the bytes of a payload it adds five.
   ASSERT_TRUE(
       producer->publish(std::vector<bus::Record>{{"qm.in", "x", "x=5"}, {"qm.in", "y", envelope("y", 1, "y=1")}},
                         std::chrono::seconds(1)));
@@ -90,7 +90,7 @@ TEST(HostAtTheBus, AVersionOutOfRangeBlocksNoKey) {
   EXPECT_EQ(w.host->counters().poison, 2u);
 }
 
-/// `end=` ends a key of the test's topic: Sums publishes a tombstone for sums that are zero.
+/// `end=` deletes a key of the test's topic: Sums publishes a tombstone for sums that are zero.
 TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   World w("forget");
   const HostOptions at_once{.consumes = {"qm.in"}, .forget_after = SteadyDuration(0)};
@@ -107,7 +107,7 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   const auto rows = [&] { return *store::open_memory(w.disk)->acquire("look"); };
   w.boot(late);
   hear(1, "own=5", false);
-  hear(2, "own=-5", true);  // heard key and own key both end
+  hear(2, "own=-5", true);  // the consumed key and the own key are both deleted
   ASSERT_EQ(rows().seen.size(), 1u);
   ASSERT_TRUE(rows().seen[0].gone);
   ASSERT_EQ(rows().published.size(), 1u);
@@ -117,7 +117,7 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   hear(2, "own=100", true);
   EXPECT_EQ(w.sums->sum("own"), 0) << "a repeat within the retention is known as one";
   w.boot(at_once);
-  ASSERT_TRUE(w.add("other=1", "r1"));  // any batch takes the forgetting along
+  ASSERT_TRUE(w.add("other=1", "r1"));  // any batch includes the removal
   w.settle();
   EXPECT_TRUE(rows().seen.empty());
   ASSERT_EQ(rows().published.size(), 1u) << "the key that lives";
@@ -146,7 +146,7 @@ TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
         w.bus->consumer({.group = "test/default", .topics = {"qm.in"}, .cursor = {}, .instance = "test/default"});
     return std::move(*made);
   };
-  (void)intruder();  // somebody else's mistake: he goes again, and we still lead
+  (void)intruder();  // the other consumer joined by mistake: it leaves again, and this host still leads
   auto producer = *w.bus->producer("p");
   ASSERT_TRUE(
       producer->publish(std::vector<bus::Record>{{"qm.in", "a", envelope("a", 1, "a=1")}}, std::chrono::seconds(1)));
@@ -158,8 +158,8 @@ TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
   const auto successor = store::open_memory(w.disk);
   ASSERT_TRUE(successor->acquire("new leader"));
   const auto reader = intruder();
-  w.settle();  // driven out
-  w.settle();  // and looks whether it leads
+  w.settle();  // fenced
+  w.settle();  // and checks whether it leads
   EXPECT_FALSE(w.host->alive()) << "an empty commit has told that another leads";
   EXPECT_FALSE(w.host->consume_once());
   EXPECT_TRUE(reader->poll(1, std::chrono::milliseconds(1))) << "and the new leader is not driven out in return";

@@ -1,4 +1,4 @@
-// /debug/state of a large state: bounded work in each turn of the engine, and all of it in the end.
+// /debug/state of a large state: bounded work in each turn of the engine, and a complete result.
 #include "sums.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ TEST(StateDump, ALargeStateIsReadInTurnsOfABoundedNumberOfObjects) {
   EXPECT_EQ(state.path("journal.first").integer(), state.path("journal.last").integer());
 }
 
-/// Decides a batch in each turn, as an engine does that is not stopped by a dump.
+/// Decides a batch in each turn, as an engine that a dump does not block.
 class Busy final : public Shell {
  public:
   explicit Busy(std::function<void()> turn) : turn_(std::move(turn)) {}
@@ -60,8 +60,8 @@ TEST(StateDump, TheEngineDecidesBetweenTheTurns) {
   Host* at = nullptr;
   std::atomic<int> turns{0};
   std::mutex mutex;
-  std::vector<int> answered;  // after how many turns
-  // In each turn a request arrives; each is answered before the next turn but one.
+  std::vector<int> answered;  // number of turns until the reply
+  // In each turn a request arrives; each is replied to within two turns.
   auto shell = std::make_unique<Busy>([&] {
     ++turns;
     Input in;
@@ -103,7 +103,7 @@ TEST(StateDump, TheDigestIsThatOfTheRowsAndSurvivesARestart) {
   EXPECT_NE(digest(), both);
   ASSERT_TRUE(w.add("a=-4", "r4"));
   w.settle();
-  // Outcomes of intents are counted in a row of their own.
+  // Outcomes of intents are counted in a separate row.
   w.boot();
   const auto again = digest();
   w.boot();

@@ -1,4 +1,4 @@
-// Messages that are missing on the bus, and the bounds of what is read.
+// Messages that are missing on the bus, and the bounds of reading.
 #include "qm/bus/memory.hpp"
 #include "qm/testing/testing.hpp"
 #include "sums.hpp"
@@ -8,7 +8,7 @@
 namespace qm::service {
 namespace gap_test {
 
-/// A bus that no longer keeps the messages before an offset.
+/// A bus that no longer retains the messages before an offset.
 class Trimmed final : public bus::Bus {
  public:
   Trimmed(std::shared_ptr<bus::Bus> all, std::int64_t first) : all_(std::move(all)), first_(first) {}
@@ -183,7 +183,7 @@ TEST(Host, SeveralShortLogsAreGapsOnceEvenIfAnOwnerIsAway) {
   w.settle();
   EXPECT_TRUE(asked.empty());
 
-  World empty("short2");  // both topics were lost, and nothing is published since
+  World empty("short2");  // both topics were lost, and no message was published since
   empty.disk = w.disk;
   away = true;
   empty.boot(options);
@@ -232,7 +232,7 @@ TEST(Host, TheMailboxIsBoundedInBytes) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kExhausted);
   EXPECT_EQ(refused.error().message, "test has 3 inputs waiting, 1209 bytes");
-  // What the bus has waits until there is room, however much one poll gives.
+  // Messages stay on the bus until the mailbox has capacity, whatever the size of a poll.
   std::vector<bus::Record> in;
   for (std::uint64_t i = 1; i <= 20; ++i) in.push_back({"qm.in", "b", envelope("b", i, "b=1" + pad)});
   ASSERT_TRUE((*w.bus->producer("p"))->publish(in, std::chrono::seconds(1)));

@@ -30,14 +30,14 @@ TEST(HostHistory, WhatAProducersDatabaseLostIsReplacedByItsSnapshot) {
   publish(w, reader, "b=7", "r3");
   EXPECT_EQ(reader.mirror->text(), "a=2 b=7");
 
-  w.host.reset();  // the process is down while the copy is put in place: only consumers can find out
+  w.host.reset();  // the process is stopped while the copy is restored: only consumers can detect it
   store::restore_disk(*w.disk, copy);
   w.boot();
   publish(w, reader, "c=5", "r4");
   EXPECT_EQ(reader.mirror->text(), "a=1 c=5") << "versions of a are lower than known, b is unknown to its owner";
   EXPECT_GE(reader.snapshots, 1);
 
-  // b starts again at version 1, which is lower than what was applied of the other b.
+  // b starts again at version 1, which is lower than the applied version of the other b.
   const int before = reader.snapshots;
   ASSERT_TRUE(w.add("b=3", "r5"));
   publish(w, reader, "a=1", "r6");
@@ -48,7 +48,7 @@ TEST(HostHistory, WhatAProducersDatabaseLostIsReplacedByItsSnapshot) {
   EXPECT_EQ(reader.mirror->text(), "a=2 b=3 c=5");
 }
 
-// Its leader announces its term, which says what the database kept.
+// Its leader announces its term, with the last event that the database has.
 TEST(HostHistory, WhatADatabaseLostIsFoundAlthoughItsProducerPublishesNothing) {
   for (const bool whole_term : {false, true}) {
     World w(fmt::format("history-silent-{}", whole_term));
@@ -99,7 +99,7 @@ TEST(HostHistory, LeadersThatPublishNothingBreakNoHistory) {
   EXPECT_EQ(reader.mirror->text(), "k0=4 k1=4 k2=4 k3=4 k4=4 k5=4 k6=4 k7=4");
 }
 
-// What the owner may publish again is kept for some time; then what it has not published ends.
+// Keys that the owner may publish again are kept for some time; keys that it has not published then are deleted.
 TEST(HostHistory, KeysThatWereKeptOverABreakEndWhereTheirOwnerDoesNotPublishThemAgain) {
   for (const bool restarted : {false, true}) {
     World w(fmt::format("history-kept-{}", restarted));
@@ -138,7 +138,7 @@ TEST(HostHistory, KeysThatWereKeptOverABreakEndWhereTheirOwnerDoesNotPublishThem
   }
 }
 
-// Its owner numbers the versions of its keys from 1 again, also to a reader that is restarted meanwhile.
+// Its owner numbers the versions of its keys from 1 again, also for a reader that is restarted meanwhile.
 TEST(HostHistory, ABreakWhoseSnapshotIsEmptyIsCountedAfterARestart) {
   for (const bool keeps : {false, true}) {
     World w(fmt::format("history-empty-{}", keeps));
@@ -153,7 +153,7 @@ TEST(HostHistory, ABreakWhoseSnapshotIsEmptyIsCountedAfterARestart) {
     w.settle();
     reader.settle();
     EXPECT_EQ(reader.mirror->text(), keeps ? "a=2" : "");
-    bus::plant_recreation(*w.bus, "qm.test");  // the snapshot for the gap omits it, too
+    bus::plant_recreation(*w.bus, "qm.test");  // the snapshot for the gap also omits it
     reader.boot();
     reader.settle();
     publish(w, reader, "a=5", "r3");
@@ -191,10 +191,10 @@ TEST(HostHistory, ABreakIsOfAllPartitionsAfterARestartToo) {
   const auto copy = store::copy_disk(*w.disk);
   publish(w, reader, "k0=5", "lost");
   restore(w, copy);
-  ASSERT_TRUE(w.add("k0=2", "s0"));  // the break is seen in the partition of k0
+  ASSERT_TRUE(w.add("k0=2", "s0"));  // the break is detected in the partition of k0
   w.settle();
   reader.settle();
-  reader.boot();  // the other partitions have stored nothing since
+  reader.boot();  // the other partitions have not been committed since
   for (int i = 0; i < 12; ++i) ASSERT_TRUE(w.add(fmt::format("k{}=10", i), fmt::format("t{}", i)));
   w.settle();
   reader.settle();
@@ -211,7 +211,7 @@ TEST(HostHistory, ALogThatWasShortIsReadFromItsBeginningEvenIfItGrowsBeforeItsSn
   bus::plant_recreation(*w.bus, "qm.test");
   reader.boot();
   while (reader.snapshots == 0) reader.host->consume_once();
-  ASSERT_TRUE(w.add("a=1", "r2"));  // as many messages as the log of before had
+  ASSERT_TRUE(w.add("a=1", "r2"));  // as many messages as the previous log had
   w.settle();
   for (int i = 0; i < 3; ++i) reader.host->consume_once();
   reader.settle();
@@ -222,7 +222,8 @@ TEST(HostHistory, ALogThatWasShortIsReadFromItsBeginningEvenIfItGrowsBeforeItsSn
   EXPECT_EQ(reader.snapshots, 1);
 }
 
-/// Of two leaders the database keeps the first. It has lost nothing and goes on; but a reader has a snapshot of the second, by which the
+/// Of two leaders the database has the first. It has lost nothing and continues; but a reader has a snapshot of the
+/// second, in which the
 /// term of the first had ended.
 TEST(HostHistory, ALeaderThatGoesOnInARestoredDatabaseBeginsATerm) {
   World w("history-goes-on");
@@ -252,7 +253,8 @@ TEST(HostHistory, ALeaderThatGoesOnInARestoredDatabaseBeginsATerm) {
   EXPECT_EQ(reader.host->counters().abandoned, 0U);
 }
 
-/// A reader whose first start is a gap: the first message is in the snapshot for it only, and so is b=7, whose event is not on the bus yet.
+/// A reader whose first start is a gap: only the snapshot has the first message, and b=7, whose event is not on the
+/// bus yet.
 struct AheadOfTheBus {
   explicit AheadOfTheBus(const std::string& name) : w(name), reader(booted(w)) {
     while (bus::partition_of(other, 4) != bus::partition_of("a", 4)) other += 'c';
@@ -260,7 +262,7 @@ struct AheadOfTheBus {
     EXPECT_TRUE(w.add("a=1", "r1"));
     EXPECT_TRUE(w.add("a=1", "r2"));
     w.settle();
-    bus::plant_truncation(*w.bus, "qm.test", 1);  // of each partition
+    bus::plant_truncation(*w.bus, "qm.test", 1);  // from each partition
     copy = store::copy_disk(*w.disk);
     EXPECT_TRUE(w.add("b=7", "r3"));
     w.host->pump();
@@ -269,7 +271,7 @@ struct AheadOfTheBus {
     producer.boot();
     return producer;
   }
-  /// Nothing of it is committed yet.
+  /// None of it is committed yet.
   void take_snapshot() {
     ASSERT_TRUE(testing::wait_until([&] {
       reader.host->consume_once();
@@ -283,7 +285,7 @@ struct AheadOfTheBus {
   std::string other = "c";
 };
 
-/// What comes with a snapshot before its event is on the bus may be lost with the database, too.
+/// State that arrives with a snapshot before its event is on the bus may be lost with the database, too.
 void lose_what_a_snapshot_had(const std::string& name, bool restarted) {
   AheadOfTheBus ahead(name);
   auto& w = ahead.w;
@@ -303,7 +305,8 @@ TEST(HostHistory, WhatASnapshotHadIsOfTheHistoryToo) {
   lose_what_a_snapshot_had("history-snapshot-restart", true);
 }
 
-// The keys of a snapshot are committed before what it omits is ended. Its history is known even if nothing behind the keys was committed.
+// The keys of a snapshot are committed before omitted keys are deleted. Its history is known even if only the keys
+// were committed.
 TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
   AheadOfTheBus ahead("history-between");
   auto& w = ahead.w;
@@ -319,7 +322,7 @@ TEST(HostHistory, TheHistoryOfASnapshotIsCommittedWithItsKeys) {
   EXPECT_EQ(reader.host->counters().history_breaks, 1U);
 }
 
-// A snapshot that was taken before the reader reloaded is taken again: its history would be left out.
+// A snapshot that was fetched before the reader reloaded is fetched again: otherwise its history would be missing.
 TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
   AheadOfTheBus ahead("history-reload");
   auto& w = ahead.w;
@@ -340,7 +343,7 @@ TEST(HostHistory, ASnapshotOfBeforeAReloadIsNotApplied) {
   EXPECT_TRUE(reader.comes_to(ahead.text(3))) << reader.mirror->text() << ": version 1 of b, as the one that is lost";
 }
 
-// The same of the snapshot that confirms the keys that were kept.
+// The same for the snapshot that confirms the kept keys.
 TEST(HostHistory, WhatAConfirmationHadIsOfTheHistoryToo) {
   for (const bool restarted : {false, true}) {
     World w(fmt::format("history-confirmed-{}", restarted));
@@ -358,7 +361,7 @@ TEST(HostHistory, WhatAConfirmationHadIsOfTheHistoryToo) {
     ASSERT_EQ(reader.mirror->text(), "a=1 b=7") << "b is kept";
     copy = store::copy_disk(*w.disk);
     ASSERT_TRUE(w.add("c=7", "r3"));
-    w.host->pump();  // it is not on the bus
+    w.host->pump();  // its event is not on the bus
     reader.confirm_after = SteadyDuration(0);
     reader.boot();
     ASSERT_TRUE(reader.comes_to("a=1 c=7")) << reader.mirror->text();
@@ -381,7 +384,7 @@ TEST(HostHistory, ARebalanceDoesNotMoveTheHistoryBackToASnapshot) {
   const auto copy = store::copy_disk(*w.disk);
   publish(w, reader, "a=1", "r2");
   EXPECT_EQ(reader.mirror->text(), "a=2");
-  // Other members of the group take partitions and leave.
+  // Other members of the group get partitions and leave.
   std::vector<std::unique_ptr<bus::Consumer>> others;
   for (int i = 0; i < 3; ++i) {
     others.push_back(*w.bus->consumer({.group = "reader/default", .topics = {"qm.test"}, .cursor = {}}));
@@ -441,7 +444,7 @@ TEST(HostHistory, EventsThatTheDatabaseLostAreDroppedWhereTheyComeLater) {
   publish(w, reader, "a=10", "r3");
   EXPECT_EQ(reader.mirror->text(), "a=11");
   EXPECT_EQ(reader.snapshots, 0) << "nothing that was applied is lost";
-  // A process of before the restore sends what it still had.
+  // A process from before the restore sends its remaining records.
   const std::vector<bus::Record> record{{"qm.test", "a", late[0].value}};
   ASSERT_TRUE((*w.bus->producer("late"))->publish(record, std::chrono::seconds(1)));
   reader.settle();

@@ -118,7 +118,7 @@ TEST(Host, WhoStillWaitsIsToldAtOnceThatAnotherLeads) {
   ASSERT_TRUE(usurper->acquire("other"));
   const auto note = [&](Result<std::string> r) { replies.push_back(reply_of(r)); };
   for (const char* id : {"r1", "r2", "r3"}) ASSERT_TRUE(w.add("a=1", id, note));
-  w.host->pump();  // takes the first; a server that drains would wait for the others
+  w.host->pump();  // handles the first; a server that drains would wait for the others
   ASSERT_EQ(replies.size(), 3U);
   for (const auto& reply : replies) EXPECT_NE(reply.find("another leader took over"), std::string::npos) << reply;
   EXPECT_EQ(w.host->counters().mailbox, 0U);
@@ -126,7 +126,7 @@ TEST(Host, WhoStillWaitsIsToldAtOnceThatAnotherLeads) {
   EXPECT_EQ(replies.size(), 3U) << "each is told once";
 }
 
-/// Counts how often it is asked how long to wait.
+/// Counts the calls of until().
 class CountingClock final : public DomainClock {
  public:
   [[nodiscard]] Instant now() const override { return from_micros(1'000'000); }
@@ -220,7 +220,7 @@ TEST(Host, DropsDuplicatesByVersionAndStartsAtItsOwnCursor) {
   const std::vector<bus::Record> first = {{"qm.in", "a", envelope("a", 1, "a=1")},
                                           {"qm.in", "a", envelope("a", 2, "a=2")}};
   ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));
-  ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));  // a resend after a timeout
+  ASSERT_TRUE(producer->publish(first, std::chrono::seconds(1)));  // resent after a timeout
   w.settle();
   EXPECT_EQ(w.sums->sum("a"), 3);
   EXPECT_EQ(w.host->counters().duplicates, 2u);
@@ -251,7 +251,7 @@ TEST(Host, PassesOverWhatOtherShardsSayOnTheSameBus) {
   EXPECT_FALSE(w.host->consume_once()) << "the cursor is past them";
 }
 
-/// A database that never comes.
+/// A database that never becomes available.
 class NoStore final : public store::Store {
  public:
   Result<store::Loaded> acquire(const std::string&) override { return gone(); }
@@ -280,7 +280,7 @@ TEST(Host, WaitsForItsStoreAsLongAsItsCallerDoes) {
   EXPECT_EQ(opened.error().message, "test cannot take its shard default: no answer");
 }
 
-/// A bus that is away until it is said to be there.
+/// A bus that is unavailable until `there` is set.
 class Away final : public bus::Bus {
  public:
   explicit Away(std::shared_ptr<bus::Bus> all) : all_(std::move(all)) {}
@@ -321,7 +321,7 @@ TEST(Host, StartsAndDecidesWithoutItsBus) {
                         "read for 0 s: {0}",
                         error));
 
-  // A bus that is there and denies both is reported, too.
+  // A bus that is available and denies both is reported, too.
   away->there = away->closed = true;
   w.settle();
   EXPECT_NE(w.host->readiness().text.find("no ACL for topic qm.test"), std::string::npos) << w.host->readiness().text;
@@ -343,7 +343,7 @@ TEST(Host, IntentsOfOneKeyKeepTheirOrderThroughFailuresAndRestart) {
   w.host->pump();
   EXPECT_TRUE(w.host->execute_once());  // fails, waits for its back-off
   EXPECT_EQ(w.host->counters().open_intents, 2u);
-  w.boot();  // the process dies: both intents are still there
+  w.boot();  // the process dies: both intents still exist
   w.settle();
   EXPECT_EQ(w.doer.done, (std::vector<std::string>{"a=1", "a=1", "a=2"}));
   EXPECT_EQ(w.sums->sum("outcomes"), 2);
@@ -359,7 +359,7 @@ TEST(Host, EventsNotYetSentSurviveTheProcess) {
   auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
   EXPECT_EQ(events_of(*consumer->poll(10, std::chrono::milliseconds(10))).size(), 1u);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
-  w.boot();  // nothing is left from before: that is no backlog either
+  w.boot();  // no previous messages exist: that is not a backlog either
   w.settle();
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u);
   ASSERT_TRUE(w.add("a=1", "r2"));

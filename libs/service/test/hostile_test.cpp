@@ -93,7 +93,7 @@ TEST(Hostile, AMessageWithAnyKeyAndAnyPayloadLeavesTheNextOneAlone) {
   for (int i = 0; i < kRounds; ++i) {
     const auto key = hostile.text();
     const auto payload = hostile.text() + (hostile.pick(2) == 0 ? "=1" : "");
-    // An envelope with a malicious key, or bytes that are no envelope.
+    // An envelope with a malicious key, or bytes that are not an envelope.
     const auto value = hostile.pick(4) == 0 ? hostile.text() : envelope(key, i + 1, payload);
     ASSERT_TRUE(producer->publish(
         std::vector<bus::Record>{{"qm.in", key.substr(0, 100), value},

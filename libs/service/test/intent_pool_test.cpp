@@ -1,4 +1,4 @@
-// Whose turn it is.
+// The order of execution.
 #include "src/intent_pool.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -49,7 +49,7 @@ TEST(IntentPool, WhoWaitsLongestIsFirstWhateverHisName) {
   p.pool.add({intent("1", "z"), intent("2", "m"), intent("3", "z")});
   p.pool.add({intent("4", "a")});
   p.settle();
-  // What follows in a key lines up when the one before it is done.
+  // The next intent of a key is queued when the previous one is done.
   EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "2", "4", "3"}));
 }
 

@@ -1,4 +1,4 @@
-// The clock of PostgreSQL against that of a machine which is a day ahead.
+// The clock of PostgreSQL against that of a host which is a day ahead.
 #include "qm/testing/testing.hpp"
 #include "sums.hpp"
 
@@ -40,7 +40,7 @@ TEST(HostClock, OnPostgresTheFirstTimeOfATakeoverIsTheDatabases) {
   ahead = {};
   EXPECT_GE(decide(), first);
   EXPECT_EQ(host.counters().clock_rejected_seconds, 0);
-  // A second day ahead, in the middle of its life.
+  // A second day ahead, at run time.
   ahead = 48h;
   EXPECT_LE(decide(), machine.now() + 1s);
   EXPECT_GT(host.counters().clock_rejected_seconds, 86'000);

@@ -1,4 +1,4 @@
-// A machine's clock that jumps forward, and a database with a clock of its own.
+// A host's clock that jumps forward, and a database with a separate clock.
 #include "sums.hpp"
 
 namespace qm::service {
@@ -23,7 +23,7 @@ struct Clocks {
 
   Clocks() { database_agrees(); }
   void database_agrees() { store::set_server_now(*disk, from_micros(machine.system_us)); }
-  /// This machine leads, or another with a clock of its own.
+  /// This host leads, or another one with a separate clock.
   void boot() { boot(machine); }
   void boot(Machine& on) {
     host.reset();

@@ -8,7 +8,7 @@
 namespace qm::service {
 namespace lead_test {
 
-/// What was reported to a host before the rollback is lost with the commits, so it ends and another begins.
+/// Inputs reported to a host before the rollback are lost with the commits, so it ends and another one starts.
 TEST(Host, AHostWhoseDatabaseLostCommitsEndsAndTheNextSendsItsOutboxAgain) {
   World w("rollback");
   HostOptions options;
@@ -123,7 +123,7 @@ TEST(Host, ACommitInDoubtIsNotThatOfAnotherHistory) {
   EXPECT_FALSE(w.host->alive());
 }
 
-/// A store whose lease another has taken while a commit was in doubt.
+/// A store whose lease another process has taken while a commit was in doubt.
 class Deposed final : public store::Store {
  public:
   explicit Deposed(std::unique_ptr<store::Store> inner) : inner_(std::move(inner)) {}

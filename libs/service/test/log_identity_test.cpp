@@ -1,10 +1,10 @@
-// Logs that are not the ones that were read.
+// Logs that are not the ones that were read before.
 #include "reader.hpp"
 
 namespace qm::service {
 namespace log_identity_test {
 
-/// A log under the same name that is another one: recreated, and filled again.
+/// Another log under the same name: recreated, and filled again.
 struct Recreated {
   static constexpr int kRead = 3;
   Recreated(const std::string& name, int messages) : first(name), after(name + "-2") {
@@ -13,7 +13,7 @@ struct Recreated {
     for (int i = 1; i <= kRead; ++i) add(first, i);
     reader.settle();
     EXPECT_EQ(reader.snapshots, 0);
-    // The owner goes on, and what it sends from now on goes to the new log.
+    // The owner continues, and sends to the new log from now on.
     after.disk = first.disk;
     first.host.reset();
     after.boot();
@@ -42,7 +42,8 @@ TEST(HostHistory, ARecreatedLogIsAGapWhateverItsLength) {
   }
 }
 
-/// A log that is deleted and created again while its reader is open. When the reader polls again, the log has more messages than
+/// A log that is deleted and created again while its reader is open. When the reader polls again, the log has more
+/// messages than
 /// before, so no offset is missing; and the last event of another key of the partition was in the old log.
 struct GrownPast {
   explicit GrownPast(const std::string& name) : producer(name), reader(producer) {
@@ -60,7 +61,8 @@ struct GrownPast {
     EXPECT_TRUE(producer.add(change, fmt::format("r{}", ++requests)));
     producer.settle();
   }
-  /// With each poll a message comes, as on a log that is busy. In so many polls each of the four partitions is looked at once.
+  /// A message arrives with each poll, as on a busy log. In this number of polls each of the four partitions is
+  /// checked once.
   void poll(int polls) {
     for (int i = 0; i < polls; ++i) {
       add("a=1");
@@ -93,7 +95,7 @@ TEST(HostHistory, ALogThatIsRecreatedWhileItIsReadIsAGapToTheNextLeaderToo) {
   GrownPast log("grown-past-leader");
   log.poll(1);
   EXPECT_EQ(log.reader.mirror->text(), log.text(9, 1));
-  log.reader.boot();  // its cursors are of messages of the new log
+  log.reader.boot();  // its cursors refer to messages of the new log
   log.poll(GrownPast::kPolls);
   EXPECT_EQ(log.reader.snapshots, 1);
   log.reader.settle();
@@ -118,7 +120,7 @@ TEST(HostHistory, ALogThatIsRecreatedWhileItIsReadIsPausedUntilItsOwnerAnswers) 
 /// Retention has deleted the message that identifies the log, and with it one that was never read.
 TEST(HostHistory, ALogWhoseLastAppliedMessageIsGoneMayBeAnotherOne) {
   World w("log-trimmed");
-  // In the partition of announcements: a log that is short would be a gap.
+  // In the partition of announcements: a short log would be a gap.
   std::string a = "a", b = "b";
   for (auto* key : {&a, &b})
     while (bus::partition_of(*key, 4) != bus::partition_of("", 4)) key->push_back('+');
@@ -137,7 +139,7 @@ TEST(HostHistory, ALogWhoseLastAppliedMessageIsGoneMayBeAnotherOne) {
   EXPECT_EQ(reader.snapshots, 1);
 }
 
-/// It ends for an engine that orders by version too.
+/// It is also deleted in an engine that orders by version.
 TEST(HostHistory, AKeyThatTheSnapshotAfterAGapOmitsEnds) {
   GrownPast log("grown-past-omitted");
   log.reader.forgotten = {log.other};
@@ -146,7 +148,7 @@ TEST(HostHistory, AKeyThatTheSnapshotAfterAGapOmitsEnds) {
   EXPECT_EQ(log.reader.mirror->text(), "a=48");
 }
 
-/// Its offset may be one that the old log had too, and below the cursor.
+/// Its offset may be one that the old log also had, below the cursor.
 TEST(HostHistory, WhatIsPublishedAfterTheSnapshotOfAnotherLogIsRead) {
   World w("recreated-shorter");
   w.boot();
@@ -163,7 +165,7 @@ TEST(HostHistory, WhatIsPublishedAfterTheSnapshotOfAnotherLogIsRead) {
   EXPECT_TRUE(reader.comes_to("b=2")) << reader.mirror->text();
 }
 
-/// Where retention has deleted the anchor, the log may be another one by now. That is settled once.
+/// If retention has deleted the anchor, the log may be another one. That is checked once.
 TEST(HostHistory, ALogThatLosesItsAnchorMayBeAnotherOne) {
   GrownPast log("anchor-gone");
   for (int i = 0; i < 12; ++i) log.add(fmt::format("k{}=1", i));  // no partition is shorter than it was
@@ -175,7 +177,7 @@ TEST(HostHistory, ALogThatLosesItsAnchorMayBeAnotherOne) {
   EXPECT_EQ(log.reader.snapshots, 1);
   log.reader.settle();
   EXPECT_NE(log.reader.mirror->text().find(last), std::string::npos) << log.reader.mirror->text();
-  bus::plant_truncation(*log.producer.bus, "qm.test", 1000);  // of the same log
+  bus::plant_truncation(*log.producer.bus, "qm.test", 1000);  // from the same log
   log.poll(2 * GrownPast::kPolls);
   EXPECT_EQ(log.reader.snapshots, 2);
 }

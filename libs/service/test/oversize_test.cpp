@@ -1,4 +1,4 @@
-// Events that are longer than the bus takes: whoever leads to one is told, and nothing else waits.
+// Events that are longer than the bus accepts: the caller gets an error, and no other event waits.
 #include "qm/base/text.hpp"
 #include "quartermaster/v1/journal.pb.h"
 #include "sums.hpp"
@@ -12,7 +12,7 @@ namespace pb = quartermaster::v1;
 
 const std::string kPad = fmt::format(" pad={}", bus::kMaxValue);
 
-/// What a topic holds now: key, version and payload without its padding.
+/// The current content of a topic: key, version and payload without its padding.
 struct Said {
   std::string key;
   std::uint64_t version = 0;
@@ -46,7 +46,7 @@ std::vector<pb::DeadLetter> letters(World& w, const std::string& topic) {
   return out;
 }
 
-/// The journal, stepped again, must lead to the digests that it holds: what was refused is not in it.
+/// A replay of the journal must lead to its digests: refused inputs are not in it.
 void expect_replays(World& w) {
   const auto rows = *store::open_memory(w.disk)->read_journal(0, 10'000);
   Sums again;
@@ -188,7 +188,7 @@ TEST(Oversize, WhatTheEngineSaysByItselfIsWithheldAndItsOtherWorkIsDone) {
   w.settle();
   w.clock.advance(std::chrono::seconds(10));
   w.sums->wake_at.reset();
-  // Due in the same step as requests that have nothing to do with it.
+  // Due in the same step as unrelated requests.
   std::string reply;
   ASSERT_TRUE(w.add("a=1", "r2", [&](Result<std::string> r) { reply = reply_of(r); }));
   w.settle();
@@ -210,7 +210,7 @@ TEST(Oversize, WhatTheEngineSaysByItselfIsWithheldAndItsOtherWorkIsDone) {
   EXPECT_EQ(said(w, "qm.test").back(), (Said{"clock", 1, "2"})) << "the key's next event makes up for it";
 }
 
-/// An engine whose own work says too much at every step: the input is refused, and the loop goes on.
+/// An engine whose own work is oversized at every step: the input is refused, and the loop continues.
 TEST(Oversize, AnInputAndTheEnginesOwnWorkMayBothSayTooMuch) {
   World w("too_long_both");
   w.boot();
@@ -244,7 +244,7 @@ TEST(Oversize, PiecesOfABatchSurviveADatabaseThatIsAway) {
   EXPECT_EQ(w.sums->sum("a"), 6);
 }
 
-/// A bus like a broker that was set to take less: long records, and sends that are long as a whole, are refused.
+/// A bus like a broker with a lower limit: long records, and sends with a long total, are refused.
 class Narrow final : public bus::Bus {
  public:
   Narrow(std::shared_ptr<bus::Bus> all, std::size_t most) : all_(std::move(all)), most_(most) {}
@@ -334,7 +334,7 @@ TEST_F(NarrowBus, AnEventWaitsUntilItsDeadLetterIsSaid) {
   w_->settle();
   EXPECT_EQ(w_->host->counters().parked, 0U);
   EXPECT_EQ(w_->host->counters().outbox_backlog, 2U);
-  w_->boot();  // and over a restart
+  w_->boot();  // also after a restart
   bus_->letters_away = false;
   w_->settle();
   EXPECT_EQ(w_->host->counters().parked, 1U);

@@ -12,7 +12,7 @@
 
 namespace qm::service {
 
-/// Keeps the newest payload of each key; a tombstone ends the key.
+/// Stores the newest payload of each key; a tombstone deletes the key.
 class Mirror final : public Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {
@@ -25,7 +25,7 @@ class Mirror final : public Shell {
     for (const auto& in : batch) {
       if (in.source != Source::kBus) continue;
       auto& version = versions_[in.key];
-      if (in.version <= version) continue;  // as engines do that order facts by themselves
+      if (in.version <= version) continue;  // as in engines that order facts by version
       version = in.version;
       if (in.tombstone) {
         keys_.erase(in.key);
@@ -56,7 +56,7 @@ class Mirror final : public Shell {
   std::map<std::string, std::uint64_t> versions_;
 };
 
-/// A consumer of qm.test, which keeps its disk over its lives.
+/// A consumer of qm.test, whose disk survives restarts.
 struct Reader {
   explicit Reader(World& from) : producer(from) { boot(); }
 
@@ -92,7 +92,7 @@ struct Reader {
     while (host->pump() || host->consume_once()) {
     }
   }
-  /// Until the text is `expected`, with snapshots that are taken meanwhile.
+  /// Polls until the text is `expected`, including snapshots that are fetched meanwhile.
   bool comes_to(const std::string& expected) {
     return testing::wait_until(
         [&] {
@@ -109,18 +109,18 @@ struct Reader {
   int snapshots = 0;
   bool owner_away = false;
   std::set<std::string> forgotten;  ///< keys that snapshots omit
-  bool keeps = false;               ///< what a snapshot of another history omits
+  bool keeps = false;               ///< whether keys that a snapshot of another history omits are kept
   SteadyDuration confirm_after = std::chrono::hours(1);
 };
 
-/// The producer begins again on a database that lost what came after the copy.
+/// The producer restarts on a database that lost everything after the copy.
 inline void restore(World& w, std::size_t copy) {
   w.host.reset();
   store::restore_disk(*w.disk, copy);
   w.boot();
 }
 
-/// The producer commits and publishes one input, and the reader applies what that leads to.
+/// The producer commits and publishes one input, and the reader applies the resulting event.
 inline void publish(World& w, Reader& reader, const std::string& bytes, const std::string& id) {
   ASSERT_TRUE(w.add(bytes, id));
   w.settle();

@@ -1,6 +1,7 @@
 #pragma once
-// A service for tests of the loop. Its engine keeps a sum per key: enough to see whether an input was lost, applied twice,
-// or applied in a batch that never happened.
+// A service for tests of the loop. Its engine stores a sum per key: enough to see whether an input was lost, applied
+// twice,
+// or applied in a batch that was not committed.
 #include "qm/base/digest.hpp"
 #include "qm/base/table.hpp"
 #include "qm/service/host.hpp"
@@ -13,7 +14,8 @@
 
 namespace qm::service {
 
-/// Requests "add" with bytes "key=n" add; each publishes the key's sum and asks for one intent. "key=n pad=m" makes the
+/// Requests "add" with bytes "key=n" add; each publishes the key's sum and requests one intent. "key=n pad=m" makes
+/// the
 /// event m bytes longer; so does an outcome "pad=m", and each timer for the key "clock" while `timer_pad` is set.
 class Sums final : public Shell {
  public:
@@ -55,7 +57,7 @@ class Sums final : public Shell {
       const std::string key = in.bytes.substr(0, eq);
       const auto sum = table_.edit(key) += amount;
       out.events.push_back(
-          {"qm.test", key, std::to_string(sum) + padding(pad_of(in.bytes)), sum == 0});  // a sum of zero ends its key
+          {"qm.test", key, std::to_string(sum) + padding(pad_of(in.bytes)), sum == 0});  // zero deletes the key
       if (in.source == Source::kRequest) {
         out.answers.push_back({i, std::to_string(sum)});
         out.intents.push_back({"intent/" + in.id + in.bytes + std::to_string(sum), "do", key, 0, in.bytes});
@@ -91,10 +93,10 @@ class Sums final : public Shell {
 
   std::vector<Instant> nows;
   std::size_t timer_pad = 0;
-  std::string own_key;  ///< counts the timers, where it is set
+  std::string own_key;  ///< counts the timers, if set
   std::optional<Instant> wake_at;
   int timers = 0;
-  mutable std::vector<std::size_t> turns;  ///< objects that each turn of a dump read
+  mutable std::vector<std::size_t> turns;  ///< number of objects read in each turn of a dump
 
  private:
   Table<std::string, std::int64_t> table_;
@@ -155,7 +157,7 @@ struct World {
   }
 };
 
-/// The events of messages: without announcements of terms, which have version 0.
+/// The events among messages: without announcements of terms, which have version 0.
 inline std::vector<quartermaster::v1::Envelope> events_of(const std::vector<bus::Message>& messages) {
   std::vector<quartermaster::v1::Envelope> out;
   for (const auto& message : messages) {

@@ -1,4 +1,4 @@
-// A trace that came with an input goes out with the events about the same thing, and stands in the log.
+// The trace of an input is passed to the events about the same object, and is in the log.
 #include "src/trace.hpp"
 
 #include "qm/base/log.hpp"
@@ -51,7 +51,7 @@ TEST(Traces, DoNotExtendToOtherObjectsThatTheBatchDecides) {
   EXPECT_TRUE(Traces(plain).ids().empty());
 }
 
-/// Says of each input's key that it was seen.
+/// Publishes an event for each input's key.
 class Echo final : public Shell {
  public:
   Status load(std::span<const store::StateRow>) override { return {}; }
@@ -82,7 +82,7 @@ TEST(HostTrace, StandsInEventsAndInTheLogOfTheDecision) {
   ASSERT_TRUE(host.open());
   for (const auto& in : {about("a", parent(kIdA)), about("b", parent(kIdB)), about("c", "")})
     ASSERT_TRUE(host.submit(in));
-  // Its first turn wakes the engine too.
+  // Its first iteration wakes the engine too.
   const std::string traced = log_of([&] { EXPECT_TRUE(host.pump()); });
   for (const std::string id : {kIdA, kIdB}) {
     EXPECT_NE(traced.find("decided decision_id=test/default/1 trace_id=" + id + " inputs=4 events=3 intents=0"),

@@ -1,5 +1,6 @@
-// A host whose lead is not proven at the moment: it decides on, for the store refuses an old leader; but it does nothing to
-// the outside world, and says nothing that another may have made untrue.
+// A host whose lead is not proven at the moment: it continues to decide, because the store refuses a former leader;
+// but it has no
+// effect on the external world, and publishes nothing that another leader may have invalidated.
 #include "sums.hpp"
 
 namespace qm::service {
@@ -8,7 +9,7 @@ namespace unproven_test {
 struct Unproven {
   World w{"unproven"};
   bool proven = true, answers = true;
-  /// What the executor is asked through: the proof may be gone between the first look and the last.
+  /// The executor is called through this check: the proof may expire between the first check and the last.
   int looks = 0, gone_after = -1;
 
   Unproven() {
@@ -38,7 +39,7 @@ TEST(Host, AnIntentThatWasTakenWaitsToo) {
   ASSERT_TRUE(u.w.add("a=1", "r1"));
   while (u.w.host->pump()) {
   }
-  u.gone_after = 1;  // proven when it is looked for, and not any more when it would begin
+  u.gone_after = 1;  // proven at the first check, and no longer at the start of the intent
   EXPECT_FALSE(u.w.host->execute_once());
   EXPECT_EQ(u.looks, 2);
   EXPECT_TRUE(u.w.doer.done.empty());

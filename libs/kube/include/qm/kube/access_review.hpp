@@ -22,17 +22,19 @@ struct AccessRequest {
   [[nodiscard]] std::string what() const;
 };
 
-/// Whether Kubernetes lets a user do something: a SubjectAccessReview of authorization.k8s.io/v1, so that what is done for a user by
-/// our account is no more than the user may do.
+/// Checks whether Kubernetes allows an operation to a user: a SubjectAccessReview of authorization.k8s.io/v1. So an
+/// operation for a
+/// user with the service's account is limited to the permissions of the user.
 ///
-/// Fails    kPermissionDenied: denied; names user, verb, resource, namespace, and the Role that is missing. kUnavailable: the API
-///          server cannot be asked, or says that it cannot decide.
-/// Bounds   `most` answers are kept: one that allows for `keep`, one that denies for `keep_denied`, and that there is none for
-///          `keep_unknown`, so that callers do not wait for a server that is away one after the other.
-/// Threads  any; waits for the API server, so not one of gRPC's.
+/// Fails    kPermissionDenied: denied; has user, verb, resource, namespace, and the missing Role. kUnavailable: the
+///          API
+///          server is unavailable, or reports that it cannot decide.
+/// Bounds   caches up to `most` results: allowed for `keep`, denied for `keep_denied`, and no result for
+///          `keep_unknown`, so that callers do not wait for an unavailable server one after the other.
+/// Threads  any; waits for the API server, so not a gRPC thread.
 class AccessReviews {
  public:
-  /// Sends the object and gives the answer: Client::create.
+  /// Posts the object and returns the response: Client::create.
   using Post = std::function<Result<Json>(const Json& review)>;
   struct Options {
     std::size_t most = 4096;

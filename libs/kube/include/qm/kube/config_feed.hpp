@@ -12,27 +12,30 @@
 
 namespace qm::kube {
 
-/// Kinds of the API server that configure a service: what is changed there is changed here, what is deleted there is
-/// gone here. An object that cannot be taken gets an Event `NotTaken` with the reason, once for each change of it; what
-/// was taken of it before stays in force. A kind whose definition is not installed is looked for until it is.
+/// Watches the kinds of the API server that configure a service, and applies each change and deletion to the
+/// service. An object
+/// that is refused gets an Event `NotTaken` with the reason, once for each change of it; its previously accepted
+/// version remains in effect. A kind without an installed definition is looked up until it has one.
 ///
-/// Calls    on the informers' threads, one at a time for each kind; they may wait.
+/// Calls    on the informers' threads, one at a time for each kind; they may block.
 /// Threads  start and stop by one; the rest any.
 class ConfigFeed {
  public:
   struct Kind {
     std::string group, plural, kind;
-    std::vector<std::string> versions;  ///< that we read, the preferred first
-    bool status = false;                ///< its status says something too
+    std::vector<std::string> versions;  ///< supported versions, the preferred first
+    bool status = false;                ///< its status is also relevant
   };
-  /// (namespace, name); of a cluster-wide object the namespace is empty.
+  /// (namespace, name); the namespace of a cluster-wide object is empty.
   using Key = std::pair<std::string, std::string>;
   struct Callbacks {
-    /// New or changed, without status where that says nothing, and without whatever else changes without its owner's doing. An error: not taken.
+    /// New or changed, without status if that is not relevant, and without other fields that change without an
+    /// action of the owner.
+    /// An error: refused.
     std::function<Status(const Kind& kind, const Json& object)> take;
-    /// Deleted, or held by finalizers only.
+    /// Deleted, or kept by finalizers only.
     std::function<void(const Kind& kind, const Key& key)> gone;
-    /// After each complete list: what is there, taken or not.
+    /// After each complete list: all existing objects, accepted or refused.
     std::function<void(const Kind& kind, const std::vector<Key>& present)> listed = {};
   };
   ConfigFeed(Client& client, const std::string& component, std::vector<Kind> kinds, Callbacks callbacks);
@@ -41,9 +44,9 @@ class ConfigFeed {
   void stop();
   /// Each kind was listed, or is not served.
   [[nodiscard]] bool synced() const;
-  /// Where a kind is served now; kNotFound while it is not.
+  /// Where a kind is served; kNotFound while it is not.
   [[nodiscard]] Result<Resource> resource(const std::string& kind) const;
-  /// Why the newest version of an object was not taken; empty where it was.
+  /// Why the newest version of an object was refused; empty if it was accepted.
   [[nodiscard]] std::map<Key, std::string> refused(const std::string& kind) const;
 
  private:

@@ -6,22 +6,23 @@
 
 namespace qm::kube {
 
-/// Finds the API server that a setting names.
+/// Finds the API server for a setting.
 ///
 ///   https://host:port               that address, without credentials; http:// likewise
-///   in-cluster                      as Kubernetes tells every pod
-///   kubeconfig[:PATH][#CONTEXT]     as kubectl would: PATH, else $KUBECONFIG, else ~/.kube/config
-///   (empty)                         in-cluster where that is so, else kubeconfig
+///   in-cluster                      from the environment that Kubernetes sets in every pod
+///   kubeconfig[:PATH][#CONTEXT]     as kubectl: PATH, else $KUBECONFIG, else ~/.kube/config
+///   (empty)                         in-cluster inside a pod, else kubeconfig
 ///
-/// Fails    kNotFound: nothing is there to read; kInvalid: unreadable, or contradicts itself; kUnimplemented: a way of
-///          proving who we are that is not ours (exec, auth-provider, a password). The message names file and field.
+/// Fails    kNotFound: no such environment or file; kInvalid: unreadable, or contradictory; kUnimplemented: an
+///          unsupported
+///          authentication method (exec, auth-provider, a password). The message has file and field.
 Result<ClientOptions> find_server(const std::string& setting);
 
-/// The ServiceAccount of the pod that we run in: address from KUBERNETES_SERVICE_HOST and _PORT, token and CA from the
+/// The ServiceAccount of this process's pod: address from KUBERNETES_SERVICE_HOST and _PORT, token and CA from the
 /// folder. The token is read again whenever the kubelet replaces it.
 Result<ClientOptions> in_cluster(const std::string& folder = "/var/run/secrets/kubernetes.io/serviceaccount");
 
-/// One context of a kubeconfig file; without a name its current one.
+/// One context of a kubeconfig file; the current one if the name is empty.
 Result<ClientOptions> from_kubeconfig(const std::string& path, const std::string& context = {});
 
 }  // namespace qm::kube

@@ -6,18 +6,20 @@
 
 namespace qm::kube {
 
-/// What an answer of 300 and up means for the caller.
+/// The meaning of a response of 300 and up for the caller.
 struct Refusal {
   Code code = Code::kInternal;
-  std::string remedy;  ///< empty where waiting is the remedy
+  std::string remedy;  ///< empty if the caller only has to wait
 };
 
-/// The one place that judges the answers of the API server. `status` is that of HTTP, `object` the Status in the body.
+/// Classifies the responses of the API server, in this function only. `status` is that of HTTP, `object` the Status
+/// in the body.
 ///
-///   code                 answer                                                                 a repeat may succeed
+///   code                 response                                                               a retry may succeed
 ///   kUnavailable         401; 5xx; a ServiceAccount that does not exist yet                     yes
 ///   kExhausted           429; 403 of an exhausted ResourceQuota                                 yes
-///   kAborted             409 Conflict; a name whose object is still being deleted               yes, after a new look
+///   kAborted             409 Conflict; a name whose object is still being deleted               yes, after a new
+///   read
 ///   kDeadlineExceeded    408                                                                    yes
 ///   kPermissionDenied    403 of RBAC or another authorizer                                      once it is granted
 ///   kInvalid             400, 403, 422 of webhooks, policies, limits, PodSecurity; other 4xx    no
@@ -28,11 +30,14 @@ struct Refusal {
 ///   kUnimplemented       415                                                                    no
 [[nodiscard]] Refusal classify(int status, const Json& object);
 
-/// The error of an order that starts or places something, made retryable unless the object itself is refused: it waits for rights (403
-/// of RBAC), a certificate, a new list, or a look at whether the call arrived. /readyz reports what is retried, and why.
+/// Converts the error of an intent that starts or places something: retryable unless the object itself is refused.
+/// Retryable are missing
+/// permissions (403 of RBAC), a certificate, a new list, and a check whether the call arrived. /readyz reports
+/// retries and their reason.
 [[nodiscard]] Error for_start(Error error);
-/// The error of an order that ends or gives back something, which must not be lost: like for_start, and a policy that refuses it is
-/// waited for, too. Only kNotFound, kUnimplemented and kInternal stay final.
+/// Converts the error of an intent that terminates or releases something, which must not be lost: like for_start,
+/// and a refusal by
+/// a policy is also retried. Only kNotFound, kUnimplemented and kInternal stay final.
 [[nodiscard]] Error for_release(Error error);
 
 }  // namespace qm::kube

@@ -12,25 +12,27 @@
 
 namespace qm::kube {
 
-/// What an event is about, as in involvedObject. Events about cluster-wide objects stand in the namespace "default".
+/// The involvedObject of an event. Events about cluster-wide objects are in the namespace "default".
 struct EventSubject {
   std::string api_version, kind, ns, name, uid;
 };
 struct EventText {
   bool warning = false;
   std::string reason;   ///< one word: "QuotaReserved"
-  std::string message;  ///< for people; cut at 1024 bytes
+  std::string message;  ///< for users; truncated at 1024 bytes
 };
 
-/// Says in core/v1 events what people want to see in `kubectl describe`.
+/// Publishes core/v1 events for `kubectl describe`.
 ///
-/// One event for each subject and reason: said again, its count, lastTimestamp and message change. Its name is made from
-/// both, so a repeat after a restart or by another replica finds the event that is there.
+/// One event for each subject and reason: a repetition changes its count, lastTimestamp and message. Its name is
+/// derived from
+/// both, so a repetition after a restart or by another replica finds the existing event.
 ///
-/// Bounds   each subject may say kBurst events at once and one more each kRefill after that; what is above is counted and
-///          not said. The latest kSubjects subjects are remembered.
-/// Fails    as Client; kExhausted: above the bound. Events are a courtesy: callers log a failure and go on.
-/// Threads  any; blocks for the calls that it makes.
+/// Bounds   each subject may publish kBurst events at once and one more each kRefill after that; further events are
+///          counted and
+///          not published. The latest kSubjects subjects are stored.
+/// Fails    as Client; kExhausted: above the bound. Events are optional: callers log a failure and continue.
+/// Threads  any; blocks for the API calls.
 class EventRecorder {
  public:
   static constexpr int kBurst = 25;
@@ -48,8 +50,8 @@ class EventRecorder {
   Status repeat(const std::string& ns, const std::string& name, const EventText& text, const std::string& now);
 
   struct Bucket {
-    SteadyInstant full_at{};  ///< when it will have its burst again
-    std::uint64_t used = 0;   ///< a growing number: the least is forgotten first
+    SteadyInstant full_at{};  ///< when its burst is available again
+    std::uint64_t used = 0;   ///< increases with each use: the subject with the smallest value is removed first
   };
   Client& client_;
   const std::string component_;

@@ -7,11 +7,12 @@
 
 namespace qm::kube {
 
-/// One coordination.k8s.io Lease that tells who leads something. It is a record, not a lock: the term, which grows with
-/// each change of leaders, comes from whoever decides, and stands in leaseTransitions.
+/// A coordination.k8s.io Lease that shows the current leader. It is a record, not a lock: the term, which increases
+/// with
+/// each change of leaders, is decided elsewhere; it is stored in leaseTransitions.
 ///
-/// Fails    kAborted: another wrote meanwhile (a 409 is honoured, never overwritten blindly); try again later.
-///          kFailedPrecondition: the Lease tells of a later term, so this holder has nothing more to say.
+/// Fails    kAborted: a concurrent write (a 409 is respected, never overwritten blindly); retry later.
+///          kFailedPrecondition: the Lease has a later term, so this holder must no longer write it.
 /// Threads  one at a time.
 class LeaseRecord {
  public:
@@ -20,9 +21,9 @@ class LeaseRecord {
     std::int64_t term = 0;
   };
   LeaseRecord(Client& client, std::string ns, std::string name, Holder holder);
-  /// Creates the Lease, takes it from an earlier term, or renews it.
+  /// Creates the Lease, takes it over from an earlier term, or renews it.
   Status renew();
-  /// Empties the holder, as client-go does at a planned end.
+  /// Clears the holder, as client-go does at a planned end.
   Status give_up();
 
  private:

@@ -35,7 +35,7 @@ class Histogram {
   void* impl_ = nullptr;
 };
 
-/// A metric that is made anew for each scrape: for series that come and go with what they speak of.
+/// A metric that is generated at each scrape: for series whose objects appear and disappear.
 struct Family {
   enum class Kind { kGauge, kCounter };
   struct Series {
@@ -44,7 +44,7 @@ struct Family {
   };
   std::string name, help;
   Kind kind = Kind::kGauge;
-  std::vector<Series> series;  ///< none = the family is left out
+  std::vector<Series> series;  ///< none = the family is omitted
 };
 
 /// The metrics of one process, written as Prometheus text.
@@ -58,7 +58,8 @@ class Registry {
                       const Labels& labels = {});
   /// Runs before each scrape, to set gauges from a snapshot.
   void on_scrape(std::function<void()> fn);
-  /// Runs at each scrape; what it gives is in the text, what it gave before is not. The names must be its own.
+  /// Runs at each scrape; its result replaces its previous result in the text. The metric names must be unique to
+  /// it.
   void on_collect(std::function<std::vector<Family>()> fn);
   [[nodiscard]] std::string text();
 

@@ -10,13 +10,13 @@ using WorkloadUid = Named<struct WorkloadUidTag>;  ///< Kubernetes uid of the ow
 using NodeName = Named<struct NodeNameTag>;
 using QueueName = Named<struct QueueNameTag>;  ///< ClusterQueue
 using Namespace = Named<struct NamespaceTag>;
-using Team = Named<struct TeamTag>;              ///< who pays
+using Team = Named<struct TeamTag>;              ///< the team that is charged
 using InstanceId = Named<struct InstanceIdTag>;  ///< "i-0abc..."
 using ClaimName = Named<struct ClaimNameTag>;    ///< NodeClaim
 using FlavorName = Named<struct FlavorNameTag>;  ///< ResourceFlavor
 using DeviceUuid = Named<struct DeviceUuidTag>;  ///< "GPU-..."
 
-/// A workload in one of its lives: the attempt grows each time quota is released, older attempts are dropped.
+/// One attempt of a workload: the number increases each time quota is released; older attempts are dropped.
 struct AttemptId {
   WorkloadUid uid;
   std::int32_t attempt = 1;

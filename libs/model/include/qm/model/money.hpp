@@ -10,7 +10,8 @@
 
 namespace qm {
 
-/// Nano-dollars in 64 bits, about nine billion dollars each way. Arithmetic is checked: overflow is a broken law.
+/// Nano-dollars in 64 bits, about nine billion dollars each way. Arithmetic is checked: overflow is an assertion
+/// failure.
 class Money {
  public:
   constexpr Money() = default;
@@ -33,14 +34,16 @@ class Money {
 /// A price per hour in nano-dollars.
 struct HourlyRate {
   Money per_hour;
-  /// floor(rate * t / 1 h) on an absolute clock since `origin`: charges between two instants are differences of this,
-  /// so any way of cutting an interval adds up to the same nano-dollar.
+  /// floor(rate * t / 1 h) on an absolute clock since `origin`: charges between two times are differences of this
+  /// value,
+  /// so the parts of any subdivision of an interval add up to the same nano-dollar.
   [[nodiscard]] Money accrued(Instant origin, Instant t) const;
   friend auto operator<=>(const HourlyRate&, const HourlyRate&) = default;
 };
 
 /// Splits an amount by weights so that the parts add up to it exactly: largest remainder, ties to the smaller index.
-/// Negative amounts split by magnitude. Weights >= 0; all zero = everything to part 0. Empty weights: empty.
+/// Negative amounts are split by magnitude. Weights >= 0; all zero = everything to part 0. Empty weights: empty
+/// result.
 std::vector<Money> split(Money amount, std::span<const std::int64_t> weights);
 
 }  // namespace qm

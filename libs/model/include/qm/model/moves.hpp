@@ -8,10 +8,12 @@
 
 namespace qm {
 
-/// "false" as a label of a workload: it is not told to go on elsewhere so that nodes come free.
+/// With "false" as the value of this label a workload is not migrated for defragmentation.
 inline constexpr std::string_view kMovable = "quartermaster.dev/movable";
 
-/// Whether a workload is never told to go on elsewhere, by what it says of itself; or because nobody makes its pods again: those that stand for themselves.
+/// Whether a workload must never be migrated: by its labels, or because no controller would create its pods again
+/// (kinds Pod and
+/// PodGroup).
 [[nodiscard]] inline bool stays_where_it_is(std::string_view kind, const Labels& labels) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{
       {{kMovable, "false"}, {words::kDoNotDisrupt, "true"}, {"volcano.sh/preemptable", "false"}}};

@@ -8,8 +8,8 @@ inline constexpr std::string_view kWorkload = "quartermaster.dev/workload";  ///
 inline constexpr std::string_view kIndex = "quartermaster.dev/index";        ///< rank in the pod set
 }  // namespace words
 
-/// What the metadata of a pod says about the object that it belongs to. All of it is input that a user may have written. Views: they
-/// are valid as long as what they were taken from.
+/// The metadata of a pod about its owner. All of it is input that a user may have written. The views are
+/// valid as long as their source.
 struct PodOwner {
   std::string_view ns;               ///< namespace of the pod
   std::string_view uid;              ///< of the pod
@@ -18,7 +18,7 @@ struct PodOwner {
   std::string_view controller_kind;  ///< kind in that owner reference
 };
 
-/// A workload as far as its pods are known by it.
+/// The fields of a workload that identify its pods.
 struct WorkloadIdentity {
   std::string_view uid;
   std::string_view ns;
@@ -27,15 +27,17 @@ struct WorkloadIdentity {
 
 enum class PodOwnership {
   kOwned,            ///< it is a pod of the workload
-  kUnrelated,        ///< it does not name the workload
-  kOtherNamespace,   ///< it names the workload of another namespace
-  kOtherController,  ///< it names the workload, and its controller is not the object that makes the workload's pods
+  kUnrelated,        ///< it does not reference the workload
+  kOtherNamespace,   ///< it references the workload of another namespace
+  kOtherController,  ///< it references the workload, but its controller does not create the workload's pods
 };
 
-/// Decides whether a pod is a pod of a workload. Agents and services ask this function and no other.
+/// Decides whether a pod is a pod of a workload. Agents and services use only this function.
 ///
-/// Rules    The namespaces are equal. The controller is the object of the workload; or the annotation names the workload, and the kind
-///          lets another object make its pods: a JobSet and an MPIJob a Job, a RayJob a RayCluster or a Job, a PodGroup any object.
+/// Rules    The namespaces are equal. The controller is the object of the workload; or the annotation has the
+///          workload's uid, and in the
+///          kind another object creates the pods: a JobSet and an MPIJob a Job, a RayJob a RayCluster or a Job, a
+///          PodGroup any object.
 ///          A workload of kind Pod is the pod with its uid.
 /// Threads  any; pure.
 [[nodiscard]] PodOwnership ownership_of(const PodOwner& pod, const WorkloadIdentity& workload);

@@ -8,11 +8,11 @@
 
 namespace qm {
 
-/// The resources of a pod by container, and what they sum up to, as the API server and the scheduler compute it.
+/// The resources of a pod by container, and their sums, as the API server and the scheduler compute them.
 ///
 /// Range    set_defaults() rounds each amount up to milli-units, as the API server stores it, and bounds it to 0..2^62
 ///          units. A sum is bounded to 2^62 units too.
-/// Fails    never: read() leaves out what is no quantity; the typed reader of libs/config reports it.
+/// Fails    never: read() omits invalid quantities; the typed reader of libs/config reports them.
 /// Threads  any, as a value.
 /// Cost     linear in the number of containers and resources.
 /// Source   Kubernetes 1.36: SetDefaults_Pod and SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go; PodRequests and
@@ -30,13 +30,15 @@ struct PodResources {
   [[nodiscard]] static Amounts amounts(const Json& resource_list);
   [[nodiscard]] static PodResources read(const Json& pod_spec);
 
-  /// What the API server fills in when it reads a pod, before admission plugins as LimitRanger see it: a limit is the request
-  /// where a container has none. Where the pod as a whole has limits, its requests of cpu and memory are those of the
-  /// containers together, and for what no container requests, its limits. A second call changes nothing.
+  /// Sets the defaults that the API server sets in a pod, before admission plugins such as LimitRanger run: a
+  /// missing request of a container
+  /// is its limit. If the pod as a whole has limits, its requests of cpu and memory are the sum over the
+  /// containers, or its limits for resources that no container requests. A second call changes nothing.
   void set_defaults();
 
-  /// Containers and sidecars together, or an init container with the sidecars before it where that is more. Requests of the pod
-  /// as a whole replace the sum of cpu, memory and huge pages. Overhead is added. After set_defaults().
+  /// The sum over containers and sidecars, or an init container with the sidecars before it, whichever is more.
+  /// Requests of the pod
+  /// as a whole replace the sum of cpu, memory and huge pages. Overhead is added. Call after set_defaults().
   [[nodiscard]] Amounts total_requests() const;
   /// Likewise of limits; overhead is added only to limits that exist and are not zero.
   [[nodiscard]] Amounts total_limits() const;

@@ -8,11 +8,12 @@
 
 namespace qm {
 
-/// A Kubernetes quantity, exactly: "100m", "1.5", "8Gi", "1e3", "12E". Held in nano-units of 128 bits.
+/// An exact Kubernetes quantity: "100m", "1.5", "8Gi", "1e3", "12E". Stored in nano-units of 128 bits.
 ///
-/// Range    as apimachinery: binary forms are capped at 2^63-1, decimal ones may be larger ("12E"); here up to 1.7e29,
-///          and beyond that they are refused. Finer than nano rounds up (away from zero).
-/// Fails    kInvalid names the text and the remedy. A sum that leaves the range is a broken law.
+/// Range    as apimachinery: binary forms are capped at 2^63-1, decimal ones may be larger ("12E"); here up to
+///          1.7e29,
+///          larger ones are refused. Finer than nano rounds up (away from zero).
+/// Fails    kInvalid has the text and the remedy. A sum out of range is an assertion failure.
 /// Source   Kubernetes API conventions, resource quantities; canonical form as apimachinery prints it.
 class Quantity {
  public:
@@ -27,7 +28,7 @@ class Quantity {
   [[nodiscard]] std::int64_t milli() const;     ///< rounded away from zero, as Kubernetes' MilliValue(); saturates
   [[nodiscard]] bool negative() const { return nano_ < 0; }
   [[nodiscard]] Format format() const { return format_; }
-  /// Zero takes the other's format, else the left one's is kept.
+  /// If the left side is zero the result has the other's format, else the left one's.
   [[nodiscard]] Quantity operator+(const Quantity& other) const;
   [[nodiscard]] Quantity operator-(const Quantity& other) const;
   friend std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) { return a.nano_ <=> b.nano_; }

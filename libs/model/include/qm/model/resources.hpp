@@ -15,25 +15,27 @@ namespace qm {
 
 using Labels = std::map<std::string, std::string>;
 
-/// What one pod asks of devices: whole GPUs, a share of one, or MIG instances. At most one of the three is set.
+/// The GPU request of one pod: whole GPUs, a share of one, or MIG instances. At most one of the three is set.
 struct GpuShape {
   std::int64_t whole = 0;
   std::int64_t milli = 0;   ///< 1..999
   std::string mig_profile;  ///< "1g.10gb"
   std::int64_t mig_count = 0;
   std::vector<std::string> models;  ///< allowed models, sorted; empty = any
-  /// Milli-GPUs that so many pods of the shape take from devices (whole and milli; MIG counts its compute slices of seven,
+  /// The milli-GPUs that this number of pods uses (whole and milli; MIG counts its compute slices of seven,
   /// rounded down once for all of them).
   [[nodiscard]] std::int64_t total_milli(std::int64_t pods = 1) const;
   [[nodiscard]] bool none() const { return whole == 0 && milli == 0 && mig_count == 0; }
   friend auto operator<=>(const GpuShape&, const GpuShape&) = default;
 };
 
-/// Compute slices of a MIG profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name without one
-/// counts as all seven, so that an unknown profile never takes less than it should.
+/// The compute slices of a MIG profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name
+/// without one
+/// counts as all seven, so that an unknown profile is never underestimated.
 [[nodiscard]] std::int32_t compute_slices(std::string_view profile);
-/// Thousandths of a GPU for each of its MIG instances, in their order. Each has what it adds to the running sum of compute
-/// slices, rounded down: those that fill the GPU's `of` slices come to 1000, and no instances to more.
+/// The thousandths of a GPU for each of its MIG instances, in their order. Each has its increment of the running sum
+/// of compute
+/// slices, rounded down: instances that fill the GPU's `of` slices add up to 1000, and none add up to more.
 [[nodiscard]] std::vector<std::int32_t> mig_shares(const std::vector<std::string>& profiles, std::int32_t of = 7);
 
 struct Taint {
@@ -44,9 +46,9 @@ struct Toleration {
   std::string key, op, value, effect;  ///< op "Equal" (default) or "Exists"; empty key with Exists = all
   friend auto operator<=>(const Toleration&, const Toleration&) = default;
 };
-/// Whether the toleration covers the taint, as Kubernetes decides.
+/// Whether the toleration covers the taint, by the rules of Kubernetes.
 [[nodiscard]] bool tolerates(const Toleration& toleration, const Taint& taint);
-/// The first taint with effect NoSchedule or NoExecute that nothing tolerates; null if none.
+/// The first taint with effect NoSchedule or NoExecute without a toleration; null if none.
 [[nodiscard]] const Taint* untolerated(const std::vector<Taint>& taints, const std::vector<Toleration>& tolerations);
 
 struct PodShape {
@@ -59,14 +61,14 @@ struct PodShape {
   friend auto operator<=>(const PodShape&, const PodShape&) = default;
 };
 
-/// How near to one another the pods of a set are to stand. Levels are keys of node labels; empty = not asked.
+/// The topology constraint of the pods of a set. Levels are keys of node labels; empty = not requested.
 struct PodSetTopology {
-  std::string required;         ///< all pods on nodes with one value of it
-  std::string preferred;        ///< the same where that can be, else with one value of a level as deep as can be
-  std::string slice;            ///< runs of `slice_size` consecutive ranks, each on nodes with one value of it
+  std::string required;         ///< runs of `slice_size` consecutive ranks, each on nodes with one value of this label
+  std::string preferred;        ///< the same where possible, else the same value of a level as deep as possible
+  std::string slice;            ///< runs of `slice_size` consecutive ranks, each on nodes with the same value of this label
   std::int32_t slice_size = 0;  ///< divides the number of pods
-  std::string group;            ///< sets of one group stand together, as the first of them asks
-  bool exclusive = false;       ///< on nodes without other pods that ask for GPUs
+  std::string group;            ///< sets of one group are placed together, as the first of them requests
+  bool exclusive = false;       ///< on nodes without other pods that request GPUs
   [[nodiscard]] bool none() const { return required.empty() && preferred.empty() && slice.empty() && !exclusive; }
   friend auto operator<=>(const PodSetTopology&, const PodSetTopology&) = default;
 };
@@ -77,19 +79,19 @@ struct PodSet {
   std::int32_t min_count = 0;  ///< 0 = count
   PodShape shape;
   PodSetTopology topology;
-  std::string rules;             ///< what else its template says about where pods may run: a Pod's JSON, less all else
+  std::string rules;             ///< the other scheduling rules of its template: a Pod's JSON with nothing else
   std::int32_t completions = 0;  ///< pods that have to succeed, where they are more than run at once; 0 = `count`
-  /// A queue of work: as one pod succeeds another comes in its place, so pods have no ranks.
+  /// A work-queue Job: when one pod succeeds another replaces it, so pods have no ranks.
   [[nodiscard]] bool in_turns() const { return completions > count; }
   friend auto operator<=>(const PodSet&, const PodSet&) = default;
 };
 
-/// What a workload asks for; fixed at submission.
+/// The requests of a workload; fixed at submission.
 struct WorkloadSpec {
   WorkloadUid uid;
   Namespace ns;
   std::string name, kind = "Job";
-  std::string queue;  ///< as the user named it
+  std::string queue;  ///< as written by the user
   std::int32_t priority = 0;
   std::string priority_class;
   Team team;
@@ -112,14 +114,14 @@ struct DeviceRef {
   friend auto operator<=>(const DeviceRef&, const DeviceRef&) = default;
 };
 
-/// What a node's agent knows to say of it, as words on the node's object.
+/// The report of a node's agent, as labels and annotations of the node's object.
 struct NodeSigns {
   Labels labels, annotations;
-  std::vector<std::string> owned_prefixes;  ///< of labels under these no others are to be there
+  std::vector<std::string> owned_prefixes;  ///< no other labels may exist under these prefixes
   friend auto operator<=>(const NodeSigns&, const NodeSigns&) = default;
 };
 
-/// A label selector: equality and set requirements, all of which must hold.
+/// A label selector: equality and set requirements, all of which must match.
 struct LabelRequirement {
   enum class Op { kIn, kNotIn, kExists, kDoesNotExist };
   std::string key;
@@ -133,12 +135,12 @@ struct LabelSelector {
   static Result<LabelSelector> parse(std::string_view text);
 };
 
-/// The words that the suite writes on Kubernetes objects.
+/// The names of labels, annotations and resources that the suite writes on Kubernetes objects.
 namespace words {
 inline constexpr std::string_view kQueueLabel = "kueue.x-k8s.io/queue-name";
 inline constexpr std::string_view kPriorityClassLabel = "kueue.x-k8s.io/priority-class";
 inline constexpr std::string_view kTeamLabel = "quartermaster.dev/team";
-/// By which a bill is split beside team and namespace.
+/// Labels that group a bill in addition to team and namespace.
 inline constexpr std::array<std::string_view, 4> kChargebackLabels{"cost-center", "product", "environment",
                                                                    "workload-type"};
 inline constexpr std::string_view kScheduler = "quartermaster";
@@ -157,11 +159,11 @@ inline constexpr std::string_view kInstanceType = "node.kubernetes.io/instance-t
 inline constexpr std::string_view kZone = "topology.kubernetes.io/zone";
 inline constexpr std::string_view kCapacityType = "karpenter.sh/capacity-type";
 inline constexpr std::string_view kNodePool = "karpenter.sh/nodepool";
-/// On a NodePool: the Auto Scaling group that makes its machines.
+/// On a NodePool: the Auto Scaling group that launches its instances.
 inline constexpr std::string_view kScalingGroup = "quartermaster.dev/auto-scaling-group";
 inline constexpr std::string_view kNodeClaimTag = "karpenter.sh/nodeclaim";
 inline constexpr std::string_view kJobIndex = "batch.kubernetes.io/job-completion-index";
-/// On a Job: with how few pods it can do.
+/// On a Job: the minimum number of pods.
 inline constexpr std::string_view kJobLeast = "kueue.x-k8s.io/job-min-parallelism";
 inline constexpr std::string_view kDoNotDisrupt = "karpenter.sh/do-not-disrupt";
 }  // namespace words

@@ -14,7 +14,8 @@
 
 namespace qm::pg {
 
-/// Parameters of a statement, in PostgreSQL's binary form and in the order of $1, $2, ... Whole columns go as arrays, so
+/// Parameters of a statement, in PostgreSQL's binary format and in the order of $1, $2, ... Whole columns are passed
+/// as arrays, so
 /// that one statement writes a batch: `insert ... select * from unnest($1::text[], $2::bytea[])`.
 class Params {
  public:
@@ -32,7 +33,7 @@ class Params {
   std::vector<std::string> values_;
 };
 
-/// The rows of one answer. Views live as long as the Rows.
+/// The rows of one result. Views are valid as long as the Rows.
 class Rows {
  public:
   struct Impl;
@@ -60,15 +61,17 @@ struct ConnectOptions {
   std::chrono::milliseconds idle_in_transaction_timeout{2000};
 };
 
-/// One session with a PostgreSQL server. It never reconnects: what is lost stays lost, and its owner decides.
+/// One session with a PostgreSQL server. It never reconnects: after a lost session its owner decides.
 ///
-/// Takes key=value strings and postgresql:// URIs; what the operator did not set is set for a quick end of a dead
+/// Accepts key=value strings and postgresql:// URIs. Settings that the operator did not set have defaults for fast
+/// detection of a dead
 /// peer (keepalives 2/1/3, tcp_user_timeout 5 s, connect_timeout 3 s) and for a writable server.
 ///
 /// Threads  one at a time.
 /// Fails    kUnavailable: the session is lost or refused (broken() is true then); kAborted: serialization failure or
-///          deadlock, repeat the transaction; kDeadlineExceeded: statement_timeout; kAlreadyExists: a unique key is
-///          taken; kExhausted: disk or memory; kInvalid: the server refuses the values; kPermissionDenied; kInternal.
+///          deadlock, retry the transaction; kDeadlineExceeded: statement_timeout; kAlreadyExists: a unique key
+///          exists; kExhausted: disk or memory; kInvalid: the server refuses the values; kPermissionDenied;
+///          kInternal.
 class Connection {
  public:
   static Result<std::unique_ptr<Connection>> open(const std::string& conninfo, const ConnectOptions& options);
@@ -76,11 +79,11 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// One statement, prepared at its first use and kept; so its text must be constant.
+  /// Runs one statement, prepared at its first use and kept; so its text must be constant.
   Result<Rows> query(const std::string& sql, const Params& params = {});
-  /// One or more statements without parameters, not kept: transaction control and schema changes.
+  /// Runs one or more statements without parameters, not prepared: transaction control and schema changes.
   Result<Rows> exec(const std::string& sql);
-  /// After LISTEN: true once a notification is there, false after the timeout.
+  /// After LISTEN: true once a notification arrives, false after the timeout.
   Result<bool> wait_notification(SteadyDuration timeout);
 
   [[nodiscard]] bool broken() const;

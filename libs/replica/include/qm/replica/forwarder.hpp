@@ -9,21 +9,23 @@
 
 namespace qm::replica {
 
-/// Takes every gRPC call, whatever its method, and passes it on to the leader: so that any replica behind one Service
-/// may be asked. Messages are not read; deadline, metadata, status and its details go through. The leader is told for which
-/// service, by certificate, a call is passed on, and believes it where this process shows a certificate of the leader's own
+/// Accepts every gRPC call, whatever its method, and forwards it to the leader: so any replica behind one Service
+/// can be called. Messages are not parsed; deadline, metadata, status and its details are passed through. The leader
+/// receives the
+/// name of the calling service, from the certificate of the call, and trusts it if this process shows a certificate
+/// of the leader's own
 /// service.
 ///
-/// Bounds   one message of each direction and call is under way.
-/// Fails    UNAVAILABLE where nobody leads, or where a call comes that was passed on already: the leader changes just now
-///          and the caller sends it again.
+/// Bounds   one message of each direction and call is in progress.
+/// Fails    UNAVAILABLE if there is no leader, or if the call was already forwarded: the leader is changing now
+///          and the caller retries.
 /// Threads  any.
 class Forwarder final : public grpc::CallbackGenericService {
  public:
-  /// `leader` says where the leader serves; empty = nobody.
+  /// `leader` returns the address of the leader; empty = there is none.
   Forwarder(std::string service, std::function<std::string()> leader, rpc::ClientSecurity security = {});
   ~Forwarder() override;
-  /// Ends the calls under way with UNAVAILABLE, and waits for that up to a second; more are refused.
+  /// Ends the calls in progress with UNAVAILABLE, and waits for that up to a second; further calls are refused.
   void stop();
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;

@@ -11,12 +11,14 @@
 
 namespace qm::replica {
 
-/// Waits until this process may lead its shard, and then keeps the lead as long as it can prove that it lives.
+/// Waits until this process may lead its shard, and then keeps the lead as long as it can renew its proof.
 ///
-/// Laws     those of store::LeaseState, which decides, in steady time that goes on while the machine sleeps. So a process
-///          that was stopped for longer than a proof is valid knows, at the first look at the clock after it wakes, that it must
-///          prove itself again.
-/// Threads  any, but for wait().
+/// Laws     those of store::LeaseState, which decides, in steady time that includes the suspension of the host. So a
+///          process
+///          that was stopped for longer than a proof is valid detects, at the first clock reading after it resumes,
+///          that it must
+///          renew its proof.
+/// Threads  any, except for wait().
 class Leadership {
  public:
   Leadership(std::unique_ptr<store::Lease> lease, store::LeaseTiming timing, std::string holder);
@@ -24,23 +26,27 @@ class Leadership {
   Leadership(const Leadership&) = delete;
   Leadership& operator=(const Leadership&) = delete;
 
-  /// Returns once this process leads, or with kCancelled once `give_up` says so; `stand_by` is called once where it has to
-  /// wait. With `at_once` it claims from a holder that may live, and leads() once the last proof of that one has ended. A database that is
-  /// away is waited for; with a schema that this program cannot read it does not claim, and logs why.
+  /// Returns once this process leads, or with kCancelled once `give_up` returns true; `stand_by` is called once if
+  /// it has to
+  /// wait. With `at_once` it claims the lease even from a holder that may be alive, and leads() is true once the
+  /// last proof of that holder
+  /// has expired. It waits for an unavailable database; with an incompatible schema it does not claim, and logs the
+  /// reason.
   Status wait(const std::function<bool()>& give_up, const std::function<Status()>& stand_by = {}, bool at_once = false);
-  /// Where this process serves, for the other replicas; told with the next renewal.
+  /// The address of this process for the other replicas; published with the next renewal.
   void serves_at(std::string address);
-  /// Ends the lead, so that another may take it at once. Safe to call twice.
+  /// Ends the lead, so that another process may take it at once. Safe to call twice.
   void release();
 
-  [[nodiscard]] bool leads() const;  ///< proven: effects on the outside world are allowed
-  /// Answers from memory are allowed: proven; or the database is away, so that nobody can have taken the lead since.
+  [[nodiscard]] bool leads() const;  ///< proven: effects on the external world are allowed
+  /// Responses from memory are allowed: proven; or the database is unavailable, so that no other process can have
+  /// taken the lead since.
   [[nodiscard]] bool may_answer() const;
-  [[nodiscard]] bool lost() const;  ///< another took it, for ever
+  [[nodiscard]] bool lost() const;  ///< another process took it, permanently
   [[nodiscard]] bool waiting() const;
-  /// While waiting: somebody else leads and serves, as the last look said, not long ago.
+  /// While waiting: another process leads and serves, by a recent read.
   [[nodiscard]] bool served() const;
-  [[nodiscard]] store::LeaseView view() const;  ///< of the last look while waiting, or of its own claim
+  [[nodiscard]] store::LeaseView view() const;  ///< of the last read while waiting, or of its own claim
   [[nodiscard]] const std::string& holder() const { return holder_; }
 
  private:

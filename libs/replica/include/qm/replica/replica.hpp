@@ -13,31 +13,34 @@ namespace qm::replica {
 
 /// One of the processes that can lead a shard: from its start until it leads, and from the end of its lead on.
 ///
-///   run(settings):  begin()            waits for the lead; meanwhile answers /healthz, and passes gRPC calls to the leader
+///   run(settings):  begin()            waits for the lead; meanwhile responds to /healthz, and forwards gRPC calls
+///   to the leader
 ///                   take_store(), guard(options), then everything that a leader has
 ///                   end_standby()      before its own servers start on the same addresses
-///                   serving_at(port)   the others pass their calls to it
-///                   wait_for_end()     a signal, or another took the lead
+///                   serving_at(port)   the other replicas forward their calls to it
+///                   wait_for_end()     a signal, or another process took the lead
 ///                   end()              after the host has stopped: the next leader may begin
 ///
-/// A process that has lost the lead begins again as if it had just been started (main): nothing is left of what it held.
-/// docs/adr/0014-leaders.md says why it is so.
+/// A process that has lost the lead starts again as if it were new (main): it keeps no state of its lead.
+/// docs/adr/0014-leaders.md has the reasons.
 class Replica {
  public:
-  /// Migrates the schema or looks at it, as the settings say, and waits; for a database that is away too. kCancelled: asked
-  /// to end before it led.
+  /// Migrates or checks the schema, depending on the settings, and waits for the lead, also while the database is
+  /// unavailable. kCancelled:
+  /// terminated before it led.
   static Result<std::unique_ptr<Replica>> begin(const rpc::Settings& settings, const std::string& service,
                                                 std::vector<store::Migration> migrations = {});
   ~Replica();
 
   std::unique_ptr<store::Store> take_store();
-  /// The host acts outside, and answers, only while the lead is proven; it takes its shard only while this process holds the
+  /// Limits the host: it executes intents and responds only while the lead is proven, takes its shard only while
+  /// this process holds the
   /// lease, and the process ends its lead when the host lost the shard.
   void guard(service::HostOptions& options) const;
   void end_standby();
   void serving_at(int grpc_port);
   void wait_for_end();
-  /// kAborted where the lead or the shard was lost; a lease that is still held is released.
+  /// kAborted if the lead or the shard was lost; a lease that is still held is released.
   Status end();
 
   struct Impl;
@@ -47,9 +50,10 @@ class Replica {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The main function of a service, "admission" or "qm-admission": settings, signals, run(settings), and the exit status;
-/// again from the start where run ends with kAborted. With --migrate-only the schema is all: nothing but the database needs
-/// to be there.
+/// The main function of a service, "admission" or "qm-admission": settings, signals, run(settings), and the exit
+/// status;
+/// restarts if run ends with kAborted. With --migrate-only it only migrates the schema, and needs nothing but the
+/// database.
 int main(int argc, char** argv, const std::string& process, const std::string& description,
          const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations = {});
 

@@ -16,7 +16,7 @@
 
 namespace qm::rpc {
 
-/// The settings that every process of the suite takes, by flag or environment (flag wins):
+/// The settings of every process of the suite, by flag or environment (the flag has precedence):
 ///   --grpc 127.0.0.1:7101  --http 127.0.0.1:7201  --postgres CONNINFO  --bus SETTING  --redis HOST:PORT
 ///   --kube URL  --clock system|scaled:PATH  --shard NAME  --log-level info  --log-format text|json
 ///   --replica standby|take  --advertise HOST:PORT  --lease-namespace NAME
@@ -29,10 +29,10 @@ struct Settings {
   std::string grpc = "127.0.0.1:0", http = "127.0.0.1:0";
   std::string postgres, bus, redis, kube, clock = "system", shard = "default";
   std::map<std::string, std::string> peers;
-  bool take = false;            ///< takes the shard from whoever leads, at once, instead of waiting for it
-  std::string advertise;        ///< where other replicas reach this one's gRPC; empty: as --grpc says
-  std::string lease_namespace;  ///< where the Lease of Kubernetes stands that tells who leads; empty: the Pod's own
-  bool migrate_only = false;    ///< migrates the schema and ends
+  bool take = false;            ///< takes the shard from the current leader at once, instead of waiting for it
+  std::string advertise;        ///< address of this process's gRPC for other replicas; empty: as --grpc
+  std::string lease_namespace;  ///< namespace of the Lease that shows the leader; empty: the Pod's own
+  bool migrate_only = false;    ///< migrates the schema and exits
   bool check_only = false;      ///< does not migrate: a schema of another version is refused
   TlsFiles tls;                 ///< QM_TLS_CERT, QM_TLS_KEY, QM_TLS_CA
   bool insecure = false;        ///< QM_INSECURE: plain text beyond loopback
@@ -41,32 +41,36 @@ struct Settings {
   std::map<std::string, std::string> extra;  ///< service-specific: --set name=value
   std::string log_level = "info", log_format = "text";
 };
-/// Parses argv with CLI11; prints help or the error and exits where it must: also where one of the two addresses is
-/// taken, before anything else is done, so that a service started twice does not take the shard from the first and then
-/// end. Initialises the log.
+/// Parses argv with CLI11. Prints help or an error and exits if necessary: also if one of the two addresses is in
+/// use,
+/// before anything else, so that a service started twice does not take the shard from the first process and then
+/// exit. Initializes the log.
 Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description);
 
-/// kAlreadyExists where another process listens on "host:port" now.
+/// kAlreadyExists if another process listens on "host:port" now.
 Status check_free(const std::string& address);
 
-/// What the pages of a process show.
+/// The content of the admin pages of a process.
 struct AdminPages {
   std::function<bool()> alive;                ///< /healthz
   std::function<service::Readiness()> ready;  ///< /readyz
   std::function<Json()> state;                ///< /debug/state, /debug/explain; may block
 };
 
-/// /metrics, /healthz and /readyz for anyone; GET /debug/state, GET /debug/explain?uid=, GET and PUT /debug/log-level for those who
-/// may: where `access` asks callers who they are, a bearer token of a role that the table in rules.hpp names, else a client on
+/// /metrics, /healthz and /readyz without authentication; GET /debug/state, GET /debug/explain?uid=, GET and PUT
+/// /debug/log-level for
+/// authorized callers. If `access` authenticates users, these need a bearer token of a role in the table of
+/// rules.hpp; otherwise a client on
 /// the loopback interface. Others get 401 or 403 with the remedy.
 ///
-/// Bounds   one page of /debug at a time, and two tokens that are being checked; more get 429. Threads are left for the open pages.
+/// Bounds   one page of /debug at a time, and two token checks; further requests get 429. Threads are reserved for
+///          the open pages.
 class AdminServer {
  public:
-  /// `access` is that of the gRPC server of the process; null = none asks.
+  /// `access` is that of the gRPC server of the process; null = without authentication.
   AdminServer(std::string address, metrics::Registry& registry, std::shared_ptr<Access> access, AdminPages pages);
   ~AdminServer();
-  /// Before start. A pattern under /debug needs a row "METHOD PATTERN" in rules.hpp.
+  /// Call before start. A pattern under /debug needs a row "METHOD PATTERN" in rules.hpp.
   void route(std::string method, std::string pattern, http::Router::Route route);
   Status start();
   void stop();
@@ -77,37 +81,44 @@ class AdminServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Who may call what, as --auth and --roles say. Denied calls are counted in `registry` and stand in the audit trail of `host`;
+/// Creates the authorization for --auth and --roles. Denied calls are counted in `registry` and recorded in the
+/// audit trail of `host`;
 /// both may be null.
 Result<std::shared_ptr<Access>> make_access(const Settings& settings, const std::string& service,
                                             metrics::Registry* registry = nullptr, service::Host* host = nullptr);
-/// What a service's gRPC server is made of: address, TLS, and who may call what. Denied calls are counted in `registry` and
-/// stand in the audit trail of `host`; both may be null, where somebody else keeps them.
+/// The options of a service's gRPC server: address, TLS, and authorization. Denied calls are counted in `registry`
+/// and
+/// recorded in the audit trail of `host`; both may be null, if they are recorded elsewhere.
 Result<ServerOptions> server_options(const Settings& settings, const std::string& service,
                                      metrics::Registry* registry = nullptr, service::Host* host = nullptr);
-/// What this process brings to its peers.
+/// The credentials of this process for its peers.
 [[nodiscard]] ClientSecurity client_security(const Settings& settings);
 
 /// Exports the host's counters as qm_host_* metrics with a service label.
 void export_host(metrics::Registry& registry, service::Host& host, const std::string& service);
 
-/// Exports the validity of the process's certificates, read at each scrape, as qm_tls_certificate_expiration_timestamp_seconds and
-/// qm_tls_certificate_not_before_timestamp_seconds. `use`: identity, the certificate that the process presents; authority, the
-/// trusted one that expires last. A file that cannot be read, or a key that does not fit yet, leaves the last values.
+/// Exports the validity of the process's certificates, read at each scrape, as
+/// qm_tls_certificate_expiration_timestamp_seconds and
+/// qm_tls_certificate_not_before_timestamp_seconds. `use`: identity, the certificate that the process presents;
+/// authority, the
+/// trusted one that expires last. If a file is unreadable, or a key does not match yet, the last values remain.
 void export_certificates(metrics::Registry& registry, const TlsFiles& files, const std::string& service);
 
 /// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security = {});
 
-/// Waits for SIGTERM or SIGINT, or until `also` holds, which is looked at ten times a second; a second signal ends the
-/// process at once. Call block_signals() first thing in main.
+/// Waits for SIGTERM or SIGINT, or until `also` is true, which is checked ten times a second; a second signal ends
+/// the
+/// process at once. Call block_signals() first in main.
 void block_signals();
 void wait_for_signal(const std::function<bool()>& also = {});
-/// True once a signal has come that wait_for_signal() would take: who still waits to start then gives up.
+/// True once a signal is pending that wait_for_signal() would consume: a process that still waits to start then
+/// gives up.
 [[nodiscard]] bool signal_pending();
-/// True once an ending signal has arrived, also after wait_for_signal() has taken it.
+/// True once a termination signal has arrived, also after wait_for_signal() has consumed it.
 [[nodiscard]] bool signal_received();
-/// Limits the time between the first ending signal, or shutdown_started(), and the end of the process: after `timeout` it exits
+/// Limits the time between the first termination signal, or shutdown_started(), and the end of the process: after
+/// `timeout` it exits
 /// with `code`, whatever its threads wait for. Call once, after block_signals().
 void limit_shutdown(SteadyDuration timeout, int code = 1);
 /// Starts the timeout of limit_shutdown() without a signal.

@@ -6,20 +6,20 @@
 
 namespace qm::rpc {
 
-/// The least that a caller must be.
+/// The minimum role of a caller.
 enum class Need : std::uint8_t {
-  kAnyone,    ///< whoever can connect
-  kUser,      ///< any role: users, team leads, operators; auditors where nothing changes
-  kTeamLead,  ///< team leads, operators; auditors where nothing changes
-  kOperator,  ///< operators; auditors where nothing changes
+  kAnyone,    ///< every caller that can connect
+  kUser,      ///< any role: users, team leads, operators; auditors for reads
+  kTeamLead,  ///< team leads, operators; auditors for reads
+  kOperator,  ///< operators; auditors for reads
   kServices,  ///< the five services, by certificate
   kAgents,    ///< agents, by certificate
 };
 enum class Effect : std::uint8_t { kReads, kChanges };
-/// Whose things a call touches.
+/// The objects that a call concerns.
 enum class Scope : std::uint8_t {
   kOwn,     ///< of the caller's namespaces and teams; operators and auditors: all
-  kShared,  ///< of no tenant: machines, prices, health
+  kShared,  ///< of no tenant: nodes, prices, health
   kAll,     ///< of all tenants
 };
 
@@ -30,7 +30,9 @@ struct Rule {
   Scope scope;
 };
 
-/// Every method that a server answers, once, and every page of /debug, which AdminServer holds against it; docs/security.md shows the same, and tests hold both against the protos.
+/// Every method of a server, once, and every page of /debug, which AdminServer checks; docs/security.md has the same
+/// table, and tests
+/// compare both with the protos.
 inline constexpr std::array kRules{
     Rule{"Admission/Submit", Need::kUser, Effect::kChanges, Scope::kOwn},
     Rule{"Admission/Get", Need::kUser, Effect::kReads, Scope::kOwn},
@@ -78,13 +80,13 @@ inline constexpr std::array kRules{
     Rule{"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Need::kUser, Effect::kReads, Scope::kShared},
 };
 
-/// "/quartermaster.v1.Admission/Submit" -> "Admission/Submit", as the table writes it.
+/// "/quartermaster.v1.Admission/Submit" -> "Admission/Submit", the name in the table.
 [[nodiscard]] std::string_view method_of(std::string_view path);
-/// Null where the table has no row.
+/// Null if the table has no row.
 [[nodiscard]] const Rule* rule_of(std::string_view method);
-/// Whether the table lets this caller make this call. Scope is the handler's: see Caller::sees.
+/// Whether the table allows this call to this caller. The handler checks the scope: see Caller::sees.
 [[nodiscard]] bool may_call(const Caller& caller, const Rule& rule);
-/// The table as Markdown, as it stands in docs/security.md.
+/// The table as Markdown, as in docs/security.md.
 [[nodiscard]] std::string rules_as_markdown();
 
 }  // namespace qm::rpc

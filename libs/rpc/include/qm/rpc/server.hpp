@@ -15,10 +15,11 @@
 
 namespace qm::rpc {
 
-/// A Result's error as a gRPC status: code, message, and google.rpc.Status details with ErrorInfo (reason, remedy) and
+/// Converts a Result's error to a gRPC status: code, message, and google.rpc.Status details with ErrorInfo (reason,
+/// remedy) and
 /// BadRequest (field), so that clients need not parse text.
 grpc::Status to_grpc(const Error& error);
-/// The way back, on the client's side: field and remedy are restored from the details.
+/// The inverse, on the client's side: field and remedy are restored from the details.
 Error from_grpc(const grpc::Status& status, const std::string& call);
 
 struct ServerOptions {
@@ -27,23 +28,25 @@ struct ServerOptions {
   int max_metadata_bytes = 8 << 10;
   std::chrono::seconds drain{2};
   TlsFiles tls;                    ///< none = plain text
-  bool insecure = false;           ///< plain text, or calls of anyone, on other addresses than loopback's too
-  std::shared_ptr<Access> access;  ///< asked before each call; null = every call goes on
-  /// Takes the calls that no service takes. Where it is set, health and reflection are its own affair too, and so is it to
+  bool insecure = false;           ///< plain text, or unauthenticated calls, also on addresses other than loopback
+  std::shared_ptr<Access> access;  ///< checked before each call; null = every call is allowed
+  /// Handles the calls of unknown services. If set, it also implements health and reflection, and must
   /// end its calls before a stop.
   grpc::CallbackGenericService* generic = nullptr;
 };
 
 /// A callback server with health, reflection, size limits, keep-alive policy and graceful drain.
-/// Fails: kAlreadyExists names the address where it is taken; kFailedPrecondition: others could reach it in plain text;
+/// Fails: kAlreadyExists has the address if it is in use; kFailedPrecondition: other hosts could reach it in plain
+/// text;
 /// kInvalid names a TLS file that cannot be used.
 class Server {
  public:
   Server(ServerOptions options, std::vector<grpc::Service*> services);
   ~Server();
   Status start();
-  /// Health turns to NOT_SERVING; calls are served on until there is a moment without any, for `drain` at most. Then
-  /// connections are closed: to callers, what still ran is UNAVAILABLE. Idle connections are not waited for.
+  /// Health changes to NOT_SERVING; calls are served until a moment without any running call, for `drain` at most.
+  /// Then
+  /// connections are closed: callers of unfinished calls get UNAVAILABLE. Idle connections are not awaited.
   void stop();
   void set_serving(bool serving);
   [[nodiscard]] int port() const;
@@ -56,14 +59,16 @@ class Server {
 /// The W3C traceparent of a call, or empty.
 std::string trace_parent(const grpc::CallbackServerContext& context);
 
-/// Who makes this call, on a server that asks. Unrestricted where none is asked.
+/// The caller of this call, on a server with authorization. Unrestricted on a server without it.
 Caller caller_of(const grpc::CallbackServerContext& context);
 
-/// The service whose certificate the other side has shown, or empty.
+/// The service in the certificate of the peer, or empty.
 std::string service_of(const grpc::CallbackServerContext& context);
 
-/// A request as an input: Input{kRequest, method, bytes, request_id}, with who asks and what it is about for the audit
-/// trail. A request id is its caller's own, where callers are known: another's answer is not given out under it.
+/// Converts a request to an input: Input{kRequest, method, bytes, request_id}, with the caller and the object for
+/// the audit
+/// trail. With authentication a request id belongs to its caller: another caller never gets the stored response for
+/// it.
 template <class Request>
 service::Input input_of(const grpc::CallbackServerContext& context, const Caller& caller, const std::string& method,
                         const Request& request, const std::string& request_id, const std::string& object) {
@@ -80,7 +85,7 @@ service::Input input_of(const grpc::CallbackServerContext& context, const Caller
   return input;
 }
 
-/// Hands an input to the host and finishes the call when its batch is committed. Never blocks.
+/// Submits an input to the host and finishes the call when its batch is committed. Never blocks.
 template <class Response>
 void submit(service::Host& host, grpc::ServerUnaryReactor* reactor, service::Input input, Response* response) {
   auto accepted = host.submit(std::move(input), [reactor, response](Result<std::string> reply) {
@@ -95,7 +100,7 @@ void submit(service::Host& host, grpc::ServerUnaryReactor* reactor, service::Inp
   if (!accepted) reactor->Finish(to_grpc(accepted.error()));
 }
 
-/// Both, for a mutation that the caller's role alone allows.
+/// Both, for a mutation that requires only the caller's role.
 template <class Response, class Request>
 grpc::ServerUnaryReactor* mutate(service::Host& host, grpc::CallbackServerContext* context, const std::string& method,
                                  const Request& request, const std::string& request_id, Response* response,
@@ -105,16 +110,16 @@ grpc::ServerUnaryReactor* mutate(service::Host& host, grpc::CallbackServerContex
   return reactor;
 }
 
-/// Refuses a change beyond the caller's own, and has the audit trail say so.
+/// Refuses a change outside the caller's permissions, and records it in the audit trail.
 inline void refuse(service::Host& host, grpc::ServerUnaryReactor* reactor, service::Input input, const Error& error) {
   host.note_denied(std::move(input), error);
   reactor->Finish(to_grpc(error));
 }
 
-/// kInvalid where a text of the request is beyond its declared bound (qm/wire/parse.hpp). Changes are checked by their codec.
+/// kInvalid if a text of the request exceeds its declared bound (qm/wire/parse.hpp). The codecs check changes.
 qm::Status check_read(const google::protobuf::Message& request);
 
-/// Answers a unary read on the engine thread, between batches: fn(shell) -> Status.
+/// Executes a unary read on the engine thread, between batches: fn(shell) -> Status.
 template <class Fn>
 grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContext* context,
                                  const google::protobuf::Message& request, Fn fn) {
@@ -131,11 +136,12 @@ grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContex
   return reactor;
 }
 
-/// How many rows one page may hold: what was asked, or `fallback` for 0. kInvalid names the bounds.
+/// The number of rows of a page: the requested one, or `fallback` for 0. kInvalid has the bounds.
 Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::int32_t largest);
 
-/// One page of the newest envelopes of an own topic, for Worker::answer_snapshot. Reads the store's own session, not the
-/// engine: callers are services that start or found a gap.
+/// Fills one page of the newest envelopes of an own topic, for Worker::answer_snapshot. Uses the store's own
+/// session, not the
+/// engine: callers are services that start or detected a gap.
 qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
                          quartermaster::v1::SnapshotResponse& response);
 

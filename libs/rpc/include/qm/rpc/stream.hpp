@@ -11,12 +11,13 @@
 
 namespace qm::rpc {
 
-/// The writing half of a stream: messages queue up, one write is under way. From live() on, past the bound the stream
-/// ends with RESOURCE_EXHAUSTED, because a reader that slow is better served by starting again; what it begins with may
-/// be more than that.
+/// The writing half of a stream: messages are queued, one write is in progress. From live() on, the stream ends with
+/// RESOURCE_EXHAUSTED
+/// if the queue exceeds the bound, because such a slow reader must restart; the initial messages may exceed
+/// the bound.
 ///
-/// Its reactor hands OnWriteDone to written() and OnCancel to finish(). After finish() the reactor is not touched any
-/// more, so a writer may outlive it.
+/// Its reactor passes OnWriteDone to written() and OnCancel to finish(). After finish() the reactor is no longer
+/// used, so a writer may outlive it.
 ///
 /// Threads  any.
 template <class Reactor, class Message>
@@ -64,7 +65,7 @@ class StreamWriter {
  private:
   void end(const grpc::Status& status) {
     finished_ = true;
-    while (queue_.size() > (writing_ ? 1U : 0U)) queue_.pop_back();  // gRPC still holds the one that it writes
+    while (queue_.size() > (writing_ ? 1U : 0U)) queue_.pop_back();  // gRPC still uses the one that it writes
     opening_ = std::min(opening_, queue_.size());
     reactor_.Finish(status);
   }
@@ -78,7 +79,7 @@ class StreamWriter {
   const std::size_t most_;
   std::mutex mutex_;
   std::deque<Message> queue_;
-  std::size_t opening_ = 0;  ///< of what it began with, not written yet
+  std::size_t opening_ = 0;  ///< initial messages that are not written yet
   bool live_ = false, writing_ = false, finished_ = false;
 };
 

@@ -12,10 +12,10 @@
 
 namespace qm::rpc {
 
-/// Threads for calls that wait for a store, a cache or a server: gRPC's own threads are few, and nothing in them waits.
+/// Threads for calls that wait for a store, a cache or a server: gRPC's own threads are few, and must not wait.
 ///
-/// Bounds   kMostWaiting calls wait; one more is refused with kExhausted.
-/// Threads  any. Its end answers every call that was taken.
+/// Bounds   kMostWaiting calls wait; further calls are refused with kExhausted.
+/// Threads  any. The destructor finishes every accepted call.
 class Worker {
  public:
   static constexpr std::size_t kMostWaiting = 1024;
@@ -24,7 +24,7 @@ class Worker {
   ~Worker();
   bool post(std::function<void()> task);
 
-  /// Answers a unary read by fn() -> Status, run on the worker.
+  /// Executes a unary read by fn() -> Status on the worker.
   template <class Fn>
   grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, const google::protobuf::Message& request,
                                    Fn fn) {

@@ -12,10 +12,10 @@ namespace qm::service {
 /// A pure decision engine: commands and time in, output out. No clock, IO, thread, randomness or protobuf.
 ///
 ///   struct Engine {
-///     using Command = std::variant<...>;   // what may happen to it
+///     using Command = std::variant<...>;   // its inputs
 ///     using Output = ...;                  // a struct of vectors: events, intents, replies; and wake_at
 ///     Output step(std::span<const Command> batch, Instant now);
-///     void undo();  void commit();         // of the last step (its tables do the work)
+///     void undo();  void commit();         // of the last step (implemented by its tables)
 ///     std::uint64_t digest() const;
 ///   };
 template <class E>
@@ -26,9 +26,9 @@ concept Engine = requires(E engine, const E& reader, std::span<const typename E:
   { reader.digest() } -> std::same_as<std::uint64_t>;
 };
 
-/// The words of a service: inputs to commands, outputs to rows and messages. One class per service, in its shell/.
+/// The codec of a service: inputs to commands, outputs to rows and messages. One class per service, in its shell/.
 ///
-///   Result<std::vector<Command>> decode(const Input&)          // usually one command; none = nothing to do
+///   Result<std::vector<Command>> decode(const Input&)          // usually one command; none = no change
 ///   void encode(const Engine&, const Output&, std::span<const CommandOrigin>, Effects&)
 ///   Status load(Engine&, std::span<const StateRow>)
 ///   void debug_state(const Engine&, StateDump&)

@@ -4,7 +4,7 @@
 
 namespace qm::service {
 
-/// Writes the history of an Envelope or a SnapshotResponse.
+/// Sets the history of an Envelope or a SnapshotResponse.
 template <class Message>
 void put_history(const store::HistoryPosition& position, Message& out) {
   out.set_term(position.term);
@@ -17,7 +17,7 @@ void put_history(const store::HistoryPosition& position, Message& out) {
   }
 }
 
-/// The inverse. Ancestors beyond those of this release are ignored.
+/// Reads the history. Ancestors beyond the number of this release are ignored.
 template <class Message>
 store::HistoryPosition history_of(const Message& in) {
   store::HistoryPosition out{in.term(), in.sequence(), {}};

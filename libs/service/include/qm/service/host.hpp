@@ -12,57 +12,64 @@
 
 namespace qm::service {
 
-/// The newest state of all keys of a topic, those that ended included as long as they are kept.
+/// The newest state of all keys of a topic, including deleted keys while they are retained.
 struct Snapshot {
   std::vector<std::string> entries;  ///< serialized Envelopes
   store::HistoryPosition history{};  ///< of the owner, no newer than the entries; term 0 = of a release without terms
 };
-/// Fetches it from the service that owns the topic (its Snapshot call). Used where messages of the topic are missing.
-/// kCancelled soon after `give_up` returns true.
+/// Fetches a snapshot from the service that owns the topic (its Snapshot call). Used if messages of the topic are
+/// missing.
+/// Returns kCancelled soon after `give_up` returns true.
 using SnapshotFetch = std::function<Result<Snapshot>(const std::string& topic, const std::function<bool()>& give_up)>;
 
-/// The payload of the tombstone for a key that a snapshot omits, because it ended or, with `rolled_back`, because the database of
-/// its owner lost it; nullopt where the consumer keeps what it has.
+/// Returns the payload of the tombstone for a key that a snapshot omits, because it was deleted or, with
+/// `rolled_back`, because the database
+/// of its owner lost it; nullopt if the consumer keeps its state.
 using LastState =
     std::function<std::optional<std::string>(const std::string& topic, const std::string& key, bool rolled_back)>;
 
 struct HostOptions {
   std::string service;                ///< "admission"
-  std::string shard = "default";      ///< one cluster; what other shards say on the same bus is passed over
+  std::string shard = "default";      ///< one cluster; messages of other shards on the same bus are skipped
   std::vector<std::string> consumes;  ///< topics
   std::vector<std::string> produces;
-  std::size_t mailbox = 16384;  ///< inputs; a full mailbox answers kExhausted
+  std::size_t mailbox = 16384;  ///< inputs; a full mailbox refuses with kExhausted
   std::size_t mailbox_bytes = 64 << 20;
   std::size_t max_batch = 512;
   int executor_threads = 4;
   std::size_t feed = 65536;  ///< recent events kept for watches
-  SnapshotFetch snapshot;    ///< may be empty in tests: what is missing is then passed over
+  SnapshotFetch snapshot;    ///< may be empty in tests: missing messages are then skipped
   LastState last_state;      ///< may be empty in tests: the payload is then empty
-  /// Versions of keys that ended are forgotten so long after their end, by steady time. By then the bus has let every
-  /// message of the key go, so none can come again; it is twice the bus's retention, because Kafka may keep a message for
-  /// a day longer. A key that begins anew has greater versions than any that was forgotten on its topic.
+  /// Versions of deleted keys are removed this long after the deletion, by steady time. By then the bus has deleted
+  /// every
+  /// message of the key, so none can be read again; it is twice the bus's retention, because Kafka may keep a
+  /// message for
+  /// a day longer. A key that is created again gets versions greater than any removed version on its topic.
   SteadyDuration forget_after = 2 * bus::kRetention;
-  /// So long after a break of a producer's history its owner is asked once more for the keys that were kept (last_state): by then
-  /// it has observed the cluster. Those that it still omits end.
+  /// After this time from a break of a producer's history, its owner is queried again for the keys that were kept
+  /// (last_state): by then
+  /// it has observed the cluster. Keys that it still omits are deleted.
   SteadyDuration confirm_after = std::chrono::minutes(5);
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
-  /// As the holder of the shard's lease; it is shown in the leader row. Empty = "<service>/<shard>/<pid>".
+  /// The holder of the shard's lease; it is in the leader row. Empty = "<service>/<shard>/<pid>".
   std::string holder;
-  /// Called once, from the engine thread, when another leader took the shard, the database lost commits, or the state cannot be
-  /// read back: this host decides nothing more.
+  /// Called once, from the engine thread, when another leader took the shard, the database lost commits, or the
+  /// state cannot be
+  /// read back: this host makes no further decisions.
   std::function<void()> on_lost;
-  /// Called before on_lost where the database lost commits that it had acknowledged.
+  /// Called before on_lost if the database lost commits that it had acknowledged.
   std::function<void()> on_rollback;
-  std::uint64_t rollbacks = 0;  ///< found by earlier hosts of the process; the counter goes on from there
-  /// Whether the lead is proven at this moment: asked before each intent is executed, which waits otherwise. Empty = yes.
+  std::uint64_t rollbacks = 0;  ///< by earlier hosts of the process; the counter continues from there
+  /// Whether the lead is proven now: called before each intent is executed, which waits if false. Empty = yes.
   std::function<bool()> may_act;
-  /// Whether requests and reads may be answered from what this process holds; they are refused as kUnavailable otherwise.
+  /// Whether requests and reads may be served from the state of this process; otherwise they are refused as
+  /// kUnavailable.
   std::function<bool()> may_answer;
-  /// Takes the digest after every batch into the journal (costs a pass over the state; on in tests and sim).
+  /// Writes the digest into the journal after every batch (costs a pass over the state; on in tests and sim).
   bool digest_each_batch = false;
 };
 
-/// One committed event, as watches see it. `sequence` is the outbox sequence: the resume version of a watch.
+/// One committed event, as delivered to watches. `sequence` is the outbox sequence: the resume version of a watch.
 struct FeedEvent {
   std::uint64_t sequence = 0;
   std::string topic;
@@ -73,13 +80,13 @@ struct FeedEvent {
   bool tombstone = false;
 };
 
-/// The topic that a service's own inputs (watches, outcomes) would have; only its dead-letter topic exists.
+/// The topic of a service's own inputs (watches, outcomes); only its dead-letter topic exists.
 [[nodiscard]] inline std::string input_topic(const std::string& service) { return "qm.inputs." + service; }
 
-/// What /readyz says.
+/// The result of /readyz.
 struct Readiness {
   bool ready = true;
-  std::string text = "ok";  ///< the reason if not ready; if ready, also what is retried without success
+  std::string text = "ok";  ///< the reason if not ready; if ready, also the operations that are retried without success
   /// Not ready for reason `why` if it was ready and `condition` is false.
   [[nodiscard]] Readiness unless(bool condition, const std::string& why) const {
     return ready && !condition ? Readiness{false, "not ready: " + why} : *this;
@@ -91,30 +98,46 @@ struct Readiness {
 /// Run with threads (`start`), or single-stepped (`pump`, `relay_once`, `execute_once`, `consume_once`) on a manual
 /// clock with bus and store in memory: the same code, no second wiring.
 ///
-/// Laws     `now` given to the engine never goes back, across failover too. Inputs leave the mailbox only with a
-///          commit. A known-not-committed batch is undone and repeated; after an in-doubt one the engine is reloaded, if this
-///          process still holds the lease; after an epoch-lost one it decides nothing more.
-/// Time     a clock that follows the machine's is compared with the database's when the shard is taken, and when it jumps forward
-///          (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected: batches go on with bounded time,
+/// Laws     `now` given to the engine never goes back, also across failover. Inputs leave the mailbox only with a
+///          commit. A batch that is known not to be committed is undone and retried; after one in doubt the engine
+///          is reloaded, if this
+///          process still holds the lease; after a lost epoch it makes no further decisions.
+/// Time     a clock that follows the host's clock is compared with the database's when the shard is taken, and when
+///          it jumps forward
+///          (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected: batches continue
+///          with bounded time,
 ///          an error is logged, /readyz and the counter report it.
-/// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was promoted)
-///          is not written: it is logged and counted, and this host decides nothing more, because inputs of watches are lost
-///          with the commits. The next host goes on from what is there.
-/// Size     besides the engine's own: two numbers for each row of the state; a number for each key that lives on a topic heard or
-///          produced, and for those that ended within `forget_after`; the answers of 24 h; mailbox and feed as set; what the bus has not taken yet is
-///          on disk.
-/// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first start on a
-///          log that does not begin at 0: the owner's snapshot is applied before the topic is read on. While it cannot be
-///          had, nothing of the topic is read and its cursor stays; it is requested again every second, and /readyz reports it.
-/// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like one that
-///          leads to a longer event, see Limits; the other inputs of its batch are applied.
-/// Poison   an input that the codec cannot read goes to the dead-letter topic of its topic, or, where it did not come
-///          from the bus, to that of the service's inputs (input_topic), in the transaction that steps over it.
-/// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before anything
-///          of it is written: a request is answered with kInvalid, anything else goes to the dead letters as poison does.
-///          One that the engine says by itself is withheld: a dead letter of its topic has the beginning of it. Should a
-///          broker take less, the relay puts a dead letter without the payload in the event's place. In both cases the key
-///          keeps its last state for the others until its next event, and nothing else waits.
+/// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was
+/// promoted)
+///          is not written: it is logged and counted, and this host makes no further decisions, because inputs of
+///          watches are lost
+///          with the commits. The next host continues from the state in the database.
+/// Size     in addition to the engine's own: two numbers for each row of the state; a number for each live key on a
+///          consumed or
+///          produced topic, and for those deleted within `forget_after`; the replies of 24 h; mailbox and feed as
+///          configured. Events that
+///          the bus has not accepted yet are on disk.
+/// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first
+///          start on a
+///          log that does not begin at 0: the owner's snapshot is applied before the topic is read further. While it
+///          is not
+///          available, the topic is not read and its cursor stays; it is requested again every second, and /readyz
+///          reports it.
+/// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like
+///          one that
+///          leads to an oversized event, see Limits; the other inputs of its batch are applied.
+/// Poison   an input that the codec cannot decode is sent to the dead-letter topic of its topic, or, if it did not
+///          come
+///          from the bus, to that of the service's inputs (input_topic), in the transaction that skips it.
+/// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before any
+///          of its
+///          effects is written: a request gets kInvalid, any other input becomes a dead letter as a poison input
+///          does.
+///          An event that the engine publishes without an input is withheld: a dead letter of its topic has its
+///          beginning. If a
+///          broker has a lower limit, the relay publishes a dead letter without the payload in the event's place. In
+///          both cases
+///          consumers keep the last state of the key until its next event, and no other event waits.
 /// Threads  submit, read, feed: any. The step functions: one thread, and only where start() was not called.
 class Host {
  public:
@@ -124,53 +147,61 @@ class Host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  /// Becomes leader and loads. Call once, before anything else. With `patient`, a store that is away is waited for as
-  /// long as `patient` says so, and a bus that is away is no reason to wait: events stay in the outbox till it is there.
+  /// Becomes leader and loads the state. Call once, before anything else. With `patient` it waits for an unavailable
+  /// store while
+  /// `patient` returns true; it never waits for an unavailable bus: events stay in the outbox until the bus is
+  /// available.
   Status open(const std::function<bool()>& patient = {});
   void start();
-  /// Drains what is in the mailbox, flushes the relay, joins. Safe to call twice.
+  /// Processes the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
-  [[nodiscard]] bool ready() const;  ///< loaded, committing or able to, and allowed to answer
-  /// ready() with its reason, and with all that is retried without success: intents, paused topics, sending to the bus and reading
-  /// from it, each with its number, duration and last error. Cost: a pass over the keys with open intents.
+  [[nodiscard]] bool ready() const;  ///< loaded, able to commit, and allowed to respond
+  /// ready() with its reason, and with all operations that are retried without success: intents, paused topics,
+  /// sending to the bus and
+  /// reading from it, each with its number, duration and last error. Cost: a pass over the keys with open intents.
   [[nodiscard]] Readiness readiness() const;
-  [[nodiscard]] bool alive() const;  ///< the loop turned within 10 s
+  [[nodiscard]] bool alive() const;  ///< the loop made progress within 10 s
 
   using ReplyFn = std::function<void(Result<std::string>)>;
-  /// Puts one input into the mailbox. `done` is called once, from the engine thread, after the commit (or with the
-  /// refusal). kExhausted at once where the mailbox is full. A request id seen in the last 24 h gets its old answer.
+  /// Submits one input to the mailbox. `done` is called once, from the engine thread, after the commit (or with the
+  /// refusal). kExhausted at once if the mailbox is full. A request id of the last 24 h gets its stored reply.
   Status submit(Input input, ReplyFn done = {});
-  /// Writes into the audit trail that a request was not let in, in a transaction of its own. Where the mailbox is full it
-  /// is left out: who denies says so in the log too.
+  /// Records in the audit trail that a request was denied, in a separate transaction. If the mailbox is full the
+  /// record
+  /// is omitted: the caller also writes it to the log.
   void note_denied(Input input, const Error& error);
-  /// kUnavailable where another process may lead, or no state is loaded: reads of callers are refused then.
+  /// kUnavailable if another process may lead, or no state is loaded: reads of callers are refused then.
   [[nodiscard]] Status can_answer() const;
-  /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until it ran, so
+  /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until fn has run,
+  /// so
   /// gRPC handlers use read_async.
   void read(const std::function<void(const Shell&)>& fn);
   Status read_async(std::function<void(const Shell&)> fn);
 
-  /// Follows committed events from `after` on: first the kept ones, then live, in order, from the engine thread; the
-  /// callback must not block. kOutOfRange where `after` is older than the feed: take a Snapshot and start there.
+  /// Follows committed events from `after` on: first the stored ones, then live, in order, from the engine thread;
+  /// the
+  /// callback must not block. kOutOfRange if `after` is older than the feed: fetch a Snapshot and start there.
   Result<std::uint64_t> follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn);
   void unfollow(std::uint64_t handle);
   [[nodiscard]] std::uint64_t feed_position() const;
 
-  /// Newest envelope per live key of an own topic, for the Snapshot call.
-  /// With `ended` also those that ended, as long as they are kept.
-  [[nodiscard]] store::HistoryPosition history() const;  ///< of this leader, as far as it is committed; any thread
+  /// The newest envelope per live key of an own topic, for the Snapshot call.
+  /// With `ended` also deleted keys, while they are retained.
+  [[nodiscard]] store::HistoryPosition history() const;  ///< of this leader, up to the last commit; any thread
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                  std::size_t max, const std::string& only_key, bool ended = false);
 
-  // Single-stepped use. Each returns whether it did anything.
+  // Single-stepped use. Each function returns whether it had work.
   bool consume_once();
   bool pump();
   bool relay_once();
   bool execute_once();
 
-  /// Counters, the engine's state, and the digest of its rows as they are saved: the same before and after a restart. The state
-  /// is read in turns of at most kDumpObjects objects, between which the engine decides batches; `journal` has the number of
-  /// the batch before the first turn and before the last one: if both are equal, the state is that of one moment. Threads: any but
+  /// Counters, the engine's state, and the digest of its stored rows: the same before and after a restart. The state
+  /// is read in turns of at most kDumpObjects objects, between which the engine decides batches; `journal` has the
+  /// number of
+  /// the batch before the first turn and before the last one: if both are equal, the state is consistent. Threads:
+  /// any but
   /// the engine's; the caller waits.
   [[nodiscard]] Json debug_state();
   static constexpr std::size_t kDumpObjects = 256;
@@ -182,10 +213,10 @@ class Host {
     std::uint64_t too_large = 0;  ///< inputs refused and events withheld, see Limits
     std::uint64_t parked = 0;     ///< events that the bus refused as too long
     std::uint64_t mailbox = 0, paused_topics = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
-    std::uint64_t to_retry = 0;  ///< inputs of batches that were taken back, which are not in the mailbox
+    std::uint64_t to_retry = 0;  ///< inputs of undone batches, which are not in the mailbox
     std::int64_t bus_lag = 0;
     double commit_seconds_sum = 0;
-    double clock_rejected_seconds = 0;  ///< by which the machine's clock is ahead of domain time, see Time
+    double clock_rejected_seconds = 0;  ///< lead of the host's clock over domain time, see Time
   };
   [[nodiscard]] Counters counters() const;
 

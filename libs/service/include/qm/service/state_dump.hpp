@@ -14,10 +14,12 @@ namespace qm::service {
 
 /// Collects a state for /debug/state in turns, each of which reads a bounded number of objects.
 ///
-/// A codec writes its sections in a fixed order at each turn. A section continues after the last key that it read, and is
-/// skipped once it is complete. Objects that a batch changes between two turns appear as they are when they are read.
+/// A codec writes its sections in a fixed order at each turn. A section continues after the last key that it read,
+/// and is
+/// skipped once it is complete. Objects that a batch changes between two turns appear in the state at the time of
+/// reading.
 ///
-/// Bounds   `most` objects a turn, and the last of them with all of its parts (see weigh).
+/// Bounds   `most` objects per turn, and the last of them with all of its parts (see weigh).
 /// Threads  one.
 class StateDump {
  public:
@@ -29,12 +31,12 @@ class StateDump {
   }
   /// Whether all sections are complete after this turn.
   [[nodiscard]] bool complete() const { return complete_; }
-  [[nodiscard]] std::size_t used() const { return used_; }  ///< objects of this turn
+  [[nodiscard]] std::size_t used() const { return used_; }  ///< objects in this turn
 
-  /// A value that is cheap to read; the last turn counts.
+  /// Sets a value that is cheap to read; the last turn determines it.
   void set(std::string_view name, Json value) { part(name).value = std::move(value); }
 
-  /// A value that is read in one turn of the dump: `read` bounds its own work.
+  /// Sets a value that is read in one turn of the dump: `read` bounds its own work.
   template <class Fn>
   void once(std::string_view name, Fn&& read) {
     Part& p = part(name);
@@ -63,12 +65,12 @@ class StateDump {
       if (std::optional<Json> one = item(key, row)) p.value.push_back(std::move(*one));
     });
   }
-  /// Adds one to a counter of a section.
+  /// Increments a counter of a section.
   void tally(std::string_view name, std::string_view counter) {
     Json& value = part(name).value.set(counter);
     value = Json(value.integer() + 1);
   }
-  /// The row that is being read has so many parts of its own: they count as objects.
+  /// The current row has this number of parts: they count as objects.
   void weigh(std::size_t parts) { used_ += parts; }
 
   [[nodiscard]] Json take() {
@@ -81,7 +83,7 @@ class StateDump {
   struct Part {
     std::string name;
     Json value;
-    std::any last;  ///< the last key that was read
+    std::any last;  ///< the last read key
     bool whole = false;
   };
   Part& part(std::string_view name) {
