@@ -18,7 +18,7 @@ std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(valu
 
 std::pair<std::string_view, std::int32_t> place_of(const CursorRow& row) { return {row.topic, row.partition}; }
 
-/// The rows whose key no later row has, in order.
+/// The last row of each key, in order.
 template <class Row, class KeyOf>
 std::vector<const Row*> newest(const std::vector<Row>& rows, KeyOf key_of) {
   std::set<decltype(key_of(rows.front()))> seen;

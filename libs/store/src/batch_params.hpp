@@ -4,12 +4,13 @@
 
 namespace qm::store {
 
-/// A batch as the arguments of the function write_batch, each key named once (its last row).
+/// A batch as the arguments of the function write_batch, each key once (its last row).
 [[nodiscard]] pg::Params batch_params(const Commit& batch, std::uint64_t epoch);
 /// Topics and keys as two arrays.
 [[nodiscard]] pg::Params key_params(const std::vector<KeyRow>& keys);
 
-/// Writes the anchors of a batch: they change far less often than the cursors they belong to. What else a new row has comes with
+/// Writes the anchors of a batch: they change far less often than their cursors. The other columns of a new row are
+/// written by
 /// write_batch, later in the transaction.
 Status put_anchors(pg::Connection& session, const std::string& schema, const Commit& batch);
 

@@ -12,7 +12,7 @@ Status text(std::string_view what, std::string_view value) {
   return fail(Code::kInvalid, "{} contains a NUL byte, which a text column cannot hold", what);
 }
 
-/// Of an indexed column.
+/// Checks a value of an indexed column.
 Status key(std::string_view what, std::string_view value) {
   QM_TRY(text(what, value));
   if (value.size() <= kMaxRowKey) return {};

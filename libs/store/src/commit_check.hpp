@@ -3,8 +3,8 @@
 
 namespace qm::store {
 
-/// What any carrier refuses before it writes: numbers that are not dense, and text that PostgreSQL cannot hold.
-/// One object per leadership; the refused batch is not written and the numbers stay.
+/// The checks of all carriers before a write: numbers that are not dense, and text that PostgreSQL cannot store.
+/// One object per leadership; a refused batch is not written and the numbers do not change.
 class CommitCheck {
  public:
   CommitCheck() = default;
@@ -24,7 +24,7 @@ class CommitCheck {
   std::uint64_t intent_ = 0;
 };
 
-/// Answers to requests are kept this long, in domain time.
+/// Replies to requests are stored for this long, in domain time.
 inline constexpr Duration kRequestLife = std::chrono::hours(24);
 
 }  // namespace qm::store

@@ -28,7 +28,7 @@ Result<TermEnd> pair_of(std::string_view text) {
   return out;
 }
 
-/// Takes the first word off.
+/// Removes and returns the first word.
 std::string_view first_of(std::string_view& text) {
   const auto space = std::min(text.find(' '), text.size());
   const auto word = text.substr(0, space);
@@ -51,7 +51,8 @@ Succession succession(const HistoryPosition& applied, const HistoryPosition& eve
   if (const auto* its = find(applied.ancestors, event.term))
     return event.sequence <= its->end ? Succession::kEarlier : Succession::kAbandoned;
   if (const auto& before = applied.ancestors.front(); applied.sequence <= before.end) {
-    // Nothing of its term was published, so no later term names it: what was applied ends with its newest ancestor.
+    // No event of its term was published, so no later term names it: the applied history ends with its newest
+    // ancestor.
     HistoryPosition shorter{before.term, before.end, {}};
     std::copy(applied.ancestors.begin() + 1, applied.ancestors.end(), shorter.ancestors.begin());
     return succession(shorter, event);
@@ -69,7 +70,7 @@ bool lost(const HistoryPosition& applied, const HistoryPosition& event) {
 
 bool replaced(const HistoryPosition& applied, const HistoryPosition& event) {
   if (applied.term == 0 || event.term == 0 || succession(applied, event) != Succession::kBroken) return false;
-  // A term that is older than all that the event names is not known to be of another history.
+  // A term older than all ancestors of the event is not known to be of another history.
   const auto& oldest = event.ancestors.back();
   return oldest.term == 0 || applied.sequence > oldest.end;
 }

@@ -22,7 +22,7 @@ Result<Lead::Begun> Lead::begin(pg::Connection& session, const std::string& sche
   out.term.ancestors = ancestors_of_next(last);
   std::random_device random;
   out.term.id = ((std::uint64_t{random()} << 32 | random()) >> 1) | 1;  // a bigint, and not 0
-  // A transaction whose answer was lost may have begun a term of this store, in which nothing was written.
+  // A transaction whose result was lost may have started a term of this store, in which nothing was written.
   out.last_term = tried_.term != 0 && last.term == tried_.term ? tried_.last_term : last.term;
   tried_ = {out.term.id, out.last_term};
   QM_TRY(session.query("update " + schema + ".leader set term = $1::bigint, ancestors = $2::text",

@@ -9,17 +9,17 @@
 
 namespace qm::store {
 
-/// Where the leader row of a schema is, as the last commit of this store left it, and the term that this store writes in.
+/// The leader row of a schema after the last commit of this store, and the term that this store writes in.
 ///
-/// Threads  commits() by any, all else by the engine thread.
+/// Threads  commits() by any, all others by the engine thread.
 class Lead {
  public:
   struct Position {
     std::uint64_t epoch = 0;
-    std::uint64_t term = 0;  ///< an epoch number that a restored database gives again has another one
+    std::uint64_t term = 0;  ///< an epoch number that a restored database assigns again has another term
     std::uint64_t commits = 0;
     std::uint64_t outbox = 0;    ///< the last sequence
-    std::string ancestors = {};  ///< of the term, as to_text() writes them
+    std::string ancestors = {};  ///< of the term, in the format of to_text()
   };
   /// `schema` is quoted; `lock`: "", " for share", " for update".
   static Result<Position> read(pg::Connection& session, const std::string& schema, const std::string& lock);
@@ -28,7 +28,8 @@ class Lead {
     Term term;
     std::uint64_t last_term = 0;
   };
-  /// Writes a random term behind the one in the row, in the caller's transaction, which has locked the row. (The epoch alone is restored
+  /// Writes a random term after the one in the row, in the caller's transaction, which has locked the row. (The
+  /// epoch alone is restored
   /// with the database, so two histories could have the same one.)
   Result<Begun> begin(pg::Connection& session, const std::string& schema, HistoryPosition last,
                       const std::string& ancestors);
@@ -37,9 +38,9 @@ class Lead {
   void committed() { ++commits_; }
   void end() { term_ = {}; }
 
-  /// Why the next batch of this store cannot be written at `position`, if so.
+  /// Why this store cannot write its next batch at `position`, if so.
   [[nodiscard]] std::optional<CommitOutcome> left_by(const Position& position) const;
-  /// The row has one commit of this store more than it knows of.
+  /// The row counts one commit of this store more than it knows.
   [[nodiscard]] bool is_next(const Position& position) const {
     return position.term == term_.id && position.commits == commits_ + 1;
   }

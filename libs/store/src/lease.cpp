@@ -1,4 +1,4 @@
-// The lease on PostgreSQL: one row, one session that also hears of releases.
+// The lease on PostgreSQL: one row, and one session that also receives notifications of releases.
 #include "qm/store/lease.hpp"
 
 #include "names.hpp"
@@ -60,12 +60,12 @@ class PgLease final : public Lease {
     return pg::Connection::open(options_.conninfo, {.application_name = application_, .statement_timeout = kTimeout});
   }
 
-  /// Every statement here may be repeated: one more try on a new session where the old one was lost.
+  /// Every statement here may be repeated: one retry on a new session if the old one was lost.
   Result<pg::Rows> ask(const std::string& sql, const pg::Params& params) {
     for (int attempt = 0;; ++attempt) {
       if (!session_ || session_->broken()) {
         QM_ASSIGN(session_, connect());
-        // A beat that a crash of the server takes back is no loss: the next one comes.
+        // A beat that a server crash loses is harmless: the next one follows.
         QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(application_)));
       }
       auto rows = session_->query(sql, params);
@@ -79,7 +79,7 @@ class PgLease final : public Lease {
       "select holder, address, beat, terms, released, exists (select from pg_stat_activity a where a.pid = l.pid and "
       "a.application_name = $1::text) from " +
       table_ + " l";
-  // A claim is waited for on disk, or a crash of the server would give the lead back to the one before.
+  // A claim waits for the disk; otherwise a server crash could return the lead to the previous holder.
   std::string claim_ = "with durable as (select set_config('synchronous_commit', 'on', true) as v) update " + table_ +
                        " set holder = $1::text, address = '', pid = pg_backend_pid(), beat = beat + 1, "
                        "terms = terms + 1, released = false, at = clock_timestamp() from durable "

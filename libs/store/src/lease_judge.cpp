@@ -5,7 +5,7 @@
 
 namespace qm::store {
 namespace {
-/// How long the last look of a standby, or the last failure of a leader, counts: in looks, or leases.
+/// How long the last read of a standby, or the last failure of a leader, is valid: in reads, or leases.
 constexpr int kFreshLooks = 10;
 constexpr int kAwayLeases = 3;
 }  // namespace
@@ -15,7 +15,7 @@ LeaseJudge::LeaseJudge(LeaseTiming timing) : timing_(timing) {
 }
 
 bool LeaseJudge::free(const LeaseView& view, SteadyInstant now) {
-  // Who could not look for a while, because it or the database stood still, has not seen silence.
+  // A standby that could not read for a while, because it or the database was suspended, has not observed silence.
   if (beat_ != view.beat || now - looked_ > timing_.without_session) since_ = now;
   beat_ = view.beat;
   looked_ = now;
@@ -53,7 +53,8 @@ void LeaseState::renewed(const Result<bool>& answer, SteadyInstant before, Stead
   }
   away_.reset();
   if (*answer) {
-    // Another replica may have claimed meanwhile, in a database that is gone: a restored one names this replica again.
+    // Another replica may have claimed meanwhile, in a database that was replaced: a restored one names this replica
+    // again.
     if (proven_ && after - *proven_ >= timing_.without_session) acts_from_ = after + timing_.without_session;
     proven_ = before;
   } else {

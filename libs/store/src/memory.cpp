@@ -1,4 +1,5 @@
-// The store in memory: a MemoryDisk holds what PostgreSQL would, and outlives the Store objects that lead on it.
+// The store in memory: a MemoryDisk has the content of a PostgreSQL database, and outlives the Store objects that
+// lead on it.
 #include "qm/store/memory.hpp"
 
 #include "commit_check.hpp"
@@ -15,7 +16,7 @@
 
 namespace qm::store {
 
-/// What PostgreSQL would hold.
+/// The content of a PostgreSQL database.
 struct MemoryData {
   using Key = std::pair<std::string, std::string>;
   std::uint64_t epoch = 0;
@@ -34,7 +35,7 @@ struct MemoryData {
   std::map<Key, SeenRow> seen;
   std::map<std::string, RequestRow> requests;
   std::vector<AppendRow> appends;
-  LeaseView lease;            ///< but for `session`
+  LeaseView lease;            ///< except `session`
   std::uint64_t session = 0;  ///< of the holder
 
   void forget(const Commit& batch) {
@@ -272,7 +273,7 @@ class MemoryStore final : public Store {
   std::uint64_t epoch_ = 0;
   Term term_;                  ///< id 0 = not the leader
   std::uint64_t session_ = 0;  ///< restores of the disk before this one
-  std::uint64_t commits_ = 0;  ///< on the disk, as far as we know
+  std::uint64_t commits_ = 0;  ///< on the disk, as known to this store
   std::uint64_t waited_ = 0;
 };
 

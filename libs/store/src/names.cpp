@@ -4,7 +4,7 @@
 
 namespace qm::store {
 
-/// Names end up in application_name, which the server cuts at 63 bytes.
+/// Names become the application_name, which the server truncates at 63 bytes.
 Result<std::string> schema_of(const PgOptions& options) {
   const auto schema = options.shard == "default" ? options.service : options.service + "_" + options.shard;
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };

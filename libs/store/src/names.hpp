@@ -5,7 +5,7 @@
 
 namespace qm::store {
 
-/// The schema of a service and shard; kInvalid where it cannot be a name.
+/// The schema of a service and shard; kInvalid if it is not a valid name.
 Result<std::string> schema_of(const PgOptions& options);
 
 }  // namespace qm::store

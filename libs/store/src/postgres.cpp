@@ -1,9 +1,11 @@
 // The store on PostgreSQL: one schema per service and shard, three sessions (engine, relay, reader).
 //
-// A commit is begin; the appends; write_batch(), which ends with the epoch check; the comparison of term and number of
-// commits; commit. Where the answer to COMMIT is lost, the leader row shows whether it happened: it is written by every
-// batch, only by the holder of its term, and its lock is held until the old session is over. (The transaction's id would not be proof: after a server crash an id that left no trace in
-// the log is given out again.)
+// A commit is begin; the appends; write_batch(), which ends with the epoch check; the comparison of term and number
+// of
+// commits; commit. If the result of COMMIT is lost, the leader row shows whether it happened: every
+// batch writes it, only the holder of its term writes it, and its lock is held until the old session is over. (The
+// transaction's id would
+// not be proof: after a server crash an id without a trace in the log is assigned again.)
 #include "batch_params.hpp"
 #include "commit_check.hpp"
 #include "lead.hpp"
@@ -30,7 +32,7 @@ namespace {
 constexpr int kTries = 5;
 constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
-// Not now(), which is that of the transaction's begin.
+// Not now(), which is the time of the transaction's begin.
 constexpr const char* kServerNow = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
@@ -38,7 +40,7 @@ bool worth_repeating(const Error& error) {
   return error.code == Code::kAborted || error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
 }
 
-/// Full jitter: anywhere between nothing and 10, 20, 40, ... ms.
+/// Full jitter: uniform between zero and 10, 20, 40, ... ms.
 void back_off(int attempt) {
   thread_local std::minstd_rand random{std::random_device{}()};
   std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(1, 10 << attempt)(random)));
@@ -105,7 +107,7 @@ class PgStore final : public Store {
 
   Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     if (auto known = recent_.after(after, max)) {
-      // Nothing newer than what we wrote ourselves can be there; but the caller wants to hear of a store that is away.
+      // No row newer than this store's own can exist; but the caller must detect an unavailable store.
       if (!known->empty() || std::chrono::steady_clock::now() < next_look_) return std::move(*known);
     }
     next_look_ = std::chrono::steady_clock::now() + kLookEvery;
@@ -196,7 +198,7 @@ class PgStore final : public Store {
 
   Result<Session> connect(const std::string& role) const {
     QM_ASSIGN(auto session, pg::Connection::open(options_.conninfo, {application_name(role)}));
-    // The relay only deletes what may go at any time: it does not wait for the disk.
+    // The relay only deletes rows that may be deleted at any time: it does not wait for the disk.
     if (role == "relay") {
       QM_TRY(session->exec("set synchronous_commit = off"));
       ++relay_sessions_;
@@ -204,8 +206,8 @@ class PgStore final : public Store {
     return session;
   }
 
-  /// Deletes what was sent, from where the last deletion ended: or the scan would walk over all the dead rows of the past
-  /// to get there. On a new session from the beginning: a server that crashed may have taken deletions back.
+  /// Deletes sent rows, starting where the last deletion ended: otherwise the scan would pass all previous dead rows
+  /// first. On a new session from the beginning: a server that crashed may have reverted deletions.
   Status sweep() {
     while (true) {
       const auto session = relay_sessions_;
@@ -227,7 +229,7 @@ class PgStore final : public Store {
   }
   [[nodiscard]] std::string application_name(const std::string& role) const { return "qm " + role + " " + schema_; }
 
-  /// A read, or a write that may be repeated: one more try on a new session where the old one was lost.
+  /// A read, or a write that may be repeated: one retry on a new session if the old one was lost.
   Result<pg::Rows> ask(Session& session, const std::string& role, const std::string& sql, const pg::Params& params) {
     for (int attempt = 0;; ++attempt) {
       if (!session || session->broken()) {
@@ -238,8 +240,9 @@ class PgStore final : public Store {
     }
   }
 
-  /// Ends engine sessions other than this one, and waits until they are gone: none of them can commit after this.
-  /// `only_pid` = 0 means every one, whoever holds it.
+  /// Terminates engine sessions other than this one, and waits until they are gone: none of them can commit after
+  /// this.
+  /// `only_pid` = 0 means all of them, whichever holder they have.
   Status end_engines(pg::Connection& session, int only_pid) const {
     QM_TRY(
         session.query("select pg_terminate_backend(pid, 2000) from pg_stat_activity where datname = "
@@ -249,7 +252,8 @@ class PgStore final : public Store {
     return {};
   }
 
-  /// kFailedPrecondition: another holds the lease. With " for share" none can claim it before the end of the transaction.
+  /// kFailedPrecondition: another process holds the lease. With " for share" none can claim it before the end of the
+  /// transaction.
   Status holds_lease(const std::string& holder, const std::string& lock) {
     if (!options_.fenced) return {};
     QM_ASSIGN(const auto lease, engine_->query("select holder, released from " + name_ + ".lease" + lock));
@@ -271,7 +275,7 @@ class PgStore final : public Store {
                              pg::Params().text(holder)));
     if (leader.size() != 1)
       return fail(Code::kInternal, "table {}.leader has {} rows, not one", schema_, leader.size());
-    // Reading everything may take longer than a batch ever does.
+    // Reading everything may take longer than any batch.
     QM_TRY(
         engine_->exec("set local statement_timeout = '10min'; set local idle_in_transaction_session_timeout = '2min'"));
     Loaded out;
@@ -287,11 +291,11 @@ class PgStore final : public Store {
     out.last_term = begun.last_term;
     QM_TRY(load(out));
     QM_CRASH_POINT("store.in_acquire");
-    // The lease cannot be claimed before the commit. If the commit never comes, the server ends this session after a second.
+    // The lease cannot be claimed before the commit. Without a commit the server ends this session after a second.
     QM_TRY(engine_->exec("set local idle_in_transaction_session_timeout = '1s'"));
     QM_TRY(holds_lease(holder, " for share"));
     QM_TRY(transaction.commit());
-    // Last: it is compared with the clock of this machine.
+    // Last: it is compared with the clock of this host.
     QM_ASSIGN(out.server_now, server_now());
     lead_.take(out.epoch, leader.uint8(0, 1), std::move(begun));
     return out;
@@ -337,7 +341,7 @@ class PgStore final : public Store {
                 });
   }
 
-  /// One try. An error means that nothing was written.
+  /// One attempt. An error means that nothing was written.
   Result<CommitOutcome> try_commit(const Commit& batch) {
     if (!engine_ || engine_->broken()) {
       session_replaced_ = true;
@@ -347,7 +351,7 @@ class PgStore final : public Store {
     QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
     auto leading = write(batch);
     if (!leading) {
-      // A batch of an old leader may stumble over the new one's rows before it comes to the check.
+      // A batch of a former leader may conflict with the new leader's rows before it reaches the check.
       if (worth_repeating(leading.error())) return fail(leading.error());
       { const auto rolled_back = std::move(transaction); }
       QM_ASSIGN(const auto position, Lead::read(*engine_, name_, ""));
@@ -355,7 +359,7 @@ class PgStore final : public Store {
       return fail(for_batch(leading.error()));
     }
     if (const auto left = lead_.left_by(leading->before)) return *left;
-    if (!leading->written) return CommitOutcome::kEpochLost;  // another acquired while the batch was written
+    if (!leading->written) return CommitOutcome::kEpochLost;  // another store acquired while the batch was written
     QM_CRASH_POINT("store.in_commit");
     auto done = transaction.commit();
     if (done) return CommitOutcome::kCommitted;
@@ -363,7 +367,7 @@ class PgStore final : public Store {
     return look_up(done.error());
   }
 
-  /// A row that a constraint of the schema rejects comes from an input, as one that no column takes.
+  /// A row that a constraint of the schema rejects comes from an input, like one that no column accepts.
   static Error for_batch(Error error) {
     if (error.code == Code::kAlreadyExists || error.code == Code::kFailedPrecondition) error.code = Code::kInvalid;
     return error;
@@ -382,7 +386,8 @@ class PgStore final : public Store {
                    {.epoch = rows.uint8(0, 2), .term = rows.uint8(0, 3), .commits = rows.uint8(0, 1)}};
   }
 
-  /// Rows of one table and the same columns go as one JSON array: the server casts the texts to the columns' types.
+  /// Rows with the same table and columns are sent as one JSON array: the server casts the texts to the columns'
+  /// types.
   Status append(const Commit& batch) {
     for (std::size_t begin = 0, end = 0; begin < batch.appends.size(); begin = end) {
       const auto& first = batch.appends[begin];
@@ -428,8 +433,9 @@ class PgStore final : public Store {
     return {};
   }
 
-  /// The session ends where another replica takes over or the server is restarted. So the database may have been restored to a copy
-  /// from before another replica led and published: what this one writes from here on is of a later term.
+  /// The session ends when another replica takes over or the server is restarted. So the database may have been
+  /// restored to a copy
+  /// from before another replica led and published: further writes of this store are of a later term.
   Result<CommitOutcome> begin_term() {
     QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
     QM_ASSIGN(const auto position, Lead::read(*engine_, name_, " for update"));
@@ -441,7 +447,7 @@ class PgStore final : public Store {
     return CommitOutcome::kTermEnded;
   }
 
-  /// The COMMIT was sent and its answer lost. Waits until the old session is over, then reads what became of it.
+  /// The COMMIT was sent and its result lost. Waits until the old session is over, then reads the outcome.
   Result<CommitOutcome> look_up(const Error& lost) {
     log::warn("the answer to a commit is lost, looking it up", {{"schema", schema_}, {"error", lost.message}});
     const auto until = std::chrono::steady_clock::now() + options_.in_doubt_lookup;
@@ -463,7 +469,7 @@ class PgStore final : public Store {
     return CommitOutcome::kInDoubt;
   }
 
-  /// Deletes old journal rows in bounded bites, on the relay's session; a failure is tried again with the next bite.
+  /// Deletes old journal rows in bounded batches, on the relay's session; a failure is retried with the next batch.
   void trim_sometimes() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_trim_) return;
@@ -491,7 +497,7 @@ class PgStore final : public Store {
   PgOptions options_;
   std::string schema_;
   std::string name_;  ///< quoted
-  /// The other columns are as before the function: a statement sees the rows as they were when it began.
+  /// The other columns are unchanged by the function: a statement sees the rows as they were when it began.
   std::string write_batch_ =
       "select " + name_ +
       ".write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, "
@@ -504,10 +510,10 @@ class PgStore final : public Store {
   std::mutex reader_mutex_;
   std::chrono::steady_clock::time_point next_trim_{};
   std::chrono::steady_clock::time_point next_look_{};
-  std::uint64_t sent_term_ = 0;     ///< that the next ones are of
+  std::uint64_t sent_term_ = 0;     ///< term of the next outbox rows
   std::uint64_t sent_commits_ = 0;  ///< at least: a database that is behind has other rows under these numbers
   std::uint64_t sent_ = 0;          ///< the bus has the outbox rows up to here
-  std::uint64_t deleted_ = 0;       ///< and those up to here were deleted on the session of this number
+  std::uint64_t deleted_ = 0;       ///< outbox rows up to here were deleted on the session with this number
   std::uint64_t swept_session_ = 0;
   mutable std::uint64_t relay_sessions_ = 0;
   Recent recent_;

@@ -11,8 +11,8 @@
 
 namespace qm::store {
 
-/// The newest outbox rows that this process committed, so that the relay need not read back what it was just given. Any
-/// thread; bounded, and what it does not hold is read from the table.
+/// The newest outbox rows that this process committed, so that the relay need not read them back from the table. Any
+/// thread; bounded, and rows that it does not have are read from the table.
 class Recent {
  public:
   static constexpr std::size_t kMostBytes = 32 << 20;
@@ -25,7 +25,7 @@ class Recent {
     }
     while (bytes_ > kMostBytes) pop();
   }
-  /// The rows after `sequence` where all of them are here, which may be none; nothing where they are not.
+  /// The rows after `sequence` if all of them are here, which may be zero rows; nullopt otherwise.
   std::optional<std::vector<OutboxRow>> after(std::uint64_t sequence, std::size_t max) const {
     const std::lock_guard lock(mutex_);
     if (sequence < floor_) return std::nullopt;

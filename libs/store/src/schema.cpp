@@ -3,8 +3,8 @@
 namespace qm::store {
 namespace {
 
-// One row in `leader` holds the epoch and every last number, so a commit ends with one small update that is at once the
-// epoch check, the bookkeeping, and the proof by which a COMMIT whose answer was lost is looked up (`commits`).
+// One row in `leader` has the epoch and all last numbers, so a commit ends with one small update that is at once the
+// epoch check, the bookkeeping, and the proof for the lookup of a COMMIT whose result was lost (`commits`).
 constexpr const char* kTables = R"sql(
 create table {schema}.leader (
   one boolean primary key default true check (one),
@@ -48,7 +48,7 @@ create table {schema}.request (id text primary key, at bigint not null, reply by
 create index on {schema}.request (at);
 )sql";
 
-// A whole batch in one round trip. Every list is a set of arrays of one length; the caller names a key once.
+// A whole batch in one round trip. Every list is a set of arrays of one length; each key occurs once.
 // False: another leader took over, and the caller rolls back. The check is last, so that its row lock is short.
 constexpr const char* kWriteBatch = R"sql(
 create function {schema}.write_batch(
@@ -123,7 +123,7 @@ begin
 end $body$;
 )sql";
 
-// Versions of keys that ended are forgotten some time after their end; so their rows bear its instant.
+// Versions of deleted keys are removed some time after the deletion; so their rows have its time.
 constexpr const char* kForget = R"sql(
 alter table {schema}.seen add column at timestamptz not null default now();
 alter table {schema}.published add column at timestamptz not null default now();
@@ -201,7 +201,7 @@ begin
 end $body$;
 )sql";
 
-// Who leads, for those who wait to: see lease.hpp. A table of its own, as a beat must not wait for a commit.
+// The leader, for standby replicas: see lease.hpp. A separate table, because a beat must not wait for a commit.
 constexpr const char* kLease = R"sql(
 create table {schema}.lease (
   one boolean primary key default true check (one),
@@ -212,7 +212,8 @@ create table {schema}.lease (
 insert into {schema}.lease default values;
 )sql";
 
-// Who asked for what, and what became of it. Rows are only ever added; whoever may keep fewer of them drops old ones as the
+// Callers, requests and outcomes. Rows are only ever added; an administrator who may keep fewer of them deletes old
+// ones as the
 // owner of the schema, with the trigger disabled.
 constexpr const char* kAudit = R"sql(
 create table {schema}.audit (
@@ -230,7 +231,7 @@ create trigger audit_is_append_only before update or delete or truncate on {sche
   for each statement execute function {schema}.audit_is_append_only();
 )sql";
 
-// Terms of the producer (history.hpp), and with each cursor what identifies the log and the history that it is of.
+// Terms of the producer (history.hpp), and with each cursor the identity of its log and of its history.
 constexpr const char* kHistory = R"sql(
 alter table {schema}.leader add column term bigint not null default 0, add column ancestors text not null default '';
 alter table {schema}.cursor add column mark bigint not null default 0, add column history text not null default '';
@@ -313,7 +314,7 @@ begin
 end $body$;
 )sql";
 
-// A message that was read again after newer ones: all that is applied is of the log with it (LogAnchor).
+// A message that was read again after newer ones: all applied messages are of its log (LogAnchor).
 constexpr const char* kAnchors = R"sql(
 alter table {schema}.cursor add column anchor_offset bigint not null default -1,
   add column anchor_hash bigint not null default 0;

@@ -5,7 +5,7 @@
 
 namespace qm::store {
 
-/// The tables that every service has, whatever it decides.
+/// The tables that every service has.
 const std::vector<pg::Migration>& common_migrations();
 
 }  // namespace qm::store

@@ -1,5 +1,6 @@
 #pragma once
-// The cases of LeaseContract: what any carrier of a lease must do. Included by one file per carrier, which then instantiates them.
+// The cases of LeaseContract: the requirements for all carriers of a lease. One file per carrier includes and
+// instantiates them.
 #include "qm/store/lease.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -20,7 +21,7 @@ struct Shard {
   std::function<std::unique_ptr<Lease>()> lease;
   std::function<std::unique_ptr<Store>()> store;
 };
-/// Without a lease, and with the reason, where the machine cannot.
+/// Without a lease, with the reason, if the environment has none.
 struct LeasePlace {
   const char* name;
   Shard (*make)(std::string* why_not);

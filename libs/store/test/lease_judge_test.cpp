@@ -7,11 +7,11 @@ namespace lease_judge_test {
 
 using namespace std::chrono_literals;
 
-/// A leader that beats, and who waits and looks every 200 ms of a clock that the test moves.
+/// A leader with beats, and a standby that reads every 200 ms of a manual clock.
 class Judged : public ::testing::Test {
  protected:
   bool look() { return judge_.free(view_, now_); }
-  /// Looks on for so long; true as soon as the lead is free.
+  /// Reads for this long; true as soon as the lead is free.
   bool within(std::chrono::milliseconds time, bool beats = false) {
     for (auto end = now_ + time; now_ < end; now_ += timing_.look) {
       if (beats) ++view_.beat;
@@ -57,14 +57,14 @@ TEST_F(Judged, ALeaderWithoutASessionHasTimeToConnectAgain) {
   EXPECT_TRUE(within(400ms));
 }
 
-// A standby that starts, or that sees the first look fail, knows nothing of the age of the beat.
+// A standby that starts, or whose first read fails, does not know the age of the beat.
 TEST_F(Judged, TheFirstLookClaimsNothingFromAHolderWithoutASession) {
   view_.session = false;
   EXPECT_FALSE(look());
   EXPECT_FALSE(within(1600ms));
 }
 
-/// A proof ends before any standby may claim, wherever the beat falls between the looks.
+/// A proof expires before any standby may claim, wherever the beat is between the reads.
 TEST_F(Judged, NoClaimWhileAProofIsValid) {
   for (auto beat = 0ms; beat < 400ms; beat += 20ms) {
     for (const bool session : {false, true}) {
@@ -84,7 +84,7 @@ TEST_F(Judged, NoClaimWhileAProofIsValid) {
 
 TEST_F(Judged, WhoCouldNotLookHasNotSeenSilence) {
   EXPECT_FALSE(look());
-  now_ += 60s;  // it stood still, or the database did
+  now_ += 60s;  // it was suspended, or the database was
   EXPECT_FALSE(look());
   EXPECT_FALSE(within(2800ms));
   EXPECT_TRUE(within(600ms));
@@ -118,7 +118,8 @@ TEST(LeaseState, AProofCountsFromTheMomentBeforeItsRenewal) {
   EXPECT_FALSE(state.release()) << "there is no lead to end";
 }
 
-// A standby claimed while the leader was cut off, and the database was restored to a copy from before that claim.
+// A standby claimed while the leader was disconnected, and the database was restored to a copy from before that
+// claim.
 TEST(LeaseState, ALeaderThatHadNoProofWaitsUntilTheProofOfAnotherHasEnded) {
   const LeaseTiming timing;
   LeaseState state(timing);

@@ -19,7 +19,7 @@ inline std::unique_ptr<Store> open_at(const std::string& conninfo, std::vector<M
   return store ? std::move(*store) : nullptr;
 }
 
-/// Of a fresh database.
+/// Opens stores on a new database.
 class PgStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -28,7 +28,7 @@ Open postgres_place(std::string* why_not) {
 
 INSTANTIATE_TEST_SUITE_P(Postgres, StoreContract, ::testing::Values(Place{"postgres", &postgres_place}));
 
-/// The whole message, so that "read committed" is not one: its length, the statement, its end.
+/// The whole message, so that "read committed" does not match: its length, the statement, its end.
 const std::string kCommit(
     "\x0b"
     "commit\0",
@@ -92,7 +92,7 @@ TEST_F(PgStoreTest, ShardsHaveSchemasOfTheirOwn) {
   EXPECT_EQ(bad.error().field, "shard");
 }
 
-// ---- what a batch appends
+// ---- appends of a batch
 
 TEST_F(PgStoreTest, AppendedTextsBecomeTheColumnsTypes) {
   auto store = open_at(conninfo_, {{1, "ledger",
@@ -253,7 +253,7 @@ TEST_F(PgStoreTest, ALeaseThatIsLostWhileTheStateIsReadIsNoticed) {
   EXPECT_EQ(ask("select epoch from admission.leader"), "0") << "rolled back";
 }
 
-/// The last statement of a takeover locks the lease. A process that stops right after it must not keep others from claiming.
+/// The last statement of a takeover locks the lease. A process that stops right after it must not prevent claims.
 TEST_F(PgStoreTest, ATakeoverThatStopsBeforeItsCommitReleasesTheLease) {
   PgOptions options{.conninfo = conninfo_, .service = "admission"};
   ASSERT_TRUE(open_postgres(options));
@@ -292,7 +292,7 @@ TEST_F(PgStoreTest, TakeoverEndsAnOldSessionInTheMiddleOfATransaction) {
   EXPECT_EQ(ask("select holder from admission.leader"), "new");
 }
 
-// ---- commits whose answer is lost
+// ---- commits with a lost result
 
 class LostAnswer : public PgStoreTest {
  protected:
@@ -300,7 +300,7 @@ class LostAnswer : public PgStoreTest {
     PgStoreTest::SetUp();
     if (IsSkipped()) return;
     proxy_ = std::make_unique<FaultProxy>(std::stoi(ask("show port")));
-    // The last word on a setting counts.
+    // The last value of a setting counts.
     const auto through = conninfo_ + " host=127.0.0.1 port=" + std::to_string(proxy_->port());
     auto store = open_postgres({.conninfo = through, .service = "admission", .in_doubt_lookup = 300ms});
     ASSERT_TRUE(store.has_value()) << store.error().to_string();
@@ -333,7 +333,7 @@ TEST_F(LostAnswer, ACommitThatDidNotHappenIsOfANewTerm) {
   EXPECT_EQ(ask("select count(*) from admission.journal"), "2");
 }
 
-/// The transaction that began the term happened, and its answer was lost: the store goes on in the term after it.
+/// The transaction that began the term happened, and its result was lost: the store continues in the term after it.
 TEST_F(LostAnswer, ANewTermWhoseAnswerIsLostIsThatOfTheStore) {
   EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "
                 "'qm engine admission'"),
@@ -361,7 +361,7 @@ TEST_F(LostAnswer, WithoutAServerItStaysInDoubt) {
 
 TEST_F(LostAnswer, ANewLeaderInTheMeantimeIsSeen) {
   proxy_->arm({FaultProxy::Side::kBeforeRequest, FaultProxy::Effect::kCutOne, kCommit});
-  // Takes the lead at the moment between the writing and the commit.
+  // Takes over the lead between the write and the commit.
   static std::string conninfo;
   conninfo = conninfo_;
   arm_crash_point("store.in_commit", 1, [](std::string_view) { ASSERT_TRUE(open_at(conninfo)->acquire("new")); });
@@ -417,7 +417,7 @@ TEST_F(PgStoreTest, ADeathAtAnyCrashPointLeavesAllOrNothing) {
   }
 }
 
-/// What the relay reads comes from memory where this process wrote it, and from the table where another did.
+/// The relay reads the rows of this process from memory, and those of another process from the table.
 TEST_F(PgStoreTest, TheOutboxOfAnotherProcessIsReadToo) {
   auto old = open_at(conninfo_);
   ASSERT_TRUE(old->acquire("old"));
@@ -434,9 +434,11 @@ TEST_F(PgStoreTest, TheOutboxOfAnotherProcessIsReadToo) {
   EXPECT_EQ(sent, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6}));
 }
 
-/// A hundred thousand events pass through, and the table is as large after the last ten thousand as after the first: what
-/// was sent is deleted, and a vacuum (autovacuum is set to come every ten thousand rows; here it is called) gives its room
-/// to the next rows.
+/// A hundred thousand events are processed, and the table is as large after the last ten thousand as after the
+/// first: sent
+/// rows are deleted, and a vacuum (autovacuum is configured for every ten thousand rows; here it is called) frees
+/// their space
+/// for the next rows.
 TEST_F(PgStoreTest, TheOutboxTableDoesNotGrowWithWhatPassedThrough) {
   auto store = open_at(conninfo_);
   const auto term = store->acquire("test").value().term;

@@ -1,4 +1,4 @@
-// What a batch may not write, and the clock of the database.
+// Batches that the database rejects, and the clock of the database.
 #include "pg_store.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ class PgRejects : public PgStoreTest {
   }
 };
 
-// Each at the statement, or, where the constraint is deferred, at the commit.
+// Each at the statement, or, if the constraint is deferred, at the commit.
 TEST_F(PgRejects, ABatchThatViolatesAConstraintIsInvalidAndTheNextOneIsWritten) {
   auto store = open({{1, "ledger",
                       "create table {schema}.ledger (n bigint not null check (n < 100), u bigint unique, "

@@ -1,4 +1,4 @@
-// A database that lost commits, and one that gives an epoch number again.
+// A database that lost commits, and one that assigns an epoch number again.
 #include "pg_store.hpp"
 #include "qm/base/crash_point.hpp"
 
@@ -10,7 +10,8 @@
 namespace qm::store {
 namespace rolled_back_pg_test {
 
-/// The store's tables as they are now in another schema, and back: what a restore of an older copy does to a running service.
+/// Copies the store's tables to another schema, and back: the effect of a restore of an older copy on a running
+/// service.
 class RolledBack : public PgStoreTest {
  protected:
   static constexpr const char* kTables = "leader, state, journal, outbox, published, intent, cursor, seen, request";
@@ -54,7 +55,7 @@ TEST_F(RolledBack, TheNextCommitIsNotWritten) {
   EXPECT_TRUE(store->read_outbox(0, 10).value().empty());
 }
 
-/// Before anything else is written the relay may come by on a new session and delete what it knows to be sent.
+/// Before any other write the relay may start a new session and delete the rows that it knows to be sent.
 TEST_F(RolledBack, RowsThatWereNotSentInTheOlderDatabaseStay) {
   const auto store = open_at(conninfo_);
   const auto term = store->acquire("test").value().term;
@@ -81,7 +82,7 @@ TEST_F(RolledBack, ACopyOfAnEarlierEpochIsBehindToo) {
   EXPECT_EQ(store->commit(batch(3)), CommitOutcome::kRolledBack);
 }
 
-/// Epoch and number of commits of the next leader are those of the old one, which stood still meanwhile.
+/// Epoch and number of commits of the next leader equal those of the previous one, which was suspended meanwhile.
 TEST_F(RolledBack, AnEpochNumberThatIsGivenAgainIsNotThatOfTheOldLeader) {
   const auto before = open_at(conninfo_), old = open_at(conninfo_);
   ASSERT_TRUE(before->acquire("before"));
@@ -123,7 +124,7 @@ TEST_F(RolledBack, ACommitWhoseAnswerIsLostIsLookedUpInTheOlderDatabase) {
   ASSERT_TRUE(store->acquire("test"));
   copy();
   for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_EQ(store->commit(batch(i)), CommitOutcome::kCommitted);
-  // Between the writing and the commit the session is lost and the copy restored.
+  // Between the write and the commit the session is lost and the copy restored.
   static std::function<void()> roll_back;
   roll_back = [this] {
     EXPECT_EQ(ask("select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = "

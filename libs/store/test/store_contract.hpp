@@ -10,7 +10,7 @@
 
 namespace qm::store {
 
-/// A durable place: every call opens another Store on it. Null with the reason where the machine cannot.
+/// A durable location: every call opens another Store on it. Null with the reason if the environment has none.
 using Open = std::function<std::unique_ptr<Store>()>;
 struct Place {
   const char* name;
@@ -18,7 +18,7 @@ struct Place {
   friend std::ostream& operator<<(std::ostream& out, const Place& place) { return out << place.name; }
 };
 
-/// What any carrier of Store must do; the cases stand in store_contract_body.hpp.
+/// The requirements for all carriers of Store; the cases are in store_contract_body.hpp.
 class StoreContract : public ::testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
@@ -40,7 +40,7 @@ class StoreContract : public ::testing::TestWithParam<Place> {
     EXPECT_TRUE(outcome.has_value()) << outcome.error().to_string();
     return outcome.value_or(CommitOutcome::kNotCommitted);
   }
-  /// What a new leader finds.
+  /// Returns what a new leader loads.
   Loaded reload() {
     store_ = open_();
     return lead(*store_);

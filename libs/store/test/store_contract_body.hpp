@@ -1,5 +1,5 @@
 #pragma once
-// The cases of StoreContract. Included by one file per carrier, which then instantiates them.
+// The cases of StoreContract. One file per carrier includes and instantiates them.
 #include "qm/base/text.hpp"
 #include "store_contract.hpp"
 
@@ -195,14 +195,14 @@ TEST_P(StoreContract, TheOutboxKeepsItsOrderAndItsNumbers) {
 }
 
 TEST_P(StoreContract, LongOutboxRowsComeInPiecesOneAtLeast) {
-  constexpr std::size_t kLong = 10 << 20;  // two are more than PostgreSQL gives at once
+  constexpr std::size_t kLong = 10 << 20;  // two exceed the limit of one read from PostgreSQL
   for (std::uint64_t i = 1; i <= 3; ++i) {
     Commit batch;
     batch.outbox.push_back(event(i, "k", i));
     batch.outbox.back().value = std::string(kLong, static_cast<char>('a' + i));
     ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
   }
-  reload();  // what is read now comes from the disk
+  reload();  // further reads come from the disk
   std::uint64_t last = 0;
   while (last < 3) {
     const auto rows = store_->read_outbox(last, 100).value();

@@ -1,5 +1,6 @@
-// One flavor's pod sets of one workload: groups in order, and the two ways in which a workload that runs is assigned
-// anew: a failed node is replaced, or an elastic workload grows and shrinks around the pods that it has.
+// Assigns the pod sets of one workload in one flavor: groups in order, and the two reassignments of a running
+// workload:
+// a failed node is replaced, or an elastic workload scales up and down around its running pods.
 #include "qm/topology/assign.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ Gang gang_of(const Group& group) {
   return group[1]->count > group[0]->count ? Gang{group[1], group[0]} : Gang{group[0], group[1]};
 }
 
-/// The innermost layer of slices that `missing` pods are not whole slices of, where the outermost is such a layer.
+/// The innermost layer of slices that `missing` pods do not fill completely, if the outermost is such a layer.
 const SliceLayer* broken_layer(const std::vector<SliceLayer>& layers, Pods missing) {
   const auto whole = [&](const SliceLayer& l) { return missing % l.size == 0; };
   if (layers.empty() || whole(layers.front())) return nullptr;
@@ -67,7 +68,7 @@ class Assigner {
   }
   [[nodiscard]] SearchOptions search_options() const { return {&options_.assumed, options_.simulate_empty, kNoDomain}; }
 
-  // ---- anew ----
+  // ---- new assignment ----
 
   bool place(const Group& group) {
     const Gang gang = gang_of(group);
@@ -86,9 +87,9 @@ class Assigner {
     return true;
   }
 
-  // ---- elastic: pods that run stay ----
+  // ---- elastic: running pods stay ----
 
-  /// Not where a domain of theirs is gone, or slices would not come out whole.
+  /// False if one of their domains is gone, or slices would be incomplete.
   [[nodiscard]] bool keeps_running_pods(const Gang& gang) const {
     const auto gone = [&](const PodSetRequest* p) {
       return p != nullptr && p->previous && stale_domain(tree_, *p->previous);
@@ -135,7 +136,7 @@ class Assigner {
     return true;
   }
 
-  // ---- a node failed ----
+  // ---- failed node ----
 
   bool replace(const Group& group) {
     return std::ranges::all_of(group, [this](const PodSetRequest* p) {
@@ -174,7 +175,7 @@ class Assigner {
     return true;
   }
 
-  /// Takes the failed node out of the assignment and says how many pods it had.
+  /// Removes the failed node from the assignment and returns the number of its pods.
   Pods remove_failed(Assignment& assignment) const {
     Pods out = 0;
     std::erase_if(assignment.domains, [&](const AssignedDomain& d) {
@@ -185,7 +186,7 @@ class Assigner {
     return out;
   }
 
-  /// Where the missing pods have to be: with what is left of their slice, or of a gang that must be together.
+  /// The required domain of the missing pods: that of the rest of their slice, or of a gang that must be together.
   [[nodiscard]] DomainId required_domain(const PodSetRequest& missing, const Placement& rest) const {
     auto key = level_key(tree_, missing.topology);
     if (!key && missing.implied) key = tree_.level_key(tree_.lowest());
@@ -196,7 +197,7 @@ class Assigner {
     return missing.topology->required ? tree_.ancestor(rest.front().leaf, *level) : kNoDomain;
   }
 
-  /// The domain of the slices' level that the missing pods make whole again.
+  /// The domain of the slices' level that the missing pods complete.
   [[nodiscard]] DomainId incomplete_domain(const Placement& rest, Pods missing, const SliceLayer& layer) const {
     const auto level = tree_.level_of(layer.level);
     if (!level) return kNoDomain;
@@ -206,8 +207,8 @@ class Assigner {
     return it == pods.end() ? kNoDomain : it->first;
   }
 
-  /// Pods that are no whole slice of the outermost layer still come in runs of the innermost that they are whole runs
-  /// of.
+  /// Pods that are not a whole slice of the outermost layer still form slices of the innermost layer that they fill
+  /// completely.
   static void reduce_slices(PodSetRequest& missing) {
     auto& slices = missing.topology->slices;
     if (slices.empty() || missing.count % slices.front().size == 0) return;

@@ -1,6 +1,8 @@
-// Balanced placement: gangs that prefer a level are spread so that the domain with least gets as much as can be, over
-// as few domains as can be. Three steps: for every group of siblings, the threshold that filling from the roomiest on
-// would leave the last domain; below it domains are of no use and are emptied; of the best group, the fewest domains
+// Balanced placement: gangs that prefer a level are spread so that the domain with the fewest pods gets the maximum,
+// over
+// the fewest domains. Three steps: for every group of siblings, the threshold is what the last domain would get
+// if they were filled in descending order of capacity; domains below it are excluded; of the best group, the fewest
+// domains
 // that fit share evenly.
 #include "qm/topology/balanced.hpp"
 
@@ -15,7 +17,7 @@ namespace {
 Counts& at(State& state, DomainId d) { return state[static_cast<std::size_t>(d)]; }
 const Counts& at(const State& state, DomainId d) { return state[static_cast<std::size_t>(d)]; }
 
-/// Shannon's, of the pods over the children. Floating point decides here as it does in Kueue; a total order follows it.
+/// Shannon entropy of the pods over the children. Floating point decides here as in Kueue; a total order follows it.
 double evenness(const State& state, DomainRange children) {
   Pods total = 0;
   for (DomainId d = children.begin; d < children.end; ++d) total += at(state, d).pods;
@@ -56,7 +58,7 @@ Pods threshold_of(const State& state, const Load& load, const GreedyFit& fit) {
   return out;
 }
 
-/// The counts of a subtree, to be put back.
+/// Saves the counts of a subtree, to restore them later.
 class Saved {
  public:
   Saved(const Tree& tree, const State& state, DomainRange top) {
@@ -132,8 +134,8 @@ std::vector<DomainId> fewest_that_fit(const Tree& tree, const State& state, std:
     std::ranges::sort(ordered);
   }
 
-  // chosen[n] says, by what then is left of the load (leaders, pods), the first choice of n domains found that leaves
-  // it: its last domain and the choice before that.
+  // chosen[n] has, by the remaining load (leaders, pods), the first choice of n domains found with this
+  // remainder: its last domain and the choice before that.
   struct Choice {
     DomainId domain = kNoDomain;
     std::size_t before = 0;
@@ -158,7 +160,7 @@ std::vector<DomainId> fewest_that_fit(const Tree& tree, const State& state, std:
     }
   }
 
-  // No leader left over, and of the pods the least beyond what was asked.
+  // No leader remains, and the fewest pods beyond the request.
   const auto& last = chosen[most];
   auto it = last.upper_bound({0, 0});
   if (it == last.begin() || (--it)->first.first != 0) return {};
@@ -217,7 +219,7 @@ std::optional<BalancedChoice> choose_siblings(const Tree& tree, State& state, in
     const auto fit = greedy_fit(state, balanced, load, affinity);
     if (!fit || fit->domains == 0) continue;
     Pods threshold = threshold_of(state, load, *fit);
-    // Below this the last domain could not host the leader as well.
+    // Below this the last domain could not also fit the leader.
     const Pods with_room = with_leader && fit->last != kNoDomain
                                ? std::min(threshold, at(state, fit->last).slices_with_leader)
                                : threshold;

@@ -1,5 +1,6 @@
-// From room per domain to leaves: the level and domains that hold everything (choose), then down the tree, each time
-// over as few domains as can be (descend, fewest).
+// From capacity per domain to leaves: the level and domains that fit everything (choose), then down the tree, each
+// time
+// over the fewest domains (descend, fewest).
 #include "need.hpp"
 #include "qm/topology/balanced.hpp"
 #include "qm/topology/search.hpp"
@@ -59,10 +60,11 @@ Result<Search::Chosen> Search::choose_level(const Need& need, int level) const {
   return choose_several(need, level, sorted_with_leader(state_, domains, ordering(need)));
 }
 
-/// The domain that takes everything: the tightest (BestFit), or the first in order (LeastFreeCapacity).
+/// The domain that fits everything: the tightest (BestFit), or the first in order (LeastFreeCapacity).
 ///
-/// What the nodes prefer comes before room. Only where the level is required may the domain be less preferred than the
-/// first: else rather more domains than less preferred ones.
+/// The nodes' preference comes before capacity. Only if the level is required may the domain be less preferred than
+/// the
+/// first: otherwise more domains are better than less preferred ones.
 DomainId Search::one_for_all(const Need& need, DomainRange range) const {
   const auto room = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
   const bool affinity = gates_.preferred_affinity;
@@ -105,8 +107,8 @@ Result<Search::Chosen> Search::choose_several(const Need& need, int level, std::
   return out;
 }
 
-/// The first of those with least room that holds what is needed; the first of all where none does. What the nodes
-/// prefer is not given up for room: only domains as preferred as the first count.
+/// The first domain with least capacity that fits the need; the first of all if none does. Preference is
+/// not traded for capacity: only domains as preferred as the first count.
 DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, RoomUnit unit) const {
   const auto room = leaders > 0 ? unit.with_leader : unit.plain;
   DomainId out = domains.front();
@@ -120,8 +122,9 @@ DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods l
   return out;
 }
 
-/// Puts the first domain in front that can host the leader and leaves the others enough: a parent was promised the room
-/// that is left where the leader costs least.
+/// Moves the first domain to the front that fits the leader and leaves the others enough: a parent's count assumed
+/// the capacity
+/// that remains where the leader costs least.
 std::vector<DomainId> Search::leader_first(std::vector<DomainId> domains, Pods needed, Pods leaders,
                                            RoomUnit unit) const {
   if (leaders == 0 || domains.size() < 2) return domains;
@@ -138,7 +141,7 @@ std::vector<DomainId> Search::leader_first(std::vector<DomainId> domains, Pods n
 GangPlacement Search::descend(const Need& need, Chosen chosen) {
   auto domains = fewest(std::move(chosen.domains), need.pods, need.leaders, need.slices.size, kInSlices, need);
   int level = chosen.level;
-  // Above the slices' own level whole slices go to whichever domains take most, whatever their parents.
+  // Above the slices' own level whole slices are assigned to the domains that fit most, whatever their parents.
   for (; !chosen.balanced && level < std::min(tree_.lowest(), need.slices.level); ++level) {
     std::vector<DomainId> below;
     for (const DomainId d : domains) {
@@ -147,7 +150,7 @@ GangPlacement Search::descend(const Need& need, Chosen chosen) {
     }
     domains = fewest(sorted(state_, below, ordering(need)), need.pods, need.leaders, need.slices.size, kInSlices, need);
   }
-  // From there on every parent shares out among its children what it was given.
+  // From there on every parent distributes its pods among its children.
   for (; level < tree_.lowest(); ++level) {
     const bool inside = level >= need.slices.level;
     const Pods size = inside ? std::max<Pods>(1, need.slices.inner_at(level + 1)) : need.slices.size;
@@ -175,8 +178,8 @@ GangPlacement Search::descend(const Need& need, Chosen chosen) {
   return out;
 }
 
-/// Fills domains in their order until all is placed, the last with the tightest that holds the rest; their counts
-/// become what they are given. Empty where the domains do not hold it, though their parents' counts said so.
+/// Fills domains in their order until all is placed, the last with the tightest that fits the rest; their counts
+/// become the assignment. Empty if the domains do not fit it, although their parents' counts did.
 std::vector<DomainId> Search::fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
                                      RoomUnit unit, const Need& need) {
   Pods rest = pods / per_unit;

@@ -15,12 +15,12 @@ void count_slices(Counts& c, Pods size) {
 
 Pods in_whole(Pods pods, Pods run) { return run > 0 ? pods / run * run : pods; }
 
-/// `inner` is the run in which a child can give pods, 0 for any number.
+/// `inner` is the size of the runs in which a child provides pods, 0 for any number.
 Counts sum_of(const State& state, DomainRange children, Pods inner, bool with_leader) {
   constexpr Pods kMost = std::numeric_limits<Pods>::max();
   Counts out;
   bool hosts_leader = false;
-  Pods least_pods = kMost, least_slices = kMost;  // that a leader costs
+  Pods least_pods = kMost, least_slices = kMost;  // cost of a leader
   for (DomainId d = children.begin; d < children.end; ++d) {
     const Counts& c = state[static_cast<std::size_t>(d)];
     const Pods pods = in_whole(c.pods, inner);
@@ -50,7 +50,7 @@ auto key_with_leader(const State& state, DomainId d, Ordering ordering) {
                     ordering.least_free ? c.slices_with_leader : -c.slices_with_leader, c.pods_with_leader, d);
 }
 
-/// Keys are made once, and what is in order already is left so: without a leader the second sort of a search is that.
+/// Keys are computed once, and sorted input is unchanged: without a leader the second sort of a search is that case.
 template <class Key>
 std::vector<DomainId> sorted_by(std::span<const DomainId> domains, Key&& key) {
   std::vector<decltype(key(DomainId{}))> rows;

@@ -15,7 +15,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return out;
 }
 
-/// A requirement in the numbers of one matcher.
+/// A requirement in the word ids of one matcher.
 struct CompiledRequirement {
   WordId key = kNoWord;  ///< kNoWord: no leaf has it
   Requirement::Op op = Requirement::Op::kExists;

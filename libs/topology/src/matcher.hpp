@@ -10,7 +10,7 @@ namespace qm::topology {
 using WordId = std::int32_t;
 inline constexpr WordId kNoWord = -1;
 
-/// Labels and taints of hosts in small numbers: words are interned, and equal lists of taints are one class.
+/// Labels and taints of hosts as small numbers: words are interned, and equal lists of taints are one class.
 struct Matcher {
   struct Label {
     WordId key = kNoWord;

@@ -8,7 +8,7 @@ struct Search::Need {
   Pods pods = 0;
   Pods leaders = 0;
   SliceShape slices;
-  std::vector<SliceLayer> layers;  ///< as asked for, where there is more than one
+  std::vector<SliceLayer> layers;  ///< as requested, if there is more than one
   int level = 0;
   bool required = false;
   bool unconstrained = false;

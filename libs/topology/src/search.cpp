@@ -1,5 +1,5 @@
-// The frame of a search: what is asked for, what there is room for, and what is said where it does not fit. How domains
-// are chosen from there is in choose.cpp.
+// The frame of a search: the request, the capacity, and the message if it does not fit. choose.cpp selects
+// the domains.
 #include "qm/topology/search.hpp"
 
 #include "need.hpp"
@@ -11,7 +11,7 @@
 namespace qm::topology {
 namespace {
 
-/// The sizes of the slices inside slices, by level; levels between two layers give in runs of the inner one.
+/// The sizes of the slices inside slices, by level; levels between two layers use runs of the inner one.
 Result<std::vector<Pods>> inner_sizes(const Tree& tree, const std::vector<SliceLayer>& layers, int level) {
   std::vector<Pods> out(static_cast<std::size_t>(tree.depth()), 0);
   Pods size = layers.empty() ? 1 : layers.front().size;
@@ -111,7 +111,7 @@ void Search::count(const PodSetRequest& workers, const PodSetRequest* leader, co
   const Requests lead = leader == nullptr ? Requests{} : usage_of(leader->per_pod, 1);
   const DomainRange leaves = tree_.leaves();
   // Kueue compares the path of a leaf with the name of the domain, and a host's name is not its path: a host of a
-  // deeper tree has nothing inside.
+  // deeper tree contains nothing.
   DomainRange within = options.within == kNoDomain ? leaves : tree_.leaves_of(options.within);
   if (leaves.contains(options.within) && tree_.leaves_are_hosts() && tree_.depth() > 1) within = {};
   static const AssumedUsage kNothing;
@@ -163,7 +163,7 @@ void Search::count_leaf(DomainId leaf, std::span<const std::int64_t> room, const
   c.leaders = 1;
   if (room_.data() != room.data()) room_.assign(room.begin(), room.end());
   for (const Amount& a : *leader) {
-    // What it does not reach the leader does not ask for, or it would not fit.
+    // The leader requests none of the missing resources, or it would not fit.
     if (static_cast<std::size_t>(a.resource) < room_.size()) room_[static_cast<std::size_t>(a.resource)] -= a.amount;
   }
   c.pods_with_leader = pods_in(worker, room_);
@@ -189,7 +189,7 @@ tl::unexpected<Error> Search::no_fit(const Need& need, int level, Pods fit) cons
     return fail(Code::kExhausted, "topology \"{}\" allows to fit only {} out of {} {}(s){}", topology, fit,
                 need.slice_count(), unit, why);
   }
-  // Of the domain that most slices fit in; of hosts the name alone breaks a tie.
+  // Of the domain that fits most slices; for hosts the name alone breaks a tie.
   const DomainRange range = tree_.at(level);
   DomainId best = range.begin;
   const bool by_name = level == tree_.lowest() && tree_.leaves_are_hosts();

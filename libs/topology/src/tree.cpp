@@ -1,5 +1,6 @@
-// The rows are sorted by their values; then each level is one pass that opens a domain wherever a row's values up to
-// there differ from those of the row before.
+// The rows are sorted by their values; then each level is one pass that starts a domain wherever a row's values up
+// to
+// this level differ from those of the previous row.
 #include "qm/topology/tree.hpp"
 
 #include "qm/base/assert.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// For each row the row that stands for its leaf: of one hostname the first.
+/// For each row the row that represents its leaf: of one hostname the first.
 std::vector<std::size_t> leaf_rows(std::span<const Row> rows, bool by_last_value) {
   std::vector<std::size_t> out(rows.size());
   std::iota(out.begin(), out.end(), std::size_t{0});
@@ -41,7 +42,7 @@ Tree::Tree(std::vector<std::string> levels, std::span<const Row> rows) : levels_
     if (leaf_row[i] == i) order.push_back(i);
   std::ranges::sort(order, [&](auto a, auto b) { return rows[a] < rows[b]; });
 
-  std::vector<DomainId> of_row(rows.size(), kNoDomain);  // at the level that was last made
+  std::vector<DomainId> of_row(rows.size(), kNoDomain);  // at the last created level
   for (std::size_t level = 0; level < levels_.size(); ++level) {
     const auto begin = size();
     const Row* before = nullptr;

@@ -1,5 +1,5 @@
-// Random clusters and gangs: whatever is placed keeps to what was asked for, and a level that is required says no only
-// where no domain of it has room.
+// Random clusters and gangs: every placement satisfies the request, and a required level fails only
+// if no domain of it has enough capacity.
 #include "world.hpp"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ void check(const Topology& topology, const Asked& asked, const GangPlacement& fo
   }
 }
 
-/// Whether one domain of the level holds all slices, of pods without a leader, counted by hand.
+/// Whether one domain of the level fits all slices, of pods without a leader, by direct counting.
 bool has_room(const Topology& topology, const Asked& asked) {
   const Tree& tree = topology.tree();
   std::map<DomainId, Pods> by_slice;

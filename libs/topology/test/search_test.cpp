@@ -103,7 +103,7 @@ TEST(Search, BalancedThatCannotBeFallsBackToTheTightest) {
 }
 
 TEST(Search, BalancedThatWouldLosePodsOnTheWayDownFallsBackToo) {
-  // Counted pod by pod r1 has two slices of four; in pairs on a host it has one.
+  // Counted by pod r1 fits two slices of four; in pairs on a host it fits one.
   World world(kThree, "b1 r1 x1 cpu=3\n b1 r1 x2 cpu=3\n b1 r1 x3 cpu=2\n b1 r2 x4 cpu=4", {.balanced = true});
   EXPECT_EQ(world.assign(world.pods(8, preferred("block", {{"rack", 4}, {kHost, 2}}))), "main x1:2 x3:2 x4:4");
 }

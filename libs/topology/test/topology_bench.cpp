@@ -1,5 +1,5 @@
-// A search over a large flavor: so many hosts of 8 GPUs, 32 to a rack, 16 racks to a block, nine tenths of the GPUs
-// taken.
+// A search over a large flavor: hosts of 8 GPUs, 32 to a rack, 16 racks to a block, nine tenths of the GPUs
+// in use.
 #include "qm/topology/search.hpp"
 
 #include <benchmark/benchmark.h>

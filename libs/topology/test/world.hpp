@@ -11,7 +11,7 @@
 namespace qm::topology {
 
 /// A cluster in lines, `b1 r1 x1 cpu=4 +zone=a !spot:NoSchedule`: level values, resources, labels, taints.
-/// Pods fit 100 to a node where a line does not say otherwise.
+/// A node has capacity for 100 pods unless a line specifies otherwise.
 class World {
  public:
   World(std::vector<std::string> levels, std::string_view lines, Gates gates = {})
@@ -23,7 +23,7 @@ class World {
     for (std::string word; in >> word;) add(out, {amount(word)});
     return out;
   }
-  /// A pod set that asks "cpu=1" a pod unless told otherwise.
+  /// A pod set with the request "cpu=1" per pod by default.
   [[nodiscard]] PodSetRequest pods(Pods count, std::optional<TopologyRequest> topology,
                                    std::string_view each = "cpu=1") {
     PodSetRequest out;

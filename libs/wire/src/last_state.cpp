@@ -11,7 +11,7 @@ namespace {
 namespace pb = quartermaster::v1;
 using Payload = std::optional<std::string>;
 
-/// What follows the prefix; nullopt if the key is not of this form.
+/// The text after the prefix; nullopt if the key is not of this form.
 std::optional<std::string> after(std::string_view prefix, std::string_view key) {
   if (!key.starts_with(prefix) || key.size() == prefix.size()) return std::nullopt;
   return std::string(key.substr(prefix.size()));

@@ -16,11 +16,11 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// As the field is declared; of the two fields of a map's entry, as the map is.
+/// The kind in the field's declaration; for the two fields of a map's entry, that of the map.
 pb::Text::Kind kind_of(const FieldDescriptor* field) {
   const auto* type = field->containing_type();
   if (!type->options().map_entry()) return field->options().GetExtension(pb::text);
-  // A map's field and its entry are declared in one message, and the name of an entry is made of the field's.
+  // A map's field and its entry are declared in one message, and the name of an entry is derived from the field's.
   const auto* owner = type->containing_type();
   for (int i = 0; i < owner->field_count(); ++i) {
     const auto& options = owner->field(i)->options();

@@ -6,7 +6,7 @@
 namespace qm::wire {
 namespace {
 
-/// "QuotaReserved" and "quota-reserved" and "QUOTA_RESERVED" fold to the same.
+/// "QuotaReserved" and "quota-reserved" and "QUOTA_RESERVED" fold to the same text.
 std::string folded(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -16,7 +16,7 @@ std::string folded(std::string_view text) {
   return out;
 }
 
-/// "NODE_" of NodeState: the first part of the name where every value but 0 starts with it.
+/// "NODE_" of NodeState: the first part of the name if every value but 0 starts with it.
 std::string_view prefix_of(const google::protobuf::EnumDescriptor& type) {
   std::string_view prefix;
   for (int i = 0; i < type.value_count(); ++i) {

@@ -56,7 +56,8 @@ std::string error_of(const Message& message) {
   return parsed ? "" : parsed.error().message;
 }
 
-// The bound is that of the declaration, whatever the name of the field: each kind of text, in map keys and values and in bytes.
+// The bound is that of the declaration, whatever the name of the field: each kind of text, in map keys and values
+// and in bytes.
 TEST(Parse, RefusesWhatIsBeyondTheBoundOfItsField) {
   pb::CheckpointAck ack;
   ack.set_order_id(std::string(kMaxName + 1, 'o'));

@@ -1,4 +1,4 @@
-// Every value of every enum has its word: a new one fails here until its word is in the table.
+// Every value of every enum has its word: a new value fails here until its word is in the table.
 #include "qm/wire/words.hpp"
 
 #include "quartermaster/v1/admission_service.pb.h"
@@ -23,7 +23,7 @@ void add_enums(const google::protobuf::Descriptor& type, std::vector<const googl
   for (int i = 0; i < type.nested_type_count(); ++i) add_enums(*type.nested_type(i), all);
 }
 
-/// The enums of the five services' files and of what these import from the same package.
+/// The enums of the five services' files and of their imports from the same package.
 std::vector<const google::protobuf::EnumDescriptor*> every_enum() {
   std::map<std::string, const google::protobuf::FileDescriptor*> files;
   const auto visit = [&files](const auto& self, const google::protobuf::FileDescriptor* file) -> void {

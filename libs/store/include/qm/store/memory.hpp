@@ -8,13 +8,14 @@
 
 namespace qm::store {
 
-/// The lease of a memory disk: one contract suite with the lease on PostgreSQL. The object is the session of its holder: a
-/// holder whose Lease object is gone shows as LeaseView::session = false.
+/// The lease of a memory disk: the same contract suite as the lease on PostgreSQL. The object is the session of its
+/// holder: after
+/// the destruction of a holder's Lease object LeaseView::session is false.
 ///
 /// Threads  any number of leases on one disk; each of them one at a time.
 std::unique_ptr<Lease> open_memory_lease(std::shared_ptr<MemoryDisk> disk);
 
-/// Where the history of a disk, or of a copy of it, has come to.
+/// The position in the history of a disk, or of a copy of it.
 struct DiskPosition {
   std::uint64_t epoch = 0;    ///< of the newest leader
   std::uint64_t commits = 0;  ///< so far
@@ -24,11 +25,11 @@ struct DiskPosition {
 [[nodiscard]] DiskPosition position(MemoryDisk& disk);
 [[nodiscard]] DiskPosition position(MemoryDisk& disk, std::size_t copy);
 
-/// What a new leader would find, without becoming one.
+/// Returns what a new leader would load, without becoming one.
 [[nodiscard]] Loaded look_at(MemoryDisk& disk);
-/// The newest row of each key of the disk's own topics, those that ended included.
+/// The newest row of each key of the disk's own topics, including deleted keys.
 [[nodiscard]] std::vector<OutboxRow> newest_rows(MemoryDisk& disk);
-/// Who holds the lease of the disk now.
+/// The current holder of the disk's lease.
 [[nodiscard]] std::string lease_holder(MemoryDisk& disk);
 
 }  // namespace qm::store

@@ -9,22 +9,23 @@
 
 namespace qm::topology {
 
-/// What a workload that already runs has of a pod set.
+/// The placement of a pod set of a workload that already runs.
 struct Existing {
   std::string pod_set;
   Assignment assignment;
 };
 
-/// A node of a running workload has failed: its pods, and only these, get a new place that keeps to what was asked for.
+/// Replaces a failed node of a running workload: its pods, and only these, get a new place that satisfies the
+/// request.
 struct Replacement {
-  std::string failed_node;  ///< as assignments name it: its hostname
+  std::string failed_node;  ///< the name in assignments: its hostname
   std::vector<Existing> existing;
-  /// A workload that is one pod and nothing more cannot move: it keeps what it has.
+  /// A workload that consists of exactly one pod cannot move: it keeps its assignment.
   bool keep = false;
 };
 
 struct AssignOptions {
-  AssumedUsage assumed;  ///< what pod sets of the workload already took of other flavors on the same hosts
+  AssumedUsage assumed;  ///< usage of the workload's pod sets in other flavors on the same hosts
   bool simulate_empty = false;
   const Replacement* replacement = nullptr;
 };
@@ -35,18 +36,20 @@ struct PodSetResult {
   std::string reason;  ///< why there is none
 };
 
-/// Assigns leaves to the pod sets of one workload that are of one flavor, in their order, each seeing what those before
-/// took. Pod sets of a group are placed together. After the first that fails nothing more is tried: what follows is not
+/// Assigns leaves to the pod sets of one workload that are of one flavor, in their order. Each pod set is placed
+/// after the usage of
+/// the previous ones. Pod sets of a group are placed together. After the first failure the remaining pod sets are
+/// skipped: they are not
 /// in the result.
 ///
-/// Order    as Search; a leaf comes once in an assignment, by level values unless a previous assignment is kept.
+/// Order    as Search; a leaf occurs once in an assignment, by level values unless a previous assignment is kept.
 /// Threads  as Search.
-/// Fails    in the result, by pod set, with Kueue's words.
+/// Fails    in the result, by pod set, with Kueue's messages.
 /// Source   Kueue ff69552e, FindTopologyAssignmentsForFlavor, tas_elastic_workloads.go.
 [[nodiscard]] std::vector<PodSetResult> assign(Search& search, std::span<const PodSetRequest> pod_sets,
                                                AssignOptions options);
 
-/// Whether the leaves have room for pods that were given them some time ago, as the topology now stands.
+/// Checks whether the leaves have capacity for previously assigned pods, in the current topology.
 struct LeafLoad {
   DomainId leaf = kNoDomain;  ///< kNoDomain never fits
   Pods pods = 0;

@@ -7,22 +7,23 @@
 
 namespace qm::topology {
 
-/// What a domain has room for, of one kind of pod; during the way down, what it was given.
+/// The free capacity of a domain, for one kind of pod; on the way down, the assigned pods.
 ///
-/// "With leader" is what is left of the room once the leader of the gang is there too; where no leader is asked for,
+/// "With leader" is the capacity that remains after the leader of the gang is placed there; without a leader in the
+/// request it is
 /// the same. Slices count at their own level and above; below it they are 0 until a layer of slices inside slices is
-/// shared out.
+/// assigned.
 struct Counts {
   Pods pods = 0;
   Pods slices = 0;
   Pods pods_with_leader = 0;
   Pods slices_with_leader = 0;
-  Pods leaders = 0;           ///< 1 where a leader fits, of larger domains the most of any child
+  Pods leaders = 0;           ///< 1 if a leader fits; for larger domains the maximum over the children
   std::int64_t affinity = 0;  ///< weights of the preferred terms that the nodes match
   friend bool operator==(const Counts&, const Counts&) = default;
 };
 
-/// In what room is measured.
+/// The unit of capacity.
 struct RoomUnit {
   Pods Counts::*plain;
   Pods Counts::*with_leader;
@@ -33,8 +34,8 @@ inline constexpr RoomUnit kInPods{&Counts::pods, &Counts::pods_with_leader};
 /// By DomainId.
 using State = std::vector<Counts>;
 
-/// How pods come in runs: runs of `size` at `level`, and inside them, by level, runs of inner[level] where that is
-/// above 0.
+/// The slices of a gang: runs of `size` at `level`, and inside them, by level, runs of inner[level] if that is above
+/// 0.
 struct SliceShape {
   Pods size = 1;
   int level = 0;
@@ -44,23 +45,23 @@ struct SliceShape {
   }
 };
 
-/// Adds up what the leaves have room for, to `top` and everything below it. A leader costs a domain as little as it
-/// costs the child that it costs least, among those it fits in.
+/// Adds up the capacity of the leaves, for `top` and everything below it. A leader costs a domain as little as it
+/// costs the cheapest child in which it fits.
 ///
 /// Cost     O(domains below top), level by level in the order of memory.
 void roll_up(const Tree& tree, State& state, DomainRange top, const SliceShape& slices, bool with_leader);
 
-/// By what domains are taken first.
+/// The order in which domains are used.
 struct Ordering {
-  bool least_free = false;  ///< the ones with least room first, and not those with most
-  bool affinity = false;    ///< the nodes' preference comes before room
+  bool least_free = false;  ///< the ones with least capacity first, instead of most
+  bool affinity = false;    ///< the nodes' preference comes before capacity
 };
-/// By slices (as the ordering says), then fewest pods, then by values. Total, so equal input gives equal order.
+/// By slices (as in the ordering), then fewest pods, then by values. Total, so equal input gives equal order.
 [[nodiscard]] std::vector<DomainId> sorted(const State& state, std::span<const DomainId> domains, Ordering ordering);
-/// The same by what is left with a leader, those that a leader fits in first.
+/// The same by the capacity with a leader, first the domains in which a leader fits.
 [[nodiscard]] std::vector<DomainId> sorted_with_leader(const State& state, std::span<const DomainId> domains,
                                                        Ordering ordering);
-/// Whether a stands before b in that.
+/// Whether a precedes b in that order.
 [[nodiscard]] bool first_with_leader(const State& state, DomainId a, DomainId b, Ordering ordering);
 
 [[nodiscard]] std::vector<DomainId> to_list(DomainRange range);

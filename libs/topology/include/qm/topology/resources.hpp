@@ -13,13 +13,13 @@ using Pods = std::int64_t;  ///< a number of pods, or of slices of pods
 /// A resource's number in its ResourceNames, dense from 0.
 using ResourceId = std::int32_t;
 
-/// The resource that every pod takes one of.
+/// The resource of which every pod uses one.
 inline constexpr ResourceId kPods = 0;
 
-/// Resource names, each interned once: everything after that compares small numbers.
+/// Resource names, each interned once: later comparisons use small numbers.
 ///
 /// Units    none; amounts are the caller's whole units (Kueue: cpu in milli, all else in units).
-/// Threads  one writer; readers may share it while nobody interns.
+/// Threads  one writer; readers may share it while no name is interned.
 class ResourceNames {
  public:
   ResourceNames() { intern("pods"); }
@@ -42,13 +42,14 @@ struct Amount {
 using Requests = std::vector<Amount>;
 
 void add(Requests& to, const Requests& what);
-/// What `pods` pods take that ask `per_pod` each, their places among the node's pods included.
+/// The usage of `pods` pods with the request `per_pod` each, including the pod capacity of the node.
 [[nodiscard]] Requests usage_of(const Requests& per_pod, Pods pods);
 
-/// How many pods asking `per_pod` fit into `capacity` (by resource id; what it does not reach is 0). Never negative,
-/// though capacity may be: a node can lose devices that are in use. A pod that asks for nothing fits 2^31-1 times.
+/// The number of pods with the request `per_pod` that fit into `capacity` (by resource id; missing entries are 0).
+/// Never negative,
+/// though capacity may be: a node can lose devices that are in use. A pod without requests fits 2^31-1 times.
 [[nodiscard]] Pods pods_in(const Requests& per_pod, std::span<const std::int64_t> capacity);
-/// Of what there is least, in pods; of several the one whose name comes first.
+/// The resource that allows the fewest pods; ties go to the first name.
 [[nodiscard]] ResourceId scarcest(const ResourceNames& names, const Requests& per_pod,
                                   std::span<const std::int64_t> capacity);
 

@@ -11,25 +11,25 @@
 
 namespace qm::topology {
 
-/// Why leaves took no pod; in a message that is how many of how many.
+/// Why leaves fit no pod; the message has the count per reason.
 struct Exclusions {
   std::int64_t total = 0;
   std::int64_t selector = 0;
   std::int64_t affinity = 0;
-  std::int64_t elsewhere = 0;  ///< outside the domain that a replacement has to be in
+  std::int64_t elsewhere = 0;  ///< outside the required domain of a replacement
   std::map<std::string, std::int64_t> taints;
-  std::map<ResourceId, std::int64_t> resources;  ///< too little of it for a single pod
+  std::map<ResourceId, std::int64_t> resources;  ///< not enough of it for a single pod
   /// ". Total nodes: 4; excluded: ..."; empty where there are none.
   [[nodiscard]] std::string text(const ResourceNames& names) const;
 };
 
 struct SearchOptions {
   const AssumedUsage* assumed = nullptr;
-  bool simulate_empty = false;  ///< as if nothing were placed
+  bool simulate_empty = false;  ///< ignores the placed pods
   DomainId within = kNoDomain;  ///< only leaves in this domain
 };
 
-/// Workers, and the leader that comes with them.
+/// Workers, and their leader.
 struct GangPlacement {
   Placement workers;
   Placement leader;
@@ -37,18 +37,23 @@ struct GangPlacement {
 
 /// Finds leaves for one gang.
 ///
-/// Steps    1 how many pods and slices every domain has room for, leaves first; 2 the level and the domains there that
-///          hold all: BestFit takes the tightest domain that fits, LeastFreeCapacity the one with least room; where
-///          none does, required fails, preferred goes a level up, and at the top as few domains as can be; 3 down
-///          again, level by level, as few domains as can be. Greedy and without a way back, as Kueue's.
-/// Order    total: by room, then by level values.
+/// Steps    1 the number of pods and slices that fit each domain, leaves first; 2 the level and the domains there
+///          that
+///          fit all: BestFit selects the tightest domain that fits, LeastFreeCapacity the one with least capacity;
+///          if
+///          none fits, required fails, preferred goes a level up, and at the top uses the fewest domains; 3 down
+///          again, level by level, with the fewest domains. Greedy and without backtracking, as in Kueue.
+/// Order    total: by capacity, then by level values.
 /// Threads  one at a time, it keeps its arrays between calls; any number of them may read one Topology.
-/// Fails    kExhausted: there is no room now; kInvalid: the levels or slices asked for cannot be had. Messages are
+/// Fails    kExhausted: there is no capacity now; kInvalid: the requested levels or slices are impossible. Messages
+///          are
 ///          Kueue's.
-/// Differs  from Kueue where a domain was counted to hold more than its children do (balanced placement counts slices
-///          inside slices as if they came singly): Kueue then admits a part of the gang. Here balanced placement gives
-///          way to BestFit, and what still is not whole does not fit.
-/// Cost     O(leaves · resources + domains) to count, O(n log n) over the domains that are sorted; topology_bench.cpp.
+/// Differs  from Kueue where a domain was counted with more capacity than its children have (balanced placement
+///          counts slices
+///          inside slices as if they were single pods): Kueue then admits a part of the gang. Here the fallback of
+///          balanced
+///          placement is BestFit, and a gang that is still incomplete does not fit.
+/// Cost     O(leaves · resources + domains) to count, O(n log n) over the sorted domains; topology_bench.cpp.
 /// Source   Kueue ff69552e, pkg/cache/scheduler/tas_flavor_snapshot.go, tas_balanced_placement.go; KEP-2724.
 class Search {
  public:

@@ -12,7 +12,7 @@
 
 namespace qm::topology {
 
-/// What the topology has to know of a node.
+/// The fields of a node that the topology uses.
 struct Node {
   std::string name;
   Labels labels;
@@ -26,20 +26,21 @@ struct Node {
 struct Flavor {
   std::string topology;             ///< the Topology's name, for messages
   std::vector<std::string> levels;  ///< label keys, outermost first
-  Labels node_labels;               ///< what a node has to carry to be the flavor's
+  Labels node_labels;               ///< required labels of the flavor's nodes
   std::vector<Toleration> tolerations;
 };
 
 struct Matcher;
 
-/// The nodes of a flavor as a tree, with what is free on each leaf.
+/// The nodes of a flavor as a tree, with the free capacity of each leaf.
 ///
-/// Shape    a node counts where it is ready and schedulable, carries the flavor's labels, and has a value for every
-///          level; where the innermost level is not the host, nodes of a leaf add up.
-/// Units    amounts as in Requests. What is free may be negative.
-/// Threads  one writer; any number of readers between writes. `names` must outlive it, and is interned into by nobody
-///          else while it is built.
-/// Cost     build O(n log n); taking and giving back O(resources of the request).
+/// Shape    a node counts if it is ready and schedulable, has the flavor's labels, and has a value for every
+///          level; if the innermost level is not the host, the nodes of a leaf add up.
+/// Units    amounts as in Requests. Free capacity may be negative.
+/// Threads  one writer; any number of readers between writes. `names` must outlive it, and must not be changed by
+///          other
+///          code while it is built.
+/// Cost     build O(n log n); adding and removing usage O(resources of the request).
 class Topology {
  public:
   Topology(const ResourceNames& names, Flavor flavor, std::span<const Node> nodes);
@@ -50,16 +51,16 @@ class Topology {
   [[nodiscard]] const Tree& tree() const { return tree_; }
   [[nodiscard]] const Flavor& flavor() const { return flavor_; }
   [[nodiscard]] const ResourceNames& names() const { return *names_; }
-  /// The leaf that the node is or is in; kNoDomain where it does not count.
+  /// The leaf of the node, or the leaf that contains it; kNoDomain if the node does not count.
   [[nodiscard]] DomainId leaf_of_node(std::string_view name) const;
 
-  /// Pods beside those that the topology places: they stay where an empty cluster is assumed.
+  /// Adds pods that the topology did not place: their usage remains when an empty cluster is assumed.
   void take_outside(DomainId leaf, const Requests& usage);
-  /// Pods that the topology placed; `usage` with their number (usage_of).
+  /// Adds pods that the topology placed; `usage` includes their number (usage_of).
   void take(DomainId leaf, const Requests& usage) { change(leaf, usage, -1); }
   void give_back(DomainId leaf, const Requests& usage) { change(leaf, usage, 1); }
 
-  /// By resource id; what it does not reach is 0.
+  /// By resource id; missing entries are 0.
   [[nodiscard]] std::span<const std::int64_t> free(DomainId leaf) const { return row(free_, leaf); }
   [[nodiscard]] std::span<const std::int64_t> free_when_empty(DomainId leaf) const { return row(empty_, leaf); }
 
@@ -69,7 +70,7 @@ class Topology {
   [[nodiscard]] std::span<const std::int64_t> row(const Amounts& amounts, DomainId leaf) const {
     return {amounts.data() + static_cast<std::size_t>(leaf - tree_.leaves().begin) * width_, width_};
   }
-  void widen();  ///< to all names that there are now
+  void widen();  ///< to all current names
   void change(DomainId leaf, const Requests& usage, std::int64_t sign);
   void change(Amounts& amounts, DomainId leaf, const Requests& usage, std::int64_t sign);
 
@@ -79,14 +80,14 @@ class Topology {
   std::size_t width_ = 0;
   Amounts free_, empty_;
   std::vector<std::pair<std::string, DomainId>> leaf_of_node_;  ///< by name
-  std::unique_ptr<Matcher> matcher_;                            ///< labels and taints, where leaves are hosts
+  std::unique_ptr<Matcher> matcher_;                            ///< labels and taints, if leaves are hosts
 };
 
-/// Whether pods may run on a leaf. Only hosts have labels and taints of their own: where leaves are larger, all match.
+/// Whether pods may run on a leaf. Only hosts have labels and taints of their own: if leaves are larger, all match.
 ///
-/// Order    taints are looked at first, then the selector, then the affinity; the first that is in the way counts.
+/// Order    taints are checked first, then the selector, then the affinity; the first mismatch counts.
 /// Threads  any, while the topology is not written.
-/// Cost     to make O(words of the rules); of() O(rules · log labels of a node), without a comparison of words.
+/// Cost     construction O(words of the rules); of() O(rules · log labels of a node), without string comparisons.
 /// Source   Kubernetes: NodeSelector, PreferredSchedulingTerm, taints and tolerations.
 class LeafMatcher {
  public:
@@ -97,9 +98,9 @@ class LeafMatcher {
   LeafMatcher& operator=(const LeafMatcher&) = delete;
 
   [[nodiscard]] Verdict of(DomainId leaf) const;
-  /// The taint in the way, after Verdict::kTaint: "key=value:Effect".
+  /// The untolerated taint, after Verdict::kTaint: "key=value:Effect".
   [[nodiscard]] std::string taint_in_the_way(DomainId leaf) const;
-  /// The weights of the preferred terms that match.
+  /// The sum of the weights of the preferred terms that match.
   [[nodiscard]] std::int64_t preference(DomainId leaf) const;
 
  private:

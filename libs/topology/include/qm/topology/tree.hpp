@@ -8,11 +8,11 @@
 
 namespace qm::topology {
 
-/// A domain's place in its tree: numbered level by level from the outermost, within a level by its values.
+/// The id of a domain in its tree: numbered level by level from the outermost, within a level by its values.
 using DomainId = std::int32_t;
 inline constexpr DomainId kNoDomain = -1;
 
-/// Domains of one level that follow one another.
+/// Consecutive domains of one level.
 struct DomainRange {
   DomainId begin = 0;
   DomainId end = 0;
@@ -20,21 +20,23 @@ struct DomainRange {
   [[nodiscard]] bool contains(DomainId d) const { return begin <= d && d < end; }
 };
 
-/// The label that names a node; where it is the innermost level, a leaf is a node.
+/// The label with a node's name; if it is the innermost level, a leaf is a node.
 inline constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
 
-/// The domains of a topology: blocks, racks, hosts, or whatever the levels are.
+/// The domains of a topology: blocks, racks, hosts, or other levels.
 ///
-/// Shape    every leaf is at the innermost level. Ids are dense, children of a domain follow one another, and inside a
-///          level a smaller id means smaller level values, compared word by word: order by values is order by id, and
-///          whatever a search keeps per domain is an array.
-/// Hosts    where the innermost level is the hostname, the hostname alone is the leaf's name, and the first row that
-///          has it says where it hangs.
+/// Shape    every leaf is at the innermost level. Ids are dense, the children of a domain are consecutive, and
+///          inside a
+///          level a smaller id means smaller level values, compared value by value: the order of ids is the order of
+///          values, and
+///          per-domain data of a search is an array.
+/// Hosts    if the innermost level is the hostname, the hostname alone is the leaf's name, and the first row with
+///          that name determines its parent.
 /// Threads  immutable, any.
-/// Cost     build O(n log n) comparisons of words for n rows; the rest as said, in memory O(domains).
+/// Cost     build O(n log n) string comparisons for n rows; otherwise as noted, in memory O(domains).
 class Tree {
  public:
-  /// `levels` are label keys, outermost first, at least one; a row is a node's values of them.
+  /// `levels` are label keys, outermost first, at least one; a row has a node's values of them.
   Tree(std::vector<std::string> levels, std::span<const std::vector<std::string>> rows);
 
   [[nodiscard]] int depth() const { return static_cast<int>(levels_.size()); }
@@ -57,9 +59,9 @@ class Tree {
 
   [[nodiscard]] const std::string& value(DomainId d) const { return value_[static_cast<std::size_t>(d)]; }
   [[nodiscard]] std::vector<std::string> values(DomainId d) const;  ///< from the outermost level down to its own
-  /// The leaf of a row that the tree was built from.
+  /// The leaf of a row from which the tree was built.
   [[nodiscard]] DomainId leaf_of_row(std::size_t row) const { return leaf_of_row_[row]; }
-  /// The leaf that an assignment names: by hostname alone, or by all values. kNoDomain where there is none.
+  /// The leaf of an assignment: by hostname alone, or by all values. kNoDomain if there is none.
   [[nodiscard]] DomainId find_leaf(std::span<const std::string> values) const;
 
  private:
@@ -69,7 +71,7 @@ class Tree {
   std::vector<DomainRange> children_;
   std::vector<std::string> value_;
   std::vector<DomainId> leaf_of_row_;
-  std::vector<DomainId> by_value_;  ///< leaves by their own value, where these are hosts
+  std::vector<DomainId> by_value_;  ///< leaves by their own value, if these are hosts
 };
 
 }  // namespace qm::topology

@@ -4,7 +4,7 @@
 
 namespace qm::wire {
 
-/// Values of libs/model as messages and back, field by field: the one place that knows both forms.
+/// Converts values of libs/model to messages and back, field by field.
 namespace pb = quartermaster::v1;
 
 pb::Taint to_pb(const Taint& taint);

@@ -8,14 +8,16 @@
 
 namespace qm::wire {
 
-/// Makes an external message storable: replaces each NUL in its strings by U+FFFD. kInvalid if a string, bytes field or map key at
-/// any depth is beyond the bound that its declaration has, option `text` or `map_key` of quartermaster/v1/options.proto.
+/// Makes an external message storable: replaces each NUL in its strings by U+FFFD. kInvalid if a string, bytes field
+/// or map key at
+/// any depth exceeds the bound of its declaration, option `text` or `map_key` of quartermaster/v1/options.proto.
 ///
 /// Threads  any, one for each message.
 /// Cost     a pass over the fields.
 Status clean(google::protobuf::Message& message);
 
-/// Parses an external message. kInvalid if the bytes are not of its type, hold a string that is not UTF-8, or fail clean().
+/// Parses an external message. kInvalid if the bytes are not of its type, have a string that is not UTF-8, or fail
+/// clean().
 /// `what` begins the error.
 template <class Message>
 Result<Message> parse(const std::string& bytes, std::string_view what) {

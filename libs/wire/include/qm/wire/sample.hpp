@@ -1,7 +1,8 @@
 #pragma once
 #include "quartermaster/v1/telemetry_service.pb.h"
 
-/// Which fields of a GPU's sample have a value: a number that a page lacks, or gives as one of DCGM's blanks, is none and not zero.
+/// Whether a field of a GPU's sample has a value: a number that a page lacks, or one of DCGM's blanks, is absent and
+/// not zero.
 namespace qm::wire {
 
 /// `field` by its number in the message: quartermaster::v1::GpuSample::kEnergyMjFieldNumber.
