@@ -10,14 +10,15 @@
 
 namespace qm::autoscaler {
 
-/// What GetPlan answers. A tenant gets what is pending of its own namespaces, and the sentences about it: an operator or auditor
-/// all of it, the instances that are launched, and the static NodePools too.
+/// The response of GetPlan. A tenant gets the pending gangs of its own namespaces, with their explanations. An
+/// operator or auditor
+/// gets all of them, the instances that are launched, and the static NodePools.
 [[nodiscard]] quartermaster::v1::CapacityPlan plan_for(const Engine& engine, Instant now, const rpc::Caller& caller);
-/// A claim as ListClaims shows it. The workload that it was launched for is named only to callers that see it.
+/// A claim in ListClaims. The workload that it was launched for is named only to callers that may see it.
 [[nodiscard]] quartermaster::v1::InstanceEvent claim_for(const ClaimName& name, const Claim& claim,
                                                          const Engine& engine, const rpc::Caller& caller);
 
-/// The Capacity service: GetPlan, ListClaims, WatchIntents, Snapshot. Lives as long as the server that carries it.
+/// The Capacity service: GetPlan, ListClaims, WatchIntents, Snapshot. Must live as long as its server.
 std::unique_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock);
 
 }  // namespace qm::autoscaler
