@@ -57,8 +57,7 @@ class KafkaConfig {
 Error error_of(int code, std::string_view what);
 
 /// Raises the message size limit of each of these existing topics to kMaxMessage, and returns when the broker
-/// reports it. A topic
-/// that may not be changed is not an error: a warning has the topic, its limit and the remedy.
+/// reports it. A topic that may not be changed is not an error: a warning has the topic, its limit and the remedy.
 ///
 /// Fails    kUnavailable: no answer in time.
 Status raise_limits(rd_kafka_s* client, const std::vector<std::string>& topics);

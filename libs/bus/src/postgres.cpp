@@ -1,16 +1,12 @@
 // The bus on PostgreSQL: an embedded log for installations without Kafka.
 //
 // Producing is one statement: it advances the next offsets of the partitions, inserts under their locks, and
-// notifies each
-// topic's channel once. Reading is also one statement: it returns nothing while the group has another generation
-// than the
-// member has adopted, or while another live member has not adopted it yet. So a partition changes its reader only
-// after the
-// previous reader has polled again (and so has processed its messages), or is gone: its session has ended, as it
-// does when
-// the process dies, its session timeout has passed, or another member joined with its instance name. A reader that
-// lost
-// only its session may still process what it read; its owner's cursor and key versions make that harmless.
+// notifies each topic's channel once. Reading is also one statement: it returns nothing while the group has another
+// generation than the member has adopted, or while another live member has not adopted it yet. So a partition changes
+// its reader only after the previous reader has polled again (and so has processed its messages), or is gone: its
+// session has ended, as it does when the process dies, its session timeout has passed, or another member joined with
+// its instance name. A reader that lost only its session may still process what it read; its owner's cursor and key
+// versions make that harmless.
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "postgres_schema.hpp"

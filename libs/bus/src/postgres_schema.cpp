@@ -82,8 +82,7 @@ end $body$;
 
 // A member that was added with `locked` holds the advisory lock of its id for the life of its session, and sessions
 // end with their process: so the other members detect its death without waiting for its timeout, and a restarted
-// process removes
-// its previous member. The timeout remains for processes that hang or lost their network.
+// process removes its previous member. The timeout remains for processes that hang or lost their network.
 constexpr const char* kPlaces = R"sql(
 alter table {schema}.member add column instance text not null default '', add column locked boolean not null default false;
 

@@ -8,8 +8,7 @@
 namespace qm {
 
 /// UTC that does not go back when the host's clock is set back: it continues at half the rate until the host's clock
-/// has caught
-/// up. So timers that use it continue, and successive times still differ.
+/// has caught up. So timers that use it continue, and successive times still differ.
 ///
 /// Threads  any. `steady` is called under a lock, only while the host's clock is behind.
 class ForwardClock {

@@ -15,10 +15,8 @@ namespace qm {
 ///             small steps together also count as a jump
 ///
 /// A reading more than `bound` beyond the baseline is rejected: time continues from the last accepted offset at the
-/// rate of boot
-/// time, which includes suspended time. A reference, another host's clock, accepts a reading that it confirms;
-/// otherwise it advances
-/// domain time to the reference.
+/// rate of boot time, which includes suspended time. A reference, another host's clock, accepts a reading that it
+/// confirms; otherwise it advances domain time to the reference.
 ///
 /// Threads  any.
 class JumpGuard {

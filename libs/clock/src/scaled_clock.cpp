@@ -4,11 +4,9 @@
 //   magic and version | sequence | count | ring of segments {steady start ns, domain start us, factor in millionths}
 //
 // A seqlock guards it. The writer makes the sequence odd *before* it reads steady time for the new segment, and a
-// reader
-// reads steady time between two reads of the sequence. A reading from the old segment is therefore before the
+// reader reads steady time between two reads of the sequence. A reading from the old segment is therefore before the
 // start of the new one, and domain time is continuous for every process. Ordering relies on acquire and release of
-// the
-// words themselves; fences would be equivalent but are invisible to the thread sanitizer.
+// the words themselves; fences would be equivalent but are invisible to the thread sanitizer.
 #include "longest_wait.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/clock/clock.hpp"

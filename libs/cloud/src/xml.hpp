@@ -9,8 +9,7 @@ namespace qm::cloud {
 
 /// Reads XML incrementally, the subset that the services use: elements, text, CDATA, the five named entities and
 /// character references. Attributes, comments and processing instructions are skipped, prefixes removed. A DOCTYPE
-/// is
-/// refused, so that no response can define an entity.
+/// is refused, so that no response can define an entity.
 ///
 /// Threads  one. Fails: kInvalid with the offset; depth is bound to kMaxDepth.
 class XmlReader {

@@ -70,8 +70,7 @@ template <class T>
 using Table = std::vector<Field<T>>;
 
 /// Whether unknown fields cause a warning: yes for quartermaster.dev kinds and kinds that only Quartermaster reads;
-/// no for kinds
-/// that an API server checks anyway (Job).
+/// no for kinds that an API server checks anyway (Job).
 enum class Unknown { kWarn, kCarry };
 
 // ---- one value each; on an error they report it and do not change `out` ----

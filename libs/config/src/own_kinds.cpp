@@ -12,8 +12,7 @@ namespace {
 Typed read_priority_class(const Cursor& root, std::string_view) {
   using T = PriorityClass;
   // Values above one billion are reserved for system classes such as system-node-critical, which every cluster has;
-  // the API server
-  // refuses them for other classes.
+  // the API server refuses them for other classes.
   constexpr std::numeric_limits<std::int32_t> kValues;
   static const Table<T> table = with_identity<T>({required(integer("value", &T::value, kValues.min(), kValues.max())),
                                                   boolean("globalDefault", &T::global_default), kept<T>("description"),

@@ -23,17 +23,14 @@ void write_topology(const PodSetTopology& topology, Json& annotations);
 void check_topology(const Cursor& annotations, const PodSetTopology& topology);
 
 /// The scheduling rules of a template or a Pod in addition to its shape, as JSON of its own fields: affinity, spread
-/// constraints,
-/// host ports and claims, with its labels, because its own and other pods' rules may select them. Empty = no rules,
-/// and no
-/// labels but those of the Job controller.
+/// constraints, host ports and claims, with its labels, because its own and other pods' rules may select them. Empty
+/// = no rules, and no labels but those of the Job controller.
 [[nodiscard]] std::string rules_of_template(const Json& pod_template, bool node_affinity_is_in_shape);
 
 /// Reports amounts that no node can have and fractions of devices, each at its container.
 void check_ranges(const Cursor& pod_spec);
 /// Reports further errors of an API server: a request above its limit, and devices with different request and limit.
-/// Resource
-/// names that are close to a known one are unknown fields.
+/// Resource names that are close to a known one are unknown fields.
 void check_resources(const Cursor& pod_spec);
 /// Reports fields that the Kubernetes API does not have, from an object of this type down ("Job", "PodSpec").
 void check_known_fields(const Cursor& at, std::string_view type);

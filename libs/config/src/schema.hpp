@@ -6,8 +6,7 @@
 #include <vector>
 
 /// Structural OpenAPI v3 schemas for CustomResourceDefinitions. Each describes the values that the reader of the
-/// same name
-/// accepts; where a schema cannot express it, the schema accepts more, and the reader refuses the rest.
+/// same name accepts; where a schema cannot express it, the schema accepts more, and the reader refuses the rest.
 namespace qm::config::schema {
 
 Json anything();

@@ -1,6 +1,5 @@
 // YAML events become JSON values directly, so that every bound is checked while parsing: an alias costs the nodes
-// that
-// it expands to before any of them is copied, and an oversized text is refused at the bound, not after it.
+// that it expands to before any of them is copied, and an oversized text is refused at the bound, not after it.
 #include "qm/config/yaml_reader.hpp"
 
 #include <yaml-cpp/eventhandler.h>

@@ -305,8 +305,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   }
 
   /// Ends the connection after the last response so that the peer can read it: first the sending side is shut down,
-  /// then
-  /// further bytes from the peer are discarded for a moment, because closing with unread bytes would reset the
+  /// then further bytes from the peer are discarded for a moment, because closing with unread bytes would reset the
   /// connection.
   void finish() {
     if constexpr (kTls) {
@@ -516,8 +515,7 @@ void Server::drain(std::chrono::milliseconds window) {
   std::unique_lock lock(shared.mutex);
   shared.draining = true;
   // A client with an open connection learns with its next response that it is the last one; a client without a
-  // request in all
-  // that time is unlikely to send one.
+  // request in all that time is unlikely to send one.
   shared.left.wait_for(lock, window, [&] { return shared.sessions.empty() || shared.stopping; });
   shared.left.wait_for(lock, shared.options.read_timeout, [&] { return shared.busy == 0 || shared.stopping; });
 }

@@ -17,8 +17,7 @@ bool caused_by(const Json& object, std::string_view reason) {
 constexpr const char* kChangeIt = "change the object as the message says, or have the policy changed";
 
 /// 403 has two sources: the authorizer (permissions) and the admission plugins (accepted objects). Only the text
-/// distinguishes
-/// them.
+/// distinguishes them.
 Refusal forbidden(const Json& object) {
   const std::string_view text = object["message"].string();
   // Checked first: the rest of such a message is the webhook's own text.

@@ -1,6 +1,6 @@
 // List, then watch from the list's version. After an expired version it lists again; after a broken connection or a
-// plain end it
-// watches again from the last version seen. Each state of an object is reported once, regardless of repetitions.
+// plain end it watches again from the last version seen. Each state of an object is reported once, regardless of
+// repetitions.
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
 

@@ -3,8 +3,7 @@
 //   client --read--> down --write--> up --> leader        and back:   leader --read--> up --write--> down --> client
 //
 // One message of each direction is in progress. Up is held open for the client's half until the leader has sent
-// everything, so
-// that no operation starts on it after its end.
+// everything, so that no operation starts on it after its end.
 #include "qm/replica/forwarder.hpp"
 
 #include "qm/rpc/channel.hpp"

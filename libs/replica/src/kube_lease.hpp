@@ -12,8 +12,7 @@ namespace qm::replica {
 [[nodiscard]] std::string own_namespace();
 
 /// Writes the leader into a coordination.k8s.io Lease, for `kubectl get lease` and tools. No election uses it, so it
-/// may
-/// be late or missing: the database decides.
+/// may be late or missing: the database decides.
 ///
 /// A Lease with a later term is not changed, and every write has the version that it replaces; so a former
 /// leader never overwrites a new one. Has its own thread from construction to the end, when it clears the Lease's

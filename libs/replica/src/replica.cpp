@@ -50,8 +50,7 @@ Status migrate(const rpc::Settings& settings, const std::string& process,
 }
 
 /// Waits for a database that is unavailable, or has no free sessions now: a process that lost the lead also calls
-/// this,
-/// when all processes reconnect.
+/// this, when all processes reconnect.
 template <class Open>
 std::invoke_result_t<Open, store::PgOptions> once_there(Open open, const store::PgOptions& options) {
   for (bool told = false;; told = true) {
@@ -83,8 +82,7 @@ struct Replica::Impl {
   std::atomic<bool> host_lost{false}, rolled_back{false};
 
   /// The lease has the address of one Pod; the certificate of that process has the name under which the other
-  /// processes call the
-  /// service. Replicas with individual names have one each.
+  /// processes call the service. Replicas with individual names have one each.
   [[nodiscard]] rpc::ClientSecurity to_leader() const {
     auto out = rpc::client_security(settings);
     const auto own = settings.peers.find(service);

@@ -170,8 +170,7 @@ TEST_F(Forwarding, WhoGivesUpIsGivenUpAtTheLeaderToo) {
 }
 
 // A replica ends its standby when it takes the lead. Callers retry UNAVAILABLE, so the end must look like that to
-// all of
-// them, also to those whose call arrives during it.
+// all of them, also to those whose call arrives during it.
 TEST_F(Forwarding, ACallThatMeetsTheEndOfTheStandbyIsToBeSentAgain) {
   for (int round = 0; round < 20; ++round) {
     Forwarder forwarder("admission", [this] { return leads_; });

@@ -1,6 +1,5 @@
 // The same over mutual TLS, with certificates as the chart creates them: they have the name of the Service, not the
-// address of
-// the Pod in the lease; and an agent's stream that a process other than the agent forwards.
+// address of the Pod in the lease; and an agent's stream that a process other than the agent forwards.
 #include "qm/http/certificate.hpp"
 #include "qm/replica/forwarder.hpp"
 #include "qm/rpc/channel.hpp"

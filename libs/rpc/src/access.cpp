@@ -1,6 +1,5 @@
 // Authorizes calls. First by the table; then, if the row requires a user, by the token: from the cache, or reviewed
-// on
-// an internal thread while the call waits without one.
+// on an internal thread while the call waits without one.
 #include "qm/rpc/access.hpp"
 
 #include "qm/base/assert.hpp"

@@ -168,8 +168,7 @@ void Server::stop() {
   set_serving(false);
   // A call that reaches a server after its shutdown began gets CANCELLED, which callers do not retry. So calls
   // are served until a moment without any, or the end of the drain. Then new connections are refused and existing
-  // ones are
-  // closed, unfinished calls as UNAVAILABLE; and once the last one is closed the shutdown begins.
+  // ones are closed, unfinished calls as UNAVAILABLE; and once the last one is closed the shutdown begins.
   if (impl_->calls != nullptr) (void)impl_->calls->none_within(impl_->options.drain);
   stop_listening(impl_->port);
   const auto patience = std::chrono::steady_clock::now() + kLeaving;
@@ -180,8 +179,7 @@ void Server::stop() {
   } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
   {
     // Shutdown waits until every client has closed its connection, and a client that never sent a byte does not.
-    // Once no call
-    // is running this wait is unnecessary.
+    // Once no call is running this wait is unnecessary.
     const std::jthread hurry([this](const std::stop_token& stop) {
       if (impl_->calls == nullptr) return;
       // Not before the shutdown has begun: until then calls are accepted.

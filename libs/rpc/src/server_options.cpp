@@ -8,8 +8,7 @@ namespace qm::rpc {
 namespace {
 
 /// The required audience of tokens, so that a token stolen from this server is not valid elsewhere, and tokens of
-/// other servers
-/// are not valid here.
+/// other servers are not valid here.
 constexpr const char* kAudience = "quartermaster";
 const kube::Resource kTokenReviews{"authentication.k8s.io", "v1", "tokenreviews", false};
 

@@ -91,8 +91,7 @@ TEST(Tls, ARenewedCertificateIsTakenWithoutARestart) {
 }
 
 // An authority is renewed in two steps: first all processes trust both, then certificates are signed by the new one.
-// At each moment
-// processes of both steps may connect to each other.
+// At each moment processes of both steps may connect to each other.
 TEST(Tls, PeersOfBothAuthoritiesConnectDuringARotation) {
   Authority before;
   Authority after("the next authority");

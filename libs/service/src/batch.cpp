@@ -353,11 +353,9 @@ void Host::Impl::write(Batch& batch) {
   }
   if (!outcome) {
     // An error means not committed. kInvalid: a value that the database rejects, or that violates a constraint,
-    // comes from an
-    // input, which is refused. kFailedPrecondition: numbers that are not dense, a violated law, end the process. Any
-    // other error is a
-    // database that is unavailable, full or denies access: the batch is retried, and /readyz reports the duration
-    // and the error.
+    // comes from an input, which is refused. kFailedPrecondition: numbers that are not dense, a violated law, end the
+    // process. Any other error is a database that is unavailable, full or denies access: the batch is retried, and
+    // /readyz reports the duration and the error.
     const Error& error = outcome.error();
     QM_ASSERT(error.code != Code::kFailedPrecondition, "batch {}: {}", batch.commit.journal_sequence,
               error.to_string());
@@ -514,8 +512,7 @@ void Host::Impl::works(Failing& what) {
 }
 
 // Inputs of the lost commits that did not come from the bus are lost with them: watches, agents and cloud polls do
-// not
-// report an observation twice. So the process restarts and observes everything again.
+// not report an observation twice. So the process restarts and observes everything again.
 void Host::Impl::rolled_back(Batch& batch) {
   log::error(
       "the database is behind commits that it acknowledged, as after a restore; this process begins again on what is there",

@@ -1,6 +1,5 @@
 // Recovery of a consumer from missing events: a broken history of a producer, messages that are missing on the bus,
-// and the
-// snapshots that replace them.
+// and the snapshots that replace them.
 #include "host_impl.hpp"
 #include "qm/base/log.hpp"
 #include "qm/base/text.hpp"
@@ -16,9 +15,8 @@ constexpr auto kConfirmAgain = std::chrono::seconds(10);
 }  // namespace
 
 // An event of another term shows which events of earlier terms its producer's database still has. The lost ones may
-// have been
-// applied from any partition and topic of that producer. Of two diverging histories, that of the producer's snapshot
-// is valid.
+// have been applied from any partition and topic of that producer. Of two diverging histories, that of the producer's
+// snapshot is valid.
 bool Host::Impl::follow_history(const bus::TopicPartition& at, const store::HistoryPosition& event) {
   auto& applied = positions[at].history;
   const auto drop = [&] {
@@ -62,8 +60,7 @@ void Host::Impl::take_break(const std::string& topic, const store::HistoryPositi
 }
 
 // No position advances: no later term is a successor of a term without events. Of two histories only the owner knows
-// which one is
-// its own, because an announcement may be read late: the owner is queried before a break is assumed.
+// which one is its own, because an announcement may be read late: the owner is queried before a break is assumed.
 void Host::Impl::check_announced(const std::string& topic, const store::HistoryPosition& event) {
   const auto differs = [&](const store::HistoryPosition& other) {
     return std::ranges::any_of(positions, [&](const auto& item) {
@@ -94,9 +91,8 @@ bool Host::Impl::breaks_with(const std::string& topic, const store::HistoryPosit
 }
 
 // A snapshot is applied up to the position of its owner, whichever partitions its keys are in: if the owner's
-// database loses part of it
-// later, that is a break, as with events. If it replaces the applied state, the versions of the topic become greater
-// than all before.
+// database loses part of it later, that is a break, as with events. If it replaces the applied state, the versions of
+// the topic become greater than all before.
 void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces) {
   if (replaces) {
     const std::lock_guard lock(mutex);
@@ -115,8 +111,8 @@ void Host::Impl::adopt_history(const std::string& topic, const store::HistoryPos
 }
 
 // Committed after the snapshot, so that its history is known after a restart too. The cursor of a short log moves to
-// the beginning of the
-// new one: otherwise each consumer that is opened for the gap of another topic would find the same short log again.
+// the beginning of the new one: otherwise each consumer that is opened for the gap of another topic would find the
+// same short log again.
 void Host::Impl::commit_positions(const std::string& topic) {
   for (auto& [at, read] : positions) {
     if (at.topic != topic) continue;
@@ -129,11 +125,9 @@ void Host::Impl::commit_positions(const std::string& topic) {
 }
 
 // Committed before the keys of a snapshot that continues the applied state. These may be committed without the
-// inputs after them, and their
-// owner's database may then lose them: only the history shows that. The rest of each cursor stays, so a restart
-// finds the gap again. A
-// snapshot that replaces the applied state needs no such commit: by the previous history, its owner's is broken
-// until all of it is applied.
+// inputs after them, and their owner's database may then lose them: only the history shows that. The rest of each
+// cursor stays, so a restart finds the gap again. A snapshot that replaces the applied state needs no such commit: by
+// the previous history, its owner's is broken until all of it is applied.
 void Host::Impl::commit_history(const std::string& topic) {
   for (const auto& [at, read] : positions) {
     if (at.topic == topic && read.history.term != 0) commit_position(at, read);

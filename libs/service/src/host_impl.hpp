@@ -99,8 +99,7 @@ struct Host::Impl {
   std::deque<std::pair<Instant, std::string>> by_age;  // ids of `requests` by age
   std::optional<Instant> wake_at;
   // Processed before the mailbox: a batch that is known not to be committed, or the parts of an oversized one. An
-  // empty
-  // batch is the engine's own work alone.
+  // empty batch is the engine's own work alone.
   std::deque<std::vector<Pending>> retry;
   int retries = 0;
   SteadyInstant retry_at{};
@@ -132,8 +131,7 @@ struct Host::Impl {
   std::deque<Pending> arrived_inputs;                     // read, and not in the mailbox yet
   std::map<std::string, SteadyInstant> confirm_at;        // by topic in `unconfirmed`: when its owner is queried again
   /// Topics after a snapshot. Of another log the oldest message is the first to read: messages published after the
-  /// snapshot may
-  /// have offsets that the old log also had.
+  /// snapshot may have offsets that the old log also had.
   struct Healing {
     SteadyInstant since;  // time of the snapshot
     bool other_log = false;

@@ -15,8 +15,7 @@
 namespace qm::service {
 
 /// Executes committed intents: those of one key one after the other in order, different keys concurrently. The key
-/// with the longest
-/// wait is first, so that with a backlog no key is starved by the order of names.
+/// with the longest wait is first, so that with a backlog no key is starved by the order of names.
 ///
 /// A retryable failure is retried after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
 class IntentPool {

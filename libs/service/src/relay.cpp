@@ -52,8 +52,7 @@ Status Host::Impl::open_producer() {
 }
 
 // A producer whose database lost events may publish nothing for a long time. So each leader announces its term on
-// each topic, by an
-// envelope without a key, and consumers compare their applied history with its ancestors.
+// each topic, by an envelope without a key, and consumers compare their applied history with its ancestors.
 Status Host::Impl::announce() {
   if (options.produces.empty()) return {};
   QM_TRY(open_producer());
@@ -308,10 +307,9 @@ bool Host::Impl::is_gap(const bus::Message& message) {
 }
 
 // A log that was recreated may have grown past the position of its reader, which then reads on without an error.
-// While the anchor is in
-// the log, everything read before this moment is of the same log, and the newest message is the next anchor. If
-// retention has deleted
-// the anchor, it is unknown whether the log is the same: for such a quiet partition a snapshot is fetched.
+// While the anchor is in the log, everything read before this moment is of the same log, and the newest message is
+// the next anchor. If retention has deleted the anchor, it is unknown whether the log is the same: for such a quiet
+// partition a snapshot is fetched.
 bool Host::Impl::is_same_log() {
   if (++polls % kPollsPerCheck != 0 || positions.empty()) return true;
   auto next = positions.upper_bound(checked);
@@ -360,8 +358,7 @@ bool Host::Impl::consume_once() {
   // A consumer that was fenced reads again only after a commit has shown that its process leads.
   if (lost || prove_lead) return false;
   // Messages read before a reload are read again from the current cursors, and snapshots are fetched again: also
-  // without an open
-  // consumer.
+  // without an open consumer.
   if (const std::uint64_t now_led = loaded_term; consumer_term != now_led) {
     consumer_term = now_led;
     consumer.reset();

@@ -1,7 +1,6 @@
 #pragma once
 // A service for tests of the loop. Its engine stores a sum per key: enough to see whether an input was lost, applied
-// twice,
-// or applied in a batch that was not committed.
+// twice, or applied in a batch that was not committed.
 #include "qm/base/digest.hpp"
 #include "qm/base/table.hpp"
 #include "qm/service/host.hpp"

@@ -1,6 +1,5 @@
 // A host whose lead is not proven at the moment: it continues to decide, because the store refuses a former leader;
-// but it has no
-// effect on the external world, and publishes nothing that another leader may have invalidated.
+// but it has no effect on the external world, and publishes nothing that another leader may have invalidated.
 #include "sums.hpp"
 
 namespace qm::service {

@@ -1,11 +1,9 @@
 // The store on PostgreSQL: one schema per service and shard, three sessions (engine, relay, reader).
 //
 // A commit is begin; the appends; write_batch(), which ends with the epoch check; the comparison of term and number
-// of
-// commits; commit. If the result of COMMIT is lost, the leader row shows whether it happened: every
+// of commits; commit. If the result of COMMIT is lost, the leader row shows whether it happened: every
 // batch writes it, only the holder of its term writes it, and its lock is held until the old session is over. (The
-// transaction's id would
-// not be proof: after a server crash an id without a trace in the log is assigned again.)
+// transaction's id would not be proof: after a server crash an id without a trace in the log is assigned again.)
 #include "batch_params.hpp"
 #include "commit_check.hpp"
 #include "lead.hpp"
@@ -434,8 +432,8 @@ class PgStore final : public Store {
   }
 
   /// The session ends when another replica takes over or the server is restarted. So the database may have been
-  /// restored to a copy
-  /// from before another replica led and published: further writes of this store are of a later term.
+  /// restored to a copy from before another replica led and published: further writes of this store are of a later
+  /// term.
   Result<CommitOutcome> begin_term() {
     QM_ASSIGN(auto transaction, pg::Transaction::begin(*engine_));
     QM_ASSIGN(const auto position, Lead::read(*engine_, name_, " for update"));

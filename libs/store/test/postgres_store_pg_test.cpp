@@ -435,10 +435,8 @@ TEST_F(PgStoreTest, TheOutboxOfAnotherProcessIsReadToo) {
 }
 
 /// A hundred thousand events are processed, and the table is as large after the last ten thousand as after the
-/// first: sent
-/// rows are deleted, and a vacuum (autovacuum is configured for every ten thousand rows; here it is called) frees
-/// their space
-/// for the next rows.
+/// first: sent rows are deleted, and a vacuum (autovacuum is configured for every ten thousand rows; here it is
+/// called) frees their space for the next rows.
 TEST_F(PgStoreTest, TheOutboxTableDoesNotGrowWithWhatPassedThrough) {
   auto store = open_at(conninfo_);
   const auto term = store->acquire("test").value().term;

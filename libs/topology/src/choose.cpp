@@ -1,6 +1,5 @@
 // From capacity per domain to leaves: the level and domains that fit everything (choose), then down the tree, each
-// time
-// over the fewest domains (descend, fewest).
+// time over the fewest domains (descend, fewest).
 #include "need.hpp"
 #include "qm/topology/balanced.hpp"
 #include "qm/topology/search.hpp"
@@ -63,8 +62,7 @@ Result<Search::Chosen> Search::choose_level(const Need& need, int level) const {
 /// The domain that fits everything: the tightest (BestFit), or the first in order (LeastFreeCapacity).
 ///
 /// The nodes' preference comes before capacity. Only if the level is required may the domain be less preferred than
-/// the
-/// first: otherwise more domains are better than less preferred ones.
+/// the first: otherwise more domains are better than less preferred ones.
 DomainId Search::one_for_all(const Need& need, DomainRange range) const {
   const auto room = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
   const bool affinity = gates_.preferred_affinity;
@@ -123,8 +121,7 @@ DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods l
 }
 
 /// Moves the first domain to the front that fits the leader and leaves the others enough: a parent's count assumed
-/// the capacity
-/// that remains where the leader costs least.
+/// the capacity that remains where the leader costs least.
 std::vector<DomainId> Search::leader_first(std::vector<DomainId> domains, Pods needed, Pods leaders,
                                            RoomUnit unit) const {
   if (leaders == 0 || domains.size() < 2) return domains;

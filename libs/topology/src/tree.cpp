@@ -1,6 +1,5 @@
 // The rows are sorted by their values; then each level is one pass that starts a domain wherever a row's values up
-// to
-// this level differ from those of the previous row.
+// to this level differ from those of the previous row.
 #include "qm/topology/tree.hpp"
 
 #include "qm/base/assert.hpp"

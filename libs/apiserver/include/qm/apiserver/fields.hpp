@@ -10,8 +10,7 @@ namespace qm::apiserver {
 /// The findings of the API server when it decodes the JSON of an object, before validation.
 struct Decoded {
   /// `unknown field "spec.paralelism"` and `duplicate field "spec.parallelism"`, in the order of the document:
-  /// errors or warnings,
-  /// depending on fieldValidation of the request.
+  /// errors or warnings, depending on fieldValidation of the request.
   std::vector<std::string> strict;
   /// The first value of a wrong type: `json: cannot unmarshal string into Go struct field JobSpec.spec.parallelism
   /// of type int32`.
@@ -20,8 +19,7 @@ struct Decoded {
 };
 
 /// Decodes an object of a kind that is built into the API server: removes unknown fields, nulls, and all but the
-/// last of duplicate
-/// fields. Objects of other kinds remain unchanged, without findings.
+/// last of duplicate fields. Objects of other kinds remain unchanged, without findings.
 ///
 /// Fails    never as a call.
 /// Threads  any.

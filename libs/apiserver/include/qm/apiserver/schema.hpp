@@ -16,8 +16,7 @@ namespace qm::apiserver {
 /// Source    apiextensions-apiserver: pkg/apiserver/schema (pruning, defaulting, listtype), pkg/apiserver/validation.
 
 /// Removes the fields that are not in the schema, and all but the last of duplicate fields. Each removal is reported
-/// as
-/// `unknown field "spec.a"` or `duplicate field "spec.a"`, in the order of the document.
+/// as `unknown field "spec.a"` or `duplicate field "spec.a"`, in the order of the document.
 [[nodiscard]] std::vector<std::string> prune(const Json& schema, Json& object);
 /// Fills in the defaults of fields that are absent.
 void set_schema_defaults(const Json& schema, Json& object);

@@ -15,8 +15,7 @@ struct Cause {
 using Causes = std::vector<Cause>;
 
 /// Each check appends its errors to `out`, in the API server's order. Objects are decoded and defaulted before. The
-/// checks cover
-/// frequent mistakes in GPU jobs; the API server checks more.
+/// checks cover frequent mistakes in GPU jobs; the API server checks more.
 ///
 /// Threads  any.
 /// Source   Kubernetes 1.36: apimachinery/pkg/api/validation/objectmeta.go, pkg/apis/core/validation, pkg/apis/batch/validation.

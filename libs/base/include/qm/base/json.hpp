@@ -15,8 +15,7 @@ namespace qm {
 /// A JSON document as a value: parsed by simdjson, modified in place, serialized by a small writer.
 ///
 /// Objects keep their keys in insertion order, so a parsed document is written back in the same order. Integers that
-/// fit
-/// int64 stay integers. Reading a missing key or a wrong type never throws: it returns the null value, an empty
+/// fit int64 stay integers. Reading a missing key or a wrong type never throws: it returns the null value, an empty
 /// string or the fallback, so a chain such as `pod["status"]["phase"].string()` is safe on any document.
 ///
 /// Units    none. Threads: any, as a value. Fails: parse gives kInvalid with the offset; depth is bound to 64.

@@ -17,8 +17,7 @@ namespace qm {
 /// A copy-on-write value: copies share one object, and a write creates a separate copy.
 ///
 /// It reads like the value itself; the read-only members of a container are available under their own names, other
-/// members
-/// through `->`. A default-constructed value needs no memory.
+/// members through `->`. A default-constructed value needs no memory.
 ///
 /// Order    by value, never by address.
 /// Threads  different threads may use different copies; one Shared object has one writer.

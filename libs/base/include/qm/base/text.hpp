@@ -9,8 +9,7 @@
 namespace qm {
 
 /// Bounds of external values, in bytes. An identifier within its bound fits a text column, a PostgreSQL index (also
-/// combined with
-/// other columns) and a log line. Each value is checked once, where it enters the process.
+/// combined with other columns) and a log line. Each value is checked once, where it enters the process.
 inline constexpr std::size_t kMaxRequestId = 128;
 inline constexpr std::size_t kMaxName =
     512;  ///< of a name or a uid in a message; a Kubernetes label key has 317 at most

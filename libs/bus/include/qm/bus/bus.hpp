@@ -34,9 +34,8 @@ struct Message {
 };
 
 /// Returns the start position of the consumer in a partition. It is called at every assignment, so that the owner's
-/// stored cursor
-/// determines the position and never the broker's commit. The result is the next offset to read; -1 = the oldest
-/// retained one.
+/// stored cursor determines the position and never the broker's commit. The result is the next offset to read; -1 =
+/// the oldest retained one.
 /// An offset that the log does not have (trimmed, or lost with the log) also means the oldest: receivers drop
 /// duplicates.
 using CursorLookup = std::function<std::int64_t(const TopicPartition&)>;
@@ -61,14 +60,12 @@ class Producer {
 /// Threads  one at a time.
 /// Order    offsets grow within a partition.
 /// Fails    kAborted: another consumer has joined with the same `instance`. Create a new consumer only after
-///          verifying that
-///          this process still owns the instance name; otherwise the two fence each other for ever.
+///          verifying that this process still owns the instance name; otherwise the two fence each other for ever.
 class Consumer {
  public:
   virtual ~Consumer() = default;
   /// Returns up to `max` messages and about kPollBytes of values, at least one; waits at most `timeout` for the
-  /// first. An empty result
-  /// is not an error.
+  /// first. An empty result is not an error.
   virtual Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) = 0;
   /// Reports the committed position of the owner, for lag tools only.
   virtual void report(const TopicPartition& at, std::int64_t next_offset) = 0;
@@ -81,8 +78,7 @@ class Consumer {
   /// nullopt: the log retains only newer messages. Waits at most `timeout` for a broker. Positions do not change.
   ///
   /// Fails    kOutOfRange: the log ends at or before the offset. kNotFound: no such topic or partition.
-  ///          kUnavailable: not known now,
-  ///          as Kafka answers for half a minute for an unknown topic.
+  ///          kUnavailable: not known now, as Kafka answers for half a minute for an unknown topic.
   /// Cost     one request for one message.
   virtual Result<std::optional<std::string>> value_at(const TopicPartition& at, std::int64_t offset,
                                                       SteadyDuration timeout) = 0;
@@ -94,9 +90,8 @@ struct ConsumerOptions {
   CursorLookup cursor;
   SteadyDuration session_timeout = std::chrono::seconds(6);
   /// A member name in the group that is valid across restarts: a consumer that joins with the same name gets its
-  /// partitions at once,
-  /// and the previous consumer gets kAborted. Empty: an unnamed member, which the group removes when its session
-  /// ends (PostgreSQL:
+  /// partitions at once, and the previous consumer gets kAborted. Empty: an unnamed member, which the group removes
+  /// when its session ends (PostgreSQL:
   /// within about a second of its death) or after `session_timeout`.
   std::string instance = {};
 };
@@ -107,10 +102,8 @@ class Bus {
  public:
   virtual ~Bus() = default;
   /// Creates missing topics. The partition count of an existing topic must be `partitions`. Existing topics do not
-  /// change,
-  /// except for one setting: the size limit of a Kafka topic is raised to kMaxValue if it is lower. Where the broker
-  /// denies that, a
-  /// warning has the topic, its limit and the remedy.
+  /// change, except for one setting: the size limit of a Kafka topic is raised to kMaxValue if it is lower. Where the
+  /// broker denies that, a warning has the topic, its limit and the remedy.
   virtual Status ensure_topics(std::span<const std::string> topics, int partitions) = 0;
   virtual Result<std::unique_ptr<Producer>> producer(const std::string& client_id) = 0;
   virtual Result<std::unique_ptr<Consumer>> consumer(ConsumerOptions options) = 0;
@@ -119,8 +112,7 @@ class Bus {
 
 /// Creates a carrier from its setting: "memory", "postgres:<conninfo>", "kafka:host:port[,host:port]".
 /// "memory" is process-wide per name: "memory:test1" gives the same bus to every caller. ensure_topics is the first
-/// call that
-/// connects to a broker; here an unavailable broker is not an error.
+/// call that connects to a broker; here an unavailable broker is not an error.
 Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
 
 /// The dead-letter topic of a topic.
@@ -139,14 +131,13 @@ void plant_publish(Bus& memory, Code code, bool really_sent);
 inline constexpr int kDefaultPartitions = 4;
 
 /// The retention time of messages: the PostgreSQL bus trims by it, and new Kafka topics are created with it (Kafka
-/// deletes whole
-/// closed segments, up to a day later). Versions that detect duplicates must be retained for longer than this.
+/// deletes whole closed segments, up to a day later). Versions that detect duplicates must be retained for longer
+/// than this.
 inline constexpr auto kRetention = std::chrono::hours(24 * 7);
 /// A poll ends with the message that reaches this many bytes of values.
 inline constexpr std::size_t kPollBytes = 16 << 20;
 /// The longest value that every carrier accepts, and the limit that producers enforce. A Kafka topic with a lower
-/// limit
-/// that may not be raised accepts less.
+/// limit that may not be raised accepts less.
 inline constexpr std::size_t kMaxValue = 16 << 20;
 
 }  // namespace qm::bus

@@ -27,8 +27,7 @@ struct Profile {
 };
 
 /// The legal MIG partitions of a GPU. A set of instances is legal if their memory does not overlap, each begins at
-/// an allowed
-/// position, and the limits of compute, of each profile and of the media extensions hold.
+/// an allowed position, and the limits of compute, of each profile and of the media extensions hold.
 struct Geometry {
   std::int8_t compute_slices = 0, memory_slices = 0;
   std::vector<Profile> profiles;
@@ -70,15 +69,13 @@ struct Model {
 std::span<const Model> models();
 
 /// Finds the model for the node label nvidia.com/gpu.product ("NVIDIA-H100-80GB-HBM3", also with the device plugin's
-/// suffixes
-/// "-MIG-1g.10gb", "-SHARED"), for the catalog's product, or for the model name itself. Null: a GPU without MIG, or
-/// unknown.
+/// suffixes "-MIG-1g.10gb", "-SHARED"), for the catalog's product, or for the model name itself. Null: a GPU without
+/// MIG, or unknown.
 const Model* model_of(std::string_view product);
 
 /// Finds the profile by its name, "1g.10gb+me", or by its Kubernetes resource, "nvidia.com/mig-1g.10gb.me", with or
-/// without
-/// that prefix. The same name may be another profile on another model: 1g.10gb has one memory slice on an A100-80GB
-/// and
+/// without that prefix. The same name may be another profile on another model: 1g.10gb has one memory slice on an
+/// A100-80GB and
 /// two on an A100-40GB.
 std::optional<ProfileId> profile_of(const Model& model, std::string_view name);
 
@@ -86,10 +83,8 @@ std::optional<ProfileId> profile_of(const Model& model, std::string_view name);
 std::string resource_of(const Model& model, ProfileId profile);
 
 /// The smallest profile with at least this memory and this number of SMs, 0 = any; without media extensions. Smaller
-/// means fewer
-/// memory slices, then fewer compute slices. None if no profile is large enough, or if SMs are requested of a model
-/// whose
-/// SM counts are not known.
+/// means fewer memory slices, then fewer compute slices. None if no profile is large enough, or if SMs are requested
+/// of a model whose SM counts are not known.
 std::optional<ProfileId> smallest_with(const Model& model, std::int32_t memory_gb, std::int32_t sms);
 
 }  // namespace qm::catalog::mig

@@ -52,17 +52,15 @@ struct Share {
 };
 
 /// The smallest request that covers the need: the smallest MIG profile of the model. For a GPU that is uncut, or
-/// without MIG,
-/// it is the share in thousandths, rounded up; all of it is a whole GPU. If all instances of a node are equal and
-/// count as
+/// without MIG, it is the share in thousandths, rounded up; all of it is a whole GPU. If all instances of a node are
+/// equal and count as
 /// GPUs (a product with "-MIG-1g.10gb"), it is one of those.
 ///
 /// Units    Memory counts as in NVIDIA's names, with a gigabyte of 2^30 bytes: 10Gi is a 1g.10gb, of which the
-///          driver reserves
-///          a little. A share counts SMs and memory of the profile that is the whole GPU.
+///          driver reserves a little. A share counts SMs and memory of the profile that is the whole GPU.
 /// Fails    kInvalid if no model is specified or known, nothing is large enough, the model's SMs are not known, or
-///          the
-///          products result in different requests. `field` is the annotation at fault; message and remedy name both.
+///          the products result in different requests. `field` is the annotation at fault; message and remedy name
+///          both.
 /// Source   libs/catalog/include/qm/catalog/mig.hpp; memory of GPUs without MIG as EC2's DescribeInstanceTypes has
 ///          it.
 Result<Share> share_of(const Need& need, const ForGpus& gpus);

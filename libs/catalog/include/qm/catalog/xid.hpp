@@ -4,16 +4,14 @@
 #include <string_view>
 
 /// NVIDIA's XIDs: the meaning of each code, and the action that it requires. This is the only XID table: node
-/// verdicts and
-/// device health both use it.
+/// verdicts and device health both use it.
 ///
 /// Threads  any; the tables are constant.
 namespace qm::catalog::xid {
 
 enum class Severity { kInfo, kWarning, kCritical, kFatal };
 /// The required action, in ascending order of severity. A GPU that needs a reset accepts no new work, and neither
-/// does its node until
-/// the reset: both lead to a cordon.
+/// does its node until the reset: both lead to a cordon.
 enum class Action { kNone, kWatch, kResetGpu, kCordon };
 /// The detail that determines the action where the code alone does not.
 enum class DecidedBy {
@@ -39,9 +37,8 @@ struct Details {
   friend auto operator<=>(const Details&, const Details&) = default;
 };
 /// Parses the details in the kernel's log line of the code, "NVRM: Xid (PCI:0000:04:00): 145, RLW_CTRL Nonfatal XC0
-/// i0 Link 00 (0x3 ...)"
-/// or "... 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)". Unset where the line has
-/// neither.
+/// i0 Link 00 (0x3 ...)" or "... 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)". Unset
+/// where the line has neither.
 [[nodiscard]] Details details_in(std::int32_t code, std::string_view line);
 
 /// The action for a recovery action of the driver: 0 requires none; an unknown value counts as the most severe.

@@ -34,8 +34,8 @@ class DomainClock {
 /// clock has caught up.
 ///
 /// Bounds   from the first confirm() on, a forward step of more than kMaxJump is rejected: the clock continues at
-///          the rate of
-///          CLOCK_BOOTTIME. confirm() with a reference that is at most kMaxJump behind the host's clock accepts it.
+///          the rate of CLOCK_BOOTTIME. confirm() with a reference that is at most kMaxJump behind the host's clock
+///          accepts it.
 class SystemClock final : public DomainClock {
  public:
   static constexpr Duration kMaxJump = std::chrono::seconds(10);

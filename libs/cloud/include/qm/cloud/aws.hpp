@@ -17,8 +17,7 @@ namespace qm::cloud {
 
 /// The external dependencies of a client, each replaceable, so that a test of retries neither sleeps nor uses random
 /// numbers. Empty members use the real implementation. Steady time controls the waits; UTC time only dates
-/// signatures. Domain
-/// time is never used, because the service checks the signature's date against its own wall clock.
+/// signatures. Domain time is never used, because the service checks the signature's date against its own wall clock.
 struct Outside {
   /// Sends one request to an origin. The real implementation keeps connections open and applies the time limit of
   /// the call.
@@ -45,8 +44,7 @@ struct AwsOptions {
   Outside outside;
 
   /// Reads AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_ENDPOINT_URL. kInvalid names
-  /// the
-  /// missing variable.
+  /// the missing variable.
   static Result<AwsOptions> from_environment();
 };
 
@@ -107,18 +105,15 @@ struct QueueMessage {
 /// A client of EC2, Auto Scaling and SQS: SigV4, pagination, retry with jitter, client tokens. Any thread.
 ///
 /// A call is retried after throttling. If a retry is harmless, it is also retried after a lost response or a 5xx.
-/// Waits
-/// are uniformly distributed over [0, 100 ms * 2^n], at most 5 s. If the service refuses the signature's date, the
-/// clock is
-/// corrected once by the Date header of the response. A capacity error is not retried: the caller tries other types
-/// and zones.
+/// Waits are uniformly distributed over [0, 100 ms * 2^n], at most 5 s. If the service refuses the signature's date,
+/// the clock is corrected once by the Date header of the response. A capacity error is not retried: the caller tries
+/// other types and zones.
 ///
 /// Fails    kExhausted: throttled in all attempts (field = "rate"), or InsufficientInstanceCapacity and similar
 ///          (field = "capacity"); kInvalid: the parameters, including a client token that was used with other
-///          parameters;
-///          kPermissionDenied: signature or policy; kNotFound: unknown id; kAborted: a scaling activity is in
-///          progress;
-///          kUnknown: the response was lost, look up by client token; kUnavailable: the endpoint is unavailable.
+///          parameters; kPermissionDenied: signature or policy; kNotFound: unknown id; kAborted: a scaling activity
+///          is in progress; kUnknown: the response was lost, look up by client token; kUnavailable: the endpoint is
+///          unavailable.
 ///          A message begins with the service's own code.
 class Aws {
  public:

@@ -21,8 +21,7 @@ struct SigningInput {
 ///
 /// Threads  any, pure functions.
 /// Source   AWS Signature Version 4, "Create a signed AWS API request"; without S3's variant (single encoding,
-///          payload
-///          header).
+///          payload header).
 [[nodiscard]] std::string canonical_request(const SigningInput& in);
 [[nodiscard]] std::string string_to_sign(const SigningInput& in);
 [[nodiscard]] std::string signature(const SigningInput& in);

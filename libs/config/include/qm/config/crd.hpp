@@ -10,16 +10,14 @@ namespace qm::config {
 /// them.
 ///
 /// Objects that an API server accepts by them can be parsed here, except for rules that a schema cannot express (the
-/// grammar of a
-/// selector).
+/// grammar of a selector).
 /// Order    by name; the same text in every build.
 std::vector<Json> own_crds();
 /// The same as one YAML text: the content of deploy/crds/quartermaster.yaml.
 std::string own_crds_text();
 
 /// Writes YAML in block style that read_yaml parses to the same value: keys in their order, "- " per item, quotes
-/// around
-/// text that could be parsed as another type.
+/// around text that could be parsed as another type.
 std::string to_yaml(const Json& value);
 
 }  // namespace qm::config

@@ -36,8 +36,7 @@ struct Document {
   Json content;
   std::map<std::string, int> lines;  ///< "spec.cohort" -> line
   /// Fields that no typed reader used, by path ("spec.template.spec.volumes"); they are in `content`. Everything,
-  /// for a document
-  /// that is carried unparsed.
+  /// for a document that is carried unparsed.
   std::vector<std::string> carried;
 };
 
@@ -160,16 +159,13 @@ struct Loaded {
 /// Parses one YAML (or JSON) text of any number of documents.
 ///
 /// A `kind: List` is replaced by its items. A document of a kind that no engine uses is carried unparsed with a
-/// warning, and so is
-/// a fragment without a kind (kind ""). An unknown version of a known group, and an unknown kind of a known version,
-/// are errors that name the nearest valid one. Unknown fields of a typed kind are carried with a warning; known but
-/// unused
-/// fields are carried without a warning.
+/// warning, and so is a fragment without a kind (kind ""). An unknown version of a known group, and an unknown kind
+/// of a known version, are errors that name the nearest valid one. Unknown fields of a typed kind are carried with a
+/// warning; known but unused fields are carried without a warning.
 ///
 /// Bounds   1 MiB, depth 64, 50 aliases, 100,000 nodes with aliases written out.
 /// Fails    never as a call: every problem is a diagnostic. A document with an error is not in `objects`; no
-///          document is
-///          applied partially. At text that is not YAML the file ends.
+///          document is applied partially. At text that is not YAML the file ends.
 Loaded load_text(std::string_view text, const std::string& file);
 /// Parses objects that an earlier version accepted and stored: names and amounts are not checked again.
 Loaded load_stored(std::string_view text, const std::string& file);
@@ -190,14 +186,11 @@ Status accept(const Loaded& loaded, UnknownFields unknown = UnknownFields::kWarn
 /// The priority value is resolved later, from the priority classes, so it is 0 here.
 Result<WorkloadSpec> workload_from_job(const Json& job);
 /// Creates the Job for a spec: suspended, indexed, with our scheduler name. A Job has one pod set: further pod sets
-/// of the spec
-/// are dropped, so callers with external specs must refuse these before.
+/// of the spec are dropped, so callers with external specs must refuse these before.
 Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std::string>& pod_annotations);
 /// The requests of a pod: the sum over containers and sidecars, the maximum over init containers, plus the overhead;
-/// a limit
-/// replaces a missing request. Required node affinity is parsed if it is a plain list of In terms: device models
-/// become
-/// gpu.models, single values become the node selector; anything else stays with the object.
+/// a limit replaces a missing request. Required node affinity is parsed if it is a plain list of In terms: device
+/// models become gpu.models, single values become the node selector; anything else stays with the object.
 Result<PodShape> shape_from_pod_spec(const Json& pod_spec);
 /// Converts one pod to a pod set with the topology of its annotations.
 Result<PodSet> pod_set_from_pod(const Json& pod, std::string name);

@@ -8,9 +8,8 @@
 namespace qm::config {
 
 /// The resource request that a pod's or a pod template's need results in: annotations quartermaster.dev/gpu-memory
-/// and gpu-sms, on the
-/// GPUs of its node selector or required affinity. None if it specifies no need. Callers that count pods use this
-/// amount, whether or not a container already requests it, as after the webhook's mutation.
+/// and gpu-sms, on the GPUs of its node selector or required affinity. None if it specifies no need. Callers that
+/// count pods use this amount, whether or not a container already requests it, as after the webhook's mutation.
 ///
 /// Fails    kInvalid as catalog::need_of and share_of, and if containers also request other GPUs; `field` is the
 ///          path of the annotation in the pod.

@@ -55,8 +55,7 @@ struct WorkloadKind {
 [[nodiscard]] const WorkloadKind* workload_kind(std::string_view kind);
 
 /// The error for a Job, Pod or other workload in a manifest to apply, with the command that creates it: `apply` of
-/// the service and of
-/// qmctl accepts configuration only. None for other kinds.
+/// the service and of qmctl accepts configuration only. None for other kinds.
 [[nodiscard]] std::optional<Diagnostic> refuse_applied_workload(const Document& document);
 
 /// The template at its place in the object; null if there is none.
@@ -73,8 +72,8 @@ struct WorkloadKind {
 [[nodiscard]] bool are_pods_ready(const Json& object, const WorkloadKind& kind);
 
 /// Converts an object of any of these kinds to a workload: a pod set for each replica type, with counts, requests,
-/// priority class and
-/// queue. The queue is a label or annotation of the object, else of the first of its templates that has one.
+/// priority class and queue. The queue is a label or annotation of the object, else of the first of its templates
+/// that has one.
 /// The same applies to the priority class, if neither a label of the object nor its scheduling policy has it.
 ///
 /// Order    launchers, masters and heads come before workers, then as written.
@@ -82,8 +81,7 @@ struct WorkloadKind {
 [[nodiscard]] Result<WorkloadSpec> workload_from_object(const Json& object);
 
 /// The run that a pod belongs to as a step, by the labels and owners of Argo Workflows, Tekton and Kubeflow
-/// Pipelines; empty for
-/// other pods. Equal for all pods of one run, including retries.
+/// Pipelines; empty for other pods. Equal for all pods of one run, including retries.
 [[nodiscard]] std::string run_of_pod(const Json& pod);
 /// Whether the pod was created by a serving framework (KServe, Seldon Core) or is a step of a run.
 [[nodiscard]] bool is_made_by_framework(const Json& pod);

@@ -10,8 +10,7 @@ namespace qm::config {
 /// Parses the documents of a YAML text to JSON values with the line of every field; the identity is not set yet.
 ///
 /// Scalars have types as in Kubernetes (YAML 1.1: y, n, yes, no, on, off are booleans, 0644 is octal). Empty
-/// documents
-/// are omitted; at the first error the rest of the text is not parsed.
+/// documents are omitted; at the first error the rest of the text is not parsed.
 struct YamlText {
   std::vector<Document> documents;
   std::vector<Diagnostic> diagnostics;

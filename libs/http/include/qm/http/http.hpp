@@ -93,17 +93,14 @@ class Server {
   ~Server();
   Status start();
   /// Call before stop, so that no call is lost: from now on each response has `Connection: close` and ends its
-  /// connection. New
-  /// connections are still accepted. Returns when no connection is left or the window is over, and no started
-  /// request is without
-  /// its response; streams are not awaited. Any thread but the handlers'.
+  /// connection. New connections are still accepted. Returns when no connection is left or the window is over, and no
+  /// started request is without its response; streams are not awaited. Any thread but the handlers'.
   void drain(std::chrono::milliseconds window);
   void stop();  ///< closes streams, joins
   [[nodiscard]] std::uint16_t port() const;
   /// Uses this certificate for new connections from now on; existing connections keep theirs. For servers that
-  /// started
-  /// with a certificate. Any thread. kInvalid if certificate and key cannot be read or do not match: the old one
-  /// remains in use.
+  /// started with a certificate. Any thread. kInvalid if certificate and key cannot be read or do not match: the old
+  /// one remains in use.
   Status replace_certificate(const Identity& identity);
 
  private:

@@ -23,12 +23,10 @@ struct AccessRequest {
 };
 
 /// Checks whether Kubernetes allows an operation to a user: a SubjectAccessReview of authorization.k8s.io/v1. So an
-/// operation for a
-/// user with the service's account is limited to the permissions of the user.
+/// operation for a user with the service's account is limited to the permissions of the user.
 ///
 /// Fails    kPermissionDenied: denied; has user, verb, resource, namespace, and the missing Role. kUnavailable: the
-///          API
-///          server is unavailable, or reports that it cannot decide.
+///          API server is unavailable, or reports that it cannot decide.
 /// Bounds   caches up to `most` results: allowed for `keep`, denied for `keep_denied`, and no result for
 ///          `keep_unknown`, so that callers do not wait for an unavailable server one after the other.
 /// Threads  any; waits for the API server, so not a gRPC thread.

@@ -63,8 +63,8 @@ struct ClientOptions {
 /// Fails    as classify() in errors.hpp for each response, with the text of the Status object; kUnavailable and
 ///          kDeadlineExceeded without a response; kUnauthenticated: the server's certificate is not accepted.
 /// Retries  a 401 once immediately, with the token file read again. After a response with Retry-After the call is
-///          not sent again before
-///          that time is over (60 s at most): it fails with the same error. All other retries are the caller's.
+///          not sent again before that time is over (60 s at most): it fails with the same error. All other retries
+///          are the caller's.
 class Client {
  public:
   explicit Client(ClientOptions options);
@@ -74,8 +74,7 @@ class Client {
   Result<std::vector<Json>> list_all(const Resource& r, const Scope& scope, std::string* resource_version = nullptr);
   Result<Json> create(const Resource& r, const std::string& ns, const Json& object);
   /// Returns what create() would store, after all checks of the API server (dryRun=All); nothing is stored. The
-  /// error message
-  /// begins with `what`.
+  /// error message begins with `what`.
   Result<Json> dry_create(const Resource& r, const std::string& ns, const Json& object, const std::string& what);
   /// Replaces the object; metadata.resourceVersion makes the update optimistic.
   Result<Json> update(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
@@ -88,8 +87,7 @@ class Client {
     std::string subresource;
   };
   /// Server-side apply: `object` has exactly the fields that this manager owns; fields that it applied before and
-  /// that are
-  /// now absent are removed. kUnimplemented if the server does not support it (415).
+  /// that are now absent are removed. kUnimplemented if the server does not support it (415).
   Result<Json> apply(const Resource& r, const std::string& ns, const std::string& name, const Json& object,
                      const ApplyOptions& options);
   /// The versions of an API group, the preferred one first; empty if the server does not have the group.
@@ -128,13 +126,11 @@ class Client {
 using Locate = std::function<Result<Resource>()>;
 
 /// Watches one kind within a scope: list, then watch from the list's version, again after expiry or EOF, with
-/// jitter. Has its
-/// own thread. A kind without an installed definition is looked up again, at least every 10 s.
+/// jitter. Has its own thread. A kind without an installed definition is looked up again, at least every 10 s.
 ///
 /// Calls    on_change(object, deleted): for every object of the first list, then for each change. After a relist,
 ///          objects that vanished in between are reported as deleted. An object that no longer matches the field
-///          selector
-///          is reported as deleted. on_synced() after each complete list.
+///          selector is reported as deleted. on_synced() after each complete list.
 class Informer {
  public:
   struct Callbacks {

@@ -14,8 +14,7 @@ namespace qm::kube {
 ///   (empty)                         in-cluster inside a pod, else kubeconfig
 ///
 /// Fails    kNotFound: no such environment or file; kInvalid: unreadable, or contradictory; kUnimplemented: an
-///          unsupported
-///          authentication method (exec, auth-provider, a password). The message has file and field.
+///          unsupported authentication method (exec, auth-provider, a password). The message has file and field.
 Result<ClientOptions> find_server(const std::string& setting);
 
 /// The ServiceAccount of this process's pod: address from KUBERNETES_SERVICE_HOST and _PORT, token and CA from the

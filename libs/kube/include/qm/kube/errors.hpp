@@ -31,13 +31,11 @@ struct Refusal {
 [[nodiscard]] Refusal classify(int status, const Json& object);
 
 /// Converts the error of an intent that starts or places something: retryable unless the object itself is refused.
-/// Retryable are missing
-/// permissions (403 of RBAC), a certificate, a new list, and a check whether the call arrived. /readyz reports
-/// retries and their reason.
+/// Retryable are missing permissions (403 of RBAC), a certificate, a new list, and a check whether the call arrived.
+/// /readyz reports retries and their reason.
 [[nodiscard]] Error for_start(Error error);
 /// Converts the error of an intent that terminates or releases something, which must not be lost: like for_start,
-/// and a refusal by
-/// a policy is also retried. Only kNotFound, kUnimplemented and kInternal stay final.
+/// and a refusal by a policy is also retried. Only kNotFound, kUnimplemented and kInternal stay final.
 [[nodiscard]] Error for_release(Error error);
 
 }  // namespace qm::kube

@@ -25,12 +25,10 @@ struct EventText {
 /// Publishes core/v1 events for `kubectl describe`.
 ///
 /// One event for each subject and reason: a repetition changes its count, lastTimestamp and message. Its name is
-/// derived from
-/// both, so a repetition after a restart or by another replica finds the existing event.
+/// derived from both, so a repetition after a restart or by another replica finds the existing event.
 ///
 /// Bounds   each subject may publish kBurst events at once and one more each kRefill after that; further events are
-///          counted and
-///          not published. The latest kSubjects subjects are stored.
+///          counted and not published. The latest kSubjects subjects are stored.
 /// Fails    as Client; kExhausted: above the bound. Events are optional: callers log a failure and continue.
 /// Threads  any; blocks for the API calls.
 class EventRecorder {

@@ -8,8 +8,7 @@
 namespace qm::kube {
 
 /// A coordination.k8s.io Lease that shows the current leader. It is a record, not a lock: the term, which increases
-/// with
-/// each change of leaders, is decided elsewhere; it is stored in leaseTransitions.
+/// with each change of leaders, is decided elsewhere; it is stored in leaseTransitions.
 ///
 /// Fails    kAborted: a concurrent write (a 409 is respected, never overwritten blindly); retry later.
 ///          kFailedPrecondition: the Lease has a later term, so this holder must no longer write it.

@@ -11,8 +11,8 @@
 namespace qm::kube {
 
 /// Another controller with the same responsibility, and how its activity is detected: it holds one of these leases,
-/// or one of
-/// these Deployments has a replica. A definition alone does not count: it remains when the controller is removed.
+/// or one of these Deployments has a replica. A definition alone does not count: it remains when the controller is
+/// removed.
 struct Rival {
   std::string owner;                     ///< "kueue": the value of the label on namespaces
   std::string group;                     ///< of its definitions; empty = none required
@@ -25,8 +25,8 @@ struct Rival {
 /// Determines which controller is responsible in a namespace: for quota, binding, or scaling.
 ///
 /// A label or annotation "quartermaster.dev/<what>" of the Namespace names the owner: "quartermaster" is this suite,
-/// any other
-/// value is another controller. Without it the setting applies; "auto" means this suite, unless a rival is active:
+/// any other value is another controller. Without it the setting applies; "auto" means this suite, unless a rival is
+/// active:
 /// then this suite does nothing until a label or the setting names it. While the activity of rivals is unknown, this
 /// suite is not the owner.
 ///
@@ -58,8 +58,7 @@ class Ownership {
   /// Owners of the namespaces that name one, by namespace.
   [[nodiscard]] std::map<std::string, std::string> told() const;
   /// Returns of(ns).ours. If false, the namespace gets one Event with the reason and how to change it, and so does
-  /// the
-  /// log; `subject` is the object that was skipped ("job team/a").
+  /// the log; `subject` is the object that was skipped ("job team/a").
   [[nodiscard]] bool acts(const std::string& ns, const std::string& subject);
   /// Namespaces that were skipped, with the owner; for /debug/state and metrics.
   [[nodiscard]] Json left_alone() const;

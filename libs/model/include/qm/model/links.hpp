@@ -13,10 +13,9 @@ namespace qm::links {
 ///
 /// Units    GB/s is 10^9 bytes a second, from one GPU to its neighbor in a ring.
 /// Source   NVLink 900 and PCIe 25 GB/s for an all-reduce, InfiniBand and RoCE 200 to 400, Ethernet 25 to 100
-///          Gbit/s: the table of
-///          network bandwidths in the requirements. A ring on PCIe within one socket gets twice the bandwidth of one
-///          across
-///          sockets, which is the ratio of raw PCIe 5.0 (64 GB/s) to links between sockets (about 32).
+///          Gbit/s: the table of network bandwidths in the requirements. A ring on PCIe within one socket gets twice
+///          the bandwidth of one across sockets, which is the ratio of raw PCIe 5.0 (64 GB/s) to links between
+///          sockets (about 32).
 /// Threads  any; plain functions.
 inline constexpr double kNvlink = 900, kPcie = 50, kAcrossSockets = 25;
 
@@ -51,8 +50,8 @@ enum class Level : std::uint8_t { kGpu, kSwitch, kNuma, kIsland, kNode, kFabric,
 [[nodiscard]] std::string_view name_of(Level level);
 
 /// The bandwidth of a ring in the order of the seats, limited by its slowest link. Hops that share a link between
-/// two sockets or out of a
-/// node divide its bandwidth. Between fabric domains it is half of that inside. Nothing for fewer than two seats.
+/// two sockets or out of a node divide its bandwidth. Between fabric domains it is half of that inside. Nothing for
+/// fewer than two seats.
 [[nodiscard]] double ring(std::span<const Seat> seats);
 
 /// One step of training: the computation of each rank, then an all-reduce of this many bytes over the ring.

@@ -35,8 +35,7 @@ class Money {
 struct HourlyRate {
   Money per_hour;
   /// floor(rate * t / 1 h) on an absolute clock since `origin`: charges between two times are differences of this
-  /// value,
-  /// so the parts of any subdivision of an interval add up to the same nano-dollar.
+  /// value, so the parts of any subdivision of an interval add up to the same nano-dollar.
   [[nodiscard]] Money accrued(Instant origin, Instant t) const;
   friend auto operator<=>(const HourlyRate&, const HourlyRate&) = default;
 };

@@ -12,8 +12,7 @@ namespace qm {
 inline constexpr std::string_view kMovable = "quartermaster.dev/movable";
 
 /// Whether a workload must never be migrated: by its labels, or because no controller would create its pods again
-/// (kinds Pod and
-/// PodGroup).
+/// (kinds Pod and PodGroup).
 [[nodiscard]] inline bool stays_where_it_is(std::string_view kind, const Labels& labels) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{
       {{kMovable, "false"}, {words::kDoNotDisrupt, "true"}, {"volcano.sh/preemptable", "false"}}};

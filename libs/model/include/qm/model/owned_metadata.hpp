@@ -8,8 +8,7 @@ namespace qm::words {
 
 /// Metadata that Quartermaster writes and trusts when it reads it back. Another author of it could choose
 /// the workload, the reservation or the GPUs of a pod. The admission webhook and the chart's
-/// ValidatingAdmissionPolicy refuse
-/// it from any other account; Submit refuses it in its input.
+/// ValidatingAdmissionPolicy refuse it from any other account; Submit refuses it in its input.
 
 /// Annotations of pods and of pod templates.
 inline constexpr std::array<std::string_view, 7> kOwnedPodAnnotations{kAttempt,

@@ -35,9 +35,8 @@ enum class PodOwnership {
 /// Decides whether a pod is a pod of a workload. Agents and services use only this function.
 ///
 /// Rules    The namespaces are equal. The controller is the object of the workload; or the annotation has the
-///          workload's uid, and in the
-///          kind another object creates the pods: a JobSet and an MPIJob a Job, a RayJob a RayCluster or a Job, a
-///          PodGroup any object.
+///          workload's uid, and in the kind another object creates the pods: a JobSet and an MPIJob a Job, a RayJob a
+///          RayCluster or a Job, a PodGroup any object.
 ///          A workload of kind Pod is the pod with its uid.
 /// Threads  any; pure.
 [[nodiscard]] PodOwnership ownership_of(const PodOwner& pod, const WorkloadIdentity& workload);

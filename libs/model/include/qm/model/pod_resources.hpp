@@ -31,14 +31,14 @@ struct PodResources {
   [[nodiscard]] static PodResources read(const Json& pod_spec);
 
   /// Sets the defaults that the API server sets in a pod, before admission plugins such as LimitRanger run: a
-  /// missing request of a container
-  /// is its limit. If the pod as a whole has limits, its requests of cpu and memory are the sum over the
-  /// containers, or its limits for resources that no container requests. A second call changes nothing.
+  /// missing request of a container is its limit. If the pod as a whole has limits, its requests of cpu and memory
+  /// are the sum over the containers, or its limits for resources that no container requests. A second call changes
+  /// nothing.
   void set_defaults();
 
   /// The sum over containers and sidecars, or an init container with the sidecars before it, whichever is more.
-  /// Requests of the pod
-  /// as a whole replace the sum of cpu, memory and huge pages. Overhead is added. Call after set_defaults().
+  /// Requests of the pod as a whole replace the sum of cpu, memory and huge pages. Overhead is added. Call after
+  /// set_defaults().
   [[nodiscard]] Amounts total_requests() const;
   /// Likewise of limits; overhead is added only to limits that exist and are not zero.
   [[nodiscard]] Amounts total_limits() const;

@@ -11,8 +11,7 @@ namespace qm {
 /// An exact Kubernetes quantity: "100m", "1.5", "8Gi", "1e3", "12E". Stored in nano-units of 128 bits.
 ///
 /// Range    as apimachinery: binary forms are capped at 2^63-1, decimal ones may be larger ("12E"); here up to
-///          1.7e29,
-///          larger ones are refused. Finer than nano rounds up (away from zero).
+///          1.7e29, larger ones are refused. Finer than nano rounds up (away from zero).
 /// Fails    kInvalid has the text and the remedy. A sum out of range is an assertion failure.
 /// Source   Kubernetes API conventions, resource quantities; canonical form as apimachinery prints it.
 class Quantity {

@@ -30,12 +30,11 @@ struct GpuShape {
 };
 
 /// The compute slices of a MIG profile: the number before "g." ("3g.40gb", "1c.3g.40gb", "1g.10gb+me"). A name
-/// without one
-/// counts as all seven, so that an unknown profile is never underestimated.
+/// without one counts as all seven, so that an unknown profile is never underestimated.
 [[nodiscard]] std::int32_t compute_slices(std::string_view profile);
 /// The thousandths of a GPU for each of its MIG instances, in their order. Each has its increment of the running sum
-/// of compute
-/// slices, rounded down: instances that fill the GPU's `of` slices add up to 1000, and none add up to more.
+/// of compute slices, rounded down: instances that fill the GPU's `of` slices add up to 1000, and none add up to
+/// more.
 [[nodiscard]] std::vector<std::int32_t> mig_shares(const std::vector<std::string>& profiles, std::int32_t of = 7);
 
 struct Taint {

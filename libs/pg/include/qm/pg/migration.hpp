@@ -16,8 +16,8 @@ struct Migration {
 };
 
 /// Migrates a schema to the last of `steps`, which are numbered 1, 2, 3, ... `origin` distinguishes sets of steps
-/// that
-/// share a schema. Several processes may call this at once: one applies, the others wait and find the steps applied.
+/// that share a schema. Several processes may call this at once: one applies, the others wait and find the steps
+/// applied.
 ///
 /// Fails    kFailedPrecondition: an applied step has another text, or the schema is newer than the program;
 ///          kInvalid: the numbers are not dense, or a step's SQL is refused (with its version and name).

@@ -53,8 +53,7 @@ struct Identity {
 using Review = std::function<Result<Identity>(const std::string& token)>;
 
 /// Verifies tokens by a TokenReview of Kubernetes; `audience` must be an audience of the token. `post` sends the
-/// object and returns
-/// the response: kube::Client::create.
+/// object and returns the response: kube::Client::create.
 Review review_by_kubernetes(std::function<Result<Json>(const Json& review)> post, std::string audience);
 
 /// Verifies tokens by a file in the format of kube-apiserver's --token-auth-file: token,user,uid,"group1,group2" a
@@ -64,8 +63,7 @@ Result<Review> review_by_file(const std::string& path);
 /// Maps an identity to a caller by the roles file, which is read again when it changes.
 ///
 /// Fails  kInvalid for an invalid file: file, line, field and remedy. If a file becomes invalid later, the error is
-///        logged, and
-///        the last valid content applies.
+///        logged, and the last valid content applies.
 class RoleMap {
  public:
   static Result<std::shared_ptr<RoleMap>> open(const std::string& path);

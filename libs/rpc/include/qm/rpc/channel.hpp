@@ -14,8 +14,7 @@ namespace qm::rpc {
 /// Reconnects within a second, and detects a peer that disappeared silently within 25 s.
 ///
 /// A single address is resolved for each connection; several are resolved when the channel is created. If `security`
-/// does not
-/// allow the channel, the log has the reason and every call fails.
+/// does not allow the channel, the log has the reason and every call fails.
 std::shared_ptr<grpc::Channel> channel_to(const std::string& addresses, int max_receive_bytes = 64 << 20,
                                           const ClientSecurity& security = {});
 

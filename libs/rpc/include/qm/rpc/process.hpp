@@ -42,8 +42,7 @@ struct Settings {
   std::string log_level = "info", log_format = "text";
 };
 /// Parses argv with CLI11. Prints help or an error and exits if necessary: also if one of the two addresses is in
-/// use,
-/// before anything else, so that a service started twice does not take the shard from the first process and then
+/// use, before anything else, so that a service started twice does not take the shard from the first process and then
 /// exit. Initializes the log.
 Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description);
 
@@ -58,9 +57,8 @@ struct AdminPages {
 };
 
 /// /metrics, /healthz and /readyz without authentication; GET /debug/state, GET /debug/explain?uid=, GET and PUT
-/// /debug/log-level for
-/// authorized callers. If `access` authenticates users, these need a bearer token of a role in the table of
-/// rules.hpp; otherwise a client on
+/// /debug/log-level for authorized callers. If `access` authenticates users, these need a bearer token of a role in
+/// the table of rules.hpp; otherwise a client on
 /// the loopback interface. Others get 401 or 403 with the remedy.
 ///
 /// Bounds   one page of /debug at a time, and two token checks; further requests get 429. Threads are reserved for
@@ -87,8 +85,7 @@ class AdminServer {
 Result<std::shared_ptr<Access>> make_access(const Settings& settings, const std::string& service,
                                             metrics::Registry* registry = nullptr, service::Host* host = nullptr);
 /// The options of a service's gRPC server: address, TLS, and authorization. Denied calls are counted in `registry`
-/// and
-/// recorded in the audit trail of `host`; both may be null, if they are recorded elsewhere.
+/// and recorded in the audit trail of `host`; both may be null, if they are recorded elsewhere.
 Result<ServerOptions> server_options(const Settings& settings, const std::string& service,
                                      metrics::Registry* registry = nullptr, service::Host* host = nullptr);
 /// The credentials of this process for its peers.
@@ -100,16 +97,15 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
 /// Exports the validity of the process's certificates, read at each scrape, as
 /// qm_tls_certificate_expiration_timestamp_seconds and
 /// qm_tls_certificate_not_before_timestamp_seconds. `use`: identity, the certificate that the process presents;
-/// authority, the
-/// trusted one that expires last. If a file is unreadable, or a key does not match yet, the last values remain.
+/// authority, the trusted one that expires last. If a file is unreadable, or a key does not match yet, the last
+/// values remain.
 void export_certificates(metrics::Registry& registry, const TlsFiles& files, const std::string& service);
 
 /// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security = {});
 
 /// Waits for SIGTERM or SIGINT, or until `also` is true, which is checked ten times a second; a second signal ends
-/// the
-/// process at once. Call block_signals() first in main.
+/// the process at once. Call block_signals() first in main.
 void block_signals();
 void wait_for_signal(const std::function<bool()>& also = {});
 /// True once a signal is pending that wait_for_signal() would consume: a process that still waits to start then

@@ -31,8 +31,7 @@ struct Rule {
 };
 
 /// Every method of a server, once, and every page of /debug, which AdminServer checks; docs/security.md has the same
-/// table, and tests
-/// compare both with the protos.
+/// table, and tests compare both with the protos.
 inline constexpr std::array kRules{
     Rule{"Admission/Submit", Need::kUser, Effect::kChanges, Scope::kOwn},
     Rule{"Admission/Get", Need::kUser, Effect::kReads, Scope::kOwn},

@@ -34,8 +34,7 @@ struct ClientSecurity {
 Status check_tls(const TlsFiles& files, bool server);
 
 /// A channel with TLS if `security` names a CA, otherwise in plain text. kFailedPrecondition if plain text would
-/// leave
-/// the host without `insecure`.
+/// leave the host without `insecure`.
 Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address, const ClientSecurity& security,
                                                     grpc::ChannelArguments arguments = {});
 

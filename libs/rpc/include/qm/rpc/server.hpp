@@ -45,8 +45,7 @@ class Server {
   ~Server();
   Status start();
   /// Health changes to NOT_SERVING; calls are served until a moment without any running call, for `drain` at most.
-  /// Then
-  /// connections are closed: callers of unfinished calls get UNAVAILABLE. Idle connections are not awaited.
+  /// Then connections are closed: callers of unfinished calls get UNAVAILABLE. Idle connections are not awaited.
   void stop();
   void set_serving(bool serving);
   [[nodiscard]] int port() const;
@@ -66,9 +65,8 @@ Caller caller_of(const grpc::CallbackServerContext& context);
 std::string service_of(const grpc::CallbackServerContext& context);
 
 /// Converts a request to an input: Input{kRequest, method, bytes, request_id}, with the caller and the object for
-/// the audit
-/// trail. With authentication a request id belongs to its caller: another caller never gets the stored response for
-/// it.
+/// the audit trail. With authentication a request id belongs to its caller: another caller never gets the stored
+/// response for it.
 template <class Request>
 service::Input input_of(const grpc::CallbackServerContext& context, const Caller& caller, const std::string& method,
                         const Request& request, const std::string& request_id, const std::string& object) {
@@ -140,8 +138,7 @@ grpc::ServerUnaryReactor* answer(service::Host& host, grpc::CallbackServerContex
 Result<std::size_t> page_size(std::int32_t asked, std::int32_t fallback, std::int32_t largest);
 
 /// Fills one page of the newest envelopes of an own topic, for Worker::answer_snapshot. Uses the store's own
-/// session, not the
-/// engine: callers are services that start or detected a gap.
+/// session, not the engine: callers are services that start or detected a gap.
 qm::Status fill_snapshot(service::Host& host, const quartermaster::v1::SnapshotRequest& request,
                          quartermaster::v1::SnapshotResponse& response);
 

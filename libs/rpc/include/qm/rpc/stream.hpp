@@ -12,9 +12,8 @@
 namespace qm::rpc {
 
 /// The writing half of a stream: messages are queued, one write is in progress. From live() on, the stream ends with
-/// RESOURCE_EXHAUSTED
-/// if the queue exceeds the bound, because such a slow reader must restart; the initial messages may exceed
-/// the bound.
+/// RESOURCE_EXHAUSTED if the queue exceeds the bound, because such a slow reader must restart; the initial messages
+/// may exceed the bound.
 ///
 /// Its reactor passes OnWriteDone to written() and OnCancel to finish(). After finish() the reactor is no longer
 /// used, so a writer may outlive it.

@@ -23,8 +23,7 @@ struct Snapshot {
 using SnapshotFetch = std::function<Result<Snapshot>(const std::string& topic, const std::function<bool()>& give_up)>;
 
 /// Returns the payload of the tombstone for a key that a snapshot omits, because it was deleted or, with
-/// `rolled_back`, because the database
-/// of its owner lost it; nullopt if the consumer keeps its state.
+/// `rolled_back`, because the database of its owner lost it; nullopt if the consumer keeps its state.
 using LastState =
     std::function<std::optional<std::string>(const std::string& topic, const std::string& key, bool rolled_back)>;
 
@@ -41,21 +40,18 @@ struct HostOptions {
   SnapshotFetch snapshot;    ///< may be empty in tests: missing messages are then skipped
   LastState last_state;      ///< may be empty in tests: the payload is then empty
   /// Versions of deleted keys are removed this long after the deletion, by steady time. By then the bus has deleted
-  /// every
-  /// message of the key, so none can be read again; it is twice the bus's retention, because Kafka may keep a
-  /// message for
-  /// a day longer. A key that is created again gets versions greater than any removed version on its topic.
+  /// every message of the key, so none can be read again; it is twice the bus's retention, because Kafka may keep a
+  /// message for a day longer. A key that is created again gets versions greater than any removed version on its
+  /// topic.
   SteadyDuration forget_after = 2 * bus::kRetention;
   /// After this time from a break of a producer's history, its owner is queried again for the keys that were kept
-  /// (last_state): by then
-  /// it has observed the cluster. Keys that it still omits are deleted.
+  /// (last_state): by then it has observed the cluster. Keys that it still omits are deleted.
   SteadyDuration confirm_after = std::chrono::minutes(5);
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
   /// The holder of the shard's lease; it is in the leader row. Empty = "<service>/<shard>/<pid>".
   std::string holder;
   /// Called once, from the engine thread, when another leader took the shard, the database lost commits, or the
-  /// state cannot be
-  /// read back: this host makes no further decisions.
+  /// state cannot be read back: this host makes no further decisions.
   std::function<void()> on_lost;
   /// Called before on_lost if the database lost commits that it had acknowledged.
   std::function<void()> on_rollback;
@@ -100,44 +96,33 @@ struct Readiness {
 ///
 /// Laws     `now` given to the engine never goes back, also across failover. Inputs leave the mailbox only with a
 ///          commit. A batch that is known not to be committed is undone and retried; after one in doubt the engine
-///          is reloaded, if this
-///          process still holds the lease; after a lost epoch it makes no further decisions.
+///          is reloaded, if this process still holds the lease; after a lost epoch it makes no further decisions.
 /// Time     a clock that follows the host's clock is compared with the database's when the shard is taken, and when
-///          it jumps forward
-///          (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected: batches continue
-///          with bounded time,
+///          it jumps forward (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected:
+///          batches continue with bounded time,
 ///          an error is logged, /readyz and the counter report it.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was
 /// promoted)
 ///          is not written: it is logged and counted, and this host makes no further decisions, because inputs of
-///          watches are lost
-///          with the commits. The next host continues from the state in the database.
+///          watches are lost with the commits. The next host continues from the state in the database.
 /// Size     in addition to the engine's own: two numbers for each row of the state; a number for each live key on a
-///          consumed or
-///          produced topic, and for those deleted within `forget_after`; the replies of 24 h; mailbox and feed as
-///          configured. Events that
-///          the bus has not accepted yet are on disk.
+///          consumed or produced topic, and for those deleted within `forget_after`; the replies of 24 h; mailbox and
+///          feed as configured. Events that the bus has not accepted yet are on disk.
 /// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first
-///          start on a
-///          log that does not begin at 0: the owner's snapshot is applied before the topic is read further. While it
-///          is not
-///          available, the topic is not read and its cursor stays; it is requested again every second, and /readyz
-///          reports it.
+///          start on a log that does not begin at 0: the owner's snapshot is applied before the topic is read
+///          further. While it is not available, the topic is not read and its cursor stays; it is requested again
+///          every second, and /readyz reports it.
 /// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like
-///          one that
-///          leads to an oversized event, see Limits; the other inputs of its batch are applied.
+///          one that leads to an oversized event, see Limits; the other inputs of its batch are applied.
 /// Poison   an input that the codec cannot decode is sent to the dead-letter topic of its topic, or, if it did not
-///          come
-///          from the bus, to that of the service's inputs (input_topic), in the transaction that skips it.
+///          come from the bus, to that of the service's inputs (input_topic), in the transaction that skips it.
 /// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before any
-///          of its
-///          effects is written: a request gets kInvalid, any other input becomes a dead letter as a poison input
-///          does.
+///          of its effects is written: a request gets kInvalid, any other input becomes a dead letter as a poison
+///          input does.
 ///          An event that the engine publishes without an input is withheld: a dead letter of its topic has its
-///          beginning. If a
-///          broker has a lower limit, the relay publishes a dead letter without the payload in the event's place. In
-///          both cases
-///          consumers keep the last state of the key until its next event, and no other event waits.
+///          beginning. If a broker has a lower limit, the relay publishes a dead letter without the payload in the
+///          event's place. In both cases consumers keep the last state of the key until its next event, and no other
+///          event waits.
 /// Threads  submit, read, feed: any. The step functions: one thread, and only where start() was not called.
 class Host {
  public:
@@ -148,17 +133,16 @@ class Host {
   Host& operator=(const Host&) = delete;
 
   /// Becomes leader and loads the state. Call once, before anything else. With `patient` it waits for an unavailable
-  /// store while
-  /// `patient` returns true; it never waits for an unavailable bus: events stay in the outbox until the bus is
-  /// available.
+  /// store while `patient` returns true; it never waits for an unavailable bus: events stay in the outbox until the
+  /// bus is available.
   Status open(const std::function<bool()>& patient = {});
   void start();
   /// Processes the mailbox, flushes the relay, joins. Safe to call twice.
   void stop();
   [[nodiscard]] bool ready() const;  ///< loaded, able to commit, and allowed to respond
   /// ready() with its reason, and with all operations that are retried without success: intents, paused topics,
-  /// sending to the bus and
-  /// reading from it, each with its number, duration and last error. Cost: a pass over the keys with open intents.
+  /// sending to the bus and reading from it, each with its number, duration and last error. Cost: a pass over the
+  /// keys with open intents.
   [[nodiscard]] Readiness readiness() const;
   [[nodiscard]] bool alive() const;  ///< the loop made progress within 10 s
 
@@ -167,8 +151,7 @@ class Host {
   /// refusal). kExhausted at once if the mailbox is full. A request id of the last 24 h gets its stored reply.
   Status submit(Input input, ReplyFn done = {});
   /// Records in the audit trail that a request was denied, in a separate transaction. If the mailbox is full the
-  /// record
-  /// is omitted: the caller also writes it to the log.
+  /// record is omitted: the caller also writes it to the log.
   void note_denied(Input input, const Error& error);
   /// kUnavailable if another process may lead, or no state is loaded: reads of callers are refused then.
   [[nodiscard]] Status can_answer() const;
@@ -179,8 +162,7 @@ class Host {
   Status read_async(std::function<void(const Shell&)> fn);
 
   /// Follows committed events from `after` on: first the stored ones, then live, in order, from the engine thread;
-  /// the
-  /// callback must not block. kOutOfRange if `after` is older than the feed: fetch a Snapshot and start there.
+  /// the callback must not block. kOutOfRange if `after` is older than the feed: fetch a Snapshot and start there.
   Result<std::uint64_t> follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn);
   void unfollow(std::uint64_t handle);
   [[nodiscard]] std::uint64_t feed_position() const;
@@ -199,8 +181,8 @@ class Host {
 
   /// Counters, the engine's state, and the digest of its stored rows: the same before and after a restart. The state
   /// is read in turns of at most kDumpObjects objects, between which the engine decides batches; `journal` has the
-  /// number of
-  /// the batch before the first turn and before the last one: if both are equal, the state is consistent. Threads:
+  /// number of the batch before the first turn and before the last one: if both are equal, the state is consistent.
+  /// Threads:
   /// any but
   /// the engine's; the caller waits.
   [[nodiscard]] Json debug_state();

@@ -99,8 +99,7 @@ struct Outcome {
 /// Executes intents. Called from executor threads; intents with the same key are executed one after the other.
 ///
 /// A retryable error is retried with back-off in steady time until it succeeds, `give_up` returns true, or the host
-/// stops;
-/// any other error is passed to the engine as an outcome whose bytes the executor generates.
+/// stops; any other error is passed to the engine as an outcome whose bytes the executor generates.
 class Executor {
  public:
   virtual ~Executor() = default;

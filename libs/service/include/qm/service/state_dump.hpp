@@ -15,9 +15,8 @@ namespace qm::service {
 /// Collects a state for /debug/state in turns, each of which reads a bounded number of objects.
 ///
 /// A codec writes its sections in a fixed order at each turn. A section continues after the last key that it read,
-/// and is
-/// skipped once it is complete. Objects that a batch changes between two turns appear in the state at the time of
-/// reading.
+/// and is skipped once it is complete. Objects that a batch changes between two turns appear in the state at the time
+/// of reading.
 ///
 /// Bounds   `most` objects per turn, and the last of them with all of its parts (see weigh).
 /// Threads  one.

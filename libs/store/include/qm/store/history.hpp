@@ -12,8 +12,8 @@ namespace qm::store {
 inline constexpr std::size_t kAncestors = 4;
 
 /// A term is the time between two calls of Store::acquire. Its id is random, 0 = none. `end` is the outbox sequence
-/// of the last
-/// event of the term that the database has: events of the term with a higher sequence were lost with the database.
+/// of the last event of the term that the database has: events of the term with a higher sequence were lost with the
+/// database.
 struct TermEnd {
   std::uint64_t term = 0;
   std::uint64_t end = 0;

@@ -27,8 +27,7 @@ struct LeaseView {
 ///
 /// Threads  one at a time. Connects and reconnects by itself; a renewal does not wait for the disk.
 /// Fails    kUnavailable, kDeadlineExceeded: the database is unavailable or slow. kFailedPrecondition of ready():
-///          this program does
-///          not support the schema.
+///          this program does not support the schema.
 class Lease {
  public:
   virtual ~Lease() = default;
@@ -64,8 +63,7 @@ struct LeaseTiming {
 static_assert(LeaseTiming{}.exclusive());
 
 /// Decides from repeated reads whether the holder is gone. Times of different hosts are never compared: a beat is
-/// old when it
-/// was unchanged for long enough by the steady time of the standby.
+/// old when it was unchanged for long enough by the steady time of the standby.
 class LeaseJudge {
  public:
   /// Asserts that the timing is exclusive().
@@ -83,9 +81,8 @@ class LeaseJudge {
 };
 
 /// The decisions of one replica about its lease, without threads or IO. Inputs are reads, claims and renewals with
-/// the moments before
-/// they were sent and after their results; the result is what the replica may do. replica::Leadership runs it on a
-/// Lease.
+/// the moments before they were sent and after their results; the result is what the replica may do.
+/// replica::Leadership runs it on a Lease.
 ///
 /// Laws     a proof is a successful renewal or claim; it counts from the moment before it was sent, for
 ///          LeaseTiming::proof.

@@ -9,8 +9,7 @@
 namespace qm::store {
 
 /// The lease of a memory disk: the same contract suite as the lease on PostgreSQL. The object is the session of its
-/// holder: after
-/// the destruction of a holder's Lease object LeaseView::session is false.
+/// holder: after the destruction of a holder's Lease object LeaseView::session is false.
 ///
 /// Threads  any number of leases on one disk; each of them one at a time.
 std::unique_ptr<Lease> open_memory_lease(std::shared_ptr<MemoryDisk> disk);

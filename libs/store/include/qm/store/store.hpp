@@ -90,8 +90,7 @@ struct RequestRow {
 };
 
 /// A row of a service's own append-only table (the cost ledger). `columns` are text that the server casts to the
-/// column's
-/// type (any but json); null = NULL; omitted columns get their default.
+/// column's type (any but json); null = NULL; omitted columns get their default.
 struct AppendRow {
   std::string table;  ///< without schema; the migrations create it
   std::vector<std::string> names;
@@ -114,8 +113,7 @@ struct Commit {
   std::vector<RequestRow> requests;
   std::vector<AppendRow> appends;
   /// Keys whose versions are no longer needed: their rows are deleted if the keys were deleted and this batch does
-  /// not write them; the
-  /// greatest version among the published ones becomes their topic's floor.
+  /// not write them; the greatest version among the published ones becomes their topic's floor.
   std::vector<KeyRow> forget_seen;
   std::vector<KeyRow> forget_published;
 };
@@ -168,9 +166,8 @@ inline constexpr std::size_t kReadBytes = 16 << 20;
 ///          this is refused with kFailedPrecondition and not written.
 /// Size     state and intents are as many as the engine has; `published` and `seen` have a row for each live key and
 ///          for those that were deleted and not removed yet; requests are kept for 24 h, journal rows for
-///          `journal_keep`; an outbox
-///          row is deleted as soon as the bus has it, and autovacuum is configured to reuse its space for the next
-///          ones.
+///          `journal_keep`; an outbox row is deleted as soon as the bus has it, and autovacuum is configured to reuse
+///          its space for the next ones.
 class Store {
  public:
   virtual ~Store() = default;
@@ -180,10 +177,9 @@ class Store {
   /// shard: nothing is changed.
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
   /// Writes one batch; checks the term and the number of commits last. Serialization failures are retried inside,
-  /// with a bound; an in-doubt
-  /// COMMIT is looked up before the call returns. An error is kNotCommitted with its reason: retryable() if the
-  /// database is unavailable, otherwise this batch can never be written; kInvalid: the database rejects a value, or
-  /// it violates a
+  /// with a bound; an in-doubt COMMIT is looked up before the call returns. An error is kNotCommitted with its
+  /// reason: retryable() if the database is unavailable, otherwise this batch can never be written; kInvalid: the
+  /// database rejects a value, or it violates a
   /// constraint of the schema. After kEpochLost, kRolledBack or kInDoubt
   /// every commit returns kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
@@ -193,9 +189,8 @@ class Store {
   /// Outbox rows after `sequence`, in order; fewer than `max` if they are long, but at least one.
   virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
   /// Deletes outbox rows up to and including `sequence`, which were read while this store led with `term`: they are
-  /// durable on
-  /// the bus. With another term nothing is deleted, because after a rollback the same number is another row. A crash
-  /// of the
+  /// durable on the bus. With another term nothing is deleted, because after a rollback the same number is another
+  /// row. A crash of the
   /// server may revert the deletion, and they are sent again.
   virtual Status published(std::uint64_t sequence, std::uint64_t term) = 0;
   /// Blocks until a commit may have added outbox rows, or the timeout.
@@ -203,9 +198,8 @@ class Store {
 
   /// One page of the newest Envelope per live key of own topics, in key order (bytes) after `after_key`; or that of
   /// `only_key`, which is returned even if it is a tombstone. With `ended` the pages include the tombstones of keys
-  /// that are not removed
-  /// yet, so that a reader with a gap gets the deletions in it. Fewer than `max` at the end, or if the page reaches
-  /// kReadBytes.
+  /// that are not removed yet, so that a reader with a gap gets the deletions in it. Fewer than `max` at the end, or
+  /// if the page reaches kReadBytes.
   virtual Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                   std::size_t max, const std::string& only_key = {},
                                                   bool ended = false) = 0;

@@ -44,14 +44,12 @@ struct GreedyFit {
                                                  const Load& load, Pods threshold, bool affinity);
 
 /// Sets the counts to zero where the capacity is below `threshold` slices, among `domains` and their children; a
-/// leader is only allowed
-/// where that many slices fit in addition to it.
+/// leader is only allowed where that many slices fit in addition to it.
 void prune_below(const Tree& tree, State& state, DomainRange domains, Pods threshold, const SliceShape& slices,
                  bool with_leader);
 
 /// Prepares the state for a balanced placement at `level`: the siblings there that fit the load with the highest
-/// minimum
-/// share per domain. The rest of the state is unchanged.
+/// minimum share per domain. The rest of the state is unchanged.
 struct BalancedChoice {
   DomainRange siblings;
   Pods threshold = 0;  ///< minimum number of slices of each chosen domain

@@ -46,8 +46,8 @@ void add(Requests& to, const Requests& what);
 [[nodiscard]] Requests usage_of(const Requests& per_pod, Pods pods);
 
 /// The number of pods with the request `per_pod` that fit into `capacity` (by resource id; missing entries are 0).
-/// Never negative,
-/// though capacity may be: a node can lose devices that are in use. A pod without requests fits 2^31-1 times.
+/// Never negative, though capacity may be: a node can lose devices that are in use. A pod without requests fits
+/// 2^31-1 times.
 [[nodiscard]] Pods pods_in(const Requests& per_pod, std::span<const std::int64_t> capacity);
 /// The resource that allows the fewest pods; ties go to the first name.
 [[nodiscard]] ResourceId scarcest(const ResourceNames& names, const Requests& per_pod,

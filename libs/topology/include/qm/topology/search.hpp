@@ -38,21 +38,18 @@ struct GangPlacement {
 /// Finds leaves for one gang.
 ///
 /// Steps    1 the number of pods and slices that fit each domain, leaves first; 2 the level and the domains there
-///          that
-///          fit all: BestFit selects the tightest domain that fits, LeastFreeCapacity the one with least capacity;
-///          if
-///          none fits, required fails, preferred goes a level up, and at the top uses the fewest domains; 3 down
-///          again, level by level, with the fewest domains. Greedy and without backtracking, as in Kueue.
+///          that fit all: BestFit selects the tightest domain that fits, LeastFreeCapacity the one with least
+///          capacity; if none fits, required fails, preferred goes a level up, and at the top uses the fewest
+///          domains; 3 down again, level by level, with the fewest domains. Greedy and without backtracking, as in
+///          Kueue.
 /// Order    total: by capacity, then by level values.
 /// Threads  one at a time, it keeps its arrays between calls; any number of them may read one Topology.
 /// Fails    kExhausted: there is no capacity now; kInvalid: the requested levels or slices are impossible. Messages
 ///          are
 ///          Kueue's.
 /// Differs  from Kueue where a domain was counted with more capacity than its children have (balanced placement
-///          counts slices
-///          inside slices as if they were single pods): Kueue then admits a part of the gang. Here the fallback of
-///          balanced
-///          placement is BestFit, and a gang that is still incomplete does not fit.
+///          counts slices inside slices as if they were single pods): Kueue then admits a part of the gang. Here the
+///          fallback of balanced placement is BestFit, and a gang that is still incomplete does not fit.
 /// Cost     O(leaves · resources + domains) to count, O(n log n) over the sorted domains; topology_bench.cpp.
 /// Source   Kueue ff69552e, pkg/cache/scheduler/tas_flavor_snapshot.go, tas_balanced_placement.go; KEP-2724.
 class Search {

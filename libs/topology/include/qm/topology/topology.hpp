@@ -38,8 +38,7 @@ struct Matcher;
 ///          level; if the innermost level is not the host, the nodes of a leaf add up.
 /// Units    amounts as in Requests. Free capacity may be negative.
 /// Threads  one writer; any number of readers between writes. `names` must outlive it, and must not be changed by
-///          other
-///          code while it is built.
+///          other code while it is built.
 /// Cost     build O(n log n); adding and removing usage O(resources of the request).
 class Topology {
  public:

@@ -26,10 +26,8 @@ inline constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
 /// The domains of a topology: blocks, racks, hosts, or other levels.
 ///
 /// Shape    every leaf is at the innermost level. Ids are dense, the children of a domain are consecutive, and
-///          inside a
-///          level a smaller id means smaller level values, compared value by value: the order of ids is the order of
-///          values, and
-///          per-domain data of a search is an array.
+///          inside a level a smaller id means smaller level values, compared value by value: the order of ids is the
+///          order of values, and per-domain data of a search is an array.
 /// Hosts    if the innermost level is the hostname, the hostname alone is the leaf's name, and the first row with
 ///          that name determines its parent.
 /// Threads  immutable, any.

@@ -9,8 +9,8 @@
 namespace qm::wire {
 
 /// Makes an external message storable: replaces each NUL in its strings by U+FFFD. kInvalid if a string, bytes field
-/// or map key at
-/// any depth exceeds the bound of its declaration, option `text` or `map_key` of quartermaster/v1/options.proto.
+/// or map key at any depth exceeds the bound of its declaration, option `text` or `map_key` of
+/// quartermaster/v1/options.proto.
 ///
 /// Threads  any, one for each message.
 /// Cost     a pass over the fields.

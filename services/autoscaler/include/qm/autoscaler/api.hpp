@@ -11,8 +11,7 @@
 namespace qm::autoscaler {
 
 /// The response of GetPlan. A tenant gets the pending gangs of its own namespaces, with their explanations. An
-/// operator or auditor
-/// gets all of them, the instances that are launched, and the static NodePools.
+/// operator or auditor gets all of them, the instances that are launched, and the static NodePools.
 [[nodiscard]] quartermaster::v1::CapacityPlan plan_for(const Engine& engine, Instant now, const rpc::Caller& caller);
 /// A claim in ListClaims. The workload that it was launched for is named only to callers that may see it.
 [[nodiscard]] quartermaster::v1::InstanceEvent claim_for(const ClaimName& name, const Claim& claim,
