@@ -1,8 +1,8 @@
-// qm-autoscaler: on what capacity. Wiring only.
+// qm-autoscaler: cloud capacity. Wiring only.
 //   --set aws=URL        endpoint for EC2; keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
-//   --set driver=ec2     or karpenter: NodeClaims are left to a live Karpenter
+//   --set driver=ec2     or karpenter: a live Karpenter launches instances for NodeClaims
 //   --set observe=bus    or cluster: without the rest of the suite, from the pods and nodes of the API server
-//   --set scaling=auto   who decides on machines where a namespace is silent; none = we only tell what we would do
+//   --set scaling=auto   owner of namespaces that name none; none = only explain what would be launched
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/bus/bus.hpp"
@@ -25,7 +25,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto cluster_settings, autoscaler::ClusterSettings::parse(settings.extra));
   const bool karpenter = cluster_settings.driver == autoscaler::Driver::kKarpenter;
   const auto keys = cloud::AwsOptions::from_environment();
-  if (!keys && !karpenter) return fail(keys.error());  // who makes machines of NodeClaims has keys of his own
+  if (!keys && !karpenter) return fail(keys.error());  // Karpenter has credentials of its own
   auto aws_options = keys ? *keys : cloud::AwsOptions{};
   if (!extra("aws").empty()) aws_options.endpoint = extra("aws");
   cloud::Aws aws(aws_options);
@@ -36,7 +36,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = autoscaler::host_options(settings.shard);
-  if (cluster_settings.alone) options.consumes.clear();  // what both say would be two truths
+  if (cluster_settings.alone) options.consumes.clear();  // two sources could contradict each other
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   options.last_state = wire::last_state;
   replica->guard(options);

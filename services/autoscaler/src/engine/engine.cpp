@@ -1,4 +1,4 @@
-// The facts and the frame of a step: apply what was heard, then decide from the tables alone, so that the order in
+// The facts and the frame of a step: apply the facts, then decide from the tables alone, so that the order in
 // which facts of different origin arrive does not matter.
 #include "qm/autoscaler/engine.hpp"
 
@@ -15,7 +15,7 @@ std::string_view name_of(ClaimState state) {
 }
 
 namespace {
-/// Writes the row where it differs; whether it did. A batch that changes nothing writes nothing.
+/// Writes the row if it differs; returns whether it did. A batch without changes writes nothing.
 template <class Key, class Row>
 bool put(Table<Key, Row>& table, const Key& key, const Row& row) {
   if (const Row* known = table.find(key); known != nullptr && *known == row) return false;
@@ -59,7 +59,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
 }
 
 namespace {
-// Calls fn on every table: one place knows the list.
+// Calls fn on every table: the only list of them.
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
@@ -92,7 +92,7 @@ void Engine::apply(const DemandHeard& c) {
   for (const auto& [uid, item] : tables_.demand) {
     if (!wanted.contains(uid)) over.push_back(uid);
   }
-  // Machines that were launched for it come all the same; they are empty ones if nobody else needs them.
+  // Its instances start anyway; they are empty ones unless another gang needs them.
   for (const auto& uid : over) tables_.demand.erase(uid);
   for (const auto& [uid, item] : wanted) put(tables_.demand, uid, *item);
 }
@@ -115,8 +115,8 @@ void Engine::apply(const InstancesSeen& c) {
   }
 }
 
-// An instance carries its claim's name as a tag, so a launch whose answer was lost is found again here. What no claim
-// stands for is kept under the instance's own id.
+// An instance has its claim's name as a tag, so a launch whose response was lost is found again here. An instance
+// without a claim is stored under its own id.
 void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance) {
   const ClaimName own_name(fact.id.value());
   ClaimName name = own_name;
@@ -131,7 +131,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
     name = claim_for(fact).value_or(own_name);
   }
   const Claim* known = tables_.claims.find(name);
-  if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;  // told and forgotten
+  if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= now_) return;  // already removed
   Claim row;
   if (known != nullptr) {
     row = *known;
@@ -141,7 +141,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
     row.changed = now_;
     row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim of ours stands for it";
   }
-  if (row.pool.empty() && grouped != nullptr) row.pool = grouped->name;  // the pool has named its group since
+  if (row.pool.empty() && grouped != nullptr) row.pool = grouped->name;  // the pool has named its group since then
   row.group = fact.group;
   row.type = fact.type;
   row.zone = fact.zone;
@@ -154,7 +154,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
   if (fact.stopped) {
     next = ClaimState::kGone;
   } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
-    next = ClaimState::kLaunched;  // it came, maybe after we had given it up
+    next = ClaimState::kLaunched;  // it started, possibly after the claim was given up
   }
   row.stopped = fact.stopped;
   if (next != row.state) row.changed = now_;
@@ -168,13 +168,13 @@ void Engine::apply(const SpotPricesSeen& c) {
     const auto key = std::pair(quote.type, quote.zone);
     const PriceRow* known = tables_.spot_prices.find(key);
     if (known != nullptr && known->from >= quote.from) continue;
-    if (known != nullptr && known->rate == quote.rate) continue;  // it holds on
+    if (known != nullptr && known->rate == quote.rate) continue;  // the price is unchanged
     tables_.spot_prices.insert(key, {quote.rate, quote.from});
     out_.prices.push_back({quote.type, quote.zone, {quote.rate, quote.from}});
   }
 }
 
-// The row of a node for writing, also of one that placement has not told of yet.
+// The row of a node for writing, also of a node that placement has not published yet.
 NodeRow& Engine::mark(const NodeName& node) {
   const bool fresh = !tables_.nodes.contains(node);
   NodeRow& row = tables_.nodes.edit(node);
@@ -228,7 +228,7 @@ void Engine::apply(const SpotNoticeHeard& c) {
     return;
   }
   if (!taken) return;
-  if (!known->known && !known->broken) return forget_node(c.node);  // nothing but the notice had named it
+  if (!known->known && !known->broken) return forget_node(c.node);  // only the notice had named it
   NodeRow& node = tables_.nodes.edit(c.node);
   node.taken_at.reset();
   if (node.drain_asked && node.drain_reason == kSpotInterruption) lift_drain(c.node);
@@ -236,7 +236,7 @@ void Engine::apply(const SpotNoticeHeard& c) {
 
 void Engine::apply(const AckHeard& c) {
   const Order* order = tables_.orders.find(c.order);
-  if (order == nullptr || !order->outcome.empty()) return;  // late: the order has been settled
+  if (order == nullptr || !order->outcome.empty()) return;  // late: the order is already complete
   if (std::none_of(order->nodes.begin(), order->nodes.end(), [&](const NodeName& n) { return n == c.node; })) return;
   auto& acks = tables_.orders.edit(c.order).acks;
   if (std::any_of(acks.begin(), acks.end(), [&](const Order::Ack& a) { return a.node == c.node; })) return;
@@ -250,7 +250,7 @@ void Engine::apply(const HealthHeard& c) {
 
 void Engine::apply(const LaunchEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
-  if (known == nullptr || !known->instance.empty()) return;  // found in the cloud before the answer came
+  if (known == nullptr || !known->instance.empty()) return;  // found in the cloud before the response arrived
   if (!c.instance.empty()) {
     std::vector<ClaimName> same;
     for (const auto& [name, claim] : tables_.claims) {
@@ -263,20 +263,20 @@ void Engine::apply(const LaunchEnded& c) {
     return;
   }
   if (known->state != ClaimState::kRequested) return;
-  give_up(c.claim, c.error);  // whatever the cloud's reason: the same question again at once gets the same answer
+  give_up(c.claim, c.error);  // whatever the cloud's reason: an immediate retry would get the same response
 }
 
 void Engine::apply(const TerminateEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
   if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;
   if (c.busy && node_of(*known) != nullptr) {
-    // The node itself will say so when it is seen without its cordon.
+    // The node itself will be published when it is seen without its cordon.
     NodeRow& node = tables_.nodes.edit(known->node);
     node.pods = std::max(node.pods, 1);
     node.empty_since.reset();
     return keep(c.claim, c.error);
   }
-  tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // asked again in a while
+  tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // it is retried after a while
   say(c.claim);
 }
 
@@ -299,7 +299,7 @@ void Engine::apply(const SaveAsked& c) {
   }
 }
 
-// Who decides on machines for this work, where that is not us.
+// The owner of the instances for this workload, if that is not this autoscaler.
 const OwnerRow* Engine::other_owner(const DemandHeard::Item& item) const {
   std::string ns = item.ns;
   if (const WorkloadRow* known = tables_.workloads.find(item.id.uid); ns.empty() && known != nullptr) ns = known->ns;
@@ -371,7 +371,7 @@ std::optional<Instant> Engine::next_timer() const {
 
 namespace {
 
-/// Folds values of all kinds, each table closed by its size.
+/// Adds values of all kinds to the digest, each table followed by its size.
 class Folder {
  public:
   template <class... Parts>

@@ -1,8 +1,9 @@
-// Pools whose machines an Auto Scaling group makes: we say how many, the group makes them, and says which it made.
+// Pools whose instances an Auto Scaling group launches: the autoscaler sets the size, the group launches and reports
+// the instances.
 //
-//   size of the group = claims of its pool that are to be or to stay        (a level, so nothing is counted twice)
-//   a machine of the group that is nobody's = the oldest claim without one  (else it is taken in as it is)
-//   an end goes through the group, which would replace the machine otherwise
+//   size of the group = claims of its pool that are to be launched or to stay  (a level, so nothing is counted twice)
+//   an instance of the group without a claim = the oldest claim without one    (else it is adopted unchanged)
+//   a termination goes through the group, which would replace the instance otherwise
 #include "qm/autoscaler/engine.hpp"
 
 #include <algorithm>
@@ -11,14 +12,14 @@
 namespace qm::autoscaler {
 namespace {
 
-/// Whether the group should have a machine for it.
+/// Whether the group must have an instance for the claim.
 bool counts(const Claim& c) {
   return c.state != ClaimState::kTerminating && c.state != ClaimState::kGone && c.state != ClaimState::kFailed;
 }
 
 }  // namespace
 
-// A group is one pool's: the shell refuses two that name the same.
+// A group belongs to one pool: the shell refuses two pools with the same group.
 const Pool* Engine::pool_of_group(const std::string& group) const {
   if (group.empty()) return nullptr;
   for (const auto& [name, pool] : tables_.pools) {
@@ -27,8 +28,8 @@ const Pool* Engine::pool_of_group(const std::string& group) const {
   return nullptr;
 }
 
-// What the group makes is what its launch template says. A machine of another kind than we took it for still is the one
-// that was asked for: were it taken in beside its claim, the group would be made larger by one for each that comes.
+// The launch template of the group determines its instances. An instance of another kind than assumed is still the
+// requested one: if it were adopted in addition to its claim, the group would grow by one for each such instance.
 std::optional<ClaimName> Engine::claim_for(const InstanceFact& fact) const {
   if (fact.stopped) return std::nullopt;
   const ClaimName* best = nullptr;
@@ -53,7 +54,7 @@ void Engine::size_groups() {
   }
   for (const auto& [group, size] : sizes) {
     const std::int64_t* asked = tables_.group_sizes.find(group);
-    if (asked == nullptr ? size == 0 : *asked == size) continue;  // of a group that is new to us nothing is known yet
+    if (asked == nullptr ? size == 0 : *asked == size) continue;  // nothing is known yet of a group that is new
     tables_.group_sizes.insert(group, size);
     out_.groups.push_back({group, size, tables_.counters.edit("group") += 1});
   }
@@ -64,7 +65,7 @@ void Engine::size_groups() {
   for (const auto& group : over) tables_.group_sizes.erase(group);
 }
 
-// What does not come now will not come at once either: the next cheapest offering is tried.
+// An instance that does not start now will not start immediately either: the next cheapest offering is tried.
 void Engine::give_up(const ClaimName& name, const std::string& reason) {
   const Claim& c = *tables_.claims.find(name);
   const Offering offering{c.type, c.zone, c.market, c.group};
@@ -75,8 +76,8 @@ void Engine::give_up(const ClaimName& name, const std::string& reason) {
   enter(name, ClaimState::kFailed, reason);
 }
 
-// Gangs go without as a whole, the least urgent first: a part of one would be launched in vain. Replicas of a static pool are no
-// gang: of these only as many go without as are too many, the newest first.
+// Gangs lose their claims as a whole, the least urgent first: a part of one would be launched in vain. Replicas of a
+// static pool are not a gang: only the surplus ones fail, the newest first.
 void Engine::apply(const GroupRefused& c) {
   std::int64_t beyond = -c.granted;
   std::map<WorkloadUid, std::vector<ClaimName>> waiting;

@@ -24,7 +24,7 @@ std::optional<std::string> lowest(const LabelRule& rule) {
         std::find_if(rule.values.begin(), rule.values.end(), [&](const auto& v) { return allows(rule, v); });
     return first == rule.values.end() ? std::nullopt : std::optional(*first);
   }
-  // At most one more than there are values to avoid.
+  // At most one more than the number of excluded values.
   std::int64_t number = std::max<std::int64_t>(rule.at_least.value_or(0), 0);
   while (std::binary_search(rule.values.begin(), rule.values.end(), std::to_string(number))) ++number;
   return std::to_string(number);

@@ -1,10 +1,11 @@
-// Demand to machines.
+// Demand to instances.
 //
-//   for each gang on the list, by priority, then pending gangs before pods that running ones lack, then by how long it waits:
-//     its machines are coming, or came a moment ago            -> wait for placement
-//     machines that come, its own or others', have room for it -> share them
-//     else the cheapest offering that holds it whole, or what its own machines lack, within limits and with capacity
-//          -> launch all at once; for pods that a running gang lacks, as many as can be had
+//   for each gang on the list, by priority, pending gangs first, then by waiting time:
+//     its instances are starting, or became ready a moment ago   -> wait for placement
+//     starting instances, its own or others', have capacity      -> share them
+//     else the cheapest offering that fits it whole, or the part its own instances lack, within limits and with
+//     capacity
+//          -> launch all at once; for pods without a node of a running gang, as many as possible
 #include "offer.hpp"
 #include "qm/base/assert.hpp"
 
@@ -25,10 +26,10 @@ bool contains(const std::vector<T>& list, const T& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Whether a node that the pool makes of this offering would take the pod.
+// Whether the pod would fit a node that the pool launches with this offering.
 bool accepts(const PodShape& shape, const Pool& pool, const Labels& labels, const InstanceType& type,
              const std::string& zone, Market market) {
-  if (shape.gpu.mig_count > 0) return false;  // a fresh machine has whole devices
+  if (shape.gpu.mig_count > 0) return false;  // a new instance has whole devices
   if (untolerated(pool.taints, shape.tolerations) != nullptr) return false;
   if (!shape.gpu.models.empty() && !contains(shape.gpu.models, type.gpu_product)) return false;
   for (const auto& [key, value] : shape.node_selector) {
@@ -54,12 +55,13 @@ bool accepts(const PodShape& shape, const Pool& pool, const Labels& labels, cons
 
 }  // namespace
 
-/// What is free on one machine.
+/// The free capacity of one instance.
 struct Engine::Room {
   std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, pods = kPodsPerNode;
 
   explicit Room(const InstanceType& t) : gpus(t.gpus), cpu_milli(t.cpu_milli), memory_bytes(t.memory_bytes) {}
-  /// Takes up to `want` such pods; how many it took. What a share leaves of a device is not given to other shapes.
+  /// Reserves up to `want` such pods and returns their number. The rest of a shared device is not used for other
+  /// shapes.
   std::int64_t take(const PodShape& shape, std::int64_t want) {
     std::int64_t n = std::min(want, pods);
     const std::int64_t sharing = shape.gpu.milli > 0 ? 1000 / shape.gpu.milli : 1;  // pods on one device
@@ -76,7 +78,7 @@ struct Engine::Room {
   }
 };
 
-/// A gang laid onto machines: those that it uses, what is then left on them, and what did not fit.
+/// The placement of a gang on instances: the ones it uses, their remaining capacity, and the pods that did not fit.
 struct Engine::Fit {
   std::vector<PodSet> rest;  ///< every set, with the pods that did not fit
   std::vector<Plan::Place> places;
@@ -100,7 +102,7 @@ struct Engine::Fit {
   [[nodiscard]] bool whole() const {
     return std::all_of(rest.begin(), rest.end(), [](const PodSet& set) { return set.count == 0; });
   }
-  /// Hands the pods' places to the plan, and what they leave to `others`.
+  /// Writes the pods' places to the plan, and the remaining capacity to `others`.
   void settle(Plan& plan, Rooms& others) const {
     for (const auto& place : places) {
       if (!contains(plan.claims, place.claim)) plan.claims.push_back(place.claim);
@@ -119,7 +121,7 @@ std::map<std::string, Engine::Usage> Engine::usage() const {
   return out;
 }
 
-// What the gang's machines would be, opened one by one; 0 = not to be had of this offering.
+// The number of instances that the gang needs of this offering, counted one by one; 0 = impossible with it.
 std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
                                const InstanceType& t, const std::string& zone, Market market) const {
   std::vector<Room> open;
@@ -131,7 +133,7 @@ std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool
     while (pods > 0) {
       Room& room = open.emplace_back(t);
       const std::int64_t n = room.take(set.shape, pods);
-      // More than one step may launch is more than is worth counting: the caller says so.
+      // Above the limit of one step the count is irrelevant: the caller reports it.
       if (n == 0) return 0;
       if (static_cast<std::int64_t>(open.size()) > options_.max_launches) return options_.max_launches + 1;
       pods -= n;
@@ -143,14 +145,14 @@ std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool
 std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
                                         const std::vector<PodSet>& sets) const {
   std::vector<Offering> out;
-  // On demand first: at the same price a machine that stays is the better one.
+  // On-demand first: at the same price an instance without interruptions is better.
   for (const Market market : {Market::kOnDemand, Market::kSpot}) {
     if (std::find(pool.markets.begin(), pool.markets.end(), market) == pool.markets.end()) continue;
     std::vector<std::string> zones = pool.zones;
     if (!pool.group.empty()) {
-      if (zones.size() != 1) zones = {std::string()};  // the group chooses among its zones
+      if (zones.size() != 1) zones = {std::string()};  // the group selects among its zones
     } else if (zones.empty()) {
-      // Any zone: those that a pod asks for, those with a price, and whichever the cloud likes.
+      // Any zone: those that a pod selects, those with a price, and the cloud's choice.
       for (const auto& set : sets) {
         auto it = set.shape.node_selector.find(std::string(words::kZone));
         if (set.count > 0 && it != set.shape.node_selector.end() && !contains(zones, it->second))
@@ -165,7 +167,7 @@ std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
       if (pool.not_zones.empty()) {
         zones.emplace_back();
       } else {
-        // The cloud would choose among all: only zones that are known can be asked for.
+        // The cloud would select among all zones: only known zones can be requested.
         known_zones(t, zones);
         std::erase_if(zones, [&](const auto& zone) { return contains(pool.not_zones, zone); });
       }
@@ -175,7 +177,7 @@ std::vector<Offering> Engine::offerings(const Pool& pool, const InstanceType& t,
   return out;
 }
 
-// The zones that a price, a machine or another pool names; behind those that are there, in order of name.
+// Appends the zones of prices, instances and other pools, in order of name.
 void Engine::known_zones(const InstanceType& t, std::vector<std::string>& zones) const {
   std::set<std::string> names;
   const auto& rows = tables_.spot_prices.rows();
@@ -192,7 +194,7 @@ void Engine::known_zones(const InstanceType& t, std::vector<std::string>& zones)
 std::optional<HourlyRate> Engine::price(const InstanceType& t, const Offering& o, const Pool& pool) const {
   if (o.market == Market::kOnDemand) return t.on_demand;
   if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return row->rate;
-  // Without a price there is no reason to prefer spot; a pool of nothing else takes it at its upper bound.
+  // Without a price there is no reason to prefer spot; a spot-only pool uses it at its upper bound.
   if (std::find(pool.markets.begin(), pool.markets.end(), Market::kOnDemand) != pool.markets.end()) return std::nullopt;
   return t.on_demand;
 }
@@ -202,7 +204,7 @@ std::string Engine::no_type(const std::vector<PodSet>& sets, const std::vector<c
   const InstanceType* allowed = nullptr;
   for (const Pool* pool : pools) {
     const auto labels = chosen_labels(*pool, sets);
-    if (!labels || !pool->group.empty()) continue;  // a group has the types that it has
+    if (!labels || !pool->group.empty()) continue;  // a group has fixed types
     for (const auto& [name, t] : catalog_) {
       const bool fits = std::ranges::any_of(offerings(*pool, t, sets), [&](const Offering& o) {
         return price(t, o, *pool) && nodes_for(sets, *pool, *labels, t, o.zone, o.market) > 0;
@@ -234,7 +236,7 @@ std::string Engine::no_type(const std::vector<PodSet>& sets, const std::vector<c
 std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const {
   std::vector<const Pool*> pools;
-  // A static pool has its machines whatever the demand is, and no others.
+  // A static pool has its instances independent of demand, and no others.
   for (const auto& [name, pool] : tables_.pools) {
     if (!pool.is_static()) pools.push_back(&pool);
   }
@@ -268,7 +270,7 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
         if (nodes > options_.max_launches) {
           large = true;
         } else if (!after.beyond(*pool).empty()) {
-          // Of several types, the one that passes the limit by the least.
+          // Of several types, the one that exceeds the limit by the least.
           const auto key = std::pair(pool->name, std::string(after.beyond(*pool)));
           const auto least = std::tuple(after.gpus, after.cpu_milli, nodes);
           const auto [known, first] = limited.try_emplace(key, least, "");
@@ -315,7 +317,7 @@ void Engine::promise(const AttemptId& id, Plan plan) {
   tables_.plans.insert(id.uid, std::move(plan));
 }
 
-// The plan failed. What it learned about the gang stays while the gang waits.
+// The plan failed. Its experience with the gang remains while the gang is pending.
 void Engine::withdraw(const WorkloadUid& uid) {
   const Plan* plan = tables_.plans.find(uid);
   if (plan == nullptr) return;
@@ -337,7 +339,7 @@ void Engine::end_lapsed_plans() {
   for (const auto& uid : over) withdraw(uid);
 }
 
-// Whether the gang's machines are coming, or came so lately that placement may not have used them yet.
+// Whether the gang's instances are starting, or became ready so recently that placement may not have used them yet.
 Engine::Cover Engine::review(const DemandHeard::Item& item) {
   const Plan* plan = tables_.plans.find(item.id.uid);
   if (plan == nullptr) return Cover::kOpen;
@@ -359,12 +361,13 @@ Engine::Cover Engine::review(const DemandHeard::Item& item) {
     }
     return Cover::kCovered;
   }
-  if (!idle) return Cover::kOpen;  // others took them
+  if (!idle) return Cover::kOpen;  // other gangs used them
   pause(item.id.uid);
   return Cover::kPaused;
 }
 
-// The gang's machines stand idle and it still waits: more of the same would not help. We see less than placement does.
+// The gang's instances are idle and it is still pending: more of the same would not help. Placement knows more
+// constraints.
 void Engine::pause(const WorkloadUid& uid) {
   Plan& p = tables_.plans.edit(uid);
   p.not_before = now_ + options_.pause * (1 << std::min(p.fruitless, 5));
@@ -372,7 +375,7 @@ void Engine::pause(const WorkloadUid& uid) {
   withdraw(uid);
 }
 
-// A machine that goes soon, whatever state it is in: nothing is planned on it.
+// An instance that will be terminated soon, in any state: nothing is planned on it.
 bool Engine::doomed(const Claim& c) const {
   const NodeRow* node = tables_.nodes.find(c.node);
   return node != nullptr && (node->instance.empty() || node->instance == c.instance) &&
@@ -394,7 +397,7 @@ void Engine::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
   say(name);
 }
 
-// Finds or launches the gang's machines; false = nothing can be done now.
+// Finds or launches the gang's instances; false = impossible now.
 bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
                      std::int64_t& launches) {
   const Plan* before = tables_.plans.find(item.id.uid);
@@ -402,7 +405,7 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   plan.ready_by = now_ + options_.boot;
   if (before != nullptr) plan.fruitless = before->fruitless;
 
-  // Of a failed plan, what still comes or stands idle is the gang's own.
+  // Starting or idle instances of a failed plan still belong to the gang.
   Rooms own, all = rooms;
   for (const auto& name : before == nullptr ? std::vector<ClaimName>{} : before->claims) {
     const Claim* c = tables_.claims.find(name);
@@ -454,7 +457,7 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
     launch(name, c, *offer->pool);
     fresh.emplace(name, *offer->type);
   }
-  // What it leaves on its machines may hold another gang.
+  // The remaining capacity of its instances may fit another gang.
   const Fit laid(tables_, catalog_, fit.rest, std::move(fresh));
   QM_ASSERT(laid.whole(), "the machines launched for {} do not hold it", item.id.to_string());
   laid.settle(plan, rooms);
@@ -493,7 +496,7 @@ void Engine::cover_demand() {
     return std::tuple(-a->priority, a->runs, a->since, a->id) < std::tuple(-b->priority, b->runs, b->since, b->id);
   });
   Rooms rooms = coming_rooms();
-  // What stands in a plan is spoken for before anything new is decided.
+  // Places in existing plans are reserved before any new decision.
   for (const auto* item : order) {
     const Cover cover = review(*item);
     if (cover == Cover::kOpen && other_owner(*item) != nullptr) {

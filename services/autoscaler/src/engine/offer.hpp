@@ -7,7 +7,7 @@
 
 namespace qm::autoscaler {
 
-/// What a pool's machines take of its limits.
+/// The part of the limits that a pool's instances use.
 struct Engine::Usage {
   std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, machines = 0;
 
@@ -17,8 +17,8 @@ struct Engine::Usage {
     cpu_milli += nodes * t.cpu_milli;
     memory_bytes += nodes * t.memory_bytes;
   }
-  /// The resource that passes its limit; empty = all are within.
-  /// "NodePool p has the limit nvidia.com/gpu 16: 12 in use, 8 more needed", of the resource that passes its limit.
+  /// The resource that exceeds its limit; empty = all are within.
+  /// "NodePool p has the limit nvidia.com/gpu 16: 12 in use, 8 more needed", for the resource that exceeds its limit.
   [[nodiscard]] std::string limit_text(const Pool& p, const Usage& in_use) const {
     constexpr double kMilli = 1000, kGibi = 1 << 30;
     const auto text = [&](std::string_view resource, std::int64_t limit, std::int64_t used, std::int64_t with,
@@ -45,7 +45,7 @@ struct Engine::Usage {
   }
 };
 
-/// Machines of one kind that a pool may be asked for.
+/// Instances of one kind that can be requested from a pool.
 struct Engine::Offer {
   const Pool* pool = nullptr;
   const InstanceType* type = nullptr;
@@ -55,10 +55,12 @@ struct Engine::Offer {
   Labels labels;
 };
 
-/// The labels that the pool's rules leave open, as machines for these pods get them: what the pods ask for, else the lowest value.
-/// None where pods ask for what is not allowed, or for different values: no machine of the pool holds them together.
+/// The values of labels that the pool's rules leave open, for instances with these pods: the values that the pods
+/// select, else the lowest. None if pods select a forbidden value, or different values: no instance of the pool fits
+/// them together.
 [[nodiscard]] std::optional<Labels> chosen_labels(const Pool& pool, const std::vector<PodSet>& sets);
-/// A label that the pool's rules leave open and of which the pod sets select several values, each allowed alone; empty = none.
+/// A label that the pool's rules leave open and of which the pod sets select several values, each allowed alone; empty
+/// = none.
 [[nodiscard]] std::string contested_label(const Pool& pool, const std::vector<PodSet>& sets);
 
 }  // namespace qm::autoscaler

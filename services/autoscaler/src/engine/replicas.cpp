@@ -23,7 +23,7 @@ std::map<std::string, std::int64_t> Engine::replicas() const {
   if (out.empty()) return out;
   for (const auto& [name, c] : tables_.claims) {
     const auto pool = out.find(c.pool);
-    // One that goes is replaced at once, as far as the pool's limit on nodes lets it be.
+    // A lost instance is replaced at once, within the pool's limit on nodes.
     if (pool != out.end() && is_to_stay(c) && !doomed(c)) ++pool->second;
   }
   return out;
@@ -60,7 +60,7 @@ void Engine::keep_replicas() {
   const auto have = replicas();
   if (have.empty() || !scales_somewhere()) return;
   auto in_use = usage();
-  // So many a step: what was launched at this instant counts, so that a step without news launches nothing.
+  // The limit is per step: launches at the same time count, so that a step without new inputs launches nothing.
   std::int64_t launches = 0;
   for (const auto& [name, c] : tables_.claims) launches += c.requested == now_ && c.for_uid.empty() ? 1 : 0;
   for (const auto& [pool_name, count] : have) {

@@ -1,4 +1,4 @@
-// Machines that go: those that never came up, those that left, and those that nobody needs.
+// Terminates instances: those that never started, those whose node left, and those that are not needed.
 #include "qm/autoscaler/engine.hpp"
 #include "qm/base/assert.hpp"
 
@@ -6,7 +6,8 @@
 
 namespace qm::autoscaler {
 
-// The node that the claim's machine is, once placement has it. Names of machines come again: the instance decides.
+// The node of the claim's instance, once placement has published it. Names of instances are reused: the instance id
+// decides.
 const NodeRow* Engine::node_of(const Claim& claim) const {
   const NodeRow* node = claim.node.empty() ? nullptr : tables_.nodes.find(claim.node);
   if (node == nullptr || !node->known) return nullptr;
@@ -51,7 +52,7 @@ void Engine::lift_drain(const NodeName& name) {
   node.drain_asked = node.drain_confirmed = false;
 }
 
-// Claims and nodes are heard of apart, in any order: the join is made from the tables in every step.
+// Events about claims and nodes arrive independently, in any order: every step joins them from the tables.
 void Engine::join_nodes() {
   std::vector<ClaimName> up, left;
   for (const auto& [name, c] : tables_.claims) {
@@ -61,7 +62,8 @@ void Engine::join_nodes() {
     if (served && node == nullptr && !c.pool.empty()) left.push_back(name);
   }
   for (const auto& name : up) enter(name, ClaimState::kReady, tables_.claims.find(name)->reason);
-  // A list of nodes that was read wrong must not end a fleet: it may come back for as long as a new one may take.
+  // An incorrect list of nodes must not terminate a fleet: a node may reappear within the registration time of a new
+  // one.
   for (const auto& name : left) enter(name, ClaimState::kLaunched, "its node has left the cluster");
 }
 
@@ -91,8 +93,8 @@ void Engine::time_out() {
       lost.push_back(name);
   }
   for (const auto& name : late) {
-    // Without an instance the launch is still being tried; should it succeed after this, the claim is taken up again.
-    // A group tries for ever, and is told to want one fewer.
+    // Without an instance the launch is still being retried; if it succeeds later, the claim is used again.
+    // A group retries for ever, so its size is reduced by one.
     const Claim& c = *tables_.claims.find(name);
     if (c.instance.empty() && !c.group.empty()) {
       give_up(name, fmt::format("the group {} did not launch it in time", c.group));
@@ -132,14 +134,14 @@ void Engine::time_out() {
   for (const auto& name : unknown) forget_node(name);
 }
 
-// Takes a drain back: the machine serves on.
+// Reverts a drain: the instance stays in service.
 void Engine::keep(const ClaimName& name, const std::string& reason) {
   const NodeName node = tables_.claims.find(name)->node;
   if (tables_.nodes.find(node)->drain_asked) lift_drain(node);
   enter(name, ClaimState::kReady, reason);
 }
 
-// What was asked to drain ends once that is confirmed, or serves on where work landed first.
+// A draining node is terminated once its drain is confirmed, or stays in service if a workload was bound to it before.
 void Engine::end_drained() {
   std::vector<ClaimName> candidates;
   for (const auto& [name, c] : tables_.claims) {
@@ -148,21 +150,21 @@ void Engine::end_drained() {
   }
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
-    const NodeRow& node = *node_of(c);  // join_nodes ended those without
+    const NodeRow& node = *node_of(c);  // join_nodes handled claims without a node
     const bool draining = c.state == ClaimState::kDraining;
-    // A node that is not ready does not say that it is cordoned; placement has had the time to.
+    // A node that is not ready is not published as cordoned; placement has had enough time.
     const bool confirmed = node.drain_confirmed || (!node.ready && draining && c.changed + options_.settle <= now_);
     if (node.drain_asked && confirmed && node.pods == 0) {
       terminate(name, node.taken_at ? "spot capacity is taken and its work is gone" : node.drain_reason);
     } else if (!node.taken_at && draining && node.pods > 0 && !node.broken) {
-      // Work landed between our question and the cordon: it stays.
+      // A workload was bound between the request and the cordon: the node stays.
       keep(name, "work landed before it was cordoned");
     }
   }
 }
 
 void Engine::retire_empty() {
-  // What waits for the rest of its gang is empty and yet needed.
+  // An instance that waits for the rest of its gang is empty but needed.
   std::set<ClaimName> wanted;
   for (const auto& [uid, plan] : tables_.plans) {
     if (plan.promised_attempt > 0 && tables_.demand.contains(uid))
@@ -175,7 +177,7 @@ void Engine::retire_empty() {
   const auto surplus = surplus_replicas(candidates);
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
-    const NodeRow& node = *node_of(c);  // join_nodes ended those without
+    const NodeRow& node = *node_of(c);  // join_nodes handled claims without a node
     if (node.taken_at) continue;
     const Pool* pool = tables_.pools.find(c.pool);
     const bool over = pool == nullptr || (pool->is_static() ? surplus.contains(name)

@@ -1,18 +1,19 @@
-// Spot notices: drain the node, let gangs that can save do so on all their nodes, evict in time. Gangs that placement wants to go likewise, but for
-// the drain.
+// Spot notices: drain the node, let gangs that can save do so on all their nodes, evict in time. The same for gangs
+// that placement evicts after a checkpoint, without the drain.
 #include "qm/autoscaler/engine.hpp"
 
 #include <algorithm>
 
 namespace qm::autoscaler {
 
-// Nothing to wait for where it cannot save, or is on no node any more: it gives the place up now and may start elsewhere. The row remembers that it was told.
+// No wait is needed if the gang cannot save, or is on no node any more: it releases its place now and may start
+// elsewhere. The row records that it got the order.
 void Engine::order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
                           const std::string& reason) {
   const std::string order_id = id.to_string() + "/" + node.value();
   if (tables_.orders.contains(order_id)) return;
   const WorkloadRow* workload = tables_.workloads.find(id.uid);
-  if (workload == nullptr && now_ < deadline) return;  // its own topic will say whether it can save
+  if (workload == nullptr && now_ < deadline) return;  // its own topic will show whether it can save
   Order order{id, node, attempt.nodes, now_, deadline, {}, "", 0, "", reason};
   if (workload != nullptr) order.ns = workload->ns, order.kind = workload->kind;
   if (workload != nullptr && workload->checkpoints && !attempt.nodes.empty() && now_ < deadline) {
@@ -68,7 +69,7 @@ void Engine::settle_orders() {
     if (!all && !refused && !ended && now_ < known.deadline) continue;
     Order& order = tables_.orders.edit(id);
     if (all) {
-      // What every rank has saved is what the slowest has saved.
+      // The step that every rank has saved is that of the slowest rank.
       const auto least = std::min_element(order.acks.begin(), order.acks.end(), [](const auto& a, const auto& b) {
         return std::tie(a.step, a.node) < std::tie(b.step, b.node);
       });

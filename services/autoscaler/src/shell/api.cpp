@@ -14,9 +14,9 @@ namespace {
 namespace pb = quartermaster::v1;
 
 constexpr int kDefaultPage = 100, kLargestPage = 1000;
-constexpr std::size_t kMostBehind = 4096;  // a reader that falls so far behind resumes by version
+constexpr std::size_t kMostBehind = 4096;  // a reader with a larger backlog resumes by version
 
-/// What a capacity event says of an intent: the launch of a claim until its end is asked for, then its termination.
+/// The intent in a capacity event: the launch of a claim until its termination is requested, then its termination.
 std::optional<pb::IntentUpdate> intent_update(const service::FeedEvent& e) {
   pb::CapacityEvent event;
   if (e.topic != "qm.capacity" || e.tombstone || !event.ParseFromString(e.payload) || !event.has_instance())
@@ -34,7 +34,7 @@ std::optional<pb::IntentUpdate> intent_update(const service::FeedEvent& e) {
   return update;
 }
 
-/// One watch of capacity events as intents: what is asked of the cloud, and what came of it.
+/// A watch of capacity events as intents: requests to the cloud, and their results.
 class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
  public:
   IntentStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kMostBehind) {
@@ -119,7 +119,7 @@ pb::InstanceEvent claim_for(const ClaimName& name, const Claim& claim, const Eng
                             const rpc::Caller& caller) {
   auto out = instance_event(name, claim, engine);
   const bool named = claim.for_uid.empty() || caller.sees(engine.namespace_of(claim.for_uid));
-  // With the engine's own word for the state.
+  // With the engine's name of the state.
   out.set_reason(
       fmt::format("{}: {}", name_of(claim.state), named ? claim.reason : "for a workload of another tenant"));
   return out;

@@ -3,8 +3,8 @@
 namespace qm::autoscaler {
 namespace {
 
-/// What a NodeClaim says of a label of its node: Karpenter writes it on the claim once it has launched; before that the
-/// requirement that allows one value.
+/// The value of a label of the NodeClaim's node: Karpenter sets it on the claim after the launch; before that, the
+/// requirement with exactly one value has it.
 std::string said(const Json& claim, std::string_view key) {
   if (auto value = kube::label(claim, key); !value.empty()) return value;
   for (const auto& r : claim["spec"]["requirements"].items()) {
@@ -59,7 +59,7 @@ void ClaimWatch::changed(const Json& claim, bool deleted) {
                                     {"launched_us", launched_at(claim)},
                                     {"stopped_us", deleted ? now : 0},
                                     {"group", ""}});
-      // As long as the engine remembers those that are gone.
+      // For as long as the engine keeps claims that are gone.
       const auto old = now - micros(Instant{} + Options{}.gone_memory);
       std::erase_if(machines_, [&](const auto& entry) {
         const auto stopped = entry.second["stopped_us"].integer();

@@ -1,5 +1,5 @@
-// One thread carries to the host what the watches have seen: owners before demand, nodes before pods, and pools only
-// once all of them are known.
+// One thread submits the observations of the watches to the host: owners before demand, nodes before pods, and pools
+// only once all of them are known.
 #include "qm/autoscaler/cluster.hpp"
 
 #include "qm/base/log.hpp"
@@ -77,12 +77,12 @@ bool Cluster::synced() const {
 
 void Cluster::tell(service::Input input, const std::stop_token& stop) {
   input.source = service::Source::kWatch;
-  // A full mailbox empties.
+  // A full mailbox is temporary.
   while (!stop.stop_requested() && !host_.submit(input)) std::this_thread::sleep_for(20ms);
 }
 
-// As long as it is not known who is at work, what was known before the restart holds; at the very first start, nobody
-// is us: see begin().
+// While the activity of rivals is not known, the owners from before the restart apply; at the very first start, no
+// namespace is owned: see begin().
 void Cluster::tell_owners(const std::stop_token& stop) {
   if (!scaling_.known()) return;
   const auto standard = scaling_.of("");
@@ -100,7 +100,7 @@ void Cluster::tell_owners(const std::stop_token& stop) {
   tell(std::move(in), stop);
 }
 
-// Says once to each namespace, in an Event, that its work is left to another, and to whom.
+// Writes one Event to each namespace whose workloads have another owner, with its name.
 void Cluster::report() {
   std::map<std::string, std::string> uids;  // one for each namespace
   host_.read([&](const service::Shell& shell) {
@@ -140,7 +140,7 @@ void Cluster::run(const std::stop_token& stop) {
         tell(std::move(in), stop);
       }
     }
-    // Nothing waits for whoever owns it to be known.
+    // No input waits until the owner is known.
     if (observer_ && scaling_.known()) {
       for (auto& in : observer_->changes()) tell(std::move(in), stop);
     }

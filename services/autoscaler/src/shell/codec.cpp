@@ -80,7 +80,7 @@ Result<std::vector<Command>> bus(const service::Input& in) {
       return std::vector<Command>{
           SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
     }
-    if (e.has_ack()) {  // said once and true for good, also where its key has ended
+    if (e.has_ack()) {  // published once and permanently true, also after its key ended
       const auto& a = e.ack();
       return std::vector<Command>{AckHeard{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
     }
@@ -118,7 +118,7 @@ Result<std::vector<Command>> look(const service::Input& in) {
     }
     return std::vector<Command>{std::move(out)};
   }
-  if (in.name == "claim.lost") {  // as an answer that came late: no machine
+  if (in.name == "claim.lost") {  // like a late response: no instance
     return std::vector<Command>{LaunchEnded{ClaimName(seen["claim"].string()), {}, seen["error"].string()}};
   }
   if (in.name == "instances") {
@@ -145,10 +145,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
 Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
-  if (answer["pending"].boolean()) return std::vector<Command>{};  // the look at the cloud will show it
+  if (answer["pending"].boolean()) return std::vector<Command>{};  // the poll of the cloud will show it
   if (in.name == "node.cordon") return std::vector<Command>{};     // the node itself shows it
   if (in.name == "group.size") {
-    if (answer["error"].string().empty()) return std::vector<Command>{};  // its machines are seen in the cloud
+    if (answer["error"].string().empty()) return std::vector<Command>{};  // its instances appear in the cloud
     return std::vector<Command>{
         GroupRefused{answer["group"].string(), answer["error"].string(), answer["granted"].integer()}};
   }
@@ -171,7 +171,7 @@ pb::InstanceState state_of(ClaimState s) {
   }
 }
 
-// How an event's reason begins while the machine runs and its end is asked for.
+// The prefix of an event's reason while the instance runs and its termination is requested.
 const std::string kTerminating = "terminating: ";
 
 }  // namespace
@@ -285,7 +285,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     effects.intents.push_back({fmt::format("cordon/{}/{}/{}", d.node, micros(d.asked), d.lifted ? "off" : "on"),
                                "node.cordon", "node/" + d.node.value(), 0, payload.dump()});
   }
-  // Intents carry all that the executor needs: it reads no state.
+  // Intents have all data that the executor needs: it reads no state.
   for (const auto& l : out.launches) {
     Json taints = Json::array(), labels = Json::object();
     for (const auto& t : l.pool.taints)
@@ -305,14 +305,14 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   }
   for (const auto& t : out.terminations) {
     Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
-    // Where another scheduler binds, work may land until the last moment: the executor looks.
+    // If another scheduler binds pods, a workload may be bound until the last moment: the executor checks.
     const Claim* claim = engine.tables().claims.find(t.claim);
     if (alone_ && claim != nullptr) payload.set("node", claim->node.value());
-    // The instant tells a repeat that was decided from the same decision executed twice.
+    // The time distinguishes a repeated decision from one that is executed twice.
     effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate",
                                t.group.empty() ? t.claim.value() : "group/" + t.group, 0, payload.dump()});
   }
-  // Behind the ends of the same group, which lower its size themselves: intents of one key keep their order.
+  // After the terminations of the same group, which reduce its size themselves: intents of one key keep their order.
   for (const auto& g : out.groups) {
     const Json payload = Json::object({{"group", g.group}, {"size", g.size}});
     effects.intents.push_back(

@@ -1,5 +1,5 @@
-// Launch, terminate, size and cordon, each harmless when done twice: the claim's name is the NodeClaim's name and the
-// client token, and the size of a group is a number, not a step.
+// Launch, terminate, size and cordon, each idempotent: the claim's name is the NodeClaim's name and the
+// client token, and the size of a group is a number, not an increment.
 #include "observed.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
@@ -37,13 +37,13 @@ Json node_claim(const Json& want, const std::string& shard) {
                                                      {"name", node_class.empty() ? "default" : node_class}})}})}});
 }
 
-// Tokens are of the whole account, claim names only of this cluster. EC2 takes 64 characters.
+// Tokens are unique per account, claim names only per cluster. EC2 accepts 64 characters.
 std::string client_token(const std::string& shard, const std::string& claim) {
   std::string token = shard + "/" + claim;
   return token.size() <= 64 ? token : sha256_hex(token);
 }
 
-/// How the annotation of a drain begins on a node that somebody else had cordoned.
+/// The prefix of a drain annotation on a node that another client had cordoned.
 constexpr std::string_view kNotOurs = "cordoned by another, ";
 
 const cloud::AutoScalingGroup::Member* member_of(const cloud::AutoScalingGroup& group, const std::string& instance) {
@@ -51,7 +51,7 @@ const cloud::AutoScalingGroup::Member* member_of(const cloud::AutoScalingGroup& 
                                [&](const auto& m) { return m.instance_id == instance; });
   return it == group.instances.end() ? nullptr : &*it;
 }
-/// Pending, InService, Standby: not on its way out.
+/// Pending, InService, Standby: not being terminated.
 bool stays(const cloud::AutoScalingGroup::Member& m) {
   return !m.lifecycle.starts_with("Terminat") && !m.lifecycle.starts_with("Detach");
 }
@@ -72,12 +72,13 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   QM_CRASH_POINT("autoscaler.before_nodeclaim");
   auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want, shard_));
   if (!created && created.error().code != Code::kAlreadyExists) {
-    // Missing rights are final for the claim: its reason shows them, and the demand is planned again after a back-off.
+    // Missing permissions are final for the claim: its reason shows them, and the demand is planned again after a
+    // back-off.
     const Error error = created.error().with_context("NodeClaim " + claim);
     return fail(error.code == Code::kPermissionDenied ? error : kube::for_start(error));
   }
   Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
-  // Its machine is found by its tag.
+  // Its instance is found by its tag.
   if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("pending", true).dump()};
 
   cloud::InstanceRequest request;
@@ -93,7 +94,8 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   QM_CRASH_POINT("autoscaler.after_launch");
   if (!launched) {
     const Error& error = launched.error();
-    // A lost answer is asked for again under the same token; only a refusal, or the lack of capacity, is final.
+    // After a lost response the call is retried with the same token; only a refusal, or the lack of capacity, is
+    // final.
     if (error.code == Code::kUnknown) return fail(Error{Code::kUnavailable, error.message, {}, {}});
     if (error.retryable() && error.field != "capacity") return fail(error);
     (void)kube_.remove(kube::resources::kNodeClaims, "", claim, {});
@@ -138,7 +140,7 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   return service::Outcome{Json::object({{"claim", want["claim"].string()}, {"error", ""}}).dump()};
 }
 
-// Without placement the autoscaler cordons. What was cordoned manually is not taken back.
+// Without placement the autoscaler cordons nodes. A manual cordon is not removed.
 Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string node = want["node"].string();
@@ -149,7 +151,7 @@ Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   const std::string mark = kube::annotation(*found, kDrainAnnotation);
   if (!on && mark.empty()) return service::Outcome{"{}"};
   const bool cordoned = (*found)["spec"]["unschedulable"].boolean();
-  // Whose cordon it was is written on the node, since it outlives this process.
+  // The owner of the cordon is stored on the node, because it outlives this process.
   const bool others = on ? cordoned && (mark.empty() || mark.starts_with(kNotOurs)) : mark.starts_with(kNotOurs);
   const Json why = on ? Json((others ? std::string(kNotOurs) : std::string()) + want["reason"].string()) : Json();
   const Json annotations = Json::object({{std::string(kDrainAnnotation), why}});
@@ -161,20 +163,20 @@ Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   return service::Outcome{"{}"};
 }
 
-// A machine that is ended elsewhere is replaced by its group. Whether it is leaving is looked up first: the second of
-// two such calls would make the group smaller by one more.
+// An instance that is terminated elsewhere is replaced by its group. Whether it is already terminating is checked
+// first: a second call would reduce the group by one more.
 Status Executor::terminate_in_group(const std::string& group, const std::string& instance) {
   QM_ASSIGN(const auto groups, aws_.describe_groups({group}));
   const auto* member = groups.empty() ? nullptr : member_of(groups.front(), instance);
   if (member == nullptr || !stays(*member)) {
-    // It has left the group, or the group is gone: then nothing replaces it.
+    // It has left the group, or the group is gone: then it is not replaced.
     auto done = aws_.terminate_instances({instance});
     if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
     return {};
   }
   auto done = aws_.terminate_in_group(instance, true);
   if (done) return {};
-  // Unknown or under way: the next try looks again.
+  // Unknown or in progress: the next attempt checks again.
   const bool again = done.error().code == Code::kUnknown || done.error().code == Code::kAborted;
   return fail(Error{again ? Code::kUnavailable : done.error().code,
                     fmt::format("terminate {} in group {}: {}", instance, group, done.error().message),
@@ -193,12 +195,12 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
         fmt::format("there is no Auto Scaling group {}; create it, or correct the annotation of the NodePool", name));
   const auto& group = groups.front();
   const std::int64_t size = want["size"].integer();
-  if (size > group.max) {  // nothing is made of it: whoever goes without, the others ask again
+  if (size > group.max) {  // the size is not set: some claims fail, the others request again
     answer.set("granted", group.max);
     return refused(
         fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name, group.max, size));
   }
-  // Which machine goes is never left to the group: it is made no smaller than what it has.
+  // The group must never select the instance to terminate: its size is not set below its number of instances.
   const auto members = std::count_if(group.instances.begin(), group.instances.end(), stays);
   const auto least = std::max<std::int64_t>(members, group.min);
   const auto target = std::max(size, least);

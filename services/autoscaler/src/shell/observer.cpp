@@ -191,7 +191,7 @@ void PodObserver::confirm_cordons() {
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [name, n] : nodes_) {
-      // What the watch has not shown is looked for again, until it has or is gone.
+      // Pods that the watch has not shown are read again, until it has shown them or they are gone.
       const bool open = !n.confirmed || n.late > static_cast<std::int64_t>(n.pods.size());
       if (n.there && n.cordoned && open && n.looked + kCordonSettles <= std::chrono::steady_clock::now())
         due.push_back(name);
@@ -199,7 +199,7 @@ void PodObserver::confirm_cordons() {
   }
   for (const auto& name : due) {
     const auto pods = working_pods(client_, name);
-    if (!pods) continue;  // the next round asks again
+    if (!pods) continue;  // the next round reads again
     const std::scoped_lock lock(mutex_);
     Node& n = nodes_[name];
     if (!n.cordoned) continue;
@@ -248,7 +248,7 @@ std::vector<DemandHeard::Item> PodObserver::waiting() const {
     }
   }
   for (auto& [key, gang] : gangs) {
-    if (gang.item.pod_sets.empty() || gang.there < gang.size) continue;  // more are to come
+    if (gang.item.pod_sets.empty() || gang.there < gang.size) continue;  // further pods are expected
     gang.item.id = {WorkloadUid(key), 1};
     out.push_back(std::move(gang.item));
   }
@@ -263,7 +263,7 @@ std::vector<service::Input> PodObserver::changes() {
   for (auto it = nodes_.begin(); it != nodes_.end();) {
     auto& [name, n] = *it;
     if (!n.there) {
-      // One that only a pod has named is nobody's yet.
+      // A node that only a pod has named is not known yet.
       const bool gone = !n.told.empty() || (n.pods.empty() && n.instance.empty());
       if (gone) out.push_back(seen("node", Json::object({{"node", name}, {"gone", true}}).dump()));
       it = gone ? nodes_.erase(it) : std::next(it);
@@ -278,10 +278,10 @@ std::vector<service::Input> PodObserver::changes() {
                                {"pods", pods},
                                {"empty_since_us", pods == 0 ? micros(*n.empty_since) : 0},
                                {"instance", n.instance},
-                               {"drain", n.drain}})  // a cordon that was there before is told anew
+                               {"drain", n.drain}})  // an existing cordon is published again
                      .dump();
     ++it;
-    // Between a cordon and its second look the node is told as it was.
+    // Between a cordon and its second read the node is published unchanged.
     if (n.told == bytes || (n.cordoned && !n.confirmed && !n.told.empty())) continue;
     n.told = bytes;
     out.push_back(seen("node", std::move(bytes)));

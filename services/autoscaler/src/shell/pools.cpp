@@ -1,5 +1,5 @@
-// NodePools to what the engine may launch: the requirements are held against the labels that a node of each type of the
-// catalog would carry.
+// Converts NodePools to the engine's form: the requirements are compared with the labels of a node of each type in the
+// catalog.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/catalog/catalog.hpp"
@@ -27,7 +27,8 @@ std::string gpu_name(std::string_view product) {
   return name.starts_with("rtx") ? name : name.substr(0, name.find('-'));
 }
 
-/// The well-known label of a node of this type; nullopt = such a node does not carry it, or the key is not of the type.
+/// The well-known label of a node of this type; nullopt = the node does not have it, or the key does not depend on the
+/// type.
 std::optional<std::string> label_of(const catalog::Type& t, std::string_view key) {
   const auto dot = t.name.find('.');
   const std::string_view family = t.name.substr(0, dot), size = t.name.substr(dot + 1);
@@ -36,7 +37,7 @@ std::optional<std::string> label_of(const catalog::Type& t, std::string_view key
   const auto after = std::find_if(digit, family.end(), [](unsigned char c) { return std::isdigit(c) == 0; });
   if (key == words::kInstanceType) return std::string(t.name);
   if (key == "kubernetes.io/os") return "linux";
-  // Graviton families have a g behind the generation; so does the Grace of a superchip.
+  // Graviton families have a g after the generation; so does the Grace of a superchip.
   if (key == "kubernetes.io/arch") {
     const bool arm = (after != family.end() && *after == 'g') || family.find("-gb") != std::string_view::npos;
     return arm ? "arm64" : "amd64";
@@ -82,8 +83,8 @@ bool allows(const config::NodePoolRequirement& r, const std::optional<std::strin
   return r.op == "Lte" && have <= bound;
 }
 
-/// Whether the label is the user's to choose: not one that Kubernetes, a cloud or Karpenter gives to nodes. Of the domains of
-/// Kubernetes these are the ones that Karpenter lets a NodePool set.
+/// Whether the label is a user's own: not one that Kubernetes, a cloud or Karpenter sets on nodes. Of the domains of
+/// Kubernetes these are the ones that Karpenter allows in a NodePool.
 bool is_custom(std::string_view key) {
   if (about_types(key) || key == words::kZone || key == words::kCapacityType) return false;
   if (key == "node.kubernetes.io/windows-build") return false;
@@ -153,7 +154,7 @@ Pool pool_from(const config::NodePool& from) {
   p.node_class = from.node_class;
   p.consolidate_empty = from.consolidate_after != Duration::max();
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
-  // "No node at any time, for being empty too" is the one budget that is kept so far.
+  // "No node at any time, also for being empty" is the only budget that is enforced so far.
   for (const auto& b : from.budgets) {
     const bool of_empty =
         b.reasons.empty() || std::find(b.reasons.begin(), b.reasons.end(), "Empty") != b.reasons.end();
@@ -184,7 +185,7 @@ Pool pool_from(const config::NodePool& from) {
       log::warn("a requirement of the pool is not used", {{"pool", p.name}, {"key", r.key}, {"operator", r.op}});
     if ((of_zone || custom) && keys.insert(r.key).second) {
       const auto rule = rule_of(from.requirements, r.key);
-      // Of a zone nothing is a number, and no machine is without one.
+      // No zone is a number, and every instance has one.
       bool possible = rule && !(of_zone && (rule->absent || rule->at_least || rule->at_most));
       if (possible && of_zone) {
         (rule->listed ? p.zones : p.not_zones) = rule->values;

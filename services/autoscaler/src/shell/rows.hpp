@@ -7,7 +7,7 @@
 
 namespace qm::autoscaler {
 
-/// Changed rows of all tables as state rows, and state rows back into tables.
+/// Converts changed rows of all tables to state rows, and state rows back to tables.
 void append_changes(const Tables& tables, std::vector<store::StateRow>& out);
 Status restore(Tables& tables, const store::StateRow& row);
 
@@ -15,13 +15,13 @@ Status restore(Tables& tables, const store::StateRow& row);
 std::string pools_bytes(const std::vector<Pool>& pools);
 Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
 
-/// All that waits as the payload of one input.
+/// The complete demand as the payload of one input.
 std::string demand_bytes(const std::vector<DemandHeard::Item>& items);
 Result<DemandHeard> demand_from_bytes(const std::string& bytes);
 
-/// A claim as qm.capacity and the API tell of it.
+/// A claim as published in qm.capacity and the API.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);
-/// Whether the cloud was asked to end the machine and has not done so yet.
+/// Whether the termination of the instance was requested and is not complete.
 bool is_terminating(const quartermaster::v1::InstanceEvent& event);
 
 }  // namespace qm::autoscaler

@@ -24,7 +24,7 @@ struct CloudWatch::Impl {
   std::condition_variable_any wake;
   std::string last_instances, last_prices;
   std::atomic<std::uint64_t> looks = 0;
-  std::map<std::string, Instant> seen_stopped;  // first seen so, where the cloud does not say since when
+  std::map<std::string, Instant> seen_stopped;  // when it was first seen stopped, if the cloud does not report the time
   std::jthread thread;
 
   void tell(const char* what, std::string bytes, const std::stop_token& stop) {
@@ -32,7 +32,7 @@ struct CloudWatch::Impl {
     in.source = service::Source::kWatch;
     in.name = what;
     in.bytes = std::move(bytes);
-    // A full mailbox empties; what we saw is still the newest.
+    // A full mailbox is temporary; the observation is still the newest.
     while (!stop.stop_requested() && !host.submit(in)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
@@ -45,7 +45,7 @@ struct CloudWatch::Impl {
       log::warn("the cloud does not answer", {{"error", seen.error().to_string()}});
       return;
     }
-    // The service gives no order.
+    // The order of the service is undefined.
     std::sort(seen->begin(), seen->end(), [](const auto& x, const auto& y) { return x.id < y.id; });
     Json list = Json::array();
     for (const auto& i : *seen) {
@@ -54,11 +54,11 @@ struct CloudWatch::Impl {
         return it == i.tags.end() ? std::string() : it->second;
       };
       if (options.groups_only && tag("aws:autoscaling:groupName").empty()) continue;
-      // Claims of another cluster in the same account may have the names of ours: its machines are only reported.
+      // Claims of another cluster in the same account may have the same names: its instances are only reported.
       const std::string owner = tag(kOwnerTag);
       const bool ours = owner == shard;
       const bool over = i.state == "terminated" || i.state == "shutting-down" || i.state == "stopped";
-      // Without a stop instant in the answer, the bill ends when we first learn of it.
+      // Without a stop time in the response, the billing ends when the stop is first observed.
       std::int64_t stopped = 0;
       if (over) stopped = micros(i.stopped ? *i.stopped : seen_stopped.try_emplace(i.id, clock.now()).first->second);
       list.push_back(Json::object({{"id", i.id},
@@ -78,7 +78,7 @@ struct CloudWatch::Impl {
     if (more) {
       for (auto& instance : *more) list.push_back(std::move(instance));
     }
-    // A look that shows nothing new is no input: the journal keeps changes, not polls.
+    // A poll without changes is not an input: the journal has changes, not polls.
     std::string bytes = list.dump();
     if (bytes != last_instances) {
       last_instances = bytes;
@@ -87,7 +87,7 @@ struct CloudWatch::Impl {
     ++looks;
   }
 
-  /// False where nothing could be asked yet, or nobody answered: then the next look asks again.
+  /// False if there was nothing to request yet, or no response: then the next poll retries.
   bool look_at_prices(const std::stop_token& stop) {
     if (!options.ask) return true;
     std::vector<std::string> types;
@@ -107,7 +107,7 @@ struct CloudWatch::Impl {
       log::warn("no spot prices", {{"error", quotes.error().to_string()}});
       return false;
     }
-    // Newest first, as it comes; the order of equal instants is nobody's promise.
+    // Newest first, as in the response; the order of equal times is undefined.
     std::sort(quotes->begin(), quotes->end(), [](const auto& x, const auto& y) {
       return std::tie(y.at, x.instance_type, x.zone) < std::tie(x.at, y.instance_type, y.zone);
     });
@@ -149,7 +149,7 @@ struct CloudWatch::Impl {
         const auto left = clock.until(next);
         if (left <= SteadyDuration::zero()) break;
         pause(std::min<SteadyDuration>(left, std::chrono::milliseconds(200)), stop);
-        if (left > std::chrono::seconds(2)) break;  // time stands still or crawls: look all the same
+        if (left > std::chrono::seconds(2)) break;  // domain time is stopped or slow: poll anyway
       }
     }
   }

@@ -19,7 +19,8 @@ std::vector<InstanceType> catalog_types() {
   std::vector<InstanceType> out;
   for (const auto& t : catalog::types()) {
     if (t.usd_hour.empty()) continue;
-    // What an EKS node keeps: 110 m and 0.25 % of the cores beyond four, a tenth of the memory up to 8 GiB at most.
+    // The reservation of an EKS node: 110 m and 0.25 % of the cores beyond four, a tenth of the memory up to 8 GiB at
+    // most.
     const std::int64_t cpu = t.vcpu * 1000LL, memory = t.memory_mib << 20;
     out.push_back({std::string(t.name), t.gpus, std::string(t.gpu_product), cpu - 110 - cpu / 400,
                    memory - std::min<std::int64_t>(memory / 10, 8LL << 30), HourlyRate{*Money::parse_usd(t.usd_hour)}});
@@ -45,7 +46,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
         by_state[std::string(name_of(static_cast<ClaimState>(s)))] = 0;
       for (const auto& [name, pool] : t.pools) {
         by_pool[name] = 0;
-        // Under Karpenter's names, so that its dashboards and alerts work.
+        // With Karpenter's metric names, so that its dashboards and alerts work.
         const auto limit = [&](const std::string& resource, std::int64_t amount, double unit) {
           usage[{name, resource}] = 0;
           if (amount < 0) return;

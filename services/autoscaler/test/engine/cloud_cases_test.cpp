@@ -1,4 +1,4 @@
-// What becomes of a launch, and of what was promised by it, as text tables: see script.hpp for the words.
+// The results of launches and promises, as text tables: see script.hpp for the commands.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

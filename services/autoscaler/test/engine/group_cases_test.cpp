@@ -1,4 +1,4 @@
-// Pools whose machines an Auto Scaling group makes, as text tables: see script.hpp for the words.
+// Pools whose instances an Auto Scaling group launches, as text tables: see script.hpp for the commands.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST(Group, ARefusedSizeFailsWhatWaitsForItAndTheNextPoolIsTried) {
   )");
 }
 
-// S-152: bounds, and labels and taints of the pool as the template for growth from zero.
+// S-152: bounds, and labels and taints of the pool as the template for scaling from zero.
 TEST(Group, GrowsFromZeroToItsBoundForThoseThatItsLabelsAndTaintsAllow) {
   expect(R"(
     pool p types=h8 group=asg label=workload=training taint=nvidia.com/gpu
@@ -124,8 +124,8 @@ TEST(Group, GrowsFromZeroToItsBoundForThoseThatItsLabelsAndTaintsAllow) {
   )");
 }
 
-// S-166: of two pods that wait together, production makes the on-demand group grow and training the spot group, each by one machine
-// of the same type. Without the selectors the heavier pool has both.
+// S-166: of two pending pods, production scales up the on-demand group and training the spot group, each by one
+// instance of the same type. Without the selectors the pool with the higher weight gets both.
 TEST(Group, ProductionGrowsReliableCapacityAndTrainingSpot) {
   expect(R"(
     pool reliable types=h8 group=h100-ondemand-asg markets=od weight=9 label=karpenter.sh/capacity-type=on-demand

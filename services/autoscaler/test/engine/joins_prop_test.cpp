@@ -1,4 +1,4 @@
-// What is heard of one machine comes from three topics and two looks, in any order: where it leads must not depend on it.
+// Events about one instance arrive from three topics and two polls, in any order: the result must not depend on it.
 #include "test/engine/script.hpp"
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 namespace qm::autoscaler::testing {
 namespace joins_prop_test {
 
-/// Runs `facts` in every order, each a step of its own, after `before`; all must end in one state. A last step without
-/// news settles what a later fact allows.
+/// Applies `facts` in every order, each in its own step, after `before`; all orders must end in the same state. A last
+/// step without inputs completes what a later fact allows.
 void expect_one_end(const std::string& before, std::vector<std::string> facts) {
   std::sort(facts.begin(), facts.end());
   std::optional<std::uint64_t> end;
@@ -39,7 +39,7 @@ TEST(Joins, AMachineThatComesUp) {
                              "node n1 i-1 pods=1", "runs w/1 n1", "unwant w"});
 }
 
-// Nobody waits any more: while the gang did, a verdict that came first would rightly have launched another machine.
+// No gang is pending any more: otherwise an earlier verdict would correctly have launched another instance.
 TEST(Joins, AVerdictOnAMachineThatComesUp) {
   expect_one_end(kLaunched + "\nunwant w", {"launched p-00001 i-1", "cloud i-1 claim=p-00001 pool=p type=a8 node=n1",
                                             "node n1 i-1 pods=1", "health n1 broken", "runs w/1 n1"});

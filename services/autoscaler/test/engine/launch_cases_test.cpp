@@ -1,4 +1,4 @@
-// What is launched for waiting gangs, as text tables: see script.hpp for the words.
+// Launches for pending gangs, as text tables: see script.hpp for the commands.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
     want d/1 1x8 select=gen=many
     want e/1 1x8 select=other=x
   )");
-  // A machine with another value does not hold it, though it has room.
+  // An instance with another label value does not fit it, although it has capacity.
   expect(R"(
     pool p types=a8 rule=team=blue,red
     want w/1 1x4 select=team=blue
@@ -136,7 +136,7 @@ TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelAreToldWhichLabel) {
   const std::string pool = "pool p types=a8 rule=team=blue,red\n";
   const std::string message = "select different values of the label team";
   EXPECT_NE(why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=red").find(message), std::string::npos);
-  // Another pool's labels are no hindrance, and a value that is not allowed is another matter.
+  // The labels of another pool have no effect; a forbidden value has another message.
   EXPECT_EQ(
       why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=green"),
       "w/1 waits 0 s: no NodePool matches the node selector, the affinity and the tolerations of its pods; change them, or labels, taints and requirements of a NodePool");
@@ -259,7 +259,7 @@ TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
   )");
 }
 
-// Laid anew by priority, d would take both its GPUs of p-00001, and one that c holds would look free.
+// Placed again by priority, d would use both GPUs of p-00001, and one that c holds would appear free.
 TEST(Launch, WhatIsPromisedStaysWhereItWasLaid) {
   expect(R"(
     pool p types=h8 gpus=16
@@ -277,7 +277,7 @@ TEST(Launch, WhatIsPromisedStaysWhereItWasLaid) {
   )");
 }
 
-// S-183: the heaviest first, down to the one without a weight.
+// S-183: the highest weight first, down to the pool without a weight.
 TEST(Launch, GoesThroughThePoolsByWeight) {
   std::string table;
   for (const int weight : {70, 10, 90, 60, 100, 50, 80})
@@ -292,7 +292,7 @@ TEST(Launch, GoesThroughThePoolsByWeight) {
   expect(table + "want last/1 1x8");
 }
 
-// S-151: of four groups, only the one that has the product asked for.
+// S-151: of four groups, only the one with the requested product grows.
 TEST(Launch, OnlyTheGroupOfTheRightProductGrows) {
   expect(R"(
     pool t types=g1

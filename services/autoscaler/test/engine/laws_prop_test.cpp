@@ -1,6 +1,6 @@
-// Generated histories of a cloud that loses answers, runs out, and takes machines back, heard in any order and twice:
-// the laws hold after every step, a restart changes nothing, and facts of different kinds may change places.
-// Script::step adds the undo check to each step, and that nothing is left to say when nothing new came.
+// Generated histories of a cloud that loses responses, lacks capacity, and reclaims instances, with events in any
+// order and repeated: the laws hold after every step, a restart changes nothing, and facts of different kinds may be
+// reordered. Script::step adds to each step the undo check, and the check that a step without inputs has no output.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace laws_prop_test {
 
 constexpr int kWorkloads = 4, kAttempts = 3;
 constexpr std::int64_t kLimit = 24;
-constexpr std::int64_t kMostNodes = 4;  // of the pool with a number of machines
+constexpr std::int64_t kMostNodes = 4;  // of the pool with a number of instances
 
 struct Choice {
   int what = 0, a = 0, b = 0, c = 0;
@@ -34,12 +34,12 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
                                  rc::gen::resize(5, rc::gen::container<std::vector<Choice>>(choice))));
 }
 
-/// The cloud and the cluster as they are, whatever the engine has heard of them.
+/// The actual state of the cloud and the cluster, independent of the events to the engine.
 struct World {
-  std::map<ClaimName, LaunchIntent> asked;  ///< launches without an answer so far
+  std::map<ClaimName, LaunchIntent> asked;  ///< launches without a response so far
   std::map<InstanceId, InstanceFact> instances;
-  std::map<NodeName, NodeHeard> nodes;  ///< as last told
-  std::map<NodeName, Instant> taken;    ///< first notice told
+  std::map<NodeName, NodeHeard> nodes;  ///< as last published
+  std::map<NodeName, Instant> taken;    ///< first published notice
   std::map<WorkloadUid, DemandHeard::Item> demand;
   std::vector<std::pair<std::string, std::vector<NodeName>>> orders;
   std::vector<Command> told;
@@ -77,7 +77,7 @@ Pool pool_of(int n) {
   return p;
 }
 
-/// With a number of machines, a bound on them, and what its requirements leave open.
+/// With a number of instances, a limit on them, and open requirements.
 Pool fixed_pool(int n) {
   Pool p = pool_of(1);
   p.name = "s";
@@ -110,8 +110,8 @@ Command command_of(const Choice& c, World& world, Instant now) {
     world.asked.erase(it);
     if (c.b % 4 == 0) return LaunchEnded{intent.claim, InstanceId(), "no capacity"};
     const InstanceId id = world.start(intent, now);
-    if (c.b % 4 == 1) return Tick{};              // the answer is lost
-    if (c.b % 16 == 2) world.start(intent, now);  // the cloud makes two of it
+    if (c.b % 4 == 1) return Tick{};              // the response is lost
+    if (c.b % 16 == 2) world.start(intent, now);  // the cloud launches two instances
     return LaunchEnded{intent.claim, id, ""};
   }
   if (c.what < 50) return world.described(c.a % 7);
@@ -181,7 +181,7 @@ Command command_of(const Choice& c, World& world, Instant now) {
                         : c.a % 3 == 1 ? std::vector{pool_of(0), pool_of(1)}
                                        : std::vector{pool_of(0), pool_of(1), fixed_pool(c.b)}};
   }
-  // Heard twice: what stands for all that it has told of, as after a restart of a carrier.
+  // Repeats the last state of all published objects, as after a restart of a producer.
   if (world.told.empty()) return Tick{};
   const Command& again =
       world.told[world.told.size() - 1 - static_cast<std::size_t>(c.a) % std::min<std::size_t>(world.told.size(), 5)];
@@ -190,7 +190,7 @@ Command command_of(const Choice& c, World& world, Instant now) {
   return level ? again : Command(Tick{});
 }
 
-/// Judges by what came out, as the other services and the cloud see it.
+/// Checks the outputs, from the view of the other services and the cloud.
 class Observer {
  public:
   void see(const World& world, const Output& out, Instant now) {
@@ -271,7 +271,7 @@ void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
       batch.push_back(std::move(command));
       idle += choice.c;
     }
-    // Notices are dated before the time passes, so some are late.
+    // Notices are dated before the time advances, so some are late.
     script.advance(std::chrono::seconds(idle % 97 == 0 ? 1000 : idle % 31));
     const Output out = script.step(batch);
     for (const auto& l : out.launches) world.asked.emplace(l.claim, l);
@@ -327,12 +327,12 @@ TEST(Laws, FactsOfDifferentKindsMayChangePlaces) {
     std::mt19937 random(*rc::gen::arbitrary<unsigned>());
     Engine other(small_catalog());
     play(history, [&](Script& script, const World&, const std::vector<Command>& batch, const Output&) {
-      // Facts of one key keep their order, as their carrier does: only batches with one fact of each kind are mixed.
+      // Facts of one key keep their order, as on their carrier: only batches with one fact of each kind are reordered.
       auto shuffled = batch;
       std::set<std::size_t> kinds;
       const bool distinct =
           std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
-      // What marks a node, and its end, are of one key to us; and a look is older or newer than an answer.
+      // Marks of a node, and its end, have the same key here; and a poll is older or newer than a response.
       const bool ends = std::ranges::any_of(batch, [](const Command& c) {
         const auto* node = std::get_if<NodeHeard>(&c);
         return (node != nullptr && node->gone) || std::holds_alternative<InstancesSeen>(c);

@@ -1,4 +1,4 @@
-// Who decides on machines, as text tables: see script.hpp for the words.
+// The owner of instances, as text tables: see script.hpp for the commands.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The choice of a machine against a search through all of them.
+// The selection of an instance type compared with an exhaustive search.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace qm::autoscaler::testing {
 namespace price_prop_test {
 
-// S-169: what is launched costs what the cheapest feasible type costs, on price lists from a thousand seeds.
+// S-169: a launch costs as much as the cheapest feasible type, on price lists from a thousand seeds.
 TEST(Price, IsTheLeastOfAllFeasibleTypes) {
   int waited = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {

@@ -1,4 +1,4 @@
-// Spot notices, and machines that go, as text tables: see script.hpp for the words.
+// Spot notices, and terminated instances, as text tables: see script.hpp for the commands.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(Notice, MayComeBeforeEverythingThatItConcerns) {
   )");
 }
 
-// Placement wants its GPUs cut anew: the gang saves and goes, and the node is not drained for it.
+// Placement repartitions its GPUs by MIG: the gang saves and is evicted, and the node is not drained for it.
 TEST(Saving, WhomPlacementWantsToGoSavesFirst) {
   expect(std::string(kGang) + R"(
     save w/1 n1 300
@@ -201,7 +201,7 @@ TEST(Notice, AnEmptiedNodeIsTerminatedEvenBeforeItIsTaken) {
   )");
 }
 
-// ---- machines that go ----
+// ---- terminated instances ----
 
 constexpr const char* kOne = R"(
     pool p types=a8 after=60
@@ -215,7 +215,7 @@ constexpr const char* kOne = R"(
     => withdrawn w/1
 )";
 
-// S-182: empty for as long as the pool says, and never with work on it.
+// S-182: empty for the pool's duration, and never with a workload on it.
 TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
   expect(std::string(kOne) + R"(
     node n1 i-1
@@ -229,8 +229,8 @@ TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
   )");
 }
 
-// S-153: asked for in the round in which the gang waits, and gone after ten idle minutes, not a second before.
-// S-160: a pod in between begins the ten minutes anew.
+// S-153: requested in the round in which the gang becomes pending, and terminated after ten idle minutes, not a second
+// before. S-160: a pod in between restarts the ten minutes.
 TEST(Retire, TenIdleMinutesCountFromTheLastPod) {
   expect(R"(
     pool p types=h8 after=600

@@ -7,7 +7,7 @@
 
 namespace qm::autoscaler::testing {
 
-/// Runs a text table against an engine: a command a line, "=> ..." lines for what must come out of it.
+/// Runs a text table against an engine: a command a line, "=> ..." lines for its expected output.
 ///
 ///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k group=asg
 ///                            not-zones=z3 nodes=4 replicas=2 rule=k=a,b (In) rule=k!=a (NotIn) rule=k (Exists) rule=k>=2
@@ -16,31 +16,31 @@ namespace qm::autoscaler::testing {
 ///   price h8 z1 30.5
 ///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
 ///                            select=k=v (select1=k=v of the second pod set alone) tolerate=k model= ns=
-///                            runs: pods that a running gang lacks
-///   owner * karpenter team quartermaster     who decides on machines: all there are; * = where a namespace is silent
+///                            runs: pods without a node of a running gang
+///   owner * karpenter team quartermaster     owner of instances: all of them; * = namespaces that name none
 ///   unwant w | show claims | tick 60
 ///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg | cloud-lost i-1
 ///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
 ///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why |
 ///   terminate-busy gpu-00001
-///   group-refused asg 2 why      2 = the machines that it makes all the same
+///   group-refused asg 2 why      2 = the instances that it launches anyway
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
 ///   | joins commands of one line into one batch
 ///
-/// Instants in expected lines are seconds after the start. Each step is also taken back and done again, which must
+/// Times in expected lines are seconds after the start. Each step is also undone and executed again, which must
 /// give the same output and the same digest.
 class Script {
  public:
   explicit Script(Options options = {});
-  /// Empty where all came as written; otherwise the table with what came instead.
+  /// Empty if all output was as expected; otherwise the table with the actual output.
   std::string run(const std::string& text);
   Output step(const std::vector<Command>& batch);
   void advance(Duration d) { now_ += d; }
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] Instant now() const { return now_; }
-  /// What step() found wrong since the last call.
+  /// The errors that step() found since the last call.
   std::string complaint() { return std::exchange(broken_, {}); }
   std::vector<std::string> render(const Output& output) const;
 

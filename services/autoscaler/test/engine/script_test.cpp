@@ -19,7 +19,7 @@ std::pair<std::string, std::string> key_value(const std::string& word) {
   return {word.substr(0, eq), eq == std::string::npos ? std::string() : word.substr(eq + 1)};
 }
 
-/// "k=a,b", "k!=a,b", "k" (there must be one), "k>=2"
+/// "k=a,b", "k!=a,b", "k" (must exist), "k>=2"
 LabelRule label_rule(const std::string& text) {
   LabelRule rule;
   const auto at = text.find_first_of("!>=");
@@ -202,7 +202,7 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
   if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
   if (verb == "terminate-busy") return {TerminateEnded{ClaimName(words.at(1)), "work landed", true}};
-  if (verb == "owner") {  // owner NS WHO ... : all there are; * = wherever a namespace is silent
+  if (verb == "owner") {  // owner NS OWNER ... : all of them; * = namespaces that name none
     OwnersHeard heard;
     for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
       heard.owners.push_back({words[i] == "*" ? "" : words[i], words[i + 1] == "quartermaster", words[i + 1]});
@@ -321,7 +321,7 @@ Output Script::step(const std::vector<Command>& batch) {
     broken_ = "the same step gives another output";
   if (second.wake_at && *second.wake_at <= now_) broken_ = "the timer is not ahead";
   engine_.commit();
-  // Nothing is left to say at once: the same moment again is silent, and writes nothing.
+  // No output may be left: a second step at the same time has none, and writes nothing.
   const Output again = engine_.step({}, now_);
   bool quiet = render(again).empty() && again.wake_at == second.wake_at && engine_.digest() == after;
   if (!quiet) broken_ = fmt::format("a step without news says: {}", fmt::join(render(again), "; "));

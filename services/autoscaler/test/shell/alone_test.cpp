@@ -1,4 +1,5 @@
-// Without placement: what is read of the cluster, nodes that we cordon, and work that lands at the last moment.
+// Without placement: the observation of the cluster, cordons by the autoscaler, and workloads that are bound at the
+// last moment.
 #include "qm/autoscaler/cluster.hpp"
 #include "test/shell/rig.hpp"
 
@@ -30,14 +31,14 @@ TEST(Alone, CordonsANodeAndTakesItsOwnCordonBack) {
   rig.kube.nodes["n1"] = node(true);
   rig.run(cordon(false));
   EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean()) << "somebody else's cordon stays";
-  // Also where we wanted it too for a while.
+  // Also if the autoscaler requested the cordon too for a while.
   for (int i = 0; i < 2; ++i) rig.run(cordon(true));
   EXPECT_EQ(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation), "cordoned by another, Empty");
   for (int i = 0; i < 2; ++i) rig.run(cordon(false));
   EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean());
   EXPECT_TRUE(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation).empty());
   rig.kube.nodes.clear();
-  rig.run(cordon(true));  // gone: nothing is left to do
+  rig.run(cordon(true));  // the node is gone: no effect
 }
 
 TEST(Alone, EndsNoMachineThatAPodHasLandedOn) {
@@ -53,7 +54,7 @@ TEST(Alone, EndsNoMachineThatAPodHasLandedOn) {
   EXPECT_EQ(rig.ec2.count("TerminateInstances"), 0);
   EXPECT_EQ(rig.kube.objects.size(), 1U);
   EXPECT_EQ(rig.kube.asked_pods, std::vector<std::string>{"spec.nodeName=n1"});
-  // What has ended, or is part of the node, holds nothing.
+  // A pod that has ended, or is part of the node, does not occupy it.
   rig.kube.pods = Json::array({Json::object({{"status", Json::object({{"phase", "Succeeded"}})}}),
                                Json::object({{"metadata", Json::object({{"ownerReferences", Json::array({owner})}})},
                                              {"status", Json::object({{"phase", "Running"}})}})});

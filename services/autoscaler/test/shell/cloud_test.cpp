@@ -1,4 +1,5 @@
-// The executor against a Kubernetes API and an AWS that fail, repeat and lose answers; the look at the cloud; the API.
+// The executor against a Kubernetes API and an AWS that fail, repeat and lose responses; the poll of the cloud; the
+// API.
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/config/manifest.hpp"
@@ -35,7 +36,7 @@ TEST(Executor, LaunchesUnderTheClaimsNameAsOftenAsItIsAsked) {
     EXPECT_EQ(outcome["error"].string(), "");
   }
   ASSERT_EQ(rig.ec2.count("RunInstances"), 2);
-  EXPECT_EQ(rig.ec2.bodies[0], rig.ec2.bodies[1]);  // the same token and parameters: no second machine
+  EXPECT_EQ(rig.ec2.bodies[0], rig.ec2.bodies[1]);  // the same token and parameters: no second instance
   const auto& body = rig.ec2.bodies[0];
   EXPECT_NE(body.find("ClientToken=east%2Fp-1"), std::string::npos) << body;
   EXPECT_NE(body.find("quartermaster.dev%2Fshard"), std::string::npos);
@@ -106,7 +107,7 @@ TEST(Executor, EachOrderTakesEachRefusalOfKubernetesAsTheLifecycleSays) {
       rig.kube.status = 0;
       EXPECT_TRUE(rig.executor.execute(intent)) << intent.kind << ", " << one.what << ": the next try";
     };
-    // A NodeClaim that may not be made ends its claim with the reason; the demand is planned again.
+    // A NodeClaim that may not be created ends its claim with the reason; the demand is planned again.
     takes(rig.launch, one.what == std::string("rights") ? false : one.start_waits);
     takes(cordon, one.release_waits);
     takes(rig.terminate, one.release_waits);
@@ -134,7 +135,7 @@ TEST(Executor, LeavesMachinesToKarpenter) {
   EXPECT_EQ(rig.ec2.count("RunInstances"), 0);
 }
 
-/// The service over a memory host: nothing executes, the test plays the bus.
+/// The service on a memory host: no intent is executed, the test is the producer on the bus.
 struct Service {
   Ec2 ec2;
   cloud::Aws aws = ec2.aws();
@@ -162,7 +163,7 @@ struct Service {
     host.read([&](const service::Shell& s) { out = engine_of(s).tables(); });
     return out;
   }
-  /// The workload of this uid is NS/train.
+  /// Names the workload of this uid NS/train.
   void name(const std::string& uid, const std::string& ns) {
     pb::WorkloadEvent event;
     event.mutable_spec()->set_uid(uid);
@@ -221,7 +222,7 @@ TEST(CloudWatch, TellsChangesAndNotPolls) {
   watch.look();
   ASSERT_TRUE(wait_until([&] { return s.tables().claims.size() == 3; }));
   const auto inputs = s.host.counters().inputs;
-  // The same again in another order is no news.
+  // The same instances in another order are not a change.
   s.ec2.set("DescribeInstances",
             described(instance_xml("i-3", "") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
   watch.look();
@@ -229,10 +230,10 @@ TEST(CloudWatch, TellsChangesAndNotPolls) {
   EXPECT_EQ(watch.looks(), 2U) << "a look that shows nothing new counts";
   const auto tables = s.tables();
   EXPECT_EQ(tables.claims.find(ClaimName("p-00009"))->pool, "p");
-  EXPECT_EQ(tables.claims.find(ClaimName("i-2"))->pool, "");  // another cluster's machine is only reported
+  EXPECT_EQ(tables.claims.find(ClaimName("i-2"))->pool, "");  // another cluster's instance is only reported
   EXPECT_EQ(tables.claims.find(ClaimName("i-3"))->pool, "");
 
-  // Stopped, without the cloud saying since when: the bill ends when we first learn of it, whenever we look.
+  // Stopped, without a time from the cloud: the billing ends at the first observation, independent of later polls.
   s.ec2.set("DescribeInstances",
             described(instance_xml("i-3", "", "terminated") + instance_xml("i-1", ours) + instance_xml("i-2", theirs)));
   const Instant learned = s.clock.now();
@@ -243,7 +244,7 @@ TEST(CloudWatch, TellsChangesAndNotPolls) {
   EXPECT_EQ(s.host.counters().inputs, inputs + 1);
   EXPECT_EQ(s.tables().claims.find(ClaimName("i-3"))->stopped, learned);
 
-  // A cloud that does not answer is no news either.
+  // A cloud that does not respond is not a change either.
   s.ec2.errors["DescribeInstances"] = "Unavailable";
   watch.look();
   EXPECT_EQ(s.host.counters().inputs, inputs + 1);
@@ -293,7 +294,7 @@ void deadline(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
 }
 
-// A tenant learns why its own workload has no nodes, and nothing of the workloads of another.
+// A tenant gets the reason why its own workload has no nodes, and nothing about the workloads of others.
 TEST(CapacityApi, ATenantGetsTheSentencesAboutItsOwnWorkloads) {
   Service s;
   s.name("w0", "mine");
@@ -460,7 +461,7 @@ TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
   grpc::ClientContext context;
   deadline(context);
   pb::WatchIntentsRequest request;
-  request.set_resume_version(1);  // the request itself was told with version 1
+  request.set_resume_version(1);  // the request itself was published with version 1
   auto reader = s.stub->WatchIntents(&context, request);
   std::vector<std::string> told;
   pb::IntentUpdate update;
@@ -512,7 +513,8 @@ TEST(Metrics, ShowUsageAndLimitsUnderKarpentersNames) {
   EXPECT_NE(text.find(line("karpenter_nodepool_limit", "memory", "1073741824")), std::string::npos) << text;
 }
 
-// S-330: the rule for pools that are nearly full, as it lies there, on the series of its pool: above nine tenths for five minutes.
+// S-330: the shipped rule for pools that are nearly full, on the series of its pool: above nine tenths for five
+// minutes.
 TEST(Metrics, ARuleFiresForAPoolThatIsNearlyFull) {
   if (qm::testing::promtool().empty()) GTEST_SKIP() << qm::testing::kNoPromtool;
   struct Case {

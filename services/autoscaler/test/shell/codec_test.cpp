@@ -1,4 +1,4 @@
-// Words in, words out, and rows there and back.
+// Decoding and encoding, and rows in both directions.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/testing/state.hpp"
 #include "qm/wire/model.hpp"
@@ -180,7 +180,7 @@ TEST(Decode, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Codec{}.decode(in).error().code, Code::kUnimplemented);
 }
 
-/// Steps an engine as the host does, and keeps its rows as the store does.
+/// Steps an engine as the host does, and stores its rows as the store does.
 struct Stored {
   Engine engine{catalog_types()};
   std::map<std::pair<std::string, std::string>, store::StateRow> rows;
@@ -291,7 +291,7 @@ TEST(Rows, OfEveryTableComeBack) {
   EXPECT_TRUE(t.claims.find(ClaimName("gpu-00002"))->missing_since);
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 
-  // Rows end with what they speak of.
+  // Rows end with their subject.
   s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, WorkloadHeard{WorkloadUid("w"), 1, true, true},
           DemandHeard{}, PoolsApplied{}, NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
          kNow + seconds(4));
@@ -339,7 +339,7 @@ TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1 ends", "drain/n1 ends"}));
 }
 
-// Placement wants it to go: the order says why, and comes back from its row.
+// Placement requires its eviction: the order has the reason, and is restored from its row.
 TEST(Encode, WhoShallSaveAndGo) {
   Stored s;
   const AttemptId id{WorkloadUid("w"), 1};

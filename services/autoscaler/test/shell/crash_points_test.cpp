@@ -1,4 +1,4 @@
-// The executor ends at each of its named points and is asked again, as after a restart: one claim, one machine.
+// The executor crashes at each of its crash points and is called again, as after a restart: one claim, one instance.
 #include "qm/base/crash_point.hpp"
 #include "test/shell/rig.hpp"
 
@@ -13,7 +13,7 @@ using namespace autoscaler::testing;
 
 struct Death {};
 
-/// Whether the executor came by the point and ended there.
+/// Whether the executor reached the crash point and ended there.
 bool dies_at(std::string_view point, Rig& rig, const store::IntentRow& intent) {
   arm_crash_point(point, 1, [](std::string_view) { throw Death{}; });
   bool died = false;
@@ -36,7 +36,7 @@ TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
     if (dies_at(point, rig, rig.launch)) unseen.erase(point);
     EXPECT_EQ(rig.run(rig.launch)["instance"].string(), "i-1") << point;
     EXPECT_EQ(rig.kube.objects.size(), 1U) << point;
-    std::set<std::string> launches;  // however many there were, EC2 takes equal ones as one
+    std::set<std::string> launches;  // any number of them: EC2 treats equal ones as one
     for (const auto& body : rig.ec2.bodies) launches.insert(body);
     EXPECT_EQ(launches.size(), 1U) << point;
     if (dies_at(point, rig, rig.terminate)) unseen.erase(point);
@@ -52,7 +52,7 @@ TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
     const store::IntentRow resize{"group/g/7", "group.size", "group/g", 0, R"({"group":"g","size":3})"};
     if (dies_at(point, rig, resize)) unseen.erase(point);
     EXPECT_EQ(rig.run(resize)["error"].string(), "") << point;
-    std::set<std::string> sizes;  // a size that is set twice is set
+    std::set<std::string> sizes;  // setting a size twice has the same effect
     for (const auto& body : rig.ec2.bodies)
       if (body.starts_with("Action=SetDesiredCapacity")) sizes.insert(body);
     EXPECT_EQ(sizes.size(), 1U) << point;

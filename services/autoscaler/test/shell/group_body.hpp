@@ -1,6 +1,6 @@
 #pragma once
-// The whole way of a pool whose machines an Auto Scaling group makes, against a cloud: the host with its executor and
-// its look at the cloud; the test plays placement.
+// An end-to-end test of a pool with an Auto Scaling group, against a cloud: the host with its executor and
+// its poll of the cloud; the test acts as placement.
 #include "qm/testing/testing.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -23,7 +23,7 @@ class GroupStory {
 
   void run() {
     begin(4);
-    // Two machines are wanted: the group grows by two, and the claims find them.
+    // Two instances are needed: the group grows by two, and the claims match them.
     want({{.name = "w", .pods = 2}});
     ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 2; }, std::chrono::seconds(60)));
     ASSERT_TRUE(qm::testing::wait_until(
@@ -33,21 +33,21 @@ class GroupStory {
         },
         std::chrono::seconds(60)));
 
-    // Nobody wants them any more: both are drained, and ended through the group, which makes no others.
+    // They are no longer needed: both are drained, and terminated through the group, which launches no others.
     want({});
     empty_out(2);
     EXPECT_EQ(tables().claims.size(), 2U) << "every machine of the group had a claim";
     EXPECT_TRUE(claims_.objects.empty());
   }
 
-  /// A group of 0 to 20 machines with labels and a taint, that stands at zero: eksctl's node group for H100s.
+  /// A group of 0 to 20 instances with labels and a taint, at size zero: eksctl's node group for H100s.
   void run_bounds() {
     constexpr int kMost = 20;
     const std::pair<std::string, std::string> training{"workload", "training"}, h100{"gpu-type", "h100"};
     const Taint taint{"nvidia.com/gpu", "present", "NoSchedule"};
     begin(kMost, {training, h100}, {taint});
 
-    // Nothing of the group exists: what its machines would carry decides who makes it grow.
+    // The group has no instances: the labels and taints that they would have determine which gang scales it up.
     const Gang intruder{.name = "intruder", .pods = 1, .select = {training}, .tolerates = false};
     const Gang stranger{.name = "stranger", .pods = 1, .select = {{"workload", "serving"}}};
     want({intruder, stranger});
@@ -56,7 +56,7 @@ class GroupStory {
     EXPECT_EQ(tables().claims.size(), 0U) << "neither can run on its machines";
     EXPECT_EQ(desired(), 0);
 
-    // 25 machines are wanted by three gangs that may: the bound serves the more urgent two, whole.
+    // Three gangs that match need 25 instances: the bound is enough for the two more urgent ones, whole.
     const Gang first{.name = "first", .pods = 12, .priority = 9, .select = {training, h100}};
     const Gang second{.name = "second", .pods = 8, .priority = 5, .select = {training}};
     const Gang third{.name = "third", .pods = 5, .select = {h100}};
@@ -109,7 +109,7 @@ class GroupStory {
     pool.group = group_;
     ASSERT_TRUE(host_.submit(pools_input({pool})));
   }
-  /// The machines are there and nobody wants them: each is drained, and ended through the group.
+  /// The instances exist and are not needed: each is drained, and terminated through the group.
   void empty_out(std::size_t machines) {
     for (const auto& [name, claim] : tables().claims)
       if (claim.state == ClaimState::kLaunched) node(claim, false);
@@ -186,7 +186,7 @@ class GroupStory {
   service::Host host_;
   CloudWatch watch_;
   std::map<std::string, std::uint64_t> versions_;
-  int lowest_ = std::numeric_limits<int>::max(), highest_ = -1;  ///< sizes that the cloud was seen to want
+  int lowest_ = std::numeric_limits<int>::max(), highest_ = -1;  ///< observed desired sizes in the cloud
 };
 
 }  // namespace qm::autoscaler::testing

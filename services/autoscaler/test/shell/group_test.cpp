@@ -1,4 +1,4 @@
-// Machines by an Auto Scaling group: its size is a number, and which machine goes is never left to it.
+// Instances of an Auto Scaling group: its size is a number, and the group never selects the instance to terminate.
 #include "test/shell/rig.hpp"
 
 namespace qm::autoscaler {
@@ -33,7 +33,7 @@ struct GroupRig : Rig {
   static store::IntentRow size(int n) {
     return {"group/gpus/7", "group.size", "group/gpus", 0, fmt::format(R"({{"group":"gpus","size":{}}})", n)};
   }
-  /// The size that was asked of AWS, -1 where nothing was.
+  /// The size in the last AWS request, -1 if there was none.
   int asked() {
     const std::scoped_lock lock(ec2.mutex);
     int out = -1;

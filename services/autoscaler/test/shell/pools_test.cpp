@@ -1,4 +1,4 @@
-// NodePools of real manifests to what may be launched.
+// Conversion of NodePools from real manifests.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/testing/manifests.hpp"
 
@@ -83,16 +83,17 @@ TEST(Pools, RequirementsAreHeldAgainstTheLabelsOfTheTypes) {
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-category", "In", "p") +
                      need("karpenter.k8s.aws/instance-cpu", "Lt", "\"9\"")),
             (Names{"p3.2xlarge"}));
-  // A machine without GPUs has no GPU name: In fails, NotIn holds.
+  // An instance without GPUs has no GPU name: In fails, NotIn matches.
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "c7g") +
                      need("karpenter.k8s.aws/instance-gpu-name", "NotIn", "t4")),
             (Names{"c7g.4xlarge"}));
-  // What is not of the type decides nothing about it.
+  // A key that does not depend on the type has no effect on it.
   EXPECT_EQ(types_of(need("karpenter.k8s.aws/instance-family", "In", "p4d") + need("example.com/disk", "In", "fast")),
             (Names{"p4d.24xlarge"}));
 }
 
-// S-178: each operator; a label that is missing fails all but NotIn and DoesNotExist, and what is no number is refused.
+// S-178: each operator; a missing label fails all but NotIn and DoesNotExist, and a value that is not a number is
+// refused.
 TEST(Pools, EveryOperatorDecides) {
   const std::string c7g = need("karpenter.k8s.aws/instance-family", "In", "c7g"),
                     count = "karpenter.k8s.aws/instance-gpu-count";
@@ -169,7 +170,7 @@ TEST(Pools, RequirementsOnTheUsersLabelsBecomeRules) {
        {need(key, "In", "a") + need(key, "NotIn", "a"), need(key, "Exists", "") + need(key, "DoesNotExist", ""),
         need(key, "Gt", "\"4\"") + need(key, "Lt", "\"5\""), need(key, "In", "a") + need(key, "In", "b")})
     EXPECT_EQ(of(none).instance_types, Names{}) << none;
-  // What the cloud or Kubernetes gives to nodes is not ours to choose.
+  // Labels that the cloud or Kubernetes sets on nodes cannot be chosen.
   EXPECT_TRUE(of(need("topology.kubernetes.io/region", "In", "r1, r2")).rules.empty());
   EXPECT_EQ(of(need("topology.kubernetes.io/region", "In", "r1, r2")).instance_types, (Names{"p4d.24xlarge"}));
 }
@@ -258,7 +259,7 @@ TEST(Pools, TheReferenceManifestsSayWhatTheySay) {
     std::string training;
     Names chosen;
     std::string tiers, second, cpu;
-    std::size_t first_tier, second_tier;  ///< their places in the file
+    std::size_t first_tier, second_tier;  ///< their index in the file
     Names has;
     std::string has_none_of;  ///< families by the first letter
   };

@@ -1,5 +1,5 @@
-// NodePools of manifests, as they lie there, through the engine with the real catalog: what is launched. The files are our
-// own and, where they are present, the reference ones.
+// NodePools of manifests, unchanged, through the engine with the real catalog: what is launched. The files are those
+// of this repository and, where they are present, the reference ones.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/config/manifest.hpp"
@@ -34,7 +34,7 @@ class ReferencePools : public ::testing::TestWithParam<qm::testing::Manifests> {
     return output.launches;
   }
   void apply(const std::string& name) { step(PoolsApplied{load(name)}); }
-  /// One more gang of one pod; what is launched for it.
+  /// Adds a gang of one pod; returns what is launched for it.
   std::vector<LaunchIntent> want(int gpus, std::vector<std::string> models = {}) {
     PodSet pods;
     pods.shape.gpu.whole = gpus;
@@ -58,7 +58,7 @@ class ReferencePools : public ::testing::TestWithParam<qm::testing::Manifests> {
   Instant now_ = from_micros(1'800'000'000'000'000);
 };
 
-// S-168: one pool gives each of three jobs the machine that it needs.
+// S-168: one pool gives each of three jobs the instance that it needs.
 TEST_P(ReferencePools, OneGeneralPoolServesT4A10gAndH100) {
   struct Case {
     std::string file, pool;
@@ -80,8 +80,8 @@ TEST_P(ReferencePools, OneGeneralPoolServesT4A10gAndH100) {
   EXPECT_EQ(families, c.families);
 }
 
-// S-170: eight GPUs of the newest model are one whole machine of it; one older GPU is the cheapest spot machine that has it,
-// and the next cheapest where spot has none.
+// S-170: eight GPUs of the newest model are one whole instance of it; one older GPU is the cheapest spot instance that
+// has it, and the next cheapest if spot has no capacity.
 TEST_P(ReferencePools, TheTrainingPoolTakesWhatTheJobNeedsAndSpotHas) {
   struct Case {
     std::string file, zone, newest, machine;
@@ -108,7 +108,7 @@ TEST_P(ReferencePools, TheTrainingPoolTakesWhatTheJobNeedsAndSpotHas) {
   EXPECT_EQ(launched[0].row.market, Market::kSpot);
 }
 
-// S-172: memory ends the growth long before the GPUs would, and is named. A machine of either kind has 2 TiB.
+// S-172: the memory limit is reached long before the GPU limit, and is named. An instance of either kind has 2 TiB.
 TEST_P(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
   struct Case {
     std::string file, pool, model;
@@ -124,14 +124,14 @@ TEST_P(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
   EXPECT_EQ(why_last().find("nvidia.com/gpu"), std::string::npos) << why_last();
 }
 
-// S-181: a machine counts against its pool's limits with what pods get of it: the one of eight GPUs with 2040 GiB of the 2048 that
-// the provider advertises. That is too much for a pool of 2000 GiB, and for one of 2045 GiB it is not.
+// S-181: an instance counts against its pool's limits with its allocatable capacity: the one with eight GPUs with 2040
+// GiB of the 2048 that the provider advertises. That exceeds a pool limit of 2000 GiB, but not one of 2045 GiB.
 TEST_P(ReferencePools, LimitsCountWhatPodsGetOfAMachine) {
   auto pools = load(GetParam().pick("nodepool-mixed.yaml", "004-nodepool-gpu-general.yaml"));
   ASSERT_EQ(pools.size(), 1U);
   EXPECT_EQ(pools[0].limit_memory_bytes, GetParam().pick(2500LL, 2000LL) << 30);
   ASSERT_EQ(engine_.type("p5.48xlarge")->memory_bytes, 2040LL << 30);
-  pools[0].limit_memory_bytes = 2000LL << 30;  // as the reference has it
+  pools[0].limit_memory_bytes = 2000LL << 30;  // as in the reference
   step(PoolsApplied{pools});
   EXPECT_TRUE(want(8, {kH100}).empty());
   EXPECT_NE(why_last().find("NodePool " + pools[0].name + " has the limit memory "), std::string::npos) << why_last();
@@ -141,7 +141,7 @@ TEST_P(ReferencePools, LimitsCountWhatPodsGetOfAMachine) {
   EXPECT_EQ(launched[0].row.type, "p5.48xlarge");
 }
 
-// S-181: the same pool is filled with small machines to its last GPU.
+// S-181: the same pool is filled with small instances up to its last GPU.
 TEST_P(ReferencePools, SmallMachinesFillAPoolToItsLastGpu) {
   struct Case {
     std::string file, pool, model, machine;
@@ -187,7 +187,7 @@ TEST_P(ReferencePools, TheInferencePoolKeepsToItsZonesAndLimit) {
   EXPECT_NE(why_last().find("NodePool " + c.pool + " has the limit nvidia.com/gpu "), std::string::npos) << why_last();
 }
 
-// S-177: what has no GPU is never a choice.
+// S-177: a type without a GPU is never selected.
 TEST_P(ReferencePools, TheGeneralPoolHasNoMachineWithoutGpus) {
   struct Case {
     std::string file;
@@ -204,7 +204,7 @@ TEST_P(ReferencePools, TheGeneralPoolHasNoMachineWithoutGpus) {
   EXPECT_EQ(pools[0].weight, c.weight);
 }
 
-// S-184: the catalog filtered by both lists; spot is tried before on demand.
+// S-184: the catalog filtered by both lists; spot is tried before on-demand.
 TEST_P(ReferencePools, InferenceCandidatesAreThoseOfBothListsAndSpotComesFirst) {
   struct Case {
     std::string file;
@@ -241,8 +241,8 @@ TEST_P(ReferencePools, InferenceCandidatesAreThoseOfBothListsAndSpotComesFirst) 
   EXPECT_EQ(launched[0].row.market, launched[0].row.zone.empty() ? Market::kOnDemand : Market::kSpot);
 }
 
-// S-187: a budget of none holds at every hour of a week.
-// S-185: on demand only, whatever spot costs, and an empty node stays: the budget is none.
+// S-187: a budget of none applies at every hour of a week.
+// S-185: on-demand only, independent of the spot price, and an empty node stays: the budget is none.
 TEST_P(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
   struct Case {
     std::string file, pool, model, machine;
@@ -277,7 +277,8 @@ TEST_P(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
   EXPECT_EQ(engine_.tables().claims.find(claim)->state, ClaimState::kReady);
 }
 
-// S-191: each type and zone of the cross product is tried once, and then it says why the pod waits.
+// S-191: each type and zone of the cross product is tried once, and then the explanation has the reason why the pod is
+// pending.
 TEST_P(ReferencePools, SpotCapacityIsSoughtInEveryTypeAndZone) {
   const auto file = GetParam().pick("nodepool-spot-spread.yaml", "004-nodepool-gpu-spot-inference.yaml");
   const std::size_t zones = GetParam().pick(2, 3);
@@ -300,7 +301,7 @@ TEST_P(ReferencePools, SpotCapacityIsSoughtInEveryTypeAndZone) {
       << why_last();
 }
 
-// S-196: the first spot tier, then the second, then what is on demand, each to its limit; the next job waits.
+// S-196: the first spot tier, then the second, then on-demand, each up to its limit; the next job is pending.
 TEST_P(ReferencePools, TheTiersFillInOrder) {
   struct Case {
     std::string file;
@@ -324,7 +325,7 @@ TEST_P(ReferencePools, TheTiersFillInOrder) {
   EXPECT_NE(why_last().find("has the limit"), std::string::npos) << why_last();
 }
 
-// S-194: machines of the newer generations for what needs no GPU, and never for what does.
+// S-194: instances of the newer generations for pods without GPUs, and never for pods with GPUs.
 TEST_P(ReferencePools, ThePoolOfManyArchitecturesIsForPodsWithoutGpus) {
   struct Case {
     std::string file, categories;
@@ -344,7 +345,7 @@ TEST_P(ReferencePools, ThePoolOfManyArchitecturesIsForPodsWithoutGpus) {
   EXPECT_NE(why_last().find("no NodePool allows an instance type"), std::string::npos) << why_last();
 }
 
-// S-171: a v1beta1 pool reads as a v1 one says it, and what was written is kept.
+// S-171: a v1beta1 pool is parsed like a v1 pool, and its text is preserved.
 TEST_P(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
   struct Case {
     std::string file, memory;
@@ -369,7 +370,7 @@ TEST_P(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
 
 QM_FOR_EACH_MANIFESTS(ReferencePools);
 
-// S-004: a batch of 40 GPUs gets ten spot machines of the only type of its pool, and none is left when it has ended.
+// S-004: a batch of 40 GPUs gets ten spot instances of the only type of its pool, and none is left after its end.
 TEST(BatchPool, ABatchIsServedBySpotAloneAndLeavesNoMachine) {
   const qm::testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";

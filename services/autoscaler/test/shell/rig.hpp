@@ -1,5 +1,5 @@
 #pragma once
-// A Kubernetes API and an AWS that answer as they are told, around an executor.
+// A scripted Kubernetes API and a scripted AWS, around an executor.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/http/http.hpp"
 
@@ -10,7 +10,7 @@
 
 namespace qm::autoscaler::testing {
 
-/// The part of a Kubernetes API that the executor speaks to: NodeClaims, created, patched and deleted by name; nodes that
+/// The part of a Kubernetes API that the executor uses: NodeClaims, created, patched and deleted by name; nodes that
 /// are read and patched; a list of pods.
 class NodeClaims {
  public:
@@ -21,8 +21,8 @@ class NodeClaims {
   std::map<std::string, Json> nodes;
   Json pods = Json::array();
   std::vector<std::string> asked_pods;
-  int status = 0;                                               ///< answers every call where set
-  std::string reason = "Unavailable", message = "Unavailable";  ///< of that answer
+  int status = 0;                                               ///< if set, the status of every response
+  std::string reason = "Unavailable", message = "Unavailable";  ///< of that response
 
  private:
   http::Answer answer(const http::Request& r) {
@@ -66,7 +66,7 @@ class NodeClaims {
   http::Server server_;
 };
 
-/// An EC2 that answers from what stands in it, and remembers what it was asked.
+/// A scripted EC2 that records its requests.
 struct Ec2 {
   std::mutex mutex;
   std::vector<std::string> bodies;

@@ -16,28 +16,29 @@
 
 namespace qm::autoscaler {
 
-/// How the autoscaler stands to the other controllers of a cluster, from --set.
+/// The responsibilities of the autoscaler relative to other controllers of a cluster, from --set.
 struct ClusterSettings {
-  std::string scaling = "auto";  ///< owner where a namespace is silent: auto, quartermaster, karpenter, none, ...
-  bool alone = false;            ///< observe=cluster: pods and nodes are read here, no other service speaks
-  Driver driver = Driver::kEc2;  ///< driver=karpenter: machines are NodeClaims that somebody else makes
+  std::string scaling = "auto";  ///< owner if the namespace names none: auto, quartermaster, karpenter, none, ...
+  bool alone = false;            ///< observe=cluster: pods and nodes are read here, no other service publishes them
+  Driver driver = Driver::kEc2;  ///< driver=karpenter: another controller launches instances for NodeClaims
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
 };
 
-/// The NodePools there are: those of files, and those of the API server, which count where the names are the same.
+/// The NodePools: those of files, and those of the API server, which have precedence for equal names.
 ///
-/// Fails    a pool that cannot be read, or that a rule refuses, gets an Event `NotTaken`; it stays as it was.
+/// Fails    a pool that cannot be parsed, or that a rule refuses, gets an Event `NotTaken`; its previous version
+///          remains.
 class PoolWatch {
  public:
   struct Options {
     std::vector<Pool> files;
-    bool groups = true;  ///< false: there is no AWS to ask, so a pool of an Auto Scaling group is refused
+    bool groups = true;  ///< false: there is no AWS client, so a pool with an Auto Scaling group is refused
   };
   PoolWatch(kube::Client& client, Options options);
   void start() { feed_.start(); }
   void stop() { feed_.stop(); }
   [[nodiscard]] bool synced() const { return feed_.synced(); }
-  /// All of them; nullopt until everything was listed, since a pool that is not told of is one that has gone.
+  /// All of them; nullopt until everything was listed, because a pool that is missing here is deleted.
   [[nodiscard]] std::optional<std::vector<Pool>> pools() const;
 
  private:
@@ -49,7 +50,7 @@ class PoolWatch {
   kube::ConfigFeed feed_;
 };
 
-/// NodeClaims that others turn into machines, as the look at the cloud would tell of their instances.
+/// NodeClaims for which other controllers launch instances, in the format of the cloud's instances.
 class ClaimWatch {
  public:
   /// `shard`: claims of other owners are only reported.
@@ -59,7 +60,7 @@ class ClaimWatch {
   [[nodiscard]] bool synced() const { return informer_.synced() || informer_.absent(); }
   /// nullopt until they were listed.
   [[nodiscard]] std::optional<std::vector<Json>> machines();
-  /// Claims of ours that were deleted before they had a machine, each once.
+  /// Own claims that were deleted before they had an instance, each once.
   [[nodiscard]] std::vector<std::string> lost();
 
  private:
@@ -73,29 +74,31 @@ class ClaimWatch {
   kube::Informer informer_;
 };
 
-/// Pods that a scheduler found no room for, and nodes with what holds them, for a cluster where no service of ours
-/// places. Pods of one group (as docs/adoption.md names them) are one gang once as many are there as it needs.
+/// Pods that a scheduler found unschedulable, and nodes with their pods, for a cluster without
+/// the placement service. Pods of one group (as in docs/adoption.md) are one gang once the required number of them
+/// exists.
 ///
-/// A cordon is told only after a second, and after the API server was asked once more which pods are there: a scheduler
-/// that had not seen it yet may have bound one.
+/// A cordon is published only after a second, and after the API server was queried again for the pods: a scheduler
+/// that had not seen the cordon yet may have bound one.
 class PodObserver {
  public:
   PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {});
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
-  /// What the engine knew of nodes before a restart: how long they are empty.
+  /// Restores the state of nodes from before a restart: since when they are empty.
   void restore(const Tables& tables);
-  /// Inputs for what has changed since the last call, nodes first: who got a place does not leave an empty node behind.
+  /// Inputs for the changes since the last call, nodes first: a gang that got a place must not appear to leave an
+  /// empty node.
   [[nodiscard]] std::vector<service::Input> changes();
-  /// "pod research/train-0"; empty where nothing is known of the uid.
+  /// "pod research/train-0"; empty if the uid is not known.
   [[nodiscard]] std::string subject(const std::string& uid) const;
 
  private:
   struct Pod {
     std::string ns, name, node, group;
     bool works = false, waits = false;
-    std::int64_t size = 0;  ///< of its group, where it says so
+    std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;
     std::int32_t priority = 0;
     Instant since{};
@@ -104,9 +107,9 @@ class PodObserver {
     std::string instance, drain, told;
     bool there = false, ready = false, cordoned = false, confirmed = false;
     std::optional<Instant> empty_since;
-    SteadyInstant looked{};  ///< at a cordoned node, or when its cordon was seen
+    SteadyInstant looked{};  ///< last read of a cordoned node, or when its cordon was seen
     std::set<std::string> pods;
-    std::int64_t late = 0;  ///< pods that only the second look has shown
+    std::int64_t late = 0;  ///< pods that only the second read showed
   };
   void on_pod(const Json& pod, bool deleted);
   void on_node(const Json& node, bool deleted);
@@ -122,27 +125,27 @@ class PodObserver {
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
   std::map<std::string, std::int64_t> sizes_;  ///< "namespace/group" -> minMember
-  std::optional<std::string> told_;            ///< the demand as it was told last
+  std::optional<std::string> told_;            ///< the last published demand
   kube::Informer pod_informer_, node_informer_, volcano_informer_, group_informer_;
 };
 
-/// Everything that the autoscaler reads from the API server, and how it gets to the engine.
+/// Reads the API server for the autoscaler, and passes it to the engine.
 class Cluster {
  public:
   struct Options {
     ClusterSettings settings;
     PoolWatch::Options pools;
     std::string shard;
-    std::function<void()> on_machines;  ///< NodeClaims have changed, or a node has come: look
+    std::function<void()> on_machines;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();
-  /// Between the host's open and its start: nothing is ours before it is known who else is at work.
+  /// Between the host's open and its start: nothing is owned before the activity of rivals is known.
   static Status begin(service::Host& host);
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
-  /// For CloudWatch, where NodeClaims are left to others.
+  /// For CloudWatch, if other controllers handle NodeClaims.
   [[nodiscard]] std::optional<std::vector<Json>> machines() { return claims_->machines(); }
 
  private:

@@ -15,25 +15,25 @@ namespace qm::autoscaler {
 struct Options {
   Duration boot = std::chrono::minutes(4);             ///< expected from launch to ready; promises are dated by it
   Duration registration = std::chrono::minutes(15);    ///< a node that takes longer is given up
-  Duration capacity_memory = std::chrono::minutes(3);  ///< an offering that was refused is left alone so long
-  Duration spot_margin = std::chrono::seconds(10);     ///< orders end so long before capacity is taken
-  Duration settle = std::chrono::minutes(2);           ///< placement gets so long to use a gang's ready machines
-  Duration extension = std::chrono::minutes(1);        ///< of a promise whose machines are late
-  Duration pause = std::chrono::minutes(10);           ///< after machines came in vain; doubles each time
-  Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim stays readable so long
-  Duration gone_memory = std::chrono::hours(1);        ///< and one that stopped, so long
-  Duration missing = std::chrono::minutes(10);         ///< not described for so long = gone
-  std::int32_t max_launches = 200;  ///< nodes asked for in one step, so also for one gang; and as many replicas
+  Duration capacity_memory = std::chrono::minutes(3);  ///< a refused offering is not retried for this time
+  Duration spot_margin = std::chrono::seconds(10);     ///< orders end this long before the capacity is reclaimed
+  Duration settle = std::chrono::minutes(2);           ///< time for placement to use a gang's ready instances
+  Duration extension = std::chrono::minutes(1);        ///< of a promise whose instances are late
+  Duration pause = std::chrono::minutes(10);           ///< after unused instances; doubles each time
+  Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim remains visible for this time
+  Duration gone_memory = std::chrono::hours(1);        ///< and a stopped one
+  Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
+  std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
 };
 
-// ---- what it says ----
+// ---- outputs ----
 
 struct InstanceEvent {
   ClaimName claim;
   Claim row;
-  bool over = false;  ///< the last word about it
+  bool over = false;  ///< the last event about it
 };
-/// One for each waiting gang: a renewal takes the place of what was promised before.
+/// One for each pending gang: a renewal replaces the previous promise.
 struct PromiseEvent {
   AttemptId id;
   Instant ready_by{};
@@ -60,7 +60,7 @@ struct DrainEvent {
   bool lifted = false;
   Instant asked{};
 };
-/// Why a node is drained, a gang asked to save, and evicted, when a spot notice has named its node.
+/// The reason for draining a node, and for checkpoint orders and evictions of gangs, after a spot notice for the node.
 inline constexpr const char* kSpotInterruption = "SpotInterruption";
 
 struct SpotPriceEvent {
@@ -68,7 +68,7 @@ struct SpotPriceEvent {
   PriceRow row;
 };
 
-/// What to do to the cloud. The claim's name is the client token: a repeat launches nothing more.
+/// Requests to the cloud. The claim's name is the client token: a repetition launches no further instance.
 struct LaunchIntent {
   ClaimName claim;
   Claim row;
@@ -78,13 +78,13 @@ struct TerminateIntent {
   ClaimName claim;
   InstanceId instance;
   Instant asked{};
-  std::string group;  ///< that would replace it, unless it is ended there
+  std::string group;  ///< the group would replace the instance, unless it is terminated through the group
 };
-/// The machines that an Auto Scaling group should have: a whole number, so a repeat asks for nothing more.
+/// The requested size of an Auto Scaling group: a whole number, so a repetition has no further effect.
 struct GroupIntent {
   std::string group;
   std::int64_t size = 0;
-  std::int64_t number = 0;  ///< of the asking: one asked again is another
+  std::int64_t number = 0;  ///< number of the request; a retry has a new one
 };
 
 struct Output {
@@ -100,38 +100,39 @@ struct Output {
   std::optional<Instant> wake_at;
 };
 
-/// Decides on what capacity: turns demand into machines, empty machines into nothing, and a spot notice into a saved
-/// checkpoint, an eviction and a replacement.
+/// Decides on cloud capacity: launches instances for demand, terminates empty instances, and answers a spot notice
+/// with a checkpoint order, an eviction and a replacement.
 ///
-/// Demand   a gang on placement's list gets machines of the cheapest kind that holds it whole: the pools in order of
-///          weight, in a pool the offering (type, zone, market) with the lowest price for all its nodes together. Room
-///          left on machines that are still coming is used first. A gang is launched whole or not at all; where some
-///          of its machines fail, only the missing part is launched again. Machines that came and that placement did
-///          not use are not launched again at once: the pause doubles each time. Pods that a running gang lacks come after
-///          pending gangs of their priority, and get instances for as many of them as limits and capacity allow.
-/// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest allowed. Where
-///          zones are excluded only those that are known (by a price, a machine or a pool) are asked for.
-/// Static   a pool with replicas has so many machines whatever the demand, the cheapest that it allows, and is launched from for
-///          nothing else. One that goes is replaced at once, within the limits. Those beyond go when they are empty, the newest
-///          first; within the number none goes for being empty.
-/// Promise  dated, one per gang; renewed for its next attempt and while its machines are late, withdrawn when they do
-///          not come. Where the demand has gone it lapses by its date, since that may mean that the gang has a place.
-/// Cloud    an instance carries its claim's name, so a launch whose answer was lost is found again. One of this
-///          cluster that no claim stands for is taken in: it is used, or goes as an empty one. Others are reported.
-/// Group    of a pool whose machines an Auto Scaling group makes, claims are not launched one by one: the group's size
-///          is set to the number of claims, and its machines are matched to them, oldest first, as they are seen.
-/// Notice   the node is drained; gangs that can save are ordered to (every node of the gang), the others are evicted
-///          at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have saved.
-///          So does a gang that placement wants to save and to go.
-/// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only when
-///          placement has confirmed that it is cordoned and still empty. A broken one goes the same way.
-/// Owner    for work of a namespace whose machines another decides on nothing is launched, it is only explained what
-///          would be. A plan that stands is followed to its end. Where scaling is ours nowhere, empty machines stay.
-/// Laws     one claim, one instance; a launch never takes a pool over its limits; no node with work is terminated
-///          before its spot deadline; nothing is launched for a gang in parts that do not hold it whole.
-/// Bounds   rows end with what they speak of: claims an hour after the machine, orders with the attempt, plans with
+/// Demand   a gang on placement's list gets instances of the cheapest kind that fits it whole: the pools in order of
+///          weight, in a pool the offering (type, zone, market) with the lowest price for all its nodes together. Free
+///          capacity on instances that are still starting is used first. A gang is launched whole or not at all; if
+///          some of its instances fail, only the missing part is launched again. Instances that placement did
+///          not use are not launched again at once: the pause doubles each time. Pods without a node of a running gang
+///          come after pending gangs of their priority, and get instances for as many as limits and capacity allow.
+/// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest
+///          allowed. If zones are excluded, only known ones (from a price, an instance or a pool) are requested.
+/// Static   a pool with replicas has this number of instances, independent of demand, of the cheapest allowed type. It
+///          launches none for gangs. A lost instance is replaced at once, within the limits. Surplus instances are
+///          terminated when they are empty, the newest first; within the number an empty instance is not terminated.
+/// Promise  dated, one per gang; renewed for its next attempt and while its instances are late, withdrawn when they
+///          fail. If the demand disappears it expires by its date, because the gang may have a place then.
+/// Cloud    an instance has its claim's name as a tag, so a launch whose response was lost is found again. An instance
+///          of this cluster without a claim is adopted: it is used, or terminated as an empty one. Others are
+///          reported.
+/// Group    of a pool with an Auto Scaling group, claims are not launched one by one: the group's size
+///          is set to the number of claims, and its instances are matched to them, oldest first, as they appear.
+/// Notice   the node is drained; gangs that can save get a checkpoint order (every node of the gang), the others are
+///          evicted at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have
+///          saved. The same applies to a gang for which placement requests a checkpoint and an eviction.
+/// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only after
+///          placement has confirmed that it is cordoned and still empty. A broken one is terminated the same way.
+/// Owner    for workloads of a namespace with another owner nothing is launched; the explanation has what would be
+///          launched. An existing plan is completed. If this autoscaler owns no namespace, empty instances stay.
+/// Laws     one claim, one instance; a launch never exceeds a pool's limits; no node with workloads is terminated
+///          before its spot deadline; nothing is launched for a gang in parts that do not fit it whole.
+/// Bounds   rows end with their subject: claims an hour after the instance, orders with the attempt, plans with
 ///          the demand, marks of nodes that placement does not know after the registration time.
-/// Threads  one. Time: `now` does not go back; what waits for time is in wake_at.
+/// Threads  one. Time: `now` does not go back; wake_at is the next time-dependent decision.
 /// Cost     a step costs by claims plus demand items x offerings.
 class Engine {
  public:
@@ -151,13 +152,13 @@ class Engine {
   [[nodiscard]] Tables& mutable_tables() { return tables_; }  ///< for the repository's restore
   [[nodiscard]] Instant now() const { return now_; }          ///< of the last step
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
-  /// One sentence per waiting gang: what is launched for it, or why nothing is. Then one for each static pool that does not have
-  /// its number of machines.
-  /// With `sees`, only of gangs of the namespaces that it is true for.
+  /// One explanation per pending gang: what is launched for it, or why nothing is. Then one for each static pool that
+  /// does not have its number of instances.
+  /// With `sees`, only of gangs in the namespaces for which it returns true.
   using Sees = std::function<bool(const std::string& ns)>;
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
-  [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty where it is not known
-  /// Machines that each static pool has or gets, without those that go.
+  [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty if not known
+  /// The number of instances that each static pool has or gets, without those that are being terminated.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
 
  private:
@@ -188,7 +189,7 @@ class Engine {
   [[nodiscard]] const OwnerRow* other_owner(const DemandHeard::Item& item) const;
   [[nodiscard]] bool scales_somewhere() const;
 
-  // launch.cpp: demand to machines
+  // launch.cpp: demand to instances
   struct Room;
   struct Fit;
   struct Usage;
@@ -206,13 +207,13 @@ class Engine {
   void promise(const AttemptId& id, Plan plan);
   void withdraw(const WorkloadUid& uid);
   [[nodiscard]] std::string title_of(
-      const AttemptId& id) const;  ///< "namespace/name"; its uid and attempt until that is known
+      const AttemptId& id) const;  ///< "namespace/name"; its uid and attempt until the name is known
   void pause(const WorkloadUid& uid);
   void end_lapsed_plans();
   [[nodiscard]] bool doomed(const Claim& claim) const;
   [[nodiscard]] Rooms coming_rooms() const;
   [[nodiscard]] std::map<std::string, Usage> usage() const;
-  /// Why no type of these NodePools fits, and the change that would.
+  /// Why no type of these NodePools fits, and the change that would make one fit.
   [[nodiscard]] std::string no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const;
   [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const;
@@ -225,13 +226,13 @@ class Engine {
   [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering,
                                                 const Pool& pool) const;
 
-  // replicas.cpp: pools with a number of machines
+  // replicas.cpp: pools with a number of instances
   void keep_replicas();
   [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const;
   [[nodiscard]] std::set<ClaimName> surplus_replicas(const std::vector<ClaimName>& candidates) const;
   void explain_replicas(std::vector<std::string>& lines) const;
 
-  // retire.cpp: machines that come up late or not at all, and those that nobody needs
+  // retire.cpp: instances that start late or not at all, and those that are not needed
   void join_nodes();
   void time_out();
   void end_drained();
@@ -241,7 +242,7 @@ class Engine {
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
   void lift_drain(const NodeName& node);
 
-  // groups.cpp: machines that an Auto Scaling group makes
+  // groups.cpp: instances that an Auto Scaling group launches
   [[nodiscard]] const Pool* pool_of_group(const std::string& group) const;
   [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact) const;
   void size_groups();
@@ -260,11 +261,11 @@ class Engine {
   std::map<std::string, InstanceType> catalog_;
   Options options_;
   Tables tables_;
-  // Of the running step.
+  // State of the current step.
   Instant now_{};
   Output out_;
   std::set<ClaimName> said_;
-  bool more_replicas_ = false;  // are to be launched, a moment later
+  bool more_replicas_ = false;  // further ones are launched a moment later
 };
 
 }  // namespace qm::autoscaler

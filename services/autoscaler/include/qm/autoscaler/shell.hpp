@@ -19,8 +19,8 @@ struct NodePool;
 
 namespace qm::autoscaler {
 
-/// The words of the autoscaler: topics, looks at the cloud and the cluster, and outcomes to commands; outputs to events
-/// and intents. `alone`: there is no placement, so nodes are cordoned by us.
+/// The codec of the autoscaler: topics, observations of the cloud and the cluster, and outcomes to commands; outputs
+/// to events and intents. `alone`: there is no placement service, so the autoscaler cordons nodes.
 class Codec {
  public:
   explicit Codec(bool alone = false) : alone_(alone) {}
@@ -36,27 +36,27 @@ class Codec {
 using Shell = service::EngineShell<Engine, Codec>;
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
 
-/// What the catalog knows as the engine takes it: allocatable after what a kubelet and the system keep.
+/// The catalog in the engine's form: allocatable capacity, without the reservation of kubelet and system.
 std::vector<InstanceType> catalog_types();
-/// A NodePool as the engine takes it. Types that the catalog does not know are left out with a warning in the log.
+/// A NodePool in the engine's form. Types that the catalog does not have are omitted with a warning in the log.
 Pool pool_from(const config::NodePool& pool);
-/// kInvalid where two of them name one Auto Scaling group.
+/// kInvalid if two pools name the same Auto Scaling group.
 Status one_pool_for_each_group(std::span<const Pool> pools);
-/// NodePools of the files at `paths`; kInvalid names file, line, field and remedy.
+/// The NodePools of the files at `paths`; kInvalid has file, line, field and remedy.
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
-/// The input that applies all pools there are; a pool that is missing goes.
+/// The input that applies all existing pools; a missing pool is deleted.
 service::Input pools_input(const std::vector<Pool>& pools);
 inline service::Input pool_input(const Pool& pool) { return pools_input({pool}); }
 
-/// On each instance that we launch: whose it is, where several clusters share an account. Its value is the shard.
+/// A tag on each launched instance: its owner, if several clusters share an account. The value is the shard.
 inline constexpr std::string_view kOwnerTag = "quartermaster.dev/shard";
-/// On a node that we cordoned, with the reason.
+/// On a node that the autoscaler cordoned, with the reason.
 inline constexpr std::string_view kDrainAnnotation = "quartermaster.dev/drain";
 
-/// Who makes machines of NodeClaims: our EC2 driver, or a live Karpenter that watches them.
+/// What launches instances for NodeClaims: the EC2 driver, or a live Karpenter that watches them.
 enum class Driver { kEc2, kKarpenter };
 
-/// Does launch, terminate and group intents, each harmless when done twice: NodeClaim object, instance and condition by
+/// Executes launch, terminate and group intents, each of them idempotent: NodeClaim object, instance and condition by
 /// the claim's name; the size of an Auto Scaling group as a number.
 class Executor final : public service::Executor {
  public:
@@ -80,23 +80,23 @@ class Executor final : public service::Executor {
 struct CloudWatchOptions {
   std::string shard;
   Duration period = std::chrono::seconds(10);
-  bool ask = true;           ///< false: there is no cloud to ask, `also` is all there is
+  bool ask = true;           ///< false: there is no cloud to poll, only `also`
   bool groups_only = false;  ///< of the cloud's instances only those of Auto Scaling groups
-  /// More instances, as the look tells them; nullopt = they are not known yet, and nothing is told.
+  /// Further instances, in the format of the poll; nullopt = they are not known yet, and nothing is submitted.
   std::function<std::optional<std::vector<Json>>()> also = {};
 };
 
-/// Looks at the cloud every `period` of domain time and tells the host what it sees: all instances, and at every tenth
-/// look spot prices. What looks the same as before is not told again: the journal keeps changes, not polls.
+/// Polls the cloud every `period` of domain time and submits the result to the host: all instances, and at every tenth
+/// poll spot prices. An unchanged result is not submitted again: the journal has changes, not polls.
 class CloudWatch {
  public:
   CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& clock, CloudWatchOptions options);
   ~CloudWatch();
-  void look();  ///< once, by the caller's thread, for single-stepped use
-  void poke();  ///< the next look comes at once
+  void look();  ///< one poll, in the caller's thread, for single-stepped use
+  void poke();  ///< the next poll starts at once
   void start();
   void stop();
-  /// Looks at instances that were answered, and whose changes the host has. Any thread.
+  /// The number of polls that succeeded, and whose changes the host has. Any thread.
   [[nodiscard]] std::uint64_t looks() const;
 
  private:

@@ -9,43 +9,43 @@
 namespace qm::autoscaler {
 
 enum class ClaimState {
-  kRequested,    ///< the intent stands; the cloud may or may not have acted
+  kRequested,    ///< the intent exists; the cloud may or may not have executed it
   kLaunched,     ///< it has an instance that has not registered yet
-  kReady,        ///< its node serves
-  kDraining,     ///< placement was asked to keep new work away
-  kTerminating,  ///< the terminate intent stands
-  kGone,         ///< stopped; kept for a while, as the cloud does
-  kFailed,       ///< no capacity, or a parameter was refused; kept for a while, to be read
+  kReady,        ///< its node is ready
+  kDraining,     ///< placement was requested to keep new workloads away
+  kTerminating,  ///< the terminate intent exists
+  kGone,         ///< stopped; kept for a while, as in the cloud
+  kFailed,       ///< no capacity, or a parameter was refused; kept visible for a while
 };
 [[nodiscard]] std::string_view name_of(ClaimState state);
 
-/// One machine, wanted or there: ours by a NodeClaim, or found in the cloud (pool empty).
+/// One instance, requested or existing: own by a NodeClaim, or found in the cloud (pool empty).
 struct Claim {
-  std::string pool;  ///< empty = not ours to end
+  std::string pool;  ///< empty = it may not be terminated here
   std::string type, zone;
   Market market = Market::kOnDemand;
   ClaimState state = ClaimState::kRequested;
   InstanceId instance;
   NodeName node;
-  Instant requested{}, changed{};  ///< changed: when it came into its state
+  Instant requested{}, changed{};  ///< changed: when it entered its state
   std::optional<Instant> launched, stopped;
-  std::optional<Instant> missing_since;  ///< the cloud's description does not show it since then
+  std::optional<Instant> missing_since;  ///< missing in the cloud's description since then
   WorkloadUid for_uid;                   ///< the gang that it was launched for
-  std::string group;                     ///< the Auto Scaling group that makes and ends it; empty = we do
+  std::string group;                     ///< its Auto Scaling group, which launches and terminates it; empty = none
   std::string reason;
-  Labels labels;  ///< that its node gets by the pool's rules, besides the pool's own
+  Labels labels;  ///< of its node by the pool's rules, in addition to the pool's own
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
 struct NodeRow {
-  bool known = false;  ///< placement has it; else only a notice or a verdict named it
+  bool known = false;  ///< placement has published it; else only a notice or a verdict named it
   Instant since{};     ///< of this row
   bool ready = false, cordoned = false, broken = false;
   std::int32_t pods = 0;
   std::optional<Instant> empty_since;
   InstanceId instance;
   bool drain_asked = false;
-  bool drain_confirmed = false;  ///< heard as cordoned since
+  bool drain_confirmed = false;  ///< published as cordoned since then
   std::string drain_reason;
   std::optional<Instant> taken_at;  ///< spot notice
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
@@ -66,33 +66,34 @@ struct WorkloadRow {
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
-/// A gang's machines on their way.
+/// The instances that are being launched for a gang.
 struct Plan {
-  /// Where its pods were laid. Who comes next takes what is left: laid anew in another order, the pods would leave other gaps.
+  /// The places of its pods. The next gang uses the rest: placed again in another order, the pods would leave other
+  /// gaps.
   struct Place {
     ClaimName claim;
-    std::int32_t set = 0;  ///< of the gang's pod sets
+    std::int32_t set = 0;  ///< index of the gang's pod set
     std::int32_t pods = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
   std::vector<ClaimName> claims;
   Instant ready_by{};
-  std::int32_t promised_attempt = 0;  ///< 0 = no promise is out
-  std::int32_t fruitless = 0;         ///< times that its machines came and placement left them idle
-  Instant not_before{};               ///< nothing is launched for it until then
-  std::vector<Place> places;          ///< claims are among `claims`
+  std::int32_t promised_attempt = 0;  ///< 0 = there is no promise
+  std::int32_t fruitless = 0;         ///< how often its instances started and placement left them idle
+  Instant not_before{};               ///< nothing is launched for it before this time
+  std::vector<Place> places;          ///< their claims are among `claims`
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
-/// Placement wants a gang to save and go.
+/// Placement requires a checkpoint and the eviction of a gang.
 struct SaveRow {
-  NodeName node;  ///< for whose sake
+  NodeName node;  ///< the node that is needed
   std::string reason;
   Instant until{};
   friend auto operator<=>(const SaveRow&, const SaveRow&) = default;
 };
 
-/// A checkpoint order: every rank of the gang saves before the capacity is taken, or is needed otherwise.
+/// A checkpoint order: every rank of the gang saves before the capacity is reclaimed, or is needed otherwise.
 struct Order {
   struct Ack {
     NodeName node;
@@ -102,11 +103,11 @@ struct Order {
     friend auto operator<=>(const Ack&, const Ack&) = default;
   };
   AttemptId id;
-  NodeName taken;  ///< the node that the notice is for
+  NodeName taken;  ///< the node of the notice
   std::vector<NodeName> nodes;
   Instant ordered{}, deadline{};
   std::vector<Ack> acks;
-  std::string outcome;  ///< "", "Acked", "Late"; "None" = it cannot save and was not asked
+  std::string outcome;  ///< "", "Acked", "Late"; "None" = it cannot save and got no order
   std::int64_t step = 0;
   std::string uri;
   std::string reason;
@@ -114,11 +115,12 @@ struct Order {
   friend auto operator<=>(const Order&, const Order&) = default;
 };
 
-/// What a cloud sells: capacity ends, and comes back, for each of these apart. An empty zone leaves it to the cloud.
+/// A unit of cloud capacity: each becomes unavailable and available independently. With an empty zone the cloud
+/// selects it.
 struct Offering {
   std::string type, zone;
   Market market = Market::kOnDemand;
-  std::string group;  ///< the Auto Scaling group that would make it: its bound is nobody else's
+  std::string group;  ///< the Auto Scaling group that would launch it: its bound does not affect other offerings
   friend auto operator<=>(const Offering&, const Offering&) = default;
 };
 
@@ -134,7 +136,7 @@ struct OwnerRow {
   friend auto operator<=>(const OwnerRow&, const OwnerRow&) = default;
 };
 
-/// Everything that the engine remembers.
+/// The complete state of the engine.
 struct Tables {
   Table<std::string, Pool> pools;
   Table<ClaimName, Claim> claims;
@@ -146,10 +148,10 @@ struct Tables {
   Table<std::string, Order> orders;
   Table<AttemptId, SaveRow> saves;
   Table<std::pair<std::string, std::string>, PriceRow> spot_prices;  ///< (type, zone)
-  Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; left alone until then
-  Table<std::string, std::int64_t> counters;                         ///< "claim" -> last number given
-  Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> machines last asked for
-  Table<std::string, OwnerRow> owners;  ///< of namespaces that say, and of the others under ""; none = ours
+  Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; until then
+  Table<std::string, std::int64_t> counters;                         ///< "claim" -> last assigned number
+  Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
+  Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
 };
 
 }  // namespace qm::autoscaler
