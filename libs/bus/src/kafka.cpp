@@ -2,8 +2,7 @@
 //
 // Producing: idempotent, acks=all. A publish that is not acknowledged in time discards the whole producer, with all
 // queued records: so none of them is sent later, between or after the retry, and the versions of a key stay without
-// gaps.
-// Consuming: the start position is never a commit of the broker; the owner's cursor determines it at every
+// gaps. Consuming: the start position is never a commit of the broker; the owner's cursor determines it at every
 // assignment.
 #include "assignment.hpp"
 #include "carriers.hpp"

@@ -4,8 +4,7 @@ namespace qm::bus {
 namespace {
 
 // Offsets are assigned under the lock of the partition's row, which is held until the producer's commit: so they are
-// dense
-// and become visible in order, and a reader at offset n never misses a message below n.
+// dense and become visible in order, and a reader at offset n never misses a message below n.
 constexpr const char* kTables = R"sql(
 create table {schema}.topic (
   id bigint generated always as identity primary key, name text collate "C" not null unique, partitions int not null

@@ -287,8 +287,7 @@ bool within_bounds(const Json& value, std::size_t depth, std::size_t& nodes) {
 }
 
 /// Parses JSON in one line, as programs send it: the same document in a small part of the time, because all of it is
-/// on line 1.
-/// Returns nothing for any other text, and for invalid JSON: the general parser reports its errors.
+/// on line 1. Returns nothing for any other text, and for invalid JSON: the general parser reports its errors.
 std::optional<Document> read_line_of_json(std::string_view text, const std::string& file) {
   if (!text.starts_with('{') || text.find_first_of("\r\n") < text.find_last_not_of(" \r\n")) return std::nullopt;
   auto json = Json::parse(text);

@@ -97,8 +97,7 @@ void cel_rules(const Json& schema, std::set<std::string>& out) {
 }
 
 // The simulated fleet checks by schema alone, so the reader must refuse what a CEL rule refuses. A definition with a
-// new CEL rule
-// fails here until the reader has it too.
+// new CEL rule fails here until the reader has it too.
 TEST(Crds, WhatARuleInCelRefusesTheReaderRefuses) {
   const std::map<std::string, std::string> refused = {
       {"give one of clusterQueue, team and namespace",

@@ -3,8 +3,7 @@
 // A text is digits, an optional point and a suffix that multiplies by 10^e or 2^e. Everything becomes a whole number
 // of nano-units: the whole digits are multiplied in 128 bits with overflow checks, the digits behind the point are
 // folded from the last to the first, with one sticky bit for the remainder of divisions, so that rounding up is
-// exact for
-// any number of digits.
+// exact for any number of digits.
 #include "qm/model/quantity.hpp"
 
 #include "qm/base/assert.hpp"

@@ -1,6 +1,5 @@
 // Every method of the protos, called by every kind of caller over mutual TLS: allowed or denied as in
-// docs/security.md.
-// The services respond UNIMPLEMENTED, which is the result of a call that reached its handler.
+// docs/security.md. The services respond UNIMPLEMENTED, which is the result of a call that reached its handler.
 #include "credentials.hpp"
 #include "qm/rpc/rules.hpp"
 #include "qm/rpc/server.hpp"

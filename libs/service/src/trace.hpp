@@ -13,8 +13,7 @@ namespace qm::service {
 ///
 /// An event has the trace of the input about the same object: an input with the same key, with a key above or below
 /// it ("uid" and "uid/attempt"), or with the key after a prefix ("promise/uid"). Any other event of the batch has no
-/// trace: an input
-/// about one workload often leads to decisions about others, and a wrong trace is worse than none.
+/// trace: an input about one workload often leads to decisions about others, and a wrong trace is worse than none.
 ///
 /// Threads  one; the inputs must outlive it.
 class Traces {

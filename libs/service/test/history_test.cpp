@@ -223,8 +223,7 @@ TEST(HostHistory, ALogThatWasShortIsReadFromItsBeginningEvenIfItGrowsBeforeItsSn
 }
 
 /// Of two leaders the database has the first. It has lost nothing and continues; but a reader has a snapshot of the
-/// second, in which the
-/// term of the first had ended.
+/// second, in which the term of the first had ended.
 TEST(HostHistory, ALeaderThatGoesOnInARestoredDatabaseBeginsATerm) {
   World w("history-goes-on");
   w.boot();

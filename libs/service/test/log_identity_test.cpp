@@ -43,8 +43,8 @@ TEST(HostHistory, ARecreatedLogIsAGapWhateverItsLength) {
 }
 
 /// A log that is deleted and created again while its reader is open. When the reader polls again, the log has more
-/// messages than
-/// before, so no offset is missing; and the last event of another key of the partition was in the old log.
+/// messages than before, so no offset is missing; and the last event of another key of the partition was in the old
+/// log.
 struct GrownPast {
   explicit GrownPast(const std::string& name) : producer(name), reader(producer) {
     while (bus::partition_of(other, 4) != bus::partition_of("a", 4)) other += 'b';

@@ -14,8 +14,7 @@
 namespace qm::service {
 
 /// Requests "add" with bytes "key=n" add; each publishes the key's sum and requests one intent. "key=n pad=m" makes
-/// the
-/// event m bytes longer; so does an outcome "pad=m", and each timer for the key "clock" while `timer_pad` is set.
+/// the event m bytes longer; so does an outcome "pad=m", and each timer for the key "clock" while `timer_pad` is set.
 class Sums final : public Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {

@@ -10,8 +10,7 @@ namespace qm::store {
 [[nodiscard]] pg::Params key_params(const std::vector<KeyRow>& keys);
 
 /// Writes the anchors of a batch: they change far less often than their cursors. The other columns of a new row are
-/// written by
-/// write_batch, later in the transaction.
+/// written by write_batch, later in the transaction.
 Status put_anchors(pg::Connection& session, const std::string& schema, const Commit& batch);
 
 }  // namespace qm::store

@@ -29,8 +29,7 @@ class Lead {
     std::uint64_t last_term = 0;
   };
   /// Writes a random term after the one in the row, in the caller's transaction, which has locked the row. (The
-  /// epoch alone is restored
-  /// with the database, so two histories could have the same one.)
+  /// epoch alone is restored with the database, so two histories could have the same one.)
   Result<Begun> begin(pg::Connection& session, const std::string& schema, HistoryPosition last,
                       const std::string& ancestors);
   /// The transaction of begin() is committed: this store leads at that position.

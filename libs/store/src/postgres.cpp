@@ -239,8 +239,7 @@ class PgStore final : public Store {
   }
 
   /// Terminates engine sessions other than this one, and waits until they are gone: none of them can commit after
-  /// this.
-  /// `only_pid` = 0 means all of them, whichever holder they have.
+  /// this. `only_pid` = 0 means all of them, whichever holder they have.
   Status end_engines(pg::Connection& session, int only_pid) const {
     QM_TRY(
         session.query("select pg_terminate_backend(pid, 2000) from pg_stat_activity where datname = "

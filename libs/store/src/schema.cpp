@@ -213,8 +213,7 @@ insert into {schema}.lease default values;
 )sql";
 
 // Callers, requests and outcomes. Rows are only ever added; an administrator who may keep fewer of them deletes old
-// ones as the
-// owner of the schema, with the trigger disabled.
+// ones as the owner of the schema, with the trigger disabled.
 constexpr const char* kAudit = R"sql(
 create table {schema}.audit (
   number bigint generated always as identity primary key,

@@ -1,8 +1,7 @@
 // Balanced placement: gangs that prefer a level are spread so that the domain with the fewest pods gets the maximum,
 // over the fewest domains. Three steps: for every group of siblings, the threshold is what the last domain would get
 // if they were filled in descending order of capacity; domains below it are excluded; of the best group, the fewest
-// domains
-// that fit share evenly.
+// domains that fit share evenly.
 #include "qm/topology/balanced.hpp"
 
 #include <algorithm>

@@ -43,10 +43,8 @@ struct Body {
   std::vector<std::string> warnings;  ///< values of Warning headers
 };
 /// Decodes the object of a create, an update, or (`is_patched`) the result of a patch, and removes fields unknown to
-/// the kind.
-/// `validation` is the request's fieldValidation: "Strict", "Warn", "Ignore", or empty for Warn. `schema` is that of
-/// a custom kind.
-/// A null `schema` means that the kind is built in, or that its fields are not known.
+/// the kind. `validation` is the request's fieldValidation: "Strict", "Warn", "Ignore", or empty for Warn. `schema`
+/// is that of a custom kind. A null `schema` means that the kind is built in, or that its fields are not known.
 [[nodiscard]] Body decode_body(const Type& type, const Json* schema, bool is_patched, std::string_view validation,
                                Json& object);
 

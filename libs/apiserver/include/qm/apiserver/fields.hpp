@@ -13,8 +13,7 @@ struct Decoded {
   /// errors or warnings, depending on fieldValidation of the request.
   std::vector<std::string> strict;
   /// The first value of a wrong type: `json: cannot unmarshal string into Go struct field JobSpec.spec.parallelism
-  /// of type int32`.
-  /// Empty = none. With such a value the object is not usable.
+  /// of type int32`. Empty = none. With such a value the object is not usable.
   std::string mistake;
 };
 

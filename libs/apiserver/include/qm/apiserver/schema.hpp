@@ -21,8 +21,7 @@ namespace qm::apiserver {
 /// Fills in the defaults of fields that are absent.
 void set_schema_defaults(const Json& schema, Json& object);
 /// Checks types, required fields, enums, bounds of numbers, lengths, patterns, and items of lists that have keys or
-/// are sets.
-/// `object` is already pruned.
+/// are sets. `object` is already pruned.
 void check_schema(const Json& schema, const Json& object, Causes& out);
 
 }  // namespace qm::apiserver

@@ -28,8 +28,7 @@ Status check_key(std::string_view what, std::string_view key);
 [[nodiscard]] inline bool is_text(std::string_view value) { return value.find('\0') == std::string_view::npos; }
 
 /// Returns the JSON document with each U+0000 in its strings replaced by U+FFFD; nullopt if it has none. Linear; the
-/// document is not
-/// parsed.
+/// document is not parsed.
 [[nodiscard]] std::optional<std::string> without_nul(std::string_view document);
 
 }  // namespace qm

@@ -35,17 +35,15 @@ struct Message {
 
 /// Returns the start position of the consumer in a partition. It is called at every assignment, so that the owner's
 /// stored cursor determines the position and never the broker's commit. The result is the next offset to read; -1 =
-/// the oldest retained one.
-/// An offset that the log does not have (trimmed, or lost with the log) also means the oldest: receivers drop
-/// duplicates.
+/// the oldest retained one. An offset that the log does not have (trimmed, or lost with the log) also means the
+/// oldest: receivers drop duplicates.
 using CursorLookup = std::function<std::int64_t(const TopicPartition&)>;
 
 /// Publishes records; records with the same key keep their order.
 ///
 /// Threads  one at a time.
 /// Fails    kUnavailable: the carrier is unavailable, no record can be assumed sent; kUnknown: some may have been
-///          sent.
-///          After both the caller sends the same records again: receivers drop duplicates by key version.
+///          sent. After both the caller sends the same records again: receivers drop duplicates by key version.
 ///          kOutOfRange: a record is longer than the carrier accepts, permanently; others may have been sent. Send
 ///          fewer records at once: a record that is refused on its own is the oversized one.
 class Producer {
@@ -121,8 +119,7 @@ Result<std::shared_ptr<Bus>> make_bus(const std::string& setting);
 [[nodiscard]] std::int32_t partition_of(std::string_view key, int partitions);
 
 /// Deletes messages older than `keep` from the PostgreSQL bus now; without this call its producers trim by
-/// kRetention.
-/// kUnimplemented for the other carriers: Kafka applies its own retention, memory retains everything.
+/// kRetention. kUnimplemented for the other carriers: Kafka applies its own retention, memory retains everything.
 Status trim(Bus& bus, std::chrono::seconds keep);
 
 /// Injects a failure into a memory bus: the next publish returns `code`, and has sent all records or none.

@@ -75,8 +75,7 @@ const Model* model_of(std::string_view product);
 
 /// Finds the profile by its name, "1g.10gb+me", or by its Kubernetes resource, "nvidia.com/mig-1g.10gb.me", with or
 /// without that prefix. The same name may be another profile on another model: 1g.10gb has one memory slice on an
-/// A100-80GB and
-/// two on an A100-40GB.
+/// A100-80GB and two on an A100-40GB.
 std::optional<ProfileId> profile_of(const Model& model, std::string_view name);
 
 /// The inverse: "nvidia.com/mig-1g.10gb.me". Requires that the model has the profile.

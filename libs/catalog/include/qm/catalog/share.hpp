@@ -40,8 +40,7 @@ struct ForGpus {
 };
 
 /// Determined by the node selector and the models of a pod: nvidia.com/gpu.product, else the product of its instance
-/// type. GPUs are
-/// uncut with nvidia.com/mig.config=all-disabled or nvidia.com/mig.capable=false.
+/// type. GPUs are uncut with nvidia.com/mig.config=all-disabled or nvidia.com/mig.capable=false.
 [[nodiscard]] ForGpus gpus_for(const Labels& node_selector, const std::vector<std::string>& models);
 
 /// The resource request for a need.
@@ -53,8 +52,7 @@ struct Share {
 
 /// The smallest request that covers the need: the smallest MIG profile of the model. For a GPU that is uncut, or
 /// without MIG, it is the share in thousandths, rounded up; all of it is a whole GPU. If all instances of a node are
-/// equal and count as
-/// GPUs (a product with "-MIG-1g.10gb"), it is one of those.
+/// equal and count as GPUs (a product with "-MIG-1g.10gb"), it is one of those.
 ///
 /// Units    Memory counts as in NVIDIA's names, with a gigabyte of 2^30 bytes: 10Gi is a 1g.10gb, of which the
 ///          driver reserves a little. A share counts SMs and memory of the profile that is the whole GPU.

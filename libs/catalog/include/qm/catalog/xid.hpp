@@ -45,8 +45,7 @@ struct Details {
 [[nodiscard]] Action action_for_recovery(std::int32_t recovery_action);
 
 /// The action for an XID. If the code depends on details, the most severe known one; if no detail is known, the
-/// code's own action.
-/// Fatal, or not known to be nonfatal, is a reset; nonfatal is kWatch. An unknown code is kWatch.
+/// code's own action. Fatal, or not known to be nonfatal, is a reset; nonfatal is kWatch. An unknown code is kWatch.
 [[nodiscard]] Action action_for(std::int32_t code, const Details& details);
 
 /// Whether the action for the code depends on the driver's recovery action.

@@ -113,8 +113,7 @@ struct QueueMessage {
 ///          (field = "capacity"); kInvalid: the parameters, including a client token that was used with other
 ///          parameters; kPermissionDenied: signature or policy; kNotFound: unknown id; kAborted: a scaling activity
 ///          is in progress; kUnknown: the response was lost, look up by client token; kUnavailable: the endpoint is
-///          unavailable.
-///          A message begins with the service's own code.
+///          unavailable. A message begins with the service's own code.
 class Aws {
  public:
   explicit Aws(AwsOptions options);

@@ -182,8 +182,7 @@ enum class UnknownFields { kWarn, kRefuse };
 Status accept(const Loaded& loaded, UnknownFields unknown = UnknownFields::kWarn);
 
 /// Converts a Job (batch/v1) to a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the
-/// field.
-/// The priority value is resolved later, from the priority classes, so it is 0 here.
+/// field. The priority value is resolved later, from the priority classes, so it is 0 here.
 Result<WorkloadSpec> workload_from_job(const Json& job);
 /// Creates the Job for a spec: suspended, indexed, with our scheduler name. A Job has one pod set: further pod sets
 /// of the spec are dropped, so callers with external specs must refuse these before.

@@ -36,8 +36,7 @@ struct WorkloadKind {
   std::vector<std::string_view> versions;  ///< the newest first
   std::string_view kind, plural;
   /// The field that suspends it, "spec.suspend". Empty: there is none, so its pods get our scheduling gate and each
-  /// pod is a
-  /// workload of its own.
+  /// pod is a workload of its own.
   std::string_view suspend;
   std::string_view complete, failed;  ///< the conditions that end it; empty = it never ends
   std::vector<TemplatePlace> (*places)(const Json& object) = nullptr;
@@ -73,8 +72,8 @@ struct WorkloadKind {
 
 /// Converts an object of any of these kinds to a workload: a pod set for each replica type, with counts, requests,
 /// priority class and queue. The queue is a label or annotation of the object, else of the first of its templates
-/// that has one.
-/// The same applies to the priority class, if neither a label of the object nor its scheduling policy has it.
+/// that has one. The same applies to the priority class, if neither a label of the object nor its scheduling policy
+/// has it.
 ///
 /// Order    launchers, masters and heads come before workers, then as written.
 /// Fails    kUnimplemented: another kind; kInvalid names the field.

@@ -93,8 +93,7 @@ class Client {
   /// The versions of an API group, the preferred one first; empty if the server does not have the group.
   Result<std::vector<std::string>> versions_of(const std::string& group);
   /// Finds the served version of the kind: the first of `versions` that the server has, else the one that it
-  /// prefers. kNotFound
-  /// while its definition is not installed.
+  /// prefers. kNotFound while its definition is not installed.
   Result<Resource> find_kind(const std::string& group, const std::string& plural,
                              const std::vector<std::string>& versions);
   Result<Json> update_status(const Resource& r, const std::string& ns, const std::string& name, const Json& object);

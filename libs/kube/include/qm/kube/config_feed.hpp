@@ -30,8 +30,7 @@ class ConfigFeed {
   using Key = std::pair<std::string, std::string>;
   struct Callbacks {
     /// New or changed, without status if that is not relevant, and without other fields that change without an
-    /// action of the owner.
-    /// An error: refused.
+    /// action of the owner. An error: refused.
     std::function<Status(const Kind& kind, const Json& object)> take;
     /// Deleted, or kept by finalizers only.
     std::function<void(const Kind& kind, const Key& key)> gone;

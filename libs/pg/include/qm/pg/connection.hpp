@@ -15,8 +15,7 @@
 namespace qm::pg {
 
 /// Parameters of a statement, in PostgreSQL's binary format and in the order of $1, $2, ... Whole columns are passed
-/// as arrays, so
-/// that one statement writes a batch: `insert ... select * from unnest($1::text[], $2::bytea[])`.
+/// as arrays, so that one statement writes a batch: `insert ... select * from unnest($1::text[], $2::bytea[])`.
 class Params {
  public:
   Params& text(std::string_view value);
@@ -64,8 +63,7 @@ struct ConnectOptions {
 /// One session with a PostgreSQL server. It never reconnects: after a lost session its owner decides.
 ///
 /// Accepts key=value strings and postgresql:// URIs. Settings that the operator did not set have defaults for fast
-/// detection of a dead
-/// peer (keepalives 2/1/3, tcp_user_timeout 5 s, connect_timeout 3 s) and for a writable server.
+/// detection of a dead peer (keepalives 2/1/3, tcp_user_timeout 5 s, connect_timeout 3 s) and for a writable server.
 ///
 /// Threads  one at a time.
 /// Fails    kUnavailable: the session is lost or refused (broken() is true then); kAborted: serialization failure or

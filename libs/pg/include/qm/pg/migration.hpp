@@ -7,8 +7,7 @@
 namespace qm::pg {
 
 /// One forward-only step of a schema: applied in order of version, in a transaction each, with its checksum stored.
-/// A changed
-/// text of an applied step is refused with both checksums.
+/// A changed text of an applied step is refused with both checksums.
 struct Migration {
   int version = 0;
   std::string name;

@@ -34,8 +34,7 @@ class Replica {
 
   std::unique_ptr<store::Store> take_store();
   /// Limits the host: it executes intents and responds only while the lead is proven, takes its shard only while
-  /// this process holds the
-  /// lease, and the process ends its lead when the host lost the shard.
+  /// this process holds the lease, and the process ends its lead when the host lost the shard.
   void guard(service::HostOptions& options) const;
   void end_standby();
   void serving_at(int grpc_port);

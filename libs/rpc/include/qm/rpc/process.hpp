@@ -58,8 +58,7 @@ struct AdminPages {
 
 /// /metrics, /healthz and /readyz without authentication; GET /debug/state, GET /debug/explain?uid=, GET and PUT
 /// /debug/log-level for authorized callers. If `access` authenticates users, these need a bearer token of a role in
-/// the table of rules.hpp; otherwise a client on
-/// the loopback interface. Others get 401 or 403 with the remedy.
+/// the table of rules.hpp; otherwise a client on the loopback interface. Others get 401 or 403 with the remedy.
 ///
 /// Bounds   one page of /debug at a time, and two token checks; further requests get 429. Threads are reserved for
 ///          the open pages.
@@ -80,8 +79,7 @@ class AdminServer {
 };
 
 /// Creates the authorization for --auth and --roles. Denied calls are counted in `registry` and recorded in the
-/// audit trail of `host`;
-/// both may be null.
+/// audit trail of `host`; both may be null.
 Result<std::shared_ptr<Access>> make_access(const Settings& settings, const std::string& service,
                                             metrics::Registry* registry = nullptr, service::Host* host = nullptr);
 /// The options of a service's gRPC server: address, TLS, and authorization. Denied calls are counted in `registry`
@@ -114,8 +112,7 @@ void wait_for_signal(const std::function<bool()>& also = {});
 /// True once a termination signal has arrived, also after wait_for_signal() has consumed it.
 [[nodiscard]] bool signal_received();
 /// Limits the time between the first termination signal, or shutdown_started(), and the end of the process: after
-/// `timeout` it exits
-/// with `code`, whatever its threads wait for. Call once, after block_signals().
+/// `timeout` it exits with `code`, whatever its threads wait for. Call once, after block_signals().
 void limit_shutdown(SteadyDuration timeout, int code = 1);
 /// Starts the timeout of limit_shutdown() without a signal.
 void shutdown_started();

@@ -16,8 +16,7 @@
 namespace qm::rpc {
 
 /// Converts a Result's error to a gRPC status: code, message, and google.rpc.Status details with ErrorInfo (reason,
-/// remedy) and
-/// BadRequest (field), so that clients need not parse text.
+/// remedy) and BadRequest (field), so that clients need not parse text.
 grpc::Status to_grpc(const Error& error);
 /// The inverse, on the client's side: field and remedy are restored from the details.
 Error from_grpc(const grpc::Status& status, const std::string& call);
@@ -37,8 +36,7 @@ struct ServerOptions {
 
 /// A callback server with health, reflection, size limits, keep-alive policy and graceful drain.
 /// Fails: kAlreadyExists has the address if it is in use; kFailedPrecondition: other hosts could reach it in plain
-/// text;
-/// kInvalid names a TLS file that cannot be used.
+/// text; kInvalid names a TLS file that cannot be used.
 class Server {
  public:
   Server(ServerOptions options, std::vector<grpc::Service*> services);

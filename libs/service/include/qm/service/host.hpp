@@ -18,8 +18,7 @@ struct Snapshot {
   store::HistoryPosition history{};  ///< of the owner, no newer than the entries; term 0 = of a release without terms
 };
 /// Fetches a snapshot from the service that owns the topic (its Snapshot call). Used if messages of the topic are
-/// missing.
-/// Returns kCancelled soon after `give_up` returns true.
+/// missing. Returns kCancelled soon after `give_up` returns true.
 using SnapshotFetch = std::function<Result<Snapshot>(const std::string& topic, const std::function<bool()>& give_up)>;
 
 /// Returns the payload of the tombstone for a key that a snapshot omits, because it was deleted or, with
@@ -99,8 +98,7 @@ struct Readiness {
 ///          is reloaded, if this process still holds the lease; after a lost epoch it makes no further decisions.
 /// Time     a clock that follows the host's clock is compared with the database's when the shard is taken, and when
 ///          it jumps forward (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected:
-///          batches continue with bounded time,
-///          an error is logged, /readyz and the counter report it.
+///          batches continue with bounded time, an error is logged, /readyz and the counter report it.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was
 /// promoted)
 ///          is not written: it is logged and counted, and this host makes no further decisions, because inputs of
@@ -118,11 +116,10 @@ struct Readiness {
 ///          come from the bus, to that of the service's inputs (input_topic), in the transaction that skips it.
 /// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before any
 ///          of its effects is written: a request gets kInvalid, any other input becomes a dead letter as a poison
-///          input does.
-///          An event that the engine publishes without an input is withheld: a dead letter of its topic has its
-///          beginning. If a broker has a lower limit, the relay publishes a dead letter without the payload in the
-///          event's place. In both cases consumers keep the last state of the key until its next event, and no other
-///          event waits.
+///          input does. An event that the engine publishes without an input is withheld: a dead letter of its topic
+///          has its beginning. If a broker has a lower limit, the relay publishes a dead letter without the payload
+///          in the event's place. In both cases consumers keep the last state of the key until its next event, and no
+///          other event waits.
 /// Threads  submit, read, feed: any. The step functions: one thread, and only where start() was not called.
 class Host {
  public:
@@ -156,8 +153,7 @@ class Host {
   /// kUnavailable if another process may lead, or no state is loaded: reads of callers are refused then.
   [[nodiscard]] Status can_answer() const;
   /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until fn has run,
-  /// so
-  /// gRPC handlers use read_async.
+  /// so gRPC handlers use read_async.
   void read(const std::function<void(const Shell&)>& fn);
   Status read_async(std::function<void(const Shell&)> fn);
 
@@ -183,8 +179,7 @@ class Host {
   /// is read in turns of at most kDumpObjects objects, between which the engine decides batches; `journal` has the
   /// number of the batch before the first turn and before the last one: if both are equal, the state is consistent.
   /// Threads:
-  /// any but
-  /// the engine's; the caller waits.
+  /// any but the engine's; the caller waits.
   [[nodiscard]] Json debug_state();
   static constexpr std::size_t kDumpObjects = 256;
   struct Counters {

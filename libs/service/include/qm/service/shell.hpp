@@ -41,8 +41,7 @@ struct Input {
 };
 
 /// The input with each U+0000 in its JSON document replaced by U+FFFD; nullopt if it has none. An annotation of a
-/// tenant must
-/// neither block a batch nor hide its object.
+/// tenant must neither block a batch nor hide its object.
 std::optional<Input> without_nul(const Input& input);
 
 /// One event for a topic of this service. The host adds versions, epoch, decision id and time.

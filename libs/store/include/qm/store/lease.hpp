@@ -22,8 +22,7 @@ struct LeaseView {
 };
 
 /// A row in the database by which the replicas of a shard elect their leader. A second leader cannot write: every
-/// commit checks the
-/// epoch, which only the holder of the lease can raise (PgOptions::fenced).
+/// commit checks the epoch, which only the holder of the lease can raise (PgOptions::fenced).
 ///
 /// Threads  one at a time. Connects and reconnects by itself; a renewal does not wait for the disk.
 /// Fails    kUnavailable, kDeadlineExceeded: the database is unavailable or slow. kFailedPrecondition of ready():
@@ -85,8 +84,7 @@ class LeaseJudge {
 /// replica::Leadership runs it on a Lease.
 ///
 /// Laws     a proof is a successful renewal or claim; it counts from the moment before it was sent, for
-///          LeaseTiming::proof.
-///          A replica that had no proof for so long that another could claim acts again after
+///          LeaseTiming::proof. A replica that had no proof for so long that another could claim acts again after
 ///          LeaseTiming::without_session:
 ///          the database may have been restored to a copy from before that claim.
 /// Threads  one at a time.

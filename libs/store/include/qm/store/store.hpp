@@ -162,8 +162,7 @@ inline constexpr std::size_t kReadBytes = 16 << 20;
 /// Threads  acquire/commit by the engine thread; read_outbox/published by the relay; snapshot by any. A PostgreSQL
 ///          store keeps a connection for each of the three and reconnects by itself, never silently inside a commit.
 /// Numbers  outbox, intent and journal sequences must follow the last written ones without a gap; a batch that
-///          violates
-///          this is refused with kFailedPrecondition and not written.
+///          violates this is refused with kFailedPrecondition and not written.
 /// Size     state and intents are as many as the engine has; `published` and `seen` have a row for each live key and
 ///          for those that were deleted and not removed yet; requests are kept for 24 h, journal rows for
 ///          `journal_keep`; an outbox row is deleted as soon as the bus has it, and autovacuum is configured to reuse
@@ -172,15 +171,13 @@ class Store {
  public:
   virtual ~Store() = default;
   /// Becomes the leader: raises the epoch, begins a term, terminates the previous holder's backends, reads
-  /// everything.
-  /// kFailedPrecondition if the store is fenced (PgOptions::fenced) and `holder` does not hold the lease of the
-  /// shard: nothing is changed.
+  /// everything. kFailedPrecondition if the store is fenced (PgOptions::fenced) and `holder` does not hold the lease
+  /// of the shard: nothing is changed.
   virtual Result<Loaded> acquire(const std::string& holder) = 0;
   /// Writes one batch; checks the term and the number of commits last. Serialization failures are retried inside,
   /// with a bound; an in-doubt COMMIT is looked up before the call returns. An error is kNotCommitted with its
   /// reason: retryable() if the database is unavailable, otherwise this batch can never be written; kInvalid: the
-  /// database rejects a value, or it violates a
-  /// constraint of the schema. After kEpochLost, kRolledBack or kInDoubt
+  /// database rejects a value, or it violates a constraint of the schema. After kEpochLost, kRolledBack or kInDoubt
   /// every commit returns kEpochLost until acquire() is called again.
   virtual Result<CommitOutcome> commit(const Commit& batch) = 0;
   /// Started by acquire(), or by a commit() that returned kTermEnded; by the engine thread.
@@ -190,8 +187,7 @@ class Store {
   virtual Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) = 0;
   /// Deletes outbox rows up to and including `sequence`, which were read while this store led with `term`: they are
   /// durable on the bus. With another term nothing is deleted, because after a rollback the same number is another
-  /// row. A crash of the
-  /// server may revert the deletion, and they are sent again.
+  /// row. A crash of the server may revert the deletion, and they are sent again.
   virtual Status published(std::uint64_t sequence, std::uint64_t term) = 0;
   /// Blocks until a commit may have added outbox rows, or the timeout.
   virtual void wait_outbox(SteadyDuration timeout) = 0;
@@ -232,8 +228,7 @@ struct PgOptions {
   };
   Migrate migrate = Migrate::kApply;
   /// Only the holder of the shard's lease (lease.hpp) can acquire: a leader that lost its lease while it could not
-  /// reach the
-  /// database does not take the shard back from its successor.
+  /// reach the database does not take the shard back from its successor.
   bool fenced = false;
 };
 /// Connects, applies or checks the migrations, and returns the store. kUnavailable: the database is

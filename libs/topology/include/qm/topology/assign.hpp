@@ -38,8 +38,7 @@ struct PodSetResult {
 
 /// Assigns leaves to the pod sets of one workload that are of one flavor, in their order. Each pod set is placed
 /// after the usage of the previous ones. Pod sets of a group are placed together. After the first failure the
-/// remaining pod sets are skipped: they are not
-/// in the result.
+/// remaining pod sets are skipped: they are not in the result.
 ///
 /// Order    as Search; a leaf occurs once in an assignment, by level values unless a previous assignment is kept.
 /// Threads  as Search.

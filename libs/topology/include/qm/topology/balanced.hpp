@@ -38,8 +38,7 @@ struct GreedyFit {
                                                        std::span<const DomainId> domains);
 
 /// Assigns `threshold` slices to each of the fewest domains, and the rest to those with the most capacity; state
-/// becomes the assignment.
-/// Empty if that is not possible, and then state is not valid.
+/// becomes the assignment. Empty if that is not possible, and then state is not valid.
 [[nodiscard]] std::vector<DomainId> share_evenly(const Tree& tree, State& state, std::span<const DomainId> domains,
                                                  const Load& load, Pods threshold, bool affinity);
 

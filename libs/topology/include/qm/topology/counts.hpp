@@ -10,9 +10,8 @@ namespace qm::topology {
 /// The free capacity of a domain, for one kind of pod; on the way down, the assigned pods.
 ///
 /// "With leader" is the capacity that remains after the leader of the gang is placed there; without a leader in the
-/// request it is
-/// the same. Slices count at their own level and above; below it they are 0 until a layer of slices inside slices is
-/// assigned.
+/// request it is the same. Slices count at their own level and above; below it they are 0 until a layer of slices
+/// inside slices is assigned.
 struct Counts {
   Pods pods = 0;
   Pods slices = 0;

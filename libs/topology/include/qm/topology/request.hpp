@@ -75,8 +75,7 @@ struct PodSetRequest {
 [[nodiscard]] std::optional<std::string> level_key(const Tree& tree, const std::optional<TopologyRequest>& request);
 
 // Placements. Their order is preserved where readers depend on it: a truncated placement ends earlier, a merged one
-// is by
-// domain.
+// is by domain.
 [[nodiscard]] Pods pods_of(const Placement& placement);
 [[nodiscard]] Placement truncated(const Placement& placement, Pods pods);
 [[nodiscard]] Placement merged(Placement a, const Placement& b);

@@ -45,8 +45,7 @@ struct GangPlacement {
 /// Order    total: by capacity, then by level values.
 /// Threads  one at a time, it keeps its arrays between calls; any number of them may read one Topology.
 /// Fails    kExhausted: there is no capacity now; kInvalid: the requested levels or slices are impossible. Messages
-///          are
-///          Kueue's.
+///          are Kueue's.
 /// Differs  from Kueue where a domain was counted with more capacity than its children have (balanced placement
 ///          counts slices inside slices as if they were single pods): Kueue then admits a part of the gang. Here the
 ///          fallback of balanced placement is BestFit, and a gang that is still incomplete does not fit.

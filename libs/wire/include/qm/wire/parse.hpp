@@ -17,8 +17,7 @@ namespace qm::wire {
 Status clean(google::protobuf::Message& message);
 
 /// Parses an external message. kInvalid if the bytes are not of its type, have a string that is not UTF-8, or fail
-/// clean().
-/// `what` begins the error.
+/// clean(). `what` begins the error.
 template <class Message>
 Result<Message> parse(const std::string& bytes, std::string_view what) {
   Message message;

@@ -19,8 +19,7 @@ std::string word_of(const google::protobuf::EnumDescriptor& type, int number);
 /// All words except that of the value 0, in the order of the enum: the allowed values of an option.
 std::vector<std::string> words_of(const google::protobuf::EnumDescriptor& type);
 /// Parses a word or a name of the proto file, case-insensitive, with or without '-' and '_'; empty if it is neither,
-/// or names
-/// the value 0.
+/// or names the value 0.
 std::optional<int> number_of(const google::protobuf::EnumDescriptor& type, std::string_view word);
 
 /// The word of one value: word_of(event.phase()).
