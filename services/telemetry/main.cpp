@@ -1,4 +1,4 @@
-// qm-telemetry: how well. Wiring only.
+// qm-telemetry: node telemetry. Wiring only.
 #include "qm/bus/bus.hpp"
 #include "qm/config/settings.hpp"
 #include "qm/replica/replica.hpp"
@@ -27,7 +27,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
                      replica->take_store(), bus, *clock, &hub);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   host.start();
-  // A closed interval that finds the mailbox full is lost with its samples: they are not money, and the gap shows.
+  // A closed interval is lost with its samples if the mailbox is full: they are not billed, and the gap is visible.
   samples.on_closed([&](const telemetry::pb::UsageInterval& u) { (void)host.submit(telemetry::usage_input(u)); });
   telemetry::RedisMirror redis(settings.redis, samples);
   telemetry::Observer observer(bus, redis, settings.shard);

@@ -9,7 +9,7 @@
 namespace qm::telemetry {
 namespace {
 
-constexpr Duration kOrderMemory = std::chrono::minutes(10);  // acknowledgements stay known so long past the deadline
+constexpr Duration kOrderMemory = std::chrono::minutes(10);  // of acknowledgements after the deadline
 
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
@@ -60,15 +60,15 @@ void Engine::apply(const SignsSeen& c) {
   out_.signs.push_back({c});
 }
 
-/// Whether the report is of an XID that was not reported before. An agent repeats what was not confirmed, so an older one may come
-/// after a newer one; and its node's clock may be set back. What is dropped in error is lost, what is taken twice is not: so only
-/// what is known to be a repetition is dropped.
+/// Whether the report is of an XID that was not reported before. An agent repeats unconfirmed reports, so an older one
+/// may arrive after a newer one; and its node's clock may be set back. A report dropped in error is lost, one
+/// processed twice is harmless: so only known repetitions are dropped.
 bool Engine::remember(const XidSeen& c) {
-  // Without any identity a later machine of the same name would be taken for this one.
+  // Without any identity a later host with the same name would be considered this one.
   if (c.gpu.empty() && c.boot.empty()) return !c.cleared;
   const std::string gpu = c.gpu.empty() ? fmt::format("#{}", c.gpu_index) : c.gpu.value();
   const LastXids* known = tables_.xids.find(c.node);
-  if (tables_.xids_until.contains(c.node)) tables_.xids_until.erase(c.node);  // the node is back
+  if (tables_.xids_until.contains(c.node)) tables_.xids_until.erase(c.node);  // the node has reappeared
   const bool same_boot = known != nullptr && known->boot == c.boot;
   if (known != nullptr && !same_boot && !known->boot.empty() && !c.boot.empty() && known->boot_before == c.boot)
     return !c.cleared && !c.standing;
@@ -88,7 +88,7 @@ bool Engine::remember(const XidSeen& c) {
   LastXids& row = tables_.xids.edit(c.node);
   if (!same_boot) row = LastXids{c.boot, row.boot.empty() ? row.boot_before : row.boot, {}};
   auto& of = row.gpus[gpu];
-  // Reports of one time are in no order.
+  // Reports with the same time have no order.
   const auto at = std::ranges::find_if(of, [&](const auto& one) { return one.at != next.at || one < next; });
   of.insert(at, next);
   if (of.size() > kMostReports) of.pop_back();
@@ -129,7 +129,7 @@ void Engine::apply(const XidSeen& c) {
     }
   }
   if (row.action < action) row = {action, c.xid, c.gpu_index, c.gpu, reason, c.at, std::move(row.gpus)};
-  if (known != nullptr && *known == row) return;  // heavier verdicts are valid
+  if (known != nullptr && *known == row) return;  // more severe verdicts are valid
   tables_.health.insert(c.node, row);
   out_.health.push_back({c.node, std::move(row)});
 }
@@ -145,7 +145,7 @@ void Engine::apply(const AckSeen& c) {
   const OpenOrder* order = tables_.orders.find(c.order);
   const auto key = std::pair(c.order, c.node);
   if (order == nullptr || !names(*order, c.node) || tables_.acked.contains(key)) return;
-  // The URI becomes what the workload resumes from: an answer for another one is no answer.
+  // The workload resumes from the URI: an acknowledgement for another workload is not valid.
   if (c.id != order->id || c.ns != order->ns) {
     out_.foreign_acks.push_back(c);
     return;
@@ -155,7 +155,7 @@ void Engine::apply(const AckSeen& c) {
 }
 
 void Engine::apply(const OrderHeard& c) {
-  if (c.settled || c.deadline + kOrderMemory <= now_) return;  // drop_old_orders forgets it in its time
+  if (c.settled || c.deadline + kOrderMemory <= now_) return;  // drop_old_orders removes it later
   const OpenOrder row{c.id, c.nodes, c.reason, c.deadline, c.ns, c.kind};
   if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row))
     tables_.orders.insert(c.order, row);
@@ -192,7 +192,7 @@ void Engine::drop_old_orders() {
     if (order.deadline + kOrderMemory <= now_) old.push_back(id);
   }
   for (const auto& id : old) {
-    // By the order's id, not its nodes: a later word of the order may have named fewer.
+    // By the order's id, not its nodes: a later version of the order may have fewer nodes.
     std::vector<std::pair<std::string, NodeName>> acks;
     const auto& acked = tables_.acked.rows();
     for (auto it = acked.lower_bound({id, NodeName()}); it != acked.end() && it->first.first == id; ++it)
@@ -212,7 +212,7 @@ std::vector<std::pair<std::string, OpenOrder>> Engine::open_orders(const NodeNam
 
 std::uint64_t Engine::digest() const {
   Digest d;
-  // The sizes keep rows of one table from reading as rows of the next.
+  // The sizes prevent rows of one table from being read as rows of the next.
   each(tables_, [&](const auto& table) { d.add(static_cast<std::int64_t>(table.size())); });
   for (const auto& [node, h] : tables_.health) {
     d.add(node.value())

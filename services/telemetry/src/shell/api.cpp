@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDefaultPage = 200, kLargestPage = 2000;
 
-/// Readings are in order of node and index, and a page token names the last one given.
+/// Readings are in order of node and index, and a page token has the last returned one.
 using Position = std::pair<std::string, std::int32_t>;
 Position position_of(const pb::GpuReading& r) { return {r.node(), r.sample().gpu_index()}; }
 std::string token_of(const Position& at) { return fmt::format("{}/{}", at.first, at.second); }
@@ -31,8 +31,8 @@ Result<std::optional<Position>> position_of_token(const std::string& token) {
   return Position{token.substr(0, slash), index};
 }
 
-/// One agent. Frames go to the samples, facts into the mailbox; a fact is confirmed once it is durable.
-/// The stream object outlives late confirmations by sharing its outbox's guard.
+/// One agent stream. Frames are passed to the samples, facts to the mailbox; a fact is confirmed once it is durable.
+/// Late confirmations may outlive the stream object: they share the guard of its outbox.
 class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::AgentOrder> {
  public:
   PushStream(const ApiParts& parts) : p_(parts), out_(*this, kLongestQueue), alive_(std::make_shared<Alive>(this)) {
@@ -77,7 +77,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
     } else if (m.has_fact()) {
       auto alive = alive_;
       const std::string fact = m.fact().id();
-      // A full mailbox leaves the fact unconfirmed: the agent repeats it.
+      // With a full mailbox the fact stays unconfirmed: the agent repeats it.
       (void)p_.host.submit(fact_input(m.fact()), [alive, fact](const Result<std::string>& done) {
         if (!done) return;
         pb::AgentOrder order;
@@ -97,7 +97,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
           }
         }
       });
-      // An agent that were not told its orders would not ask again: it is sent away, and comes back.
+      // An agent that did not get its orders would not request them again: its stream is ended, and it reconnects.
       if (!asked) out_.finish(rpc::to_grpc(asked.error()));
     }
   }
@@ -112,7 +112,7 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
 class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
  public:
   HealthStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kLongestQueue) {
-    StartSendInitialMetadata();  // goes out when this constructor is done: whoever sees it misses nothing from there on
+    StartSendInitialMetadata();  // sent after this constructor: its receiver misses no later event
     auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
       pb::GpuEvent event;
       if (e.topic != "qm.gpu" || !event.ParseFromString(e.payload) || !event.has_health()) return;

@@ -17,7 +17,7 @@ Result<Message> read(const std::string& bytes, const std::string& what) {
   return wire::parse<Message>(bytes, what);
 }
 
-/// A stored row, as it was written.
+/// A stored row, unchanged.
 template <class Message>
 Result<Message> stored(const std::string& bytes, const std::string& kind) {
   Message m;
@@ -60,7 +60,7 @@ Result<std::vector<Command>> fact(const service::Input& in) {
     case pb::AgentFact::FACT_NOT_SET:
       break;
   }
-  // Empty, or of a kind that a newer agent knows: taken, or it would be repeated for ever.
+  // Empty, or of a kind that a newer agent knows: it is accepted, otherwise it would be repeated for ever.
   log::warn("a fact of no known kind is left aside", {{"fact", in.id}});
   return std::vector<Command>{};
 }
@@ -189,7 +189,7 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
       return fail(Code::kInvalid, "no watch of ours: {}", in.name);
     }
     case service::Source::kOutcome:
-      return std::vector<Command>{};  // an order was handed to an agent
+      return std::vector<Command>{};  // an order was sent to an agent
     case service::Source::kTimer:
       return std::vector<Command>{Tick{}};
     case service::Source::kRequest:
@@ -250,7 +250,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
   t.orders.changed([&](const std::string& id, const OpenOrder* order) {
     effects.state.push_back({"order", id, order == nullptr ? std::nullopt : std::optional(order_bytes(*order))});
     if (order == nullptr) return;
-    // One intent a node: the hub hands it to the agent that speaks for it, now or when it connects.
+    // One intent per node: the hub sends it to the node's agent, now or when it connects.
     pb::AgentOrder message;
     *message.mutable_checkpoint() = order_message(id, *order);
     for (const auto& node : order->nodes) {

@@ -38,7 +38,8 @@ bool AgentHub::send(const std::string& node, const pb::AgentOrder& order) {
     if (at == by_node_.end()) return false;
     for (auto id = at->second.rbegin(); id != at->second.rend(); ++id) newest_first.push_back(agents_.at(*id));
   }
-  // Outside the lock: a stream that ends meanwhile disconnects itself. One that is over leaves the word to the next.
+  // Outside the lock: a stream that ends meanwhile disconnects itself. If a stream has ended, the next one gets the
+  // order.
   return std::any_of(newest_first.begin(), newest_first.end(), [&](const auto& send) { return (*send)(order); });
 }
 
@@ -50,7 +51,7 @@ std::size_t AgentHub::agents() const {
 Result<service::Outcome> AgentHub::execute(const store::IntentRow& intent) {
   pb::AgentOrder order;
   if (!order.ParseFromString(intent.payload)) return fail(Code::kInternal, "order {} cannot be read", intent.id);
-  // Without an agent there is nothing to wait for here: one that connects is told its open orders at once.
+  // Without an agent there is no need to wait here: an agent that connects gets its open orders at once.
   return service::Outcome{send(intent.key, order) ? "sent" : "no agent"};
 }
 

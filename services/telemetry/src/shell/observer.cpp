@@ -151,7 +151,7 @@ struct Observer::Impl {
   const std::shared_ptr<bus::Bus> bus;
   RedisMirror& redis;
   const std::string shard;
-  WorkloadNames names;  // of the thread alone
+  WorkloadNames names;  // used by the thread only
   std::mutex mutex;
   std::condition_variable_any wake;
   std::uint64_t next = 1;
@@ -166,13 +166,13 @@ struct Observer::Impl {
     for (const auto& [handle, fn] : followers) fn(line);
   }
 
-  /// Names are learned from what was before, too.
+  /// Earlier messages also provide names.
   void take(const bus::Message& m) {
     pb::Envelope e;
     if (!e.ParseFromString(m.value)) return;  // its consumers report it
     if (e.key_version() == 0) return;         // a leader announces its term
     names.learn(e.topic(), e.key(), e.payload());
-    // Followers of other processes listen to the same Redis, so it is published even where none follows here.
+    // Followers of other processes subscribe to the same Redis, so it is published even without followers here.
     if (caught_up) publish(e);
   }
 
@@ -188,7 +188,7 @@ struct Observer::Impl {
   }
 
   void run(const std::stop_token& stop) {
-    std::map<bus::TopicPartition, std::int64_t> positions;  // the bus asks for them while it is polled, that is, here
+    std::map<bus::TopicPartition, std::int64_t> positions;  // the bus requests them during poll, that is, here
     std::unique_ptr<bus::Consumer> consumer;
     while (!stop.stop_requested()) {
       if (!consumer) consumer = join(positions);
@@ -209,7 +209,8 @@ struct Observer::Impl {
   }
 
   std::unique_ptr<bus::Consumer> join(const std::map<bus::TopicPartition, std::int64_t>& positions) {
-    // A service that never ran here has not made its topics yet, and the others' lines must not wait for it.
+    // A service that never ran here has not created its topics yet, and the lines of other services must not wait for
+    // it.
     if (!bus->ensure_topics(all_topics(), bus::kDefaultPartitions)) return nullptr;
     bus::ConsumerOptions o;
     o.group = "observer/" + shard;

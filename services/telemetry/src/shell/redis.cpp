@@ -1,4 +1,5 @@
-// Two connections: one for commands, one that subscribes. Each is made again after a failure, at most twice a second.
+// Two connections: one for commands, one for the subscription. Each is reconnected after a failure, at most twice a
+// second.
 #include "qm/base/log.hpp"
 #include "qm/telemetry/shell.hpp"
 
@@ -46,7 +47,7 @@ Context dial(const std::string& address) {
       redisConnectWithTimeout(address.substr(0, colon).c_str(), std::atoi(address.substr(colon + 1).c_str()), timeout));
   if (!c || c->err != 0) return nullptr;
   redisSetTimeout(c.get(), timeout);
-  redisEnableKeepAlive(c.get());  // a subscriber only listens: it must notice a peer that vanished without a word
+  redisEnableKeepAlive(c.get());  // a subscriber only receives: it must detect a peer that disappeared silently
   return c;
 }
 
@@ -72,7 +73,7 @@ struct RedisMirror::Impl {
 
   const std::string address;
   Samples& samples;
-  std::mutex mutex;  // of the command connection and what follows
+  std::mutex mutex;  // guards the command connection and the members below
   Context commands;
   SteadyInstant next_dial{};
   std::set<std::string> written;  // nodes with a key
@@ -84,7 +85,7 @@ struct RedisMirror::Impl {
   std::condition_variable_any wake;
   std::jthread writer, reader;
 
-  // Under the mutex. Null where Redis is away.
+  // Under the mutex. Null while Redis is unavailable.
   redisContext* connection() {
     if (address.empty()) return nullptr;
     if (commands) return commands.get();
@@ -101,7 +102,7 @@ struct RedisMirror::Impl {
     up = false;
     next_dial = std::chrono::steady_clock::now() + kRetry;
   }
-  /// Sends all, then reads all. Empty where Redis is away.
+  /// Sends all, then reads all. Empty if Redis is unavailable.
   std::vector<Reply> pipeline(const std::vector<Args>& calls) {
     redisContext* c = connection();
     if (c == nullptr) return {};
@@ -117,7 +118,7 @@ struct RedisMirror::Impl {
     return replies.empty() ? nullptr : std::move(replies[0]);
   }
 
-  /// One transaction, so that a reader finds all nodes or none, and no longer those that went.
+  /// One transaction, so that a reader finds all nodes or none, and no deleted ones.
   void write_all() {
     const auto nodes = samples.by_node();
     const std::lock_guard lock(mutex);
@@ -164,8 +165,8 @@ struct RedisMirror::Impl {
     if (on_line) on_line(line);
   }
 
-  /// Until the connection ends. Waiting is done outside hiredis, whose connections are useless after a time-out: a new
-  /// one would miss what is sent in between.
+  /// Receives until the connection ends. The wait is outside hiredis, whose connections are unusable after a time-out:
+  /// a new one would miss lines sent in between.
   void listen(redisContext* c, const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       for (;;) {
@@ -226,7 +227,7 @@ void RedisMirror::on_line(std::function<void(const pb::EventLine&)> fn) {
 }
 
 bool RedisMirror::publish(const pb::EventLine& line) {
-  if (!impl_->subscribed) return false;  // others may hear it by Redis, this process would not
+  if (!impl_->subscribed) return false;  // others may receive it through Redis, this process would not
   const std::lock_guard lock(impl_->mutex);
   const Reply reply = impl_->command({"PUBLISH", kChannel, line.SerializeAsString()});
   return reply && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;

@@ -8,8 +8,8 @@
 namespace qm::telemetry {
 namespace {
 
-/// The longest pace of late: a burst after a pause does not make a node look fast, and a node that got faster is
-/// followed within a few frames.
+/// The longest recent interval: a burst after a pause does not make a node appear fast, and a node with a shorter
+/// period is detected within a few frames.
 template <class D>
 void follow_pace(std::optional<D>& period, D gap) {
   period = period ? std::max(gap, *period - *period / 4) : gap;
@@ -19,8 +19,8 @@ std::string holder_of(const pb::GpuSample& sample) {
   return sample.pod().empty() ? std::string() : sample.namespace_() + "/" + sample.pod();
 }
 
-/// The energy counter, where the sample has one. Agents that do not name what is missing send a zero for it; a counter of
-/// millijoules is never at zero.
+/// The energy counter, if the sample has one. Agents that do not report missing fields send a zero for it; a counter
+/// of millijoules is never at zero.
 std::optional<std::int64_t> counter_of(const pb::GpuSample& sample) {
   if (sample.energy_mj() <= 0 || !wire::has_value(sample, pb::GpuSample::kEnergyMjFieldNumber)) return std::nullopt;
   return sample.energy_mj();
@@ -61,8 +61,8 @@ SteadyDuration Samples::life(const Node& node) {
   return std::max(kLeastLife, kPeriods * node.steady_period.value_or(kFirstPeriod));
 }
 
-/// Drops the GPUs that have been silent for longer than their life in both times: a scaled clock may slow down between
-/// two frames, and a fast one passes many periods while an agent is held up for a moment.
+/// Removes the GPUs without a sample for longer than their life in both times: a scaled clock may slow down between
+/// two frames, and a fast one passes many periods while an agent is delayed for a moment.
 void Samples::sweep(const std::string& name, Node& node, SteadyInstant now) {
   const std::int64_t silent_since =
       micros(clock_.now()) - Duration(kPeriods * node.period.value_or(kFirstPeriod)).count();
@@ -75,7 +75,7 @@ void Samples::sweep(const std::string& name, Node& node, SteadyInstant now) {
 }
 
 void Samples::pace(Node& node, std::int64_t at_us, SteadyInstant seen) const {
-  // A pause that outlived the readings is no pace.
+  // A pause longer than the life of the readings is not a period.
   if (node.at_us != 0 && !node.gpus.empty()) {
     if (at_us > node.at_us) follow_pace(node.period, Duration(at_us - node.at_us));
     follow_pace(node.steady_period, seen - node.seen);
@@ -84,9 +84,9 @@ void Samples::pace(Node& node, std::int64_t at_us, SteadyInstant seen) const {
   node.seen = seen;
 }
 
-/// Two agents may send for a node for a while, the old one what it had waiting. A new one counts from its first frame on, and from
-/// then on the one before it is late whatever the time of its frames: the clock may have been set back between them. Agents that do
-/// not name themselves cannot be distinguished, so of those only older frames are late.
+/// Two agents may send for a node for a while, the old one its backlog. A new one counts from its first frame on, and
+/// from then on the previous one is late whatever the time of its frames: the clock may have been set back between
+/// them. Agents without a name cannot be distinguished, so of those only older frames are late.
 bool Samples::late(const Node& node, const pb::SampleFrame& frame) {
   const bool older = frame.at_us() <= node.at_us;
   if (frame.agent() != node.agent) return frame.agent() == node.agent_before && (older || !frame.agent().empty());
@@ -94,7 +94,7 @@ bool Samples::late(const Node& node, const pb::SampleFrame& frame) {
   return older || !frame.agent().empty();
 }
 
-/// The node's clock goes on at an earlier instant: what was sampled until then is closed, and lives on from there.
+/// The node's clock continues at an earlier time: open intervals are closed, and their life continues from there.
 void Samples::set_back(const std::string& name, Node& node, std::int64_t at_us) {
   for (auto& [index, gpu] : node.gpus) {
     if (gpu.at_us <= at_us) continue;
@@ -142,11 +142,11 @@ void Samples::add(const std::string& name, Gpu& gpu, const pb::GpuSample& sample
     gpu.counter.reset();
   } else if (holder != gpu.pod || at_us - gpu.from_us >= interval_.count()) {
     close(name, gpu, at_us);
-    // The energy that was used while the counter was missing cannot be attributed.
+    // The energy used while the counter was missing cannot be attributed.
     if (holder != gpu.pod && !counter_of(gpu.last)) gpu.counter.reset();
   }
   gpu.pod = std::move(holder);
-  // A counter that went back was reset: its use is not known.
+  // A decreased counter was reset: its use is not known.
   if (counter && gpu.counter && *counter > *gpu.counter) gpu.energy_mj += *counter - *gpu.counter;
   if (counter) gpu.counter = counter;
   gpu.last = sample;

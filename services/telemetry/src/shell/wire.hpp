@@ -4,7 +4,7 @@
 
 namespace qm::telemetry {
 
-/// The engine's values as event messages and back.
+/// Converts the engine's values to event messages and back.
 quartermaster::v1::HealthVerdict to_pb(const NodeName& node, const Health& row);
 quartermaster::v1::SpotNotice to_pb(const NodeName& node, const Notice& row);
 quartermaster::v1::DeviceObservation to_pb(const DevicesSeen& seen);

@@ -23,7 +23,7 @@ Family gauge(const char* name, const char* help, double value) {
   return {name, help, Family::Kind::kGauge, {{{}, value}}};
 }
 
-/// One series a GPU under the names, texts and units that dashboards know from dcgm-exporter, of both generations.
+/// One series per GPU with the names, texts and units of dcgm-exporter that dashboards use, of both generations.
 std::vector<Family> dcgm(Samples& samples) {
   const auto family = [](const char* name, const char* help) { return Family{name, help, Family::Kind::kGauge, {}}; };
   std::vector<Family> out = {family("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %)."),
@@ -53,7 +53,7 @@ std::vector<Family> dcgm(Samples& samples) {
       if (wire::has_value(s, values[i].first)) out[i].series.push_back({labels, values[i].second});
     }
   }
-  // Many a dashboard has the names of the exporter's first generation.
+  // Many dashboards use the names of the exporter's first generation.
   const char* const first_names[] = {"dcgm_gpu_utilization", "dcgm_fb_used", "dcgm_fb_free", "dcgm_gpu_temp",
                                      "dcgm_power_usage"};
   for (std::size_t i = 0; i < std::size(first_names); ++i) {

@@ -1,4 +1,4 @@
-// What the engine makes of facts, as text tables: see script.hpp for the words.
+// The outputs of the engine for facts, as text tables: see script.hpp for the commands.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST(Verdict, TheHeavierStands) {
   )");
 }
 
-// Each GPU has its own verdict: what happens to one is published although the node has a heavier one.
+// Each GPU has its own verdict: a change is published although the node has a more severe verdict.
 TEST(Verdict, OfEachGpuIsPublished) {
   expect(R"(
     xid a 79 gpu=1
@@ -311,7 +311,7 @@ TEST(StickyXid, IsForgottenADayAfterItsNode) {
   EXPECT_EQ(script.engine().tables().xids.size(), 1U);
   EXPECT_EQ(script.engine().tables().xids_until.size(), 0U);
   EXPECT_EQ(script.step({Tick{}}).wake_at, std::nullopt);
-  // A node that is back is remembered on.
+  // The state of a node that reappears is kept.
   EXPECT_EQ(script.run(R"(
     gone b
     => healthy b
@@ -406,7 +406,7 @@ TEST(Ack, OfAnUnknownOrderOrNodeIsIgnored) {
   )");
 }
 
-// Its URI would become what the order's workload resumes from.
+// Otherwise the order's workload would resume from its URI.
 TEST(Ack, OfAnotherWorkloadThanItsOrderIsDropped) {
   expect(R"(
     order o w/1 a ns=red

@@ -1,4 +1,5 @@
-// An agent's reports, the autoscaler's orders and placement's nodes come by different ways: their order leads nowhere else.
+// An agent's reports, the autoscaler's orders and placement's nodes arrive independently: their order must not change
+// the result.
 #include "test/engine/script.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ TEST(Joins, EveryOrderOfReportsAndOrdersEndsInOneState) {
   do {
     Script script;
     (void)script.run(fmt::format("{}", fmt::join(facts, "\n")));
-    // The answer comes when the order is known: before that there is nothing to answer.
+    // The acknowledgement is sent after the order is known: before that the agent has no order to acknowledge.
     (void)script.run("ack o a step=70\nack o b step=80");
     const std::string order = fmt::format("{}", fmt::join(facts, ", then "));
     if (!end) {

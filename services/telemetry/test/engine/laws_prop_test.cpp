@@ -1,5 +1,5 @@
-// Generated histories: whatever is heard in whatever order and however often, the laws hold after every step. Script::step
-// adds the undo and the restart check to each.
+// Generated histories: for inputs in any order and any number of repetitions, the laws hold after every step.
+// Script::step adds the undo and the restart check to each.
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST(Laws, HoldAfterEveryStep) {
           continue;
         }
         ++verdicts;
-        // Verdicts only grow heavier, and each event says something new.
+        // Verdicts only become more severe, and each event has a change.
         RC_ASSERT((!told.contains(h.node) || (told.at(h.node).action <= h.row.action && told.at(h.node) != h.row)));
         told[h.node] = h.row;
       }
@@ -100,11 +100,11 @@ TEST(Laws, HoldAfterEveryStep) {
       }
       for (const auto& a : out.acks) RC_ASSERT(tables.orders.contains(a.order) && a.id.uid == WorkloadUid("w"));
       acks += out.acks.size();
-      // What was published is what is known: a consumer of the events alone knows as much.
+      // The published state equals the stored state: a consumer of the events alone has the same.
       RC_ASSERT(told == tables.health.rows());
       RC_ASSERT(devices.size() == tables.devices.size());
       for (const auto& [node, pods] : tables.devices) RC_ASSERT(devices.at(node).pods == pods);
-      // Answers are kept for kept orders only, and nothing outlives its memory.
+      // Acknowledgements are stored for stored orders only, and every entry expires.
       for (const auto& [key, step] : tables.acked) RC_ASSERT(tables.orders.contains(key.first));
       for (const auto& [id, order] : tables.orders) {
         RC_ASSERT(order.deadline + std::chrono::minutes(10) > script.now());
@@ -126,7 +126,8 @@ TEST(Laws, HoldAfterEveryStep) {
 TEST(Laws, SaidTwiceIsSaidOnce) {
   EXPECT_TRUE(rc::check("repeats", [] {
     play(*histories(), [&](Script& script, const std::vector<Command>& batch, const Output&) {
-      // A repeated batch is what an agent sends that heard no confirmation. What lives and ends in it is news again.
+      // An agent without a confirmation sends a batch again. Objects that are created and deleted in it are published
+      // again.
       for (const auto& c : batch) {
         if (std::holds_alternative<NodeGone>(c)) return;
         if (const auto* notice = std::get_if<NoticeSeen>(&c)) {
@@ -139,7 +140,7 @@ TEST(Laws, SaidTwiceIsSaidOnce) {
         if (const auto* seen = std::get_if<DevicesSeen>(&c)) ++lists[seen->node];
       }
       if (std::any_of(lists.begin(), lists.end(), [](const auto& l) { return l.second > 1; })) return;
-      // An acknowledgement that came before its order in the batch finds it the second time.
+      // An acknowledgement that preceded its order in the batch is accepted the second time.
       std::vector<Command> facts = batch;
       std::erase_if(facts, [](const Command& c) { return std::holds_alternative<AckSeen>(c); });
       RC_ASSERT(render(script.step(facts)).empty());

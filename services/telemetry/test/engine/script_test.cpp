@@ -14,7 +14,7 @@ namespace {
 using qm::testing::split;
 using qm::testing::trimmed;
 
-/// The words of a line: plain ones by position, "key=value" ones by name.
+/// The arguments of a line: plain ones by position, "key=value" ones by name.
 struct Words {
   std::vector<std::string> plain;
   std::vector<std::pair<std::string, std::string>> named;
@@ -29,9 +29,9 @@ struct Words {
       }
     }
   }
-  /// Takes a bare word away; whether it was there.
+  /// Removes a plain argument; returns whether it was present.
   bool flag(const std::string& word) { return std::erase(plain, word) > 0; }
-  /// With a blank for each "_"; empty where it is not given.
+  /// With a blank for each "_"; empty if it is absent.
   [[nodiscard]] std::string text(const std::string& key) const {
     for (auto [name, value] : named) {
       if (name != key) continue;

@@ -39,7 +39,7 @@ TEST(Push, AFactIsConfirmedWhenItIsCommittedAndNotBefore) {
   ASSERT_TRUE(wait_until([&] { return service.host->counters().mailbox == 1; }));
   store::plant_outcome(*service.disk, store::CommitOutcome::kNotCommitted);
   EXPECT_TRUE(service.host->pump());
-  // An order overtakes nothing on the stream: when it is here, an early confirmation would be too.
+  // Messages on the stream keep their order: when the order arrives, an early confirmation would have arrived too.
   pb::AgentOrder order;
   order.mutable_checkpoint()->set_id("o");
   ASSERT_TRUE(wait_until([&] { return service.hub.send("a", order); }));
@@ -76,7 +76,7 @@ TEST(Push, OpenOrdersAreToldToAnAgentThatConnects) {
       << "no agent is there, which is no failure";
   AgentStream first(service, {"a"});
   ASSERT_TRUE(wait_until([&] { return first.ordered("o") == 1; }));
-  // One that comes while the agent is there is told at once.
+  // An order that is created while the agent is connected is sent at once.
   service.order("p", {"a"});
   ASSERT_TRUE(wait_until([&] { return first.ordered("p") == 1; }));
   pb::AgentFact fact;
@@ -135,7 +135,7 @@ TEST(Push, AClosedIntervalIsPublished) {
 
 TEST(Query, PagesInOrderOfNodeAndIndex) {
   LittleService service;
-  // As texts "a-b/0" comes before "a/0", and "a/10" before "a/9".
+  // In text order "a-b/0" precedes "a/0", and "a/10" precedes "a/9".
   service.samples.take(frame("a", 1, 1, {sample(9, 0), sample(10, 0)}));
   service.samples.take(frame("a-b", 1, 1, {sample(0, 0)}));
   service.samples.take(frame("a.b", 1, 1, {sample(0, 0)}));
@@ -318,7 +318,7 @@ TEST(FollowEvents, AReaderThatIsTooSlowIsSentAway) {
   ASSERT_TRUE(wait_until([&] { return service.observer->caught_up(); }));
   Follow slow(service, "qm.cost", "");
   Follow quick(service, "qm.workload", "");
-  // Far more than the queue and the windows of HTTP/2 hold together.
+  // Far more than the queue and the windows of HTTP/2 can hold together.
   constexpr std::size_t kLines = 3 * kLongestQueue;
   const std::string key(2048, 'k');
   std::vector<bus::Record> records;

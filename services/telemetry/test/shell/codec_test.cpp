@@ -28,7 +28,7 @@ C only(const Result<std::vector<Command>>& commands) {
   return std::get<C>(commands->at(0));
 }
 
-/// A shell that keeps its rows as a store would.
+/// A shell that stores its rows as a store would.
 struct Kept {
   std::unique_ptr<Engine> owned = std::make_unique<Engine>();
   Engine& engine = *owned;
@@ -182,7 +182,7 @@ TEST(Codec, ReadsOrdersAndNodesThatGo) {
   EXPECT_TRUE(only<OrderHeard>(codec.decode(order_input("o", 110, "Acked"))).settled);
   EXPECT_EQ(order.ns, "team");
   EXPECT_EQ(order.kind, "Job");
-  // An answer with a URI that no workload may resume from is an answer that failed.
+  // An acknowledgement with a URI from which no workload may resume counts as failed.
   auto odd = ack_fact("o", "a");
   odd.mutable_ack()->set_uri("s3://a b");
   const auto failed = only<AckSeen>(codec.decode(fact_input(odd)));
@@ -344,7 +344,7 @@ TEST(Codec, StateIsReadBackAsItWas) {
   EXPECT_EQ(other.engine.tables().notices.rows(), kept.engine.tables().notices.rows());
   EXPECT_EQ(other.engine.tables().xids.rows(), kept.engine.tables().xids.rows());
   EXPECT_EQ(other.engine.tables().health.find(NodeName("a"))->action, Action::kResetGpu);
-  // Loading replaces what was there, and rows go with what they hold.
+  // Loading replaces the previous state, and rows are deleted with their subject.
   (void)kept.step({bus_input("qm.node", "a", "", true), bus_input("qm.node", "d", "", true)});
   kept.now += std::chrono::minutes(11);
   (void)kept.step({service::Input{}});

@@ -42,7 +42,7 @@ TEST(AgentHub, TheNewestAgentOfANodeSpeaksAndTheOneBeforeFollowsIt) {
   Agent old(hub, {"a"}), young(hub, {"a"});
   EXPECT_TRUE(hub.send("a", order("1")));
   EXPECT_EQ(young.got.size(), 1U);
-  // The stream before it ends later than the new one begins: that must not silence the node.
+  // The previous stream ends after the new one begins: the node must still be reachable.
   hub.disconnect(old.id);
   EXPECT_TRUE(hub.send("a", order("2")));
   EXPECT_EQ(young.got.size(), 2U);

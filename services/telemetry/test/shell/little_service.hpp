@@ -23,7 +23,7 @@ pb::AgentFact xid_fact(const std::string& id, const std::string& node, std::int3
 struct LittleService {
   struct Options {
     std::string redis;    ///< host:port
-    bool threads = true;  ///< false: the test turns the host itself
+    bool threads = true;  ///< false: the test steps the host itself
     std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
     std::shared_ptr<rpc::Access> access = nullptr;
   };
@@ -31,10 +31,10 @@ struct LittleService {
   LittleService() : LittleService(Options{}) {}
   ~LittleService();
 
-  /// As another service publishes.
+  /// Publishes like another service.
   void publish(const std::string& topic, const std::string& key, const std::string& payload, bool tombstone = false);
   void order(const std::string& id, const std::vector<std::string>& nodes, std::int64_t deadline_s = 110);
-  /// Once, with a deadline.
+  /// One call, with a deadline.
   pb::QueryResponse query(const pb::QueryRequest& request = {}, grpc::Status* status = nullptr);
   [[nodiscard]] std::size_t verdicts();
 
@@ -58,7 +58,7 @@ struct Call : grpc::ClientContext {
   Call() { set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30)); }
 };
 
-/// An agent's end of Push; what comes down is collected.
+/// An agent's end of Push; received orders are collected.
 class AgentStream {
  public:
   AgentStream(LittleService& service, const std::vector<std::string>& nodes);

@@ -1,4 +1,4 @@
-// The text that Prometheus reads.
+// The text format of Prometheus.
 #include "qm/testing/testing.hpp"
 #include "qm/wire/sample.hpp"
 #include "test/shell/little_service.hpp"
@@ -18,7 +18,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-/// What promtool would say of the form: a family begins with HELP and TYPE, stands together, and no series comes twice.
+/// The format checks of promtool: a family begins with HELP and TYPE, is contiguous, and no series occurs twice.
 void check_form(const std::string& text) {
   std::set<std::string> families, series;
   std::string family;
@@ -41,7 +41,7 @@ void check_form(const std::string& text) {
   }
 }
 
-// S-016: utilization, memory, power and temperature of each GPU, by GPU, UUID and node, in the form that Prometheus reads.
+// S-016: utilization, memory, power and temperature of each GPU, by GPU, UUID and node, in the format of Prometheus.
 TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
   LittleService service;
   auto busy = sample(0, 0.75, "p");
@@ -71,8 +71,8 @@ TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
   }
 }
 
-// S-322: the value under DCGM's name and under the one of the first generation are the same.
-// S-316, S-317: so are those that tell utilization and memory.
+// S-322: the values with DCGM's name and with the name of the first generation are equal.
+// S-316, S-317: so are those for utilization and memory.
 TEST(Metrics, BothFamiliesOfNamesSayTheSame) {
   LittleService service;
   auto busy = sample(0, 0.75, "p");
@@ -116,7 +116,7 @@ TEST(Metrics, AValueThatIsMissingHasNoSeries) {
     EXPECT_EQ(text.find(missing), std::string::npos) << missing;
 }
 
-/// Pages as dcgm-exporter writes them: our own, and the reference one where it is present.
+/// Pages of dcgm-exporter: those of this repository, and the reference one where it is present.
 std::vector<std::string> exporter_pages() {
   std::vector<std::string> out{qm::testing::data_dir() + "/telemetry/node.prom"};
   if (const auto shared = qm::testing::shared_dir()) out.push_back(*shared + "/telemetry/dcgm-exporter-sample.prom");

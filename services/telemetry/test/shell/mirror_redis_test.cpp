@@ -14,7 +14,7 @@ namespace mirror_redis_test {
 using namespace std::chrono_literals;
 using qm::testing::wait_until;
 
-/// Commands over one connection; answers of one line.
+/// Commands over one connection; responses of one line.
 class RedisLine {
  public:
   explicit RedisLine(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -30,7 +30,7 @@ class RedisLine {
   RedisLine(const RedisLine&) = delete;
   RedisLine& operator=(const RedisLine&) = delete;
 
-  /// The first line of the answer, without its type; of a bulk string, the string.
+  /// The first line of the response, without its type; of a bulk string, the string.
   std::string call(const std::string& command) {
     const std::string text = command + "\r\n";
     EXPECT_EQ(::write(fd_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
@@ -152,7 +152,7 @@ TEST_F(Mirror, AFlushIsRepairedInFiveSecondsAndNeverGivesHalfAnAnswer) {
         5s));
     EXPECT_LE(std::chrono::steady_clock::now() - begin, 5s);
   }
-  // One node's value is missing: the owner answers for all.
+  // One node's value is missing: the owner responds for all.
   EXPECT_EQ(redis.number("DEL qm:gpu:n007"), 1);
   pb::QueryRequest all;
   all.set_page_size(2000);
@@ -230,7 +230,7 @@ TEST_F(Mirror, LinesGoDirectlyWhileRedisIsAway) {
   ASSERT_TRUE(redis_->restart());
   const auto whole = [&] { return service.redis->subscribed() && service.redis->connected(); };
   ASSERT_TRUE(wait_until(whole));
-  // The connection for commands may find out only now that its server is another one: then this line goes directly.
+  // The command connection may detect only now that its server was replaced: then this line is sent directly.
   service.publish("qm.cost", "back", "");
   ASSERT_TRUE(wait_until([&] { return follower.count("redis back") + follower.count("owner back") == 1; }));
   ASSERT_TRUE(wait_until(whole));

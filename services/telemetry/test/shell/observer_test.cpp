@@ -1,4 +1,4 @@
-// Event lines: what they say, and that each is told once, from here on.
+// Event lines: their text, and that each is published once, without earlier messages.
 #include "qm/telemetry/shell.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -198,7 +198,7 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
             "w attempt 2 spent 9 nano-dollars in total");
 }
 
-// Every kind of event that carries the uid of a workload shows its name once that is known.
+// Every kind of event with the uid of a workload shows its name once it is known.
 TEST(Summary, NamesTheWorkloadAndNotItsUid) {
   WorkloadNames names;
   pb::WorkloadEvent workload;
@@ -230,7 +230,7 @@ TEST(Summary, NamesTheWorkloadAndNotItsUid) {
   judge("qm.spot", pb::SpotEvent());
   judge("qm.cost", pb::CostEvent());
   EXPECT_GE(judged, 8);
-  names.learn("qm.workload", "uid-of-train", "");  // it is gone
+  names.learn("qm.workload", "uid-of-train", "");  // it is deleted
   EXPECT_EQ(names.name_of("uid-of-train"), "uid-of-train");
 }
 
@@ -261,7 +261,7 @@ TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
   ASSERT_TRUE(wait_until([&] { return service.observer->caught_up(); }));
   service.publish("qm.cost", "before", "");
   RedisMirror none("", service.samples);
-  Lines lines, others;  // it tells them until it is gone
+  Lines lines, others;  // it receives lines until it is destroyed
   Observer late(service.bus, none, "other");
   const auto handle = late.follow([&](const pb::EventLine& line) {
     const std::lock_guard lock(lines.mutex);
@@ -288,7 +288,7 @@ TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
   EXPECT_EQ(lines.size(), 3U);
 }
 
-/// A bus whose consumer fails when it is told to.
+/// A bus whose consumer fails on request.
 class FragileBus final : public bus::Bus {
  public:
   explicit FragileBus(std::shared_ptr<bus::Bus> real) : real_(std::move(real)) {}

@@ -1,5 +1,5 @@
-// Rules for Prometheus as they lie there, our own and, where they are present, the reference ones, on the series that telemetry
-// exports.
+// Prometheus rules, unchanged, those of this repository and, where they are present, the reference ones, on the series
+// that telemetry exports.
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
 #include "qm/testing/promtool.hpp"
@@ -27,7 +27,7 @@ class Rules : public ::testing::TestWithParam<qm::testing::Manifests> {
     service_.samples.take(frame("a", 1, 1, gpus));
     page_ = service_.registry.text();
   }
-  /// As telemetry exports it of a GPU.
+  /// A series as telemetry exports it for a GPU.
   std::string series(const std::string& metric, int gpu = 0) {
     const auto found = qm::testing::series_of(page_, fmt::format("{}{{gpu=\"{}\"", metric, gpu));
     EXPECT_NE(found, "") << metric << " is not exported";
@@ -85,7 +85,7 @@ TEST_P(Rules, LowUtilizationFiresAfterItsTimeOnly) {
             "");
 }
 
-// S-219: the mean over the GPUs of each app by the labels that kube-state-metrics gives; pods without an app are left out.
+// S-219: the mean over the GPUs of each app by the labels of kube-state-metrics; pods without an app are omitted.
 TEST_P(Rules, UtilizationByAppIsTheMeanOverItsGpus) {
   const auto record = GetParam().pick("app:gpu_utilization:avg", "deployment_gpu_utilization_avg");
   const auto util = [&](int gpu) { return series("dcgm_gpu_utilization", gpu); };

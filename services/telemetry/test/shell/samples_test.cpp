@@ -9,7 +9,7 @@ namespace samples_test {
 
 using namespace std::chrono_literals;
 
-/// Samples on a manual clock; steady time goes along with it, `factor` times slower.
+/// Samples on a manual clock; steady time advances with it, `factor` times slower.
 class SamplesTest : public ::testing::Test {
  protected:
   SamplesTest() {
@@ -151,7 +151,7 @@ TEST_F(SamplesTest, ACounterThatWasMissingIsNotChargedWithItsTotal) {
     wire::set_missing(blank, pb::GpuSample::kEnergyMjFieldNumber);
     take(frame("a", s, ++sequence_, {blank}));
   };
-  // At the start of an interval, in the middle, and of an agent that sends a zero for what is missing.
+  // At the start of an interval, in the middle, and from an agent that sends a zero for a missing value.
   missing(60, "p");
   sampled(120, 0.5, "p", kLifetime);
   sampled(180, 0.5, "p", kLifetime + 100);
@@ -162,7 +162,7 @@ TEST_F(SamplesTest, ACounterThatWasMissingIsNotChargedWithItsTotal) {
   sampled(480, 0.5, "q", kLifetime + 1000);
   ASSERT_EQ(closed_.size(), 1U);
   EXPECT_EQ(closed_[0].energy_mj(), 600);
-  // It is missing as the holder changes: whose it was is not known.
+  // It is missing while the holder changes: the owner of the energy is not known.
   missing(540, "q");
   missing(600, "r");
   sampled(660, 0.5, "r", kLifetime + 5000);
@@ -201,7 +201,7 @@ TEST_F(SamplesTest, AClockThatIsSetBackDropsNoFrame) {
   send(5000, 1, "x");
   send(5060, 2, "x");
   send(1000, 3, "x");  // an hour and more
-  send(1000, 4, "x");  // it stands still
+  send(1000, 4, "x");  // the clock does not advance
   send(1060, 5, "x");
   EXPECT_EQ(samples_.counters().late, 0U);
   EXPECT_EQ(samples_.counters().gaps, 0U);
@@ -212,7 +212,7 @@ TEST_F(SamplesTest, AClockThatIsSetBackDropsNoFrame) {
   send(1000, 4, "x");
   EXPECT_EQ(samples_.counters().late, 1U) << "out of order, all the same";
 
-  // An agent that starts after its clock was set back; what its predecessor had waiting is late.
+  // An agent that starts after its clock was set back; the backlog of its predecessor is late.
   send(500, 1, "y");
   send(560, 2, "y");
   EXPECT_EQ(samples_.counters().late, 1U);
@@ -239,7 +239,7 @@ TEST_F(SamplesTest, FramesOfTheAgentBeforeAreLateWhateverTheirTime) {
   EXPECT_EQ(samples_.counters().late, 1U);
   EXPECT_EQ(samples_.counters().gaps, 0U);
   EXPECT_EQ(samples_.readings("a", steady_).at(0).at_us(), 560'000'000);
-  // An older agent that names itself nowhere may be put in its place again.
+  // An older agent without a name may replace it again.
   send(620, 1, "");
   EXPECT_EQ(samples_.counters().late, 1U);
   EXPECT_EQ(samples_.readings("a", steady_).at(0).at_us(), 620'000'000);

@@ -15,14 +15,14 @@ struct ApiParts {
   Observer& observer;
   const DomainClock& clock;
 };
-/// Messages that may wait for the reader of a stream; one more ends the stream with RESOURCE_EXHAUSTED.
+/// The maximum number of messages in the queue of a stream; one more ends the stream with RESOURCE_EXHAUSTED.
 inline constexpr std::size_t kLongestQueue = 8192;
 
 /// The Telemetry service: Push, Query, WatchHealth, FollowEvents, Snapshot. The parts must outlive it.
 ///
-/// Push     frames go to the samples; a fact goes through the mailbox and is confirmed once it is durable, however
-///          often it is sent. An agent that names its nodes is told their open orders.
-/// Threads  handlers do not wait: reads of Redis and the store run on a thread of the API's own.
+/// Push     frames are passed to the samples; a fact is submitted to the mailbox and confirmed once it is durable,
+///          however often it is sent. An agent that sends its nodes gets their open orders.
+/// Threads  handlers do not wait: reads of Redis and the store run on a separate thread of the API.
 std::unique_ptr<grpc::Service> make_api(const ApiParts& parts);
 
 }  // namespace qm::telemetry

@@ -15,7 +15,7 @@ namespace qm::telemetry {
 
 using catalog::xid::Action;
 
-// ---- what may happen: facts from agents, orders from the autoscaler ----
+// ---- inputs: facts from agents, orders from the autoscaler ----
 
 struct Tick {};
 struct DevicesSeen {
@@ -29,7 +29,7 @@ struct DevicesSeen {
   };
   std::vector<Pod> pods;  ///< sorted
 };
-/// What a node's agent has to say of the node.
+/// The report of a node's agent about the node.
 struct SignsSeen {
   NodeName node;
   Instant at{};
@@ -42,15 +42,15 @@ struct XidSeen {
   std::string line;
   Instant at{};
   std::optional<std::int32_t> recovery_action = {};  ///< of the GPU, where the agent knows it
-  bool standing = false;                             ///< read at an agent's first look: maybe an old one
-  bool cleared = false;                              ///< the gauge shows it no longer
+  bool standing = false;                             ///< read at an agent's first scrape: it may be old
+  bool cleared = false;                              ///< the gauge no longer shows it
   std::string boot = {};                             ///< of the node's kernel; empty = not known
 };
 struct NoticeSeen {
   NodeName node;
   InstanceId instance;
   std::string action;  ///< terminate, stop, hibernate
-  Instant at{};        ///< when capacity is taken
+  Instant at{};        ///< when the capacity is reclaimed
 };
 struct AckSeen {
   std::string order;
@@ -61,9 +61,9 @@ struct AckSeen {
   std::string uri, message;
   bool ok = false;
   Instant at{};
-  std::string ns = {};  ///< of the workload that was asked
+  std::string ns = {};  ///< of the workload that received the order
 };
-/// The mean of one device over a closed interval.
+/// The mean utilization of one device over a closed interval.
 struct UsageSeen {
   NodeName node;
   std::int32_t gpu_index = 0;
@@ -74,7 +74,7 @@ struct UsageSeen {
   double utilization = 0;
   std::int64_t samples = 0, energy_mj = 0;
 };
-/// The autoscaler's checkpoint order, for the agents of the nodes named.
+/// The autoscaler's checkpoint order, for the agents of the given nodes.
 struct OrderHeard {
   std::string order;
   AttemptId id;
@@ -84,7 +84,7 @@ struct OrderHeard {
   bool settled = false;
   std::string ns = {}, kind = {};  ///< of the workload
 };
-/// A node was repaired or replaced: what was known of it is over.
+/// A node was repaired or replaced: its previous state is no longer valid.
 struct NodeGone {
   NodeName node;
 };
@@ -92,17 +92,17 @@ struct NodeGone {
 using Command =
     std::variant<Tick, DevicesSeen, SignsSeen, XidSeen, NoticeSeen, AckSeen, UsageSeen, OrderHeard, NodeGone>;
 
-/// The heaviest verdict on one GPU, and of those the newest.
+/// The most severe verdict on one GPU, and of those the newest.
 struct GpuFault {
   std::int32_t gpu_index = -1;
   DeviceUuid gpu;
-  Action action = Action::kNone;  ///< kResetGpu or heavier
+  Action action = Action::kNone;  ///< kResetGpu or more severe
   std::int32_t xid = 0;
   std::string reason;
   Instant at{};
   friend auto operator<=>(const GpuFault&, const GpuFault&) = default;
 };
-/// The heaviest verdict on a node, and of each GPU that takes no work.
+/// The most severe verdict on a node, and on each GPU that is out of service.
 struct Health {
   Action action = Action::kNone;
   std::int32_t xid = 0, gpu_index = -1;
@@ -131,14 +131,14 @@ struct OpenOrder {
 struct LastXids {
   struct Last {
     Instant at{};
-    std::int32_t xid = 0;                         ///< 0 = it was reset since
-    std::optional<std::int32_t> recovery_action;  ///< only of a code that it decides on
+    std::int32_t xid = 0;                         ///< 0 = the GPU was reset since
+    std::optional<std::int32_t> recovery_action;  ///< only of a code that depends on it
     /// Whether both report the same code and action, at any time.
     [[nodiscard]] bool same(const Last& o) const { return xid == o.xid && recovery_action == o.recovery_action; }
     friend auto operator<=>(const Last&, const Last&) = default;
   };
   std::string boot, boot_before;
-  /// By uuid, or "#index" where there is none; of each the newest first, one at least.
+  /// By uuid, or "#index" without one; for each the newest first, at least one.
   std::map<std::string, std::vector<Last>> gpus;
   friend auto operator<=>(const LastXids&, const LastXids&) = default;
 };
@@ -151,13 +151,13 @@ struct Tables {
   Table<NodeName, std::vector<DevicesSeen::Pod>> devices;       ///< as last published
   Table<NodeName, NodeSigns> signs;                             ///< as last published
   Table<NodeName, LastXids> xids;
-  Table<NodeName, Instant> xids_until;  ///< of nodes that are gone: their XIDs are forgotten then
+  Table<NodeName, Instant> xids_until;  ///< of nodes that are gone: their XIDs are removed then
 };
 
 struct HealthEvent {
   NodeName node;
   Health row;
-  bool gone = false;  ///< the node is, and its key ends
+  bool gone = false;  ///< the node is gone, and its key is deleted
 };
 struct DevicesEvent {
   DevicesSeen seen;
@@ -179,35 +179,37 @@ struct Output {
   std::vector<NodeName> gone;
   std::vector<NoticeEvent> notices;
   std::vector<AckSeen> acks;
-  std::vector<AckSeen> foreign_acks;  ///< dropped: of another workload than their order
+  std::vector<AckSeen> foreign_acks;  ///< dropped: of another workload than that of their order
   std::vector<UsageSeen> usage;
   std::optional<Instant> wake_at;
 };
 
-/// Judges what agents report: which node must take no more work, and which facts are news.
+/// Evaluates the reports of agents: which node must not accept further work, and which facts are new.
 ///
-/// Sticky   a gauge shows the last XID for ever, and each agent reads it when it starts. A code that is present at an agent's first scrape is
-///          old where the same GPU has reported it last since its node booted; a changed code, a changed recovery action, one that an
-///          agent saw appear, one after a reset (the gauge was cleared) and one after a reboot are new. A report that is repeated,
-///          also after a newer one, is known by its time; one of the boot before is old. Times are only held for equal, since a
-///          node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node are remembered, and for kXidMemory
-///          past its end: the node may come back under its name without a reboot.
-/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the heaviest action of a node, and of each of its GPUs, is
-///          valid until the node goes. A reset concerns its GPU alone, what is heavier the node; XIDs that end one application only, and codes that the catalog does
-///          not know, are watched. The driver's recovery action decides on XID 154, and fatal or nonfatal on 144 to 150.
-/// News     a devices list, signs of a node, a notice or an acknowledgement is published once, however often an agent repeats it. The
-///          first acknowledgement of a node counts, and only from a node that the order names.
-/// Orders   open ones are kept for agents that connect again, until their deadline; acknowledgements stay known for
-///          ten minutes more, then the order is dropped.
-/// Gone     a node that is gone ends its verdict, its devices list, its signs and its notice with an event each, so that a later
-///          node of the same name starts anew with every consumer.
+/// Sticky   a gauge shows the last XID permanently, and each agent reads it when it starts. A code that is present at
+///          an agent's first scrape is old if the same GPU has reported it last since its node booted. New are a
+///          changed code, a changed recovery action, a code that appeared while the agent ran, one after a reset (the
+///          gauge was cleared) and one after a reboot. A repeated report is recognized by its time, also after a
+///          newer one; a report from the previous boot is old. Times are only compared for equality, since a
+///          node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node are stored, and
+///          for kXidMemory after its deletion: the node may reappear with the same name without a reboot.
+/// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the most severe action of a node, and of
+///          each of its GPUs, is valid until the node is deleted. A reset concerns only its GPU, a more severe action
+///          the node. XIDs that end one application only, and codes that the catalog does not know, map to kWatch.
+///          The driver's recovery action decides on XID 154, and fatal or nonfatal on 144 to 150.
+/// Changes  a devices list, signs of a node, a notice or an acknowledgement is published once, however often an agent
+///          repeats it. The first acknowledgement of a node counts, and only from a node of the order.
+/// Orders   open orders are stored until their deadline, for agents that reconnect; acknowledgements are stored for
+///          ten more minutes, then the order is removed.
+/// Gone     for a deleted node its verdict, its devices list, its signs and its notice are each ended with an event,
+///          so that a later node with the same name starts without state in every consumer.
 /// Threads  one. Time: `now` does not go back.
 class Engine {
  public:
   using Command = telemetry::Command;
   using Output = telemetry::Output;
   static constexpr std::size_t kMostXids = 256;
-  static constexpr std::size_t kMostReports = 4;  ///< of a GPU
+  static constexpr std::size_t kMostReports = 4;  ///< per GPU
   static constexpr Duration kXidMemory = std::chrono::hours(24);
 
   Output step(std::span<const Command> batch, Instant now);

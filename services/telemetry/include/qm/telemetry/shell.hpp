@@ -20,8 +20,8 @@ namespace qm::telemetry {
 
 namespace pb = quartermaster::v1;
 
-/// The words of telemetry: agents' facts and topics to commands; outputs to events, and orders to agents as intents.
-/// `node_gone` is told of nodes that went, from the engine thread and perhaps twice; for what is kept beside the engine.
+/// The codec of telemetry: agents' facts and topics to commands; outputs to events, and orders to agents as intents.
+/// `node_gone` is called for deleted nodes, from the engine thread and possibly twice; for state outside the engine.
 class Codec {
  public:
   using NodeGoneFn = std::function<void(const NodeName&)>;
@@ -39,23 +39,24 @@ class Codec {
 using Shell = service::EngineShell<Engine, Codec>;
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
 
-/// The input that carries one agent fact; its id names the fact.
+/// The input for one agent fact; its id is that of the fact.
 service::Input fact_input(const pb::AgentFact& fact);
 service::Input usage_input(const pb::UsageInterval& usage);
 pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order);
 
-/// Last values of every GPU, and the mean use of each over closed intervals. Not durable: gaps stay visible.
+/// Last values of every GPU, and the mean utilization of each over closed intervals. Not durable: gaps stay visible.
 ///
-/// Life     a reading lives three periods of its node's frames past its last frame, in domain time and in steady time
-///          (there at least kLeastLife). The period is what was observed; kFirstPeriod until there are two frames.
-/// Interval of one GPU and one holder. It closes at a frame that shows another holder, at the first frame past the
-///          length, and at its last sample where the GPU fell silent, its node went or its clock was set back, or another GPU has
-///          its index.
-/// Energy   what the counter grew by from sample to sample, for the holder of the later one. A sample without a counter, one that
-///          went back and another GPU's restart at zero: a counter's total is not charged. What it grew by while it was missing is
-///          charged to the holder if there was one throughout, else to none.
+/// Life     a reading is valid for three periods of its node's frames after its last frame, in domain time and in
+///          steady time (there at least kLeastLife). The period is the observed one; kFirstPeriod until there are two
+///          frames.
+/// Interval of one GPU and one holder. It closes at a frame with another holder, at the first frame after the maximum
+///          length, and at its last sample if the GPU stopped reporting, its node was deleted or its clock was set
+///          back, or another GPU has its index.
+/// Energy   the increase of the counter from sample to sample, for the holder of the later one. A sample without a
+///          counter, a decreased counter and another GPU's counter restart at zero: a counter's total is not charged.
+///          The increase while it was missing is charged to the holder if there was only one, else to none.
 /// Threads  any. The sink is called under the lock: it must not call back.
-/// Bound    one entry per living GPU, and a number per node that was not forgotten.
+/// Bound    one entry per live GPU, and a number per node that was not removed.
 class Samples {
  public:
   static constexpr int kPeriods = 3;
@@ -66,15 +67,15 @@ class Samples {
   Samples(Duration interval, const DomainClock& clock) : interval_(interval), clock_(clock) {}
   void on_closed(Closed fn);
 
-  /// Frames of one agent of a node come in order of `sequence`, whatever the node's clock does; a jump ahead is counted as a
-  /// gap. An agent that starts again counts from the beginning. What the agent before it sent, and what comes out of order, is
-  /// late and dropped. An agent that does not name itself is taken for the same one while its sequence grows.
+  /// Frames of one agent of a node are ordered by `sequence`, independent of the node's clock; a jump ahead is counted
+  /// as a gap. An agent that restarts counts from the beginning. Frames of the previous agent, and frames out of
+  /// order, are late and dropped. An agent without a name is considered the same one while its sequence increases.
   void take(const pb::SampleFrame& frame, SteadyInstant seen = std::chrono::steady_clock::now());
   void forget(const std::string& node);
 
   struct OfNode {
     std::string node;
-    SteadyDuration life{};                 ///< of a reading taken now
+    SteadyDuration life{};                 ///< of a reading received now
     std::vector<pb::GpuReading> readings;  ///< by index
   };
   std::vector<OfNode> by_node(SteadyInstant now = std::chrono::steady_clock::now());
@@ -90,9 +91,9 @@ class Samples {
   struct Gpu {
     pb::GpuSample last;
     std::int64_t at_us = 0, from_us = 0, n = 0, energy_mj = 0;
-    std::optional<std::int64_t> counter;  // of energy, as last known
+    std::optional<std::int64_t> counter;  // of energy, the last known value
     double sum = 0;
-    std::string pod;  // namespace/pod of the running interval
+    std::string pod;  // namespace/pod of the current interval
     SteadyInstant seen{};
   };
   struct Node {
@@ -100,7 +101,7 @@ class Samples {
     std::uint64_t sequence = 0;
     std::int64_t at_us = 0;  // of the newest frame
     SteadyInstant seen{};
-    std::optional<Duration> period;  // as observed, in either time
+    std::optional<Duration> period;  // observed, in either time
     std::optional<SteadyDuration> steady_period;
     std::map<std::int32_t, Gpu> gpus;
   };
@@ -120,14 +121,15 @@ class Samples {
   Counters counters_;
 };
 
-/// Connected agents by node, for orders. The newest agent of a node speaks for it; when it goes, the one before it.
+/// Connected agents by node, for orders. The newest agent of a node receives its orders; when it disconnects, the
+/// previous one does.
 ///
-/// Threads  any. An order without an agent is done: whoever connects is told the open orders at once.
+/// Threads  any. An order without an agent is complete: an agent that connects gets the open orders at once.
 class AgentHub final : public service::Executor {
  public:
-  using Send = std::function<bool(const pb::AgentOrder&)>;  ///< false = the stream is over
+  using Send = std::function<bool(const pb::AgentOrder&)>;  ///< false = the stream has ended
   std::uint64_t connect(Send send);
-  /// The nodes of an agent, in place of those that it named before.
+  /// Sets the nodes of an agent, replacing its previous ones.
   void serve(std::uint64_t agent, const std::vector<std::string>& nodes);
   void disconnect(std::uint64_t agent);
   bool send(const std::string& node, const pb::AgentOrder& order);
@@ -145,24 +147,24 @@ class AgentHub final : public service::Executor {
   std::map<std::string, std::set<std::uint64_t>> by_node_;
 };
 
-/// Redis as a mirror that may vanish: last values, and the fan-out of event lines. Everything in it is rebuilt within
-/// two seconds after a FLUSHALL or a restart, from what this process holds.
+/// Redis as a mirror that may be unavailable: last values, and the fan-out of event lines. All of its content is
+/// rebuilt within two seconds after a FLUSHALL or a restart, from the state of this process.
 ///
 /// Keys     qm:gpu:nodes (set) and qm:gpu:<node> (a QueryResponse), written in one transaction every two seconds; each
-///          lives as long as its readings would without a next frame. Channel qm:events (an EventLine).
-/// Scope    one suite to a Redis database.
+///          expires as its readings would without a next frame. Channel qm:events (an EventLine).
+/// Scope    one suite per Redis database.
 /// Threads  any. Calls wait at most 500 ms for Redis, and not at all for half a second after a failure.
 class RedisMirror {
  public:
-  RedisMirror(std::string address, Samples& samples);  ///< empty address = there is none
+  RedisMirror(std::string address, Samples& samples);  ///< empty address = no Redis
   ~RedisMirror();
   void start();
   void stop();
-  /// Readings from Redis, all of them or kUnavailable: away, flushed, or not written yet.
+  /// Readings from Redis, all of them or kUnavailable: unavailable, flushed, or not written yet.
   Result<std::vector<pb::GpuReading>> readings(const std::string& node);
-  /// Sends a line to the followers of every process, this one too; false where it does not reach this one.
+  /// Publishes a line to the followers of every process, including this one; false if it does not reach this one.
   bool publish(const pb::EventLine& line);
-  /// Called for each line that comes from Redis, from its own thread. Once it returns, the one before is not called.
+  /// Called for each line from Redis, from a separate thread. Once it returns, the previous one is no longer called.
   void on_line(std::function<void(const pb::EventLine&)> fn);
   [[nodiscard]] bool connected() const;
   [[nodiscard]] bool subscribed() const;
@@ -172,10 +174,10 @@ class RedisMirror {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads every topic and hands each message on as a line for people. Lines go through Redis to the followers of all
-/// processes, or straight to those of this one while Redis is away.
+/// Reads every topic and publishes each message as a line for users. Lines are sent through Redis to the followers of
+/// all processes, or directly to those of this one while Redis is unavailable.
 ///
-/// Start    what was on the bus before is not told; after a failure of the bus it reads on where it was.
+/// Start    earlier messages on the bus are not published; after a failure of the bus it continues at its position.
 /// Threads  any. Followers are called under a lock: they must not block, nor follow or unfollow.
 class Observer {
  public:
@@ -184,18 +186,18 @@ class Observer {
   void start();
   void stop();
   std::uint64_t follow(std::function<void(const pb::EventLine&)> fn);
-  /// Once it returns, the follower is not called any more.
+  /// Once it returns, the follower is no longer called.
   void unfollow(std::uint64_t handle);
-  [[nodiscard]] bool caught_up() const;      ///< lines flow
-  [[nodiscard]] std::uint64_t told() const;  ///< lines handed to Redis or to the followers
+  [[nodiscard]] bool caught_up() const;      ///< lines are being published
+  [[nodiscard]] std::uint64_t told() const;  ///< lines sent to Redis or to the followers
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-/// Names of workloads by uid, as the messages of qm.workload have them: events about a workload name it only by its uid.
+/// Names of workloads by uid, from the messages of qm.workload: events about a workload have only its uid.
 ///
-/// Bound    1,000,000 workloads; a workload beyond it is shown by its uid. Threads: one.
+/// Bound    1,000,000 workloads; a further workload is shown by its uid. Threads: one.
 class WorkloadNames {
  public:
   void learn(const std::string& topic, const std::string& key, const std::string& payload);
