@@ -1,4 +1,4 @@
-// qm-cost: who pays. Wiring only.
+// qm-cost: chargeback. Wiring only.
 //   --set observe=bus       or cluster: without the rest of the suite, from the nodes and pods of the API server
 //   --set settle=600        seconds after which a slice is posted: how long facts may take without a correction
 #include "qm/bus/bus.hpp"
@@ -24,7 +24,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
 
   auto options = cost::host_options(settings.shard);
-  if (chosen.alone) options.consumes.clear();  // what both say would be counted twice
+  if (chosen.alone) options.consumes.clear();  // both sources together would be counted twice
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   options.last_state = wire::last_state;
   replica->guard(options);

@@ -1,4 +1,4 @@
-// Budgets: allotments that follow the calendar, what each attempt has cost, and when that is final.
+// Budgets: allotments that follow the calendar, the cost of each attempt, and when it is final.
 #include "qm/cost/engine.hpp"
 #include "timeline.hpp"
 
@@ -7,7 +7,7 @@
 namespace qm::cost {
 namespace {
 
-/// How long after its end an attempt waits for the machines that it ran on.
+/// How long after its end an attempt waits for the facts about its instances.
 constexpr Duration kMachinesCome = std::chrono::hours(1);
 
 Instant last_release(const AssignmentRow& row) {
@@ -45,7 +45,8 @@ void Engine::hear(const BudgetsApplied& fact) {
   }
 }
 
-/// The present allotment and the next. One that has begun keeps its end when the calendar changes; its amount does not wait.
+/// Computes the current allotment and the next. A started period keeps its end when the calendar changes; its amount
+/// changes at once.
 void Engine::keep_budgets() {
   const Instant now = meta().now;
   if (!state_.budgets.dirty() && !state_.plans.dirty()) {
@@ -81,7 +82,7 @@ void Engine::keep_budgets() {
   for (auto& [name, row] : changed) state_.budgets.insert(name, std::move(row));
 }
 
-/// When the present period of a budget ends: then there is a next one to tell of.
+/// When the current period of a budget ends: then a new next period must be published.
 std::optional<Instant> Engine::next_turn() const {
   std::optional<Instant> first;
   for (const auto& [name, row] : state_.budgets) {
@@ -99,7 +100,7 @@ void Engine::forget_ending(const AttemptId& id) {
   index_.ending_at.erase(it);
 }
 
-// By the row as it is now: an engine that is loaded from rows has the same index.
+// By the current row: an engine that is loaded from rows has the same index.
 void Engine::index_ending(const AttemptId& id) {
   forget_ending(id);
   const auto* row = state_.assignments.find(id);
@@ -124,7 +125,7 @@ std::optional<Instant> Engine::next_ending() const {
   return first;
 }
 
-/// Whether a machine is known for everything that it held. One that no provider bills never is.
+/// Whether an instance is known for everything that it held. A node without a provider never has one.
 bool Engine::knows_machines_of(const AssignmentRow& row) const {
   return std::ranges::all_of(row.members, [&](const Member& member) {
     const auto here = index_.instances.find(member.node);
@@ -135,7 +136,8 @@ bool Engine::knows_machines_of(const AssignmentRow& row) const {
   });
 }
 
-/// Posts what is left of attempts that ended a while ago, before the full hour if need be, and says that it was all.
+/// Posts the rest of attempts that ended a while ago, before the full hour if necessary, and publishes that it is
+/// final.
 void Engine::finalise(Output& out) {
   if (!any_budget()) return;
   std::size_t budget = options_.max_slices;
@@ -154,7 +156,7 @@ void Engine::finalise(Output& out) {
         if (machine == nullptr || member.bound < machine->launched) continue;
         const Instant until = std::min(member.released, end_of_life(*machine));
         if (settled(*machine) < until) settle_instance(instance, kNever, out, budget);
-        if (settled(*state_.instances.find(instance)) < until) return;  // the rest follows at once
+        if (settled(*state_.instances.find(instance)) < until) return;  // the rest follows immediately
       }
     }
     forget_ending(id);

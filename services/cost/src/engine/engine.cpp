@@ -1,5 +1,5 @@
-// Hearing facts. Each one is stored under its key, newest version first; what it may change is remembered as (instance,
-// from when on), and the end of the step brings the posted slices in line (settle.cpp).
+// Applies facts. Each one is stored under its key, newest version first; the affected time is recorded as (instance,
+// from when on), and the end of the step updates the posted slices (settle.cpp).
 #include "qm/cost/engine.hpp"
 
 #include "qm/base/assert.hpp"
@@ -12,12 +12,12 @@
 namespace qm::cost {
 namespace {
 
-/// A charge that goes back further than this is taken for a mistake.
+/// A charge that begins earlier than this is considered a mistake.
 constexpr Duration kLongestLife = std::chrono::hours(24 * 366 * 3);
 
 Instant end_of(const Member& member) { return member.released == Instant{} ? kNever : member.released; }
 
-/// From when on two states of an assignment differ, per node of either.
+/// The time from which two states of an assignment differ, per node of either.
 std::map<NodeName, Instant> differences(const AssignmentRow* before, const AssignmentRow& after) {
   std::map<NodeName, Instant> out;
   const auto note = [&](const NodeName& node, Instant from) {
@@ -204,7 +204,7 @@ std::uint64_t Engine::digest() const {
 // ---- facts ------------------------------------------------------------------------------------------------------
 
 void Engine::hear(const InstanceHeard& fact) {
-  if (fact.launched == Instant{}) return;  // asked for, not billed yet
+  if (fact.launched == Instant{}) return;  // requested, not billed yet
   const auto* old = state_.instances.find(fact.id);
   Instant from = kFromTheStart;
   if (old == nullptr) {
@@ -216,7 +216,7 @@ void Engine::hear(const InstanceHeard& fact) {
   } else if (fact.claim == old->claim) {
     if (fact.version <= old->version) return;
   } else {
-    // One instance under two keys: the claim that made it knows more than the key that is only its id.
+    // One instance under two keys: the claim that launched it has more data than the key with only its id.
     const auto rank = [&](const ClaimName& claim) { return std::pair{claim.value() == fact.id.value(), claim}; };
     if (rank(fact.claim) > rank(old->claim)) return;
   }
@@ -244,7 +244,7 @@ void Engine::hear(const InstanceHeard& fact) {
   if (from != kNever) touch(fact.id, from);
 }
 
-// Should the owner find it again, under any key, what it says then counts: a key that is only the id is the last in rank.
+// If the owner publishes it again, under any key, that event counts: a key with only the id has the lowest rank.
 void Engine::hear(const InstanceForgotten& fact) {
   std::vector<InstanceId> ended;
   for (const auto& [id, row] : state_.instances) {
@@ -273,7 +273,7 @@ void Engine::hear(const SpotPriceHeard& fact) {
   }
   auto& row = state_.spot.edit(fact.pool);
   row.insert_or_assign(fact.from, SpotPoint{fact.rate, fact.version});
-  // The first price known also holds for the time before it.
+  // The first known price also applies to the time before it.
   const Instant from = row.begin()->first == fact.from ? kFromTheStart : fact.from;
   for (const auto& [id, instance] : state_.instances) {
     if (instance.capacity_type != kSpot || instance.type != fact.pool.type || instance.zone != fact.pool.zone) continue;
@@ -313,7 +313,7 @@ void Engine::hear(const AssignmentHeard& fact) {
     if (member.bound != Instant{}) row.members.push_back(member);
   }
   if (fact.ended && fact.members.empty() && old != nullptr) {
-    // Its owner has forgotten it: whatever is held ends now.
+    // Its owner has removed it: open usage ends now.
     row.owner = old->owner;
     row.labels = old->labels;
     row.members = old->members;
@@ -321,7 +321,7 @@ void Engine::hear(const AssignmentHeard& fact) {
       if (member.released == Instant{}) member.released = std::max(meta().now, member.bound);
     }
   }
-  // Nothing was held yet; where somebody waits for what it cost, it matters that nothing ever was.
+  // There was no usage yet; with a budget it must still be published that there never was any.
   if (old == nullptr && row.members.empty() && !(row.ended && any_budget())) return;
   row.owner.attempt = fact.id.attempt;
   const bool known = old != nullptr && !old->members.empty();
@@ -349,7 +349,7 @@ void Engine::hear(const PriceApplied& fact) {
   }
 }
 
-// ---- what a change touches --------------------------------------------------------------------------------------
+// ---- effects of a change ------------------------------------------------------------------------------------------
 
 void Engine::touch(const InstanceId& id, Instant from) {
   const auto* row = state_.instances.find(id);

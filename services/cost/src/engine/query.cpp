@@ -1,5 +1,5 @@
-// Answers. Everything rests on one question: who had used what until t. A window is the difference of two answers, so
-// windows that touch add up exactly.
+// Queries. All of them use one function: the usage by owner until t. A window is the difference of two results, so
+// adjacent windows add up exactly.
 #include "qm/base/assert.hpp"
 #include "qm/cost/engine.hpp"
 #include "timeline.hpp"
@@ -37,7 +37,7 @@ Result<std::map<std::string, Amount>> Engine::until(Instant t, Group group) cons
   for (const auto& [id, row] : state_.instances) {
     const Instant posted = settled(row);
     if (young && posted > t) {
-      // Posted beyond t: take those slices off again, but for the part of one that lies before t.
+      // Posted beyond t: subtract those slices, except for the part of one that is before t.
       auto it = slices.lower_bound(SliceKey{id, t});
       if (it != slices.begin() && std::prev(it)->first.instance == id && std::prev(it)->second.end > t) --it;
       for (; it != slices.end() && it->first.instance == id; ++it) {

@@ -1,4 +1,4 @@
-// Posting, restating and folding: what turns slices into journal entries, and old slices into sums.
+// Posting, restating and folding: converts slices to journal entries, and old slices to sums.
 #include "qm/base/assert.hpp"
 #include "qm/cost/engine.hpp"
 #include "timeline.hpp"
@@ -54,7 +54,7 @@ void Engine::settle_instance(const InstanceId& id, Instant from, Output& out, st
   const auto& posted = state_.slices.rows();
   Instant begin = settled(row);
   if (from <= begin) {
-    // The cut at `from` itself may be gone, so the slice that ends there is looked at again.
+    // The split at `from` itself may be gone, so the slice that ends there is checked again.
     auto it = posted.lower_bound(SliceKey{id, from});
     const bool before = it != posted.begin() && std::prev(it)->first.instance == id;
     begin = before ? std::max(open_from(row), std::prev(it)->first.start) : open_from(row);
@@ -99,7 +99,7 @@ void Engine::settle_instance(const InstanceId& id, Instant from, Output& out, st
 }
 
 void Engine::post(const SliceKey& key, const SliceRow& slice, bool reversal, Output& out) {
-  if (slice.lines.empty()) return;  // nothing to pay and no GPU-time: no entry
+  if (slice.lines.empty()) return;  // no cost and no GPU-time: no entry
   auto& counts = edit_meta();
   ++counts.entries;
   if (reversal) ++counts.restatements;
@@ -141,7 +141,7 @@ void Engine::post(const SliceKey& key, const SliceRow& slice, bool reversal, Out
     if (line.owner.attempt == 0) continue;
     const AttemptId attempt{WorkloadUid(line.owner.uid), line.owner.attempt};
     const auto* spent = state_.spent.find(attempt);
-    // What is forgotten, or final, has been told for good.
+    // Removed or final attempts are already published as final.
     if (spent == nullptr ? !state_.assignments.contains(attempt) : spent->final) continue;
     state_.spent.edit(attempt).amount += line.amount;
   }
@@ -207,7 +207,7 @@ void Engine::forget_instance(const InstanceId& id) {
 }
 
 void Engine::forget_facts(Instant horizon) {
-  // A slice that straddles the horizon begins at most an hour before it.
+  // A slice across the horizon begins at most an hour before it.
   const Instant oldest = horizon - std::chrono::hours(1);
   std::vector<SpotPool> pools;
   for (const auto& [pool, row] : state_.spot) {
@@ -229,7 +229,7 @@ void Engine::forget_facts(Instant horizon) {
     while (points.size() > 1 && std::next(points.begin())->first <= oldest) {
       const bool was_ready = points.begin()->second.state != NodeState::kNotReady;
       points.erase(points.begin());
-      // Keeps "was ready once" where the ready point itself goes.
+      // Keeps "was ready once" when the ready point itself is removed.
       auto& first = points.begin()->second;
       if (was_ready && first.state == NodeState::kNotReady) first.state = NodeState::kUnhealthy;
     }

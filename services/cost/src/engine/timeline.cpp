@@ -1,5 +1,5 @@
-// Cutting a life into slices. Cuts come from the facts alone (prices, node states, stays, full hours, the end), so the
-// slices are the same whenever and in whatever order the facts became known.
+// Splits a lifetime into slices. The boundaries come from the facts alone (prices, node states, stays, full hours, the
+// end), so the slices do not depend on when and in which order the facts were received.
 #include "timeline.hpp"
 
 #include "qm/base/assert.hpp"
@@ -9,7 +9,7 @@
 namespace qm::cost {
 namespace {
 
-/// The last entry at or before t, else the first: what is known first also holds for the time before.
+/// The last entry at or before t, else the first: the first known value also applies to the time before.
 template <class Map>
 typename Map::const_iterator in_effect(const Map& map, Instant t) {
   auto it = map.upper_bound(t);
@@ -104,7 +104,7 @@ Timeline::Timeline(const State& state, const Engine::Index& index, const Instanc
       const auto* assignment = state.assignments.find(attempt);
       for (const auto& member : assignment->members) {
         const Instant end = member.released == Instant{} ? kNever : member.released;
-        // Node names come back: a stay belongs to the instance that lived when it began.
+        // Node names are reused: a stay belongs to the instance that existed when it began.
         if (member.node != node || member.bound < row_.launched || member.bound >= edge) continue;
         if (end <= from_ || end <= member.bound) continue;
         stays_.push_back({member.bound, end, &assignment->owner, &member.devices});
@@ -158,7 +158,7 @@ SliceRow Timeline::slice(Instant start, Instant end) const {
 
   const std::vector<std::int64_t> evenly(static_cast<std::size_t>(std::max(gpus_, 0)), 1);
   const auto per_device = split(out.cost, evenly);
-  // In parts that both thousandths and compute slices are whole numbers of: what fills a device leaves nothing of it.
+  // In parts that divide both thousandths and compute slices: a full device has no remainder.
   const std::int64_t whole = std::int64_t{1000} * compute_slices_;
   for (std::int32_t device = 0; device < gpus_; ++device) {
     std::map<Owner, std::int64_t> held;
@@ -172,7 +172,7 @@ SliceRow Timeline::slice(Instant start, Instant end) const {
         sum += part;
       }
     }
-    // A device that is promised to more than it has (one stay's end not heard yet) is shared in proportion.
+    // A device with more usage than its capacity (the end of one stay not received yet) is shared in proportion.
     if (sum < whole) held[pool] += whole - sum;
     std::vector<std::int64_t> weights;
     for (const auto& [owner, weight] : held) weights.push_back(weight);

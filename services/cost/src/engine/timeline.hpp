@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-/// One instance's life as a pure function of the facts: its rates, its slices, and who pays for each.
+/// One instance's lifetime as a pure function of the facts: its rates, its slices, and the owners of each.
 namespace qm::cost {
 
 inline constexpr Instant kFromTheStart = Instant::min();
@@ -26,30 +26,30 @@ class Rates {
  private:
   Instant origin_;
   bool priced_ = true;
-  std::vector<std::pair<Instant, HourlyRate>> segments_;  ///< by start; neighbours differ
+  std::vector<std::pair<Instant, HourlyRate>> segments_;  ///< by start; neighbors differ
 };
 
-/// The node that an instance became: the node's own word first, then the autoscaler's.
+/// The node of an instance: from the node's own event, else from the autoscaler's.
 [[nodiscard]] NodeName node_of(const State& state, const InstanceId& id, const InstanceRow& row);
-/// The instant from which an instance's slices can still change.
+/// The time from which an instance's slices can still change.
 [[nodiscard]] inline Instant open_from(const InstanceRow& row) { return std::max(row.launched, row.frozen_until); }
 [[nodiscard]] inline Instant end_of_life(const InstanceRow& row) {
   return row.stopped == Instant{} ? kNever : row.stopped;
 }
-/// Posted up to here; the start where nothing is.
+/// Posted up to here; the start if nothing is posted.
 [[nodiscard]] inline Instant settled(const InstanceRow& row) { return std::max(open_from(row), row.settled_until); }
 
-/// A view of one instance between two instants, for cutting it into slices.
+/// A view of one instance between two times, for splitting it into slices.
 class Timeline {
  public:
-  /// `from` must be a cut: the launch, a full hour, or an instant at which something changed.
+  /// `from` must be a boundary: the launch, a full hour, or the time of a change.
   Timeline(const State& state, const Engine::Index& index, const InstanceId& id, Instant from, Instant until);
   struct Piece {
     Instant start, end;
   };
   /// The slices that begin in [from, until), whole: the last may end after `until`. At most `max`.
   [[nodiscard]] std::vector<Piece> pieces(std::size_t max = SIZE_MAX) const;
-  /// The charge of [start, end) within one piece. For a part of a piece take differences of prefixes.
+  /// The charge of [start, end) within one piece. For a part of a piece compute differences of prefixes.
   [[nodiscard]] SliceRow slice(Instant start, Instant end) const;
 
  private:
@@ -64,7 +64,7 @@ class Timeline {
   Rates rates_;
   std::string node_;
   std::int32_t gpus_ = 0;
-  std::int32_t compute_slices_;  // of each GPU, where MIG cuts it
+  std::int32_t compute_slices_;  // of each GPU under MIG
   const std::map<Instant, NodePoint>* points_ = nullptr;
   std::vector<Stay> stays_;
   std::vector<Instant> cuts_;

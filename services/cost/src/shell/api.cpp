@@ -32,7 +32,7 @@ Result<Instant> until_or_now(std::int64_t us, Instant now, const char* field) {
   return from_micros(us);
 }
 
-/// Whether a line is of the caller's own. A workload is "namespace/name".
+/// Whether a line belongs to the caller. A workload is "namespace/name".
 bool own(const rpc::Caller& caller, Group group, const std::string& key) {
   if (caller.everything) return true;
   if (group == Group::kTeam) return caller.teams.contains(key);
@@ -70,7 +70,7 @@ class Api final : public pb::Cost::CallbackService {
   }
 
  private:
-  /// The engine may have stepped at a time that this clock has not reached on this machine.
+  /// The engine may have stepped at a time that the clock of this host has not reached.
   [[nodiscard]] Instant now(const Engine& engine) const { return std::max(clock_.now(), engine.meta().now); }
 
   template <class Response, class Fn>
@@ -140,7 +140,8 @@ Result<pb::Statement> get_statement(const Engine& engine, const pb::GetStatement
   }
   out.set_total_nano_usd(shown.nano());
   out.set_imbalance_nano_usd(statement.imbalance.nano());
-  // The whole bill less their own would be the others' lines: a team lead gets the part of it that these lines are.
+  // The whole bill minus the own lines would be the lines of others: a team lead gets only the part of it for the own
+  // lines.
   out.set_provider_nano_usd(caller.everything ? statement.provider.nano() : shown.nano());
   if (!caller.everything) return out;
   out.set_open_instances(static_cast<std::int64_t>(statement.open_instances));

@@ -1,4 +1,4 @@
-// Budgets on their way in and out: documents, the mailbox, and the topic.
+// Input and output of budgets: documents, the mailbox, and the topic.
 #include "manifests.hpp"
 #include "qm/cost/shell.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -13,7 +13,7 @@ namespace pb = quartermaster::v1;
 
 constexpr std::int64_t kGpuMillisPerHour = 3'600'000;
 
-/// Of a decimal number with nine digits behind the point.
+/// Converts a decimal number with nine digits after the point.
 std::int64_t gpu_millis(Money hours) {
   const std::int64_t nano = hours.nano(), whole = 1'000'000'000;
   return nano / whole * kGpuMillisPerHour + nano % whole * kGpuMillisPerHour / whole;

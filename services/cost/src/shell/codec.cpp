@@ -10,10 +10,10 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
-/// Rows that /debug/state reads in one turn of the engine for a sum over all of them.
+/// Rows that /debug/state reads in one turn of the engine for a sum over all rows.
 constexpr std::size_t kAudited = 2000;
 constexpr const char* kTooMany = "not computed: {} rows, and one turn of the engine reads at most {}";
-constexpr int kMostGpus = 1024;  // per instance; far above anything sold
+constexpr int kMostGpus = 1024;  // per instance; far above any product
 
 tl::unexpected<Error> bad(std::string_view what, std::string_view field, std::string_view why) {
   return fail(Error{Code::kInvalid, fmt::format("{}: {} {}", what, field, why), std::string(field),
@@ -30,7 +30,7 @@ NodeState state_of(const pb::NodeEvent& event) {
     case pb::NODE_READY:
       return NodeState::kReady;
     case pb::NODE_CORDONED:
-      // Placement names the causes it knows: "health: ..." and "drain: ...".
+      // The reason of placement has a prefix: "health: ..." or "drain: ...".
       return event.reason().find("health:") != std::string::npos ? NodeState::kUnhealthy : NodeState::kDraining;
     case pb::NODE_GONE:
       return NodeState::kDraining;
@@ -52,7 +52,7 @@ Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& even
   if (event.has_instance()) {
     const auto& i = event.instance();
     if (i.launched_us() == 0) {
-      // Asked for, or refused: nothing is billed. Or a tombstone that was made from the key alone.
+      // Requested, or refused: nothing is billed. Or a tombstone that was made from the key alone.
       if (tombstone) out.push_back(InstanceForgotten{ClaimName(i.claim())});
       return out;
     }
@@ -74,7 +74,7 @@ Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& even
 Result<std::vector<Engine::Command>> from_node(const pb::NodeEvent& event, std::uint64_t version) {
   std::vector<Engine::Command> out;
   const InstanceId instance = instance_of(event.provider_id());
-  if (instance.empty()) return out;  // a node that no provider bills
+  if (instance.empty()) return out;  // a node without a provider
   if (event.gpus() < 0 || event.gpus() > kMostGpus) return bad(event.node(), "gpus", "is out of range");
   if (event.since_us() <= 0) return bad(event.node(), "since_us", "is not set");
   out.push_back(NodeHeard{NodeName(event.node()), instance, state_of(event), from_micros(event.since_us()),
@@ -86,7 +86,7 @@ Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& 
   AssignmentHeard heard;
   heard.id = AttemptId{WorkloadUid(event.uid()), event.attempt()};
   heard.version = version;
-  // Who pays is never nobody: the namespace stands in for a missing team, as everywhere in the suite.
+  // There is always an owner: the namespace replaces a missing team, as everywhere in the suite.
   heard.owner = Owner{event.team().empty() ? event.namespace_() : event.team(), event.namespace_(),
                       event.workload().empty() ? event.uid() : event.workload(), event.uid()};
   heard.labels = {event.labels().begin(), event.labels().end()};

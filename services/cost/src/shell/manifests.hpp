@@ -8,7 +8,7 @@
 
 namespace qm::cost {
 
-/// The documents of one kind in manifest files. Fails: the first complaint about any document.
+/// The documents of one kind in manifest files. Fails: the first error of any document.
 template <class Kind>
 Result<std::vector<Kind>> typed_from_manifests(std::span<const std::string> paths) {
   std::vector<Kind> out;

@@ -3,8 +3,8 @@
 namespace qm::cost {
 namespace {
 
-// The books. Rows are only ever added: a correction is a reversing entry and a new one. An entry must add up to zero in
-// money and in GPU-time when its transaction commits, and it cannot be added to later.
+// The ledger. Rows are only ever added: a correction is a reversing entry and a new one. An entry must add up to zero
+// in money and in GPU-time when its transaction commits, and lines cannot be added to it later.
 constexpr const char* kLedger = R"sql(
 create table {schema}.ledger (
   entry_id text collate "C" not null,
@@ -56,7 +56,7 @@ create trigger ledger_is_append_only before update or delete or truncate on {sch
 revoke update, delete, truncate on {schema}.ledger from public;
 )sql";
 
-// Who stands behind a uid, said anew with each change; the last word counts. Names are used again, uids never.
+// The workload behind a uid, inserted again with each change; the last row counts. Names are reused, uids never.
 constexpr const char* kOwners = R"sql(
 create table {schema}.owners (
   number bigint generated always as identity primary key,
@@ -66,9 +66,11 @@ create table {schema}.owners (
 create index owners_uid on {schema}.owners (uid, number);
 )sql";
 
-// What Grafana reads: dollars and hours from exact sums. A shard is a cluster, and who pays for several wants one bill:
-// the views read all shards of this database, and `shard` tells them apart. Each shard that joins makes them anew, and so
-// does every later step that changes them: dropped and created, because a view cannot lose a column otherwise.
+// The views for Grafana: dollars and hours from exact sums. A shard is a cluster, and an administrator of several
+// clusters needs one bill:
+// the views read all shards of this database, and `shard` distinguishes them. Each shard that joins creates them
+// again, and so does every later step that changes them: dropped and created, because a view cannot lose a column
+// otherwise.
 constexpr const char* kReport = R"sql(
 do $body$ begin
   create schema if not exists report;

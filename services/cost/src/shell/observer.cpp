@@ -30,7 +30,7 @@ bool ended(const Json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-/// When the last container ended; 0 where none says so.
+/// When the last container ended; 0 if none has an end time.
 std::int64_t end_of(const Json& pod) {
   std::int64_t end = 0;
   for (const auto& container : pod["status"]["containerStatuses"].items()) {
@@ -177,13 +177,13 @@ void Observer::on_node(const Json& node, bool deleted) {
     const bool cordoned = node["spec"]["unschedulable"].boolean();
     out.set("ready", condition["status"].string() == "True" && !cordoned);
     out.set("cordoned", cordoned);
-    // A cordon and its end have no instant of their own: it is when they were first seen.
+    // A cordon and its end have no time of their own: it is the time when they were first observed.
     const auto since = std::max(instant_of(condition["lastTransitionTime"]), launched);
     auto& known = cordons_[id];
     if (known.first != cordoned) known = {cordoned, micros(clock_.now())};
     out.set("since_us", std::max(since, known.second));
   }
-  // A kubelet writes its node every few seconds, mostly to say that it lives.
+  // A kubelet updates its node every few seconds, mostly as a heartbeat.
   auto print = out.dump();
   auto& told = told_[id];
   if (told == print) return;
@@ -207,7 +207,7 @@ Observer::Held* Observer::hold(const Json& pod, std::int64_t begin, std::int64_t
   const std::string planned = kube::annotation(pod, words::kDevices);
   const std::int32_t milli = shape->gpu.milli > 0 ? static_cast<std::int32_t>(shape->gpu.milli) : kWhole;
   const std::int64_t count = shape->gpu.milli > 0 ? 1 : std::max(shape->gpu.whole, shape->gpu.mig_count);
-  // What others held at any moment of that time.
+  // The devices that other pods held at any moment of that time.
   std::map<std::int32_t, std::int32_t> used;
   for (const auto& [other, theirs] : on_node) {
     if ((theirs.end != 0 && theirs.end <= begin) || (end != 0 && end <= theirs.begin)) continue;
@@ -219,7 +219,8 @@ Observer::Held* Observer::hold(const Json& pod, std::int64_t begin, std::int64_t
     used[index] += milli;
     held.devices.emplace_back(index, milli);
   };
-  // The annotation is input of the pod's author too: it chooses among free devices, and neither how many nor those of others.
+  // The annotation is input of the pod's author too: it selects among free devices, but neither their number nor
+  // devices of others.
   for (std::string_view rest = planned; !rest.empty();) {
     const auto comma = rest.find(',');
     std::int32_t index = -1;
@@ -244,7 +245,7 @@ void Observer::on_pod(const Json& pod, bool deleted) {
   if (pod["spec"]["nodeName"].string().empty()) return;
   const bool over = deleted || ended(pod);
   auto begin = instant_of(pod["status"]["startTime"]);
-  if (begin == 0 && !over) return;  // bound, and the kubelet has not taken it yet
+  if (begin == 0 && !over) return;  // bound, and the kubelet has not started it yet
   if (begin == 0) begin = instant_of(pod["metadata"]["creationTimestamp"]);
   std::int64_t end = 0;
   if (over) {
@@ -252,7 +253,7 @@ void Observer::on_pod(const Json& pod, bool deleted) {
     if (end == 0) end = micros(clock_.now());
     end = std::max(end, begin);
   }
-  // What was over before we saw it counts too, where it says from when to when.
+  // Usage that ended before it was observed counts too, if it has a start and an end.
   auto* held = hold(pod, begin, end);
   if (held == nullptr) return;
   if (over && held->end == 0) held->end = end;

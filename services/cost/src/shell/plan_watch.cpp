@@ -109,7 +109,7 @@ void PlanWatch::run(const std::stop_token& stop) {
     }
     PricePlan plan = joined(plans);
     if (told == plan) continue;
-    if (!host_.submit(prices_input(plan))) continue;  // the next round
+    if (!host_.submit(prices_input(plan))) continue;  // retried in the next round
     log::info("prices", {{"plan", plan.name}, {"entries", plan.entries.size()}});
     told = std::move(plan);
   }

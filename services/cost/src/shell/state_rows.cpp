@@ -1,4 +1,4 @@
-// State to rows and back. A row's value carries its whole key, so the key text is never parsed.
+// Converts state to rows and back. A row's value has its whole key, so the key text is never parsed.
 #include "qm/cost/shell.hpp"
 #include "state/cost_state.pb.h"
 

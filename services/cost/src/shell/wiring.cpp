@@ -66,12 +66,12 @@ void export_metrics(metrics::Registry& registry, service::Host& host, const Doma
       set("qm_cost_burn_usd_per_hour", "Price of the running fleet", usd(engine.burn_rate(now)));
       const std::string period = period_of(now);
       const auto statement = engine.statement(period, now);
-      if (!statement) return;  // a month always begins at an instant that can be answered
+      if (!statement) return;  // a month always begins at a valid bound of a query
       set("qm_cost_imbalance_nano_usd", "Sum of all ledger lines; not 0 = the ledger is broken",
           static_cast<double>(statement->imbalance.nano()));
       set("qm_cost_open_instances", "Instances that are billed now", static_cast<double>(statement->open_instances));
       set("qm_cost_month_provider_usd", "The provider's bill of this month so far", usd(statement->provider));
-      // A team of last month shows zero rather than its last value.
+      // A team of last month shows zero instead of its last value.
       for (const auto& [team, amount] : statement->lines) teams.insert(team);
       for (const auto& team : teams) {
         const auto line = statement->lines.find(team);

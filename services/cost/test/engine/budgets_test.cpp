@@ -1,4 +1,4 @@
-// What is told of budgets: allotments by the calendar, and what attempts spent.
+// The published state of budgets: allotments by the calendar, and the spending of attempts.
 #include "qm/cost/engine.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Budget gpu_hours(std::int64_t hours, BudgetPeriod period = BudgetPeriod::kDay) {
   return out;
 }
 
-/// An engine that remembers the newest word of each budget and attempt, as a consumer does.
+/// An engine with the newest event of each budget and attempt, as a consumer has them.
 struct Books {
   Engine engine;
   std::map<std::string, BudgetRow> budgets;
@@ -96,7 +96,7 @@ TEST(Budgets, AllotmentsFollowTheCalendarAndTheNextIsToldAhead) {
   EXPECT_EQ(out.budgets[0].sequence, 2u);
   EXPECT_EQ(out.budgets[0].periods.begin()->first, at("2026-11-23T00:00:00Z"));
   EXPECT_EQ(out.budgets[0].periods.size(), 2u);
-  // After days without anybody the present period is the one that it is.
+  // After days without a step the current period is still correct.
   out = books.step({Tick{}}, at("2026-11-30T12:00:00Z"));
   EXPECT_EQ(out.budgets[0].periods.begin()->first, at("2026-11-30T00:00:00Z"));
 }
@@ -179,7 +179,7 @@ TEST(Budgets, AnAttemptIsToldAsItIsChargedAndIsFinalSoonAfterItsEnd) {
   auto out = books.step({Tick{}}, day + 70min);
   ASSERT_EQ(out.spent.size(), 1u);
   EXPECT_EQ(books.spent.at(kJob).row, (SpentRow{{Money::nano(1'000), 2 * 1'800'000'000LL}, false}));
-  // It ends within the hour: what is left is posted as soon as it may be, not after the hour.
+  // It ends within the hour: the rest is posted as soon as possible, not after the hour.
   out = books.step({stay(kJob, 2, day + 30min, day + 75min)}, day + 76min);
   EXPECT_EQ(out.wake_at, day + 85min);
   out = books.step({Tick{}}, day + 85min);
@@ -188,12 +188,12 @@ TEST(Budgets, AnAttemptIsToldAsItIsChargedAndIsFinalSoonAfterItsEnd) {
   const auto told = books.told;
   books.step({stay(kJob, 2, day + 30min, day + 75min), Tick{}}, day + 3h);
   EXPECT_EQ(books.told, told) << "said once";
-  // A second attempt of the workload is an account of its own.
+  // A second attempt of the workload has a separate account.
   const AttemptId again{WorkloadUid("job"), 2};
   books.step({stay(again, 1, day + 4h, day + 5h)}, day + 6h);
   EXPECT_EQ(books.spent.at(again).row, (SpentRow{{Money::nano(2'000), 2 * 3'600'000'000LL}, true}));
   EXPECT_EQ(books.spent.at(kJob).row.amount.nano, Money::nano(1'500));
-  // What is folded is forgotten, and said so.
+  // Folded usage is removed, and that is published.
   books.step({Tick{}}, day + 72h);
   EXPECT_TRUE(books.spent.at(kJob).forgotten);
   EXPECT_TRUE(books.spent.at(kJob).row.final);
@@ -235,7 +235,7 @@ TEST(Budgets, OrderRepeatsAndRestartsChangeNothing) {
     Books books;
     Instant now = day + 105min;
     for (const int one : order) {
-      // A step that is taken back, and made again by an engine that was loaded from rows.
+      // A step that is undone, and executed again by an engine that was loaded from rows.
       (void)books.engine.step(std::span(&facts[static_cast<std::size_t>(one)], 1), now);
       books.engine.undo();
       Engine next = loaded(books.engine);
@@ -252,7 +252,7 @@ TEST(Budgets, OrderRepeatsAndRestartsChangeNothing) {
   EXPECT_EQ(orders, 120);
 }
 
-/// The same steps by an engine that runs, and by one that is started again before each of them.
+/// The same steps by a running engine, and by one that is restarted before each of them.
 struct Twins {
   Books runs, restarts;
   std::optional<Instant> step(const std::vector<Engine::Command>& batch, Instant now) {

@@ -7,7 +7,7 @@ namespace forgotten_test {
 
 void check(std::string_view text) { EXPECT_EQ(Script().run(text), trimmed(text)); }
 
-// A producer lost them with its database, or has forgotten their tombstones: what is held ends when that is found.
+// A producer lost them with its database, or has removed their tombstones: open usage ends when that is detected.
 TEST(Forgotten, AnInstanceThatItsOwnerForgotEndsThen) {
   check(R"(
     price t on-demand 3.6

@@ -1,4 +1,4 @@
-// What an hour costs to close: instances of eight GPUs, each with two jobs that changed hands within the hour.
+// The cost of closing an hour: instances of eight GPUs, each with two jobs that changed nodes within the hour.
 #include "qm/base/assert.hpp"
 #include "qm/cost/engine.hpp"
 

@@ -1,4 +1,4 @@
-// Random fleets: whatever the order, the repeats and the batches in which facts arrive, the books are the same, and the
+// Random fleets: for any order, repetitions and batches of facts the ledger is the same, and the
 // bill equals one that is computed here by brute force, second by second of the facts and without the engine.
 #include "qm/cost/engine.hpp"
 
@@ -19,7 +19,7 @@ Instant second(std::int64_t s) { return from_micros(s * kSecond); }
 
 struct World {
   std::vector<Engine::Command> facts;    // newest versions and the older ones before them
-  std::vector<InstanceHeard> instances;  // final
+  std::vector<InstanceHeard> instances;  // final versions
   std::map<std::int64_t, std::int64_t> spot,
       plan;  // second -> nano per hour; a plan entry is for on-demand
   Instant end{};
@@ -61,7 +61,7 @@ World make_world(std::uint32_t seed) {
     const bool runs = pick(0, 3) == 0;
     heard.launched = second(launched);
     heard.version = 1;
-    w.facts.push_back(heard);  // first word: it runs
+    w.facts.push_back(heard);  // first event: it runs
     if (!runs) {
       heard.stopped = second(stopped);
       heard.version = 2;
@@ -69,7 +69,7 @@ World make_world(std::uint32_t seed) {
     }
     w.instances.push_back(heard);
 
-    // Two instances may follow each other under one node name; the name of a running one is its own.
+    // Two instances may use one node name one after the other; the name of a running one is unique.
     const NodeName node(fmt::format("n-{}", i));
     const std::int64_t last = runs ? day : stopped;
     std::uint64_t version = 0;
@@ -131,7 +131,7 @@ std::string text_of(const Statement& s) {
                            s.provider.nano(), s.imbalance.nano(), s.open_instances);
 }
 
-/// Gives the facts to an engine in a random order, with repeats, in random batches at growing times.
+/// Applies the facts to an engine in a random order, with repetitions, in random batches at increasing times.
 Engine play(const World& w, std::uint32_t seed, bool shuffled) {
   std::mt19937 random(seed);
   auto facts = w.facts;

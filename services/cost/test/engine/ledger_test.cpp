@@ -63,7 +63,8 @@ TEST(Ledger, SharesAreSplitByLargestRemainder) {
   )");
 }
 
-// S-120: two tenants' instances of one GPU are paid each by itself, and what nobody has of it is idle. Its node counts no whole GPU.
+// S-120: two tenants' instances of one GPU are charged separately, and the unused part of it is idle. Its node has no
+// whole GPU.
 TEST(Ledger, InstancesOfOneGpuArePaidEachByItself) {
   check(R"(
     price t on-demand 3.6
@@ -77,7 +78,7 @@ TEST(Ledger, InstancesOfOneGpuArePaidEachByItself) {
   )");
 }
 
-// Instances that fill a GPU leave nothing of it idle, whatever they are and on a GPU of four slices too.
+// Instances that fill a GPU leave no idle part of it, for all profiles and also on a GPU with four slices.
 TEST(Ledger, InstancesThatFillAGpuLeaveNothingIdle) {
   struct Row {
     const char *type, *instances, *want;
@@ -98,7 +99,7 @@ TEST(Ledger, InstancesThatFillAGpuLeaveNothingIdle) {
   )",
                       row.type, row.instances, row.want));
   }
-  // And each pays for its slices alone.
+  // And each is charged for its own slices only.
   check(R"(
     price t on-demand 25.2
     launch i-1 t z on-demand gpus=1 at=0
@@ -111,8 +112,8 @@ TEST(Ledger, InstancesThatFillAGpuLeaveNothingIdle) {
   )");
 }
 
-// A gang that started with two of its pods, lost one with its node, and grew by one on a third: each pod is paid from when it was bound
-// until its device was free, and what was posted before it grew stands.
+// A gang that started with two of its pods, lost one with its node, and scaled up by one on a third: each pod is
+// charged from its bind until its device was free, and entries posted before the scale-up remain valid.
 TEST(Ledger, AGangThatGrowsAndLosesMembersIsPaidPodByPod) {
   check(R"(
     price t on-demand 3.6
@@ -315,7 +316,7 @@ TEST(Ledger, InstancesWithoutGpusAreSystemCost) {
 }
 
 TEST(Ledger, ANodeNameThatComesBackIsNotChargedForTheOldStay) {
-  // The release of a/1 was never heard; its instance is gone, and another got the same node name.
+  // The release of a/1 was never received; its instance is gone, and another one got the same node name.
   check(R"(
     price t on-demand 3.6
     launch i-1 t z on-demand gpus=1 at=0
@@ -501,7 +502,7 @@ TEST(Prices, TheMostSpecificEntryWins) {
   EXPECT_EQ(planned_rate(PricePlan{}, "t", "spot", "z"), std::nullopt);
 }
 
-// S-207: what spot saves is computed from the charges of two instances, not quoted.
+// S-207: the saving by spot is computed from the charges of two instances, not from a price list.
 TEST(Prices, SpotSavingsFollowFromTheLedger) {
   struct Row {
     const char *type, *on_demand, *spot;
@@ -527,7 +528,7 @@ TEST(Prices, SpotSavingsFollowFromTheLedger) {
   }
 }
 
-// S-300: what a commitment saves, from the charges of the same hundred hours under three plans.
+// S-300: the saving by a commitment, from the charges of the same hundred hours under three plans.
 TEST(Prices, CommitmentSavingsFollowFromTheLedger) {
   const auto charged = [](const std::string& usd_hour) {
     Script script;

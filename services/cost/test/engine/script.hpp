@@ -15,7 +15,7 @@
 ///   node NAME ID STATE at=T [gpus=N]          STATE: ready notready unhealthy draining
 ///   bind WORKLOAD/ATTEMPT TEAM NS NODE DEVICES at=T   DEVICES: 0,1 or 0:250
 ///   release WORKLOAD/ATTEMPT at=T [on=NODE]
-///   forget ID               forget WORKLOAD/ATTEMPT      its owner does not know it any more
+///   forget ID               forget WORKLOAD/ATTEMPT      its owner has removed it
 ///   step T                  runs everything above in one step; prints the entries
 ///   statement T [PERIOD]    use T0 T1 GROUP    counts
 namespace qm::cost::test {
@@ -23,7 +23,7 @@ namespace qm::cost::test {
 class Script {
  public:
   explicit Script(Options options = {}) : engine(options) {}
-  /// Runs the text and gives it back with the lines that the engine really said.
+  /// Runs the text and returns it with the actual output lines of the engine.
   std::string run(std::string_view text);
 
   Engine engine;
@@ -37,10 +37,10 @@ class Script {
   std::uint64_t version_ = 0;
 };
 
-/// The instant that a script means by a number.
+/// The time for a number in a script.
 Instant at_second(double s);
 
-/// The text without indentation and empty lines: what run() is compared with.
+/// The text without indentation and empty lines: the form in which run() is compared.
 std::string trimmed(std::string_view text);
 
 }  // namespace qm::cost::test

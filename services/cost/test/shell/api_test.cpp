@@ -1,4 +1,4 @@
-// The service whole: bus messages in, gRPC answers out, on a memory store and a manual clock.
+// The whole service: bus messages in, gRPC responses out, on a memory store and a manual clock.
 #include "qm/cost/api.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -180,7 +180,7 @@ TEST_F(Service, SnapshotsItsTotals) {
     }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
-  // Settled are the two full hours: 0 to 7200.
+  // The two full hours are settled: 0 to 7200.
   EXPECT_EQ(totals.at("total/2026-11/research"), 3 * 3900);
   EXPECT_EQ(totals.at("total/2026-11/product"), 2200);
 }

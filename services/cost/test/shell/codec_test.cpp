@@ -113,7 +113,7 @@ TEST(Codec, ReadsSharesAndMigInstances) {
   input.bytes = event.SerializeAsString();
   const auto fact = only<AssignmentHeard>(input);
   EXPECT_EQ(fact.labels, (Labels{{"product", "search"}}));
-  EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w", "w"}));  // the namespace pays where no team is named
+  EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w", "w"}));  // the namespace is charged without a team
   EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 0, 2}}));
 }
 
@@ -225,7 +225,7 @@ TEST(Codec, StateMakesTheRoundTrip) {
        stay("w", "research", "lab", "n1", 3, 100), bus_input("qm.capacity", "p", 1, price.SerializeAsString())},
       300);
   const auto settled = run({stay("w", "research", "lab", "n1", 3, 100, 900, 2)}, 5000);
-  // Four slices: starting, idle, the stay, idle again; each in lines that add up, and one event per changed total.
+  // Four slices: starting, idle, the stay, idle again; each with lines that add up, and one event per changed total.
   EXPECT_EQ(settled.appends.size(), 2u + 2u + 3u + 2u);
   std::int64_t nano = 0, gpu = 0;
   for (const auto& line : settled.appends) {
@@ -235,7 +235,7 @@ TEST(Codec, StateMakesTheRoundTrip) {
   }
   EXPECT_EQ(nano, 0);
   EXPECT_EQ(gpu, 0);
-  ASSERT_EQ(settled.events.size(), 4u);  // (idle), (starting), research, and what the attempt spent
+  ASSERT_EQ(settled.events.size(), 4u);  // (idle), (starting), research, and the cost of the attempt
   EXPECT_EQ(settled.events[3].key, "spent/w/1");
   ASSERT_TRUE(said.ParseFromString(settled.events[3].payload));
   EXPECT_EQ(said.spent().gpu_micros(), 3 * 800 * kSecond);

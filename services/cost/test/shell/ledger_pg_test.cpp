@@ -1,4 +1,4 @@
-// The ledger table on a real PostgreSQL: what the engine posts is taken, and nothing else.
+// The ledger table on a real PostgreSQL: it accepts the entries of the engine, and nothing else.
 #include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 #include "wire.hpp"
@@ -75,7 +75,7 @@ TEST_F(LedgerTable, NothingIsEverChanged) {
 }
 
 TEST_F(LedgerTable, TheReportsAreOfAllShards) {
-  // Like a second and a third cluster that join a database in which the first one has long been.
+  // Like a second and a third cluster that join a database with an existing first one.
   const auto east = store::open_postgres({conninfo_, "cost", "east", migrations()});
   ASSERT_TRUE(east) << east.error().to_string();
   ASSERT_TRUE(insert(row("e1", 1, 5, 7) + "," + row("e1", 2, -5, -7)));
@@ -156,7 +156,7 @@ TEST_F(LedgerTable, ReportsByTheLabelsOfTheWorkloadAlsoWhereANameIsUsedAgain) {
   }
   while (host.pump()) {
   }
-  // The label is corrected while the books are open: the newest word counts for all of the workload.
+  // The label is corrected while the slices can still be restated: the newest version counts for all of the workload.
   ASSERT_TRUE(host.submit(labelled(stay("w2", "research", "lab", "n1", 2, 2000, 2500, 2), "w2", "maps")));
   while (host.pump()) {
   }

@@ -1,4 +1,4 @@
-// Cost from nodes and pods alone: what the observer sees becomes charges that add up.
+// Cost from nodes and pods alone: the charges from the observations add up.
 #include "qm/cost/observer.hpp"
 
 #include "qm/cost/shell.hpp"
@@ -14,7 +14,7 @@ namespace observer_test {
 
 using qm::testing::wait_until;
 
-/// Nodes and pods by list, and a watch that tells of what is put later.
+/// Serves lists of nodes and pods, and a watch with later changes.
 class Server {
  public:
   Server() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
@@ -175,7 +175,7 @@ TEST(Observer, ChargesWhatRanOnWhatThereWas) {
   EXPECT_GT(bill.provider, Money());
   EXPECT_EQ(bill.imbalance, Money());
 
-  // It is deleted without a word of its end: it ends when that is seen.
+  // It is deleted without an end time: it ends when the deletion is observed.
   server.erase("pods", "runs");
   ASSERT_TRUE(wait_until([&] { return service.held() == 0; }));
   service.clock.advance(std::chrono::hours(1));
@@ -184,7 +184,7 @@ TEST(Observer, ChargesWhatRanOnWhatThereWas) {
   ASSERT_TRUE(wait_until([&] { return service.statement().open_instances == 0; }));
 }
 
-// The annotation of devices is written by users too: it moves no charge from one tenant to another, and none away.
+// The annotation of devices is also written by users: it moves no charge from one tenant to another, and removes none.
 TEST(Observer, AnAnnotationOfDevicesChangesNoCharge) {
   Server server;
   server.put("nodes", *Json::parse(kNode));

@@ -1,4 +1,5 @@
-// The program itself: comes up on an empty database, applies its prices, keeps its books across a kill, ends cleanly.
+// The program itself: starts on an empty database, applies its prices, keeps its ledger across a kill, terminates
+// cleanly.
 #include "qm/pg/connection.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
@@ -23,7 +24,7 @@ class Program {
     process_ = std::move(*started);
   }
   int prices() {
-    // A channel of its own each time: one that met a closed port waits seconds before it tries again.
+    // A separate channel each time: one that met a closed port waits seconds before it retries.
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto stub = pb::Cost::NewStub(
@@ -83,7 +84,7 @@ TEST(CostProgram, WhoLosesTheLeadWaitsForADatabaseThatTakesNoSession) {
   EXPECT_TRUE(program.process().running()) << program.log();
   ASSERT_TRUE(sessions(true));
   EXPECT_TRUE(testing::wait_until(serves)) << program.log();
-  // And who is asked to end while it waits, ends.
+  // A process that is terminated while it waits exits.
   const auto said = program.log().size();
   ASSERT_TRUE(sessions(false));
   ASSERT_TRUE(inside->exec("update cost.lease set holder = 'another', beat = beat + 1"));

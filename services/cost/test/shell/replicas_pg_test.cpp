@@ -1,5 +1,6 @@
-// Two processes of one service on one database: the lead changes hands by kill, by a planned end and by a pause, while callers
-// ask both of them and repeat nothing but what was UNAVAILABLE. Cost stands for all five: the way to the lead is the same.
+// Two processes of one service on one database: the lead changes by kill, by a planned end and by a pause, while
+// callers call both of them and retry only UNAVAILABLE. Cost represents all five services: they use the same leader
+// election.
 #include "qm/http/http.hpp"
 #include "qm/rpc/channel.hpp"
 #include "qm/testing/testing.hpp"
@@ -33,7 +34,7 @@ std::string figures(std::vector<std::int64_t> ms) {
   return fmt::format("n {} p50 {} max {}; all, ms:{}", ms.size(), ms[ms.size() / 2], ms.back(), all);
 }
 
-/// One of the two; keeps its ports over its lives.
+/// One of the two processes; keeps its ports across restarts.
 class One {
  public:
   One(std::string conninfo, std::string log) : conninfo_(std::move(conninfo)), log_(std::move(log)) { start(); }
@@ -47,7 +48,7 @@ class One {
   }
   [[nodiscard]] std::string grpc() const { return fmt::format("127.0.0.1:{}", grpc_); }
   [[nodiscard]] std::string http() const { return fmt::format("127.0.0.1:{}", http_); }
-  /// "leader", "standby", or nothing while it is neither, or not ready.
+  /// "leader", "standby", or empty while it is neither, or not ready.
   [[nodiscard]] std::string role() const {
     http::ClientOptions options;
     options.timeout = 1s;
@@ -88,7 +89,7 @@ class Replicas : public Test {
   }
   One* leader() { return in_role("leader"); }
   One* standby() { return in_role("standby"); }
-  /// Once both say so: an answer may be late, or a standby between two leaders. Null and null where they never do.
+  /// Once both report it: a response may be late, or a standby between two leaders. Null and null if they never do.
   std::pair<One*, One*> leader_and_standby() {
     std::pair<One*, One*> out;
     const bool both = testing::wait_until([&] {
@@ -99,7 +100,7 @@ class Replicas : public Test {
   }
   std::string logs() { return both_[0]->log() + "\n----\n" + both_[1]->log(); }
 
-  /// Asks each replica over a connection of its own, all the time.
+  /// Calls each replica over a separate connection, all the time.
   void start_readers() {
     for (std::size_t i = 0; i < both_.size(); ++i) {
       readers_.emplace_back([this, &reads = reads_[i], address = both_[i]->grpc()](const std::stop_token& stop) {
@@ -108,7 +109,7 @@ class Replicas : public Test {
       });
     }
   }
-  /// Both readers get answers: of the leader, and of the standby that asks the leader.
+  /// Both readers get responses: from the leader, and from the standby that forwards to the leader.
   bool reads_go_on() {
     const int first = reads_[0], second = reads_[1];
     return testing::wait_until([&] { return reads_[0] > first + 5 && reads_[1] > second + 5; });
@@ -147,7 +148,7 @@ class Replicas : public Test {
                 reads_[0] + reads_[1], longest_, failures_.size());
     for (const auto& [text, n] : refusals_) std::printf("[ refused  ] %d times: %s\n", n, text.c_str());
   }
-  /// From `begin` until this one leads and serves.
+  /// The time from `begin` until this one leads and serves.
   std::int64_t until_leads(One& one, Clock::time_point begin) {
     EXPECT_TRUE(testing::wait_until([&] { return one.role() == "leader"; })) << logs();
     return ms_since(begin);
@@ -161,7 +162,7 @@ class Replicas : public Test {
   std::mutex mutex_;
   std::int64_t longest_ = 0;
   std::vector<std::string> failures_;
-  std::map<std::string, int> refusals_;  ///< what was sent again, and how often
+  std::map<std::string, int> refusals_;  ///< retried calls, and how often
   std::vector<std::jthread> readers_;
 };
 
@@ -229,7 +230,7 @@ TEST_F(Replicas, AReplicaThatIsToldToEndDoesNotStandByAgainThoughItLostItsLead) 
   ASSERT_TRUE(old != nullptr && next != nullptr) << logs();
   old->process->signal(SIGSTOP);
   (void)until_leads(*next, Clock::now());
-  // It takes the signal first, and learns on its way out that another leads.
+  // It handles the signal first, and detects during its shutdown that another process leads.
   old->process->signal(SIGTERM);
   old->process->signal(SIGCONT);
   EXPECT_EQ(old->process->wait(20s), 0) << old->log();
@@ -309,8 +310,8 @@ TEST_F(Migrations, ANewerSchemaIsRefusedByName) {
   }
 }
 
-// The next version's hook runs while this version leads and another of it stands by: the standby does not take over any more,
-// and passes calls on to whoever does.
+// The next version's hook runs while this version leads and another of its processes is standby: the standby no longer
+// takes over, and forwards calls to the new leader.
 TEST_F(Migrations, AnOldStandbyLeavesTheLeadToTheNextVersion) {
   ASSERT_NO_FATAL_FAILURE(bring_up());
   const auto [old, waits] = leader_and_standby();

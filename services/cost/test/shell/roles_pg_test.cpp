@@ -1,4 +1,4 @@
-// deploy/postgres/roles.sql on a real server: what each role may do, and what it may not.
+// deploy/postgres/roles.sql on a real server: the permissions of each role.
 #include "qm/bus/bus.hpp"
 #include "qm/cost/shell.hpp"
 #include "qm/pg/connection.hpp"
@@ -30,7 +30,7 @@ class Roles : public ::testing::Test {
   [[nodiscard]] std::string as(const std::string& role) const {
     return std::regex_replace(database_, std::regex("user=\\S+"), "") + " user=" + role;
   }
-  /// Empty where it worked, else the server's words.
+  /// Empty on success, else the server's message.
   std::string run(const std::string& role, const std::string& sql) {
     auto session = pg::Connection::open(as(role), {"test"});
     if (!session) return session.error().to_string();
@@ -86,7 +86,7 @@ TEST_F(Roles, EachServiceLivesInItsSchemaAndLooksIntoNoOther) {
 TEST_F(Roles, ReportersReadTheViewsAlone) {
   ASSERT_TRUE(open("cost", migrations()));
   ASSERT_TRUE(open("admission"));
-  apply();  // again, as after an upgrade: now there are trails to show
+  apply();  // again, as after an upgrade: now there are audit trails to display
   EXPECT_EQ(run("qm_report", "select * from report.chargeback_by_team_month"), "");
   EXPECT_EQ(run("qm_report", "select * from report.ledger_balance"), "");
   denied("qm_report", "select * from cost.ledger");

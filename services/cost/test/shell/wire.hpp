@@ -4,7 +4,7 @@
 
 #include <string>
 
-/// Bus messages as a producer would send them, for the tests of the shell. Times are seconds.
+/// Bus messages in the form of their producers, for the tests of the shell. Times are seconds.
 namespace qm::cost::test {
 
 namespace pb = quartermaster::v1;

@@ -7,11 +7,11 @@
 
 namespace qm::cost {
 
-/// The answers of the Cost service as functions of the engine: what the gRPC handlers call between two batches.
+/// The responses of the Cost service as functions of the engine, which the gRPC handlers call between two batches.
 ///
-/// Times in a request that are 0 mean `now`. A caller who does not see everything gets what their own teams and namespaces
-/// cost, and sums of that. Fails: kInvalid names the field; kOutOfRange as Engine::allocate; kPermissionDenied: such a
-/// caller groups by node.
+/// Times in a request that are 0 mean `now`. A caller without access to everything gets the costs of their own teams
+/// and namespaces, and sums of these. Fails: kInvalid names the field; kOutOfRange as Engine::allocate;
+/// kPermissionDenied: such a caller groups by node.
 [[nodiscard]] Result<quartermaster::v1::QueryAllocationResponse> query_allocation(
     const Engine& engine, const quartermaster::v1::QueryAllocationRequest& request, Instant now,
     const rpc::Caller& caller = rpc::Caller::anyone());

@@ -14,7 +14,7 @@
 
 namespace qm::cost {
 
-// ---- commands: facts as heard, in any order, any number of times --------------------------------------------------
+// ---- commands: facts as received, in any order, any number of times -----------------------------------------------
 
 struct InstanceHeard {
   InstanceId id;
@@ -25,7 +25,8 @@ struct InstanceHeard {
   std::int32_t gpus = 0;
   Instant launched{}, stopped{};
 };
-/// The owner of the claim has forgotten it, or lost it with its database. Whatever runs of it ends now: no earlier instant is known.
+/// The owner of the claim has removed it, or lost it with its database. Its open usage ends now: no earlier time is
+/// known.
 struct InstanceForgotten {
   ClaimName claim;
 };
@@ -51,12 +52,12 @@ struct AssignmentHeard {
   Labels labels;
   bool ended = false;
 };
-/// The plan holds from `from` on; unset = from now on, and from the beginning where it is the first.
+/// The plan applies from `from` on; unset = from now on, and from the beginning if it is the first.
 struct PriceApplied {
   PricePlan plan;
   std::optional<Instant> from;
 };
-/// All budgets that there are; one that is not named is withdrawn.
+/// All existing budgets; a missing one is withdrawn.
 struct BudgetsApplied {
   std::vector<Budget> budgets;
 };
@@ -75,30 +76,30 @@ struct Entry {
   std::string kind;  ///< "charge" or "reversal"
   InstanceId instance;
   std::string node;
-  Instant from, until;  ///< the time that it pays for
+  Instant from, until;  ///< the time that the entry charges for
   std::vector<EntryLine> lines;
 };
 struct TeamTotal {
   std::string period, team;
   Amount amount;
 };
-/// A workload's name and labels, said when it first holds something and when they change.
+/// A workload's name and labels, published when it first holds devices and when they change.
 struct Introduced {
   Owner owner;
   Labels labels;
 };
-/// What an attempt of a workload has cost so far.
+/// The cost of an attempt of a workload so far.
 struct Spent {
   AttemptId attempt;
   SpentRow row;
-  bool forgotten = false;  ///< nothing more is said of it
+  bool forgotten = false;  ///< no further event about it follows
 };
 struct Output {
   std::vector<Entry> entries;
   std::vector<Introduced> introduced;
   std::vector<TeamTotal> totals;   ///< changed in this step
-  std::vector<BudgetRow> budgets;  ///< likewise
-  std::vector<Spent> spent;        ///< likewise; where there is a budget
+  std::vector<BudgetRow> budgets;  ///< changed in this step
+  std::vector<Spent> spent;        ///< changed in this step; only with a budget
   std::optional<Instant> wake_at;
 };
 
@@ -106,10 +107,10 @@ struct Options {
   Duration settle_after = std::chrono::minutes(10);  ///< how long facts may take to arrive without a restatement
   Duration keep = std::chrono::hours(48);            ///< how long posted slices can still be restated
   int keep_months = 13;                              ///< of totals per workload and node
-  std::size_t max_slices = 20'000;                   ///< posted in one step; the rest follows at once
+  std::size_t max_slices = 20'000;                   ///< posted in one step; the rest follows immediately
 };
 
-// ---- answers ------------------------------------------------------------------------------------------------------
+// ---- responses ----------------------------------------------------------------------------------------------------
 
 struct Statement {
   std::string period;  ///< empty = from the beginning
@@ -126,27 +127,27 @@ struct PriceInEffect {
   std::string source;  ///< name of the plan, or "spot market"
 };
 
-/// A price list for holds, dearest of each type; without types of which the GPUs are not known.
+/// A price list for holds, with the most expensive price of each type; without types whose GPUs are not known.
 [[nodiscard]] std::vector<HoldPrice> hold_prices(const PricePlan& plan);
 
-/// Turns what was heard about instances, nodes, prices and assignments into a double-entry ledger.
+/// Builds a double-entry ledger from the facts about instances, nodes, prices and assignments.
 ///
-/// An instance's life is cut at every change of price, node state or occupancy, and at every full hour. The cost of
-/// such a slice is a difference of HourlyRate::accrued on the instance's own clock; it is split evenly over the
-/// devices, and each device's part over who held it, by largest remainder. Facts are stored and the slices are a pure
-/// function of them, so the order of arrival and repeats do not matter. A slice is posted `settle_after` its end; a
-/// fact that changes a posted slice reverses its entry and posts the new one.
+/// An instance's lifetime is split at every change of price, node state or occupancy, and at every full hour. The cost
+/// of such a slice is a difference of HourlyRate::accrued on the instance's own clock; it is split evenly over the
+/// devices, and each device's part over its holders, by largest remainder. Facts are stored and the slices are a pure
+/// function of them, so the order of arrival and repetitions do not matter. A slice is posted `settle_after` its end;
+/// a fact that changes a posted slice reverses its entry and posts the new one.
 ///
-/// Budgets: the allotments of the present period and of the next follow from the budget and the calendar, and what an
-/// attempt spent from the entries that were posted for it. It is final when the attempt has ended and all of its time is
-/// posted; whatever is restated later is in the books alone.
+/// Budgets: the allotments of the current period and of the next follow from the budget and the calendar, and the
+/// spending of an attempt from the entries that were posted for it. It is final when the attempt has ended and all of
+/// its time is posted; later restatements are in the ledger only.
 ///
 /// Units    nano-dollars; microseconds of one whole GPU.
 /// Laws     an entry adds up to zero; a slice's lines to its cost and to gpus * length; team totals to the provider's
 ///          bill. Asserted in step and in statement.
 /// Order    entries by instance and time; everything else by key.
 /// Threads  one.
-/// Bounds   slices are kept for `keep`, then folded into totals; facts about folded time are counted and dropped.
+/// Bounds   slices are stored for `keep`, then folded into totals; facts about folded time are counted and dropped.
 /// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
 class Engine {
  public:
@@ -155,7 +156,7 @@ class Engine {
   using Output = qm::cost::Output;
 
   explicit Engine(Options options = {});
-  /// Takes over stored rows.
+  /// Loads stored rows.
   void load(State state);
 
   Output step(std::span<const Command> batch, Instant now);
@@ -167,20 +168,20 @@ class Engine {
   [[nodiscard]] const Meta& meta() const;
   [[nodiscard]] const Options& options() const { return options_; }
 
-  /// Who used [from, until), by key of the group; exact to the microsecond, posted or not.
-  /// Fails: kInvalid for an empty window; kOutOfRange where a bound is older than `keep` and not the start of a month.
+  /// The usage in [from, until), by key of the group; exact to the microsecond, posted or not.
+  /// Fails: kInvalid for an empty window; kOutOfRange if a bound is older than `keep` and not the start of a month.
   [[nodiscard]] Result<std::map<std::string, Amount>> allocate(Instant from, Instant until, Group group) const;
-  /// The chargeback of a month, or of everything, as it stood at `as_of`. Fails as allocate; kInvalid names the period.
+  /// The chargeback of a month, or of everything, as of `as_of`. Fails as allocate; kInvalid names the period.
   [[nodiscard]] Result<Statement> statement(const std::string& period, Instant as_of) const;
   [[nodiscard]] std::vector<PriceInEffect> prices(Instant at) const;
-  /// Running instances for which neither a plan nor the spot market has a price: they are charged nothing.
+  /// Running instances without a price in a plan or the spot market: they are charged nothing.
   [[nodiscard]] std::vector<InstanceId> unpriced(Instant at) const;
-  /// What the running fleet costs by the hour at this instant.
+  /// The hourly cost of the running fleet at this time.
   [[nodiscard]] Money burn_rate(Instant at) const;
-  /// Recomputes every posted slice and sum from the facts; says what is broken, empty where all laws hold.
+  /// Recomputes every posted slice and sum from the facts; returns the violations, empty if all laws hold.
   [[nodiscard]] std::string audit() const;
 
-  /// Where to find the rows that belong together; derived from the state.
+  /// Finds rows that belong together; derived from the state.
   struct Index {
     std::map<NodeName, std::set<AttemptId>> assignments;
     std::map<NodeName, std::set<InstanceId>> instances;
@@ -235,7 +236,7 @@ class Engine {
   Options options_;
   State state_;
   Index index_;
-  std::map<InstanceId, Instant> dirty_;  ///< from where on the facts changed; within one step
+  std::map<InstanceId, Instant> dirty_;  ///< from when on the facts changed; within one step
   std::vector<Introduced> introduced_;   ///< within one step
   std::vector<Spent> forgotten_;         ///< within one step
 };

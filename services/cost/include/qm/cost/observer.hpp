@@ -13,20 +13,21 @@
 
 namespace qm::cost {
 
-inline constexpr std::int32_t kMostDevices = 1024;  ///< of one pod; whoever says more is not believed
+inline constexpr std::int32_t kMostDevices = 1024;  ///< of one pod; a larger number is not trusted
 
-/// What the codec makes of the observer's inputs "observed.node" and "observed.pod": an instance and its state, and who
-/// held which of its devices from when to when.
+/// Converts the observer's inputs "observed.node" and "observed.pod": an instance and its state, and the pods that
+/// held its devices, with their times.
 [[nodiscard]] Result<std::vector<Engine::Command>> from_observed(const std::string& name, const Json& input);
 
-/// Cost without the rest of the suite: nodes and pods of the API server are all that it hears of.
+/// Cost without the rest of the suite: nodes and pods of the API server are its only input.
 ///
-/// An instance is a node from its creation to its deletion; it is ready since its Ready condition says so. A pod holds
-/// its GPUs from its start to the end of its last container, or to its deletion; as many as it asks for, by its annotation
-/// quartermaster.dev/devices as far as these were free all that time, else the first that were: which of them matters to
-/// nobody, how many does. What ended while nobody looked has ended when it is first missed.
+/// An instance is a node from its creation to its deletion; it is ready from the time of its Ready condition. A pod
+/// holds its GPUs from its start to the end of its last container, or to its deletion. Their number is its request;
+/// the devices are those of its annotation quartermaster.dev/devices if these were free all that time, else the first
+/// free ones: only the number of devices affects the cost. An object that ended while the observer did not run ends
+/// when it is first found missing.
 ///
-/// Threads  start and stop by one; the informers' threads put into the mailbox and wait while it is full.
+/// Threads  start and stop by one; the informers' threads submit to the mailbox and wait while it is full.
 class Observer {
  public:
   Observer(kube::Client& client, service::Host& host, const DomainClock& clock);
@@ -38,7 +39,7 @@ class Observer {
  private:
   struct Held {
     std::vector<std::pair<std::int32_t, std::int32_t>> devices;  ///< index, milli
-    std::int64_t begin = 0, end = 0;                             ///< microseconds; end 0 = still
+    std::int64_t begin = 0, end = 0;                             ///< microseconds; end 0 = not ended
   };
   void restore();
   void on_node(const Json& node, bool deleted);
@@ -53,10 +54,10 @@ class Observer {
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Held>> held_;       ///< node -> pod uid; of two days
-  std::map<std::string, std::string> told_;                       ///< of a node
-  std::map<std::string, std::pair<bool, std::int64_t>> cordons_;  ///< and since when
+  std::map<std::string, std::string> told_;                       ///< last published state of a node
+  std::map<std::string, std::pair<bool, std::int64_t>> cordons_;  ///< and their start
   std::set<std::string> present_nodes_, present_pods_;            ///< instances and pods that exist
-  std::map<std::string, std::string> open_nodes_, open_pods_;     ///< as restored, until they are seen
+  std::map<std::string, std::string> open_nodes_, open_pods_;     ///< as restored, until they are observed
   kube::Informer nodes_, pods_;
 };
 

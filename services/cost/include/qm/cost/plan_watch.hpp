@@ -12,18 +12,19 @@
 
 namespace qm::cost {
 
-/// PricePlans and Budgets of the API server beside those of files. Of one name the API server's counts; all plans together
-/// are the plan.
+/// PricePlans and Budgets of the API server in addition to those of files. For equal names that of the API server has
+/// precedence; all plans together are the plan.
 ///
-/// The first plan that the ledger hears prices the past too, so nothing is told before the API server was listed, or does
-/// not serve the kind, or has not answered for `patience`; then the files alone hold until it does. Budgets wait for it
-/// without end: whatever was told before stands, as an API server that does not answer withdraws nothing.
-/// Fails    a plan that cannot be read, or that prices the same nodes as another one, gets an Event `NotTaken`.
+/// The first plan of the ledger also prices the past, so no plan is submitted before the API server was listed, or
+/// does not serve the kind, or has not responded for `patience`; then the files alone apply until it does. Budgets
+/// wait for it without a limit: the previous budgets remain, as an API server that does not respond withdraws
+/// nothing.
+/// Fails    a plan that cannot be parsed, or that prices the same nodes as another one, gets an Event `NotTaken`.
 class PlanWatch {
  public:
   struct Options {
     std::vector<PricePlan> files;  ///< by document
-    std::vector<Budget> budgets;   ///< likewise
+    std::vector<Budget> budgets;   ///< by document
     std::chrono::milliseconds patience{30'000};
   };
   PlanWatch(kube::Client& client, service::Host& host, Options options);
@@ -43,7 +44,7 @@ class PlanWatch {
   mutable std::mutex mutex_;
   std::map<std::string, PricePlan> seen_;
   std::map<std::string, Budget> seen_budgets_;
-  std::optional<std::vector<Budget>> told_budgets_;  ///< of the thread alone
+  std::optional<std::vector<Budget>> told_budgets_;  ///< used by the thread only
   kube::ConfigFeed feed_;
   std::jthread thread_;
 };

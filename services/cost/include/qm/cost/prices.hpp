@@ -9,10 +9,10 @@
 
 namespace qm::cost {
 
-/// What capacity costs by the hour where the provider does not say: a named, dated list, never constants in code.
+/// The hourly price of capacity for providers without a price list: a named, dated list, never constants in code.
 ///
-/// An empty field matches anything. The most specific entry wins: instance type before capacity type before zone;
-/// between equals the smaller entry, so that the order of a file does not matter.
+/// An empty field matches anything. The most specific entry has precedence: instance type before capacity type before
+/// zone; between equals the smaller entry, so that the order of a file does not matter.
 struct PriceEntry {
   std::string instance_type, capacity_type, zone;
   HourlyRate rate;
@@ -27,18 +27,18 @@ struct PricePlan {
 inline constexpr std::string_view kOnDemand = "on-demand";
 inline constexpr std::string_view kSpot = "spot";
 
-/// The entry that prices this capacity, or null.
+/// The entry for this capacity, or null.
 [[nodiscard]] const PriceEntry* best_entry(const PricePlan& plan, std::string_view instance_type,
                                            std::string_view capacity_type, std::string_view zone);
-/// As best_entry, but spot capacity that the plan does not know is charged like on-demand until a spot price is heard.
+/// As best_entry, but spot capacity without an entry is charged like on-demand until a spot price is known.
 [[nodiscard]] std::optional<HourlyRate> planned_rate(const PricePlan& plan, std::string_view instance_type,
                                                      std::string_view capacity_type, std::string_view zone);
 
-/// AWS on-demand prices of GPU, accelerator and common CPU instance types, Linux, us-east-1, as published on 2026-07-20. A site with other prices
-/// brings its own PricePlan, which replaces this one from the moment it is applied.
+/// AWS on-demand prices of GPU, accelerator and common CPU instance types, Linux, us-east-1, as published on
+/// 2026-07-20. A site with other prices has its own PricePlan, which replaces this one from the moment it is applied.
 [[nodiscard]] const PricePlan& builtin_prices();
 
-/// Compute slices that MIG cuts a GPU of this instance type into; seven where the type or its GPU is not known.
+/// The number of compute slices of a GPU of this instance type under MIG; seven if the type or its GPU is not known.
 [[nodiscard]] std::int32_t compute_slices_of(std::string_view instance_type);
 
 }  // namespace qm::cost

@@ -7,7 +7,7 @@
 
 namespace qm::cost {
 
-/// What `--set NAME=VALUE` says to the service.
+/// The settings of the service by `--set NAME=VALUE`.
 struct Settings {
   Options engine;      ///< settle=600: seconds after which a slice is posted
   bool alone = false;  ///< observe=cluster: without the rest of the suite, from the nodes and pods of the API server

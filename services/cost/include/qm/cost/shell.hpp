@@ -18,11 +18,11 @@ struct PricePlan;
 
 namespace qm::cost {
 
-/// The words of the cost service: topics and price plans to facts, entries and rows to the store.
+/// The codec of the cost service: topics and price plans to facts, entries and rows to the store.
 ///
-/// Hears    qm.capacity (instances, spot prices), qm.node, qm.placement (assignments); the rest of them is not for us.
-/// Says     qm.cost, one CostTotals per (period, team), when a settlement changed it; one BudgetGrant per budget, and one
-///          WorkloadSpent per attempt where there is a budget.
+/// Reads    qm.capacity (instances, spot prices), qm.node, qm.placement (assignments); other messages are ignored.
+/// Sends    qm.cost, one CostTotals per (period, team), when a settlement changed it; one BudgetGrant per budget, and
+///          one WorkloadSpent per attempt with a budget.
 /// Writes   the ledger table, one row per line of an entry.
 class Codec {
  public:
@@ -35,35 +35,35 @@ class Codec {
 
 using Shell = service::EngineShell<Engine, Codec>;
 
-/// The engine behind a Shell that a Host hands out.
+/// The engine behind a Shell of a Host.
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
 
-/// Changed rows of a step, and the way back. Fails: kInvalid names the row that cannot be read.
+/// Converts the changed rows of a step, and back. Fails: kInvalid names the row that cannot be parsed.
 void append_changed_rows(const State& state, std::vector<store::StateRow>& out);
 [[nodiscard]] Result<State> state_from_rows(std::span<const store::StateRow> rows);
 
-/// A price plan on its way into the engine: through the mailbox, so that the journal has it.
+/// A price plan as an input of the engine: through the mailbox, so that it is in the journal.
 [[nodiscard]] service::Input prices_input(const PricePlan& plan, std::optional<Instant> from = {});
 [[nodiscard]] PricePlan plan_from(const config::PricePlan& document);
-/// All budgets on their way into the engine, likewise.
+/// All budgets as an input of the engine, likewise.
 [[nodiscard]] service::Input budgets_input(std::span<const Budget> budgets);
 [[nodiscard]] Result<std::vector<Engine::Command>> budgets_from(const std::string& bytes);
 [[nodiscard]] Budget budget_from(const config::Budget& document);
 /// The Budget documents of manifest files.
 [[nodiscard]] Result<std::vector<Budget>> budgets_from_manifests(std::span<const std::string> paths);
-/// What a step told of budgets, as events.
+/// The budget changes of a step, as events.
 void say_budgets(const Output& output, service::Effects& effects);
 
 /// The PricePlan documents of manifest files, one by one.
 [[nodiscard]] Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths);
-/// Several plans as one; the built-in one where there are none.
+/// Joins several plans to one; the built-in one if there are none.
 [[nodiscard]] PricePlan joined(std::span<const PricePlan> plans);
 [[nodiscard]] Result<PricePlan> plan_from_manifests(std::span<const std::string> paths);
 
 /// The ledger table with its constraints, and the report views.
 [[nodiscard]] std::vector<store::Migration> migrations();
 
-/// Sets the qm_cost_* gauges before each scrape. Registry and host must outlive each other's use.
+/// Sets the qm_cost_* gauges before each scrape. Registry and host must outlive the last scrape.
 void export_metrics(metrics::Registry& registry, service::Host& host, const DomainClock& clock);
 
 [[nodiscard]] service::HostOptions host_options(const std::string& shard);

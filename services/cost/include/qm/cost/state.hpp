@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
-/// The rows of the cost engine: what was heard, what was posted, and the sums of it.
+/// The rows of the cost engine: received facts, posted entries, and their sums.
 ///
-/// Instants at zero mean "not yet". GPU-time is counted in microseconds of one whole GPU, so that money and time are
+/// Times at zero mean "not yet". GPU-time is counted in microseconds of one whole GPU, so that money and time are
 /// both integers and both balance.
 namespace qm::cost {
 
-/// Capacity that no team pays for stands under these names wherever a team, namespace or workload is asked for.
+/// Names for capacity that no team pays for, in place of a team, namespace or workload.
 namespace pools {
-inline constexpr std::string_view kIdle = "(idle)";            ///< ready, and nobody used it
+inline constexpr std::string_view kIdle = "(idle)";            ///< ready, and not used
 inline constexpr std::string_view kUnhealthy = "(unhealthy)";  ///< cordoned for its health, or not ready
 inline constexpr std::string_view kStarting = "(starting)";    ///< billed, not ready for the first time yet
 inline constexpr std::string_view kDraining = "(draining)";    ///< cordoned for another reason, or its node is gone
@@ -39,11 +39,11 @@ struct Amount {
   friend auto operator<=>(const Amount&, const Amount&) = default;
 };
 
-/// Who a share of a slice belongs to; a pool's name is its team, with no namespace and workload. Names are used again,
-/// the uid never.
+/// The owner of a share of a slice; a pool's name is its team, with no namespace and workload. Names are reused,
+/// uids never.
 struct Owner {
   std::string team, ns, workload, uid;
-  std::int32_t attempt = 0;  ///< of the workload; 0 where it was posted before attempts were told apart
+  std::int32_t attempt = 0;  ///< of the workload; 0 if it was posted by a release without attempts
   friend auto operator<=>(const Owner&, const Owner&) = default;
 };
 struct Line {
@@ -58,12 +58,12 @@ struct InstanceRow {
   ClaimName claim;
   std::uint64_t version = 0;
   std::string type, zone, capacity_type;
-  NodeName node;  ///< as the autoscaler knows it; the node's own word is preferred
+  NodeName node;  ///< from the autoscaler; the node's own event has precedence
   std::int32_t gpus = 0;
   Instant launched{}, stopped{};  ///< billing instants
   Instant settled_until{};        ///< posted up to here
-  Instant frozen_until{};         ///< folded up to here: facts about earlier time come too late
-  std::int32_t revision = 0;      ///< grows with each restatement
+  Instant frozen_until{};         ///< folded up to here: facts about earlier time are late
+  std::int32_t revision = 0;      ///< increases with each restatement
   friend bool operator==(const InstanceRow&, const InstanceRow&) = default;
 };
 
@@ -99,7 +99,7 @@ struct NodeRow {
 struct DeviceShare {
   std::int32_t index = 0;
   std::int32_t milli = 1000;
-  std::int32_t slices = 0;  ///< compute slices of a MIG instance, which then count instead of milli
+  std::int32_t slices = 0;  ///< compute slices of a MIG instance, which replace milli
   friend auto operator<=>(const DeviceShare&, const DeviceShare&) = default;
 };
 struct Member {
@@ -113,13 +113,13 @@ struct AssignmentRow {
   Owner owner;
   Labels labels;                ///< words::kChargebackLabels
   std::vector<Member> members;  ///< bound ones only
-  bool ended = false;           ///< nothing more of it will be bound
+  bool ended = false;           ///< no further member will be bound
   friend bool operator==(const AssignmentRow&, const AssignmentRow&) = default;
 };
 
-// ---- books ------------------------------------------------------------------------------------------------------
+// ---- ledger -----------------------------------------------------------------------------------------------------
 
-/// A stretch of one instance's life in which nothing changed: what one journal entry pays for.
+/// A part of one instance's lifetime without changes: one journal entry charges it.
 struct SliceKey {
   InstanceId instance;
   Instant start;
@@ -128,15 +128,15 @@ struct SliceKey {
 struct SliceRow {
   Instant end;
   Money cost;
-  std::string node;         ///< the instance id where no node is known
+  std::string node;         ///< the instance id if no node is known
   std::vector<Line> lines;  ///< by owner; they add up to cost
   std::int32_t revision = 0;
 };
-/// Same charge, whatever its revision.
+/// Whether the charges are equal, regardless of the revision.
 [[nodiscard]] bool same_charge(const SliceRow& a, const SliceRow& b);
 
 enum class Group : std::uint8_t { kTeam, kNamespace, kWorkload, kNode, kBill };
-/// Sums of everything posted; in kBill the provider's bill for what is folded.
+/// Sums of everything posted; in kBill the provider's bill for the folded time.
 struct TotalKey {
   std::string period;  ///< "2026-11"
   Group group = Group::kTeam;
@@ -152,7 +152,7 @@ struct AccountKey {
 enum class BudgetUnit : std::uint8_t { kGpuMillis, kNanoUsd };  ///< thousandths of a GPU-second, or nano-dollars
 enum class BudgetPeriod : std::uint8_t { kMonth, kWeek, kDay, kYear };
 
-/// What may be spent in each period, by whom: one of the three is set.
+/// The amount that an owner may spend in each period: exactly one of the three names identifies the owner.
 struct Budget {
   std::string name;
   std::string cluster_queue, ns, team;
@@ -171,22 +171,22 @@ struct Allotment {
   std::int32_t carry_permille = 0;
   friend bool operator==(const Allotment&, const Allotment&) = default;
 };
-/// What an hour of one GPU is held at: the dearest that the plan says of such machines.
+/// The hourly price at which one GPU is held: the most expensive of the plan for such instances.
 struct HoldPrice {
   std::string instance_type, gpu_product;
   std::int64_t nano_usd_gpu_hour = 0;
   friend auto operator<=>(const HoldPrice&, const HoldPrice&) = default;
 };
-/// What is told of a budget: the present allotment and the next.
+/// The published state of a budget: the current allotment and the next.
 struct BudgetRow {
   Budget budget;
-  std::uint64_t sequence = 0;  ///< grows with each change; goes on when a budget of that name comes back
+  std::uint64_t sequence = 0;  ///< increases with each change; continues when a budget with that name is created again
   std::map<Instant, Allotment> periods;
-  std::vector<HoldPrice> prices;  ///< where dollars are counted
+  std::vector<HoldPrice> prices;  ///< if the budget counts dollars
   bool withdrawn = false;
   friend bool operator==(const BudgetRow&, const BudgetRow&) = default;
 };
-/// What an attempt cost, as posted.
+/// The posted cost of an attempt.
 struct SpentRow {
   Amount amount;
   bool final = false;  ///< it has ended, and everything is posted
@@ -196,7 +196,7 @@ struct SpentRow {
 struct Meta {
   Instant now{};
   Instant horizon{};               ///< everything that ended before is folded
-  std::uint64_t entries = 0;       ///< journal entries, reversals included
+  std::uint64_t entries = 0;       ///< journal entries, including reversals
   std::uint64_t restatements = 0;  ///< entries reversed
   std::uint64_t late = 0;          ///< facts about folded time, dropped
   friend bool operator==(const Meta&, const Meta&) = default;
@@ -207,12 +207,12 @@ struct State {
   Table<SpotPool, SpotRow> spot;
   Table<NodeKey, NodeRow> nodes;
   Table<AttemptId, AssignmentRow> assignments;
-  Table<Instant, PricePlan> plans;   ///< by the instant from which they hold
-  Table<SliceKey, SliceRow> slices;  ///< posted, and young enough to be restated
+  Table<Instant, PricePlan> plans;   ///< by the time from which they apply
+  Table<SliceKey, SliceRow> slices;  ///< posted, and recent enough for a restatement
   Table<TotalKey, Amount> totals;
   Table<AccountKey, Amount> accounts;  ///< ledger balances, debit positive
   Table<std::string, BudgetRow> budgets;
-  Table<AttemptId, SpentRow> spent;  ///< of attempts whose assignment is kept
+  Table<AttemptId, SpentRow> spent;  ///< of attempts with a stored assignment
   Table<int, Meta> meta;             ///< one row, key 0
 };
 
@@ -222,7 +222,8 @@ struct State {
 [[nodiscard]] Result<Instant> period_start(std::string_view period);
 [[nodiscard]] Instant next_period(Instant t);  ///< first instant of the month after t's
 [[nodiscard]] Instant next_hour(Instant t);    ///< first whole hour after t
-/// The period of a budget that t lies in, where the calendar is so far ahead of UTC: its beginning, and the next one's.
+/// The budget period that contains t, for a calendar with this offset from UTC: its start, and the start of the next
+/// one.
 [[nodiscard]] std::pair<Instant, Instant> period_around(Instant t, BudgetPeriod period, Duration utc_offset);
 
 }  // namespace qm::cost
