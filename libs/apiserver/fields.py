@@ -8,7 +8,7 @@ import ssl
 import sys
 import urllib.request
 
-# What qm-fleet serves of the API server's own kinds.
+# The built-in kinds of the API server that qm-fleet serves.
 KINDS = {
     "api/v1": "Pod Node Event ConfigMap Secret Service ServiceAccount PersistentVolumeClaim PersistentVolume LimitRange "
               "ResourceQuota Namespace",

@@ -62,7 +62,7 @@ void Engine::apply(const SignsSeen& c) {
 
 /// Whether the report is of an XID that was not reported before. An agent repeats unconfirmed reports, so an older one
 /// may arrive after a newer one; and its node's clock may be set back. A report dropped in error is lost, one
-/// processed twice is harmless: so only known repetitions are dropped.
+/// processed twice is not: so only known repetitions are dropped.
 bool Engine::remember(const XidSeen& c) {
   // Without any identity a later host with the same name would be considered this one.
   if (c.gpu.empty() && c.boot.empty()) return !c.cleared;
