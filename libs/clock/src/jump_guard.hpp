@@ -11,8 +11,7 @@ namespace qm {
 ///
 ///   offset    host UTC minus boot time, as last accepted; domain time is boot time plus offset
 ///   baseline  the offset from which a step is measured; it follows the accepted offset by at most 1 ms a second, so
-///   that many
-///             small steps together also count as a jump
+///             that many small steps together also count as a jump
 ///
 /// A reading more than `bound` beyond the baseline is rejected: time continues from the last accepted offset at the
 /// rate of boot time, which includes suspended time. A reference, another host's clock, accepts a reading that it

@@ -10,14 +10,12 @@ namespace qm::telemetry::testing {
 /// output.
 ///
 ///   xid a 79 gpu=3             node a reports an XID; gpu defaults to 0; recovery=1 the driver's recovery action;
-///   line=a_b the
-///                              line of the kernel log, with "_" for blanks; standing = at an agent's first scrape;
-///                              cleared = no longer shown; boot=b1 of the node; uuid=GPU-y of the GPU, none = it has
-///                              none; ago=60 so many seconds before now by the node's clock
+///                              line=a_b the line of the kernel log, with "_" for blanks; standing = at an agent's
+///                              first scrape; cleared = no longer shown; boot=b1 of the node; uuid=GPU-y of the GPU,
+///                              none = it has none; ago=60 so many seconds before now by the node's clock
 ///   devices a x/p=0,1 x/q=2    devices of the node's pods
 ///   signs a key=value own/     labels from its agent, and a prefix that the agent owns
-///   notice a i-1 stop in=120   the instance's capacity is reclaimed in so many seconds; the action defaults to
-///   terminate
+///   notice a i-1 stop in=120   the capacity is reclaimed in so many seconds; the action defaults to terminate
 ///   order o1 w/1 a b in=110    a checkpoint order for the nodes; settled = it is complete
 ///   ack o1 a step=70 bad       a node's acknowledgement; bad = not saved
 ///   usage a gpu=1 0.5 | gone a | tick 60

@@ -26,8 +26,8 @@ struct Profile {
   std::vector<std::int8_t> starts;
 };
 
-/// The legal MIG partitions of a GPU. A set of instances is legal if their memory does not overlap, each begins at
-/// an allowed position, and the limits of compute, of each profile and of the media extensions hold.
+/// The legal MIG partitions of a GPU. A set of instances is legal under three conditions: their memory does not
+/// overlap; each begins at an allowed position; the limits of compute, of each profile and of the media extensions hold.
 struct Geometry {
   std::int8_t compute_slices = 0, memory_slices = 0;
   std::vector<Profile> profiles;

@@ -18,8 +18,7 @@ struct Refusal {
 ///   code                 response                                                               a retry may succeed
 ///   kUnavailable         401; 5xx; a ServiceAccount that does not exist yet                     yes
 ///   kExhausted           429; 403 of an exhausted ResourceQuota                                 yes
-///   kAborted             409 Conflict; a name whose object is still being deleted               yes, after a new
-///   read
+///   kAborted             409 Conflict; a name whose object is still being deleted               yes, after a read
 ///   kDeadlineExceeded    408                                                                    yes
 ///   kPermissionDenied    403 of RBAC or another authorizer                                      once it is granted
 ///   kInvalid             400, 403, 422 of webhooks, policies, limits, PodSecurity; other 4xx    no

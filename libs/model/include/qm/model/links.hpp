@@ -14,7 +14,7 @@ namespace qm::links {
 /// Units    GB/s is 10^9 bytes a second, from one GPU to its neighbor in a ring.
 /// Source   NVLink 900 and PCIe 25 GB/s for an all-reduce, InfiniBand and RoCE 200 to 400, Ethernet 25 to 100
 ///          Gbit/s: the table of network bandwidths in the requirements. A ring on PCIe within one socket gets twice
-///          the bandwidth of one across sockets, which is the ratio of raw PCIe 5.0 (64 GB/s) to links between
+///          the bandwidth of one across sockets. This is the ratio of raw PCIe 5.0 (64 GB/s) to links between
 ///          sockets (about 32).
 /// Threads  any; plain functions.
 inline constexpr double kNvlink = 900, kPcie = 50, kAcrossSockets = 25;

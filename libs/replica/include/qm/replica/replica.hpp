@@ -13,8 +13,7 @@ namespace qm::replica {
 
 /// One of the processes that can lead a shard: from its start until it leads, and from the end of its lead on.
 ///
-///   run(settings):  begin()            waits for the lead; meanwhile responds to /healthz, and forwards gRPC calls
-///   to the leader
+///   run(settings):  begin()            waits for the lead; meanwhile serves /healthz and forwards gRPC calls to the leader
 ///                   take_store(), guard(options), then everything that a leader has
 ///                   end_standby()      before its own servers start on the same addresses
 ///                   serving_at(port)   the other replicas forward their calls to it
@@ -33,8 +32,8 @@ class Replica {
   ~Replica();
 
   std::unique_ptr<store::Store> take_store();
-  /// Limits the host: it executes intents and responds only while the lead is proven, takes its shard only while
-  /// this process holds the lease, and the process ends its lead when the host lost the shard.
+  /// Limits the host: it executes intents and responds only while the lead is proven. It takes its shard only while
+  /// this process holds the lease. The process ends its lead when the host lost the shard.
   void guard(service::HostOptions& options) const;
   void end_standby();
   void serving_at(int grpc_port);

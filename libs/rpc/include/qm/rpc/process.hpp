@@ -41,9 +41,9 @@ struct Settings {
   std::map<std::string, std::string> extra;  ///< service-specific: --set name=value
   std::string log_level = "info", log_format = "text";
 };
-/// Parses argv with CLI11. Prints help or an error and exits if necessary: also if one of the two addresses is in
-/// use, before anything else, so that a service started twice does not take the shard from the first process and then
-/// exit. Initializes the log.
+/// Parses argv with CLI11. Prints help or an error and exits if necessary. First it checks that the two addresses
+/// are free: otherwise a service started twice would take the shard from the first process and then exit. Initializes
+/// the log.
 Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description);
 
 /// kAlreadyExists if another process listens on "host:port" now.

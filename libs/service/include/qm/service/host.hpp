@@ -100,9 +100,8 @@ struct Readiness {
 ///          it jumps forward (SystemClock::kMaxJump). A jump that the database's clock does not confirm is rejected:
 ///          batches continue with bounded time, an error is logged, /readyz and the counter report it.
 /// Rollback a commit that finds the database behind an acknowledged one (a restore, an asynchronous standby that was
-/// promoted)
-///          is not written: it is logged and counted, and this host makes no further decisions, because inputs of
-///          watches are lost with the commits. The next host continues from the state in the database.
+///          promoted) is not written: it is logged and counted. This host makes no further decisions, because inputs
+///          of watches are lost with the commits. The next host continues from the state in the database.
 /// Size     in addition to the engine's own: two numbers for each row of the state; a number for each live key on a
 ///          consumed or produced topic, and for those deleted within `forget_after`; the replies of 24 h; mailbox and
 ///          feed as configured. Events that the bus has not accepted yet are on disk.
@@ -112,8 +111,8 @@ struct Readiness {
 ///          every second, and /readyz reports it.
 /// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like
 ///          one that leads to an oversized event, see Limits; the other inputs of its batch are applied.
-/// Poison   an input that the codec cannot decode is sent to the dead-letter topic of its topic, or, if it did not
-///          come from the bus, to that of the service's inputs (input_topic), in the transaction that skips it.
+/// Poison   an input that the codec cannot decode is sent to the dead-letter topic of its topic, in the transaction
+///          that skips it. If it did not come from the bus, the topic is that of the service's inputs (input_topic).
 /// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before any
 ///          of its effects is written: a request gets kInvalid, any other input becomes a dead letter as a poison
 ///          input does. An event that the engine publishes without an input is withheld: a dead letter of its topic

@@ -34,7 +34,7 @@ struct Pool {
   std::vector<std::string> instance_types;  ///< allowed, sorted; from the requirements, known types only
   std::vector<Market> markets;              ///< allowed
   std::vector<std::string> zones;           ///< allowed; empty = any
-  std::vector<std::string> not_zones;       ///< excluded if any other zone is allowed, sorted
+  std::vector<std::string> not_zones;       ///< excluded zones, used if `zones` is empty; sorted
   Labels labels;
   std::vector<Taint> taints;
   std::int64_t limit_gpus = -1;  ///< of all its nodes together; -1 = no limit

@@ -138,8 +138,8 @@ struct PriceInEffect {
 /// function of them, so the order of arrival and repetitions do not matter. A slice is posted `settle_after` its end;
 /// a fact that changes a posted slice reverses its entry and posts the new one.
 ///
-/// Budgets: the allotments of the current period and of the next follow from the budget and the calendar, and the
-/// spending of an attempt from the entries that were posted for it. It is final when the attempt has ended and all of
+/// Budgets: the allotments of the current period and of the next follow from the budget and the calendar. The spending
+/// of an attempt follows from the entries that were posted for it. It is final when the attempt has ended and all of
 /// its time is posted; later restatements are in the ledger only.
 ///
 /// Units    nano-dollars; microseconds of one whole GPU.

@@ -15,10 +15,10 @@ namespace qm::cost {
 /// PricePlans and Budgets of the API server in addition to those of files. For equal names that of the API server has
 /// precedence; all plans together are the plan.
 ///
-/// The first plan of the ledger also prices the past, so no plan is submitted before the API server was listed, or
-/// does not serve the kind, or has not responded for `patience`; then the files alone apply until it does. Budgets
-/// wait for it without a limit: the previous budgets remain, as an API server that does not respond withdraws
-/// nothing.
+/// The first plan of the ledger also prices the past. So no plan is submitted before the API server was listed, or
+/// does not serve the kind, or has not responded for `patience`. In the last two cases the files alone apply until it
+/// does. Budgets wait for it without a limit: the previous budgets remain, because an API server that does not respond
+/// withdraws nothing.
 /// Fails    a plan that cannot be parsed, or that prices the same nodes as another one, gets an Event `NotTaken`.
 class PlanWatch {
  public:

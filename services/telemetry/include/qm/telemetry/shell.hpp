@@ -49,9 +49,9 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
 /// Life     a reading is valid for three periods of its node's frames after its last frame, in domain time and in
 ///          steady time (there at least kLeastLife). The period is the observed one; kFirstPeriod until there are two
 ///          frames.
-/// Interval of one GPU and one holder. It closes at a frame with another holder, at the first frame after the maximum
-///          length, and at its last sample if the GPU stopped reporting, its node was deleted or its clock was set
-///          back, or another GPU has its index.
+/// Interval of one GPU and one holder. It closes at a frame with another holder, and at the first frame after the
+///          maximum length. It closes at its last sample if the GPU stopped reporting, its node was deleted or its
+///          clock was set back, or another GPU has its index.
 /// Energy   the increase of the counter from sample to sample, for the holder of the later one. A sample without a
 ///          counter, a decreased counter and another GPU's counter restart at zero: a counter's total is not charged.
 ///          The increase while it was missing is charged to the holder if there was only one, else to none.
