@@ -82,7 +82,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
        }});
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
-  QM_TRY(admin.start());  // ready, once calls are answered
+  QM_TRY(admin.start());  // ready once calls are served
   replica->serving_at(server.port());
   log::info("autoscaler is up", {{"grpc", server.port()}, {"http", admin.port()}, {"pools", pools.size()}});
 

@@ -66,7 +66,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
                           [&] { return host.debug_state(); }});
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
-  QM_TRY(admin.start());  // ready, once calls are answered
+  QM_TRY(admin.start());  // ready once calls are served
   replica->serving_at(server.port());
   log::info("cost is up", {{"grpc", server.port()}, {"http", admin.port()}, {"plans", plans.size()}});
 

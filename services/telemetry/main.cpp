@@ -46,7 +46,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
       {[&] { return host.alive(); }, [&] { return host.readiness(); }, [&] { return host.debug_state(); }});
   rpc::Server server(server_options, {api.get()});
   QM_TRY(server.start());
-  QM_TRY(admin.start());  // ready, once calls are answered
+  QM_TRY(admin.start());  // ready once calls are served
   replica->serving_at(server.port());
   log::info("telemetry is up", {{"grpc", server.port()}, {"http", admin.port()}, {"redis", settings.redis}});
 

@@ -128,8 +128,8 @@ constexpr Xid kXids[] = {
 };
 static_assert(std::ranges::is_sorted(kXids, {}, &Xid::code));
 
-/// The recovery actions of the driver, from 0 on: none, GPU reset, node reboot, drain of peers, drain and reset, recovery of the
-/// IMEX domain, bus reset, system reboot.
+/// The recovery actions of the driver, from 0 on: none, GPU reset, node reboot, drain of peers, drain and reset,
+/// recovery of the IMEX domain, bus reset, system reboot.
 constexpr Action kRecoveryActions[] = {kNone, kResetGpu, kCordon, kResetGpu, kResetGpu, kCordon, kResetGpu, kCordon};
 
 std::string lower(std::string_view text) {

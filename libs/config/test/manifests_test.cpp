@@ -39,7 +39,7 @@ TEST(ReferenceManifests, EveryDocumentLoadsAndNothingVanishes) {
     EXPECT_NE(errors.find("localqueue-old-version.yaml:1: apiVersion: "),
               manifests.pick(errors.npos, std::string::size_type{}))
         << errors;
-    // YAML documents, the items of lists among them, and one JSON dashboard each; the rest of a folder is text and tables.
+    // YAML documents, including the items of lists, and one JSON dashboard each; the other files are text and tables.
     EXPECT_EQ(loaded.objects.size(), manifests.pick(94u + 1u, 103u + 1u));
 
     Kinds typed, carried;

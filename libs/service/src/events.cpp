@@ -1,11 +1,11 @@
-// Outbox rows and dead letters of a batch; and the search for the input of a batch that cannot be written, because an event is
-// longer than the bus accepts or the database rejects a value.
+// Outbox rows and dead letters of a batch; and the search for the input of a batch that cannot be written, because an
+// event is longer than the bus accepts or the database rejects a value.
 //
-// The batch does not show which input is the cause. So the step is rolled back and the batch bisected until one input is left.
-// That input is refused: its caller gets the error, or it becomes a dead letter, and the other inputs are applied. An event
-// that the engine publishes without an input (on a timer) is withheld instead: its topic gets a dead letter, its key keeps the
-// last state that was published, and the next event of the key replaces it. The search ends: each batch has fewer inputs than
-// the one before it, and one input is stepped four times at most.
+// The batch does not show which input is the cause. So the step is rolled back and the batch bisected until one input
+// is left. That input is refused: its caller gets the error, or it becomes a dead letter, and the other inputs are
+// applied. An event that the engine publishes without an input (on a timer) is withheld instead: its topic gets a dead
+// letter, its key keeps the last state that was published, and the next event of the key replaces it. The search ends:
+// each batch has fewer inputs than the one before it, and one input is stepped four times at most.
 #include "host_impl.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"

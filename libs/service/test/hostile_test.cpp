@@ -132,7 +132,8 @@ TEST(Hostile, WorkOfItsOwnThatCannotBeWrittenIsReported) {
   EXPECT_EQ(w.sums->sum("clock"), 1);
 }
 
-// Own work that fails again between the two attempts at an input: the input is dropped with an error, and the loop backs off.
+// Own work that fails again between the two attempts at an input: the input is dropped with an error, and the loop backs
+// off.
 TEST(Hostile, AnInputWhoseRefusalCannotBeWrittenIsDroppedAndReported) {
   World w("hostile_dropped");
   w.boot();

@@ -23,8 +23,8 @@ struct Decoded {
 /// Fails    never as a call.
 /// Threads  any.
 /// Cost     linear in the object's fields, with one lookup each.
-/// Source   fields.csv, which fields.py writes from the OpenAPI documents of an API server (Kubernetes 1.36); sigs.k8s.io/json,
-///          strict decoding.
+/// Source   fields.csv, which fields.py writes from the OpenAPI documents of an API server (Kubernetes 1.36);
+///          sigs.k8s.io/json, strict decoding.
 [[nodiscard]] Decoded decode(std::string_view kind, Json& object);
 
 /// The rows of fields.csv: a type, one of its fields, and the type of the field ("PodSpec", "containers",

@@ -10,7 +10,8 @@ namespace qm::apiserver {
 /// Prunes, defaults and validates objects of a CustomResourceDefinition as the API server does, by its structural
 /// openAPIV3Schema.
 ///
-/// Left out  rules in CEL (x-kubernetes-validations), nullable, formats other than int32 and int64, and allOf, anyOf, oneOf and not.
+/// Left out  rules in CEL (x-kubernetes-validations), nullable, formats other than int32 and int64, and allOf, anyOf,
+///           oneOf and not.
 /// Threads   any.
 /// Cost      linear in the object, and a regular expression is compiled for each value that has a pattern.
 /// Source    apiextensions-apiserver: pkg/apiserver/schema (pruning, defaulting, listtype), pkg/apiserver/validation.

@@ -18,7 +18,8 @@ using Causes = std::vector<Cause>;
 /// checks cover frequent mistakes in GPU jobs; the API server checks more.
 ///
 /// Threads  any.
-/// Source   Kubernetes 1.36: apimachinery/pkg/api/validation/objectmeta.go, pkg/apis/core/validation, pkg/apis/batch/validation.
+/// Source   Kubernetes 1.36: apimachinery/pkg/api/validation/objectmeta.go, pkg/apis/core/validation,
+///          pkg/apis/batch/validation.
 
 /// Sets absent fields of a new object to their defaults, as far as Jobs, pods and namespaces need it, with the
 /// initial status.

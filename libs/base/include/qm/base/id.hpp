@@ -10,7 +10,8 @@
 
 namespace qm {
 
-/// A value that cannot be mistaken for another of the same representation: `using NodeName = Named<struct NodeNameTag>;`
+/// A value whose type differs from others with the same representation:
+/// `using NodeName = Named<struct NodeNameTag>;`
 template <class Tag, class Rep = std::string>
 class Named {
  public:

@@ -9,7 +9,8 @@ namespace qm {
 ///
 /// Threads  one writer; no locking.
 /// Cost     O(log n) for insert, erase and before; three pointers of memory per value in addition to the value.
-/// Source   weight-balanced trees with the parameters (3, 2): Hirai and Yamamoto, Balancing weight-balanced trees, 2011.
+/// Source   weight-balanced trees with the parameters (3, 2): Hirai and Yamamoto, Balancing weight-balanced trees,
+///          2011.
 template <class T>
 class Ranked {
  public:

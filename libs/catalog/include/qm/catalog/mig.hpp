@@ -27,7 +27,8 @@ struct Profile {
 };
 
 /// The legal MIG partitions of a GPU. A set of instances is legal under three conditions: their memory does not
-/// overlap; each begins at an allowed position; the limits of compute, of each profile and of the media extensions hold.
+/// overlap; each begins at an allowed position; the limits of compute, of each profile and of the media extensions
+/// hold.
 struct Geometry {
   std::int8_t compute_slices = 0, memory_slices = 0;
   std::vector<Profile> profiles;
@@ -39,8 +40,8 @@ enum class Family : std::uint8_t {
   kFour,   ///< A30, RTX PRO 6000 Blackwell: four and four
 };
 
-/// Source   nvidia-smi listings of A100 and H100; for the other models by profile counts alone. NVIDIA's mock tables for
-///          H100 and later have simplified placements, which real listings contradict.
+/// Source   nvidia-smi listings of A100 and H100; for the other models by profile counts alone. NVIDIA's mock tables
+///          for H100 and later have simplified placements, which real listings contradict.
 const Geometry& geometry_of(Family family);
 
 /// The indexes of a family's profiles.

@@ -3,7 +3,8 @@
 
 namespace qm {
 namespace words {
-/// Annotations that admission writes on a pod when it releases the pod's scheduling gate, or on the templates of a workload.
+/// Annotations that admission writes on a pod when it releases the pod's scheduling gate, or on the templates of a
+/// workload.
 inline constexpr std::string_view kWorkload = "quartermaster.dev/workload";  ///< uid of the workload
 inline constexpr std::string_view kIndex = "quartermaster.dev/index";        ///< rank in the pod set
 }  // namespace words

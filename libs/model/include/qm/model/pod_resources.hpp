@@ -15,8 +15,8 @@ namespace qm {
 /// Fails    never: read() omits invalid quantities; the typed reader of libs/config reports them.
 /// Threads  any, as a value.
 /// Cost     linear in the number of containers and resources.
-/// Source   Kubernetes 1.36: SetDefaults_Pod and SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go; PodRequests and
-///          PodLimits in component-helpers/resource/helpers.go.
+/// Source   Kubernetes 1.36: SetDefaults_Pod and SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go; PodRequests
+///          and PodLimits in component-helpers/resource/helpers.go.
 struct PodResources {
   using Amounts = std::map<std::string, Quantity>;
   struct Container {

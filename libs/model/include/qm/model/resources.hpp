@@ -62,9 +62,9 @@ struct PodShape {
 
 /// The topology constraint of the pods of a set. Levels are keys of node labels; empty = not requested.
 struct PodSetTopology {
-  std::string required;         ///< runs of `slice_size` consecutive ranks, each on nodes with one value of this label
+  std::string required;         ///< all pods on nodes with the same value of this label
   std::string preferred;        ///< the same where possible, else the same value of a level as deep as possible
-  std::string slice;            ///< runs of `slice_size` consecutive ranks, each on nodes with the same value of this label
+  std::string slice;            ///< runs of `slice_size` consecutive ranks, each on nodes with one value of this label
   std::int32_t slice_size = 0;  ///< divides the number of pods
   std::string group;            ///< sets of one group are placed together, as the first of them requests
   bool exclusive = false;       ///< on nodes without other pods that request GPUs

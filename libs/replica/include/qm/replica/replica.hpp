@@ -13,8 +13,8 @@ namespace qm::replica {
 
 /// One of the processes that can lead a shard: from its start until it leads, and from the end of its lead on.
 ///
-///   run(settings):  begin()            waits for the lead; meanwhile serves /healthz and forwards gRPC calls to the leader
-///                   take_store(), guard(options), then everything that a leader has
+///   run(settings):  begin()            waits for the lead; meanwhile serves /healthz, forwards gRPC to the leader
+///                   take_store(), guard(options), then all components of a leader
 ///                   end_standby()      before its own servers start on the same addresses
 ///                   serving_at(port)   the other replicas forward their calls to it
 ///                   wait_for_end()     a signal, or another process took the lead

@@ -12,8 +12,9 @@ namespace qm::wire {
 /// The words of enum values in texts: tables, JSON and event lines use the same one, as Kubernetes writes phases and
 /// reasons.
 ///
-/// Words    CamelCase without the prefix that all values of the enum share: NODE_NOT_READY is "NotReady", QUOTA_RESERVED is
-///          "QuotaReserved". The value 0 is "Unknown"; a number without a name (of a newer service) is its digits.
+/// Words    CamelCase without the prefix that all values of the enum share: NODE_NOT_READY is "NotReady",
+///          QUOTA_RESERVED is "QuotaReserved". The value 0 is "Unknown"; a number without a name (of a newer service)
+///          is its digits.
 /// Threads  any. Fails: never.
 std::string word_of(const google::protobuf::EnumDescriptor& type, int number);
 /// All words except that of the value 0, in the order of the enum: the allowed values of an option.
