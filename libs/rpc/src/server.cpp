@@ -71,7 +71,7 @@ class RunningCalls final : public grpc::ContextAllocator {
   Access* const access_;
 };
 
-/// Writes gRPC's messages to the log in its format.
+/// Writes gRPC's messages to the log of the process, in the log's format.
 void log_as_ours(gpr_log_func_args* line) {
   const std::string_view text = line->message;
   if (text.starts_with("Failed accept4: Invalid argument")) return;  // logged after stop_listening()
