@@ -1,6 +1,6 @@
-// qm-agent: the eyes and hands on the nodes. Wiring only.
-//   --set nodes=a,b | except=a,b   --set telemetry=HOST:PORT   --set dcgm=URL --set imds=URL ({node} in them is filled in)
-//   --set sample-period=60s --set notice-period=10s            periods of domain time
+// qm-agent: reports GPU nodes and carries out checkpoint orders. Wiring only.
+//   --set nodes=a,b | except=a,b   --set telemetry=HOST:PORT   --set dcgm=URL --set imds=URL ({node} in URLs is
+//   replaced) --set sample-period=60s --set notice-period=10s            periods of domain time
 #include "agent.hpp"
 #include "qm/base/log.hpp"
 #include "qm/rpc/process.hpp"
@@ -9,7 +9,7 @@
 
 namespace {
 
-/// An agent has no state to save, so its node does not wait for it.
+/// An agent has no state to save, so it stops quickly and does not delay the shutdown of its node.
 constexpr auto kShutdownTimeout = std::chrono::milliseconds(1900);
 
 qm::Status run(const qm::rpc::Settings& settings) {

@@ -196,13 +196,13 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
 struct Agent::Meters {
   metrics::Counter ok, empty, failed, bad_lines, notices, reconnects, dropped, kubelet_ok, kubelet_failed;
   metrics::Gauge pending, nodes, pods, pod_objects;
-  Link::Counters seen;  // what the counters above have taken already
+  Link::Counters seen;  // the values that the counters above already include
 };
 
-/// What is known of a node's devices, from its page and from its kubelet.
+/// What is known of a node's devices, from its exporter page and from its kubelet.
 struct Agent::View {
   explicit View(const std::string& node) : devices(node) {}
-  std::mutex mutex;  // the two look each in a pace of their own
+  std::mutex mutex;  // the page and the kubelet are read at different periods
   NodeView devices;
 };
 
@@ -262,7 +262,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   kube_ = std::make_unique<kube::Client>(options_.kube);
   for (const auto& node : options_.nodes) watch_pods(node, "spec.nodeName=" + node);
   if (options_.nodes.empty()) {
-    std::string fields = "spec.nodeName!=";  // bound ones
+    std::string fields = "spec.nodeName!=";  // bound pods
     for (const auto& node : options_.except) fields += ",spec.nodeName!=" + node;
     watch_pods({}, fields);
     node_informer_ = std::make_unique<kube::Informer>(
@@ -296,7 +296,7 @@ void Agent::watch_pods(const std::string& node, const std::string& fields) {
 
 void Agent::start() {
   for (const auto& informer : pod_informers_) informer->start();
-  // The one node that it speaks for is the machine that it runs on.
+  // A single node in `nodes` is the node that the agent runs on.
   if (options_.nodes.size() == 1) boots_[options_.nodes[0]] = kernel_boot_id();
   for (const auto& node : options_.nodes) add_node(node);
   if (node_informer_) {
@@ -326,7 +326,7 @@ void Agent::node_changed(const std::string& node, bool gone) {
     told = nodes_listed_;
   }
   gone ? remove_node(node) : add_node(node);
-  if (told) tell_nodes();  // the first list is told in one piece
+  if (told) tell_nodes();  // the nodes of the first list are published together
 }
 
 std::string Agent::boot_of(const std::string& node) const {
@@ -399,7 +399,7 @@ void Agent::scrape(View& view, const std::string& node) {
     return;
   }
   meters_->ok.add();
-  // Before the first list nobody knows, and a page without labels is not believed.
+  // Before the first list the pods are unknown, so a page without labels is not trusted.
   const bool gpu_pods = !pods_.wait_synced(node, {}) || pods_.gpu_pods(node);
   view.devices.booted(boot_of(node));
   auto frame =
@@ -427,7 +427,7 @@ void Agent::ask_kubelet(View& view, const std::string& node) {
                     [&](pb::AgentFact fact) { return facts_.add(node, std::move(fact)); });
 }
 
-/// What cannot be read is left out, and said in the log: the rest is as true.
+/// Reads the node's hardware and kubelet configuration. A part that cannot be read is logged and omitted.
 void Agent::probe(const std::string& node) {
   NodeSigns signs;
   const auto missing = [&](const Error& error) {
@@ -459,7 +459,7 @@ void Agent::probe(const std::string& node) {
         signs.annotations["quartermaster.dev/numa"] = std::move(zones);
     }
     if (nodes && devices && !options_.nccl_topology.empty()) {
-      // By another name first: whoever mounts it never reads half of it.
+      // Written under another name and renamed, so that a container that mounts the file never reads a part of it.
       const std::string text = nccl_topology(*nodes, *devices, options_.sysfs), next = options_.nccl_topology + ".next";
       std::error_code error;
       if (std::ofstream file(next); file << text << std::flush)
@@ -470,7 +470,7 @@ void Agent::probe(const std::string& node) {
     if (kubelet && !options_.kubelet_wanted.empty()) {
       const auto wanted = settings(options_.kubelet_wanted);
       if (!wanted) missing(wanted.error());
-      // An empty text says that all is well now, where something was not.
+      // An empty text clears an earlier finding.
       const auto found = wanted ? differences(*kubelet, *wanted) : std::vector<std::string>();
       if (!found.empty()) log::warn("the kubelet is not set as it should be", {{"node", node}, {"how", found.front()}});
       signs.annotations["quartermaster.dev/findings"] = fmt::format("{}", fmt::join(found, "; "));
@@ -482,7 +482,7 @@ void Agent::probe(const std::string& node) {
   }
   pb::AgentFact fact;
   *fact.mutable_signs() = wire::to_pb(NodeName(node), signs, clock_.now());
-  (void)facts_.add(node, std::move(fact));  // a full queue: said again at the next look
+  (void)facts_.add(node, std::move(fact));  // a full queue: published again at the next probe
 }
 
 void Agent::order(const pb::CheckpointOrder& order) {

@@ -25,52 +25,52 @@
 namespace qm::agent {
 
 struct Options {
-  std::vector<std::string> nodes;  ///< these, or
-  std::set<std::string> except;    ///< every node of the cluster but these
+  std::vector<std::string> nodes;  ///< these nodes, or
+  std::set<std::string> except;    ///< every node of the cluster except these
   kube::ClientOptions kube;
   std::string telemetry;  ///< host:port
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
   rpc::ClientSecurity security;  ///< toward the telemetry service
   Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
-  // Of the one machine that it runs on; empty = not used.
-  std::string pod_resources;  ///< the kubelet's socket that tells who holds which device
+  // Settings for the one node that the agent runs on; empty = not used.
+  std::string pod_resources;  ///< the kubelet's pod-resources socket, which lists the devices of each pod
   Duration pod_resources_period = std::chrono::seconds(2);
-  std::string device_plugin;  ///< the folder of the kubelet's plugins
+  std::string device_plugin;  ///< the kubelet's device-plugin folder
   Sharing device_plugin_sharing;
-  std::string device_plugin_mps = "/run/nvidia/mps";  ///< the MPS daemon's folders, where shares run under it
+  std::string device_plugin_mps = "/run/nvidia/mps";  ///< the MPS daemon's folders, if shares run under MPS
   bool device_plugin_strict = false;
   std::set<std::string> device_plugin_schedulers = {std::string(words::kScheduler)};
-  std::string sysfs;               ///< the kernel's /sys: the node's object is told what the machine is made of
+  std::string sysfs;               ///< the kernel's /sys: the source of the node report
   std::string kubelet_config;      ///< the kubelet's configuration file
-  std::string kubelet_wanted;      ///< the one that it should have; in what it differs is said
-  std::string nccl_topology;       ///< a file that is written for NCCL
-  std::string model_cache;         ///< a folder with one for each model that is there
-  std::string checkpoint_gateway;  ///< takes checkpoint orders in place of the pods; see checkpoint_target()
+  std::string kubelet_wanted;      ///< the configuration that it should have; differences are reported
+  std::string nccl_topology;       ///< the topology file that is written for NCCL
+  std::string model_cache;         ///< a folder with one subfolder for each cached model
+  std::string checkpoint_gateway;  ///< receives checkpoint orders instead of the pods; see checkpoint_target()
   Duration probe_period = std::chrono::minutes(10);
 
   /// kInvalid names the setting that is missing or cannot be read.
   static Result<Options> from_settings(const rpc::Settings& settings);
 };
 
-/// Speaks for one or several nodes: samples, facts and checkpoint orders.
+/// Reports samples and facts of one or several nodes, and carries out checkpoint orders.
 ///
-/// Each node has paced tasks in domain time: a page, (spot only) a look at the metadata, and where it runs on the machine itself what the
-/// kubelet gave and what the machine is made of. Pods of other nodes are not read: each node has a list and a watch of its own, and an
-/// agent for all nodes but some has one of all bound pods but theirs. Nodes come and go with
-/// Kubernetes where the options say so. Nothing is kept on disk: what a killed agent had not delivered still stands where
-/// it was read, and open orders are repeated.
-/// Threads  start and stop from one; the rest is its own.
+/// Each node has periodic tasks in domain time: scrape the page, read the metadata (spot instances only). On its own
+/// node the agent also reads the kubelet's devices and the hardware. Pods of other nodes are not read: each node has
+/// its own list and watch of pods. An agent for all nodes except some has one list and watch of all bound pods except
+/// theirs, and adds and removes nodes as Kubernetes does. Nothing is stored on disk: facts that a killed agent had
+/// not delivered are read from their source again, and open orders are repeated.
+/// Threads  start and stop from one thread; the agent owns its other threads.
 class Agent {
  public:
   Agent(Options options, const DomainClock& clock, metrics::Registry& registry);
-  /// With other sources than HTTP.
+  /// With other sources than HTTP, for tests.
   Agent(Options options, const DomainClock& clock, metrics::Registry& registry, std::unique_ptr<PageSource> pages,
         std::unique_ptr<MetadataSource> metadata, std::unique_ptr<DeviceSource> devices = nvml_devices());
   ~Agent();
   void start();
   void stop();
 
-  /// True while the stream stands.
+  /// True while the stream to the telemetry service is connected.
   [[nodiscard]] bool ready() const { return link_.up(); }
   [[nodiscard]] Json state() const;
 
@@ -96,7 +96,7 @@ class Agent {
   std::unique_ptr<PageSource> pages_;
   std::unique_ptr<MetadataSource> metadata_;
   std::unique_ptr<DeviceSource> devices_;
-  std::unique_ptr<HoldingSource> holding_;  // null = not asked
+  std::unique_ptr<HoldingSource> holding_;  // null = the kubelet is not queried
   Facts facts_;
   Pods pods_;
   std::unique_ptr<Meters> meters_;
@@ -106,7 +106,7 @@ class Agent {
   Pacer pacer_;
   mutable std::mutex mutex_;
   std::set<std::string> nodes_;
-  std::map<std::string, std::string> boots_;  // node -> its kernel's boot id, where it is known
+  std::map<std::string, std::string> boots_;  // node -> its kernel's boot id, if known
   bool nodes_listed_ = false;
   std::unique_ptr<kube::Client> kube_;
   std::vector<std::unique_ptr<kube::Informer>> pod_informers_;

@@ -24,7 +24,7 @@ tl::unexpected<Error> refused(const Rank& rank, Code code, std::string_view why,
                     std::string(words::kCheckpoint), remedy});
 }
 
-/// An address in network order; IPv4 as the mapped IPv6 address, so that both spellings of it are one.
+/// An address in network order. IPv4 is stored as the mapped IPv6 address, so that both spellings compare equal.
 using Address = std::array<std::uint8_t, 16>;
 
 std::optional<Address> address_of(const std::string& text) {
@@ -35,7 +35,7 @@ std::optional<Address> address_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// What forbids the address; empty = it may be a pod's.
+/// Why the address is forbidden; empty = it may be the address of a pod.
 std::string_view forbidden(const Address& a) {
   const bool v4 = std::ranges::all_of(a.begin(), a.begin() + 10, [](auto byte) { return byte == 0; }) &&
                   a[10] == 0xff && a[11] == 0xff;
@@ -51,12 +51,12 @@ std::string_view forbidden(const Address& a) {
   }
   if (a[0] == 0xfe && (a[1] & 0xc0) == 0x80) return "link-local";
   if (a[0] == 0xff) return "multicast";
-  // fd00:ec2::/32 has the metadata services of EC2.
+  // fd00:ec2::/32 contains the metadata services of EC2.
   if (a[0] == 0xfd && a[1] == 0 && a[2] == 0x0e && a[3] == 0xc2) return "of a cloud's metadata service";
   return {};
 }
 
-/// HOST[:PORT], as an origin is written. An address of IPv6 is in brackets.
+/// HOST[:PORT] of an origin. An IPv6 address is in brackets.
 struct Authority {
   std::string host;
   std::optional<int> port;

@@ -7,26 +7,26 @@
 
 namespace qm::agent {
 
-/// Where a rank is asked to save.
+/// The URL that a checkpoint order of a rank is sent to.
 struct CheckpointTarget {
   std::string origin;  ///< "http://10.0.0.7:8480"
   std::string path;    ///< "/v1/checkpoint"
   friend bool operator==(const CheckpointTarget&, const CheckpointTarget&) = default;
 };
 
-/// Reads the annotation quartermaster.dev/checkpoint of a rank. It is written by the pod's author and called from the node's network,
-/// so it may name the pod and nothing else.
+/// Parses the annotation quartermaster.dev/checkpoint of a rank. The pod's author writes it and the agent calls it
+/// from the node's network, so it may name only the pod.
 ///
-/// Form     SCHEME://{podIP}[:PORT][/PATH], or an address of the pod in the place of {podIP}, IPv6 in brackets; http or https.
-///          {namespace} and {pod} in the path are filled in.
-/// Address  one of status.podIPs. Loopback, unspecified, multicast and link-local addresses, where the metadata service of a cloud
-///          is, are refused, and so are pods on the host's network: their address is the node's.
-/// Gateway  empty, or a URL of the operator ("http://gateway/pods/{namespace}/{pod}") that takes the orders of all pods: the
-///          annotation is checked alike, and its path follows the gateway's.
-/// Fails    kInvalid, kFailedPrecondition: names the pod, what is wrong, and the form to write.
+/// Form     SCHEME://{podIP}[:PORT][/PATH], or an address of the pod instead of {podIP}, IPv6 in brackets; http or
+///          https. {namespace} and {pod} in the path are replaced.
+/// Address  one of status.podIPs. Loopback, unspecified, multicast and link-local addresses, which include the metadata
+///          service of a cloud, are refused. So are pods on the host's network: their address is the node's.
+/// Gateway  empty, or a URL of the operator ("http://gateway/pods/{namespace}/{pod}") that receives the orders of all
+///          pods: the annotation is validated in the same way, and its path is appended to the gateway's.
+/// Fails    kInvalid, kFailedPrecondition: names the pod, the error, and the valid form.
 [[nodiscard]] Result<CheckpointTarget> checkpoint_target(const Rank& rank, const std::string& gateway = {});
 
-/// kInvalid unless it is an http URL without a query; for the setting checkpoint-gateway.
+/// Fails with kInvalid unless `url` is an http URL without a query; for the setting checkpoint-gateway.
 Status check_gateway(const std::string& url);
 
 }  // namespace qm::agent

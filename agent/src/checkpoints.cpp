@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kAgainAfter{250}, kSlice{50};
-constexpr std::size_t kMaxMessage = 1024;  // of an acknowledgement
+constexpr std::size_t kMaxMessage = 1024;  // of an acknowledgement, in bytes
 
 milliseconds left(SteadyInstant until) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(until - steady_clock::now()));
@@ -81,7 +81,7 @@ void Checkpoints::order(const pb::CheckpointOrder& order, const std::vector<std:
 }
 
 void Checkpoints::begin(const std::shared_ptr<Round>& round) {
-  // Without the pods there would be nobody to ask, and an answer that says so is final.
+  // Without the list of pods no rank is found, and an acknowledgement that reports no rank is final.
   if (!pods_.wait_synced(round->node, options_.timeout))
     log::warn("pods are not listed yet", {{"order", round->order.id()}});
   const auto& order = round->order;
@@ -179,7 +179,7 @@ Result<Saved> Checkpoints::ask(const Rank& rank, const std::string& body) const 
   }
 }
 
-/// Streamed, because a stream can be given up when the agent stops.
+/// Streamed, because a stream can be canceled when the agent stops.
 Result<Saved> Checkpoints::ask_once(const Rank& rank, const CheckpointTarget& target, const std::string& body,
                                     SteadyInstant until) const {
   http::ClientOptions options;

@@ -21,15 +21,17 @@ struct Saved {
   std::string uri;
 };
 
-/// Carries out checkpoint orders: every rank of the attempt on a node is asked to save, and one fact says how it went.
+/// Carries out checkpoint orders: calls every rank of the attempt on a node, and reports the result as one fact.
 ///
-/// Ranks    the pods of the workload in its namespace; see qm::ownership_of(). Pods that name it and are not its pods are not asked.
-/// Asking   POST to the pod's own address (checkpoint_target.hpp), all ranks at once (kAtOnce at most), `timeout` of steady time
-///          each. Transport errors and 5xx are tried again within that time; any other answer, a redirect too, is final.
-/// Answer   at most kMaxAnswer bytes. The least step and its URI (check_resume_uri()); ok only where there was a rank and all
-///          answered 200.
-/// Repeat   an order under way is not started again; one that went well is answered from memory; any other is
-///          carried out again. Memory holds kRemembered answers.
+/// Ranks    the pods of the workload in its namespace; see qm::ownership_of(). Other pods that name the workload are
+///          not called.
+/// Calls    POST to the pod's own address (checkpoint_target.hpp), all ranks at once (kAtOnce at most), `timeout` of
+///          steady time each. Transport errors and 5xx are retried within that time; any other answer, including a
+///          redirect, is final.
+/// Answer   at most kMaxAnswer bytes. The lowest step and its URI (check_resume_uri()); ok only if there was at least
+///          one rank and all ranks answered 200.
+/// Repeat   an order in progress is not started again. A successful order is acknowledged from memory; any other is
+///          carried out again. Memory holds kRemembered acknowledgements.
 /// Threads  any; order() does not wait.
 class Checkpoints {
  public:
@@ -40,7 +42,7 @@ class Checkpoints {
   };
   Checkpoints(const Pods& pods, Facts& facts, const DomainClock& clock, Options options);
   ~Checkpoints();
-  /// `own`: the nodes that this agent speaks for, of those that the order names.
+  /// `own`: the nodes of the order that this agent reports.
   void order(const pb::CheckpointOrder& order, const std::vector<std::string>& own);
   void stop();
 
@@ -64,7 +66,7 @@ class Checkpoints {
   const Options options_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
-  std::map<Key, pb::CheckpointAck> done_;  // those that went well
+  std::map<Key, pb::CheckpointAck> done_;  // successful orders
   std::vector<Key> under_way_;
   Workers workers_{kAtOnce};
 };

@@ -13,8 +13,9 @@ std::int32_t gpu(const GpuOf& gpu_of, const std::string& id) {
   return known == gpu_of.end() ? kNoGpu : known->second;
 }
 
-/// How many units of each GPU the claim may still have: one for each time that the GPU is named; where it asks for more units
-/// than GPUs are named (shares and instances of few GPUs), as many as it asks for.
+/// The number of units of each GPU that the claim may still receive: one for each time that its assignment names the
+/// GPU. If the claim requests more units than its assignment names GPUs (shares, MIG instances): as many as it
+/// requests.
 std::map<std::int32_t, std::int32_t> allowance(const Claim& claim, const GpuOf& gpu_of) {
   std::map<std::int32_t, std::int32_t> left;
   const bool several = claim.need() > static_cast<std::int32_t>(claim.gpus.size());
@@ -71,7 +72,8 @@ std::map<std::string, std::string> drop_unusable(std::vector<Claim>& claims, con
       drop(claim, "Malformed");
     }
   }
-  // What is given is gone for the others, and what is left must do for all who name it.
+  // Units that the kubelet allocated are not free for other claims; the free units must suffice for all claims that
+  // name them.
   std::map<std::int32_t, std::int32_t> free = units, asked;
   for (const Claim& claim : claims) {
     auto left = wanted(claim);

@@ -1,6 +1,6 @@
-// Two passes. The first gathers rows: one for each label set, with the values of the fields that matter. Exporters write
-// the same label sets in the same order in every family, so the row after the last one is the first guess; only a miss
-// is taken apart. The second folds rows into devices.
+// Two passes. The first collects rows: one for each label set, with the values of the relevant fields. Exporters write
+// the same label sets in the same order in every family, so the row after the last one is the first guess; labels are
+// parsed only if the guess is wrong. The second pass combines rows into devices.
 #include "dcgm_page.hpp"
 
 #include "qm/catalog/mig.hpp"
@@ -78,7 +78,7 @@ std::optional<Field> field_of(std::string_view name) {
 struct Row {
   std::string_view text;  // with both braces
   std::int32_t gpu = -1;
-  bool sampled = false;  // on some line that is whole
+  bool sampled = false;  // at least one complete line has it
   std::string_view uuid, model, instance, profile, ns, pod, container;
   Values values;
 };
@@ -139,7 +139,7 @@ void set_label(Row& row, std::string_view name, std::string_view value) {
   }
 }
 
-/// Takes `{a="b",...}` at `at` apart; false where it is broken. A comma before the brace and blanks are allowed.
+/// Parses `{a="b",...}` at `at`; false if it is malformed. A comma before the brace and blanks are allowed.
 bool read_labels(std::string_view line, std::size_t& at, Row& row) {
   const std::size_t from = at++;
   while (true) {
@@ -187,8 +187,8 @@ std::optional<double> read_value(std::string_view line, std::size_t at) {
   return at == line.size() ? std::optional(value) : std::nullopt;
 }
 
-/// DCGM's words for "no value": four of each width, 2^31 - 16, 2^63 - 16 and 2^47 onwards. In a double the second four
-/// are 2^63.
+/// DCGM's sentinels for "no value": four of each width, from 2^31 - 16, 2^63 - 16 and 2^47 upwards. As a double the
+/// second four are 2^63.
 bool blank(double value) {
   return !std::isfinite(value) || (value >= 2147483632.0 && value <= 2147483635.0) || value >= 9223372036854775792.0 ||
          (value >= 140737488355328.0 && value <= 140737488355331.0);
@@ -248,7 +248,8 @@ class Rows {
   std::size_t guess_ = 0;
 };
 
-/// A whole GPU (empty id) or one MIG instance of it: its own row's value, else the largest that a pod's row repeats.
+/// A whole GPU (empty id) or one MIG instance of it: the value of its own row, else the largest of the rows of its
+/// pods.
 struct Part {
   std::string_view profile;
   Values own, of_pods;
@@ -269,8 +270,8 @@ double most(const Parts& parts, Field f) {
   return value;
 }
 
-/// The sum over the instances, each by its part of so many compute slices, 0 = each as it is; the whole GPU's own value where
-/// it has one. None where an instance has no value: what is not known of it is not zero.
+/// The sum over the instances, each weighted by its part of `slices` compute slices, 0 = unweighted; the whole GPU's
+/// own value if it has one. NaN if an instance has no value: a missing value is not zero.
 double total(const Parts& parts, Field f, std::int32_t slices = 0) {
   if (const auto whole = parts.find(""); whole != parts.end() && !std::isnan(whole->second.value(f)))
     return whole->second.value(f);
@@ -284,7 +285,7 @@ double total(const Parts& parts, Field f, std::int32_t slices = 0) {
   return sum;
 }
 
-/// Thousandths of the GPU for each instance.
+/// The thousandths of the GPU of each instance.
 std::map<std::string_view, std::int32_t> shares_of(const Parts& parts, std::int32_t slices) {
   std::vector<std::string_view> ids;
   std::vector<std::string> profiles;
@@ -309,7 +310,7 @@ bool DcgmPage::labelled() const {
 
 std::int32_t compute_slices_of_model(std::string_view model) {
   std::string product(model);
-  std::ranges::replace(product, ' ', '-');  // as nvidia.com/gpu.product has it
+  std::ranges::replace(product, ' ', '-');  // as nvidia.com/gpu.product is written
   const auto* known = catalog::mig::model_of(product);
   return known == nullptr ? 7 : catalog::mig::geometry_of(known->family).compute_slices;
 }

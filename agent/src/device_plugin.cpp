@@ -14,10 +14,11 @@ namespace qm::agent {
 namespace {
 
 constexpr const char* kPluginApiVersion = "v1beta1";
-constexpr auto kLookForEnd = std::chrono::milliseconds(200);  // of a stream that the kubelet left
+constexpr auto kLookForEnd = std::chrono::milliseconds(200);  // between checks whether the kubelet closed the stream
 constexpr auto kCall = std::chrono::seconds(5);
 
-/// Tells a socket from the one that a later process made at the same path; empty where there is none.
+/// Identifies a socket, to distinguish it from one that a later process created at the same path; empty if there is
+/// none.
 std::string mark_of(const std::string& path) {
   struct stat found {};
   if (stat(path.c_str(), &found) != 0) return {};
@@ -32,7 +33,7 @@ std::set<std::string> devices_named(const google::protobuf::RepeatedPtrField<std
 
 }  // namespace
 
-/// One resource as its kubelet sees it.
+/// The device plugin of one resource, as the kubelet calls it.
 class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
  public:
   Service(agent::DevicePlugin& plugin, std::string resource, std::string socket)
@@ -56,7 +57,7 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  bool registered = false;  // the plugin's thread alone
+  bool registered = false;  // used only by the plugin's thread
   [[nodiscard]] bool serves() const { return server_ != nullptr && !mark_.empty() && mark_of(socket_) == mark_; }
   [[nodiscard]] std::string endpoint() const { return std::filesystem::path(socket_).filename().string(); }
 
@@ -129,14 +130,15 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
  private:
   [[nodiscard]] bool healthy(const Seen& seen) const { return seen.there && !plugin_.faulty_.contains(seen.unit.gpu); }
 
-  /// Under MPS: the way to the daemon, and at most so many threads and so much memory of each GPU as the container has shares.
+  /// Under MPS: mounts the daemon's pipe, and limits threads and memory to the container's number of shares of each
+  /// GPU.
   void hold_to_its_part(const std::vector<std::string>& ids, v1beta1::ContainerAllocateResponse& answer) const {
     std::string resource = resource_;
     if (plugin_.options_.sharing.renamed) resource.resize(resource.rfind(".shared"));
     const int shares = plugin_.options_.sharing.of(resource);
     if (shares == 1) return;
     const auto parts = static_cast<int>(ids.size());
-    std::int64_t memory_mib = 0;  // of the smallest GPU among them
+    std::int64_t memory_mib = 0;  // the smallest memory of its GPUs
     {
       const std::lock_guard lock(plugin_.mutex_);
       for (const auto& id : ids) {
@@ -164,7 +166,7 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
     }
   }
 
-  /// The claims as soon as they satisfy; those there are when patience is over. The kubelet may hear of a pod before us.
+  /// Returns the claims once `satisfies` holds, or the current ones after `patience`: the kubelet may see a pod first.
   template <class Fn>
   std::vector<Claim> wait_for(const Fn& satisfies) const {
     const auto until = std::chrono::steady_clock::now() + plugin_.options_.patience;
@@ -223,7 +225,7 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
   agent::DevicePlugin& plugin_;
   const std::string resource_, socket_;
   std::string mark_;
-  bool closing_ = false;  // under the plugin's mutex
+  bool closing_ = false;  // guarded by the plugin's mutex
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -292,8 +294,8 @@ void DevicePlugin::run() {
   }
 }
 
-// A GPU that is gone stays on the list as unhealthy, for its pods still hold it; one that was cut, or cut anew, is
-// there and has other units.
+// A GPU that is gone stays in the list as unhealthy, because its pods still hold it. A GPU that was partitioned or
+// repartitioned is present and has other units.
 void DevicePlugin::look_at_devices() {
   const auto now = std::chrono::steady_clock::now();
   if (looked_ != SteadyInstant{} && now - looked_ < options_.inventory) return;
@@ -311,7 +313,7 @@ void DevicePlugin::look_at_devices() {
   }
   const std::lock_guard lock(mutex_);
   for (const auto& [resource, units] : units_) {
-    auto& kept = next[resource];  // a resource stays, even without devices
+    auto& kept = next[resource];  // a resource remains, even without devices
     for (const auto& [id, seen] : units) {
       if (!there.contains(seen.unit.gpu)) kept.try_emplace(id, Seen{seen.unit, false});
     }
@@ -351,7 +353,7 @@ void DevicePlugin::look_at_kubelet() {
 }
 
 bool DevicePlugin::tell_kubelet(const std::string& resource, const std::string& endpoint) const {
-  // A channel that is shared with an earlier one would wait for a kubelet that is gone.
+  // A channel shared with an earlier connection would wait for a kubelet that is gone.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel =
@@ -393,7 +395,7 @@ std::vector<Claim> DevicePlugin::claims(const std::string& resource) {
   return all;
 }
 
-/// Of each pod once, and forgotten with it.
+/// Counts each pod once; the entry is removed with the pod.
 void DevicePlugin::note_unusable(const std::vector<Claim>& claims, const std::map<std::string, std::string>& unusable) {
   std::erase_if(unusable_, [&](const auto& known) {
     return std::ranges::none_of(claims, [&](const Claim& claim) { return claim.uid == known.first; });

@@ -23,7 +23,7 @@ std::map<std::string, std::vector<Unit>> units_of(const std::vector<Device>& dev
   std::int32_t instances = 0;
   for (const Device& device : devices) {
     for (const Slice& slice : device.slices) {
-      std::string profile = slice.profile;  // a resource's name has no '+'
+      std::string profile = slice.profile;  // the name of a resource has no '+'
       std::ranges::replace(profile, '+', '.');
       if (sharing.single) {
         add(gpu, slice.uuid, device, instances++);

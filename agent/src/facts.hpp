@@ -13,26 +13,27 @@ namespace qm::agent {
 
 namespace pb = quartermaster::v1;
 
-/// Facts on their way to the telemetry service: kept and repeated until it says that they are durable.
+/// The queue of facts for the telemetry service. A fact is kept and sent again until the service confirms that it is
+/// durable.
 ///
-/// Ids      "<node>/<boot>/<n>"; the boot id is drawn at each start, so a restarted agent's facts are new ones.
-/// Bound    `capacity` facts. A full queue refuses, and whoever saw the fact sees it again at the next look: devices,
-///          XIDs and notices stand where they were read, and orders are repeated.
+/// Ids      "<node>/<boot>/<n>"; the boot id is drawn at each start, so the facts of a restarted agent are new ones.
+/// Bound    `capacity` facts. A full queue refuses a fact, and its source offers it again at the next read: devices,
+///          XIDs and notices remain readable at their source, and orders are repeated.
 /// Threads  any.
 class Facts {
  public:
   explicit Facts(std::string boot, std::size_t capacity = 4096) : boot_(std::move(boot)), capacity_(capacity) {}
-  /// Called after each fact that was added, from the adder's thread. Set before the first one.
+  /// Called after each added fact, on the thread that added it. Must be set before the first one.
   void on_added(std::function<void()> fn) { added_ = std::move(fn); }
 
-  /// False where the queue is full. What a node's devices are, or an order's outcome, takes the place of an older fact
-  /// about the same that still waits.
+  /// False if the queue is full. The devices or the report of a node, or the result of an order, replaces an older
+  /// queued fact of the same kind and subject.
   bool add(const std::string& node, pb::AgentFact fact);
   void confirm(const std::string& id);
-  /// At most `max` facts that are due for sending, oldest first: those never sent since renew(), and those that have
-  /// waited longer than kRepeat for their confirmation. They count as sent then.
+  /// At most `max` facts to send now, oldest first: those not sent since renew(), and those that have waited longer
+  /// than kRepeat for their confirmation. They are marked as sent.
   [[nodiscard]] std::vector<pb::AgentFact> due(SteadyInstant now, std::size_t max);
-  /// A new stream: everything is to be sent again.
+  /// A new stream: all facts must be sent again.
   void renew();
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] const std::string& boot() const { return boot_; }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kFactsAtOnce = 256;
 constexpr int kMostBytes = 64 << 20;  // of a message
-constexpr int kLooks = 20;            // at a connection that is being made, and how long each
+constexpr int kLooks = 20;            // checks of a connection in progress, and the duration of each
 constexpr auto kLook = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -22,7 +22,7 @@ constexpr auto kLook = std::chrono::milliseconds(250);
 struct Link::Stream {
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<pb::AgentMessage, pb::AgentOrder>> call;
-  bool over = false;  // under the link's mutex: the reader saw the end
+  bool over = false;  // guarded by the link's mutex: the reader reached the end
 };
 
 Link::Link(Options options, Facts& facts) : options_(std::move(options)), facts_(facts) {
@@ -88,15 +88,15 @@ void Link::run() {
       if (stopping_) return;
       stream_ = &stream;
     }
-    // While no call runs nobody sees to the connection, and a half made one is given up after a second. So it is waited for,
-    // and where it does not come the call says why.
+    // gRPC does not drive a connection while no call is active, and gives up an incomplete one after a second. So the
+    // link waits for the connection; if it fails, the call reports the reason.
     for (int look = 0;
          look < kLooks && !stopping() && !channel->WaitForConnected(std::chrono::system_clock::now() + kLook); ++look) {
     }
     stream.call = stub->Push(&stream.context);
     std::thread reader([&] { listen(stream); });
     const bool was_up = talk(stream);
-    stream.context.TryCancel();  // ends the reader, whoever ended the stream
+    stream.context.TryCancel();  // ends the reader, whichever side ended the stream
     reader.join();
     const auto ended = stream.call->Finish();
     std::unique_lock lock(mutex_);
@@ -130,7 +130,7 @@ void Link::listen(Stream& stream) {
 
 bool Link::send(Stream& stream, const pb::AgentMessage& message) { return stream.call->Write(message); }
 
-/// Writes until the stream or the agent ends; true where the hello went out.
+/// Writes until the stream or the agent ends; true if the hello was sent.
 bool Link::talk(Stream& stream) {
   bool first = true;
   facts_.renew();

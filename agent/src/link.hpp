@@ -17,11 +17,11 @@ namespace qm::agent {
 
 /// The stream to the telemetry service: frames and facts go up, orders come down.
 ///
-/// Stream   opened again with a growing pause (steady time, at most kLongestPause) whenever it ends. Each begins with a
-///          hello, and another follows whenever the nodes change.
-/// Frames   are not kept: without a stream, or behind kMaxFrames that wait, they are dropped and counted.
-/// Facts    all unconfirmed ones are sent on each stream, and again as Facts says.
-/// Threads  any may call; on_order is called on the stream's reading thread.
+/// Stream   opened again with an increasing pause (steady time, at most kLongestPause) whenever it ends. Each stream
+///          begins with a hello, and another hello follows whenever the nodes change.
+/// Frames   are not stored: without a stream, or when kMaxFrames are queued, they are dropped and counted.
+/// Facts    all unconfirmed facts are sent on each stream, and again as Facts defines.
+/// Threads  any thread may call; on_order is called on the stream's reader thread.
 class Link {
  public:
   struct Options {
@@ -38,7 +38,7 @@ class Link {
 
   void serve(std::vector<std::string> nodes);
   void frame(pb::SampleFrame frame);
-  /// True from the hello's departure to the stream's end.
+  /// True from the time the hello is sent until the stream ends.
   [[nodiscard]] bool up() const { return up_; }
 
   struct Counters {
@@ -65,7 +65,7 @@ class Link {
   std::vector<std::string> nodes_;
   std::deque<pb::SampleFrame> frames_;
   bool stopping_ = false, say_hello_ = false, news_ = false;
-  Stream* stream_ = nullptr;  // the one that stop() cancels
+  Stream* stream_ = nullptr;  // the stream that stop() cancels
   std::uint64_t streams_ = 0;
   Counters counters_;
   std::atomic<bool> up_ = false;

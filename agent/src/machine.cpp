@@ -70,7 +70,7 @@ std::string mask_of(const std::set<int>& cpus) {
   return out;
 }
 
-/// For an attribute of XML.
+/// Escapes a text for an XML attribute.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -79,7 +79,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-/// GPUs that such joints hold together, directly or by way of others: of each its group's first.
+/// Groups of GPUs connected by such joints, directly or through others: for each GPU the first of its group.
 std::map<std::int32_t, std::int32_t> groups_of(const std::vector<Device>& devices, const std::vector<Joint>& joints,
                                                std::initializer_list<Join> by) {
   std::map<std::int32_t, std::int32_t> root;
@@ -262,7 +262,7 @@ std::string switches_annotation(const std::vector<Device>& devices, const std::v
   const auto first = groups_of(devices, joints, {Join::kPix, Join::kPxb});
   std::set<std::int32_t> switches;
   for (const auto& [gpu, of] : first) switches.insert(of);
-  // Each by itself says nothing; and by index means that none may be missing.
+  // If each GPU has its own switch the annotation carries no information; and indexes require that no GPU is missing.
   if (switches.size() == devices.size() || first.rbegin()->first != std::ssize(devices) - 1) return {};
   Json out = Json::array();
   for (const auto& [gpu, of] : first) out.push_back(std::distance(switches.begin(), switches.find(of)));
@@ -270,7 +270,8 @@ std::string switches_annotation(const std::vector<Device>& devices, const std::v
 }
 
 std::map<std::string, std::string> fabric_labels(const std::string& sysfs) {
-  // How many ports of each kind are up, by speed: beside eight adapters for GPUs there may be a slower one for storage.
+  // The number of active ports of each kind and speed: a node with eight adapters for GPUs may have a slower one for
+  // storage.
   std::map<std::pair<bool, int>, int> ports;  // (InfiniBand, Gb/s)
   std::error_code error;
   for (const auto& adapter : fs::directory_iterator(fs::path(sysfs) / "class/infiniband", error)) {

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kMib = 1024.0 * 1024.0;
 
-/// Of an instance of a GPU: by its place among all of them, which come to the whole where they fill it.
+/// The thousandths of a GPU that a MIG instance has: by its position among all instances, which add up to 1,000 if
+/// they fill it.
 std::int32_t mig_milli(const DeviceReading::Holder& holder, const std::vector<Slice>& slices, std::int32_t of) {
   if (holder.milli > 0) return holder.milli;
   std::vector<std::string> profiles;
@@ -29,7 +30,7 @@ void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceRe
   out.set_gpu_index(d.index);
   out.set_gpu_uuid(d.uuid);
   out.set_utilization(d.utilization);
-  // What the page does not give is named as missing: a zero would be a value.
+  // A value that is not on the page is listed as missing, because zero would be a value.
   using S = pb::GpuSample;
   const auto known = [&](double value, int field) {
     if (std::isnan(value)) wire::set_missing(out, field);
@@ -45,7 +46,7 @@ void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceRe
   if (known(d.energy_mj, S::kEnergyMjFieldNumber)) out.set_energy_mj(static_cast<std::int64_t>(d.energy_mj));
   if (known(d.xid, S::kXidFieldNumber)) out.set_xid(static_cast<std::int32_t>(d.xid));
   out.set_model(d.model);
-  // The board's values are nobody's alone where several pods share it.
+  // The board's values belong to a pod only if it is the sole holder.
   if (holders.size() == 1) {
     out.set_namespace_(holders[0].ns);
     out.set_pod(holders[0].pod);
@@ -119,7 +120,7 @@ pb::DeviceObservation NodeView::observation(Instant at) const {
       device.set_index(holder.number >= 0 ? holder.number : index);
       device.set_uuid(holder.uuid.empty() ? gpu.uuid : holder.uuid);
       device.set_mig_profile(holder.mig_profile);
-      // A page does not say how time slices are shared: evenly, then.
+      // A page does not contain the sizes of time slices, so they are assumed to be equal.
       const auto shares = static_cast<std::int32_t>(holder.shares > 0            ? holder.shares
                                                     : holder.mig_profile.empty() ? whole
                                                                                  : 1);

@@ -11,36 +11,37 @@
 
 namespace qm::agent {
 
-/// What one node's pages said so far, and what is news in the next one.
+/// The state of one node from its pages so far. Turns the next page into a frame and the facts that changed.
 ///
-/// Frame    one for each page. `sequence` grows with every look, failed ones included, so a gap shows. A GPU whose
-///          utilisation is not on the page is left out: no value is not zero.
-/// Devices  a fact when the mapping of pods to GPUs changed. A GPU that is not on the page keeps its pods, and so does the
-///          whole node where the page lost all labels while Kubernetes has GPU pods there: the exporter then could not
-///          ask the kubelet, which is not the same as idle. Once the kubelet itself has said who holds what, its word
-///          counts and the page's labels do not.
-/// XIDs     a fact when a GPU's gauge changed, to another code or to none, and when the driver's recovery action changed under a
-///          code that it decides on: XID 154 reports only that it did. A code that is present at the first scrape, and at the first one
-///          after the node booted, is reported too: the gauge keeps the last code for ever, and the telemetry service knows
-///          whether it was reported before.
+/// Frame    one for each page. `sequence` increases with every scrape, including failed ones, so a gap is visible. A
+///          GPU whose utilization is not on the page is omitted: a missing value is not zero.
+/// Devices  a fact when the mapping of pods to GPUs changed. A GPU that is not on the page keeps its pods. So does
+///          the whole node if the page lost all labels while Kubernetes has GPU pods there: the exporter then could
+///          not query the kubelet, and the node is not idle. After the kubelet's first report its mapping is used and
+///          the page's labels are ignored.
+/// XIDs     a fact when a GPU's gauge changed, to another code or to none, and when the driver's recovery action
+/// changed
+///          under a code whose verdict depends on it: XID 154 reports only that the action changed. A code that is
+///          present at the first scrape, and at the first one after the node booted, is reported too: the gauge keeps
+///          the last code for ever, and the telemetry service knows whether it was reported before.
 /// Threads  one at a time.
 class NodeView {
  public:
-  /// Takes a fact, or refuses it: then it is offered again with the next page.
+  /// Accepts a fact, or refuses it (false); a refused fact is offered again with the next page.
   using Offer = std::function<bool(pb::AgentFact)>;
 
   explicit NodeView(std::string node) : node_(std::move(node)) {}
   /// `gpu_pods`: Kubernetes has running pods with GPUs on this node.
   pb::SampleFrame take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer);
-  /// The boot id of the node's kernel, where it is known; before take().
+  /// Sets the boot id of the node's kernel, if known; before take().
   void booted(const std::string& boot);
-  /// A look that gave no page.
+  /// Records a scrape without a page.
   void miss() { ++sequence_; }
   using Holders = std::map<std::int32_t, std::vector<DeviceReading::Holder>>;
-  /// What the kubelet says, for the devices that there are. Nobody on any of them while Kubernetes has running pods with
-  /// GPUs here is not believed: a kubelet that has just started knows of none.
+  /// Applies the kubelet's mapping for the existing devices. An empty mapping is ignored while Kubernetes has running
+  /// pods with GPUs on the node: a kubelet that has just started lists none.
   void held(const Holders& holders, const std::vector<Device>& devices, Instant at, bool gpu_pods, const Offer& offer);
-  /// GPUs whose last XID means that they do not work until they are reset, by index: as the catalog of XIDs has it.
+  /// GPUs whose last XID requires a reset according to the XID catalog, by index; they do not work until then.
   [[nodiscard]] std::set<std::int32_t> broken() const;
 
  private:
@@ -49,10 +50,10 @@ class NodeView {
     std::vector<Slice> slices;
     std::vector<DeviceReading::Holder> holders;
     std::int32_t xid = 0;
-    bool looked = false;                          // at its gauge, since the node booted
-    std::optional<std::int32_t> recovery_action;  // what the driver asks for; none where the last page does not give it
-    std::optional<std::int32_t> reported_action;  // with the last report; a page without one changes nothing in it
-    /// Another GPU has its index, or its node booted: nothing is known of its gauge.
+    bool looked = false;                          // its gauge was read since the node booted
+    std::optional<std::int32_t> recovery_action;  // requested by the driver; none if the last page does not contain it
+    std::optional<std::int32_t> reported_action;  // in the last report; a page without one does not change it
+    /// Another GPU has its index, or its node booted: the state of the gauge is unknown.
     void forget() { xid = 0, looked = false, recovery_action.reset(), reported_action.reset(); }
     void identify(const std::string& by_uuid);
   };
@@ -64,7 +65,7 @@ class NodeView {
   std::uint64_t sequence_ = 0;
   std::map<std::int32_t, Gpu> gpus_;
   bool kubelet_said_ = false;
-  std::string published_;  // pods of the last devices fact, as bytes
+  std::string published_;  // pods of the last devices fact, serialized
 };
 
 }  // namespace qm::agent

@@ -8,8 +8,8 @@ namespace qm::agent {
 
 /// Watches one instance for its spot interruption notice.
 ///
-/// The life cycle is asked until it is known; an on-demand instance is never asked again. A notice is one fact for each
-/// action and time that it names; what cannot be read is asked for again.
+/// The life cycle is requested until it is known; an on-demand instance is not queried again. A notice is one fact
+/// for each action and time in it; a failed read is retried.
 /// Threads  one at a time.
 class NoticeWatch {
  public:
@@ -20,7 +20,7 @@ class NoticeWatch {
   Look look(Instant now);
 
  private:
-  /// Reads a path that does not change into `known`, once.
+  /// Reads a path whose value does not change into `known`, once.
   Status learn(const std::string& path, std::string& known);
   Result<Look> try_look(Instant now);
 

@@ -1,5 +1,5 @@
-// The driver's management library by name, so that the agent starts on machines without one. Its functions are C, and their
-// names carry the version of what they take.
+// Loads the driver's management library by name, so that the agent starts on nodes without one. Its functions are C,
+// and their names contain the version of their arguments.
 #include "devices.hpp"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Handle = void*;
 constexpr int kSuccess = 0;
-constexpr unsigned kText = 96;  // what its names and ids need at most
+constexpr unsigned kText = 96;  // longest name or id
 
 struct PciInfo {  // nvmlPciInfo_t
   char bus_id_legacy[16];
@@ -42,7 +42,7 @@ struct Library {
   int (*mig_mode)(Handle, unsigned*, unsigned*) = nullptr;
   int (*mig_most)(Handle, unsigned*) = nullptr;
   int (*mig_by_index)(Handle, unsigned, Handle*) = nullptr;
-  int (*p2p)(Handle, Handle, int, int*) = nullptr;  // these two a driver may lack
+  int (*p2p)(Handle, Handle, int, int*) = nullptr;  // optional: a driver may lack these two
   int (*ancestor)(Handle, Handle, int*) = nullptr;
 
   Library() = default;
@@ -66,7 +66,7 @@ std::string text_of(const Get& get, Handle device) {
   return get(device, text.data(), kText) == kSuccess ? std::string(text.data()) : std::string();
 }
 
-/// As the system names it: its domains have four digits.
+/// The bus id in the kernel's format, whose domains have four digits.
 std::string bus_of(const PciInfo& pci) {
   std::string bus(pci.bus_id);
   std::ranges::transform(bus, bus.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -74,7 +74,7 @@ std::string bus_of(const PciInfo& pci) {
   return bus;
 }
 
-/// Where the PCI bus says that the device is; -1 where it does not.
+/// The NUMA node of the PCI device; -1 if the bus does not report it.
 std::int32_t numa_of(const std::string& bus) {
   std::int32_t node = -1;
   std::ifstream(fmt::format("/sys/bus/pci/devices/{}/numa_node", bus)) >> node;
@@ -93,7 +93,7 @@ class Nvml final : public DeviceSource {
     std::vector<Device> out;
     for (unsigned i = 0; i < count; ++i) {
       Handle handle = nullptr;
-      if (library_->by_index(i, &handle) != kSuccess) continue;  // off the bus
+      if (library_->by_index(i, &handle) != kSuccess) continue;  // fell off the bus
       Device device;
       device.index = static_cast<std::int32_t>(i);
       device.uuid = text_of(library_->uuid, handle);
@@ -122,7 +122,7 @@ class Nvml final : public DeviceSource {
     if (const int rc = library_->count(&count); rc != kSuccess) return lost("count devices", rc);
     std::vector<Handle> gpus(count, nullptr);
     for (unsigned i = 0; i < count; ++i) {
-      if (library_->by_index(i, &gpus[i]) != kSuccess) gpus[i] = nullptr;  // off the bus
+      if (library_->by_index(i, &gpus[i]) != kSuccess) gpus[i] = nullptr;  // fell off the bus
     }
     for (unsigned a = 0; a < count; ++a) {
       for (unsigned b = a + 1; b < count; ++b) {
@@ -174,7 +174,7 @@ class Nvml final : public DeviceSource {
 
   tl::unexpected<Error> lost(const char* what, int rc) {
     const std::string why = library_->error(rc);
-    library_.reset();  // a new driver may be under it by the next ask
+    library_.reset();  // the driver may be replaced before the next call
     return fail(Code::kUnavailable, "the driver cannot {}: {}", what, why);
   }
 

@@ -12,7 +12,7 @@ namespace qm::agent {
 namespace {
 
 constexpr auto kCall = std::chrono::milliseconds(1000);
-constexpr int kMostBytes = 16 << 20;  // as the kubelet's own client takes
+constexpr int kMostBytes = 16 << 20;  // the limit of the kubelet's own client
 
 bool is_ours(std::string_view resource) { return resource.starts_with("nvidia.com/"); }
 
@@ -21,7 +21,7 @@ class KubeletResources final : public HoldingSource {
   explicit KubeletResources(const std::string& socket) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMostBytes);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);  // a kubelet is back within seconds
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);  // a kubelet restarts within seconds
     stub_ = v1::PodResourcesLister::NewStub(
         grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), arguments));
   }
@@ -70,11 +70,11 @@ class KubeletResources final : public HoldingSource {
 
 struct Place {
   std::int32_t gpu = 0;
-  std::int32_t number = -1;  // of an instance, among all of the machine
+  std::int32_t number = -1;  // of an instance, among all instances of the node
   std::string profile;
 };
 
-/// The one holder of each device.
+/// The holder of each device; a device has one holder.
 std::map<std::string, const Held*> holder_of_each(const HeldDevices& held, const KnownPods& pods) {
   const auto rank = [&](const Held& one) {
     const std::string name = one.ns + "/" + one.pod;

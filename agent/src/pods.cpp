@@ -29,7 +29,7 @@ std::int32_t number_of(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? value : -1;
 }
 
-// Devices have limits equal to their requests, so the limits tell; a count is written as a number or as a text.
+// Devices have limits equal to their requests, so limits are read; a count is a number or a string.
 std::map<std::string, std::vector<std::int32_t>> asks_of(const Json& pod) {
   std::map<std::string, std::vector<std::int32_t>> out;
   for (const Json& container : pod["spec"]["containers"].items()) {
@@ -153,7 +153,7 @@ KnownPods Pods::known(const std::string& node) const {
   if (const auto pods = by_node_.find(node); pods != by_node_.end()) {
     for (const auto& [uid, rank] : pods->second) out.created[rank.ns + "/" + rank.name] = rank.created;
   }
-  // A pod of a StatefulSet comes again under its name.
+  // A pod of a StatefulSet is created again under the same name.
   for (const auto& [uid, pod] : ended_) {
     if (pod.first == node && !out.created.contains(pod.second)) out.ended.insert(pod.second);
   }

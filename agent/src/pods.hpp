@@ -14,51 +14,51 @@
 
 namespace qm::agent {
 
-/// A pod that may be asked to save its work, and that its kubelet asks devices for.
+/// A pod that can receive checkpoint orders and that requests devices from its kubelet.
 struct Rank {
   std::string uid, ns, name, node;
   std::vector<std::string> ips;                       ///< status.podIPs
   bool host_network = false;                          ///< its address is the node's
   std::string scheduler;                              ///< spec.schedulerName
   std::string workload, controller, controller_kind;  ///< see PodOwner
-  std::int32_t attempt = 0;                           ///< 0 = the pod carries none
-  std::string checkpoint;                             ///< URL template; empty = it keeps no checkpoints
+  std::int32_t attempt = 0;                           ///< 0 = the pod has no attempt
+  std::string checkpoint;                             ///< URL template; empty = no checkpoints
   bool uses_gpus = false, running = false;
   std::string created;                                    ///< RFC 3339
-  std::vector<std::int32_t> gpus;                         ///< by its annotation, by index; see usable() in claims.hpp
-  std::map<std::string, std::vector<std::int32_t>> asks;  ///< by resource: how many devices each container asks for
+  std::vector<std::int32_t> gpus;                         ///< from its annotation, by index; see drop_unusable() in claims.hpp
+  std::map<std::string, std::vector<std::int32_t>> asks;  ///< by resource: the number of devices that each container requests
 };
-/// What the agent needs of a Pod object.
+/// Extracts the fields that the agent needs from a Pod object.
 [[nodiscard]] Rank rank_of(const Json& pod);
 
-/// What Kubernetes knows of the pods of a node, by "namespace/name".
+/// The pods of a node in Kubernetes, by "namespace/name".
 struct KnownPods {
   std::set<std::string> ended;                 ///< succeeded or failed, and not deleted yet
-  std::map<std::string, std::string> created;  ///< of the others: RFC 3339
+  std::map<std::string, std::string> created;  ///< creation time of the others: RFC 3339
 };
 
-/// The bound pods that have not ended, by node; of those that have, the names alone. Any thread.
+/// The bound pods that have not finished, by node; of finished pods only the names. Any thread.
 class Pods {
  public:
   void apply(const Json& pod, bool deleted);
-  /// The first list of the node's pods is complete; of all nodes where none is named.
+  /// Marks the first list of the node's pods as complete; of all nodes if none is named.
   void synced(const std::string& node = {});
   /// Waits until the first list of the node's pods is complete; false after the timeout or once closed.
   bool wait_synced(const std::string& node, SteadyDuration timeout) const;
-  /// Ends all waits.
+  /// Ends all waits, on shutdown.
   void close();
   struct Ranks {
     std::vector<Rank> own;
-    std::vector<std::string> foreign;  ///< "namespace/name" of pods that name the workload and are no pods of it
+    std::vector<std::string> foreign;  ///< "namespace/name" of pods that name the workload but do not belong to it
   };
   [[nodiscard]] Ranks ranks(const std::string& node, const WorkloadIdentity& workload, std::int32_t attempt) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
   [[nodiscard]] KnownPods known(const std::string& node) const;
-  /// The pods of the node that do not run yet and ask for the resource.
+  /// The pods of the node that request the resource and do not run yet.
   [[nodiscard]] std::vector<Claim> claims(const std::string& node, const std::string& resource) const;
-  /// How often pods have changed; for wait_past().
+  /// The number of changes of pods so far; for wait_past().
   [[nodiscard]] std::uint64_t changes() const;
-  /// Waits until pods have changed more often than that; false at `until`, or once closed.
+  /// Waits until there are more changes than `changes`; false at `until`, or once closed.
   bool wait_past(std::uint64_t changes, SteadyInstant until) const;
   [[nodiscard]] std::size_t size() const;
 

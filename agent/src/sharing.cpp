@@ -55,7 +55,7 @@ Result<Sharing> sharing_of(std::string_view text, const std::string& file) {
   if (sharing.contains("mps") && sharing.contains("timeSlicing")) {
     return fail(Error{Code::kInvalid, "GPUs are shared by time or by MPS, not by both", "sharing", "leave one out"});
   }
-  // The GPU Operator's own values say it in two words.
+  // The GPU Operator's own values use two fields for this.
   if (const Json& values = content["mps"]; values["enabled"].boolean()) {
     out.mps = true;
     QM_ASSIGN(out.shares["nvidia.com/gpu"], replicas_of(values["replicas"], "mps.replicas"));

@@ -21,7 +21,8 @@ Url split(const std::string& url) {
   return {url.substr(0, slash), url.substr(slash)};
 }
 
-/// One client for an origin, shared by all nodes behind it. Forgotten wholesale at the bound; running calls keep theirs.
+/// One client for each origin, shared by all nodes of that origin. All are dropped at the bound; calls in progress
+/// keep theirs.
 class Clients {
  public:
   explicit Clients(http::ClientOptions options) : options_(std::move(options)) {}

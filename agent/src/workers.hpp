@@ -14,13 +14,13 @@
 
 namespace qm::agent {
 
-/// A few threads that run what is posted, in order. The poster bounds what can wait.
+/// A few threads that run posted tasks in order. The caller of post() bounds the queue.
 class Workers {
  public:
   explicit Workers(int threads);
   ~Workers();
   void post(std::function<void()> task);
-  /// Drops what waits and joins; running tasks end first.
+  /// Drops queued tasks and joins; running tasks finish first.
   void stop();
 
  private:
@@ -34,28 +34,28 @@ class Workers {
 
 /// Runs named tasks once a period of domain time on a few threads.
 ///
-/// Phase    the first run is at once; the later ones at instants that the name spreads over the period.
-/// Late     what could not run in time runs once, not once for each period that passed.
-/// Bound    a task is in hand once at most, so nothing piles up.
-/// Threads  any may call, the tasks too.
+/// Phase    the first run is immediate; later runs are one period apart, from an offset that is derived from the name.
+/// Late     a delayed task runs once, not once for each missed period.
+/// Bound    each task is queued or running at most once.
+/// Threads  any may call, including the tasks.
 class Pacer {
  public:
   using Task = std::function<bool()>;  ///< false = never again
   Pacer(const DomainClock& clock, int threads);
   ~Pacer();
   void add(const std::string& name, Duration period, Task task);
-  /// A run under way ends by itself.
+  /// A run in progress finishes.
   void remove(const std::string& name);
   void stop();
   [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] std::size_t idle() const;  ///< those that wait for their time
+  [[nodiscard]] std::size_t idle() const;  ///< tasks that wait for their next time
 
  private:
   struct Entry {
     Task task;
     Duration period{}, phase{};
     Instant due{};
-    std::uint64_t id = 0;  // tells an entry from a later one of the same name
+    std::uint64_t id = 0;  // distinguishes an entry from a later one with the same name
   };
   void keep_time();
   void finished(const std::string& name, std::uint64_t id, bool again);
@@ -64,7 +64,7 @@ class Pacer {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::string, Entry> entries_;
-  std::set<std::pair<Instant, std::string>> queue_;  // entries that are not in hand
+  std::set<std::pair<Instant, std::string>> queue_;  // entries that are neither queued nor running
   std::uint64_t next_id_ = 1;
   bool stopping_ = false;
   Workers workers_;

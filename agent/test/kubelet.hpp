@@ -20,9 +20,10 @@
 
 namespace qm::agent::testing {
 
-/// The device manager of a kubelet, as far as a plugin can tell: takes registrations on its socket, follows ListAndWatch of
-/// each resource, and gives devices out as kubelet does: asked for a pod it lets the plugin choose among the healthy ones
-/// that nobody has, unless it is told what its topology manager chose; and answers pod-resources on a second socket.
+/// The device manager of a kubelet, as far as a plugin can tell: takes registrations on its socket, follows
+/// ListAndWatch of each resource, and gives devices out as kubelet does: asked for a pod it lets the plugin choose
+/// among the healthy ones that nobody has, unless it is told what its topology manager chose; and answers
+/// pod-resources on a second socket.
 class MockKubelet final : public v1beta1::Registration::Service, public v1::PodResourcesLister::Service {
  public:
   explicit MockKubelet(std::string dir) : dir_(std::move(dir)) { start(); }

@@ -108,7 +108,8 @@ void expect_wanted_settings(const std::string& file) {
             R"({"cpu":"96","memory":"2147483648","gpus":[]}]})");
 }
 
-// S-065: the kubelet's settings are read, what differs from those wanted is said, and no NUMA node offers the CPUs that are kept.
+// S-065: the kubelet's settings are read, what differs from those wanted is said, and no NUMA node offers the CPUs
+// that are kept.
 TEST(Machine, WhatTheKubeletIsSetToAndTheCpusItKeeps) {
   for (const auto& file : wanted_kubelet_files()) expect_wanted_settings(file);
 }

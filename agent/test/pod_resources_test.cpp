@@ -81,8 +81,8 @@ class PodResourcesTest : public ::testing::Test {
   bool says(const std::vector<std::string>& wanted) {
     return wait_until([&] { return last() == wanted; });
   }
-  /// After five looks, which are due every two seconds, that is what stands. Time goes on once a look has begun; where it then
-  /// runs past the next due time before that look has ended, the agent skips one, and it is made up for.
+  /// After five looks, which are due every two seconds, that is what stands. Time goes on once a look has begun;
+  /// where it then runs past the next due time before that look has ended, the agent skips one, and it is made up for.
   bool says_within_ten_seconds(const std::vector<std::string>& wanted) {
     for (int look = 0, skipped = 0; look < 5; ++look) {
       const int before = kubelet.lists();
