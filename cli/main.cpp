@@ -12,8 +12,8 @@
 int main(int argc, char** argv) {
   qm::rpc::block_signals();
   qm::log::init("qmctl", qm::log::Format::kText, qm::log::Level::kWarn);
-  // Ctrl-C ends the call that runs, so that a stream ends in order. The thread outlives main where no signal comes; it
-  // owns its half of the stop state and touches nothing else.
+  // Ctrl-C cancels the current call, so that a stream ends cleanly. The thread outlives main if no signal arrives; it
+  // owns its half of the stop state and uses nothing else.
   std::stop_source stop;
   std::thread([stop]() mutable {
     qm::rpc::wait_for_signal();

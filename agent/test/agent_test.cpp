@@ -1,4 +1,4 @@
-// The agent whole: real stream, real informers and HTTP, against peers inside this test.
+// The whole agent: real stream, real informers and HTTP, against fake peers in this test.
 #include "agent.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -48,7 +48,7 @@ class AgentTest : public ::testing::Test {
     if (hellos.empty()) return {"(none)"};
     return {hellos.back().nodes().begin(), hellos.back().nodes().end()};
   }
-  /// Moves time until a frame of the node comes that fits.
+  /// Advances time until a matching frame of the node arrives.
   bool frame_comes(const std::string& node, const std::function<bool(const pb::SampleFrame&)>& fits) {
     return wait_until([&] {
       clock.advance(std::chrono::seconds(60));

@@ -84,7 +84,7 @@ TEST(CheckpointTarget, NoForgedUrlLeadsAnywhere) {
   }
 }
 
-// A status that names such an address is not the pod's own network.
+// An address that a pod's network cannot have is refused, even if the status contains it.
 TEST(CheckpointTarget, AddressesThatNoPodHas) {
   const std::pair<const char*, const char*> cases[] = {
       {"127.0.0.1", "loopback"},
@@ -120,7 +120,7 @@ TEST(CheckpointTarget, PodsWithoutAnAddressOfTheirOwn) {
             "team/r0: annotation quartermaster.dev/checkpoint cannot be called: the pod has no address yet");
 }
 
-// The operator's gateway takes the order; what the annotation may say is the same.
+// The operator's gateway receives the order; the annotation is validated in the same way.
 TEST(CheckpointTarget, AGatewayTakesThePath) {
   const std::string gateway = "http://gate:9000/pods/{namespace}/{pod}/";
   EXPECT_EQ(called(rank("http://{podIP}:8480/v1/checkpoint"), gateway), "http://gate:9000 /pods/team/r0/v1/checkpoint");

@@ -40,7 +40,7 @@ class CheckpointsTest : public ::testing::Test {
     order.set_deadline_us(1'000'000);
     return order;
   }
-  /// Carries an order out and takes its acknowledgements out of the queue.
+  /// Carries out an order and removes its acknowledgements from the queue.
   std::vector<pb::CheckpointAck> carry_out(Checkpoints& desk, const std::string& id,
                                            const std::vector<std::string>& own = {"n"}) {
     desk.order(order_of(id), own);
@@ -156,7 +156,7 @@ TEST_F(CheckpointsTest, RanksThatCannotBeAsked) {
   EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("is no http URL"));
 }
 
-// Another tenant's pod that names the workload would choose where the workload resumes from.
+// Another tenant's pod that names the workload could otherwise choose the URI that the workload resumes from.
 TEST_F(CheckpointsTest, PodsOfOthersThatNameTheWorkloadAreNotAsked) {
   Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0");
@@ -167,7 +167,7 @@ TEST_F(CheckpointsTest, PodsOfOthersThatNameTheWorkloadAreNotAsked) {
   pods.apply(named, false);
   named.set("metadata").set("namespace", "team").set("name", "same-team").set("uid", "uid-same-team");
   pods.apply(named, false);
-  // Owned by the Job, which is not its controller: not a pod of the Job.
+  // An owner that is not the controller: the pod does not belong to the Job.
   Json co_owned = pod_of("co-owned", "n", "job", 2, FakeRanks::kUrl);
   co_owned.set("metadata").set("ownerReferences").items_mut()[0].set("controller", false);
   pods.apply(co_owned, false);
@@ -260,7 +260,7 @@ TEST_F(CheckpointsTest, SilentRankIsGivenUp) {
   const auto acks = carry_out(desk, "o1");
   ASSERT_THAT(acks, SizeIs(1));
   EXPECT_FALSE(acks[0].ok());
-  EXPECT_THAT(acks[0].message(), HasSubstr("team/r0"));  // of ranks that fail the first is named
+  EXPECT_THAT(acks[0].message(), HasSubstr("team/r0"));  // the message names the first failed rank
 }
 
 TEST_F(CheckpointsTest, OrderUnderWayIsNotStartedTwiceAndStopDoesNotWaitForIt) {

@@ -80,7 +80,7 @@ TEST(Claims, AStrangerMayBeWhoIsServed) {
   EXPECT_EQ(found.claim->uid, "s2");
 }
 
-// ---- whose assignments count ----
+// ---- validation of assignments ----
 
 using Reasons = std::map<std::string, std::string>;
 const std::set<std::string> kOurs = {"quartermaster"};
@@ -91,7 +91,7 @@ TEST(Unusable, AnAssignmentOfAnotherScheduler) {
   EXPECT_EQ(drop_unusable(claims, kFour, kOurs), (Reasons{{"s2", "OtherScheduler"}}));
   EXPECT_THAT(claims[0].gpus, ElementsAre(0));
   EXPECT_TRUE(claims[1].gpus.empty());
-  // It is asked for as a stranger's, and takes nothing that is promised.
+  // The pod is treated as one without an assignment and gets no device that is assigned to another pod.
   EXPECT_THAT(prefer({claims[1]}, kFour, {"a", "b", "c", "d"}, {}, 1), ElementsAre("d"));
   claims[1].gpus = {1};
   EXPECT_EQ(drop_unusable(claims, kFour, {"quartermaster", "default-scheduler"}), Reasons());
@@ -106,11 +106,11 @@ TEST(Unusable, WhatPlacementNeverWrites) {
 }
 
 TEST(Unusable, TheSameDeviceTwice) {
-  // The forged one is the older: it would be asked for first.
+  // The pod with the forged annotation is the older one and would receive its devices first.
   std::vector<Claim> claims = {claim("p5", {1}, {1}), claim("x1", {1}, {1}), claim("p6", {2}, {1})};
   EXPECT_EQ(drop_unusable(claims, kFour, kOurs), (Reasons{{"p5", "Conflict"}, {"x1", "Conflict"}}));
   EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {}, 1), ElementsAre("c")) << "p6 has what it was assigned";
-  // What the kubelet has given is the pod's, whatever another names.
+  // A unit that the kubelet allocated belongs to its pod, even if another pod names it.
   claims = {claim("p5", {1}, {1}, {"b"}), claim("x1", {1}, {1})};
   EXPECT_EQ(drop_unusable(claims, kFour, kOurs), (Reasons{{"x1", "Conflict"}}));
   EXPECT_THAT(claims[0].gpus, ElementsAre(1));

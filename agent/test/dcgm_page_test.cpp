@@ -25,16 +25,16 @@ DcgmPage read_page(const std::string& path) {
 
 DcgmPage own_page(const std::string& name) { return read_page(qm::testing::data_dir() + "/telemetry/" + name); }
 
-/// A page of the reference data, where that is present.
+/// A page of the reference data, if present.
 std::optional<DcgmPage> reference_page(const std::string& name) {
   const auto shared = qm::testing::shared_dir();
   if (!shared) return std::nullopt;
   return read_page(*shared + "/telemetry/" + name);
 }
 
-// ---- our own pages: one machine in the forms of several releases, with what a reader must find ----
+// ---- our own pages: one node in the formats of several releases, with the expected readings ----
 
-/// A row of tests/data/telemetry/expected.csv: what a page holds in all where `gpu` is empty, else one GPU of it.
+/// A row of tests/data/telemetry/expected.csv: the totals of a page if `gpu` is empty, else the values of one GPU.
 using ExpectedRow = std::map<std::string, std::string>;
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -65,7 +65,7 @@ std::vector<ExpectedRow> expected_rows() {
   return out;
 }
 
-/// An empty cell: the page gives no value.
+/// An empty cell: the page has no value.
 void expect_value(const ExpectedRow& row, const std::string& name, double found) {
   const auto& wanted = row.at(name);
   if (wanted.empty()) {
@@ -95,7 +95,7 @@ void expect_gpu(const ExpectedRow& row, const DeviceReading& device) {
   EXPECT_EQ(held, wanted);
 }
 
-/// The page gives every GPU all that the machine has, and no other GPU.
+/// The page has every GPU with all its values, and no other GPU.
 void expect_own_page(const std::string& name) {
   const auto page = own_page(name);
   std::size_t gpus = 0, totals = 0;
@@ -116,7 +116,7 @@ void expect_own_page(const std::string& name) {
   EXPECT_EQ(page.devices.size(), gpus) << name << " gives GPUs that the machine does not have";
 }
 
-// Each of these reads our own page, and the page of the reference data where that is present.
+// Each of these reads our own page, and the page of the reference data if present.
 
 TEST(DcgmSamples, DefaultCounters) {
   expect_own_page("node.prom");
@@ -155,7 +155,7 @@ TEST(DcgmSamples, MigInstancesAddUp) {
   const auto page = reference_page("dcgm-exporter-sample.prom");
   if (!page) return;
   const auto& mig = page->devices[5];
-  // Three instances of the four are held, and what repeats the board is taken once.
+  // Three of the four instances have holders, and values of the board count once.
   ASSERT_THAT(mig.holders, SizeIs(3));
   std::multiset<std::string> profiles;
   for (const auto& holder : mig.holders) profiles.insert(holder.mig_profile);
@@ -187,7 +187,7 @@ TEST(DcgmSamples, ExtendedCounters) {
   EXPECT_FALSE(std::isnan(page->devices[0].sm_active));
 }
 
-/// `noise`: by which share power may differ; `mig`: the GPUs with instances, which 1.x did not know.
+/// `noise`: the fraction by which power may differ; `mig`: the GPUs with instances, which 1.x did not support.
 void expect_same_generations(const DcgmPage& now, const DcgmPage& next, const DcgmPage& old, double noise,
                              const std::set<std::size_t>& mig) {
   ASSERT_THAT(now.devices, SizeIs(8));
@@ -323,7 +323,7 @@ TEST(DcgmPage, DeviceNameStandsInForTheIndex) {
 }
 
 TEST(DcgmPage, ShapesWithoutAPatternAreStillRead) {
-  // Every family has the rows in another order, so no guess about the next row holds.
+  // Every family has the rows in another order, so the guess about the next row is always wrong.
   std::string text;
   int shift = 0;
   for (const char* family : {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}) {

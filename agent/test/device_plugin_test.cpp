@@ -1,4 +1,4 @@
-// The plugin against a kubelet of the test: real sockets, both sides of the wire.
+// The device plugin against a fake kubelet: real sockets, both sides of the protocol.
 #include "device_plugin.hpp"
 
 #include "kubelet.hpp"
@@ -105,7 +105,7 @@ TEST_F(DevicePluginTest, SharesAndInstancesOfTheAssignedGpu) {
   EXPECT_EQ(counted("honoured"), 2);
 }
 
-// S-138: eight shares of a GPU under MPS, each held to an eighth of its threads and of its memory.
+// S-138: eight shares of a GPU under MPS, each limited to an eighth of its threads and of its memory.
 TEST_F(DevicePluginTest, UnderMpsEachShareIsHeldToItsPart) {
   Sharing mps{{{kGpu, 8}}};
   mps.mps = true;
@@ -215,7 +215,7 @@ TEST_F(DevicePluginTest, RegistersAnewWithAKubeletThatStartedAgain) {
 TEST_F(DevicePluginTest, StartsBeforeTheKubeletAndKnowsWhatPodsHaveAlready) {
   kubelet.stop();
   start(whole_gpus(4));
-  bind("a", "1", 1);  // its image is still pulled
+  bind("a", "1", 1);  // its image is still being pulled
   bind("b", "2", 1);
   ASSERT_TRUE(wait_until([&] { return devices->looks() > 2; }));
   kubelet.start();

@@ -97,7 +97,7 @@ TEST_F(NoticeTest, OnDemandIsNeverAskedAgain) {
   EXPECT_EQ(metadata.looks("n/spot/instance-action"), 0);
 }
 
-// S-239: nothing there is no notice; what is there has an action and a time.
+// S-239: a missing document is not a notice; an existing one has an action and a time.
 TEST_F(NoticeTest, OnceForEachNotice) {
   spot();
   EXPECT_EQ(watch.look(now), Look::kNothing);
@@ -116,7 +116,7 @@ TEST_F(NoticeTest, OnceForEachNotice) {
   EXPECT_EQ(metadata.looks("n/instance-id"), 1);
 }
 
-// S-239: each action that EC2 knows.
+// S-239: each action that EC2 defines.
 TEST_F(NoticeTest, TheActionIsKept) {
   spot();
   std::vector<std::string> actions;
@@ -129,7 +129,7 @@ TEST_F(NoticeTest, TheActionIsKept) {
   EXPECT_EQ(actions, (std::vector<std::string>{"terminate", "stop", "hibernate"}));
 }
 
-// S-239: no answer, and one that makes no sense, are no notice and no end of asking.
+// S-239: a failed or malformed read is not a notice and does not stop the polling.
 TEST_F(NoticeTest, WhatCannotBeReadIsAskedAgain) {
   spot();
   metadata.away(true);

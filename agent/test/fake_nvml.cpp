@@ -1,5 +1,5 @@
-// A driver's management library for tests: four GPUs, the first two joined by NVLink, of which the third fell off the
-// bus and the last is cut in two; one of its instances is being made and has no name yet.
+// A driver's management library for tests: four GPUs. NVLink connects the first two, the third fell off the bus, and
+// the last is partitioned into two MIG instances; one of its instances is being created and has no name yet.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

@@ -20,10 +20,9 @@
 
 namespace qm::agent::testing {
 
-/// The device manager of a kubelet, as far as a plugin can tell: takes registrations on its socket, follows
-/// ListAndWatch of each resource, and gives devices out as kubelet does: asked for a pod it lets the plugin choose
-/// among the healthy ones that nobody has, unless it is told what its topology manager chose; and answers
-/// pod-resources on a second socket.
+/// The device manager of a kubelet, as far as a plugin can observe it. It accepts registrations on its socket and
+/// follows ListAndWatch of each resource. To allocate devices to a pod it lets the plugin choose among the healthy
+/// free ones, unless the test sets the choice of the Topology Manager. It answers pod-resources on a second socket.
 class MockKubelet final : public v1beta1::Registration::Service, public v1::PodResourcesLister::Service {
  public:
   explicit MockKubelet(std::string dir) : dir_(std::move(dir)) { start(); }
@@ -43,7 +42,7 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
     plugins_.clear();
     server_.reset();
   }
-  /// As a kubelet does when it starts: the folder of the sockets is cleared first.
+  /// Clears the folder of the sockets first, as a kubelet does when it starts.
   void start() {
     for (const auto& entry : std::filesystem::directory_iterator(dir_)) std::filesystem::remove(entry.path());
     grpc::ServerBuilder builder;
@@ -113,18 +112,19 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
     }
     return grpc::Status::OK;
   }
-  /// A device that another plugin has brought.
+  /// Adds a device of another plugin.
   void offer(const std::string& resource, const std::string& id) {
     const std::lock_guard lock(mutex_);
     offered_[resource].push_back(id);
   }
 
-  /// Devices of one container, as the kubelet gives them. `chosen`: what the topology manager leaves no choice of.
+  /// Devices of one container, as the kubelet allocates them. `chosen`: the choice of the Topology Manager, if it has
+  /// one.
   struct Given {
     grpc::Status status;
     std::vector<std::string> ids;
     std::string visible;                              ///< NVIDIA_VISIBLE_DEVICES of the container
-    std::map<std::string, std::string> envs, mounts;  ///< all of them; folders in the container by those of the machine
+    std::map<std::string, std::string> envs, mounts;  // all of them; folders in the container by those of the node
   };
   Given give(const std::string& pod, const std::string& resource, int count, std::vector<std::string> chosen = {}) {
     std::shared_ptr<v1beta1::DevicePlugin::Stub> stub;
@@ -154,7 +154,7 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
       const auto& ids = preferred.container_responses(0).deviceids();
       out.ids.assign(ids.begin(), ids.end());
     }
-    for (const auto& id : of.available_deviceids()) {  // what is not preferred is filled up
+    for (const auto& id : of.available_deviceids()) {  // devices beyond the preferred ones
       if (static_cast<int>(out.ids.size()) < count && std::ranges::find(out.ids, id) == out.ids.end())
         out.ids.push_back(id);
     }
@@ -172,7 +172,7 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
     hold(pod, resource, out.ids);
     return out;
   }
-  /// What pod-resources says of a pod from now on; another plugin may have given it.
+  /// Sets what pod-resources reports of a pod from now on; another plugin may have allocated it.
   void hold(const std::string& pod, const std::string& resource, const std::vector<std::string>& ids) {
     const std::lock_guard lock(mutex_);
     auto& all = held_[pod][resource];
@@ -187,7 +187,7 @@ class MockKubelet final : public v1beta1::Registration::Service, public v1::PodR
     away_ = yes;
   }
 
-  /// Ids of a resource with this health; the empty set where no plugin has registered it.
+  /// Ids of a resource with this health; empty if no plugin has registered the resource.
   [[nodiscard]] std::set<std::string> ids(const std::string& resource, const std::string& health = "Healthy") const {
     const std::lock_guard lock(mutex_);
     std::set<std::string> out;
@@ -266,7 +266,7 @@ class FakeDevices final : public DeviceSource {
   std::vector<Device> devices_;
 };
 
-/// So many whole GPUs, the first half on NUMA node 0.
+/// `count` whole GPUs, the first half on NUMA node 0.
 inline std::vector<Device> whole_gpus(int count) {
   std::vector<Device> out;
   for (int i = 0; i < count; ++i) out.push_back({i, fmt::format("GPU-{}", i), i < count / 2 ? 0 : 1, false, {}});

@@ -1,4 +1,4 @@
-// What a machine is made of: a kernel's and a kubelet's files, and pairs of GPUs as a driver joins them.
+// The hardware of a node: files of a kernel and of a kubelet, and the connections of GPUs that a driver reports.
 #include "machine.hpp"
 
 #include "agent.hpp"
@@ -40,7 +40,7 @@ std::vector<Device> eight() {
   for (int i = 0; i < 8; ++i) out.push_back({i, fmt::format("GPU-{}", i), i / 4, false, {}});
   return out;
 }
-/// Pairs of each island by NVLink, the others across sockets.
+/// Pairs within an island by NVLink, the others across sockets.
 std::vector<Joint> joined(const std::vector<std::vector<int>>& islands) {
   std::vector<Joint> out;
   for (int a = 0; a < 8; ++a) {
@@ -65,7 +65,7 @@ TEST(Machine, SetsOfCpus) {
   }
 }
 
-/// What a kubelet on a GPU node is to be set to: our own file, and the reference one where it is present.
+/// Configurations that a kubelet on a GPU node should have: our own file, and the reference one if present.
 std::vector<std::string> wanted_kubelet_files() {
   std::vector<std::string> out{qm::testing::data_dir() + "/telemetry/kubelet-gpu-node.yaml"};
   if (const auto shared = qm::testing::shared_dir()) {
@@ -108,8 +108,8 @@ void expect_wanted_settings(const std::string& file) {
             R"({"cpu":"96","memory":"2147483648","gpus":[]}]})");
 }
 
-// S-065: the kubelet's settings are read, what differs from those wanted is said, and no NUMA node offers the CPUs
-// that are kept.
+// S-065: the kubelet's settings are read, differences from the wanted settings are reported, and no NUMA node offers
+// reserved CPUs.
 TEST(Machine, WhatTheKubeletIsSetToAndTheCpusItKeeps) {
   for (const auto& file : wanted_kubelet_files()) expect_wanted_settings(file);
 }
@@ -132,7 +132,7 @@ TEST(Machine, KubeletSettingsThatCannotBeRead) {
   EXPECT_EQ(numa_nodes(empty.path()).error().code, Code::kUnavailable);
 }
 
-// S-068: both labels, from the pairs that the driver joins.
+// S-068: both labels, from the pairs that the driver connects.
 TEST(Machine, IslandsOfNvlinkAsLabels) {
   using Labels = std::map<std::string, std::string>;
   const std::string enabled = "gpu.nvidia.com/nvlink-enabled", size = "gpu.nvidia.com/nvlink-gpus-per-island";
@@ -144,11 +144,11 @@ TEST(Machine, IslandsOfNvlinkAsLabels) {
   EXPECT_EQ(of({{0, 2}, {1, 3}, {4, 6}, {5, 7}}), (Labels{{enabled, "true"}})) << "islands that are no runs of indexes";
   EXPECT_EQ(of({{0, 1, 2, 3}, {4, 5}, {6, 7}}), (Labels{{enabled, "true"}}));
   EXPECT_THAT(island_labels(eight(), {}), IsEmpty()) << "the driver cannot tell";
-  // By way of a third: a ring of bridges is one island.
+  // Connected through a third GPU: a ring of bridges is one island.
   EXPECT_THAT(islands_of({{0, "a"}, {1, "b"}, {2, "c"}, {3, "d"}},
                          {{0, 2, Join::kNvlink}, {0, 1, Join::kPhb}, {1, 2, Join::kNvlink}, {2, 3, Join::kSys}}),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3)));
-  // One that fell off the bus leaves the rest without runs of as many.
+  // If one GPU fell off the bus, the islands are not runs of equal length.
   auto seven = eight();
   seven.erase(seven.begin() + 2);
   EXPECT_EQ(island_labels(seven, joined({{0, 1, 3}, {4, 5, 6, 7}})), (Labels{{enabled, "true"}}));
@@ -191,7 +191,7 @@ TEST(Machine, AdaptersOfTheFabric) {
             (Labels{{"quartermaster.dev/fabric-seen", "infiniband"}, {"quartermaster.dev/fabric-rails-seen", "7"}}));
 }
 
-/// Tags of a text of XML as they open and close; empty where it is none.
+/// Tags of an XML text as they open and close; empty if the text is not XML.
 std::vector<std::string> tags_of(const std::string& xml) {
   std::vector<std::string> open, out;
   for (std::size_t at = 0; (at = xml.find('<', at)) != std::string::npos;) {
@@ -222,7 +222,7 @@ TEST(Machine, AGpuWithoutANumaNodeIsOnTheOnlyOne) {
   EXPECT_THAT(nccl_topology(two, {gpu}, "/nowhere"), ::testing::Not(::testing::HasSubstr("busid")));
 }
 
-// S-266: GPUs under their sockets, alike for machines that are alike, and XML.
+// S-266: GPUs under their sockets, identical for identical nodes, and valid XML.
 TEST(Machine, TheTopologyFileForNccl) {
   const Sockets machine;
   auto devices = eight();
@@ -329,7 +329,8 @@ void expect_node_signs(const std::string& kubelet_wanted) {
   EXPECT_EQ(qm::testing::read_file(options.nccl_topology),
             nccl_topology(*numa_nodes(machine.dir.path()), eight(), machine.dir.path()));
 
-  // Mended, and a model more; what cannot be read is left out. A look that is under way may have seen one of both.
+  // Corrected, and one more model; a file that cannot be read is omitted. A probe in progress may have seen only one
+  // change.
   write(config, kind + "topologyManagerPolicy: single-numa-node\ncpuManagerPolicy: static\nreservedSystemCPUs: 0-3\n");
   write(models + "/llama/weights", "x");
   EXPECT_TRUE(told([&] {
@@ -343,7 +344,7 @@ void expect_node_signs(const std::string& kubelet_wanted) {
   agent.stop();
 }
 
-// S-065 S-068: from the machine's files and driver to the telemetry service, at each look.
+// S-065 S-068: from the node's files and driver to the telemetry service, at each probe.
 TEST(Machine, IsToldAsSignsOfItsNode) {
   for (const auto& file : wanted_kubelet_files()) expect_node_signs(file);
 }

@@ -250,14 +250,14 @@ TEST_F(NodeViewTest, ARecoveryActionThatChangesUnderOneCodeIsReported) {
   EXPECT_EQ(xids[1].xid().recovery_action(), 1);
   EXPECT_FALSE(xids[1].xid().standing()) << "it was seen to change";
   EXPECT_FALSE(xids[1].xid().cleared());
-  // A value that is not there is no other value.
+  // A missing value is not a changed value.
   look(page_of("a", 50, 154) + blank);
   look(page_of("a", 50, 154) + asks("1"));
   EXPECT_THAT(xids, SizeIs(2));
   look(page_of("a", 50, 154) + blank);
   look(page_of("a", 50, 154) + asks("2"));
   EXPECT_THAT(xids, SizeIs(3));
-  // Of a code that it does not decide on it is no news.
+  // For a code whose verdict does not depend on it, a change is not reported.
   look(page_of("a", 50, 48) + asks("2"));
   ASSERT_THAT(xids, SizeIs(4));
   look(page_of("a", 50, 48) + asks("0"));

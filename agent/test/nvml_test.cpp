@@ -1,4 +1,4 @@
-// The driver's library against nvidia-smi, on a machine with NVIDIA GPUs. Elsewhere these tests are skipped.
+// The driver's library against nvidia-smi, on a host with NVIDIA GPUs. Elsewhere these tests are skipped.
 #include "device_plugin.hpp"
 #include "devices.hpp"
 #include "kubelet.hpp"
@@ -18,7 +18,7 @@ namespace nvml_test {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// What a command prints, by line; its diagnostics are left out.
+/// The output of a command, by line; its diagnostics are dropped.
 std::vector<std::string> lines_of(const std::string& command) {
   std::string text;
   std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
@@ -111,7 +111,7 @@ TEST_F(RealDriver, TheMachineIsDescribedForNcclAndForPlacement) {
       EXPECT_THAT(xml, HasSubstr(device.pci));
     }
   }
-  // For a look at both, and to give the file to NCCL.
+  // Recorded for inspection, and for use by NCCL.
   RecordProperty("numa", annotation);
   RecordProperty("nccl", xml);
 }

@@ -1,4 +1,5 @@
-// Who holds which device, from the kubelet's socket to the fact: whole GPUs, shares by time and by MPS, MIG instances.
+// The mapping of pods to devices, from the kubelet's socket to the fact: whole GPUs, shares (time slices, MPS), MIG
+// instances.
 #include "pod_resources.hpp"
 
 #include "agent.hpp"
@@ -61,7 +62,7 @@ class PodResourcesTest : public ::testing::Test {
     agent = std::make_unique<Agent>(options, clock, registry, std::move(pages), std::make_unique<FakeMetadata>(),
                                     std::make_unique<FakeDevices>(std::move(gpus)));
     agent->start();
-    // An empty answer is believed once the pods are listed.
+    // An empty answer is accepted once the pods are listed.
     ASSERT_TRUE(wait_until([&] {
       clock.advance(std::chrono::seconds(2));
       return last().empty();
@@ -77,12 +78,13 @@ class PodResourcesTest : public ::testing::Test {
     }
     return out;
   }
-  /// Waits without moving time: what is due must come by itself.
+  /// Waits without advancing time.
   bool says(const std::vector<std::string>& wanted) {
     return wait_until([&] { return last() == wanted; });
   }
-  /// After five looks, which are due every two seconds, that is what stands. Time goes on once a look has begun;
-  /// where it then runs past the next due time before that look has ended, the agent skips one, and it is made up for.
+  /// True if `wanted` is the mapping after five polls of the kubelet, one every two seconds. Time advances once a
+  /// poll has begun. If time passes the next due time before that poll has ended, the agent skips a poll, and one
+  /// more step is made.
   bool says_within_ten_seconds(const std::vector<std::string>& wanted) {
     for (int look = 0, skipped = 0; look < 5; ++look) {
       const int before = kubelet.lists();
@@ -149,7 +151,7 @@ TEST_F(PodResourcesTest, APodThatHasEndedHoldsNothing) {
   kube.put("pods", testing::pod_of("b", "n", "job", 1));
   kubelet.hold("team/a", kGpu, {"GPU-1"});
   ASSERT_TRUE(says_within_ten_seconds({"team/a 1:GPU-1:1000"}));
-  // It has succeeded, its GPU is another's, and the kubelet lists both.
+  // The pod has succeeded, another pod has its GPU, and the kubelet lists both.
   kube.put("pods", testing::pod_of("a", "n", "job", 1, "", "Succeeded"));
   kubelet.hold("team/b", kGpu, {"GPU-1"});
   EXPECT_TRUE(says_within_ten_seconds({"team/b 1:GPU-1:1000"}));
@@ -160,7 +162,7 @@ TEST_F(PodResourcesTest, InstancesThatFillAGpuComeToAllOfIt) {
   gpus[0].mig = true;
   for (int i = 0; i < 7; ++i) gpus[0].slices.push_back({fmt::format("MIG-{}", i), "1g.10gb"});
   start(gpus);
-  // The share of an instance does not depend on who holds the others.
+  // The share of an instance does not depend on the holders of the others.
   kubelet.hold("team/a", "nvidia.com/mig-1g.10gb", {"MIG-6"});
   ASSERT_TRUE(says_within_ten_seconds({"team/a 0:MIG-6:143:1g.10gb"}));
   for (int i = 0; i < 6; ++i)
@@ -187,7 +189,7 @@ TEST_F(PodResourcesTest, AKubeletThatStartsIsNotIdle) {
   kubelet.away(true);
   ASSERT_TRUE(asks_thrice());
   kubelet.away(false);
-  kubelet.release("team/a");  // it answers again and knows of nothing yet
+  kubelet.release("team/a");  // the kubelet answers again and lists no pod yet
   ASSERT_TRUE(asks_thrice());
   EXPECT_EQ(telemetry.facts().size(), facts);
   EXPECT_THAT(registry.text(),
@@ -201,7 +203,7 @@ TEST_F(PodResourcesTest, SeriesCarryPodAndContainerAndARestartIsMappedWithinTenS
   ASSERT_TRUE(says_within_ten_seconds({"team/a-0 0:GPU-0:1000"}));
   const auto sample = [&](const std::string& pod) {
     return wait_until([&] {
-      // A minute at a time, each with its frame: time that runs ahead of the agent shows nothing.
+      // One minute per step, each with its frame, because time must not run ahead of the agent.
       const auto before = telemetry.frames().size();
       clock.advance(std::chrono::seconds(60));
       if (!wait_until([&] { return telemetry.frames().size() > before; }, std::chrono::seconds(5))) return false;
@@ -273,7 +275,7 @@ TEST(HoldersOf, ADeviceHasOneHolder) {
       EXPECT_EQ(names, row.want.empty() ? std::vector<std::string>() : std::vector<std::string>{row.want}) << ids[0];
     }
   }
-  // Two containers of one pod, as one that starts the other.
+  // Two containers of one pod share the devices, as with an init container.
   HeldDevices held;
   held.held = {{"team", "a", "first", kGpu, {"GPU-0"}}, {"team", "a", "second", kGpu, {"GPU-0"}}};
   EXPECT_EQ(holders_of(held, whole_gpus(1)).at(0).size(), 1U);

@@ -78,7 +78,7 @@ TEST(PodsTest, ThoseThatHaveEndedAreKnownByName) {
   pods.apply(pod_of("c", "m", "job", 1, "", "Failed"), false);
   EXPECT_THAT(pods.known("n").ended, ::testing::ElementsAre("team/a"));
   EXPECT_THAT(pods.known("n").created, SizeIs(1));
-  // It comes again under its name before the old one is deleted.
+  // A pod of the same name is created before the old one is deleted.
   Json again = pod_of("a", "n", "job", 1);
   again.set("metadata").set("uid", "uid-again");
   pods.apply(again, false);

@@ -1,4 +1,4 @@
-// The programs themselves: qm-agent on the simulated fleet, with the telemetry service played by the test.
+// The programs themselves: qm-agent on the simulated fleet, with a fake telemetry service.
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/testing/testing.hpp"
@@ -77,7 +77,7 @@ class ProgramTest : public ::testing::Test {
     const auto made = kube->create(kube::resources::kPods, "default", pod);
     ASSERT_TRUE(made) << made.error().to_string();
     ASSERT_TRUE(kube->bind("default", "r0", kube::uid_of(*made), node));
-    // It holds its devices before its container runs, and only then answers an order.
+    // The pod holds its devices before its container runs, and answers an order only then.
     ASSERT_TRUE(wait_until([&] {
       const auto now = kube->get(kube::resources::kPods, "default", "r0");
       return now && now->path("status.phase").string() == "Running";
@@ -141,7 +141,7 @@ TEST_F(ProgramTest, StopsInTimeWithFactsNobodyConfirmsAndTimeStandingStill) {
   EXPECT_EQ(agent->wait(std::chrono::milliseconds(3000)), 0);
 }
 
-// One agent of a large fleet is sent the pods of its own node, and no object of another.
+// One agent of a large fleet receives the pods of its own node, and no object of another.
 TEST(ScopeTest, OneAgentOfAThousandNodesIsSentItsOwnPodsAlone) {
   constexpr int kNodes = 1000;
   const qm::testing::TempDir dir;
@@ -195,13 +195,13 @@ TEST(ScopeTest, OneAgentOfAThousandNodesIsSentItsOwnPodsAlone) {
     return at == std::string::npos ? -1 : std::atoi(answer->body.c_str() + at + name.size() + 2);
   };
   ASSERT_TRUE(wait_until([&] { return metric("qm_agent_pods") == 1; }));
-  // Each of the other nodes' pods changes; then one comes to the agent's node, after all of these.
+  // Each of the other nodes' pods changes; then, after all of these, one arrives at the agent's node.
   const Json mark = Json::object({{"metadata", Json::object({{"labels", Json::object({{"x", "1"}})}})}});
   for (int i = 1; i < kNodes; ++i)
     ASSERT_TRUE(kube.merge_patch(kube::resources::kPods, "default", fmt::format("p{}", i), mark));
   ASSERT_TRUE(kube.bind("default", "later", kube::uid_of(*unbound), nodes[0]));
   ASSERT_TRUE(wait_until([&] { return metric("qm_agent_pods") == 2; }));
-  // Of its own two pods each change is an object: bound, started, running.
+  // Each change of its own two pods is an object: bound, started, running.
   const auto objects = metric("qm_agent_pod_objects");
   EXPECT_GE(objects, 2);
   EXPECT_LE(objects, 16) << "of " << 2 * kNodes << " changes in the cluster";

@@ -19,7 +19,8 @@ namespace qm::agent::testing {
 
 namespace pb = quartermaster::v1;
 
-/// The telemetry service as an agent meets it: records what comes, confirms what it is told to, can go away.
+/// The telemetry service as an agent sees it: records messages, confirms the facts that the test selects, can be
+/// unavailable.
 class FakeTelemetry final : public pb::Telemetry::Service {
  public:
   explicit FakeTelemetry(int port = 0) {
@@ -190,9 +191,9 @@ class FakeRanks {
   [[nodiscard]] std::string url_template() const {
     return "http://127.0.0.1:" + std::to_string(server_.port()) + "/{pod}";
   }
-  /// The annotation of its ranks.
+  /// The checkpoint annotation of its ranks.
   static constexpr const char* kUrl = "http://{podIP}:8480/save";
-  /// Answers in turn; the last one stays.
+  /// Sets successive answers; the last one remains.
   void say(const std::string& pod, std::deque<http::Response> answers) {
     const std::lock_guard lock(mutex_);
     answers_[pod] = std::move(answers);
@@ -200,7 +201,7 @@ class FakeRanks {
   void saved(const std::string& pod, int step) {
     say(pod, {http::json(200, Json::object({{"step", step}, {"uri", "s3://" + pod}}).dump())});
   }
-  /// The connection is accepted and nothing comes.
+  /// The connection is accepted and never answered.
   void silent(const std::string& pod) {
     const std::lock_guard lock(mutex_);
     silent_.insert(pod);
@@ -237,7 +238,7 @@ class FakeRanks {
   bool started_ = false;
 };
 
-/// Pages that the test sets by node; a node without one is down.
+/// Pages that the test sets by node; a node without one does not answer.
 class FakePages final : public PageSource {
  public:
   Result<std::string> page(const std::string& node) override {
@@ -267,7 +268,7 @@ class FakePages final : public PageSource {
   std::map<std::string, int> looks_;
 };
 
-/// Metadata by "node/path"; a node that is away fails.
+/// Metadata by "node/path"; a node that is unavailable fails.
 class FakeMetadata final : public MetadataSource {
  public:
   Result<std::optional<std::string>> get(const std::string& node, const std::string& path) override {
@@ -317,7 +318,7 @@ inline std::string page_of(const std::string& pod, int util = 50, int xid = 0) {
          line("DCGM_FI_DEV_XID_ERRORS", 0, std::to_string(xid), pod) + line("DCGM_FI_DEV_XID_ERRORS", 1, "0");
 }
 
-/// A pod of a Job, as the API shows it.
+/// A pod of a Job, as the API returns it.
 inline Json pod_of(const std::string& name, const std::string& node, const std::string& job_uid, int attempt,
                    const std::string& checkpoint = {}, const std::string& phase = "Running",
                    const std::string& ns = "team") {

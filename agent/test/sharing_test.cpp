@@ -27,7 +27,7 @@ std::string refused(std::string_view text) {
   return read ? "" : read.error().to_string();
 }
 
-// S-013: one GPU counts as several. S-132: a map without a list of resources is read for GPUs, with a warning.
+// S-013: one GPU counts as several. S-132: a map without a list of resources applies to GPUs, with a warning.
 TEST(SharingTest, TimeSlicingMultipliesWhatIsCounted) {
   struct Case {
     std::string plain, bare, listed;
@@ -68,7 +68,7 @@ TEST(SharingTest, InstancesMayBeSharedToo) {
   }
 }
 
-// S-138: the operator's values for MPS: so many of each GPU.
+// S-138: the GPU Operator's values for MPS: the number of shares of each GPU.
 TEST(SharingTest, MpsMultipliesWhatIsCountedToo) {
   for (const auto& manifests : qm::testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());

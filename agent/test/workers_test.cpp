@@ -32,8 +32,8 @@ TEST_F(PacerTest, AtOnceAndThenOnceAPeriod) {
   pacer.add("a", seconds(60), counting());
   ASSERT_TRUE(reaches(1));
   for (int n = 2; n < 6; ++n) {
-    ASSERT_TRUE(wait_until([&] { return pacer.idle() == 1; }));  // its run is booked
-    // The phase of a name lies somewhere in the period, so from the second run on a period means one run.
+    ASSERT_TRUE(wait_until([&] { return pacer.idle() == 1; }));  // its run is scheduled
+    // The phase of a name is somewhere in the period, so from the second run on one period means one run.
     clock.advance(seconds(60));
     ASSERT_TRUE(reaches(n));
   }
@@ -48,7 +48,7 @@ TEST_F(PacerTest, MissedPeriodsAreNotMadeUp) {
   clock.advance(seconds(1000));
   ASSERT_TRUE(reaches(2));
   std::atomic<int> marks = 0;
-  pacer.add("mark", seconds(1), [&] { return ++marks, false; });  // what was due before has run by then
+  pacer.add("mark", seconds(1), [&] { return ++marks, false; });  // earlier due tasks have run by then
   ASSERT_TRUE(wait_until([&] { return marks == 1; }));
   EXPECT_EQ(runs, 2);
 }
@@ -87,7 +87,7 @@ TEST_F(PacerTest, OneThatIsReplacedWhileItRunsRunsAsTheNewOne) {
   ASSERT_TRUE(wait_until([&] { return second.load(); }));
   go = true;
   second = false;
-  // Its first run may not be booked yet, so one step of the clock could come too early.
+  // The first run may not be scheduled yet, so a single step of the clock could come too early.
   EXPECT_TRUE(wait_until([&] {
     clock.advance(seconds(1));
     return second.load();

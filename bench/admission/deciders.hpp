@@ -1,6 +1,6 @@
 #pragma once
-// Three who decide the same: the rules in cycles, the rules continuously, and the engine with its rows and events. A shape of
-// load is written once and asks only for what is here.
+// Three who decide the same: the rules in cycles, the rules continuously, and the engine with its rows and events. A
+// shape of load is written once and asks only for what is here.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/exact/cycle.hpp"
 
@@ -104,8 +104,8 @@ class Trees {
   std::vector<std::size_t> cohort_of_;
 };
 
-/// All cohorts in one engine. Placement reserves at once, and says at once that an evicted workload's pods are gone; a round is a
-/// step of what has come, and one of these answers.
+/// All cohorts in one engine. Placement reserves at once, and says at once that an evicted workload's pods are gone;
+/// a round is a step of what has come, and one of these answers.
 class InEngine {
  public:
   static constexpr const char* kName = "engine";

@@ -233,8 +233,8 @@ void million(int pending) {
     }
   };
   release("release_us", kReleases);
-  // What whoever asks `when` or `what if` takes of the engine's thread: of the largest tree there is, and of all. Who asks is another
-  // thread, as in the service: it takes what each slice gave, and frees all in the end.
+  // What whoever asks `when` or `what if` takes of the engine's thread: of the largest tree there is, and of all. Who
+  // asks is another thread, as in the service: it takes what each slice gave, and frees all in the end.
   for (const bool all : {false, true, true}) {
     auto copy = std::make_unique<RowsCopy>(all ? RowsCopy() : RowsCopy(loaded.next(), Instant{}));
     std::binary_semaphore asked{0}, given{0};

@@ -1,5 +1,5 @@
-// Shapes of load on which Kueue was measured (one core, no API server): workloads of one pod and one resource, and its own two
-// traces, in virtual time: something is decided whenever something happened, and takes none of it.
+// Shapes of load on which Kueue was measured (one core, no API server): workloads of one pod and one resource, and
+// its own two traces, in virtual time: something is decided whenever something happened, and takes none of it.
 #include "shapes.hpp"
 
 #include "deciders.hpp"

@@ -1,5 +1,5 @@
-// How fast the carriers are alone: the bus (publish, read, latency) and the store (commits). Prints a JSON line for each
-// measure, with the median of its repeats and the smallest and largest of them.
+// How fast the carriers are alone: the bus (publish, read, latency) and the store (commits). Prints a JSON line for
+// each measure, with the median of its repeats and the smallest and largest of them.
 //
 //   bus_bench throughput SETTING BATCH     records of 300 bytes, durable before the next batch is sent
 //   bus_bench latency SETTING RATE         from the moment a record is due to the moment a reader has it

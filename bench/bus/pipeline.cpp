@@ -16,8 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 using service::Source;
 
-/// An engine that decides nothing: every input writes its key's state, a request also says so on the topic. Payloads begin
-/// with the number of the input.
+/// An engine that decides nothing: every input writes its key's state, a request also says so on the topic. Payloads
+/// begin with the number of the input.
 class Pass final : public service::Shell {
  public:
   Pass(std::string topic, std::function<void(int)> committed)

@@ -1,5 +1,6 @@
-// How long an informer takes to know all pods of a real API server (QM_KUBE_URL) from nothing, beside what the server itself
-// takes to send them. Prints a JSON line for each measure: the median of its repeats, and the smallest and largest of them.
+// How long an informer takes to know all pods of a real API server (QM_KUBE_URL) from nothing, beside what the server
+// itself takes to send them. Prints a JSON line for each measure: the median of its repeats, and the smallest and
+// largest of them.
 //
 //   informer_bench [PODS]     makes PODS (5000) pods in a namespace of its own, measures, and takes them away
 #include "qm/base/json.hpp"

@@ -172,7 +172,8 @@ void fours(const std::string& policy, std::size_t nodes) {
   report.print();
 }
 
-/// The same question again and again, each time after a gang has ended and one has started. `used` 0: pods are scattered.
+/// The same question again and again, each time after a gang has ended and one has started. `used` 0: pods are
+/// scattered.
 void question(const std::string& what, const std::string& policy, std::size_t nodes, double used,
               const Request& request, bool placed) {
   constexpr int kQuestions = 500;

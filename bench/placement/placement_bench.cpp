@@ -1,6 +1,7 @@
-// placement_bench singles POLICY NODES: single pods in a fleet that is filled to nine tenths and then turns over: one pod ends,
-// one comes. Classes, shares and shapes of nodes are drawn to the proportions of the openb trace: an eighth of the pods ask no
-// GPU, two fifths a share of one, nearly all others one; eight in ten nodes have eight GPUs and 12 cores for each.
+// placement_bench singles POLICY NODES: single pods in a fleet that is filled to nine tenths and then turns over: one
+// pod ends, one comes. Classes, shares and shapes of nodes are drawn to the proportions of the openb trace: an eighth
+// of the pods ask no GPU, two fifths a share of one, nearly all others one; eight in ten nodes have eight GPUs and 12
+// cores for each.
 #include "gangs.hpp"
 #include "plans.hpp"
 #include "qm/placement/pack/inventory.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// What the modes of webhook_bench share: a pod, a cluster's picture, a webhook that runs in this process, and the way to a
-// real API server.
+// What the modes of webhook_bench share: a pod, a cluster's picture, a webhook that runs in this process, and the way
+// to a real API server.
 #include "qm/admission/webhook/server.hpp"
 #include "qm/http/certificate.hpp"
 #include "qm/http/http.hpp"
@@ -15,7 +15,8 @@ namespace qm::bench {
 
 [[nodiscard]] double ms(Clock::duration d);
 
-/// A GPU pod that keeps every rule, in a namespace with a default queue: it is changed by the one and judged by the other.
+/// A GPU pod that keeps every rule, in a namespace with a default queue: it is changed by the one and judged by the
+/// other.
 [[nodiscard]] Json gpu_pod(const std::string& name);
 /// Whether it came through the door: it is gated there.
 [[nodiscard]] bool gated(const Json& pod);

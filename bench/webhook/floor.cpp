@@ -1,8 +1,8 @@
 // What any webhook costs: pod creates in turns
 //   bare       without one
 //   allowed    with one that only says yes
-//   plain      with one that changes each pod by a patch that was made before, behind the plainest server that there can be
-//   patched    the same behind the server that ours has
+//   plain      with one that changes each pod by a patch that was made before, behind the plainest server that there
+//   can be patched    the same behind the server that ours has
 //   enrolled   the same, registered as ours is
 //   ours       with ours
 #include "fixture.hpp"

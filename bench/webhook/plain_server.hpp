@@ -9,8 +9,8 @@
 
 namespace qm::bench {
 
-/// The plainest HTTPS server that a webhook can have, to hold a real one against: a thread that blocks for each connection,
-/// one read and one write for each call, and of HTTP only what is needed to find a body's length.
+/// The plainest HTTPS server that a webhook can have, to hold a real one against: a thread that blocks for each
+/// connection, one read and one write for each call, and of HTTP only what is needed to find a body's length.
 class PlainServer {
  public:
   using Answer = std::function<std::string(std::string_view body)>;  ///< JSON for JSON; of several threads

@@ -48,7 +48,8 @@ Creates creates(const Maker& maker, int clients, int seconds, Turns turns) {
       kube::Client client(maker.client);
       Creates own;
       for (int i = 0; Clock::now() < end; ++i) {
-        // Each follows the other as often as itself: what the scheduler does about a pod without gates falls into the turn after.
+        // Each follows the other as often as itself: what the scheduler does about a pod without gates falls into the
+        // turn after.
         const bool asked = turns == Turns::kBoth ? (i + i / 2) % 2 == 0 : turns == Turns::kWith;
         const auto where = asked ? maker.ns : maker.ns + "-free";
         const auto name = "p-" + std::to_string(round) + "-" + std::to_string(c) + "-" + std::to_string(i);

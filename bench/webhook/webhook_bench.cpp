@@ -1,5 +1,5 @@
-// What the webhook costs. Prints a JSON line for each measure, with the median of its repeats and the smallest and largest
-// of them.
+// What the webhook costs. Prints a JSON line for each measure, with the median of its repeats and the smallest and
+// largest of them.
 //
 //   webhook_bench decide [POLICY]     the decision alone, in this thread; by the rules of a policy file, too
 //   webhook_bench review RATE         reviews over HTTPS on kept connections, from the moment each is due
@@ -7,7 +7,8 @@
 //   webhook_bench pods N SECONDS      pod creates on a real API server (QM_KUBE_URL), by N clients, in turns in a
 //                                     namespace with the webhook and in one without: pods alone in the world, and pods
 //                                     of a judged Job as the Job controller makes them
-//   webhook_bench floor SECONDS       pod creates there by one client in turns: without a webhook, with ours, and with what
+//   webhook_bench floor SECONDS       pod creates there by one client in turns: without a webhook, with ours, and
+//   with what
 //                                     lies between (floor.cpp), to tell our part of a call from what any webhook costs
 #include "fixture.hpp"
 #include "qm/admission/webhook/policy_file.hpp"

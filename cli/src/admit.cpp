@@ -1,4 +1,4 @@
-// "admit": what the admission webhook would say of manifests, found out before anything is sent.
+// "admit": evaluates manifests with the rules of the admission webhook before they are sent.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/admission/webhook/pod_security.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 namespace webhook = admission::webhook;
 
-/// A pod that a document would make, as it would come to the webhook, and what becomes of it.
+/// A pod that a document would create, as the webhook would receive it, and its verdict.
 struct Tried {
   std::string source, object, part;
   webhook::Verdict verdict;
@@ -32,7 +32,7 @@ Json pod_of(const webhook::PodTemplate& pod, const std::string& ns, const std::s
                        {"spec", pod.spec}});
 }
 
-/// The account that asks for a pod of this kind: one whose word on the owner counts.
+/// The account that creates a pod of this kind; the webhook trusts its owner reference.
 std::string asked_by(const std::string& kind, Json& pod) {
   if (kind != "DaemonSet") return "the author";
   pod.set("metadata")
@@ -48,8 +48,8 @@ Labels texts(const Json& object) {
   return out;
 }
 
-/// Namespaces among the documents say what they always say: their rules' modes, what they supply, and whether they count every
-/// GPU. Which queues there are is not known, so that a pod without a queue is taken to find one.
+/// Namespaces among the documents define the modes of their rules, their defaults, and whether every GPU counts. The
+/// queues are not known, so a pod without a queue is assumed to have a default queue.
 webhook::View view_of(const std::vector<config::Loaded>& files) {
   webhook::View view;
   for (const auto& file : files) {
@@ -63,7 +63,7 @@ webhook::View view_of(const std::vector<config::Loaded>& files) {
   return view;
 }
 
-/// What Kubernetes' own pod security adds where the namespace asks for it.
+/// Adds the findings of Kubernetes' pod security if the namespace enables it.
 void add_pod_security(const Json& pod, const webhook::View& view, const std::string& ns, webhook::Verdict& verdict) {
   const auto found = view.namespaces.find(ns);
   if (found == view.namespaces.end()) return;

@@ -1,4 +1,4 @@
-// Verbs that look at nodes and at what is asked of the cloud.
+// Verbs that show nodes and cloud capacity.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/wire/words.hpp"
@@ -154,7 +154,7 @@ Status run_verb(Context& context, const ClusterVerb& verb) {
       "upper bound of any schedule");
   context.out << table.text();
   if (!gap.prices().empty()) {
-    // What one more such node would add to the bound.
+    // The amount by which one more such node would raise the bound.
     Table prices({{"GPU-MODEL"}, {"GPUS", true}, {"NODES", true}, {"PRICE", true}});
     for (const auto& p : gap.prices()) {
       prices.row({p.gpu_model(), std::to_string(p.gpus()), std::to_string(p.nodes()), thousandths(p.price_milli())});

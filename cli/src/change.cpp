@@ -17,7 +17,7 @@
 namespace qm::cli {
 namespace {
 
-/// 128 random bits: one id for all tries of an invocation.
+/// 128 random bits: one id for all attempts of an invocation.
 std::string fresh_id() {
   std::random_device device;
   std::string id = "qmctl-";
@@ -25,7 +25,7 @@ std::string fresh_id() {
   return id;
 }
 
-/// Where the answer did not come, the change may have been made: the id tells how to ask again without doing it twice.
+/// If no answer arrived, the change may have been made; the id allows a retry that does not apply it twice.
 template <class Response>
 Result<Response> settled(Result<Response> answer, const std::string& request_id) {
   if (answer) return answer;
@@ -77,7 +77,7 @@ Status list_layouts(Context& context) {
   return {};
 }
 
-/// The request id of each file of one call, the same again when the call is repeated.
+/// The request id of each file of one call; the same ids if the call is repeated.
 std::string id_of_file(const std::string& id, std::size_t file) {
   if (file == 0) return id;
   auto out = fmt::format("{}/{}", id, file);
@@ -93,7 +93,7 @@ Status run_verb(Context& context, const LayoutsVerb& verb) {
   request.set_dry_run(verb.dry_run);
   for (const auto& node : verb.withdraw) request.add_withdraw(node);
   std::string manifest, source;
-  for (const auto& file : context.manifests) {  // one call for all: what layouts mean, and who is to have them
+  for (const auto& file : context.manifests) {  // one call for all: layout definitions and assignments
     manifest += (manifest.empty() ? "" : "\n---\n") + file.text;
     source = source.empty() ? file.source : source + "+" + file.source;
   }
@@ -121,7 +121,7 @@ Status run_verb(Context& context, const ApplyVerb& verb) {
   for (std::size_t i = 0; i < context.manifests.size(); ++i) {
     const auto& manifest = context.manifests[i];
     pb::ApplyRequest request;
-    // One call for a file, so that an error names its own lines.
+    // One call for each file, so that an error refers to the lines of its own file.
     request.set_request_id(id_of_file(id, i));
     request.set_manifest(manifest.text);
     request.set_source(manifest.source);

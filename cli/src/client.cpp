@@ -20,9 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kFirstPause = std::chrono::milliseconds(50);
 constexpr auto kLongestPause = std::chrono::seconds(1);
-constexpr int kPage = 1000;  // the largest that every service takes
+constexpr int kPage = 1000;  // the largest page that every service accepts
 
-/// gRPC takes deadlines on the system clock.
+/// gRPC requires deadlines on the system clock.
 std::chrono::system_clock::time_point wall(Clock::time_point at) {
   return std::chrono::system_clock::now() + std::max(Clock::duration::zero(), at - Clock::now());
 }
@@ -56,7 +56,7 @@ struct Client::Impl {
     // The timeout of one connection attempt: TCP, TLS and HTTP/2 take several round trips.
     args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
     args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // ours are the only ones: they keep to --timeout
+    args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // only this client retries, because its retries respect --timeout
     QM_ASSIGN(known, rpc::open_channel(address, security, args));
     return known;
   }
@@ -67,7 +67,7 @@ struct Client::Impl {
     *options.notes << fmt::format("qmctl: {} at {} {}\n", service, options.endpoints.services[service], what);
   }
 
-  /// False where the time is used up or a stop was asked for meanwhile.
+  /// False if the time is used up or a stop was requested meanwhile.
   bool pause(Clock::duration how_long, Clock::time_point until) const {
     const auto end = std::min(Clock::now() + how_long, until);
     std::mutex mutex;
@@ -77,10 +77,10 @@ struct Client::Impl {
     return !options.stop.stop_requested() && Clock::now() < until;
   }
 
-  /// The note names the address; gRPC's text names it again, and says twice that it did not connect.
+  /// The note contains the address; gRPC's text repeats it, and reports twice that the connection failed.
   Error away(Error error, const std::string& service, const std::string& name) const {
     constexpr std::string_view kNoConnection = "failed to connect to all addresses";
-    if (!error.remedy.empty()) return error;  // the service's own words
+    if (!error.remedy.empty()) return error;  // the service's own remedy
     const auto said = error.message.starts_with(name + ": ") ? error.message.substr(name.size() + 2) : error.message;
     if (said.find(kNoConnection) != std::string::npos) {
       error.message = fmt::format("{}: no connection to {}: {}", name, service, said.substr(said.rfind(": ") + 2));
@@ -99,7 +99,7 @@ struct Client::Impl {
                         const Request& request) {
     QM_ASSIGN(const auto open, channel(service));
     const auto stub = Service::NewStub(open);
-    std::optional<Error> refusal;  // the last; a try that the deadline ends says less
+    std::optional<Error> refusal;  // the last refusal; a deadline error is less specific
     for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
       grpc::ClientContext context;
       QM_TRY(rpc::add_token(context, security));
@@ -122,7 +122,7 @@ struct Client::Impl {
         return fail(away(std::move(error), service, name));
       }
       refusal = std::move(error);
-      // While no call runs nobody sees to the connection, and a half made one is given up after a second.
+      // gRPC does not drive a connection while no call is active, and gives up an incomplete one after a second.
       (void)open->WaitForConnected(wall(std::min(deadline, Clock::now() + kLongestPause)));
     }
   }
@@ -234,7 +234,7 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
   auto& stop = impl_->options.stop;
   Clock::time_point until = impl_->deadline;
   for (Clock::duration wait = kFirstPause;; wait = std::min<Clock::duration>(2 * wait, kLongestPause)) {
-    // A quiet stream says nothing, not even that it is open: so the time limit is on the connection.
+    // A stream without events does not show that it is open, so the time limit applies to the connection.
     while (!channel->WaitForConnected(wall(std::min(until, Clock::now() + kFirstPause)))) {
       if (stop.stop_requested()) return {};
       if (Clock::now() < until) {
@@ -264,7 +264,8 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
     const bool again = status.ok() || error.code == Code::kUnavailable || error.code == Code::kExhausted;
     if (!again) return fail(std::move(error));
     if (any || Clock::now() - opened > kLongestPause) {
-      // It worked: the time limit starts anew. One that ends as soon as it is opened stays within the first.
+      // The stream worked: the time limit starts again. A stream that ends right after it is opened keeps the first
+      // limit.
       until = Clock::now() + impl_->options.timeout;
       wait = kFirstPause;
       impl_->noted = false;

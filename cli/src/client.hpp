@@ -19,18 +19,18 @@ struct ClientOptions {
   Endpoints endpoints;
   SteadyDuration timeout = std::chrono::seconds(10);  ///< of all calls together
   std::stop_token stop;
-  std::ostream* notes = nullptr;  ///< gets one line when a service is away and is tried again
+  std::ostream* notes = nullptr;  ///< receives one line when a service is unavailable and is retried
   Security security = {};
 };
 
 /// The calls that qmctl makes, on channels opened when first needed.
 ///
-/// Retries  while the service is away (kUnavailable), with the same request and so the same request id, until the
-///          timeout is used up. A refusal comes back at once.
-/// Lists    are read to their last page and come back as one message without a page token.
+/// Retries  while the service is unavailable (kUnavailable), with the same request and therefore the same request id,
+///          until the timeout is used up. A refusal is returned at once.
+/// Lists    are read to their last page and returned as one message without a page token.
 /// Threads  one.
-/// Fails    kInvalid: the endpoints file names no such service. kUnavailable, kDeadlineExceeded: within the timeout no
-///          answer came; a mutation may have happened. Anything else is the service's own refusal.
+/// Fails    kInvalid: the endpoints file names no such service. kUnavailable, kDeadlineExceeded: no answer arrived
+///          within the timeout; a mutation may have been applied. Any other error is the service's own refusal.
 class Client {
  public:
   explicit Client(ClientOptions options);
@@ -62,8 +62,8 @@ class Client {
   Result<pb::Statement> statement(const pb::GetStatementRequest& request);
   Result<pb::ListPricesResponse> prices(const pb::ListPricesRequest& request);
 
-  /// Hands on events until `line` answers false or a stop is asked for. A stream that breaks is opened again, with a
-  /// note that events may be missing; kUnavailable where that did not work within the timeout.
+  /// Passes events to `line` until it returns false or a stop is requested. A broken stream is opened again, with a
+  /// note that events may be missing; kUnavailable if that failed within the timeout.
   Status follow(const pb::FollowEventsRequest& request, const std::function<bool(const pb::EventLine&)>& line);
 
  private:

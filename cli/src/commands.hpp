@@ -10,12 +10,12 @@
 
 namespace qm::cli {
 
-/// A file as given by -f.
+/// A file of -f.
 struct Manifest {
   std::string source, text;
 };
 
-/// What a verb works with. Answers go to `out`, in the format that was asked for.
+/// The context of a verb. Answers are written to `out`, in the requested format.
 struct Context {
   Client& client;
   const DomainClock& clock;
@@ -24,18 +24,18 @@ struct Context {
   std::ostream& err;
   std::vector<Manifest> manifests;  ///< of apply, submit and admit, read before anything is sent
 
-  int code = kDone;  ///< how the invocation ends where nothing went wrong
+  int code = kDone;  ///< the exit code of a successful invocation
 
   [[nodiscard]] bool structured() const { return format != Format::kTable; }
 };
 
-/// What a verb does with workloads (Jobs, Pods, ...) in its manifests.
+/// How a verb treats workloads (Jobs, Pods, ...) in its manifests.
 enum class Workloads : std::uint8_t { kRead, kRefused };
-/// Refuses manifests with errors, each with its file and line, before anything is sent; unknown fields too, or with a warning
-/// where they are allowed.
+/// Refuses manifests with errors, each with its file and line, before anything is sent. Unknown fields are refused
+/// too, or reported with a warning if they are allowed.
 Status check_manifests(const Context& context, bool allow_unknown, Workloads workloads);  // admit.cpp
 
-/// The verbs, one function each. They fail with the service's refusal, or with kInternal where its answer is wrong.
+/// The verbs, one function each. They fail with the service's refusal, or with kInternal if its answer is wrong.
 Status run_verb(Context& context, const ApplyVerb& verb);  // change.cpp
 Status run_verb(Context& context, const SubmitVerb& verb);
 Status run_verb(Context& context, const CancelVerb& verb);

@@ -1,4 +1,4 @@
-// Verbs that look at money.
+// Verbs that show costs.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/model/money.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 std::string usd(std::int64_t nano) { return Money::nano(nano).to_usd(); }
 
-/// A statement whose lines are not the provider's bill must not pass for one.
+/// A statement whose lines do not add up to the provider's bill is an error.
 Status check(const pb::Statement& statement) {
   std::int64_t sum = 0;
   for (const auto& row : statement.lines()) {

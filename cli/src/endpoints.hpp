@@ -8,28 +8,28 @@
 
 namespace qm::cli {
 
-/// Where the services answer: {"admission": "host:port", "placement": .., "autoscaler": .., "telemetry": .., "cost":
-/// ..}. "clock" is the setting or the path of the clock that a simulated suite runs on; without it time is this
-/// machine's. Other members are for others.
+/// The addresses of the services: {"admission": "host:port", "placement": .., "autoscaler": .., "telemetry": ..,
+/// "cost": ..}. "clock" is the setting or the path of the clock of a simulated suite; without it the system clock is
+/// used. Other members are ignored.
 struct Endpoints {
   std::string file;
   std::map<std::string, std::string> services;
   std::string clock = "system";
 
-  /// Fails: kInvalid names the file and the member that is missing.
+  /// Fails: kInvalid names the file and the missing member.
   [[nodiscard]] Result<std::string> address(const std::string& service) const;
-  /// The clock that ages are counted by; this machine's where the suite's cannot be read here.
+  /// The clock for ages; the system clock if the suite's clock cannot be read here.
   [[nodiscard]] std::unique_ptr<DomainClock> open_clock() const;
 };
 
-/// How qmctl proves itself, and whom it trusts. It names files; each is read when it is needed.
+/// The credentials of qmctl and the CA that it trusts. The members are file names; each file is read when it is needed.
 struct Security {
   std::string ca, certificate, key, server_name;
   std::string token, token_file;
   bool insecure = false;
 };
 
-/// Fails: kInvalid where the file cannot be read, is no JSON, or an address is not host:port.
+/// Fails: kInvalid if the file cannot be read, is not JSON, or an address is not host:port.
 Result<Endpoints> read_endpoints(const std::string& file);
 
 }  // namespace qm::cli

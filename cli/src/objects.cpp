@@ -1,4 +1,4 @@
-// What was applied, as it was written: queue, classes.
+// Shows applied objects as they were written: queue, classes.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/base/json.hpp"
@@ -51,7 +51,7 @@ Status run_verb(Context& context, const ClassesVerb&) {
     for (const auto& object : answer.objects()) {
       QM_ASSIGN(const auto manifest, manifest_of(object));
       const auto& own = manifest["value"];
-      const auto& value = own.is_null() ? manifest["spec"]["value"] : own;  // where some manifests have it
+      const auto& value = own.is_null() ? manifest["spec"]["value"] : own;  // some manifests have the value there
       rows.push_back({value.integer(0), object.name(), kind, manifest["globalDefault"].boolean()});
     }
   }

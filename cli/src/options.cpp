@@ -1,4 +1,4 @@
-// The command line: the only place that knows CLI11.
+// The command line: the only file that uses CLI11.
 #include "options.hpp"
 
 #include "qm/base/option_range.hpp"
@@ -54,7 +54,7 @@ Enum parse_enum(const std::string& flag, const std::string& text) {
   return static_cast<Enum>(*number);
 }
 
-/// "Requested, Running, Stopped or Failed": what an option takes, in the words of the tables.
+/// "Requested, Running, Stopped or Failed": the values of an option, as the tables show them.
 template <class Enum>
 std::string one_of(std::initializer_list<Enum> except = {}) {
   const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
@@ -65,7 +65,7 @@ std::string one_of(std::initializer_list<Enum> except = {}) {
   return fmt::format("{} or {}", fmt::join(words, ", "), last);
 }
 
-/// "2026-11", as statements are named.
+/// "2026-11", the name of a statement.
 std::string check_period(const std::string& text) {
   const auto digit = [&](std::size_t i) { return std::isdigit(static_cast<unsigned char>(text[i])) != 0; };
   const bool shaped =
@@ -74,13 +74,13 @@ std::string check_period(const std::string& text) {
   return month >= 1 && month <= 12 ? std::string() : fmt::format("'{}' is no period; give YYYY-MM", text);
 }
 
-/// One command line while it is read: the texts that CLI11 fills, and the verb that they become. One member holds the
-/// like-named flag of every verb, as only one verb is given.
+/// Reads one command line: CLI11 fills the texts, and the reader converts them to a verb. One member holds the flag
+/// of the same name of every verb, because only one verb is given.
 class Reader {
  public:
   Reader() {
     app_.fallthrough();
-    app_.allow_extras();  // so that an unknown verb gets our words, not "a subcommand is required"
+    app_.allow_extras();  // so that an unknown verb gets our message, not "a subcommand is required"
     app_.add_option("--endpoints", options_.endpoints, "JSON file with the services' addresses")
         ->envname("QM_ENDPOINTS")
         ->capture_default_str();
@@ -111,7 +111,7 @@ class Reader {
         refuse(fmt::format("unexpected argument '{}'", extras[0]));
       }
       if (verbs.empty()) return ending("no verb is given", all_verbs());
-      // A word that is a verb counts as one wherever it stands.
+      // A word that is a verb counts as one at any position.
       if (verbs.size() > 1)
         return ending(fmt::format("'{}' and '{}' are two verbs", verbs[0]->get_name(), verbs[1]->get_name()),
                       fmt::format("use qmctl {}", verbs[1]->get_name()));
@@ -132,7 +132,7 @@ class Reader {
 
  private:
   static tl::unexpected<Ending> ending(std::string what, const std::string& remedy) {
-    // CLI11 puts the kind of its error in front of what we say.
+    // CLI11 prepends the kind of its error to our message.
     if (what.starts_with("ValidationError: ")) what.erase(0, 17);
     return tl::unexpected(Ending{kUsage, fmt::format("qmctl: {}\n  remedy: {}\n", what, remedy)});
   }
@@ -421,7 +421,7 @@ class Reader {
     return out;
   }
 
-  /// The key=value texts of the flag that was given.
+  /// The key=value texts of the given flag.
   static std::map<std::string, std::string> pairs(const char* flag, const std::vector<std::string>& texts) {
     std::map<std::string, std::string> out;
     for (const auto& text : texts) {
@@ -476,7 +476,7 @@ class Reader {
     if (!cpu_.empty()) set.shape.cpu_milli = parse_quantity("--cpu", cpu_, true);
     if (!memory_.empty()) set.shape.memory_bytes = parse_quantity("--memory", memory_, false);
     set.shape.node_selector = pairs("--node-selector", selectors_);
-    // GPU nodes are commonly tainted by this key, and a Job for them that does not tolerate it says nothing that was meant.
+    // GPU nodes commonly have a taint with this key, and a Job that requests GPUs must tolerate it.
     if (gpus_ > 0) set.shape.tolerations = {{std::string(words::kGpuResource), "Exists", {}, {}}};
     out.spec.pod_sets = {std::move(set)};
     return out;

@@ -25,12 +25,12 @@ struct WorkloadName {
   [[nodiscard]] std::string to_string() const { return ns + "/" + name; }
 };
 
-/// Each verb names the service that it cannot do without; null where it needs none.
+/// Each verb names the service that it requires; null if it needs none.
 struct ApplyVerb {
   static constexpr const char* kService = "admission";
   std::vector<std::string> files;  ///< files, folders, or "-"
   bool dry_run = false;
-  std::string request_id;  ///< empty = a fresh one
+  std::string request_id;  ///< empty = a new id
   bool allow_unknown = false;
 };
 struct SubmitVerb {
@@ -44,15 +44,15 @@ struct SubmitVerb {
 struct AdmitVerb {
   static constexpr const char* kService = nullptr;
   std::vector<std::string> files;
-  std::string ns = "default";                   ///< of documents that name none
-  std::map<std::string, std::string> settings;  ///< the webhook's, by the names that qm-admission takes
+  std::string ns = "default";                   ///< of documents without a namespace
+  std::map<std::string, std::string> settings;  ///< the webhook's settings, with the names that qm-admission uses
   bool allow_unknown = false;
 };
 struct PreflightVerb {
   static constexpr const char* kService = nullptr;
-  std::string kube;             ///< as kube::find_server takes it
+  std::string kube;             ///< as kube::find_server accepts it
   std::string operator_values;  ///< file; empty = none
-  std::string nccl;             ///< output of nccl-tests; empty = none, else nothing but it is looked at
+  std::string nccl;             ///< output of nccl-tests; empty = none, else only this output is checked
 };
 struct NodeVerb {
   static constexpr const char* kService = nullptr;
@@ -90,7 +90,7 @@ struct WhenVerb {
 };
 struct WhatIfVerb {
   static constexpr const char* kService = "admission";
-  std::vector<std::string> files;    ///< objects as they would be, Jobs that would come
+  std::vector<std::string> files;    ///< objects in their planned form, and planned Jobs
   std::vector<std::string> deleted;  ///< "ClusterQueue/research"
   bool allow_unknown = false;
 };
@@ -122,7 +122,7 @@ struct ClassesVerb {
 struct PresetVerb {
   static constexpr const char* kService = nullptr;
   std::string model, flavor, resource;
-  std::vector<std::pair<std::string, std::int64_t>> teams;  ///< with their GPUs, in the order in which they were given
+  std::vector<std::pair<std::string, std::int64_t>> teams;  ///< with their GPUs, in the given order
 };
 struct QueuesVerb {
   static constexpr const char* kService = "admission";
@@ -140,7 +140,7 @@ struct NodesVerb {
 };
 struct LayoutsVerb {
   static constexpr const char* kService = "placement";
-  std::vector<std::string> files;     ///< what is ordered; without files and `withdraw` layouts are listed
+  std::vector<std::string> files;     ///< the ordered layouts; without files and `withdraw` layouts are listed
   std::vector<std::string> withdraw;  ///< nodes
   bool dry_run = false;
   std::string request_id;
@@ -149,7 +149,7 @@ struct ClusterVerb {  ///< cluster gap, cluster tidy
   static constexpr const char* kService = "placement";
   bool tidy = false;
   std::int64_t most_pods = 0;
-  double most_gpu_hours = 0, most_usd = 0;  ///< 0 = as much as it takes
+  double most_gpu_hours = 0, most_usd = 0;  ///< 0 = no limit
 };
 struct ClaimsVerb {
   static constexpr const char* kService = "autoscaler";
@@ -169,7 +169,7 @@ struct PricesVerb {
 struct EventsVerb {
   static constexpr const char* kService = "telemetry";
   std::string topic, key;
-  std::int64_t count = 0;  ///< ends after so many lines; 0 = never
+  std::int64_t count = 0;  ///< ends after this number of lines; 0 = never
 };
 
 using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
@@ -185,7 +185,7 @@ struct Options {
   Verb verb;
 };
 
-/// Where parsing ends the program: --help with code 0, or a complaint with kUsage.
+/// Parsing ends the program: --help with code 0, or an error with kUsage.
 struct Ending {
   int code = 0;
   std::string text;

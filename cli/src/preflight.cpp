@@ -1,4 +1,4 @@
-// Verbs that look at a cluster itself, before or beside the suite: preflight, node.
+// Verbs that inspect a cluster itself, before the suite is installed or next to it: preflight, node.
 #include "commands.hpp"
 #include "preflight/checks.hpp"
 #include "print.hpp"
@@ -52,7 +52,7 @@ Result<Cluster> look(const std::string& kube, const std::string& node = {}) {
   return cluster;
 }
 
-/// A pod that runs nvidia-smi once where GPUs are.
+/// A pod that runs nvidia-smi once on a GPU node.
 Json debug_pod(const NodeVerb& verb) {
   Json metadata = Json::object({{"name", "gpu-debug"}});
   for (const auto& [key, value] : verb.labels) metadata.set("labels").set(key, value);

@@ -1,4 +1,4 @@
-// Presets: the objects of a way to run a fleet, to be applied as they are or to start from.
+// Presets: objects for a way to run a fleet, to be applied unchanged or edited first.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/base/json.hpp"
@@ -31,7 +31,7 @@ Json local_queue(const std::string& team) {
   return out;
 }
 
-/// Only the team's own namespace reaches it.
+/// Only the team's own namespace can use it.
 Json cluster_queue(const std::string& team, const std::string& flavor, const std::string& resource, std::int64_t gpus,
                    std::optional<std::int64_t> borrows = {}) {
   auto out = object("kueue.x-k8s.io/v1beta2", "ClusterQueue", team);
@@ -45,7 +45,7 @@ Json cluster_queue(const std::string& team, const std::string& flavor, const std
   return out;
 }
 
-/// One cluster for all: a cohort lends what a team leaves idle, and each namespace has a strict quota beside it.
+/// One shared cluster: a cohort lends unused quota between teams, and each namespace also has a strict ResourceQuota.
 std::vector<Json> centralized(const PresetVerb& verb) {
   std::vector<Json> out{object("kueue.x-k8s.io/v1beta2", "ResourceFlavor", verb.flavor),
                         object("kueue.x-k8s.io/v1beta2", "Cohort", "teams")};
@@ -58,7 +58,7 @@ std::vector<Json> centralized(const PresetVerb& verb) {
     queue.set("spec").set("preemption").set("reclaimWithinCohort", "Any").set("withinClusterQueue", "LowerPriority");
     out.push_back(std::move(queue));
     out.push_back(local_queue(team));
-    // As strict as the queue: what is the team's own and what it may borrow, also for pods that no queue holds.
+    // As strict as the queue: the team's quota and its borrowing limit, also for pods outside the queues.
     auto quota = object("v1", "ResourceQuota", "gpus", team);
     quota.set("spec").set("hard").set("requests." + verb.resource, std::to_string(gpus + std::min(gpus, all - gpus)));
     out.push_back(std::move(quota));
@@ -66,7 +66,7 @@ std::vector<Json> centralized(const PresetVerb& verb) {
   return out;
 }
 
-/// Each team has machines of its own, that nobody else's pods run on, and decides about them.
+/// Each team has its own nodes, which run no pods of other teams, and administers them.
 std::vector<Json> decentralized(const PresetVerb& verb) {
   std::vector<Json> out;
   for (const auto& [team, gpus] : verb.teams) {

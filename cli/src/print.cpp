@@ -16,10 +16,10 @@ using google::protobuf::FieldDescriptor;
 
 void replace_enum_names(const google::protobuf::Descriptor& type, Json& message);
 
-/// One value of the field as protobuf wrote it; a map's value is its entry's field 2.
+/// One value of the field as protobuf wrote it; the value of a map is field 2 of its entry.
 void replace_enum_names(const FieldDescriptor& field, Json& value) {
   if (field.enum_type() != nullptr) {
-    // A number that has no name is written as a number.
+    // A number without a name is written as a number.
     const auto* named = field.enum_type()->FindValueByName(value.string());
     value = wire::word_of(*field.enum_type(), named == nullptr ? static_cast<int>(value.integer()) : named->number());
   } else if (field.message_type() != nullptr && value.is_object()) {

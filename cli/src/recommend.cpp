@@ -1,4 +1,4 @@
-// How pods should share GPUs, by a table that compares the methods: recommend sharing.
+// Recommends how pods share GPUs, from a table that compares the methods: recommend sharing.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/base/json.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kMethods{"mig", "mps", "time_slicing"};
 
-/// What is known of each method; a file with the same columns takes its place (--table).
+/// The properties of each method; a file with the same columns replaces it (--table).
 constexpr const char* kComparison = R"(dimension,mig,mps,time_slicing
 isolation,by hardware: memory and SMs of its own,soft: processes share one context,none
 memory,its own part,shared up to a limit for each,shared
@@ -25,7 +25,7 @@ configuration complexity,medium: GPUs are reset,low: a daemon,low: the device pl
 recommended for,multi-tenant isolation,single-tenant throughput,non-production only
 )";
 
-/// One line of a CSV; a cell in quotes may hold commas.
+/// Splits one line of a CSV; a quoted cell may contain commas.
 std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> out(1);
   bool quoted = false;
@@ -41,7 +41,7 @@ std::vector<std::string> cells_of(std::string_view line) {
   return out;
 }
 
-/// Dimension -> what it says of each of kMethods.
+/// Dimension -> its value for each of kMethods.
 using Comparison = std::vector<std::pair<std::string, std::array<std::string, 3>>>;
 
 Result<Comparison> read_comparison(std::string_view text, const std::string& source) {
@@ -81,7 +81,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Whether the method runs on GPUs of this model, "NVIDIA-H100-80GB-HBM3" or "H100".
+/// True if the method runs on GPUs of this model, "NVIDIA-H100-80GB-HBM3" or "H100".
 bool runs_on(const std::string& support, const std::string& model) {
   if (model.empty() || lower(support).starts_with("all")) return true;
   for (std::string_view rest = support; !rest.empty();) {
@@ -96,7 +96,8 @@ bool runs_on(const std::string& support, const std::string& model) {
 
 }  // namespace
 
-// Who shares decides: strangers to one another need walls, one owner wants throughput, and what nobody waits for may take turns.
+// The tenants decide: several tenants need isolation (MIG), a single tenant needs throughput (MPS), and non-production
+// work can be time-sliced.
 Status run_verb(Context& context, const RecommendVerb& verb) {
   const bool own = !context.manifests.empty();
   QM_ASSIGN(const auto table, read_comparison(own ? std::string_view(context.manifests[0].text) : kComparison,

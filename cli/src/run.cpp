@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the services read at most; a larger file is refused before it is sent.
+/// The limit of the services; a larger file is refused before it is sent.
 constexpr std::size_t kLargestManifest = std::size_t{1} << 20;
 
 int code_of(const Error& error) {

@@ -7,7 +7,7 @@
 namespace qm::cli {
 namespace {
 
-/// Characters, not bytes: what continues a UTF-8 character takes no room of its own.
+/// Characters, not bytes: continuation bytes of UTF-8 have no width.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

@@ -6,8 +6,8 @@
 
 namespace qm::cli {
 
-/// Text in aligned columns, two spaces apart; numbers stand to the right. An empty cell is "-". Control characters
-/// become spaces, so that no text of a service moves the cursor of a terminal.
+/// Text in aligned columns, two spaces apart; numbers are right-aligned. An empty cell is "-". Control characters are
+/// replaced with spaces, so that no text of a service moves the cursor of a terminal.
 class Table {
  public:
   struct Column {

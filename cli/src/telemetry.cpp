@@ -1,4 +1,4 @@
-// Verbs that look at readings and events.
+// Verbs that show readings and events.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/wire/sample.hpp"
@@ -71,13 +71,13 @@ Status run_verb(Context& context, const EventsVerb& verb) {
     if (context.structured()) {
       print_next(context, event);
     } else {
-      // The key, most often a uid, is a field of the JSON.
+      // The key, usually a uid, is a field of the JSON.
       auto text = fmt::format("{}  {:<12}  {}", instant(event.at_us()), event.topic(), printable(event.summary()));
       text.erase(text.find_last_not_of(' ') + 1);
       context.out << text << '\n';
     }
     context.out.flush();
-    // A reader that went away, as of "| head", ends the stream too.
+    // The stream also ends when its reader is gone, as with "| head".
     return context.out.good() && ++seen != verb.count;
   });
 }

@@ -7,10 +7,10 @@
 
 namespace qm::cli {
 
-/// How values are shown to a person. Words of enum values: qm/wire/words.hpp.
+/// How values are displayed. For the words of enum values see qm/wire/words.hpp.
 ///
-/// Ages      as kubectl shows them: "45s", "5m30s", "3h10m", "2d4h", "12d"; what lies ahead is "0s".
-/// Amounts   CPU and GPU come in thousandths, memory in bytes, all else in units.
+/// Ages      as in kubectl: "45s", "5m30s", "3h10m", "2d4h", "12d"; a future instant is "0s".
+/// Amounts   CPU and GPU in thousandths, memory in bytes, all else in units.
 std::string age(Duration since);
 std::string age(std::int64_t at_us, Instant now);  ///< empty where at_us is 0
 std::string instant(std::int64_t at_us);           ///< RFC 3339; empty where it is 0

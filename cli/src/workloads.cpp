@@ -1,4 +1,4 @@
-// Verbs that look at workloads and queues.
+// Verbs that show workloads and queues.
 #include "commands.hpp"
 #include "print.hpp"
 #include "qm/wire/model.hpp"
@@ -59,14 +59,15 @@ std::string moment(const Context& context, std::int64_t at_us) {
   return at_us == 0 ? std::string() : fmt::format("{} ({} ago)", instant(at_us), age(at_us, context.clock.now()));
 }
 
-/// With the end of the grace period while that is ahead.
+/// With the end of the grace period while it is in the future.
 std::string eviction_text(const Context& context, const pb::EvictionOrder& eviction) {
   const auto text = fmt::format("{}: {}", eviction.reason(), eviction.message());
   if (eviction.deadline_us() <= micros(context.clock.now())) return text;
   return fmt::format("{}; its pods have until {} to terminate", text, instant(eviction.deadline_us()));
 }
 
-/// Where no nodes have the capacity now. That no node can ever hold the pods, the service says (Unschedulable), with what to change.
+/// Prints why no nodes have the capacity now. If no node can ever hold the pods, the service's explanation already
+/// contains that (Unschedulable) with its remedies, and nothing is printed.
 void print_nodes(const Context& context, const pb::Explanation& explanation, const pb::Shortfall& shortfall) {
   const bool said =
       std::ranges::any_of(explanation.causes(), [](const auto& c) { return c.code() == "Unschedulable"; });
@@ -83,7 +84,8 @@ void print_nodes(const Context& context, const pb::Explanation& explanation, con
   for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
 }
 
-/// `nodes`: what placement says of the nodes as they are; empty where they have the capacity, or placement was not asked or is away.
+/// `nodes`: placement's diagnosis for the current nodes; empty if they have the capacity, or if placement was not
+/// called or is unavailable.
 void print_explanation(const Context& context, const pb::Explanation& explanation, const pb::Shortfall& nodes) {
   for (const auto& cause : explanation.causes()) {
     context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));
@@ -188,7 +190,7 @@ Status run_verb(Context& context, const ListVerb& verb) {
   }
   std::vector<const pb::Workload*> rows;
   for (const auto& w : answer.workloads()) rows.push_back(&w);
-  // The service lists by uid, which says nothing to a person.
+  // The service sorts by uid, which is meaningless to a user.
   std::ranges::stable_sort(rows, [](const pb::Workload* a, const pb::Workload* b) {
     const auto &x = a->state().spec(), &y = b->state().spec();
     return std::tie(x.namespace_(), x.name()) < std::tie(y.namespace_(), y.name());
@@ -207,7 +209,7 @@ Status run_verb(Context& context, const GetVerb& verb) {
   return {};
 }
 
-/// For a workload that has quota and no nodes, or lacks quota: what nodes lack for it now.
+/// For a workload with quota but without nodes, or without quota: what the nodes lack for it now.
 pb::Shortfall nodes_for(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
   const bool asks = !why.ways().empty() || std::ranges::any_of(why.causes(), [](const auto& cause) {
     return cause.code() == "NoRoom" || !cause.resource().empty();
@@ -222,7 +224,7 @@ pb::Shortfall nodes_for(const Context& context, const pb::Explanation& why, cons
   return now ? now->shortfall() : pb::Shortfall();
 }
 
-/// A job on its way into the cluster has no uid yet, and placement knows only what got as far as quota.
+/// A Job that is not in the cluster yet has no uid, and placement knows only workloads that have quota.
 Result<pb::Assignment> assignment_of(const Context& context, const pb::Workload& workload) {
   pb::GetAssignmentRequest request;
   request.set_uid(workload.state().spec().uid());
@@ -240,7 +242,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
   const auto phase = workload.state().phase();
   if (waits(phase) || phase == pb::ADMITTED)
     why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
-  // Of an admitted workload only what is to be known of it: its pods are not bound, or not by Quartermaster.
+  // An admitted workload has an explanation only if there is a cause: its pods are not bound, or not by Quartermaster.
   if (why && !waits(phase) && why->causes().empty()) why = fail(Code::kNotFound, "it does not wait");
   const auto placed = assignment_of(context, workload);
   if (context.structured()) {
@@ -260,7 +262,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
       print_links(context, *placed);
     }
   }
-  // What admission knows is worth having where placement is away; only that must be said.
+  // The state of admission is useful without placement; a note reports that it is missing.
   if (!placed && placed.error().code != Code::kNotFound)
     context.err << "qmctl: no placement shown: " << placed.error().to_string() << '\n';
   if (!why && why.error().code != Code::kNotFound)
@@ -271,7 +273,7 @@ Status run_verb(Context& context, const DescribeVerb& verb) {
 Status run_verb(Context& context, const WhyVerb& verb) {
   QM_ASSIGN(const auto why, context.client.explain(request_for<pb::ExplainRequest>(verb.workload)));
   const auto nodes = nodes_for(context, why, verb.workload);
-  // How near together it is, where it has a place; what is cut for it, where it has none.
+  // Its topology if it has a placement, and the MIG repartition for it if it is pending.
   pb::Assignment known;
   if (why.causes().empty() || !nodes.conflict().empty()) {
     const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload));
@@ -290,7 +292,7 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   print_explanation(context, why, nodes);
   print_layout(context, known);
   if (!why.causes().empty()) return {};
-  // It waits for nothing: whether all of it runs, and how near together it is, where it has a place.
+  // Not pending: prints whether all of its pods run, and its topology if it has a placement.
   if (const auto& lacks = known.state().short_reason(); !lacks.empty()) context.out << "  " << printable(lacks) << '\n';
   print_links(context, known);
   return {};
@@ -336,7 +338,7 @@ Status run_verb(Context& context, const WhatIfVerb& verb) {
   for (const auto& manifest : context.manifests) {
     request.set_manifest(request.manifest() + (request.manifest().empty() ? "" : "\n---\n") + manifest.text);
   }
-  // With several files the lines of an error are those of all of them, one after the other.
+  // With several files the lines of an error count over all of them, one file after the other.
   if (!context.manifests.empty()) {
     request.set_source(context.manifests.size() == 1 ? context.manifests.front().source
                                                      : fmt::format("{} files", context.manifests.size()));
@@ -390,7 +392,7 @@ Status run_verb(Context& context, const QueuesVerb&) {
     std::map<std::string, std::int64_t> resources(q.nominal().begin(), q.nominal().end());
     resources.insert(q.used().begin(), q.used().end());
     bool first = true;
-    // The queue's own columns stand once; further resources follow under them.
+    // The queue's own columns are printed once; further resources follow below.
     for (const auto& [resource, ignored] : resources) {
       table.row({first ? q.name() : " ", first ? q.cohort() : " ", first ? q.state() : " ",
                  first ? std::to_string(q.pending()) : " ", first ? std::to_string(q.admitted()) : " ", resource,

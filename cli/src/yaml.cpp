@@ -7,8 +7,8 @@
 namespace qm::cli {
 namespace {
 
-/// Plain where it cannot be taken for anything but this string: letters first, then a narrow set, and no word that
-/// YAML 1.1 or 1.2 gives a meaning. Everything else is a JSON string, which YAML reads as it is.
+/// Plain if it can only be read as this string: letters first, then a narrow set, and no word with a meaning in YAML
+/// 1.1 or 1.2. Any other string is written as a JSON string, which YAML reads unchanged.
 bool plain(const std::string& text) {
   static constexpr std::array kMeant{"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0 || text.back() == ' ') return false;
@@ -42,7 +42,7 @@ std::string leaf(const Json& value) {
 
 void write(const Json& value, std::size_t indent, std::string& out);
 
-/// What stands after "key:" or "-".
+/// Writes the value after "key:" or "-".
 void write_child(const Json& child, std::size_t indent, std::string& out) {
   if (nested(child)) {
     out += "\n";
@@ -56,12 +56,12 @@ void write(const Json& value, std::size_t indent, std::string& out) {
   const std::string margin(indent, ' ');
   for (const auto& [key, child] : value.members()) {
     out += margin + key_text(key) + ":";
-    // A list may stand at its key's own indent.
+    // A list may have the same indent as its key.
     write_child(child, child.is_array() ? indent : indent + 2, out);
   }
   for (const auto& item : value.items()) {
     if (item.is_object() && item.size() > 0) {
-      // The first member follows the dash on its line.
+      // The first member is on the line of the dash.
       std::string block;
       write(item, indent + 2, block);
       block[indent] = '-';

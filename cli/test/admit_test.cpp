@@ -1,4 +1,5 @@
-// "admit": the webhook's verdict before anything is sent, held against the recorded verdicts on the reference workloads.
+// "admit": the webhook's verdict before anything is sent, compared with the recorded verdicts on the reference
+// workloads.
 #include "qm/base/json.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/testing/manifests.hpp"
@@ -18,7 +19,7 @@ struct Ran {
   int code = 0;
   std::string out, err;
 };
-/// With no suite anywhere: the verb asks nobody.
+/// Without a suite: the verb calls no service.
 Ran admit(std::vector<std::string> args, const std::string& in = {}) {
   args.insert(args.begin(), {"--endpoints", "/nowhere/endpoints.json", "admit"});
   std::istringstream input(in);
@@ -140,7 +141,7 @@ std::multimap<std::string, Json> verdicts(const std::string& file, const std::st
 TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
   const testing::TempDir dir;
   const std::string namespaces = dir.path() + "/namespaces.yaml";
-  // What a namespace supplies, for each that the manifests name.
+  // The defaults of each namespace that the manifests name.
   std::ofstream file(namespaces);
   for (const char* ns : {"default", "ml-training", "ml-serving", "ml-production", "production", "training", "team-a",
                          "team-b", "team-research", "ml-workflows", "ml-cicd", "ml-research", "genomics-lab", "speech",

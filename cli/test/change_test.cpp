@@ -1,4 +1,4 @@
-// Verbs that change something, as the services hear them.
+// Verbs that change objects, as the services receive them.
 #include "fake_suite.hpp"
 #include "qm/base/text.hpp"
 #include "qm/config/manifest.hpp"
@@ -84,7 +84,7 @@ TEST_F(Changes, SubmitFromFlagsSaysEverything) {
   EXPECT_EQ(shape.tolerations(0).key(), "nvidia.com/gpu");
 }
 
-// What the flags make is what the webhook's rules ask of GPU pods.
+// A Job made from flags satisfies the webhook's rules for GPU pods.
 TEST_F(Changes, AJobFromFlagsPassesTheWebhooksRules) {
   const auto ran = qmctl(suite, {"submit", "--name", "t1", "--queue", "q", "--gpus", "8", "--gpu-model", "H100",
                                  "--cpu", "8", "--memory", "64Gi"});

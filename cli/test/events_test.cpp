@@ -1,4 +1,4 @@
-// The stream of events: its end by Ctrl-C, and its going on after a break.
+// The event stream: its end by Ctrl-C, and its continuation after a break.
 #include "fake_suite.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Events, ABrokenStreamIsOpenedAgainWithANote) {
   FakeSuite suite;
   populate(suite.state);
   suite.state.break_streams = 1;
-  const auto ran = qmctl(suite, {"events", "--follow", "--count", "4"});  // three come on each stream
+  const auto ran = qmctl(suite, {"events", "--follow", "--count", "4"});  // each stream sends three events
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_EQ(suite.state.streams, 2);
   EXPECT_NE(ran.err.find("events may be missing"), std::string::npos) << ran.err;
@@ -51,7 +51,7 @@ TEST(Events, AStreamThatNeverLastsIsUnreachable) {
   FakeSuite suite;
   suite.state.break_streams = 1'000'000;
   EXPECT_EQ(qmctl(suite, {"events", "--follow", "--timeout", "300ms"}).code, kUnreachable);
-  // Until then the stream is reopened.
+  // The stream is reopened until then.
   const int before = suite.state.streams;
   Stream stream(suite, {"events", "--follow", "--timeout", "1h"});
   ASSERT_TRUE(wait_until([&] { return suite.state.streams >= before + 2; }));

@@ -21,7 +21,7 @@ void page_of(FakeState& state, const std::vector<Item>& items, const std::string
   if (i < items.size()) response.set_next_page_token(std::to_string(i));
 }
 
-/// Runs under the state's lock unless the suite is told to fail.
+/// Runs under the state's lock unless the suite is set to fail.
 template <class Fn>
 grpc::Status with(FakeState& state, Fn fn) {
   const std::lock_guard lock(state.mutex);
@@ -30,7 +30,7 @@ grpc::Status with(FakeState& state, Fn fn) {
   return done ? grpc::Status::OK : rpc::to_grpc(done.error());
 }
 
-/// A mutation: done once for each request id, as the real service does, and its answer may be lost on the way.
+/// A mutation: applied once for each request id, as the real service does; its answer may be lost.
 template <class Fn>
 grpc::Status mutate(FakeState& state, Fn fn) {
   return with(state, [&]() -> Status {
@@ -58,7 +58,7 @@ class FakeAdmission final : public pb::Admission::Service {
   grpc::Status Apply(grpc::ServerContext*, const pb::ApplyRequest* q, pb::ApplyResponse* a) override {
     return mutate(state_, [&]() -> Status {
       state_.applied.push_back(*q);
-      // Read as admission reads it, so that a bad file is refused with the real words.
+      // Parsed as admission parses it, so that an invalid file is refused with the real message.
       const auto loaded = config::load_text(q->manifest(), q->source());
       QM_TRY(config::accept(loaded));
       for (const auto& d : loaded.diagnostics) a->add_warnings(d.to_string());

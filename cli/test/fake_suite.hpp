@@ -20,11 +20,11 @@ namespace qm::cli {
 
 namespace pb = quartermaster::v1;
 
-/// 2026-11-21T10:00:00Z: what the clock of the fake suite shows.
+/// 2026-11-21T10:00:00Z: the time of the fake suite's clock.
 inline constexpr std::int64_t kNow = 1'795'255'200'000'000;
 inline constexpr std::int64_t kSecond = 1'000'000;
 
-/// Answers of the five services, and what they were asked. Lists are cut into pages of `page`.
+/// Answers of the five services, and the requests that they received. Lists are split into pages of `page`.
 struct FakeState {
   std::mutex mutex;
   std::vector<pb::Workload> workloads;
@@ -43,15 +43,15 @@ struct FakeState {
   pb::TidyPlan tidy;
   pb::PlanTidyRequest tidy_asked;
   std::vector<pb::NodeLayout> layouts;
-  pb::OrderLayoutsRequest ordered;  ///< as it came
+  pb::OrderLayoutsRequest ordered;  ///< as received
   pb::OrderLayoutsResponse layouts_ordered;
   pb::CapacityPlan plan;
   pb::Statement statement;
   std::vector<pb::Price> prices;
   int page = 2;
-  Status fails;                        ///< what each unary call answers instead, where it is an error
-  std::atomic<int> away = 0;           ///< so many mutations are applied and answered kUnavailable
-  std::atomic<int> break_streams = 0;  ///< so many streams end after their events
+  Status fails;                        ///< the answer to each unary call instead, if it is an error
+  std::atomic<int> away = 0;           ///< this number of mutations is applied and answered kUnavailable
+  std::atomic<int> break_streams = 0;  ///< this number of streams ends after their events
   std::atomic<int> pages = 0, streams = 0;
 
   std::vector<pb::SubmitRequest> submitted;
@@ -63,7 +63,7 @@ struct FakeState {
   pb::FollowEventsRequest followed;
 };
 
-/// The five services on one port, with an endpoints file and a clock that stands at kNow.
+/// The five services on one port, with an endpoints file and a clock that is fixed at kNow.
 class FakeSuite {
  public:
   FakeSuite();
@@ -74,7 +74,7 @@ class FakeSuite {
   [[nodiscard]] std::string file(const std::string& name,
                                  const std::string& text) const;  ///< its path
   void stop();
-  void start();  ///< again, on the same port
+  void start();  ///< starts again, on the same port
 
  private:
   std::string address_ = "127.0.0.1:0";
@@ -93,7 +93,7 @@ Ran qmctl(const FakeSuite& suite, std::vector<std::string> args, const std::stri
 /// qmctl with exactly these arguments.
 Ran qmctl(const std::vector<std::string>& args, const std::string& in = {});
 
-/// Fills the state with a small fleet: one running gang, one that waits, one that ended.
+/// Fills the state with a small fleet: one running gang, one pending, one finished.
 void populate(FakeState& state);
 
 }  // namespace qm::cli

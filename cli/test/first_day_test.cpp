@@ -1,5 +1,5 @@
-// Mistakes of a first day: each file that users wrote is refused before anything is sent, with its file and line, the field and a
-// remedy, or accepted as Kubernetes and Kueue accept it. What is expected follows from rules of this test's own.
+// Mistakes of a first day: each file is refused before anything is sent, with its file and line, the field and a
+// remedy, or accepted as Kubernetes and Kueue accept it. The expected result follows from the rules of this test.
 #include "fake_suite.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace qm::cli {
 namespace first_day_test {
 
-/// What a line of a manifest must not be, and the field that the refusal has to name.
+/// An invalid line of a manifest, and the field that the refusal must name.
 struct Mistake {
   const char* line;  ///< a regular expression for the text after the indent
   const char* field;
@@ -49,7 +49,7 @@ std::vector<Line> lines_of(const std::string& text) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// The version has the one name for the field, or the other.
+/// True if the field has another name in the other API version.
 bool is_of_other_version(const std::string& text) {
   return (has(text, "/v1beta1") && has(text, "cohortName:")) || (has(text, "/v1beta2") && has(text, " cohort:"));
 }
@@ -82,12 +82,12 @@ TEST_F(FirstDay, EachFileIsRefusedByNameOrAccepted) {
         if (!std::regex_match(line, std::regex(mistake.line))) continue;
         wrong = true;
         EXPECT_TRUE(has(ran.err, mistake.field)) << line << "\n" << ran.err;
-        // What a Job has too little of is reported where the other half is.
+        // A missing field of a Job is reported at the line of its counterpart.
         const bool here = has(ran.err, fmt::format("{}:{}: ", file, number));
         EXPECT_TRUE(here || line.starts_with("limits: ") || has(line, "lendingLimit")) << line << "\n" << ran.err;
       }
     }
-    // The reader of YAML refuses the rest: indentation, tabs, brackets and keys that are given twice.
+    // The YAML parser refuses the rest: indentation, tabs, brackets and duplicate keys.
     const auto name = file.substr(file.rfind('/') + 1);
     wrong = wrong || is_of_other_version(text) || has(text, "\t") || !has(text, "\n") || name == "bad-indent.yaml" ||
             name == "bad.json" || name == "dupkey.yaml";

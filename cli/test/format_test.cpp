@@ -62,7 +62,7 @@ TEST(YamlText, IsBlockStyleWithQuotesWhereTheyMatter) {
   EXPECT_EQ(to_yaml(Json("x")), "x\n");
 }
 
-/// What our own reader of YAML makes of it. A kind that nobody reads is carried whole.
+/// Parses it with our own YAML reader. An object of an unknown kind is kept whole.
 Json read_back(const Json& value) {
   const auto loaded = config::load_text(
       to_yaml(Json::object({{"apiVersion", "example.com/v1"}, {"kind", "Carried"}, {"value", value}})), "t");

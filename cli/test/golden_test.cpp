@@ -1,4 +1,4 @@
-// What each verb prints, as files under test/golden: read them to see what a user sees.
+// The output of each verb, as files under test/golden: read them to see what a user sees.
 #include "qm/testing/golden.hpp"
 
 #include "fake_suite.hpp"

@@ -1,4 +1,4 @@
-// What qmctl says to a wrong command line, to services that are away, and how it goes on.
+// How qmctl responds to a wrong command line and to unavailable services, and how it continues.
 #include "fake_suite.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace qm::cli {
 namespace input_test {
 
 void expect_usage(const std::vector<std::string>& args, const std::string& says) {
-  // The endpoints file does not exist: a wrong command line is noticed before it is looked for.
+  // The endpoints file does not exist: a wrong command line is detected before the file is read.
   auto all = args;
   all.insert(all.begin(), {"--endpoints", "/nonexistent/endpoints.json"});
   const auto ran = qmctl(all);
@@ -109,7 +109,7 @@ TEST(Unreachable, EndsWithTheTimeoutAndNamesTheAddress) {
   }
 }
 
-/// Tells other threads that something was written.
+/// Notifies other threads of a write.
 class NotedBuffer final : public std::stringbuf {
  public:
   std::atomic<bool> noted = false;
@@ -213,7 +213,7 @@ TEST(Report, AStatementThatDoesNotAddUpIsPrintedAndRefused) {
   }
 }
 
-// A server that accepts the connection and is slow to answer its handshake is waited for.
+// A server that accepts the connection but is slow in its handshake does not count as unavailable.
 TEST(Connection, IsNotGivenUpWhileItsHandshakeIsSlow) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
   sockaddr_in address{};
@@ -268,7 +268,7 @@ TEST(Describe, SaysWhichSchedulerBindsThePodsOfAnAdmittedWorkload) {
   EXPECT_EQ(qmctl(suite, {"describe", "nlp/pretrain"}).out.find("\nwhy "), std::string::npos) << "it just runs";
 }
 
-// Texts name a workload; its uid is a field of the JSON.
+// Texts use the name of a workload; its uid is a field of the JSON.
 TEST(Describe, ShowsNoUid) {
   FakeSuite suite;
   populate(suite.state);
@@ -313,7 +313,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   ASSERT_GT(suite.state.tried.pod_sets_size(), 0);
   EXPECT_FALSE(suite.state.tried.uid().empty()) << "whose claims and neighbours count";
   EXPECT_EQ(suite.state.tried.pod_sets(0).shape().gpu().whole(), 8);
-  // What is cut for it is placement's to say.
+  // Placement reports the MIG repartition for the workload.
   const std::string cut = "node a is cut to all-1g.10gb for it: mig-manager applies the layout";
   suite.state.assignment.Clear();
   for (const auto& w : suite.state.workloads) {
@@ -323,7 +323,7 @@ TEST(Why, SaysWhatPlacementFindsInTheWay) {
   EXPECT_NE(qmctl(suite, {"why", "vision/finetune"}).out.find("  MIG: " + cut + "\n"), std::string::npos);
   EXPECT_NE(qmctl(suite, {"describe", "vision/finetune"}).out.find("MIG: " + cut), std::string::npos);
   EXPECT_EQ((*Json::parse(qmctl(suite, {"why", "vision/finetune", "-o", "json"}).out))["layout"].string(), cut);
-  // Where it fits meanwhile there is no more to say.
+  // If the workload fits meanwhile, nothing more is printed.
   shortfall.Clear();
   const auto alone = qmctl(suite, {"why", "vision/finetune"});
   EXPECT_EQ(alone.code, kDone);
@@ -338,13 +338,13 @@ TEST(Why, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
                     wait = "remedy: wait until";
   auto ran = qmctl(suite, {"why", "vision/finetune"}).out;
   EXPECT_NE(ran.find(header), std::string::npos) << ran;
-  // Nodes are full: quota alone does not start it.
+  // The nodes are full: quota alone does not start the workload.
   suite.state.shortfall.add_conflict("9 GPUs for each of 4 pods");
   ran = qmctl(suite, {"why", "vision/finetune"}).out;
   EXPECT_EQ(ran.find(header), std::string::npos) << ran;
   EXPECT_NE(ran.find("any one of these gives it quota now, and then it waits for nodes:"), std::string::npos) << ran;
   EXPECT_NE(ran.find(raise), std::string::npos) << ran;
-  // No node has so many: the service says so, and qmctl prints that once.
+  // No node has as many GPUs: the service reports it, and qmctl prints it once.
   auto& why = suite.state.explanation;
   why.clear_ways();
   why.mutable_causes(0)->clear_remedy();

@@ -1,4 +1,4 @@
-// Orders for MIG layouts, and advice about sharing. S-140 S-142
+// Orders for MIG layouts, and recommendations for sharing. S-140 S-142
 #include "fake_suite.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -49,15 +49,15 @@ std::string recommended(std::vector<std::string> profile, const std::vector<std:
   return ran.out;
 }
 
-// S-422: the rule that stands in for the lost one.
-// S-142: several tenants to MIG, one tenant's throughput to MPS, what is no production to time-slicing.
+// S-422: the rule that replaces the lost one.
+// S-142: MIG for several tenants, MPS for a single tenant's throughput, time-slicing for non-production.
 TEST(Recommend, TheThreeProfilesGetTheThreeMethods) {
   for (const auto& [profile, method] : profiles()) EXPECT_THAT(recommended(profile), StartsWith(method + ": "));
   const auto old = recommended({"--tenants", "2", "--gpu-model", "Tesla-T4"});
   EXPECT_THAT(old, StartsWith("none: mig is for multi-tenant isolation, and Tesla-T4 cannot do it"));
 }
 
-// S-140: the recorded table says the same, and each of its cells is printed.
+// S-140: the recorded table gives the same result, and each of its cells is printed.
 TEST(Recommend, FollowsTheTableThatItIsGiven) {
   const auto folders = testing::data_folders("tables");
   ASSERT_FALSE(folders.empty());

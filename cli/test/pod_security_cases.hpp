@@ -7,7 +7,7 @@
 
 namespace qm::cli {
 
-/// A pod that the restricted standard takes.
+/// A pod that the restricted standard allows.
 inline Json compliant_pod() {
   return *Json::parse(R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{
     "securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
@@ -21,7 +21,7 @@ struct PodChange {
   std::function<void(Json& spec)> apply;
 };
 
-/// Each makes one thing of a pod different; some break a standard, some do not.
+/// Each changes one field of a pod; some violate a standard, some do not.
 inline const std::vector<PodChange>& pod_changes() {
   const auto json = [](const char* text) { return *Json::parse(text); };
   const auto pod = [json](const char* key, const char* value) {

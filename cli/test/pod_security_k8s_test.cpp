@@ -1,4 +1,5 @@
-// Our reading of the Pod Security Standards against the API server that enforces them: the same pods, the same verdicts.
+// Our implementation of the Pod Security Standards against the API server that enforces them: the same pods, the same
+// verdicts.
 #include "pod_security_cases.hpp"
 #include "qm/admission/webhook/pod_security.hpp"
 #include "qm/kube/client.hpp"
@@ -42,7 +43,7 @@ class PodSecurityServer : public ::testing::TestWithParam<const char*> {
                                                     {"kind", "Namespace"},
                                                     {"metadata", Json::object({{"name", ns_}, {"labels", labels}})}}));
     ASSERT_TRUE(made) << made.error().to_string();
-    // Pods are taken once there is an account for them; where a controller makes it, it was faster.
+    // Pods are accepted once their service account exists; a controller may have created it first.
     (void)client_->create(
         kAccounts, ns_,
         Json::object(
@@ -52,7 +53,7 @@ class PodSecurityServer : public ::testing::TestWithParam<const char*> {
     if (client_) (void)client_->remove(kNamespaces, {}, ns_, {});
   }
 
-  /// Counts the pod where both say the same of it. A pod that is none at all says nothing.
+  /// Counts the pod if both verdicts are equal. An invalid pod is ignored.
   void compare(const Json& pod, const std::string& what) {
     const auto made = client_->create(kube::resources::kPods, ns_, pod);
     if (made) {

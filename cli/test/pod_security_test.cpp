@@ -1,5 +1,5 @@
-// The Pod Security Standards, as "qmctl admit" holds manifests against them. What a real API server says of the same pods
-// is pod_security_k8s_test.cpp.
+// The Pod Security Standards, as "qmctl admit" applies them to manifests. For the verdicts of a real API server on
+// the same pods see pod_security_k8s_test.cpp.
 #include "qm/admission/webhook/pod_security.hpp"
 
 #include "pod_security_cases.hpp"

@@ -1,4 +1,4 @@
-// What preflight says of clusters, each one fault away from a fit one.
+// The results of preflight for clusters that each have one fault.
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
@@ -28,7 +28,7 @@ Json daemon_set(const std::string& name, int ready = 2) {
                        {"status", Json::object({{"desiredNumberScheduled", 2}, {"numberReady", ready}})}});
 }
 
-/// As the GPU Operator leaves it.
+/// A cluster after an install of the GPU Operator.
 Cluster fit() {
   Cluster out;
   out.nodes = {node("a", h100(580)), node("b", h100(580))};
@@ -102,7 +102,7 @@ TEST(Preflight, TwoDriversOnANodeAreWarnedOf) {  // S-042
     auto cluster = fit();
     cluster.nodes = {node("theirs", labels)};
     EXPECT_EQ(outcome(check_stack(cluster, nullptr), "DOUBLE_DRIVER"), Outcome::kWarn) << labels.dump();
-    // Planned, but not there yet.
+    // Planned, but not installed yet.
     drop(cluster, "nvidia-driver");
     const auto on = operator_flags(*Json::parse(R"({"driver":{"enabled":true}})"));
     EXPECT_EQ(outcome(check_stack(cluster, &on), "DOUBLE_DRIVER"), Outcome::kWarn);
@@ -139,7 +139,7 @@ TEST(Preflight, AnOldDriverUnderHopperFails) {  // S-052
 
 TEST(Preflight, TheComponentsAreHeldAgainstAnInstallsValues) {  // S-054
   struct Case {
-    std::string all, without, set, found, remedy;  ///< the component that the second file is without, and its DaemonSet
+    std::string all, without, set, found, remedy;  ///< component missing from `without`, its DaemonSet
   };
   for (const auto& manifests : testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
@@ -239,7 +239,7 @@ TEST(NodeVerbs, WrongWordsAreTold) {
   EXPECT_NE(qmctl({"preflight", "--kube", "kubeconfig:/nowhere"}).second.find("/nowhere"), std::string::npos);
 }
 
-/// What all_reduce_perf prints at its end.
+/// The last lines of all_reduce_perf.
 std::string nccl_output(const std::string& average, const std::string& wrong = "0 OK") {
   return fmt::format(
       "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
@@ -248,7 +248,7 @@ std::string nccl_output(const std::string& average, const std::string& wrong = "
       wrong, average);
 }
 
-// S-268: healthy, in between, and fallen back to Ethernet.
+// S-268: healthy, in between, and a fallback to Ethernet.
 TEST(Preflight, NcclResultsAreGraded) {
   const auto graded = [](const std::string& average, const std::string& wrong = "0 OK") {
     const auto out = check_nccl(nccl_output(average, wrong));
@@ -264,7 +264,7 @@ TEST(Preflight, NcclResultsAreGraded) {
   EXPECT_EQ(graded("299.9").outcome, Outcome::kWarn);
   EXPECT_EQ(graded("200").outcome, Outcome::kWarn);
   EXPECT_EQ(graded("310", "4 FAILED").outcome, Outcome::kFail) << "fast and wrong";
-  // Of several runs the last counts.
+  // Of several runs the last one is used.
   EXPECT_EQ(check_nccl(nccl_output("190") + nccl_output("320"))->outcome, Outcome::kPass);
   for (const std::string nothing : {"", "nothing here", "# Avg bus bandwidth    : much"}) {
     const auto out = check_nccl(nothing);

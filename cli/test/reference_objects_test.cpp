@@ -1,4 +1,4 @@
-// Manifests through qmctl, our own and the reference ones where they are present: in as they lie there, and out again equal.
+// Manifests through qmctl, our own and the reference ones if present: applied unchanged, and returned equal.
 #include "fake_suite.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
@@ -12,7 +12,7 @@ namespace reference_objects_test {
 
 class ReferenceObjects : public ::testing::TestWithParam<qm::testing::Manifests> {
  protected:
-  /// Applied, and kept as admission keeps it.
+  /// Applied, and stored as admission stores it.
   std::vector<Json> apply(const std::string& name) {
     const auto ran = qmctl(suite_, {"apply", "-f", GetParam().dir + name});
     EXPECT_EQ(ran.code, kDone) << ran.err;
@@ -30,7 +30,7 @@ class ReferenceObjects : public ::testing::TestWithParam<qm::testing::Manifests>
   FakeSuite suite_;
 };
 
-// S-079: applied unchanged, and what is shown of it reads back equal.
+// S-079: applied unchanged; the shown object reads back equal.
 TEST_P(ReferenceObjects, AClusterQueueIsShownAsItWasWritten) {
   const auto name = GetParam().pick("genomics", "research-queue");
   const auto written = apply(GetParam().pick("clusterqueue-genomics.yaml", "001-clusterqueue-research.yaml"));
@@ -62,8 +62,8 @@ TEST_P(ReferenceObjects, FourClassesAreListedByValue) {
 
 QM_FOR_EACH_MANIFESTS(ReferenceObjects);
 
-// S-415: cohorts with queues and quotas where teams are centralized, pools and queues of each team where they are not.
-// S-379: a preset for each way in which teams are organised, with the tools that the table names, and all of it can be applied.
+// S-415: cohorts with queues and quotas for centralized teams, pools and queues of each team for decentralized ones.
+// S-379: a preset for each team structure, with the tools that the table names, and all of it can be applied.
 TEST(Presets, CreateTheObjectsOfEitherTeamStructure) {
   std::vector<std::string> tables;
   for (const auto& folder : qm::testing::data_folders("tables")) {

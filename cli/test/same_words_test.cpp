@@ -1,4 +1,5 @@
-// Tables and JSON use the same words: a column is named after the JSON field that it shows, and its cells are that field's values.
+// Tables and JSON use the same words: a column is named after the JSON field that it shows, and its cells are that
+// field's values.
 #include "fake_suite.hpp"
 #include "qm/base/json.hpp"
 #include "qm/wire/words.hpp"
@@ -20,14 +21,15 @@ using google::protobuf::FieldDescriptor;
 
 // ---- enums in JSON ------------------------------------------------------------------------------------------------
 
-/// Sets the n-th value of its enum in every enum field of the message and of all messages in it, and notes the words.
+/// Sets the n-th value of its enum in every enum field of the message and of all nested messages, and records the
+/// words.
 void fill(google::protobuf::Message& message, int n, std::set<std::string>& words, std::set<std::string>& names,
           int depth = 0) {
   const auto* reflection = message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const auto* field = message.GetDescriptor()->field(i);
     const auto* oneof = field->real_containing_oneof();
-    if (oneof != nullptr && reflection->HasOneof(message, oneof)) continue;  // the others are messages of their own too
+    if (oneof != nullptr && reflection->HasOneof(message, oneof)) continue;  // the others are messages too
     if (const auto* type = field->enum_type()) {
       const auto* value = type->value(n % type->value_count());
       if (field->is_repeated()) {
@@ -62,7 +64,7 @@ TEST(SameWords, NoMessageHasTheProtoNameOfAValueInItsJson) {
     for (int m = 0; m < file->message_type_count(); ++m) {
       const auto* prototype =
           google::protobuf::MessageFactory::generated_factory()->GetPrototype(file->message_type(m));
-      for (int n = 0; n < 9; ++n) {  // more than any enum has values
+      for (int n = 0; n < 9; ++n) {  // more values than any enum has
         const std::unique_ptr<google::protobuf::Message> message(prototype->New());
         std::set<std::string> words, names;
         fill(*message, n, words, names);
@@ -87,14 +89,14 @@ TEST(SameWords, AValueOfANewerServiceIsItsNumber) {
 
 // ---- columns ------------------------------------------------------------------------------------------------------
 
-/// What a column shows that is no JSON field as it is: in another unit, summed, joined, or as an age.
+/// Columns whose value is derived from JSON fields: in another unit, summed, joined, or as an age.
 using Derived = std::map<std::string, std::vector<std::string>>;
 
 struct Case {
   std::vector<std::string> args;
   std::vector<std::vector<std::string>> tables;  ///< their columns
   Derived derived = {};
-  std::string empty = "-";  ///< what an empty field is shown as
+  std::string empty = "-";  ///< the text of an empty field
 };
 
 const std::vector<std::string> kWorkload = {"NAMESPACE", "NAME", "QUEUE",    "TEAM",    "PHASE", "POSITION",
@@ -177,7 +179,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// Verbs without a table, and why no words can differ there.
+/// Verbs without a table, and why their words cannot differ.
 const std::set<std::size_t> kNoTable = {
     Verb(ApplyVerb{}).index(),      // names of objects
     Verb(SubmitVerb{}).index(),     // the name of the Job
@@ -224,7 +226,7 @@ bool is_heading(const std::vector<std::string>& cells) {
 
 struct Shown {
   std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;  ///< those with a cell in every column
+  std::vector<std::vector<std::string>> rows;  ///< rows with a cell in every column
 };
 
 std::vector<Shown> tables_of(const std::string& text) {
@@ -241,7 +243,7 @@ std::vector<Shown> tables_of(const std::string& text) {
   return out;
 }
 
-/// One object for each value of each enum, also for the value 0 and for a number that has no name.
+/// One object for each value of each enum, including 0 and a number without a name.
 template <class Enum, class Object, class Set>
 void one_of_each(std::vector<Object>& objects, Set set) {
   const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
@@ -321,7 +323,7 @@ TEST(SameWords, EveryVerbIsJudged) {
   EXPECT_EQ(judged.size(), std::variant_size_v<Verb>) << "a new verb needs a row in cases() or in kNoTable";
 }
 
-// ---- texts that hold a value ----------------------------------------------------------------------------------------
+// ---- texts that contain a value -------------------------------------------------------------------------------------
 
 TEST(SameWords, DescribeShowsEachPhaseAndEachStateOfTheJson) {
   FakeSuite suite;

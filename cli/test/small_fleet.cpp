@@ -1,4 +1,4 @@
-// The fleet that the golden texts show.
+// The fleet of the golden texts.
 #include "fake_suite.hpp"
 
 namespace qm::cli {

@@ -1,4 +1,5 @@
-// qm-philly: plays a trace of jobs on a fleet in virtual time, by first come first served and by ours, and says who waits how long.
+// qm-philly: plays a trace of jobs on a fleet in virtual time, by first come first served and by ours, and says who
+// waits how long.
 #include "qm/base/option_range.hpp"
 #include "qm/base/unpacked.hpp"
 #include "qm/philly/replay.hpp"

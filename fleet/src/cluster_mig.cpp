@@ -1,5 +1,5 @@
-// mig-manager, and the device plugin after it: a node's label names a layout, its state goes from pending to success or to failed,
-// and the node advertises what the layout has.
+// mig-manager, and the device plugin after it: a node's label names a layout, its state goes from pending to success
+// or to failed, and the node advertises what the layout has.
 #include "cluster.hpp"
 
 #include <algorithm>

@@ -98,8 +98,8 @@ class ExporterPage : public ::testing::Test {
   Rig rig;
 };
 
-/// Pages as dcgm-exporter writes them, where GPU 0 serves a pod and GPU 7 is free: our own, and the reference one where it is
-/// present.
+/// Pages as dcgm-exporter writes them, where GPU 0 serves a pod and GPU 7 is free: our own, and the reference one
+/// where it is present.
 std::vector<std::string> sample_pages() {
   std::vector<std::string> out{testing::data_dir() + "/telemetry/node.prom"};
   if (const auto shared = testing::shared_dir()) out.push_back(*shared + "/telemetry/dcgm-exporter-sample.prom");

@@ -1,4 +1,5 @@
-// Kueue's own objects beside jobs: AdmissionChecks that an outside controller answers, Workloads that nobody owns, LimitRanges.
+// Kueue's own objects beside jobs: AdmissionChecks that an outside controller answers, Workloads that nobody owns,
+// LimitRanges.
 #include "adoption.hpp"
 
 namespace qm::adoption {

@@ -84,7 +84,8 @@ TEST_F(PlacementAlone, PodsKeepTogetherAndApartAsTheySay) {
   EXPECT_TRUE(node_of("back") == node_of("front-0") || node_of("back") == node_of("front-1"));
 }
 
-// S-098: the PodGroups of the manifests, as they are. With one free GPU too few none of its pods is bound, with enough all are.
+// S-098: the PodGroups of the manifests, as they are. With one free GPU too few none of its pods is bound, with
+// enough all are.
 TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
   definitions("volcano.yaml");

@@ -1,5 +1,5 @@
-// MIG layouts against an API server: nodes are labelled, mig-manager answers, pods get instances. Where the cluster has no
-// mig-manager, the test is one. S-126 S-127 S-128
+// MIG layouts against an API server: nodes are labelled, mig-manager answers, pods get instances. Where the cluster
+// has no mig-manager, the test is one. S-126 S-127 S-128
 #include "adoption.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
@@ -256,7 +256,8 @@ TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
   EXPECT_EQ(order(name, "all-9g.90gb", answer).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-// Nobody ordered it: pods wait for instances, and the idle GPU is cut for them, by the same steps; the busy one is left alone.
+// Nobody ordered it: pods wait for instances, and the idle GPU is cut for them, by the same steps; the busy one is
+// left alone.
 TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
   const std::string busy = one_gpu("held"), idle = one_gpu("wished");
   ASSERT_TRUE(comes([&] { return is_ready(busy) && is_ready(idle); }));

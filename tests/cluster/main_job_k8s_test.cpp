@@ -1,8 +1,8 @@
-// The main job on a real API server, with a cluster of its own beside the one that other tests share: this one's API server is
-// killed on the way, and so is everything else.
+// The main job on a real API server, with a cluster of its own beside the one that other tests share: this one's API
+// server is killed on the way, and so is everything else.
 //
-//   QM_CLUSTER_NODES   how large: 20 where not set, which takes two and a half minutes; 1000 is the whole of it, and takes half an hour
-//   QM_CLUSTER_PODS    three for each node where not set
+//   QM_CLUSTER_NODES   how large: 20 where not set, which takes two and a half minutes; 1000 is the whole of it, and
+//   takes half an hour QM_CLUSTER_PODS    three for each node where not set
 //   QM_CLUSTER_PORT    first of six ports, 27443 where not set
 //   QM_CLUSTER_BUS     postgres or kafka
 #include "qm/base/json.hpp"

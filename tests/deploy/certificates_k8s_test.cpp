@@ -1,4 +1,5 @@
-// Certificates that the chart makes, as an upgrade finds them at each age: Helm reads Secrets of a real API server, and renders.
+// Certificates that the chart makes, as an upgrade finds them at each age: Helm reads Secrets of a real API server,
+// and renders.
 #include "qm/admission/webhook/review.hpp"
 #include "qm/http/certificate.hpp"
 #include "support.hpp"

@@ -460,8 +460,8 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   }
 }
 
-// Two places say how the webhooks are registered: the chart, so that the release owns it, and the service, for whoever has
-// no chart. They say the same.
+// Two places say how the webhooks are registered: the chart, so that the release owns it, and the service, for
+// whoever has no chart. They say the same.
 TEST_F(Chart, WebhooksAreAsTheServiceWouldRegisterThem) {
   namespace webhook = admission::webhook;
   webhook::Registration registration;

@@ -141,7 +141,8 @@ TEST(Panels, QueuesShowDepthAndWait) {
   }
 }
 
-// An image that is named by a variable can be pinned by digest without a change of the file; one without a tag changes by itself.
+// An image that is named by a variable can be pinned by digest without a change of the file; one without a tag
+// changes by itself.
 TEST(Compose, EachImageHasATagAndAVariableForADigest) {
   const std::string page = testing::read_file(source("docker-compose.yml"));
   std::istringstream lines(page);

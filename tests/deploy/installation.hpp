@@ -13,13 +13,14 @@
 
 namespace qm::deploy {
 
-/// The chart as an operator installs it, on a real API server: its pods are processes (Kubelet), its database has a role for
-/// each service, its people come with tokens. One for all cases of the binary; made by the first that asks.
+/// The chart as an operator installs it, on a real API server: its pods are processes (Kubelet), its database has a
+/// role for each service, its people come with tokens. One for all cases of the binary; made by the first that asks.
 class Installation {
  public:
   /// Null with the reason where the machine cannot have it.
   static Installation* shared(std::string* why_not);
-  /// Uninstalls the shared one, where there is one: a release owns objects of the whole cluster. The next shared() installs again.
+  /// Uninstalls the shared one, where there is one: a release owns objects of the whole cluster. The next shared()
+  /// installs again.
   static void end();
   ~Installation();
 
@@ -49,8 +50,8 @@ class Installation {
   /// So many pods run, all of them ready and none on its way out.
   bool all_ready(const std::string& component, std::size_t count);
 
-  /// A ClusterQueue "research" of 8 GPUs with a LocalQueue "gpus", and a priority "urgent" that preempts; a queue "burst"
-  /// whose machines the cloud has yet to bring.
+  /// A ClusterQueue "research" of 8 GPUs with a LocalQueue "gpus", and a priority "urgent" that preempts; a queue
+  /// "burst" whose machines the cloud has yet to bring.
   static const char* const kQueues;
   /// A Job of one pod in the tenant's namespace, as kubectl sends it.
   [[nodiscard]] static std::string job(const std::string& name, int gpus, int run_seconds,

@@ -456,7 +456,8 @@ Status Installation::make() {
   QM_TRY(database());
   QM_TRY(world());
   std::ofstream(folder_.path() + "/values.yaml") << values();
-  // The API server knows no addresses of Services but their own, which nobody routes here: it is told where the door is.
+  // The API server knows no addresses of Services but their own, which nobody routes here: it is told where the door
+  // is.
   const auto script = folder_.path() + "/door.sh";
   std::ofstream(script) << fmt::format(R"(#!/bin/sh
 exec awk '/^---/ {{ service = ours = 0 }} /^kind: Service$/ {{ service = 1 }} /^  name: qm-quartermaster-admission$/ {{ ours = 1 }}

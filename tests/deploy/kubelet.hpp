@@ -9,17 +9,20 @@
 
 namespace qm::deploy {
 
-/// A node of a real cluster whose pods are processes of this machine: it does what kubelet and kube-proxy do for the pods
-/// that are bound to it, as their manifests say.
+/// A node of a real cluster whose pods are processes of this machine: it does what kubelet and kube-proxy do for the
+/// pods that are bound to it, as their manifests say.
 ///
 ///   programs    `command` and `args` from QM_BIN_DIR, with `env` of values, fields and Secrets, and nothing of ours
-///   files       Secrets, ConfigMaps and projected tokens stand where they are mounted: each process has a view of its own
+///   files       Secrets, ConfigMaps and projected tokens stand where they are mounted: each process has a view of
+///   its own
 ///               of /etc and /run; /etc/hosts knows the Services of the namespace
-///   network     a pod has an address on loopback, in the place of 0.0.0.0, so that all have port 7100; a Service has one
+///   network     a pod has an address on loopback, in the place of 0.0.0.0, so that all have port 7100; a Service has
+///   one
 ///               too, and its connections go to the pods that are ready
-///   life        readiness is asked more often than the probe says, lost as it says, and written into the pod's status; a
-///               process that ends is started again; a pod that is deleted gets SIGTERM at once, or after the sleep of its
-///               preStop, and is out of its Service a moment after the deletion
+///   life        readiness is asked more often than the probe says, lost as it says, and written into the pod's
+///   status; a
+///               process that ends is started again; a pod that is deleted gets SIGTERM at once, or after the sleep
+///               of its preStop, and is out of its Service a moment after the deletion
 ///
 /// Not done    images, limits, users, read-only roots, /tmp of its own, liveness, volumes that change.
 /// Threads     any.
@@ -50,8 +53,8 @@ class Kubelet {
     int code = -1;
     std::string output;
   };
-  /// Runs a program to its end with the files and the names of a pod of this template ({"spec": ...} with one container),
-  /// without the API server knowing of it.
+  /// Runs a program to its end with the files and the names of a pod of this template ({"spec": ...} with one
+  /// container), without the API server knowing of it.
   Ran exec(const Json& pod, const std::vector<std::string>& argv);
 
   struct Impl;

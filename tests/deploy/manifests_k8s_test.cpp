@@ -1,5 +1,5 @@
-// A real API server with our definitions takes the manifests of the test data, our own and the reference ones where they are
-// present, and gives them back as they were sent. What it refuses is listed here by name, with the reason.
+// A real API server with our definitions takes the manifests of the test data, our own and the reference ones where
+// they are present, and gives them back as they were sent. What it refuses is listed here by name, with the reason.
 #include "qm/model/quantity.hpp"
 #include "qm/testing/manifests.hpp"
 #include "support.hpp"
@@ -76,8 +76,8 @@ std::map<std::string, Served> served_kinds() {
 
 std::string text_of(const Json& value) { return value.is_string() ? value.string() : value.dump(); }
 
-/// What of `sent` is not in `got`. Kubernetes' own kinds write a quantity in its shortest form, leave out what is false,
-/// and add taints and tolerations; in the kinds that are defined here nothing is changed.
+/// What of `sent` is not in `got`. Kubernetes' own kinds write a quantity in its shortest form, leave out what is
+/// false, and add taints and tolerations; in the kinds that are defined here nothing is changed.
 void differences(const Json& sent, const Json& got, bool ours, const std::string& path, std::vector<std::string>& out) {
   if (sent == got) return;
   if (sent.is_object() && got.is_object()) {

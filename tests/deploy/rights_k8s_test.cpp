@@ -1,5 +1,5 @@
-// The rights that the chart gives are enough: processes come up against a real API server as their own service accounts,
-// and nothing is forbidden to them.
+// The rights that the chart gives are enough: processes come up against a real API server as their own service
+// accounts, and nothing is forbidden to them.
 #include "installation.hpp"
 #include "support.hpp"
 

@@ -43,8 +43,8 @@ class Rolling : public ::testing::Test {
   Installation* suite_ = nullptr;
 };
 
-/// Creates pods that the webhooks are asked about, one after the other and two at a time, until it is told to end. In the
-/// tenant's namespace what they cannot be asked about is refused.
+/// Creates pods that the webhooks are asked about, one after the other and two at a time, until it is told to end. In
+/// the tenant's namespace what they cannot be asked about is refused.
 class Creator {
  public:
   explicit Creator(const std::string& ns) {

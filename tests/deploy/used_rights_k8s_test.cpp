@@ -1,5 +1,5 @@
-// Least privilege, from the API server's audit log: what the chart's accounts were given they have used, what they used they
-// were given, and nothing was forbidden to them. What is rarer than a Job that runs is brought about here.
+// Least privilege, from the API server's audit log: what the chart's accounts were given they have used, what they
+// used they were given, and nothing was forbidden to them. What is rarer than a Job that runs is brought about here.
 #include "grants.hpp"
 
 #include <algorithm>

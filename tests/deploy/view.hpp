@@ -10,8 +10,8 @@ namespace qm::deploy {
 /// Addresses of Services by name.
 using Names = std::map<std::string, std::string>;
 
-/// What the processes of one pod see of the machine: the volumes of its manifest where they are mounted, and the names of
-/// Services. Made in a folder; a script mounts it, in a mount namespace of its own, and runs the program.
+/// What the processes of one pod see of the machine: the volumes of its manifest where they are mounted, and the
+/// names of Services. Made in a folder; a script mounts it, in a mount namespace of its own, and runs the program.
 struct View {
   std::string folder, node, address;
 

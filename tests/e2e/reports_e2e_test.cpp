@@ -1,5 +1,5 @@
-// The inputs of user reports (field/ of the reference data) against a suite that runs: each object gets an answer, and each report
-// comes out as a user of Kubernetes and Kueue expects.
+// The inputs of user reports (field/ of the reference data) against a suite that runs: each object gets an answer,
+// and each report comes out as a user of Kubernetes and Kueue expects.
 #include "qm/config/yaml_reader.hpp"
 #include "support.hpp"
 
@@ -115,7 +115,8 @@ class UserReports : public ::testing::Test {
     ASSERT_EQ(answer->status, 200) << answer->body;
   }
   static std::string output(std::vector<std::string> args) { return suite().qmctl(std::move(args)).output; }
-  /// Runs a line of a page in the folder: "qmctl ..." or "kubectl create -f FILE". Paths in its output are relative to the folder.
+  /// Runs a line of a page in the folder: "qmctl ..." or "kubectl create -f FILE". Paths in its output are relative
+  /// to the folder.
   static Ran run_line(const std::string& line, const std::string& dir) {
     std::istringstream in(line);
     std::vector<std::string> words;
@@ -194,7 +195,8 @@ TEST_F(UserReports, EachObjectThatTheApiServerTakesHasAnAnswer) {
   EXPECT_LT(refused, taken);
 }
 
-// A file with a mistake is refused with its place and a remedy, and nothing of it is there; a file without one has an answer.
+// A file with a mistake is refused with its place and a remedy, and nothing of it is there; a file without one has an
+// answer.
 TEST_F(UserReports, EachFileOfANewUserIsAnswered) {
   create_all(folder("n-newuser") + "/nq.yaml");
   std::vector<std::string> wrong;

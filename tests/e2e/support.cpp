@@ -48,8 +48,8 @@ bool gone(int pid) {
   return bracket == std::string::npos || text[bracket + 2] == 'Z' || text[bracket + 2] == 'X';
 }
 
-/// One blocking call, sent again while it is UNAVAILABLE, until the timeout. The channel is made for it: after a restart no old
-/// connection is in the way.
+/// One blocking call, sent again while it is UNAVAILABLE, until the timeout. The channel is made for it: after a
+/// restart no old connection is in the way.
 template <class Stub, class Request, class Response>
 Result<Response> call(const std::string& address,
                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),

@@ -74,8 +74,8 @@ class Suite {
   bool serving(const std::string& service);
   /// The lines of a service's log that hold all of these words.
   std::vector<std::string> log_lines(const std::string& service, const std::vector<std::string>& words);
-  /// What there is to know of a replica that does not do as it should: whether it runs or how it ended, its pages, the row
-  /// of its lease and the leader's, the end of its log, and where its threads stand if a debugger is there.
+  /// What there is to know of a replica that does not do as it should: whether it runs or how it ended, its pages,
+  /// the row of its lease and the leader's, the end of its log, and where its threads stand if a debugger is there.
   std::string account_of(const std::string& name);
   /// True once the workload is over, and well.
   bool finished(const std::string& name);

@@ -1,5 +1,5 @@
-// Two replicas of each service: leaders are killed, stopped and replaced while work is under way. Callers ask any replica,
-// send again what was UNAVAILABLE and nothing else, and notice no more than that.
+// Two replicas of each service: leaders are killed, stopped and replaced while work is under way. Callers ask any
+// replica, send again what was UNAVAILABLE and nothing else, and notice no more than that.
 #include "qm/rpc/channel.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"

@@ -107,7 +107,8 @@ TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
   EXPECT_TRUE(eventually([] { return suite().finished("nowhere"); }));
 }
 
-// What ran before tells when the next one starts. An interval of 80 % may miss; by how much the middle does is judged here.
+// What ran before tells when the next one starts. An interval of 80 % may miss; by how much the middle does is judged
+// here.
 TEST_F(NewUser, AWaitingJobStartsAboutWhenItWasSaid) {
   const testing::TempDir dir;
   std::ofstream(dir.path() + "/queue.yaml")

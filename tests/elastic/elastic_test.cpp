@@ -1,5 +1,6 @@
-// A group of eight pods of which four have to run together: it starts with the six that find room, grows, loses two with their node and
-// runs on, grows again, and is paid for what ran while it ran. Whether placement starts again between any two of these makes no difference.
+// A group of eight pods of which four have to run together: it starts with the six that find room, grows, loses two
+// with their node and runs on, grows again, and is paid for what ran while it ran. Whether placement starts again
+// between any two of these makes no difference.
 #include "process.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/cost/shell.hpp"

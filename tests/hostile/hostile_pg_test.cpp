@@ -1,4 +1,5 @@
-// The same on PostgreSQL: as inputs of each service, as calls of gRPC, and as messages of the bus that PostgreSQL carries.
+// The same on PostgreSQL: as inputs of each service, as calls of gRPC, and as messages of the bus that PostgreSQL
+// carries.
 #include "entrances.hpp"
 #include "qm/admission/api.hpp"
 #include "qm/rpc/channel.hpp"

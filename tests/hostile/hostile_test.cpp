@@ -1,5 +1,5 @@
-// Random and malicious inputs from the bus, agents, watches, requests and the API server: no service crashes or stalls, and the next
-// input is applied.
+// Random and malicious inputs from the bus, agents, watches, requests and the API server: no service crashes or
+// stalls, and the next input is applied.
 #include "entrances.hpp"
 #include "qm/admission/webhook/server.hpp"
 #include "qm/testing/testing.hpp"

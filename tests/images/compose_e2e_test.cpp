@@ -1,5 +1,5 @@
-// docker-compose.yml started for real: containers of our images beside PostgreSQL, Redis and Prometheus. What is left out
-// and why stands in compose.yml.
+// docker-compose.yml started for real: containers of our images beside PostgreSQL, Redis and Prometheus. What is left
+// out and why stands in compose.yml.
 #include "qm/base/json.hpp"
 #include "support.hpp"
 

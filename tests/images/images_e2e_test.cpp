@@ -46,7 +46,8 @@ TEST_P(Images, HoldsWhatWasLaidOutAndNothingElse) {
   EXPECT_EQ(programs, wanted);
 }
 
-// Nothing in it runs as another user than who starts it, and only the folders that are meant to be are written to by all.
+// Nothing in it runs as another user than who starts it, and only the folders that are meant to be are written to by
+// all.
 TEST_P(Images, HasNoSetuidOrWorldWritableFile) {
   const auto found = sh(fmt::format(
       "cd $(podman image mount {0}) && find . \\( -type f -perm /6000 -o ! -type l -perm -o+w ! -path ./tmp -o "
@@ -56,7 +57,8 @@ TEST_P(Images, HasNoSetuidOrWorldWritableFile) {
   EXPECT_EQ(found.output, "");
 }
 
-// The bill of materials in the image names what is in the image; two validators that are not ours take its two forms for good.
+// The bill of materials in the image names what is in the image; two validators that are not ours take its two forms
+// for good.
 TEST_P(Images, TheSbomIsValidAndComplete) {
   const auto copied = [&](const char* kind) { return fmt::format("usr/share/sbom/{}.{}.json", GetParam(), kind); };
   const testing::TempDir folder;

@@ -1,5 +1,5 @@
-// Two replicas, each behind a proxy that partitions it from PostgreSQL at any message of the lease, of the commit or of the
-// takeover: there is never a second active leader, never none for long, and nothing acknowledged is lost.
+// Two replicas, each behind a proxy that partitions it from PostgreSQL at any message of the lease, of the commit or
+// of the takeover: there is never a second active leader, never none for long, and nothing acknowledged is lost.
 #include "qm/pg/connection.hpp"
 #include "qm/replica/leadership.hpp"
 #include "qm/testing/fault_proxy.hpp"
@@ -186,7 +186,8 @@ struct Pair {
       if (node->leads()) return node.get();
     return nullptr;
   }
-  /// One of two clients. A call that is sent to a node that is cut off is answered late, so each begins at a node of its own.
+  /// One of two clients. A call that is sent to a node that is cut off is answered late, so each begins at a node of
+  /// its own.
   void write(const std::stop_token& stop, std::size_t client) {
     for (std::size_t i = 0; !stop.stop_requested(); ++i) {
       const auto id = fmt::format("{}/{}", client, i);

@@ -1,5 +1,5 @@
-// A job with quota that wants a MIG instance which nobody has: placement names who would have to go, admission tells them, the GPUs are cut anew as
-// mig-manager does it, and the job runs; whichever of both dies on the way.
+// A job with quota that wants a MIG instance which nobody has: placement names who would have to go, admission tells
+// them, the GPUs are cut anew as mig-manager does it, and the job runs; whichever of both dies on the way.
 #include "pair.hpp"
 #include "qm/base/crash_point.hpp"
 #include "quartermaster/v1/admission_service.pb.h"

@@ -1,5 +1,5 @@
-// A workload with quota and no whole node: placement proposes victims, admission evicts them, and it runs; whichever of both dies
-// on the way.
+// A workload with quota and no whole node: placement proposes victims, admission evicts them, and it runs; whichever
+// of both dies on the way.
 #include "pair.hpp"
 #include "qm/base/crash_point.hpp"
 #include "quartermaster/v1/admission_service.pb.h"

@@ -118,7 +118,8 @@ class Day {
 
   [[nodiscard]] Instant began() const { return clock_.now(); }
 
-  /// What each of these jobs waited for quota and a place, by name. Those of others only come, and go when they have run.
+  /// What each of these jobs waited for quota and a place, by name. Those of others only come, and go when they have
+  /// run.
   std::map<std::string, Duration> waits(const std::vector<Ask>& theirs, const std::vector<Ask>& others) {
     std::vector<Ask> all(theirs);
     all.insert(all.end(), others.begin(), others.end());
@@ -246,7 +247,8 @@ Waits of_inference(Pools pools, bool batch) {
 }
 
 // S-419: so it is for inference and batch in pools of their own.
-// S-493: batch asks for twice its pool all day, and no inference waits a moment for it. Where all share one pool, it does.
+// S-493: batch asks for twice its pool all day, and no inference waits a moment for it. Where all share one pool, it
+// does.
 TEST(Contention, BatchInAPoolOfItsOwnMakesNoInferenceWait) {
   const Waits alone = of_inference(Pools::kSeparate, false), beside = of_inference(Pools::kSeparate, true);
   const Waits shared = of_inference(Pools::kShared, true);

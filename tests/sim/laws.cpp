@@ -45,8 +45,8 @@ std::map<std::pair<std::string, std::string>, quartermaster::v1::JournalInput> l
   return out;
 }
 
-/// What each service has applied is what the owners of its topics published last. What an owner's database lost, and the owner did not
-/// publish again, may be kept where a snapshot after a break does not end it.
+/// What each service has applied is what the owners of its topics published last. What an owner's database lost, and
+/// the owner did not publish again, may be kept where a snapshot after a break does not end it.
 void check_inboxes(const Five& five, const Broken& broken) {
   std::map<std::pair<std::string, std::string>, store::OutboxRow> newest;
   std::set<std::string> lost;  // topics

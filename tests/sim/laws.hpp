@@ -24,10 +24,11 @@ using Broken = std::function<void(const std::string&)>;
 /// With `lossy`, messages were lost on purpose, and versions that are missed are no fault.
 void check_running(const Five& five, Instant now, bool lossy, const Broken& broken);
 
-/// Since when each workload has waited for nodes although its pods fit the free capacity and every service is idle, and at how many
-/// looks in a row: a service acts at most once between two.
+/// Since when each workload has waited for nodes although its pods fit the free capacity and every service is idle,
+/// and at how many looks in a row: a service acts at most once between two.
 using WaitsInVain = std::map<WorkloadUid, std::pair<Instant, int>>;
-/// No pending workload backs off, and no request stays unanswered, while its pods fit, for longer than 5 s in which nothing happens.
+/// No pending workload backs off, and no request stays unanswered, while its pods fit, for longer than 5 s in which
+/// nothing happens.
 void check_waits(const Five& five, Instant now, WaitsInVain& since, const Broken& broken);
 
 /// Gangs that lost a node and have their other places kept, now.

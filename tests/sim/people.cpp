@@ -291,7 +291,8 @@ void Users::plan(int jobs, Duration within, Kinds kinds) {
     w.pods = static_cast<int>(random_.between(1, 4));
     w.gpus = random_.chance(300) ? 8 : static_cast<int>(random_.between(1, 8));
     if (kinds.slices && random_.chance(600)) w.gpus = 0, w.slices = static_cast<int>(random_.between(1, 3));
-    // Some ask for more CPU beside a GPU than an eighth of a machine has, so that a node's CPU runs out before its GPUs.
+    // Some ask for more CPU beside a GPU than an eighth of a machine has, so that a node's CPU runs out before its
+    // GPUs.
     if (w.slices == 0 && random_.chance(300)) w.cpu = static_cast<int>(random_.between(10, 150));
     w.run_s = static_cast<int>(random_.between(10, 500));
     w.checkpoints = random_.chance(400);

@@ -10,8 +10,8 @@
 
 namespace qm::sim {
 
-/// The clocks of one machine: its UTC jumps, and both run at a rate of their own. A process of the machine reads them through
-/// qm::SystemClock, as in production.
+/// The clocks of one machine: its UTC jumps, and both run at a rate of their own. A process of the machine reads them
+/// through qm::SystemClock, as in production.
 class MachineClock final : public DomainClock {
  public:
   static constexpr int kFastest = 20'000;  ///< per million

@@ -24,8 +24,8 @@ struct Crash {};
 /// A batch with this in its journal is rejected by the database.
 inline constexpr std::string_view kUnwritable = "cannot be written";
 
-/// One of the five: two processes that lead in turns, each a Host over the service's own shell as long as it leads, and a disk
-/// that outlives them. A crash destroys the Host wherever it is; what leads next reads the disk.
+/// One of the five: two processes that lead in turns, each a Host over the service's own shell as long as it leads,
+/// and a disk that outlives them. A crash destroys the Host wherever it is; what leads next reads the disk.
 class Service {
  public:
   struct Parts {
@@ -55,7 +55,8 @@ class Service {
   [[nodiscard]] Process& leader() { return *processes_[leader_]; }
   [[nodiscard]] Process& other() { return *processes_[1 - leader_]; }
 
-  /// What the threads of the leases do until now: looks, renewals, claims; and the ends of processes that lost their lead.
+  /// What the threads of the leases do until now: looks, renewals, claims; and the ends of processes that lost their
+  /// lead.
   void pass();
   /// One turn of the schedule: processes that were killed are started, those that were stopped go on.
   void turn();

@@ -416,7 +416,8 @@ Report Sim::run() {
       if (i % 100 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (clock_.now() > limit) throw LawBroken{"five hours of calm and this is left: " + left};
     }
-    // The rest that has only to be heard: the last events, and the settlement of the ledger, which waits for word of machines.
+    // The rest that has only to be heard: the last events, and the settlement of the ledger, which waits for word of
+    // machines.
     for (int i = 0; i < 60 || (i < 600 && !settled(five_)); ++i) {
       tick(seconds(30));
       outside(false);

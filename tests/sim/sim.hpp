@@ -40,8 +40,8 @@ struct Report : Counts {
 
 /// Runs the whole suite from one seed: a time with faults, then a calm in which everything must come to an end.
 ///
-/// All five services run as in production (shell, host, relay, consumer, executor loop), single-stepped in an order that
-/// the seed draws, over the memory bus and memory disks, on a manual clock. Executors and watches speak to World.
+/// All five services run as in production (shell, host, relay, consumer, executor loop), single-stepped in an order
+/// that the seed draws, over the memory bus and memory disks, on a manual clock. Executors and watches speak to World.
 ///
 /// Laws     those of World after each of its steps; the engines' own checks, versions, time and ledger as time goes on;
 ///          at the end every job has finished or was cancelled, nothing is held, instances match claims, the bill is

@@ -55,8 +55,9 @@ void print(const Counts& r) {
 }
 
 // In every seventh seed jobs may run with fewer pods than they ask for, and quota is not what they lack.
-// S-148: in every fifth seed two tenants have pods on a machine with GPUs that are cut by MIG, and the world looks after each step
-// that they meet on a GPU in distinct instances alone. In every tenth it is not cut before somebody waits for instances.
+// S-148: in every fifth seed two tenants have pods on a machine with GPUs that are cut by MIG, and the world looks
+// after each step that they meet on a GPU in distinct instances alone. In every tenth it is not cut before somebody
+// waits for instances.
 TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 300);
   std::uint64_t failures = 0, ran = 0;
@@ -100,7 +101,8 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   EXPECT_GT(sum.moved, 0U) << "no pod ever migrated: nothing is shown of defragmentation";
 }
 
-/// Seeds that once failed. A change of the simulation gives a seed another schedule, so each fault has a test next to the code, too.
+/// Seeds that once failed. A change of the simulation gives a seed another schedule, so each fault has a test next to
+/// the code, too.
 struct Past {
   std::uint64_t seed;
   const char* what;

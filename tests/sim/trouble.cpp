@@ -214,9 +214,10 @@ void Sim::take_copies() {
   }
 }
 
-/// To a copy that is some commits older. What other services applied of the lost commits stays with them, and what was done outside
-/// stays done; so the lost commits have neither events nor intents. Cost derives its events again from the bus, so of cost they may
-/// have some; but not where there are budgets, because admission does not take back what one has granted.
+/// To a copy that is some commits older. What other services applied of the lost commits stays with them, and what
+/// was done outside stays done; so the lost commits have neither events nor intents. Cost derives its events again
+/// from the bus, so of cost they may have some; but not where there are budgets, because admission does not take back
+/// what one has granted.
 void Sim::restore(Service& service) {
   const auto now = store::position(service.disk());
   for (const std::size_t copy : copies_[&service]) {
@@ -247,7 +248,8 @@ void Sim::lose_events() {
   Service& service = *old_copy_->service;
   const auto then = store::position(service.disk(), old_copy_->copy), now = store::position(service.disk());
   const bool derived = &service == five_.cost && budgets_.empty();
-  // Cost needs each event, and none is in a snapshot but the newest: it must not be behind by more terms than events name.
+  // Cost needs each event, and none is in a snapshot but the newest: it must not be behind by more terms than events
+  // name.
   if ((!derived && then.intents != now.intents) || now.commits - then.commits > 20) return old_copy_.reset();
   if (then.outbox == now.outbox || !later_.chance(300)) return;
   for (Process* process : {&service.leader(), &service.other()}) {
@@ -278,8 +280,8 @@ const std::vector<std::string> kTopics{"qm.workload", "qm.placement", "qm.node",
                                        "qm.gpu",      "qm.spot",      "qm.cost"};
 }  // namespace
 
-/// All partitions of a topic lose all of their messages, also those that were not read. A consumer finds out with the next message, but not
-/// for 10 s after a snapshot, when any offset is the next one.
+/// All partitions of a topic lose all of their messages, also those that were not read. A consumer finds out with the
+/// next message, but not for 10 s after a snapshot, when any offset is the next one.
 void Sim::lose_all_messages() {
   if (!later_.chance(faults_.empty)) return;
   const auto& topic = later_.pick(kTopics);
@@ -292,7 +294,8 @@ void Sim::lose_all_messages() {
   say(fmt::format("{} loses all messages", topic));
 }
 
-/// Another cluster on the bus publishes a message in each partition of the topics that lost all messages, as one does sooner or later.
+/// Another cluster on the bus publishes a message in each partition of the topics that lost all messages, as one does
+/// sooner or later.
 void Sim::publish_of_other_cluster() {
   const auto producer = bus_->producer("other-cluster");
   for (const auto& topic : emptied_) {
@@ -312,8 +315,8 @@ void Sim::publish_of_other_cluster() {
   }
 }
 
-/// A log loses its oldest messages, but for the newest; or the topic is deleted and created again. A log that is then empty shows no
-/// gap before its next message, so that one had been read.
+/// A log loses its oldest messages, but for the newest; or the topic is deleted and created again. A log that is then
+/// empty shows no gap before its next message, so that one had been read.
 void Sim::lose_messages() {
   const auto& topic = random_.pick(kTopics);
   if (random_.chance(faults_.truncate)) {

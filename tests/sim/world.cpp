@@ -156,7 +156,8 @@ void World::make_pod(Job& job, int index) {
   meta.set("ownerReferences",
            Json::array({Json::object({{"kind", "Job"}, {"name", job.name}, {"uid", job.uid}, {"controller", true}})}));
   pod.body = Json::object({{"metadata", std::move(meta)}, {"spec", of["spec"]}});
-  // Pods of some jobs leave a node that is not ready at once, others after a minute or as long as the API server lets them by default.
+  // Pods of some jobs leave a node that is not ready at once, others after a minute or as long as the API server lets
+  // them by default.
   const auto kind = job.uid.back() % 3;
   for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
     if (kind == 0) break;

@@ -53,10 +53,10 @@ inline constexpr const char* kLayoutPool = "cuttable";
 /// What it does on its own (start, end, register, vanish) happens in advance(); what it is told happens at once. Each
 /// change of a Kubernetes object is handed to the listener as the API server would show it.
 ///
-/// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live pod, so
-///          that tenants meet on a GPU in distinct instances alone; no GPU is cut under a pod; the pods of a node ask for no more CPU than it has (S-012);
-///          a job's attempts do not overlap; an index succeeds once; one instance per client token; no pod of a foreign namespace
-///          is bound for a job.
+/// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live
+///          pod, so that tenants meet on a GPU in distinct instances alone; no GPU is cut under a pod; the pods of a
+///          node ask for no more CPU than it has (S-012); a job's attempts do not overlap; an index succeeds once;
+///          one instance per client token; no pod of a foreign namespace is bound for a job.
 class World {
  public:
   enum class Kind { kJob, kPod, kNode };

@@ -188,7 +188,8 @@ TEST(Documents, SayWhenAnotherToolSuitsBetter) {  // S-114 S-421
   }
 }
 
-/// S-097: the comparison says of both what the reference table says, and for each criterion which setting of ours gives it.
+/// S-097: the comparison says of both what the reference table says, and for each criterion which setting of ours
+/// gives it.
 TEST(Documents, CompareKueueAndVolcanoAndNameOurSetting) {
   std::map<std::string, std::vector<std::string>> ours;
   for (const auto& line : lines_of("docs/adoption.md")) {

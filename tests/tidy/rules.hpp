@@ -13,7 +13,8 @@ struct Finding {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// A rule of the house looks at one file and says what is against it. Pure, so that each can be shown to find its fault.
+/// A rule of the house looks at one file and says what is against it. Pure, so that each can be shown to find its
+/// fault.
 struct Rule {
   std::string name;
   std::vector<Finding> (*check)(const SourceFile& file);

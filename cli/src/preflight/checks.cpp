@@ -1,10 +1,11 @@
-// What must be there before GPUs are of use, and what must not.
+// Required and forbidden components of a GPU cluster.
 //
-//   DRIVER, DEVICE_PLUGIN, EXPORTER   a must: by a DaemonSet, or by the provider's nodes (the exporter never comes so)
-//   TOOLKIT, FEATURE_DISCOVERY, MIG_MANAGER   said, no must
+//   DRIVER, DEVICE_PLUGIN, EXPORTER   required: from a DaemonSet, or from the provider's nodes (never the exporter)
+//   TOOLKIT, FEATURE_DISCOVERY, MIG_MANAGER   reported, not required
 //   DOUBLE_DRIVER                     the provider's nodes have a driver, and the operator installs another
-//   MIN_DRIVER_535                    Hopper and Blackwell with a driver that knows neither their MIG nor their NVSwitch
-//   VALUES                            what an operator's values switch on is there, and nothing else
+//   MIN_DRIVER_535                    Hopper and Blackwell with a driver that supports neither their MIG nor their
+//                                     NVSwitch
+//   VALUES                            the components that an operator's values enable are present, and no others
 #include "checks.hpp"
 
 #include <fmt/ranges.h>
@@ -42,7 +43,7 @@ bool is_a_must(Component component) {
   return component == Component::kDriver || component == Component::kDevicePlugin || component == Component::kExporter;
 }
 
-/// Names of nodes, a few of them where there are many.
+/// Names of nodes, only the first few of many.
 std::string some(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 5;
   const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kShown));
@@ -59,7 +60,7 @@ std::vector<std::string> nodes_where(const Cluster& cluster, const Is& is) {
   return out;
 }
 
-/// Driver and plugin may come with the provider's nodes, if they come with all that have GPUs.
+/// Driver and plugin may be part of the provider's nodes, if all GPU nodes have them.
 bool provided(const Cluster& cluster, Component component) {
   if (component != Component::kDriver && component != Component::kDevicePlugin) return false;
   const auto gpus = nodes_where(cluster, has_gpus);
@@ -115,7 +116,7 @@ void least_driver(const Cluster& cluster, std::vector<Checked>& out) {
                  fmt::format("set driver.version in the operator's values to {} or later", kLeastDriver)});
 }
 
-/// What the values ask for against what runs.
+/// Compares the operator's values with the running components.
 void values(const Cluster& cluster, const OperatorFlags& flags, std::vector<Checked>& out) {
   std::vector<std::string> on, off;
   Outcome outcome = Outcome::kPass;

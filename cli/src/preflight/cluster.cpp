@@ -90,7 +90,7 @@ int driver_major(const Json& node) {
 
 std::string provider_driver(const Json& node) {
   const auto& labels = labels_of(node);
-  // A GKE pool says which driver it installs; "disabled" leaves that to somebody else.
+  // The label of a GKE pool names the driver that GKE installs; with "disabled" it installs none.
   if (!labels["cloud.google.com/gke-accelerator"].string().empty() &&
       labels["cloud.google.com/gke-gpu-driver-version"].string() != "disabled")
     return "GKE";

@@ -1,4 +1,5 @@
-// The output of nccl-tests (all_reduce_perf and its like): "# Avg bus bandwidth    : 310.2", and wrong results in "# Out of bounds values : 0 OK".
+// The output of nccl-tests (all_reduce_perf and similar): "# Avg bus bandwidth    : 310.2", and wrong results in
+// "# Out of bounds values : 0 OK".
 #include "preflight/checks.hpp"
 
 #include <charconv>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr double kHealthy = 300, kFallenBack = 200;  // GB/s
 
-/// What follows "<words> :" on a comment line.
+/// The text after "<words> :" on a comment line.
 std::optional<std::string> said(const std::string& line, std::string_view words) {
   if (!line.starts_with("#") || line.find(words) == std::string::npos) return std::nullopt;
   const auto colon = line.find(':');

@@ -21,9 +21,9 @@ Result<std::string> output_of(const std::string& command);
 /// A real Kubernetes control plane under the suite, in the place of the fleet's API: one of our own
 /// (tools/peers/kubernetes.sh), or one that is there already.
 ///
-/// The fleet stays the cloud. Its machines become Node objects here, with kwok in the place of their kubelets; a machine that
-/// ends takes its Node with it, and a GPU that fails makes the Node's allocatable smaller. A witness writes down what the
-/// server shows of jobs, pods and claims.
+/// The fleet stays the cloud. Its machines become Node objects here, with kwok in the place of their kubelets; a
+/// machine that ends takes its Node with it, and a GPU that fails makes the Node's allocatable smaller. A witness
+/// writes down what the server shows of jobs, pods and claims.
 class RealCluster {
  public:
   /// `setting`: "peer", or kubeconfig:PATH as services take it.

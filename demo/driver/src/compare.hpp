@@ -11,11 +11,12 @@
 
 namespace qm::demo {
 
-/// Jobs for a comparison: they never end, and together they ask for three quarters of the GPUs that `nodes` machines have.
+/// Jobs for a comparison: they never end, and together they ask for three quarters of the GPUs that `nodes` machines
+/// have.
 trace::Window lasting_jobs(const Options& options);
 
-/// The same Jobs on the same nodes, once by admission and placement and once by the cluster's own scheduler, one after the
-/// other. Both get plain Jobs from one client; the controller-manager makes the pods for both.
+/// The same Jobs on the same nodes, once by admission and placement and once by the cluster's own scheduler, one
+/// after the other. Both get plain Jobs from one client; the controller-manager makes the pods for both.
 struct Contest {
   struct Side {
     std::string who;

@@ -23,8 +23,8 @@ struct SuiteView {
 };
 Result<SuiteView> ask_suite(Stack& stack, Instant as_of);
 
-/// The last full hour that is posted to the ledger for good, and its statement: what a dashboard shows of the run, since
-/// the entries of the hour in which the books are closed come later.
+/// The last full hour that is posted to the ledger for good, and its statement: what a dashboard shows of the run,
+/// since the entries of the hour in which the books are closed come later.
 struct ClosedBooks {
   Instant until{};
   SuiteView suite;

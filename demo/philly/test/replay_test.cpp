@@ -88,8 +88,9 @@ std::int64_t peak_of(const std::vector<Job>& jobs) {
   return most;
 }
 
-// On the GPUs that all jobs would use if each started on arrival no job waits; on a part of them the mean wait is at least 15 %
-// shorter than first come first served has it, by best fit and by fragmentation, and no team waits more than 5 % longer.
+// On the GPUs that all jobs would use if each started on arrival no job waits; on a part of them the mean wait is at
+// least 15 % shorter than first come first served has it, by best fit and by fragmentation, and no team waits more
+// than 5 % longer.
 void expect_shorter_waits(const std::string& folder, double part) {
   SCOPED_TRACE(folder);
   const auto jobs =
@@ -112,7 +113,8 @@ void expect_shorter_waits(const std::string& folder, double part) {
 }
 
 TEST(Philly, WaitsAreShorter) {
-  // Our own jobs use 42 % of their peak on average: on four fifths of it waits are rare, and means of teams are single jobs.
+  // Our own jobs use 42 % of their peak on average: on four fifths of it waits are rare, and means of teams are
+  // single jobs.
   expect_shorter_waits(qm::testing::data_dir() + "/traces", 2.0 / 3);
   if (const auto shared = qm::testing::shared_dir()) expect_shorter_waits(*shared + "/traces", 0.8);
 }

@@ -103,7 +103,8 @@ Result<std::vector<Job>> jobs_of(const std::string& folder) {
   return read_csv(qm::testing::read_file(file), file);
 }
 
-/// The model against its own figures, by counting: shares of sizes and teams, and the part of run times below each quantile.
+/// The model against its own figures, by counting: shares of sizes and teams, and the part of run times below each
+/// quantile.
 TEST(Model, FollowsItsFigures) {
   const Window model = draw({.seed = 5, .hours = 800, .jobs_per_hour = 100, .running_gpus = 8});
   const auto all = static_cast<double>(model.arriving.size());

@@ -55,8 +55,8 @@ Json devices_of(const Json& pod) {
   return devices;
 }
 
-/// When a pod that has ended did so. A watch that was cut shows ends and beginnings at once and in no order; the kubelet says
-/// when the last container ended, in whole seconds.
+/// When a pod that has ended did so. A watch that was cut shows ends and beginnings at once and in no order; the
+/// kubelet says when the last container ended, in whole seconds.
 Instant end_of(const Json& pod, Instant seen) {
   std::optional<Instant> last;
   for (const auto& container : pod["status"]["containerStatuses"].items()) {

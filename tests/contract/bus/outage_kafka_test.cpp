@@ -20,8 +20,8 @@ using std::chrono::steady_clock;
 
 constexpr int kKeys = 50;
 
-/// Counts per key. A request for "k7" moves the key on and says so, with its bytes behind the count; a message says which
-/// count the key is at.
+/// Counts per key. A request for "k7" moves the key on and says so, with its bytes behind the count; a message says
+/// which count the key is at.
 class Counts final : public service::Shell {
  public:
   explicit Counts(std::string topic) : topic_(std::move(topic)) {}

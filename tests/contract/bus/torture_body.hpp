@@ -129,7 +129,8 @@ TEST_P(BusTorture, EveryPointOfTheListIsOnSomebodysWay) {
   EXPECT_GE(seen, 16U);
 }
 
-/// kill -9 at each point in the middle of the work, again at the first passage after the restart, and then on to the end.
+/// kill -9 at each point in the middle of the work, again at the first passage after the restart, and then on to the
+/// end.
 TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
   std::set<std::string> points;
   for (const auto& [verb, passed] : passages())
@@ -143,7 +144,8 @@ TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
         if (const auto& passed = passages().at(verb); passed.contains(point)) {
           const int middle = (passed.at(point) + 1) / 2;
           int status = run(p, verb, fmt::format("{}:{}", point, middle));
-          // Batches differ from run to run: where this one had fewer passages it has ended well, and the first one shows it.
+          // Batches differ from run to run: where this one had fewer passages it has ended well, and the first one
+          // shows it.
           if (status == 0 && middle > 1) continue;
           ASSERT_EQ(status, 128 + SIGKILL) << verb << " at " << point << ": " << said(p, verb);
           status = run(p, verb, point + ":1");

@@ -12,8 +12,8 @@
 
 namespace qm::kube {
 
-/// The API server that the suite talks to; only the address tells one from another. fleet_kube_test.cpp makes the fleet's,
-/// real_k8s_test.cpp takes a real one.
+/// The API server that the suite talks to; only the address tells one from another. fleet_kube_test.cpp makes the
+/// fleet's, real_k8s_test.cpp takes a real one.
 class KubeUnderTest {
  public:
   virtual ~KubeUnderTest() = default;
@@ -64,7 +64,8 @@ class KubeContract : public ::testing::Test {
     std::string type, name, version;
     Json object;
   };
-  /// Watches until `enough` says so, the watch ends, or 20 s have passed; objects of these fields, where some are given.
+  /// Watches until `enough` says so, the watch ends, or 20 s have passed; objects of these fields, where some are
+  /// given.
   Status watch(const Resource& r, const std::string& from, std::vector<Seen>& seen, const std::function<bool()>& enough,
                int timeout_seconds = 60, const std::string& fields = {});
 

@@ -68,8 +68,8 @@ bool wait_until(const std::function<bool()>& condition, std::chrono::millisecond
 
 namespace {
 
-/// Reserves a port for this process until it ends, by an abstract Unix socket of its name. A port is free until its server
-/// binds it: of the some twenty that each of two suites draws first, two would be the same once in fifty starts.
+/// Reserves a port for this process until it ends, by an abstract Unix socket of its name. A port is free until its
+/// server binds it: of the some twenty that each of two suites draws first, two would be the same once in fifty starts.
 bool reserved(int port) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};

@@ -1,9 +1,10 @@
-// A producer, a consumer or a service's host in a process of its own, for tests that kill it at a crash point (QM_CRASH_AT)
-// and start it again: what it must not forget is in its state file, written whole and renamed, or in PostgreSQL.
+// A producer, a consumer or a service's host in a process of its own, for tests that kill it at a crash point
+// (QM_CRASH_AT) and start it again: what it must not forget is in its state file, written whole and renamed, or in
+// PostgreSQL.
 //
 //   bus_torture produce SETTING TOPIC STATE KEYS VERSIONS     every key goes through versions 1 to VERSIONS
-//   bus_torture consume SETTING TOPIC STATE KEYS VERSIONS     ends when every key is at VERSIONS; 4 = a version is missing
-//   bus_torture sit SETTING TOPIC                             reads for ever, with a session timeout of an hour
+//   bus_torture consume SETTING TOPIC STATE KEYS VERSIONS     ends when every key is at VERSIONS; 4 = a version is
+//   missing bus_torture sit SETTING TOPIC                             reads for ever, with a session timeout of an hour
 //   bus_torture serve|apply SETTING TOPIC STATE KEYS VERSIONS CONNINFO SHARD     see hosts.hpp
 //   bus_torture points                                        lists the crash points of this program
 //

@@ -17,9 +17,9 @@ struct Settings {
 
 inline std::string key_name(int key) { return "k" + std::to_string(key); }
 
-/// A service's host over PostgreSQL and the bus, until every key is at its last version and nothing waits any more. Each
-/// step of a key is an effect of its own: a row of the state, a row appended to the table "applied", and a line in the
-/// settings' state file by an intent, which may stand there more than once.
+/// A service's host over PostgreSQL and the bus, until every key is at its last version and nothing waits any more.
+/// Each step of a key is an effect of its own: a row of the state, a row appended to the table "applied", and a line
+/// in the settings' state file by an intent, which may stand there more than once.
 ///
 /// serve: requests move the keys, and every move is an event on the topic. apply: those events move the keys.
 /// Answers the exit status: 4 = a version was skipped.

@@ -38,8 +38,9 @@ struct Outcome {
   double busiest = 0;           ///< largest share of the GPUs that was ever in use
 };
 
-/// Plays the trace in virtual time: a job comes, waits until all its pods find a place at once, runs as long as the trace says, and
-/// ends. Pods have eight GPUs each, the last one what is left; jobs up to eight GPUs are one pod. Nothing is preempted or moved.
+/// Plays the trace in virtual time: a job comes, waits until all its pods find a place at once, runs as long as the
+/// trace says, and ends. Pods have eight GPUs each, the last one what is left; jobs up to eight GPUs are one pod.
+/// Nothing is preempted or moved.
 ///
 /// `jobs` sorted by arrival. The policy weighs the sizes of pods as the trace has them.
 ///

@@ -31,13 +31,13 @@ struct Packing {
   std::int64_t whole_free = 0;  ///< nodes without any pod
 };
 
-/// Writes down what really happened on a cluster whose API server is not ours, in the words of the fleet's history, so that
-/// the same checker judges it.
+/// Writes down what really happened on a cluster whose API server is not ours, in the words of the fleet's history,
+/// so that the same checker judges it.
 ///
 /// It sees objects as a watch shows them, in the server's order for each kind, and knows nothing of what the services
-/// wished. A pod holds its GPUs from its bind (spec.nodeName) until its phase is an end or it is gone: the strictest reading,
-/// since no kubelet says when it gave them. Devices are those of the pod's annotation; how many it asked for is written
-/// beside them.
+/// wished. A pod holds its GPUs from its bind (spec.nodeName) until its phase is an end or it is gone: the strictest
+/// reading, since no kubelet says when it gave them. Devices are those of the pod's annotation; how many it asked for
+/// is written beside them.
 ///
 /// Threads  any.
 /// Repeats  are harmless: what was written of an object is not written again.

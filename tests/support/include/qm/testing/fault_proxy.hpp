@@ -12,8 +12,8 @@
 
 namespace qm::testing {
 
-/// A TCP relay to a server on loopback with one fault at a chosen message of a client: at the first one that contains a mark, or
-/// at the n-th of all connections.
+/// A TCP relay to a server on loopback with one fault at a chosen message of a client: at the first one that contains
+/// a mark, or at the n-th of all connections.
 ///
 /// Threads  one acceptor and one for each connection; the functions: any.
 class FaultProxy {

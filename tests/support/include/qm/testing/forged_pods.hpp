@@ -21,9 +21,10 @@ struct ForgedPod {
   Json manifest;     ///< without uid and status: as it is sent to the API server
 };
 
-/// Pods of `attacker_ns` and of the target's namespace that name the target and are none of its pods: by annotations, by owner references,
-/// by labels, bound and unbound. None of them may be bound to its reservation, be adopted, complete a rank, be deleted with it, answer its
-/// checkpoint order, or choose devices. A webhook may refuse them before that; both is right.
+/// Pods of `attacker_ns` and of the target's namespace that name the target and are none of its pods: by annotations,
+/// by owner references, by labels, bound and unbound. None of them may be bound to its reservation, be adopted,
+/// complete a rank, be deleted with it, answer its checkpoint order, or choose devices. A webhook may refuse them
+/// before that; both is right.
 ///
 /// Names    unique within the list; each asks for one GPU.
 [[nodiscard]] std::vector<ForgedPod> forged_pods(const ForgeryTarget& target, const std::string& attacker_ns);

@@ -10,7 +10,8 @@
 namespace qm::testing {
 
 /// A folder of manifests, for tests that hold for our own manifests and for the reference ones. Such a test loops over
-/// manifest_folders(), or its suite takes one as the parameter. The files of the two differ, and so do the expectations.
+/// manifest_folders(), or its suite takes one as the parameter. The files of the two differ, and so do the
+/// expectations.
 struct Manifests {
   std::string dir;  ///< with a slash at its end
   bool own = true;

@@ -89,8 +89,8 @@ class Process {
 bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(90));
 /// A TCP port that is free now, and that no other process gets from here while this one lives; takes a file descriptor.
 int free_port();
-/// The libraries of this binary are instrumented by the address sanitizer. Its test files never are: __SANITIZE_ADDRESS__ is not
-/// defined in them.
+/// The libraries of this binary are instrumented by the address sanitizer. Its test files never are:
+/// __SANITIZE_ADDRESS__ is not defined in them.
 bool address_sanitizer();
 
 }  // namespace qm::testing
