@@ -1,4 +1,4 @@
-// Wiring of the simulated fleet: flags, clock file, three ports, and a file that names them.
+// Wiring of the simulated fleet: flags, clock file, three ports, and a file that contains their numbers.
 #include "aws.hpp"
 #include "fleet.hpp"
 #include "qm/base/log.hpp"
@@ -47,7 +47,7 @@ qm::Result<std::vector<qm::fleet::LaunchSpec>> initial_nodes(const Flags& flags,
   return all;
 }
 
-/// Readers wait for the file to appear, so it appears whole.
+/// Readers wait for the file to appear, so it is written under another name and renamed.
 qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube, const qm::http::Server& aws,
                            const qm::http::Server& node) {
   const std::string path = dir + "/fleet.json";
@@ -59,7 +59,7 @@ qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube,
   return {};
 }
 
-/// For container runtimes: a fleet whose nodes' port serves its state has started all three.
+/// The health probe of container runtimes: when the node port serves its state, all three ports are served.
 int probe(const Flags& flags) {
   qm::http::ClientOptions options;
   options.timeout = std::chrono::milliseconds(2000);
@@ -70,7 +70,7 @@ int probe(const Flags& flags) {
 
 qm::Status run(Flags flags) {
   using namespace qm;
-  // Blocked before any thread starts, so that only this one takes the signal.
+  // Blocked before any thread starts, so that only this thread receives the signal.
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);

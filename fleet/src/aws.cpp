@@ -17,7 +17,7 @@ std::int64_t machine_utc() {
   return std::chrono::duration_cast<std::chrono::seconds>(wall).count();
 }
 
-/// What the world wants this call to meet, in the words that each service uses.
+/// The fault that the world injects into this call, in the format of each service.
 Answered<void> check_trouble(World& world, const std::string& service) {
   switch (world.trouble(service)) {
     case World::Trouble::kNone:
@@ -37,7 +37,7 @@ std::string http_date(std::int64_t utc_seconds) {
   return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
 }
 
-/// EventBridge's envelope around what happened to an instance.
+/// EventBridge's envelope of an instance event.
 std::string event_body(const World& world, const Instance& instance, std::uint64_t number, const char* type,
                        Json detail) {
   const std::string& region = world.options().region;
@@ -73,7 +73,7 @@ struct AwsApi::Impl {
     queues.deliver(options.event_queue, event_body(world, instance, ++events, type, detail));
   }
 
-  /// SQS answers for itself, perhaps later; the Query services answer inside the world's lock.
+  /// SQS sends its own answer, perhaps later; the Query services answer under the world's lock.
   Answered<http::Answer> dispatch(const http::Request& request, std::int64_t utc, const std::string& request_id,
                                   std::string& service) {
     FLEET_ASSIGN(const AwsCall call, read_aws_call(request, utc, service));
@@ -89,12 +89,12 @@ struct AwsApi::Impl {
   AwsEc2 ec2;
   AwsGroups groups;
   AwsQueues queues;
-  std::uint64_t events = 0;  ///< under the world's lock
+  std::uint64_t events = 0;  ///< guarded by the world's lock
   std::atomic<std::uint64_t> requests{0};
 };
 
 AwsApi::AwsApi(World& world, Options options) : impl_(std::make_shared<Impl>(world, std::move(options))) {
-  // The world keeps its listeners for ever; one that outlives this object hears nothing.
+  // The world keeps its listeners for ever; after this object is destroyed the listener does nothing.
   world.listen([weak = std::weak_ptr(impl_)](const Instance& instance, InstanceEvent event) {
     if (const auto impl = weak.lock()) impl->on_instance(instance, event);
   });
@@ -113,7 +113,7 @@ http::Answer AwsApi::handle(const http::Request& request) {
   std::string service;
   auto done = impl_->dispatch(request, utc, request_id, service);
   auto out = done ? std::move(*done) : http::Answer(aws_refusal(service, done.error(), request_id));
-  // From it a client learns that its own clock is wrong.
+  // A client detects from it that its own clock is wrong.
   out.head.headers.set("Date", http_date(utc));
   return out;
 }

@@ -11,8 +11,8 @@ namespace qm::fleet {
 
 /// The AWS side of the simulated fleet: EC2, Auto Scaling and SQS on one port, in the dialects of the real services.
 ///
-/// Every request is checked as the real ones check it: Signature Version 4 with the known key, its date within five
-/// minutes of the wall's (never of the domain's) time. Which service is meant is read from the signature's scope.
+/// Every request is verified as the real services do: Signature Version 4 with the known key, its date within five
+/// minutes of the system clock (never of domain time). The scope of the signature names the service.
 ///
 /// EC2           RunInstances (all or nothing between MinCount and MaxCount, client tokens kept for a day of domain
 ///               time, IdempotentParameterMismatch), DescribeInstances, TerminateInstances, CreateTags,
@@ -26,17 +26,18 @@ namespace qm::fleet {
 class AwsApi {
  public:
   struct Options {
-    /// Where named: this queue exists from the start and gets EventBridge's messages about spot interruptions and
+    /// If not empty, this queue exists from the start and receives EventBridge's messages about spot interruptions and
     /// instance states.
     std::string event_queue;
-    std::function<std::int64_t()> utc_seconds;  ///< for signatures; empty = the machine's
-    std::function<SteadyInstant()> steady_now;  ///< for queues; empty = the machine's
+    std::function<std::int64_t()> utc_seconds;  ///< for signatures; empty = the system clock
+    std::function<SteadyInstant()> steady_now;  ///< for queues; empty = the system's steady clock
   };
   explicit AwsApi(World& world) : AwsApi(world, Options{}) {}
   AwsApi(World& world, Options options);
-  ~AwsApi();  ///< after the server that calls handle() has stopped
+  ~AwsApi();  ///< call after the server that calls handle() has stopped
   [[nodiscard]] http::Answer handle(const http::Request& request);
-  /// From now on a new instance is missing from DescribeInstances for this long, as EC2's own lists may be behind.
+  /// From now on a new instance is missing from DescribeInstances for this duration, because EC2's lists are delayed
+  /// too.
   void set_hidden(Duration hidden);
 
  private:

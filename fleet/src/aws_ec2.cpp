@@ -34,14 +34,14 @@ tl::unexpected<Refusal> no_capacity(std::string_view why) {
   return refuse(500, "InsufficientInstanceCapacity", "{}", why);  // a 500 in the real service too
 }
 
-/// 0, 16, 32, 48 along an instance's life.
+/// 0, 16, 32, 48 over an instance's life cycle.
 int code_of(InstanceState state) { return 16 * static_cast<int>(state); }
 
 void write_state(AwsXml& xml, std::string_view name, InstanceState state) {
   xml.open(name).leaf("code", code_of(state)).leaf("name", name_of(state)).close();
 }
 
-/// The sentence in which EC2 gives away when an instance stopped.
+/// The text from which EC2 clients parse the time when an instance stopped.
 std::string transition_reason(const Instance& instance) {
   if (!instance.stopped) return {};
   const std::string_view who = instance.stop_reason.starts_with("Client.") ? "User" : "Service";
@@ -49,7 +49,7 @@ std::string transition_reason(const Instance& instance) {
                      fmt::gmtime(static_cast<std::time_t>(micros(*instance.stopped) / 1'000'000)));
 }
 
-/// A reservation of one instance each, as if all had been asked for alone.
+/// A reservation for each instance, as if each had been requested alone.
 void open_reservation(AwsXml& xml, const Instance& first) {
   xml.leaf("reservationId", "r-" + first.id.substr(2)).leaf("ownerId", "000000000000").open("instancesSet");
 }
@@ -89,7 +89,7 @@ Answered<Filters> read_filters(const AwsCall& call) {
   return out;
 }
 
-/// What filters look at.
+/// The values that filters match.
 std::multimap<std::string, std::string> facts_of(const Instance& i) {
   std::multimap<std::string, std::string> facts = {{"instance-state-name", std::string(name_of(i.state))},
                                                    {"instance-state-code", std::to_string(code_of(i.state))},
@@ -181,8 +181,8 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
                   "The client token you have provided is associated with a resource that has different parameters");
   }
 
-  // All or nothing: the room is known before the first one starts, and nothing comes between under the lock. With no
-  // room at all one attempt is made, for the world to say why and to note that somebody was refused.
+  // All or nothing: the free capacity is known before the first launch, and the lock prevents changes in between.
+  // Without free capacity one launch is attempted, so that the world reports the reason and records the refusal.
   const bool sold = world_.prices().find(spec.type) != nullptr;
   const int room = sold ? world_.capacity_left(spec.type, spec.market) : 0;
   if (room > 0 && room < least) {
@@ -194,7 +194,7 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
     auto instance = world_.launch_instance(spec);
     if (!instance && instance.error().field == "capacity") return no_capacity(instance.error().message);
     if (!instance) return invalid(fmt::format("{} ({})", instance.error().message, instance.error().field));
-    // One request is one zone, even where the world picked it.
+    // One request is one zone, even if the world chose it.
     spec.zone = instance->zone;
     instances.push_back(std::move(*instance));
   }

@@ -9,7 +9,7 @@
 
 namespace qm::fleet {
 
-/// What a launch template says; groups launch from it.
+/// The contents of a launch template; groups launch from it.
 struct LaunchTemplate {
   std::string id, type, image_id;
   Market market = Market::kOnDemand;

@@ -203,7 +203,7 @@ void AwsGroups::on_instance(const Instance& instance, InstanceEvent event) {
     std::erase(group->members, instance.id);
     return;
   }
-  // Not from inside the world's own step: a launch there would tell the listeners out of order.
+  // Posted, because a launch inside the world's own step would notify the listeners out of order.
   world_.post([this, name = group->name] { reconcile(name); });
 }
 

@@ -11,13 +11,14 @@ namespace qm::fleet {
 
 /// Auto Scaling groups on the world: each keeps as many members as desired. Every call runs under the world's lock.
 ///
-/// A new member goes to the zone with fewest, the oldest of the zone with most leaves first (ties: the smaller name).
-/// Where no capacity is left the group tries again every half minute, as the real one goes on trying.
+/// A new member is launched in the zone with the fewest members. The oldest member of the zone with the most members is
+/// terminated first (ties: the smaller zone name). Without capacity the group retries every half minute, as the real
+/// one.
 class AwsGroups {
  public:
   AwsGroups(World& world, const AwsEc2& ec2) : world_(world), ec2_(ec2) {}
   [[nodiscard]] AwsReply handle(const AwsCall& call);
-  /// The world's news: members that end are replaced.
+  /// Handles instance events: terminated members are replaced.
   void on_instance(const Instance& instance, InstanceEvent event);
 
  private:
@@ -26,7 +27,7 @@ class AwsGroups {
     int min = 0, max = 0, desired = 0;
     std::vector<std::string> zones;
     std::map<std::string, std::string> tags, instance_tags;
-    std::vector<std::string> members;  ///< ids by launch order; the ending ones too, until they are gone
+    std::vector<std::string> members;  ///< ids by launch order, including terminating ones
     bool retrying = false;
   };
   AwsReply create(const AwsCall& call);

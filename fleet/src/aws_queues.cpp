@@ -20,7 +20,7 @@ constexpr std::size_t kMaxBody = 256 * 1024;
 constexpr std::size_t kMaxMessages = 120'000;  // in flight, of a real queue; here of all
 constexpr std::size_t kMaxName = 80;
 
-/// SDKs compare it with their own sum of what they sent or got.
+/// SDKs compare it with their own checksum of the message.
 std::string md5_hex(const std::string& bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
   unsigned int size = 0;
@@ -51,7 +51,7 @@ Answered<std::int64_t> bounded(const Json& body, const char* name, std::int64_t 
   return value;
 }
 
-/// "42.3" is the third receipt of message 42; the count only makes it new.
+/// "42.3" is the third receipt of message 42; the counter makes each receipt unique.
 std::optional<std::int64_t> message_of(const std::string& receipt) {
   const auto parts = split(receipt, '.');
   return parts.size() == 2 ? to_number(parts[0]) : std::nullopt;
@@ -61,7 +61,7 @@ std::optional<std::int64_t> message_of(const std::string& receipt) {
 
 AwsQueues::AwsQueues(std::function<SteadyInstant()> now)
     : now_(now ? std::move(now) : [] { return std::chrono::steady_clock::now(); }) {
-  // For what time alone answers: a wait that is over, or a message that becomes visible again.
+  // For changes that only time causes: a poll times out, or a message becomes visible again.
   ticker_.start(std::chrono::milliseconds(50), [this] {
     const std::lock_guard lock(mutex_);
     for (auto& [name, queue] : queues_) serve(queue);
@@ -115,7 +115,7 @@ AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
     return refused("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length");
   }
   auto visibility = kDefaultVisibility;
-  // Attributes are strings, numbers too.
+  // All attributes are strings, including numbers.
   if (const auto& text = call.body["Attributes"]["VisibilityTimeout"].string(); !text.empty()) {
     const std::int64_t value = to_number(text).value_or(-1);
     if (value < 0 || value > kMaxVisibility) return refused("Invalid value for the parameter VisibilityTimeout.");
@@ -186,11 +186,11 @@ AwsQueues::Reply AwsQueues::receive(const AwsCall& call) {
   });
 }
 
-/// Answers the polls that can be answered: there are messages, or their wait is over.
+/// Answers the polls that are due: there are messages, or the wait time is over.
 void AwsQueues::serve(Queue& queue) {
   const auto now = now_();
   for (auto it = queue.polls.begin(); it != queue.polls.end();) {
-    if (it->stream->closed()) {  // nobody reads it: the messages are for the next
+    if (it->stream->closed()) {  // no reader is left: the next poll gets the messages
       it = queue.polls.erase(it);
       continue;
     }

@@ -13,12 +13,12 @@
 
 namespace qm::fleet {
 
-/// SQS: standard queues in memory. A message that was received stays hidden until its visibility ends, then comes
+/// SQS: standard queues in memory. A received message is hidden until its visibility timeout ends, then delivered
 /// again with a new receipt; old receipts still delete it, as in the real service.
 ///
-/// A long poll holds no thread: its answer is a stream that is written when a message comes or the wait is over.
+/// A long poll uses no thread: its answer is a stream that is written when a message arrives or the wait time is over.
 ///
-/// Threads  any. It never calls the world, so it may be told of things under the world's lock.
+/// Threads  any. It never calls the world, so it may be called under the world's lock.
 /// Time     steady.
 class AwsQueues {
  public:
@@ -26,7 +26,7 @@ class AwsQueues {
   ~AwsQueues();
   [[nodiscard]] Answered<http::Answer> handle(const AwsCall& call);
   void create(const std::string& name);
-  /// A message from inside the cloud; nothing where the queue is not there.
+  /// Sends a message from inside the cloud; does nothing if the queue does not exist.
   void deliver(const std::string& queue, const std::string& body);
 
  private:
@@ -43,8 +43,8 @@ class AwsQueues {
   };
   struct Queue {
     SteadyDuration visibility{};
-    std::map<std::int64_t, Message> messages;  ///< by order of sending
-    std::deque<Poll> polls;                    ///< by order of asking
+    std::map<std::int64_t, Message> messages;  ///< in send order
+    std::deque<Poll> polls;                    ///< in request order
   };
   using Reply = Answered<http::Answer>;
 

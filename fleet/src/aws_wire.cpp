@@ -39,7 +39,7 @@ http::Response xml_response(int status, std::string body) {
   return out;
 }
 
-/// EC2 says AuthFailure to everything; the others tell more.
+/// EC2 answers AuthFailure in all cases; the other services are more specific.
 tl::unexpected<Refusal> not_signed(const std::string& service, std::string_view reason, std::string_view message) {
   if (service != "ec2") return refuse(403, reason, "{}", message);
   return refuse(401, "AuthFailure", "AWS was not able to validate the provided access credentials");

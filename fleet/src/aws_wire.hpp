@@ -13,22 +13,22 @@
 
 namespace qm::fleet {
 
-/// The inner XML of a good answer, or a refusal in the words of the service.
+/// The inner XML of a successful answer, or a refusal in the format of the service.
 using AwsReply = Answered<std::string>;
 
-/// One request, taken apart.
+/// One parsed request.
 struct AwsCall {
   std::string service, action;
   std::map<std::string, std::string> params;  ///< of the Query protocol
   Json body;                                  ///< of SQS
   std::string authority;                      ///< the Host header
 
-  [[nodiscard]] const std::string& param(const std::string& name) const;  ///< empty where absent
-  /// "prefix.1", "prefix.2", ... until one is missing; what stands behind the number follows in `rest`.
+  [[nodiscard]] const std::string& param(const std::string& name) const;  ///< empty if absent
+  /// "prefix.1", "prefix.2", ... until one is missing; `rest` is the text after the number.
   [[nodiscard]] std::vector<std::string> list(const std::string& prefix, std::string_view rest = {}) const;
   /// prefix.N.Key and prefix.N.Value, N from 1.
   [[nodiscard]] std::map<std::string, std::string> tags(const std::string& prefix) const;
-  /// The number within the bounds, the fallback where absent.
+  /// The number within the bounds; `fallback` if absent.
   [[nodiscard]] Answered<int> number(const std::string& name, int fallback, int low, int high) const;
 };
 
@@ -46,7 +46,7 @@ class AwsXml {
   std::vector<std::string> open_;
 };
 
-/// How a list comes in pages: the element around it, the parameter that bounds a page, and where the next token stands.
+/// The paging of a list: the element around it, the parameter that limits a page, and the position of the next token.
 struct AwsPaging {
   std::string_view element;
   const char* bound;
@@ -54,9 +54,9 @@ struct AwsPaging {
   std::string_view token;
 };
 
-/// One page of those `items` that are wanted, behind the one whose key the call's token names.
+/// One page of the `items` that match, starting after the item whose key is in the call's token.
 ///
-/// A token is a key and no position: what ends or appears meanwhile moves nothing.
+/// A token is a key and not a position: items that are added or removed between pages do not shift it.
 template <class Items, class Key, class Wanted, class Write>
 AwsReply aws_page(const AwsCall& call, const AwsPaging& paging, const Items& items, Key key, Wanted wanted,
                   Write write) {
@@ -83,11 +83,11 @@ AwsReply aws_page(const AwsCall& call, const AwsPaging& paging, const Items& ite
 
 /// The one key that calls are signed with, its name and its secret.
 inline constexpr const char* kAwsKey = "test";
-/// The call inside a request whose signature is good; else what the meant service answers.
-/// `service` is set as soon as it is known, so that a refusal can take its form.
+/// The call inside a request with a valid signature; else the error of the addressed service. `service` is set as
+/// soon as it is known, so that a refusal can use its format.
 Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_seconds, std::string& service);
 
-/// The answer of a Query service around its inner XML; JSON for SQS is made by its own part.
+/// The answer of a Query service around its inner XML; aws_queues writes the JSON of SQS.
 [[nodiscard]] http::Response aws_response(const AwsCall& call, const std::string& inner, const std::string& request_id);
 [[nodiscard]] http::Response aws_refusal(const std::string& service, const Refusal& refusal,
                                          const std::string& request_id);

@@ -16,8 +16,8 @@ struct Device {
   int minor = 0;
   std::string uuid, pci_bus_id;
   std::string pod;                         ///< uid of the pod that holds it; empty = free
-  int xid = 0;                             ///< the last one, for ever, as the exporter shows it
-  bool healthy = true;                     ///< what the device plugin tells the kubelet
+  int xid = 0;                             ///< the last one; the exporter never clears it
+  bool healthy = true;                     ///< as the device plugin reports it to the kubelet
   double energy_mj = 0, nvlink_total = 0;  ///< counters, brought up to `counted`
   Instant counted{};
 };
@@ -27,11 +27,11 @@ struct NodeState {
   InstanceType type;
   std::vector<Device> devices;
   std::set<std::string> pods;    ///< uids of pods that run here
-  bool up = true;                ///< false: the machine is gone or dead
-  Instant metrics_down_until{};  ///< the exporter does not answer before
-  std::string profile;           ///< of the MIG instances that all its GPUs are cut into, where there are some
-  int instances = 0;             ///< of each GPU; 0 = given as a whole
-  bool layout_fails = false;     ///< mig-manager will fail with the next layout
+  bool up = true;                ///< false: the instance is gone or failed
+  Instant metrics_down_until{};  ///< the exporter does not answer until then
+  std::string profile;           ///< MIG profile that all its GPUs are partitioned into, if any
+  int instances = 0;             ///< of each GPU; 0 = whole GPUs
+  bool layout_fails = false;     ///< mig-manager fails to apply the next layout
 };
 
 /// A pod that holds its devices.
@@ -41,29 +41,28 @@ struct PodState : GangClock::Rank {
   std::int64_t attempt = 0, run_s = 60, exit_code = 0;
   std::vector<int> devices;
   std::int64_t instances = 0;  ///< MIG instances that it holds
-  double utilisation = 0.9;    ///< share of tensor work while the gang makes steps
+  double utilisation = 0.9;    ///< share of tensor work while the gang makes progress
   Phase phase = Phase::kStarting;
   bool stopping = false, hung = false;
   std::optional<World::TimerId> end;
 };
 
-/// The nodes and their kubelets: what really runs where, on which devices, and how it ends.
+/// The nodes and their kubelets: which pods run where, on which devices, and how they end.
 ///
-/// A booted instance registers a Node. A pod bound to it gets devices (the planned ones of its
-/// annotation, unless the kubelet decides otherwise), runs after two seconds, makes steps while its
-/// whole gang runs, and ends by its own figures, by deletion with grace, by a failed GPU or with
-/// its node. All of it goes to the history.
+/// A booted instance registers a Node. A bound pod gets devices: those in its annotation, unless the kubelet decides
+/// otherwise. It runs after two seconds, and makes steps while its whole gang runs. It ends after its number of
+/// steps, by deletion with grace, with a failed GPU, or with its node. The history records all of this.
 ///
-/// Threads  under the world's lock; acts in timers, soon after the change that it saw.
+/// Threads  under the world's lock; acts in timers, soon after the change that it observed.
 class Cluster {
  public:
   struct Options {
-    double kubelet_differs = 0;  ///< share of pods that get other free devices than planned
+    double kubelet_differs = 0;  ///< share of pods that get other free devices than assigned
     Duration start_delay = std::chrono::seconds(2);
-    Duration loss_detected = std::chrono::seconds(40);  ///< a dead node shows after that
-    Duration node_gone = std::chrono::seconds(5);       ///< a stopped instance's Node goes after that
+    Duration loss_detected = std::chrono::seconds(40);  ///< time until a failed node is reported
+    Duration node_gone = std::chrono::seconds(5);       ///< time until the Node of a stopped instance is deleted
     Duration partial_gang = std::chrono::minutes(5);
-    Duration layout_delay = std::chrono::seconds(20);  ///< mig-manager takes so long to cut GPUs anew
+    Duration layout_delay = std::chrono::seconds(20);  ///< time that mig-manager needs to repartition GPUs
   };
   Cluster(World& world, ObjectStore& store, Options options);
 
@@ -73,14 +72,13 @@ class Cluster {
   [[nodiscard]] const PodState* pod(const std::string& uid) const { return find_in(pods_, uid); }
   [[nodiscard]] const GangClock& gangs() const { return gangs_; }
 
-  /// The rank's own answer to a checkpoint order; 404 where it keeps none, 409 where it does not
-  /// run.
+  /// The rank's answer to a checkpoint order; 404 if it makes no checkpoints, 409 if it does not run.
   Answered<Json> checkpoint(const std::string& ns, const std::string& pod, const Json& order);
 
   // Faults: kNotFound for an unknown or dead node.
   Status xid(const std::string& node, int code, std::optional<int> gpu);
   Status lose_node(const std::string& node);
-  Status heal_node(const std::string& node);  ///< as a reboot does: XIDs cleared, Ready again
+  Status heal_node(const std::string& node);  ///< as after a reboot: XIDs cleared, Ready again
 
   void heartbeat();                    ///< renews every live node's lease; called in steady time
   [[nodiscard]] Json summary() const;  ///< devices and utilisation now, for /fleet/state

@@ -1,5 +1,5 @@
-// mig-manager, and the device plugin after it: a node's label names a layout, its state goes from pending to success
-// or to failed, and the node advertises what the layout has.
+// mig-manager, followed by the device plugin: a node's label names a layout, its state changes from pending to
+// success or failed, and the node advertises the resources of the layout.
 #include "cluster.hpp"
 
 #include <algorithm>
@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::string_view kConfig = "nvidia.com/mig.config", kState = "nvidia.com/mig.config.state";
 
-/// How many instances of the profile ("1g.10gb") a GPU takes; 0 = it has no such profile.
+/// The number of instances of the profile ("1g.10gb") that fit a GPU; 0 = the GPU does not support the profile.
 int instances_of(std::string_view profile, const InstanceType& type) {
   const auto dot = profile.find("g.");
   if (dot == std::string_view::npos || (type.gpu_model != "H100" && type.gpu_model != "A100")) return 0;
   const auto slices = to_number(profile.substr(0, dot)).value_or(0);
-  const auto memory = to_number(profile.substr(dot + 2, profile.size() - dot - 4)).value_or(0);  // "gb" behind it
-  const int of_one = memory * 4096 >= type.gpu_memory_mib ? 4 : 7;  // with double memory, or of one slice
+  const auto memory = to_number(profile.substr(dot + 2, profile.size() - dot - 4)).value_or(0);  // followed by "gb"
+  const int of_one = memory * 4096 >= type.gpu_memory_mib ? 4 : 7;  // with double memory, or one slice
   return slices == 1 ? of_one : slices == 2 ? 3 : slices == 3 ? 2 : slices == 4 || slices == 7 ? 1 : 0;
 }
 

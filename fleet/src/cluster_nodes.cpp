@@ -1,4 +1,4 @@
-// Nodes: registration, heartbeats, faults of machines and GPUs, and their end.
+// Nodes: registration, heartbeats, faults of nodes and GPUs, and their end.
 #include "cluster.hpp"
 #include "dcgm_page.hpp"
 #include "qm/base/digest.hpp"
@@ -8,15 +8,14 @@
 namespace qm::fleet {
 namespace {
 
-/// A GPU's uuid is the machine's own, so it comes from the instance and not from the order of
-/// events.
+/// A GPU's uuid belongs to the instance, so it is derived from the instance and not from the order of events.
 std::string gpu_uuid(const std::string& instance, int minor) {
   return "GPU-" + dashed(sha256_hex(fmt::format("{}/{}", instance, minor)));
 }
 
 constexpr const char* kBuses[] = {"1B", "43", "52", "61", "9D", "C3", "D1", "DF"};
 
-/// The kubelet arguments that a launch template passes: --node-labels=a=b,c=d
+/// The kubelet arguments in a launch template: --node-labels=a=b,c=d
 /// --register-with-taints=k=v:NoSchedule
 std::vector<std::string_view> kubelet_argument(std::string_view user_data, std::string_view name) {
   const auto at = user_data.find(name);
@@ -33,8 +32,7 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
                               {std::string(words::kInstanceType), instance.type},
                               {std::string(words::kZone), instance.zone},
                               {std::string(words::kCapacityType), name_of(instance.market)}});
-  // The network as EC2 describes it: a rack of 8 machines, 4 racks behind one switch, one spine a
-  // zone.
+  // The network topology as EC2 describes it: a rack of 8 instances, 4 racks behind one switch, one spine a zone.
   const std::uint64_t place = stable_hash(instance.id) % 4096;
   labels.set("topology.k8s.aws/network-node-layer-1", "nn-" + instance.zone);
   labels.set("topology.k8s.aws/network-node-layer-2", fmt::format("nn-{}-s{}", instance.zone, place / 32 % 8));
@@ -195,7 +193,7 @@ Status Cluster::xid(const std::string& name, int code, std::optional<int> gpu) {
     return fail({Code::kInvalid, fmt::format("{} has no GPU {}", name, *gpu), "gpu",
                  fmt::format("use 0 to {}", state->devices.size() - 1)});
   }
-  // Without a wish a device that works is struck: that is the case worth looking at.
+  // Without a named GPU a device in use is chosen, because that is the relevant case.
   auto it = std::ranges::find_if(state->devices, [](const Device& d) { return !d.pod.empty() && d.healthy; });
   Device& device = gpu ? state->devices[static_cast<std::size_t>(*gpu)]
                        : (it == state->devices.end() ? state->devices.front() : *it);
@@ -207,7 +205,7 @@ Status Cluster::xid(const std::string& name, int code, std::optional<int> gpu) {
   show_devices(*state);
   PodState* const holder = find_in(pods_, device.pod);
   if (holder != nullptr && known.ends_program) {
-    // The program hangs at once and dies when its next call to the driver fails.
+    // The program hangs at once and fails at its next call to the driver.
     holder->hung = true;
     leave_gang(*holder, false);
     world_.after(std::chrono::seconds(world_.random_between(10, 20)),
@@ -230,7 +228,7 @@ Status Cluster::heal_node(const std::string& name) {
   if (state == nullptr) return fail(Code::kNotFound, "there is no node {}", name);
   const auto instance = world_.instance(state->instance);
   if (!instance || !instance->alive()) return fail(Code::kFailedPrecondition, "the instance of {} has stopped", name);
-  take_down(name);  // a reboot ends what runs
+  take_down(name);  // a reboot ends all running pods
   for (const auto& pod : pods_on(name)) fail_lost(pod);
   state->up = true;
   for (Device& device : state->devices) {

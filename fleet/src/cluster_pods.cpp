@@ -1,4 +1,4 @@
-// Pods on their nodes: devices, start, steps, and every way to end.
+// Pods on their nodes: devices, start, steps, and all reasons to end.
 #include "cluster.hpp"
 #include "job_controller.hpp"
 #include "qm/base/digest.hpp"
@@ -22,7 +22,7 @@ std::int64_t resume_step(const std::string& uri) {
   return at == std::string::npos ? 0 : to_number(std::string_view(uri).substr(at + 6)).value_or(0);
 }
 
-/// What each line of the history about a pod begins with.
+/// The fields at the start of each history line about a pod.
 Json::Object identity(const PodState& state) {
   return {{"uid", state.uid},     {"pod", state.ns + "/" + state.name},
           {"owner", state.owner}, {"attempt", state.attempt},
@@ -83,7 +83,7 @@ void Cluster::sync(const std::string& ns, const std::string& name, const std::st
   if (is_finished(*object)) return;
   const NodeState* home = node((*object)["spec"]["nodeName"].string());
   if (home == nullptr) {
-    // Bound to a node that does not exist: the collector takes it after a while, or the node comes.
+    // Bound to a node that does not exist: deleted after a while, unless the node registers.
     world_.after(options_.loss_detected, [this, ns, name, uid] {
       const auto pod = store_.find(pods_kind_, ns, name);
       if (!pod || uid_of(*pod) != uid || is_finished(*pod)) return;
@@ -93,7 +93,7 @@ void Cluster::sync(const std::string& ns, const std::string& name, const std::st
     });
     return;
   }
-  if (!home->up) return;  // the loss of the node will take it along
+  if (!home->up) return;  // the loss of the node ends it
   if (!is_deleting(*object)) {
     if (state == nullptr) accept(*object);
     return;
@@ -139,8 +139,7 @@ void Cluster::describe_gang(PodState& state, const Json& pod) const {
   const Json& spec = (*job)["spec"];
   state.job = name_of(*job);
   if (state.team.empty()) state.team = label_of(*job, words::kTeamLabel).string();
-  // Ranks of one program have an index each and all run at once; other jobs are bags of
-  // independent pods.
+  // Ranks of one program have an index each and all run at once; the pods of other jobs are independent.
   const bool gang = spec["completionMode"].string() == "Indexed" && spec["parallelism"] == spec["completions"];
   if (!gang || spec["parallelism"].integer() <= 1) return;
   state.size = spec["parallelism"].integer();
@@ -176,7 +175,7 @@ void Cluster::accept(const Json& pod) {
   state.exit_code = number_of(annotation_of(pod, kExitCode), 0);
   state.start_step = resume_step(annotation_of(pod, words::kResume).string());
   describe_gang(state, pod);
-  // All ranks of a job load their GPUs alike; small jobs keep theirs less busy.
+  // All ranks of a job have the same GPU load; small jobs have a lower load.
   const double spread = static_cast<double>(stable_hash(state.owner.empty() ? state.uid : state.owner) % 1000) / 1000;
   state.utilisation = state.size > 1 ? 0.75 + 0.23 * spread : 0.25 + 0.70 * spread;
   if (const auto percent = number_of(annotation_of(pod, kUtilisation), -1); percent >= 0) {
@@ -232,7 +231,7 @@ void Cluster::run(const std::string& uid) {
     for (const char* type : {"Initialized", "ContainersReady", "Ready"})
       set_condition(object, type, "True", "", "", now);
   });
-  // The XID of a device that died in the meantime has taken the rank already.
+  // The XID of a device that failed meanwhile has already stopped the rank.
   if (state->hung) return;
   gangs_.join(*state, world_.now());
   if (gangs_.whole(state->gang)) schedule(state->gang);
@@ -257,7 +256,7 @@ void Cluster::leave_gang(PodState& state, bool succeeded) {
   const bool was_whole = gangs_.whole(state.gang);
   gangs_.leave(state.uid, succeeded, world_.now());
   if (was_whole && !gangs_.whole(state.gang)) {
-    schedule(state.gang);  // nobody reaches anything now
+    schedule(state.gang);  // no pod makes progress now
     watch_partial(state);
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kXidErrors = "DCGM_FI_DEV_XID_ERRORS";
 
-/// What a model draws and runs at: idle and full power, clocks when busy.
+/// Power and clocks of a model: idle and full power, clocks when busy.
 struct Board {
   double idle_w, full_w, sm_mhz, memory_mhz, reserved_mib;
 };
@@ -74,7 +74,7 @@ Reading read(const NodeState& node, const Device& device, const Cluster& cluster
   return r;
 }
 
-/// Counters go by the present draw; nobody can see what they did while nobody looked.
+/// Counters increase by the current power draw, because what happened between two reads is not observable.
 void count_up(Device& device, const Reading& reading, Instant now) {
   const double passed = seconds(now - device.counted);
   device.energy_mj += reading.power * 1000 * passed;

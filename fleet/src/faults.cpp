@@ -49,7 +49,7 @@ Result<Json> Faults::spot_reclaim(const Json& fault) {
       candidates.push_back(instance);
   }
   std::ranges::shuffle(candidates, world_.random());
-  // Machines that run something first: an empty one going proves little.
+  // Nodes with running pods first: the loss of an empty node tests little.
   std::ranges::stable_partition(candidates, [&](const Instance& instance) {
     const NodeState* node = cluster_.node(instance.private_dns);
     return node != nullptr && !node->pods.empty();

@@ -8,31 +8,30 @@
 
 namespace qm::fleet {
 
-/// The script of what goes wrong, by order (POST /fleet/faults) or by file (--faults).
+/// Injects faults, on request (POST /fleet/faults) or from a script (--faults).
 ///
 /// kind          members                            effect
-/// xid           node or random, xid (79), gpu      the GPU reports it; 79 and its like end the pod
-/// node_lost     node or random                     the machine dies, EC2 still calls it running
+/// xid           node or random, xid (79), gpu      the GPU reports it; 79 and similar codes end the pod
+/// node_lost     node or random                     the node fails, EC2 still reports the instance as running
 /// heal          node                               as a reboot: XIDs cleared, Ready again
 /// terminate     node or random                     the instance ends without notice
-/// spot_reclaim  count (1) or node, notice_s (120)  interruption notices, then the end
+/// spot_reclaim  count (1) or node, notice_s (120)  interruption notices, then termination
 /// ice           type, market (spot), for_s         no launches of it; until_s means the same
-/// capacity      type, market, limit (-1 = none)    at most so many live instances
+/// capacity      type, market, limit (-1 = none)    at most `limit` live instances
 /// throttle      api ("" = all), for_s              429, RequestLimitExceeded
 /// api_5xx       api, share (0.1), for_s            that share of calls fails
 /// watch_cut     compact (false)                    open watches end; compact: resumes answer 410
 /// metrics_down  node or random, for_s              the exporter does not answer
 /// mig           node or random                     mig-manager fails with the next layout of the node
 ///
-/// Seconds are domain seconds from now. `random` takes a live node that runs pods, if there is one.
-/// Fails    kInvalid with the member that is wrong.
+/// Seconds are domain seconds from now. `random` selects a live node that runs pods, if there is one.
+/// Fails    kInvalid with the wrong member.
 class Faults {
  public:
   Faults(World& world, Cluster& cluster, KubeApi& api) : world_(world), cluster_(cluster), api_(api) {}
-  /// Does it now; says what was struck.
+  /// Injects the fault now; returns its target.
   Result<Json> inject(const Json& fault);
-  /// A JSON array of faults with "at_s", counted from now. All of it is checked before anything is
-  /// planned.
+  /// A JSON array of faults with "at_s", relative to now. All faults are validated before any is scheduled.
   Status plan(std::string_view script);
 
  private:

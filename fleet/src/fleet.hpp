@@ -14,8 +14,7 @@
 
 namespace qm::fleet {
 
-/// The whole fleet but its sockets and the AWS side: the parts in the order in which they need each
-/// other.
+/// The whole fleet except its sockets and the AWS side: the parts in order of their dependencies.
 struct Fleet {
   struct Options {
     World::Options world;
@@ -24,7 +23,7 @@ struct Fleet {
   };
   Fleet(Options options, PriceTable prices, std::unique_ptr<FleetClock> clock);
   ~Fleet();
-  void start();  ///< timers and watch keeping
+  void start();  ///< starts timers and watch maintenance
   void stop();
 
   World world;
@@ -39,12 +38,12 @@ struct Fleet {
   Ticker heart_;
 };
 
-/// Nodes by a table with the columns sn,cpu_milli,memory_mib,gpu,model, as the openb trace has
-/// them. Each distinct shape becomes an instance type "openb.<gpus>x<model>-<vcpu>c-<gib>g"; its
-/// price is made up from its size. Fails: kInvalid with the line.
+/// Nodes from a table with the columns sn,cpu_milli,memory_mib,gpu,model, as in the openb trace. Each distinct shape
+/// becomes an instance type "openb.<gpus>x<model>-<vcpu>c-<gib>g"; its price is computed from its size. Fails:
+/// kInvalid with the line.
 Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable& prices);
 
-/// `count` nodes of one type, all there from the start. kInvalid for an unknown type.
+/// `count` nodes of one type that exist from the start. kInvalid for an unknown type.
 Result<std::vector<LaunchSpec>> uniform_nodes(int count, const std::string& type, Market market,
                                               const PriceTable& prices);
 

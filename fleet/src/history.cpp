@@ -28,7 +28,7 @@ void History::append(std::string line) {
   }
   line.push_back('\n');
   const bool written = std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0;
-  // A record with holes would accuse the services of what they did not do.
+  // With an incomplete record the checker would report failures that did not happen.
   QM_ASSERT(written, "cannot write the history: {}", std::strerror(errno));
 }
 

@@ -8,11 +8,10 @@
 
 namespace qm::fleet {
 
-/// The record of what really happened: one JSON line per fact, flushed at once, written by the
-/// fleet alone.
+/// The record of what really happened: one JSON line for each event, flushed at once, written only by the fleet.
 ///
-/// A checker reads it afterwards and judges the services by it, so it never holds what somebody
-/// wished or planned. Without a path the lines stay in memory (tests).
+/// A checker reads it afterwards and judges the services by it, so it contains no requests or plans. Without a path
+/// the lines are kept in memory (tests).
 class History {
  public:
   History() = default;
@@ -21,7 +20,7 @@ class History {
   History& operator=(const History&) = delete;
   Status open(const std::string& path);
   void append(std::string line);
-  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }  ///< empty where a file is open
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }  ///< empty if a file is open
   [[nodiscard]] std::size_t count() const { return count_; }
 
  private:

@@ -65,7 +65,7 @@ std::optional<std::string> Imds::read(const Instance& i, const std::string& path
 http::Response Imds::handle(const std::string& node, const std::string& path, const http::Request& request) {
   const auto held = world_.lock();
   const auto instance = world_.instance_by_dns(node);
-  // The service lives on the machine: with it gone, nobody answers.
+  // The metadata service runs on the instance: if the instance is gone, it does not answer.
   if (!instance || !instance->alive()) return page(503, "Service Unavailable");
   if (path == "/latest/api/token") {
     return request.method == "PUT" ? issue(*instance, request) : page(405, "Method Not Allowed");

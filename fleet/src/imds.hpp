@@ -12,8 +12,7 @@ namespace qm::fleet {
 
 /// The instance metadata service, version 2 only: a session token first, then reads.
 ///
-/// Tokens live in steady time, as every credential does. A token belongs to the instance that gave
-/// it out.
+/// Tokens expire in steady time, as all credentials do. A token is valid only for the instance that issued it.
 /// Answers   400 token request without a TTL of 1 to 21600; 401 a read without a live token; 404 an
 ///           unknown path, and spot/instance-action before there is a notice. Bodies are EC2's
 ///           short XHTML pages.

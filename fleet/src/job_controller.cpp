@@ -14,7 +14,7 @@ std::optional<std::int64_t> index_of(const Json& pod) {
   return to_number(annotation_of(pod, words::kJobIndex).string());
 }
 
-/// The job that controls the pod, or nothing.
+/// The Job that controls the pod, or nothing.
 std::string job_of(const Json& pod) {
   for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
     if (owner["kind"].string() == "Job" && owner["controller"].boolean()) return owner["uid"].string();
@@ -117,7 +117,7 @@ void JobController::reconcile(const std::string& uid) {
   const std::int64_t completions = spec["completions"].integer(1), parallelism = spec["parallelism"].integer(1);
   const auto active = active_pods(uid);
   const auto running = static_cast<std::int64_t>(active.size());
-  // Without completions the pods share a queue of work: once one has succeeded none is added, and all have to end.
+  // Without completions (a work-queue Job) no pods are added after the first success, and all running pods must finish.
   const bool is_queue = spec["completions"].is_null(), is_drained = run.succeeded > 0;
   if (is_queue ? is_drained && running == 0 : run.succeeded >= completions)
     return finish(*job, true, "CompletionsReached", "Reached expected number of succeeded pods");

@@ -8,26 +8,24 @@
 
 namespace qm::fleet {
 
-/// "0-3,5" and back, as status.completedIndexes writes it.
+/// Formats and parses "0-3,5", the format of status.completedIndexes.
 std::string format_indexes(const std::set<std::int64_t>& indexes);
 std::set<std::int64_t> parse_indexes(std::string_view text);
 
-/// The Job controller: turns Jobs into pods and pods' ends into the Job's status.
+/// The Job controller: creates the pods of Jobs, and updates the Job's status when pods finish.
 ///
-/// What it keeps to: a suspended job has no pods and no start time; an Indexed job has one pod for
-/// each index that has not succeeded, up to its parallelism; a pod that failed is replaced after a
-/// delay that doubles from 10 s; more failures than backoffLimit fail the job. Pods that a lost
-/// node or a deletion ended do not count as failures.
+/// Rules: a suspended job has no pods and no start time. An Indexed job has one pod for each index that has not
+/// succeeded, up to its parallelism. A failed pod is replaced after a delay that doubles from 10 s; more failures
+/// than backoffLimit fail the job. Pods that ended with a lost node or by deletion do not count as failures.
 ///
-/// Threads  runs under the world's lock, as timers: a change is acted on soon after, not within the
-///          call that made it.
+/// Threads  runs under the world's lock, as timers: a change is handled soon after, not within the call that made it.
 class JobController {
  public:
   JobController(World& world, ObjectStore& store);
 
  private:
   struct Run {
-    std::set<std::string> counted;  // pods whose end is in the figures below
+    std::set<std::string> counted;  // finished pods that are included in the counters below
     std::set<std::int64_t> done;    // Indexed
     std::int64_t succeeded = 0, failed = 0;
     Instant retry_at{};
@@ -36,7 +34,7 @@ class JobController {
   void account(const Json& pod);
   void mark(const std::string& uid);
   void reconcile(const std::string& uid);
-  /// Those that neither ended nor are on their way out, by index.
+  /// Pods that are neither finished nor being deleted, by index.
   [[nodiscard]] std::vector<ObjectPtr> active_pods(const std::string& uid) const;
   void create_pods(const Json& job, const Run& run, const std::vector<ObjectPtr>& active, std::int64_t missing);
   void create_pod(const Json& job, std::optional<std::int64_t> index);

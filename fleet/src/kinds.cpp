@@ -111,7 +111,7 @@ Refused too_large(std::uint64_t wanted, std::uint64_t current) {
 }
 
 Answered<void> prepare_create(const Kind& kind, Json& object) {
-  if (kind.status && kind.plural != "nodes") object.erase("status");  // it comes by the subresource only
+  if (kind.status && kind.plural != "nodes") object.erase("status");  // set only through the subresource
   apiserver::set_defaults(kind.kind, object);
   apiserver::Causes causes;
   apiserver::check_object(kind.kind, object, causes);

@@ -18,27 +18,27 @@ struct Kind {
   [[nodiscard]] apiserver::Type type() const;
 };
 
-/// Every kind that the API serves, in one table. Adding a kind is adding a line.
+/// Every kind that the API serves, in one table. A new kind is one more line.
 const std::vector<Kind>& kinds();
 const Kind* find_kind(std::string_view group, std::string_view version, std::string_view plural);
-/// Asserts that it exists; for the kinds that the fleet itself works with.
+/// Asserts that the kind exists; for the kinds that the fleet itself uses.
 const Kind& kind_of(std::string_view plural);
 
 /// The Status object of a refusal.
 Json status_of(const Refusal& refusal);
 using Refused = tl::unexpected<Refusal>;
-/// What the API server itself answers.
+/// Converts an answer of the API server to a refusal.
 Refused refused(apiserver::Answer answer);
 Refused conflict(const Kind& kind, std::string_view name, std::string_view why);
 Refused bad_request(std::string_view why);
 Refused expired(std::string_view why);
-/// Of a list or watch from `wanted` where only `current` has been reached.
+/// The refusal of a list or watch from `wanted` if only `current` has been reached.
 Refused too_large(std::uint64_t wanted, std::uint64_t current);
 
-/// Fills in what the API server defaults on create and refuses what it refuses. The subset that the
-/// suite relies on: pods, jobs, metadata everywhere, and what the schemas of custom kinds say (definitions.hpp).
+/// Sets the API server's defaults on create, and refuses what the API server refuses. Only the subset that the suite
+/// needs: pods, jobs, all metadata, and the schemas of custom kinds (definitions.hpp).
 Answered<void> prepare_create(const Kind& kind, Json& object);
-/// Refuses changes of immutable fields, and what prepare_create refuses of metadata, jobs and custom kinds.
+/// Refuses changes of immutable fields, and applies the rules of prepare_create to metadata, jobs and custom kinds.
 Answered<void> check_update(const Kind& kind, const Json& before, const Json& after);
 
 }  // namespace qm::fleet

@@ -26,7 +26,7 @@ bool is_set(const std::map<std::string, std::string>& query, const std::string& 
 
 http::Answer answer(int status, const Json& object) { return http::json(status, object.dump()); }
 
-/// What kubectl asks for first: /version, /api, /apis, and the resources of one version.
+/// The first requests of kubectl: /version, /api, /apis, and the resources of one version.
 std::optional<Json> discovery(const std::string& path) {
   if (path == "/version") {
     return Json::object(
@@ -62,19 +62,19 @@ std::optional<Json> discovery(const std::string& path) {
                        {"resources", std::move(resources)}});
 }
 
-/// Paths of a group that is served are answered by the group, all others by the API server.
+/// A served group answers the paths below it; the API server answers all others.
 bool has_group(std::string_view group) {
   return std::ranges::any_of(kinds(), [&](const Kind& kind) { return kind.group == group; });
 }
 
-/// Refuses an option of the query that is none of these words.
+/// Refuses a query option whose value is not in the list.
 Answered<void> check_option(std::string_view options, const std::string& key, const std::string& given,
                             const std::vector<std::string>& allowed) {
   auto wrong = apiserver::check_option(options, key, given, allowed);
   return wrong ? refused(std::move(*wrong)) : Answered<void>();
 }
 
-/// Decodes an object as its kind, and collects what is only warned of.
+/// Decodes an object as its kind, and collects warnings.
 Answered<void> decode(const Kind& kind, bool is_patched, const std::string& validation, Json& object,
                       std::string& warnings) {
   auto body = apiserver::decode_body(kind.type(), schema_of(kind), is_patched, validation, object);
@@ -83,7 +83,7 @@ Answered<void> decode(const Kind& kind, bool is_patched, const std::string& vali
   return {};
 }
 
-/// The query goes before the body, as in the real server.
+/// The query overrides the body, as in the real server.
 Answered<ObjectStore::DeleteOptions> delete_options(const Json& body, const std::map<std::string, std::string>& query) {
   auto options = ObjectStore::DeleteOptions::of(body);
   if (const auto grace = to_number(value_of(query, "gracePeriodSeconds"))) options.grace = grace;
@@ -171,7 +171,7 @@ Answered<http::Answer> KubeApi::list(const Target& target, const Selector& selec
   const std::uint64_t current = store_.resource_version();
   if (const auto wanted = static_cast<std::uint64_t>(number_of(query, "resourceVersion")); wanted > 0) {
     if (wanted > current) return too_large(wanted, current);
-    // Only the present state is kept.
+    // Only the current state is stored.
     if (value_of(query, "resourceVersionMatch") == "Exact" && wanted != current) {
       return expired("The resourceVersion for the provided list is too old.");
     }
@@ -214,7 +214,7 @@ http::Answer KubeApi::watch(const Target& target, Selector selector, const Query
 Answered<http::Answer> KubeApi::write(const Target& target, const http::Request& request, const Query& query) {
   const Kind& kind = *target.kind;
   const std::string &method = request.method, &sub = target.subresource;
-  // Objects are made in their collection; everything else is done to one of them, and an action is only posted to.
+  // Objects are created through their collection; all other verbs address one object, and an action accepts only POST.
   const bool action = sub == "binding" || sub == "eviction";
   const bool creates = target.name.empty() && (!kind.namespaced || !target.ns.empty());
   const bool fits = method == "POST"     ? creates || action

@@ -16,8 +16,8 @@ namespace qm::fleet {
 ///
 /// Not served: protobuf, Table output, server-side apply, strategic merge and JSON patches (415),
 /// authentication.
-/// Threads  handle() on any; one thread of its own ends watches after their timeout and sends
-///          bookmarks, both in steady time.
+/// Threads  handle() on any; an internal thread ends watches after their timeout and sends bookmarks, both in steady
+///          time.
 class KubeApi {
  public:
   struct Options {
@@ -28,8 +28,8 @@ class KubeApi {
   KubeApi(World& world, ObjectStore& store) : KubeApi(world, store, Options{}) {}
   ~KubeApi() { stop(); }
   [[nodiscard]] http::Answer handle(const http::Request& request);
-  /// The fault: every open watch ends without a word, and with `compact` none can resume. Returns
-  /// how many.
+  /// A fault: ends every open watch without an error event; with `compact` no watch can resume. Returns the number of
+  /// watches.
   std::size_t cut_watches(bool compact = false);
   void start();
   void stop();
@@ -56,7 +56,7 @@ class KubeApi {
   World& world_;
   ObjectStore& store_;
   Options options_;
-  std::map<std::uint64_t, OpenWatch> watches_;  // under the world's lock
+  std::map<std::uint64_t, OpenWatch> watches_;  // guarded by the world's lock
   Ticker ticker_;
 };
 

@@ -13,7 +13,7 @@ http::Answer refused(const Error& error) {
                     Json::object({{"error", error.message}, {"field", error.field}, {"remedy", error.remedy}}).dump());
 }
 
-/// A route that reads a JSON object, or nothing, and answers with one.
+/// A route that reads a JSON object or an empty body, and answers with an object.
 http::Router::Route posted(std::function<Result<Json>(const Json& body)> act) {
   return [act = std::move(act)](const http::Request& request, const http::Router::Params&) {
     const auto body = Json::parse(request.body.empty() ? "{}" : request.body);

@@ -9,7 +9,7 @@
 
 namespace qm::fleet {
 
-/// What single machines and pods serve, on one port, and the levers of the simulation.
+/// The endpoints of single nodes and pods on one port, and the controls of the simulation.
 ///
 /// GET    /node/NAME/metrics             the DCGM exporter
 /// PUT    /node/NAME/latest/api/token, GET /node/NAME/latest/...       IMDSv2
@@ -17,10 +17,10 @@ namespace qm::fleet {
 /// GET    /fleet/state                   instances, devices, pods by phase, clock
 /// POST   /fleet/faults                  one fault (faults.hpp)
 /// POST   /fleet/clock                   {"factor": x}; 0 stops time
-/// POST   /fleet/hold {"name"}           slows the clock while something delicate goes on
-/// DELETE /fleet/hold/NAME               ends that
+/// POST   /fleet/hold {"name"}           slows the clock during a critical operation
+/// DELETE /fleet/hold/NAME               ends the hold
 ///
-/// A dead machine answers 503 to everything.
+/// A failed node answers 503 to everything.
 class NodeApi {
  public:
   NodeApi(World& world, ObjectStore& store, Cluster& cluster, Faults& faults);

@@ -25,7 +25,7 @@ std::vector<std::string> owners_of(const Json& object) {
   return uids;
 }
 
-/// Whether everything but metadata and status is the same: a difference is a new generation.
+/// True if everything except metadata and status is equal: a difference is a new generation.
 bool same_spec(const Json& a, const Json& b) {
   const auto covered = [](const Json& from, const Json& other) {
     return std::ranges::all_of(from.members(), [&](const Json::Member& m) {
@@ -42,7 +42,7 @@ std::string make_uid(World& world) {
   return dashed(hex);
 }
 
-/// The member as `from` has it; none where that has none.
+/// Copies the member of `from`; removes it if `from` has none.
 void copy_member(const Json& from, Json& to, std::string_view key) {
   if (const Json* value = from.find(key)) {
     to.set(key, *value);
@@ -51,7 +51,7 @@ void copy_member(const Json& from, Json& to, std::string_view key) {
   }
 }
 
-/// Refuses where the caller means another object of the same name.
+/// Refuses if the caller means another object of the same name.
 Answered<void> check_uid(const Kind& kind, const Json& object, const std::string& wanted) {
   if (wanted.empty() || wanted == uid_of(object)) return {};
   return conflict(
@@ -161,7 +161,7 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
   page.resource_version = version_;
   auto it = objects.begin();
   if (!continue_token.empty()) {
-    // "<version>/<namespace>/<name>": the state that the last page showed, and where it ended.
+    // "<version>/<namespace>/<name>": the state of the last page, and its last item.
     const auto parts = split(continue_token, '/');
     const auto version = to_number(parts[0]);
     if (parts.size() != 3 || !version) return bad_request("continue key is not valid");
@@ -219,7 +219,7 @@ ObjectPtr ObjectStore::finish_write(const Kind& kind, const Key& key, const Obje
     after.set("metadata").set("generation", (*before)["metadata"]["generation"].integer() + 1);
   }
   auto stored = commit(kind, key, before, std::move(after));
-  // A pod with grace left still waits for its kubelet.
+  // A pod with a grace period left still waits for its kubelet.
   const bool waits = (*stored)["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
   if (is_deleting(*stored) && !has_finalizers(*stored) && !waits && !holds_objects(kind, key)) drop(kind, key, "");
   return stored;
@@ -241,7 +241,7 @@ Answered<ObjectPtr> ObjectStore::update(const Kind& kind, const std::string& ns,
     after = std::move(object);
     if (kind.status) copy_member(*before, after, "status");
     if (after["status"].is_null()) after.erase("status");
-    // What the server owns stays.
+    // Fields that the server owns are kept.
     Json& metadata = after.set("metadata");
     for (const char* owned : {"uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp",
                               "deletionGracePeriodSeconds"}) {
@@ -285,7 +285,7 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
   if (is_space && (name == "default" || name == "kube-system")) {
     return refused(apiserver::forbidden(kind.type(), name, "this namespace may not be deleted"));
   }
-  // Jobs keep the old default: without a policy, their pods stay.
+  // Jobs have the old default: without a policy, their pods are orphaned.
   std::string propagation = options.propagation;
   if (propagation.empty()) propagation = kind.plural == "jobs" ? "Orphan" : "Background";
 
@@ -301,7 +301,7 @@ Answered<ObjectPtr> ObjectStore::remove(const Kind& kind, const std::string& ns,
   if (propagation == "Foreground" && dependents_.contains(uid_of(*before)) && !has_finalizer(after, kForeground)) {
     metadata.set("finalizers").push_back(kForeground);
   }
-  // A pod and a namespace are seen going before they are gone, even where nothing holds them.
+  // The deletion of a pod or namespace is visible before it is gone, even without finalizers.
   if (is_space) after.set("status").set("phase", "Terminating");
   if (grace == 0 && !has_finalizers(after) && kind.plural != "pods" && !is_space) {
     drop(kind, key, propagation);
@@ -354,7 +354,7 @@ void ObjectStore::drop(const Kind& kind, const Key& key, const std::string& prop
       std::erase_if(references, [&](const Json& r) { return r["uid"].string() == uid; });
     });
   });
-  // An owner that waits for its dependents goes with the last of them.
+  // An owner that waits for its dependents is deleted with the last of them.
   for (const auto& owner : owners_of(*before)) {
     const auto waiting = find_uid(owner);
     if (!waiting || dependents_.contains(owner)) continue;
@@ -365,7 +365,7 @@ void ObjectStore::drop(const Kind& kind, const Key& key, const std::string& prop
                     [](const Json& f) { return f.string() == kForeground; });
     });
   }
-  // A namespace that is being deleted goes with the last of its objects.
+  // A namespace that is being deleted is removed with the last of its objects.
   const auto& spaces = kind_of("namespaces");
   const auto space = kind.namespaced ? find(spaces, "", key.ns) : nullptr;
   if (space && is_deleting(*space) && !has_finalizers(*space) && !holds_objects(spaces, {"", key.ns}))

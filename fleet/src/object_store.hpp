@@ -34,13 +34,13 @@ class Selector {
 
 enum class Part { kMain, kStatus };
 
-/// The objects of the API with the API server's rules: one resourceVersion for all, optimistic
-/// updates, generations, finalizers, owner references with cascades, graceful deletion of pods,
-/// namespaces that go with their last object, and a bounded history for watches.
+/// The objects of the API with the API server's rules: one resourceVersion for all, optimistic updates, generations,
+/// finalizers, owner references with cascading deletion, graceful deletion of pods, deletion of a namespace after its
+/// last object, and a bounded history for watches.
 ///
 /// Threads  the caller holds the world's lock in every call.
 /// Order    watchers and observers see changes in resourceVersion order.
-/// Bounds   history_limit changes a kind stay for watches to resume from; older positions get 410.
+/// Bounds   history_limit changes of each kind are kept for watches to resume from; older positions get 410.
 /// Time     timestamps are domain time.
 class ObjectStore {
  public:
@@ -49,7 +49,7 @@ class ObjectStore {
   struct DeleteOptions {
     std::string uid, resource_version;  ///< preconditions; empty = none
     std::optional<std::int64_t> grace;
-    std::string propagation;  ///< Background, Foreground, Orphan; empty = the kind's own
+    std::string propagation;  ///< Background, Foreground, Orphan; empty = the kind's default
     static DeleteOptions of(const Json& body);
   };
   struct Page {
@@ -65,7 +65,7 @@ class ObjectStore {
   /// A dry run stores nothing.
   Answered<ObjectPtr> create(const Kind& kind, const std::string& ns, Json object, bool is_dry = false);
   Answered<ObjectPtr> update(const Kind& kind, const std::string& ns, const std::string& name, Json object, Part part);
-  /// The object as it is or was; it still exists where grace or finalizers keep it.
+  /// The object after the call or its last state; it still exists if grace or finalizers keep it.
   Answered<ObjectPtr> remove(const Kind& kind, const std::string& ns, const std::string& name,
                              const DeleteOptions& options);
   Answered<ObjectPtr> bind(const std::string& ns, const std::string& pod, const Json& binding);
@@ -74,7 +74,7 @@ class ObjectStore {
   // For the fleet's own controllers: no preconditions, no immutable fields.
   [[nodiscard]] ObjectPtr find(const Kind& kind, const std::string& ns, const std::string& name) const;
   [[nodiscard]] ObjectPtr find_uid(const std::string& uid) const;
-  /// Null where the object does not exist. A change that changes nothing is no change.
+  /// Null if the object does not exist. A modification without a difference is not stored.
   ObjectPtr modify(const Kind& kind, const std::string& ns, const std::string& name,
                    const std::function<void(Json&)>& fn);
   [[nodiscard]] std::vector<ObjectPtr> owned_by(const std::string& uid, const Kind& kind) const;
@@ -84,17 +84,17 @@ class ObjectStore {
   void observe(Observer observer) { observers_.push_back(std::move(observer)); }
 
   // Watches ---------------------------------------------------------------------------------------
-  /// Takes one line `{"type":..,"object":..}\n`; false ends the watch.
+  /// Receives one line `{"type":..,"object":..}\n`; false ends the watch.
   using Sink = std::function<bool(const std::string& line)>;
-  /// Sends what happened since `resource_version` (empty or "0": every object as ADDED), then
-  /// follows. 0 = it ended at once, with an ERROR line of code 410 where the position is too old.
+  /// Sends all changes since `resource_version` (empty or "0": every object as ADDED), then new ones. 0 = it ended at
+  /// once, with an ERROR line of code 410 if the position is too old.
   std::uint64_t watch(const Kind& kind, const std::string& ns, Selector selector, const std::string& resource_version,
                       Sink sink);
   void unwatch(std::uint64_t id);
   bool bookmark(std::uint64_t id);  ///< false once the watch is gone
   [[nodiscard]] std::size_t watchers() const { return watchers_.size(); }
   [[nodiscard]] std::uint64_t resource_version() const { return version_; }
-  /// Forgets the history, so that every resume answers 410.
+  /// Drops the history, so that every resume answers 410.
   void compact();
 
  private:
@@ -104,10 +104,10 @@ class ObjectStore {
   };
   struct Change {
     std::uint64_t version;
-    ObjectPtr before, after;  // after is the last state where the object went
+    ObjectPtr before, after;  // after is the last state if the object was deleted
     bool deleted;
   };
-  struct Shelf {  // everything of one kind
+  struct Shelf {  // all objects of one kind
     std::map<Key, ObjectPtr> objects;
     std::deque<Change> history;
     std::uint64_t forgotten = 0;  // version of the newest change that is no longer in the history
@@ -126,19 +126,19 @@ class ObjectStore {
   Shelf& shelf(const Kind& kind) { return shelves_.at(&kind); }
   [[nodiscard]] const Shelf& shelf(const Kind& kind) const { return shelves_.at(&kind); }
   [[nodiscard]] Answered<void> check_position(const Kind& kind, std::uint64_t version) const;
-  /// Stores `after` (null = gone) with a new version, and tells everyone.
+  /// Stores `after` (null = deleted) with a new version, and notifies all watchers and observers.
   ObjectPtr commit(const Kind& kind, const Key& key, const ObjectPtr& before, std::optional<Json> after);
   ObjectPtr finish_write(const Kind& kind, const Key& key, const ObjectPtr& before, Json after);
   void drop(const Kind& kind, const Key& key, const std::string& propagation);
-  /// Whether it is a namespace that is not empty.
+  /// True if it is a namespace that is not empty.
   [[nodiscard]] bool holds_objects(const Kind& kind, const Key& key) const;
   void remove_contents(const std::string& ns);
-  /// For each object that names this one as an owner; fn may end them.
+  /// Calls fn for each object that names this one as an owner; fn may delete it.
   void each_dependent(const std::string& owner_uid, const std::function<void(const Place&)>& fn);
   void deliver(const Kind& kind, const Change& change);
   static bool send(const Watcher& watcher, const Change& change, std::string& body);
   void index(const Kind& kind, const Key& key, const Json* before, const Json* after);
-  /// Whether no budget stands against the end of one more pod.
+  /// True if no PodDisruptionBudget prevents the eviction of one more pod.
   [[nodiscard]] bool may_disrupt(const Json& pod) const;
 
   World& world_;
@@ -158,9 +158,9 @@ class ObjectStore {
 [[nodiscard]] const Json& label_of(const Json& object, std::string_view key);
 [[nodiscard]] const Json& annotation_of(const Json& object, std::string_view key);
 [[nodiscard]] bool is_deleting(const Json& object);
-/// Of a pod: it has succeeded or failed.
+/// True if the pod has succeeded or failed.
 [[nodiscard]] bool is_finished(const Json& pod);
-/// Sets or replaces the condition of that type; its transition time moves only with its status.
+/// Sets or replaces the condition of that type; its transition time changes only with its status.
 void set_condition(Json& object, std::string_view type, std::string_view status, std::string_view reason,
                    std::string_view message, Instant now);
 [[nodiscard]] const Json& condition_of(const Json& object, std::string_view type);

@@ -7,7 +7,7 @@
 
 namespace qm::fleet {
 
-/// A refusal as the simulated service answers it: an HTTP status and the service's own word for it.
+/// A refusal of the simulated service: an HTTP status and the service's own error code.
 struct Refusal {
   int code = 500;
   std::string reason, message;  ///< "NotFound", "InvalidInstanceID.Malformed"; a sentence

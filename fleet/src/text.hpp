@@ -8,7 +8,7 @@
 
 namespace qm::fleet {
 
-/// Every piece between separators, empty ones too.
+/// All parts between separators, including empty ones.
 [[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -19,7 +19,7 @@ namespace qm::fleet {
   }
 }
 
-/// The whole number that all of the text is; nothing where it is anything else.
+/// The whole number if the complete text is one; else nothing.
 [[nodiscard]] inline std::optional<std::int64_t> to_number(std::string_view text) {
   std::int64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -27,13 +27,13 @@ namespace qm::fleet {
   return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
 }
 
-/// 32 hexadecimal digits as a UUID is written.
+/// 32 hexadecimal digits in the format of a UUID.
 [[nodiscard]] inline std::string dashed(const std::string& hex) {
   return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
          hex.substr(20, 12);
 }
 
-/// What a map holds under a key, or null.
+/// The value of a key in a map, or null.
 template <class Map>
 [[nodiscard]] auto find_in(Map& map, const typename Map::key_type& key) -> decltype(&map.begin()->second) {
   const auto it = map.find(key);

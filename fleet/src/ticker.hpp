@@ -8,12 +8,12 @@ namespace qm::fleet {
 
 /// A thread that calls a function at every period of steady time, from start() to stop().
 ///
-/// For what belongs to readers, who live in steady time. Domain time has the world's timers.
+/// For tasks that depend on clients, which use steady time. Tasks in domain time use the world's timers.
 class Ticker {
  public:
   ~Ticker() { stop(); }
   void start(SteadyDuration every, std::function<void()> fn);
-  void stop();  ///< joins; fn runs no more
+  void stop();  ///< joins; fn does not run afterwards
 
  private:
   std::jthread thread_;

@@ -14,7 +14,7 @@ std::string line_of(std::string_view type, std::string_view object) {
   return line;
 }
 
-/// What the real server lets a field selector name.
+/// The fields that the real server supports in a field selector.
 bool selectable(const Kind& kind, std::string_view path) {
   static const std::map<std::string_view, std::set<std::string_view>> kFields = {
       {"pods", {"spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "status.phase", "status.podIP"}},
@@ -65,7 +65,7 @@ bool Selector::matches(const Json& object) const {
 
 bool ObjectStore::send(const Watcher& watcher, const Change& change, std::string& body) {
   if (!watcher.ns.empty() && namespace_of(*change.after) != watcher.ns) return true;
-  // To a selecting watcher an object appears and goes with its match.
+  // A watcher with a selector sees an object added and deleted as it starts and stops to match.
   const bool was = change.before && watcher.selector.matches(*change.before);
   const bool is = !change.deleted && watcher.selector.matches(*change.after);
   if (!was && !is) return true;
@@ -96,7 +96,7 @@ std::uint64_t ObjectStore::watch(const Kind& kind, const std::string& ns, Select
     const Answered<void> fits = number ? check_position(kind, from)
                                        : bad_request(fmt::format("invalid resource version \"{}\"", resource_version));
     if (!fits) {
-      // The head of the answer is out already: a refused position is an event.
+      // The header of the answer is already sent: a refused position is an event.
       watcher.sink(line_of("ERROR", status_of(fits.error()).dump()));
       return 0;
     }
@@ -127,7 +127,7 @@ bool ObjectStore::bookmark(std::uint64_t id) {
 }
 
 void ObjectStore::compact() {
-  ++version_;  // so that no position handed out so far is the newest
+  ++version_;  // so that every position returned so far is older than the newest
   for (auto& [kind, home] : shelves_) {
     home.history.clear();
     home.forgotten = version_;

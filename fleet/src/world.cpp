@@ -93,7 +93,7 @@ void World::run(std::stop_token stop) {
   auto held = lock();
   while (!stop.stop_requested()) {
     if (run_one(now())) {
-      // Lets requests in between two timers.
+      // Allows requests between two timers.
       held.unlock();
       held.lock();
       continue;

@@ -21,7 +21,7 @@
 
 namespace qm::fleet {
 
-/// The clock that the fleet drives: a file that other processes follow, or a manual one in tests.
+/// The clock that the fleet controls: a file that other processes follow, or a manual clock in tests.
 class FleetClock {
  public:
   explicit FleetClock(std::unique_ptr<ScaledClockWriter> file) : file_(std::move(file)), manual_(Instant{}) {}
@@ -29,7 +29,7 @@ class FleetClock {
   [[nodiscard]] Instant now() const { return file_ ? file_->now() : manual_.now(); }
   [[nodiscard]] double factor() const { return file_ ? file_->factor() : factor_; }
   void set_factor(double factor);
-  void advance_to(Instant t);  ///< a file clock moves by itself and ignores it
+  void advance_to(Instant t);  ///< ignored by a file clock, which moves by itself
 
  private:
   std::unique_ptr<ScaledClockWriter> file_;
@@ -48,7 +48,7 @@ enum class InstanceState { kPending, kRunning, kShuttingDown, kTerminated };
 [[nodiscard]] std::string_view name_of(InstanceState state);  ///< as EC2 writes it
 
 struct LaunchSpec {
-  std::string type, zone;  ///< zone empty = the world picks one
+  std::string type, zone;  ///< zone empty = the world chooses one
   Market market = Market::kOnDemand;
   std::string client_token, image_id, user_data;
   std::map<std::string, std::string> tags;
@@ -65,45 +65,42 @@ struct Instance {
   std::optional<Instant> stopped;  ///< whole seconds; billing ends, from shutting-down on
   /// EC2's code: "Client.UserInitiatedShutdown", "Server.SpotInstanceTermination".
   std::string stop_reason;
-  /// When an interruption warning was given, and when the instance ends.
+  /// The instant of the interruption notice, and the instant when the instance ends.
   std::optional<Instant> spot_notice, spot_deadline;
   std::map<std::string, std::string> tags;
   bool initial = false;
   [[nodiscard]] bool alive() const { return state == InstanceState::kPending || state == InstanceState::kRunning; }
 };
 
-/// What happened to an instance. Listeners run under the world's lock, in order; they must not
-/// block.
+/// An event of an instance. Listeners run under the world's lock, in order; they must not block.
 enum class InstanceEvent {
   kLaunched,    ///< pending
-  kRunning,     ///< EC2 says running; the node may still boot
+  kRunning,     ///< EC2 reports it as running; the node may still boot
   kBooted,      ///< the kubelet registers its Node now
   kSpotNotice,  ///< spot_deadline is set
-  kStopping,    ///< shutting-down: everything on it is gone now
+  kStopping,    ///< shutting-down: everything on it is gone
   kTerminated,
 };
 using InstanceListener = std::function<void(const Instance&, InstanceEvent)>;
 
-/// The simulated world: domain time, timers, instances with prices and capacity, faults of the
-/// outside, history.
+/// The simulated world: domain time, timers, instances with prices and capacity, API faults, history.
 ///
-/// The Kubernetes side (store, job controller, kubelets) and the AWS side hang on it and share its
-/// one lock. The AWS side is `class AwsApi { explicit AwsApi(World&); http::Answer handle(const
-/// http::Request&); }` in aws.hpp.
+/// The Kubernetes side (store, job controller, kubelets) and the AWS side use it and share its one lock. The AWS side
+/// is `class AwsApi { explicit AwsApi(World&); http::Answer handle(const http::Request&); }` in aws.hpp.
 ///
-/// Threads  any; every method locks the one recursive mutex. Hold `lock()` to make several calls
-///          one step. Nothing blocks under it.
-/// Order    timers run in the order of their time, then of their making, on the world's thread
-///          (start()) or inside advance() in tests.
-/// Time     domain time everywhere; launches and stops happen at whole seconds. The factor falls to
-///          at most kSlowFactor while any hold is open.
+/// Threads  any; every method locks the one recursive mutex. Hold `lock()` to make several calls atomic. Nothing blocks
+///          under it.
+/// Order    timers run in the order of their time, then of their creation, on the world's thread (start()) or inside
+///          advance() in tests.
+/// Time     domain time everywhere; launches and stops happen at whole seconds. The factor is at most kSlowFactor
+///          while any hold is open.
 class World {
  public:
   static constexpr double kSlowFactor = 10;
   struct Options {
     std::uint64_t seed = 1;
-    std::uint64_t id_seed = 1;  ///< ids and uids; a program takes another one at each start
-    int boot_seconds = 60;      ///< a launch registers after boot_seconds up to twice that
+    std::uint64_t id_seed = 1;  ///< ids and uids; a program uses another one at each start
+    int boot_seconds = 60;      ///< a launched instance registers after boot_seconds up to twice that
     double factor = 1;
     std::string history_path;  ///< empty = kept in memory only
     std::string region = "us-east-1";
@@ -122,7 +119,7 @@ class World {
 
   // Time ------------------------------------------------------------------------------------------
   [[nodiscard]] Instant now() const { return clock_->now(); }
-  [[nodiscard]] Instant now_floor() const;  ///< the whole second that has begun
+  [[nodiscard]] Instant now_floor() const;  ///< the start of the current second
   /// Runs fn under the lock when domain time reaches t. The id cancels it.
   using TimerId = std::pair<Instant, std::uint64_t>;
   TimerId at(Instant t, std::function<void()> fn);
@@ -135,17 +132,16 @@ class World {
   void advance(Duration d);
 
   // Clock factor ----------------------------------------------------------------------------------
-  void set_factor(double factor);       ///< the configured one; holds still cap it
-  [[nodiscard]] double factor() const;  ///< the one in force
+  void set_factor(double factor);       ///< the configured factor; holds still limit it
+  [[nodiscard]] double factor() const;  ///< the current factor
   [[nodiscard]] double configured_factor() const;
   void hold(const std::string& name);
   void release(const std::string& name);
   [[nodiscard]] std::vector<std::string> holds() const;
 
   // Instances -------------------------------------------------------------------------------------
-  /// One instance. Client tokens are only kept here; deciding that a token was seen is the caller's
-  /// part. Fails: kInvalid unknown type or zone; kExhausted with field "capacity" where the market
-  /// has none.
+  /// Launches one instance. Client tokens are only stored here; the caller detects repeated tokens. Fails: kInvalid
+  /// for an unknown type or zone; kExhausted with field "capacity" if the market has none.
   Result<Instance> launch_instance(const LaunchSpec& spec);
   /// Idempotent on a stopped instance. kNotFound for an unknown id.
   Status terminate_instance(const std::string& id, const std::string& reason);
@@ -153,28 +149,28 @@ class World {
   Status set_tags(const std::string& id, const std::map<std::string, std::string>& tags);
   [[nodiscard]] std::optional<Instance> instance(const std::string& id) const;
   [[nodiscard]] std::optional<Instance> instance_by_dns(const std::string& private_dns) const;
-  /// In launch order; terminated ones stay for an hour of domain time, as in EC2.
+  /// In launch order; terminated instances are listed for an hour of domain time, as in EC2.
   [[nodiscard]] std::vector<Instance> instances() const;
   void listen(InstanceListener listener);
   [[nodiscard]] std::int64_t price_nano_hour(const std::string& type,
                                              Market market) const;  ///< 0 = not sold
-  /// How many more instances would launch now; INT_MAX where nothing limits them.
+  /// The number of instances that could launch now; INT_MAX if unlimited.
   [[nodiscard]] int capacity_left(const std::string& type, Market market) const;
   /// At most `limit` live instances of the type in that market; negative = no limit.
   void limit_capacity(const std::string& type, Market market, int limit);
-  /// No launches of it until then.
+  /// No launches of the type until then.
   void block_capacity(const std::string& type, Market market, Instant until);
 
   // Faults of the APIs ----------------------------------------------------------------------------
   /// api: "kube", "ec2", "autoscaling", "sqs" or "" for all of them.
   enum class Trouble { kNone, kThrottled, kServerError };
-  /// That share of calls meets it until then.
+  /// That share of calls gets the fault until then.
   void disturb(Trouble trouble, const std::string& api, double share, Instant until);
-  /// What this call shall meet; adapters ask once per request.
+  /// The fault for this call; adapters call it once per request.
   [[nodiscard]] Trouble trouble(const std::string& api);
 
   // Record ----------------------------------------------------------------------------------------
-  /// Appends a line; "t" and "e" come first.
+  /// Appends a line; "t" and "e" are its first fields.
   void record(std::string_view event, const Json::Object& fields);
   /// The event "signal" with that kind.
   void signal(std::string_view kind, Json::Object fields);
@@ -199,7 +195,7 @@ class World {
   void apply_factor();
   void emit(const Instance& instance, InstanceEvent event);
   Instance* find(const std::string& id);
-  /// kNotFound, naming the field that held the id.
+  /// kNotFound, naming the field that contained the id.
   Result<Instance*> need(const std::string& id, std::string_view field);
 
   Options options_;

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kUtc = 1'795'252'469;  // 2026-11-21T09:14:29Z
 
-/// A stream that keeps what is written.
+/// A stream that records what is written.
 struct Caught final : http::Stream {
   std::string written;
   bool ended = false, gone = false;
@@ -26,7 +26,7 @@ struct Caught final : http::Stream {
   [[nodiscard]] bool closed() const override { return ended || gone; }
 };
 
-/// The AWS side without a socket: the client's requests go straight to handle(), all clocks stand still.
+/// The AWS side without a socket: requests go directly to handle(), and all clocks are fixed.
 class AwsApiTest : public ::testing::Test {
  protected:
   World world{{}, PriceTable::built_in(), manual_clock(from_micros(kUtc * 1'000'000))};
@@ -36,7 +36,7 @@ class AwsApiTest : public ::testing::Test {
   std::int64_t client_utc = kUtc;
   int calls = 0;
   int sleeps = 0;
-  std::shared_ptr<Caught> stream;  ///< of the latest answer, where it was one
+  std::shared_ptr<Caught> stream;  ///< of the latest answer, if it was a stream
 
   AwsApi::Options api_options() {
     AwsApi::Options out;
@@ -117,7 +117,7 @@ TEST_F(AwsApiTest, ATokenAnswersWithTheStateOfNowForADay) {
   ASSERT_TRUE(again);
   EXPECT_EQ(again->front().id, first->front().id);
   EXPECT_EQ(again->front().state, "terminated");
-  world.advance(hours(2));  // the world has forgotten the instance, the token has not
+  world.advance(hours(2));  // the world has removed the instance, but the token is still valid
   EXPECT_EQ(aws.run_instances(request("t"))->front().id, first->front().id);
   world.advance(hours(24));
   EXPECT_NE(aws.run_instances(request("t"))->front().id, first->front().id);

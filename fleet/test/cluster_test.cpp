@@ -173,7 +173,7 @@ TEST_F(MigManager, FailsOnOrderOnLayoutsThatItDoesNotKnowAndOnGpusInUse) {
   label("all-1g.10gb");
   rig.advance(20);
   EXPECT_EQ(state(), "failed") << "a pod has the GPU";
-  // Two labels in a row: the later one counts.
+  // Two labels in a row: the later one is applied.
   rig.advance(100);
   label("all-2g.20gb");
   label("all-1g.10gb");

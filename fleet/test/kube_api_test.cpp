@@ -1,4 +1,4 @@
-// The API and the control port as their clients see them, over HTTP where that matters.
+// The API and the control port as their clients use them, over HTTP where it matters.
 #include "kube_api.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -176,7 +176,7 @@ TEST_F(Api, CheckpointEndpointOfARank) {
   EXPECT_EQ(node("POST", "/pods/team-a/none/v1/checkpoint", "{}").status, 404);
 }
 
-/// One watch on a thread of its own.
+/// One watch on its own thread.
 struct Watching {
   Watching(std::uint16_t port, std::string target) : client(fmt::format("http://127.0.0.1:{}", port)) {
     thread = std::thread([this, target = std::move(target)] {

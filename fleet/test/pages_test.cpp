@@ -1,5 +1,4 @@
-// What machines serve: the exporter's page against the sample's layout, and the metadata service's
-// rules.
+// The endpoints of nodes: the exporter's page against the sample's layout, and the rules of the metadata service.
 #include "dcgm_page.hpp"
 #include "imds.hpp"
 #include "qm/testing/testing.hpp"
@@ -44,7 +43,7 @@ struct Page {
   }
 };
 
-/// One sample line, `name{key="value",...} number`, or nothing where it is anything else.
+/// Parses one sample line, `name{key="value",...} number`; nothing for any other line.
 std::optional<Sample> parse_sample(std::string_view line) {
   const auto brace = line.find('{');
   if (brace == std::string_view::npos || brace == 0) return std::nullopt;
@@ -69,7 +68,7 @@ std::optional<Sample> parse_sample(std::string_view line) {
   return sample;
 }
 
-/// Reads the text format strictly: HELP, TYPE, then the family's samples; nothing else.
+/// Parses the text format strictly: HELP, TYPE, then the family's samples; nothing else.
 Page parse(const std::string& text) {
   Page page;
   std::string family;
@@ -98,8 +97,8 @@ class ExporterPage : public ::testing::Test {
   Rig rig;
 };
 
-/// Pages as dcgm-exporter writes them, where GPU 0 serves a pod and GPU 7 is free: our own, and the reference one
-/// where it is present.
+/// Pages as dcgm-exporter writes them, in which GPU 0 serves a pod and GPU 7 is free: our own, and the reference one if
+/// present.
 std::vector<std::string> sample_pages() {
   std::vector<std::string> out{testing::data_dir() + "/telemetry/node.prom"};
   if (const auto shared = testing::shared_dir()) out.push_back(*shared + "/telemetry/dcgm-exporter-sample.prom");

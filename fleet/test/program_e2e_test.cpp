@@ -1,4 +1,4 @@
-// The program itself: its flags, the files that it leaves for others, and how it ends.
+// The program itself: its flags, its output files, and how it ends.
 #include "qm/base/json.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/http/http.hpp"

@@ -8,7 +8,7 @@
 
 namespace qm::fleet {
 
-/// A fleet on a manual clock, with shorthands. Nothing runs but inside advance().
+/// A fleet on a manual clock, with helper functions. Nothing runs outside advance().
 struct Rig {
   explicit Rig(Fleet::Options options = {})
       : fleet(std::move(options), PriceTable::built_in(), manual_clock(*from_rfc3339("2026-11-21T09:00:00Z"))),
@@ -37,7 +37,7 @@ struct Rig {
     const auto object = store.find(kind_of(plural), ns, name);
     return object ? *object : Json();
   }
-  /// A merge patch, as the API makes it.
+  /// A merge patch, as the API applies it.
   Answered<ObjectPtr> merge(const Kind& kind, const std::string& ns, const std::string& name, const Json& change,
                             Part part) {
     FLEET_ASSIGN(const auto before, store.get(kind, ns, name));
