@@ -1,5 +1,5 @@
-// Admission alone: queues are read from the API server, jobs are un-suspended and gates lifted by quota, and whoever
-// schedules in this cluster binds the pods.
+// Admission alone: it reads queues from the API server, and unsuspends jobs and removes scheduling gates by quota. The
+// cluster's own scheduler binds the pods.
 #include "adoption.hpp"
 
 #include <mutex>
@@ -36,7 +36,7 @@ class AdmissionAlone : public Adoption {
   }
   bool has_node(const std::string& pod) { return !get(kPods, pod).path("spec.nodeName").string().empty(); }
   static Json spec(Json changes) { return Json::object({{"spec", std::move(changes)}}); }
-  /// A patch without a version, for admission writes the status of the same object.
+  /// A patch without a resourceVersion, because admission writes the status of the same object.
   Status set_quota(const std::string& gpus) {
     Json groups = get(cluster_queues_, own("cq")).path("spec.resourceGroups");
     groups.items_mut()[0].set("flavors").items_mut()[0].set("resources").items_mut()[0].set("nominalQuota", gpus);
@@ -53,7 +53,7 @@ TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
   create(kJobs, job("first", 4, 6000));
   ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "first")); })) << admission->log();
   create(kJobs, job("second", 4, 5));
-  // What the cluster's own tools read.
+  // The fields that the cluster's own tools read.
   ASSERT_TRUE(comes([&] {
     const auto status = get(cluster_queues_, own("cq"))["status"];
     return status["pendingWorkloads"].integer() == 1 && status["admittedWorkloads"].integer() == 1;
@@ -74,7 +74,7 @@ TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
       << get(local_queues_, "q").pretty();
   EXPECT_TRUE(suspended(get(kJobs, "second"))) << "there is no quota for both";
 
-  // What the first gives back the second gets.
+  // The quota that the first job releases is reserved by the second.
   ASSERT_TRUE(client().remove(kJobs, ns(), "first", {{}, 0, "Background"}));
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "second")); }, 120s)) << admission->log();
   EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["admittedWorkloads"].integer() == 0; }));
@@ -100,7 +100,7 @@ TEST_F(AdmissionAlone, AJobThatCanDoWithFewerPodsStartsWithAsManyAsThereIsQuotaF
     return false;
   })) << get(cluster_queues_, own("cq")).pretty();
 
-  // The queue is emptied: the Job asks for all of its pods again.
+  // The queue is drained: the suspended Job requests all of its pods again.
   ASSERT_TRUE(
       client().merge_patch(cluster_queues_, "", own("cq"), spec(Json::object({{"stopPolicy", "HoldAndDrain"}}))));
   ASSERT_TRUE(comes([&] { return suspended(get(kJobs, "elastic")); })) << admission->log();
@@ -114,7 +114,7 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
   create(kJobs, job("runs", 4, 600));
   ASSERT_TRUE(comes([&] { return !suspended(get(kJobs, "runs")); })) << admission->log();
 
-  // A quota that is no quantity: the queue goes on as it was, and its owner is told.
+  // An invalid quantity: the queue keeps its last valid quota, and an Event reports the error to its owner.
   ASSERT_TRUE(set_quota("many"));
   const kube::Resource events = kube::resources::kEvents;
   EXPECT_TRUE(comes([&] {
@@ -129,7 +129,7 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
   EXPECT_EQ(taken()["reason"].string(), "Unreadable");
   EXPECT_NE(taken()["message"].string().find("nominalQuota"), std::string::npos) << taken().pretty();
   EXPECT_EQ(condition(get(cluster_queues_, own("cq")), "Active")["status"].string(), "True");
-  // Mended, it is no longer said.
+  // After the correction the error is no longer reported.
   ASSERT_TRUE(set_quota("4"));
   EXPECT_TRUE(comes([&] { return taken().is_null(); })) << get(cluster_queues_, own("cq")).pretty();
 
@@ -181,7 +181,7 @@ TEST_F(AdmissionAlone, GatesOfAGroupAreLiftedTogetherAndNotBefore) {
   EXPECT_TRUE(gated("plain")) << "a gate of somebody else is not ours to lift";
 }
 
-// S-101: a Volcano Queue that has the name of a ClusterQueue is another thing.
+// S-101: a Volcano Queue with the name of a ClusterQueue is a different object.
 TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
@@ -214,7 +214,8 @@ TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
   ASSERT_TRUE(comes([&] { return !gated("ring-a") && !gated("ring-b") && !gated("ring-c"); })) << admission->log();
   const auto workload = kube::annotation(get(kPods, "ring-a"), "quartermaster.dev/workload");
   EXPECT_FALSE(workload.empty());
-  // It holds four GPUs of the ClusterQueue, whatever the Volcano Queue of that name says, and when that goes it stays.
+  // The group uses four GPUs of the ClusterQueue, regardless of the Volcano Queue of that name, also after its
+  // deletion.
   ASSERT_TRUE(client().remove(volcano_queues, "", own("cq"), {}));
   EXPECT_TRUE(comes([&] {
     const auto queue = get(cluster_queues_, own("cq"));
@@ -267,7 +268,7 @@ TEST_F(AdmissionAlone, ACheckpointPolicyOfTheClusterTellsHowWorkloadsSave) {
   EXPECT_EQ(url("saves"), "http://{podIP}:9000/v1/checkpoint");
   EXPECT_EQ(kube::annotation(get(kPods, "lone"), "quartermaster.dev/checkpoint"), url("saves"));
   EXPECT_EQ(url("does-not"), "");
-  // What cannot be read leaves the last version in force.
+  // With an invalid object the last valid version remains in force.
   auto broken = get(policies, own("saves"));
   broken.set("spec").set("selector", "team in (");
   ASSERT_TRUE(client().update(policies, "", own("saves"), broken));
@@ -304,12 +305,12 @@ TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
     return get(kPods, "guarded").path("status.phase").string() == "Running" &&
            get(kPods, "other").path("status.phase").string() == "Running";
   })) << admission->log();
-  // The budget has to have seen its pod.
+  // The PodDisruptionBudget must have observed its pod.
   ASSERT_TRUE(comes([&] {
     const auto status = get(kBudgets, "one")["status"];
     return !cluster().scheduler || status["currentHealthy"].integer() == 1;
   }));
-  // The deadline may pass before a check is made, so the order of the deletions is compared.
+  // The deadline may pass before a check runs, so the order of the deletions is compared.
   std::mutex mutex;
   std::vector<std::string> gone;
   const auto on_change = [&](const Json& object, bool deleted) {
@@ -324,12 +325,12 @@ TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
   ASSERT_TRUE(comes([&] { return get(kPods, "other").is_null(); })) << admission->log();
   if (cluster().scheduler) {
     EXPECT_FALSE(get(kPods, "guarded").is_null());
-    // Once the budget gives way it goes at the next try.
+    // Once the PodDisruptionBudget allows it, the pod is evicted at the next retry.
     ASSERT_TRUE(comes([&] { return admission->log().find("budget") != std::string::npos; }));
     const auto none = Json::object({{"spec", Json::object({{"minAvailable", 0}})}});
     ASSERT_TRUE(client().merge_patch(kBudgets, ns(), "one", none));
   }
-  // Else 30 s of domain time after the order.
+  // Otherwise 30 s of domain time after the order.
   EXPECT_TRUE(comes([&] { return get(kPods, "guarded").is_null(); }, 90s)) << admission->log();
   EXPECT_NE(admission->log().find("budget"), std::string::npos) << "the budget was asked";
   EXPECT_TRUE(comes([&] {
@@ -348,17 +349,17 @@ TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
   ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "kueue is at work"); })) << admission->log();
   EXPECT_TRUE(suspended(get(kJobs, "theirs")));
   EXPECT_TRUE(get(cluster_queues_, own("cq"))["status"]["conditions"].is_null()) << "the status is Kueue's";
-  // Told so, it acts.
+  // With the label it manages the namespace.
   label_namespace("quartermaster.dev/quota", "quartermaster");
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
 }
 
-// S-096: who decides is said namespace by namespace, and objects of both styles live side by side.
+// S-096: each namespace names the controller of its quota, and objects of both kinds exist next to each other.
 TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesNot) {
   definitions("volcano.yaml");
   definitions("keda.yaml");
   queues(4);
-  // KEDA scales replicas; it decides neither about quota nor about binding.
+  // KEDA scales replicas; it controls neither quota nor binding.
   lease("operator.keda.sh", "keda-operator-1");
   {
     const auto admission = start({});
@@ -371,7 +372,7 @@ TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesN
   create(kJobs, job("theirs", 1, 2));
   ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "volcano is at work"); })) << admission->log();
   EXPECT_TRUE(suspended(get(kJobs, "theirs")));
-  // One namespace is ours by its label while every other one stays Volcano's.
+  // One namespace is managed by its label while all others stay with Volcano.
   label_namespace("quartermaster.dev/quota", "quartermaster");
   EXPECT_TRUE(comes([&] { return ended(get(kJobs, "theirs")); }, 90s)) << admission->log();
 }

@@ -1,5 +1,5 @@
-// Kueue's own objects beside jobs: AdmissionChecks that an outside controller answers, Workloads that nobody owns,
-// LimitRanges.
+// Kueue's own objects in addition to jobs: AdmissionChecks that an external controller answers, Workloads without an
+// owner, LimitRanges.
 #include "adoption.hpp"
 
 namespace qm::adoption {
@@ -71,7 +71,7 @@ TEST_F(AdmissionObjects, AWorkloadThatNobodyOwnsIsAdmittedStoppedAndEnds) {
   ASSERT_TRUE(comes([&] { return status_of(get(kWorkloads, "next"), "QuotaReserved") == "False"; }))
       << admission->log();
 
-  // Not active: it is evicted, and quota is free when whoever runs it says that its pods are gone.
+  // Inactive: the workload is evicted, and its quota is released when its controller reports that its pods are gone.
   ASSERT_TRUE(
       client().merge_patch(kWorkloads, ns(), "alone", Json::object({{"spec", Json::object({{"active", false}})}})));
   ASSERT_TRUE(comes([&] { return status_of(get(kWorkloads, "alone"), "Evicted") == "True"; })) << admission->log();
@@ -81,7 +81,7 @@ TEST_F(AdmissionObjects, AWorkloadThatNobodyOwnsIsAdmittedStoppedAndEnds) {
   ASSERT_TRUE(comes([&] { return status_of(get(kWorkloads, "next"), "Admitted") == "True"; })) << admission->log();
   EXPECT_TRUE(comes([&] { return get(kWorkloads, "alone").path("status.admission").is_null(); }));
 
-  // Active again, it gets what the other gives back at its end.
+  // Active again, it reserves the quota that the other workload releases at its end.
   ASSERT_TRUE(
       client().merge_patch(kWorkloads, ns(), "alone", Json::object({{"spec", Json::object({{"active", true}})}})));
   say("next", "Finished", "True", "Succeeded");
@@ -102,7 +102,7 @@ TEST_F(AdmissionObjects, AnOutsideControllerAnswersThroughTheWorkloadOfAJob) {
           fmt::format(R"({{"spec":{{"admissionChecksStrategy":{{"admissionChecks":[{{"name":"{}"}}]}}}}}})", check))));
   const auto admission = start();
   create(kJobs, job("train", 4, 600));
-  // Its controller is not there yet.
+  // The controller of the check does not exist yet.
   EXPECT_TRUE(comes([&] { return reason_of(get(cluster_queues_, own("cq")), "Active") == "AdmissionCheckInactive"; }))
       << get(cluster_queues_, own("cq")).pretty();
   ASSERT_TRUE(client().merge_patch(

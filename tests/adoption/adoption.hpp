@@ -15,7 +15,7 @@
 
 namespace qm::adoption {
 
-/// A simulated fleet of its own.
+/// A simulated fleet for this test.
 struct Fleet {
   testing::TempDir dir;
   std::unique_ptr<testing::Process> process;
@@ -26,20 +26,20 @@ struct Fleet {
   static std::shared_ptr<Fleet> start(std::vector<std::string> flags, std::string* why_not);
 };
 
-/// The cluster that services are let into; fleet_kube_test.cpp and real_k8s_test.cpp supply one each.
+/// The cluster that the services run against; fleet_kube_test.cpp and real_k8s_test.cpp supply one each.
 struct Cluster {
   kube::ClientOptions options;
-  std::string setting;                      ///< what --kube takes
-  std::string clock;                        ///< what --clock takes
+  std::string setting;                      ///< the value of --kube
+  std::string clock;                        ///< the value of --clock
   std::string aws;                          ///< an EC2 and Auto Scaling endpoint
-  bool machines = false;                    ///< instances of `aws` become nodes by themselves
-  bool scheduler = false;                   ///< pods of default-scheduler are bound by somebody
-  std::vector<std::shared_ptr<void>> keep;  ///< lives as long
-  /// Null where there is none; `why_not` then says why.
+  bool machines = false;                    ///< instances of `aws` become nodes without the test's help
+  bool scheduler = false;                   ///< the cluster has a scheduler that binds pods of default-scheduler
+  std::vector<std::shared_ptr<void>> keep;  ///< objects with the same lifetime
+  /// Null if there is no cluster; `why_not` then has the reason.
   static Cluster* shared(std::string* why_not);
 };
 
-/// One program of the suite over a database of its own.
+/// One program of the suite with its own database.
 class Service {
  public:
   /// Waits until it is ready.
@@ -49,7 +49,7 @@ class Service {
   [[nodiscard]] Json state();
   [[nodiscard]] std::string log() const;
   [[nodiscard]] std::string grpc() const { return "127.0.0.1:" + std::to_string(grpc_); }
-  /// The value of a series as /metrics shows it: `name{label="x"}`; nullopt where there is none.
+  /// The value of a series on /metrics: `name{label="x"}`; nullopt if it does not exist.
   [[nodiscard]] std::optional<double> metric(const std::string& series);
   [[nodiscard]] std::string page(const std::string& path);
 
@@ -60,9 +60,9 @@ class Service {
 };
 
 inline constexpr const char* kPool = "karpenter.sh/nodepool";
-inline constexpr const char* kType = "p5.48xlarge";  ///< of the machines that a test makes: 8 GPUs
+inline constexpr const char* kType = "p5.48xlarge";  ///< of the instances that a test creates: 8 GPUs
 
-/// A namespace of the test's own, and hands for it.
+/// A namespace for the test, and helper functions.
 class Adoption : public ::testing::Test {
  protected:
   void SetUp() override;
@@ -73,9 +73,9 @@ class Adoption : public ::testing::Test {
   const std::string& ns() const { return ns_; }
   std::unique_ptr<Service> service(const std::string& name, const std::vector<std::string>& sets,
                                    const std::vector<std::string>& flags = {});
-  /// Our copies of another project's definitions (deploy/crds/ecosystem), where the server has none.
+  /// Applies our copies of another project's definitions (deploy/crds/ecosystem), if the server lacks them.
   void definitions(const std::string& file);
-  /// A lease as its holder renews it.
+  /// Writes a lease as its holder renews it.
   void lease(const std::string& name, const std::string& holder);
   /// Unique in the cluster.
   std::string own(const std::string& stem) const { return stem + "-" + ns_; }
@@ -83,21 +83,21 @@ class Adoption : public ::testing::Test {
   Json create(const kube::Resource& r, Json object);
   Json get(const kube::Resource& r, const std::string& name);
   void label_namespace(const std::string& key, const std::string& value);
-  /// Flavor, ClusterQueue with so many GPUs, and LocalQueue "q" in our namespace, as objects of the cluster.
+  /// Flavor, ClusterQueue with `gpus` GPUs, and LocalQueue "q" in the test's namespace, as objects of the cluster.
   void queues(int gpus);
   Json job(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
   Json pod(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
   static void gate(Json& pod);
-  /// Binds what waits for the default scheduler, where the cluster has none, or says that there is no room.
+  /// Binds pending pods of the default scheduler if the cluster has none, or marks them as Unschedulable.
   void schedule();
-  /// What else happens in the cluster meanwhile.
+  /// Activity of other controllers in the cluster.
   virtual void others() {}
-  /// Waits for a condition, scheduling on the way.
+  /// Waits for a condition, and schedules pods meanwhile.
   bool comes(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   bool has_event(const std::string& reason, const std::string& words);
 
   void tell_no_room(const Json& pod);
-  /// A machine with the label kPool = own("pool"): an instance that becomes a node, or a node that kwok speaks for.
+  /// An instance with the label kPool = own("pool") that becomes a node, or a node that kwok simulates.
   struct Machine {
     std::string instance, node;
   };

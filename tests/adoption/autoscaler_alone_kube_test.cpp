@@ -1,5 +1,6 @@
-// The autoscaler alone: machines for pods that another scheduler found no room for. Who makes a machine of a NodeClaim,
-// and a node of a group's machine, is not ours: the test plays it where the cluster does not.
+// The autoscaler alone: it provisions nodes for pods that another scheduler could not place. Creating an instance for a
+// NodeClaim, and a node for a group's instance, is the task of other programs: the test simulates it if the cluster
+// does not.
 #include "adoption.hpp"
 #include "qm/cloud/aws.hpp"
 
@@ -57,7 +58,7 @@ class AutoscalerAlone : public Adoption {
                 Json::object({{"spec", Json::object({{"requirements", requirements}, {"nodeClassRef", node_class}})}})},
                {"disruption", Json::object({{"consolidationPolicy", "WhenEmpty"}, {"consolidateAfter", "1s"}})}})}});
   }
-  /// A pod that only a machine of our pool can take.
+  /// A pod that fits only a node of our pool.
   Json pod_of_pool(const std::string& name, int run_s = 3) {
     auto made = pod(name, 8, run_s);
     made.set("spec").set("nodeSelector", Json::object({{kPool, own("pool")}}));
@@ -90,7 +91,7 @@ class AutoscalerAlone : public Adoption {
   std::map<std::string, std::string> group_nodes_;
 
  private:
-  /// The cloud side of Karpenter: a machine for each claim, none for one that has gone.
+  /// The cloud side of Karpenter: creates an instance for each claim, and deletes it with the claim.
   void play_karpenter() {
     const auto there = claims();
     for (const auto& claim : there) {
@@ -112,7 +113,7 @@ class AutoscalerAlone : public Adoption {
     }
   }
 
-  /// The machines of the group come up as nodes, and leave with them.
+  /// The instances of the group register as nodes, and their nodes are deleted with them.
   void play_kubelets() {
     const auto groups = aws().describe_groups({group_});
     if (!groups || groups->empty()) return;
@@ -146,7 +147,7 @@ TEST_F(AutoscalerAlone, APendingPodGetsAMachineByANodeClaimAndItGoesWhenItIsIdle
       << autoscaler->log();
   EXPECT_EQ(claims().size(), 1U) << "one machine is enough";
   ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s));
-  // Nothing else needs it: it is cordoned, and its claim is deleted.
+  // No other pod needs it: the node is cordoned, and its claim is deleted.
   EXPECT_TRUE(comes([&] { return claims().empty(); }, 90s)) << autoscaler->state().pretty();
   EXPECT_TRUE(comes([&] { return autoscaler->state().path("engine.demand").size() == 0; }));
 }
@@ -277,7 +278,7 @@ TEST_F(AutoscalerAlone, WhereAClusterAutoscalerIsAtWorkAndTheNamespaceKeepsItNot
   const auto autoscaler = start({"driver=karpenter"});
   create(kPods, pod_of_pool("theirs"));
   ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "cluster-autoscaler is at work"); })) << autoscaler->log();
-  // A namespace that names the other is not asked twice.
+  // A namespace that names the other autoscaler is not handled twice.
   label_namespace("quartermaster.dev/scaling", "cluster-autoscaler");
   ASSERT_TRUE(comes([&] { return autoscaler->state().path("engine.owners").dump().find(ns()) != std::string::npos; }))
       << autoscaler->state().pretty();
@@ -300,7 +301,7 @@ TEST_F(AutoscalerAlone, ANodePoolThatCannotBeReadStaysAsItWasAndItsOwnerIsTold) 
   })) << autoscaler->log();
   create(kPods, pod_of_pool("waits"));
   EXPECT_TRUE(comes([&] { return !claims().empty(); })) << "the last version that could be read is in force";
-  // A pool that goes takes no more work, and its machines go when they are empty.
+  // A pool that is being deleted accepts no more pods, and its instances are terminated when they are empty.
   ASSERT_TRUE(client().remove(kNodePools, "", own("pool"), {}));
   EXPECT_TRUE(comes([&] {
     return autoscaler->state().dump().find("no NodePool") != std::string::npos ||

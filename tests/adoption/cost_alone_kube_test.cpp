@@ -1,4 +1,4 @@
-// Cost alone: what other people's schedulers ran is charged to its teams, and the sums are the books.
+// Cost alone: pods of other schedulers are charged to their teams, and the sums match the ledger.
 #include "adoption.hpp"
 #include "qm/pg/connection.hpp"
 
@@ -11,7 +11,7 @@ using kube::resources::kPods;
 using namespace std::chrono_literals;
 
 const kube::Resource kPlans{"quartermaster.dev", "v1alpha1", "priceplans", false};
-/// 28.8 dollars an hour for a machine of 8 GPUs are one nano-dollar for a GPU and a microsecond: nothing is rounded.
+/// 28.8 dollars an hour for a node of 8 GPUs are one nano-dollar for a GPU and a microsecond: nothing is rounded.
 constexpr const char* kPrice = "28.8";
 
 class CostAlone : public Adoption {
@@ -34,7 +34,7 @@ class CostAlone : public Adoption {
                          {"metadata", Json::object({{"name", name}})},
                          {"spec", Json::object({{"prices", Json::array({entry})}})}});
   }
-  /// One row of whole numbers.
+  /// Queries one row of integers.
   std::vector<std::int64_t> ask(const std::string& sql, const std::string& parameter = {}) {
     auto connection = pg::Connection::open(database_, {});
     EXPECT_TRUE(connection) << connection.error().to_string();
@@ -75,7 +75,7 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
   create(kPods, here(pod("plain", 4, 3)));
   ASSERT_TRUE(comes([&] { return over("plain"); })) << cost->log();
 
-  // With the end of the machine its last hour is posted. A pod without a team is its namespace's to pay.
+  // When the instance ends, its last hour is posted. A pod without a team is charged to its namespace.
   end_machine(machine);
   ASSERT_TRUE(comes([&] { return sum("gpu_micros", own("vision")) > 0 && sum("gpu_micros", ns()) > 0; }))
       << cost->state().pretty();
@@ -84,7 +84,7 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
     EXPECT_GE(gpu_micros, gpus * 2'000'000) << team << ": it ran for three seconds, and instants are whole ones";
     EXPECT_EQ(sum("nano", team), gpu_micros) << team;
   }
-  // What nobody held of the machine is charged too, and all of it together is the machine's bill.
+  // The idle capacity of the node is charged too, and the total is the bill of the instance.
   const auto of_node = [&](const char* what) {
     const auto rows =
         ask(fmt::format("select ({})::bigint::text from cost.ledger where node = $1", what), machine.node);
@@ -94,7 +94,7 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
   EXPECT_EQ(of_node("sum(nano) filter (where account <> 'provider-payable')"),
             of_node("8 * (max(valid_to) - min(valid_from))"));
 
-  // The books balance, line by line and as a whole; the metrics say the same.
+  // The ledger balances, line by line and in total; the metrics have the same values.
   EXPECT_EQ(ask("select coalesce(sum(nano), 0)::bigint::text from cost.ledger"), std::vector<std::int64_t>{0});
   EXPECT_EQ(cost->state().path("engine.audit").string(), "");
   EXPECT_EQ(cost->metric("qm_cost_imbalance_nano_usd").value_or(-1), 0.0);
@@ -122,7 +122,7 @@ TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSai
   const auto burn = [&] { return cost->metric("qm_cost_burn_usd_per_hour").value_or(0); };
   ASSERT_TRUE(comes([&] { return burn() > 0; }));
   const auto before = burn();
-  // A second plan for the same nodes would leave it open what they cost.
+  // With a second plan for the same nodes the price would be ambiguous.
   create(kPlans, plan(own("other"), "1"));
   ASSERT_TRUE(comes([&] {
     const auto events = client().list_all(kube::resources::kEvents, "default");
@@ -132,7 +132,7 @@ TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSai
            });
   })) << cost->log();
   EXPECT_EQ(burn(), before);
-  // Another price holds from then on.
+  // Another price applies from then on.
   ASSERT_TRUE(client().merge_patch(
       kPlans, "", own("plan"),
       Json::object({{"spec", Json::object({{"prices", Json::array({Json::object({{"usdPerHour", "72"}})})}})}})));

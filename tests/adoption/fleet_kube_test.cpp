@@ -1,4 +1,4 @@
-// The fleet as the cluster. It has no scheduler: the test binds what waits for one.
+// The fleet as the cluster. It has no scheduler: the test binds pending pods.
 #include "adoption.hpp"
 
 namespace qm::adoption {

@@ -1,4 +1,4 @@
-// What the cases share. Named as a test so that it is built into both binaries.
+// Shared code of the cases. Named as a test so that it is built into both binaries.
 #include "adoption.hpp"
 #include "qm/base/time.hpp"
 #include "qm/config/manifest.hpp"
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 
-/// What a pod of the default scheduler needs of a node.
+/// The GPUs that a pod of the default scheduler requests.
 std::int64_t gpus_of(const Json& pod) {
   std::int64_t sum = 0;
   for (const auto& container : pod["spec"]["containers"].items()) {
@@ -155,7 +155,7 @@ void Adoption::SetUp() {
   ns_ = fmt::format("adopt-{}-{}", ::getpid(), ++serial);
   create(kNamespaces,
          Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", ns_}})}}));
-  // A real server gives each namespace an account, and takes no pods before.
+  // A real server creates a ServiceAccount in each namespace, and accepts no pods before that.
   const kube::Resource accounts{"", "v1", "serviceaccounts", true};
   if (cluster_->scheduler) {
     ASSERT_TRUE(testing::wait_until([&] { return client_->get(accounts, ns_, "default").has_value(); }));
@@ -179,7 +179,7 @@ void Adoption::definitions(const std::string& file) {
     const auto& spec = object.document.content["spec"];
     const auto group = spec["group"].string(), plural = spec["names"]["plural"].string();
     if (!client_->find_kind(group, plural, {})) {
-      if (!cluster_->scheduler) continue;  // the fleet serves what it serves
+      if (!cluster_->scheduler) continue;  // the fleet does not need the definitions
       (void)client_->create(kDefinitions, "", object.document.content);
     }
     ASSERT_TRUE(testing::wait_until([&] {

@@ -1,4 +1,4 @@
-// Placement alone, chosen by schedulerName: pods are placed without any word of admission, gangs as a whole.
+// Placement alone, selected by schedulerName: it places pods without admission, and gangs as a whole.
 #include "adoption.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
@@ -24,7 +24,7 @@ TEST_F(PlacementAlone, PodsThatNameItArePlacedAndOthersAreNot) {
   ASSERT_TRUE(comes([&] { return !node_of("mine").empty(); })) << placement->log();
   EXPECT_FALSE(kube::annotation(get(kPods, "mine"), "quartermaster.dev/devices").empty());
   EXPECT_TRUE(node_of("theirs").empty());
-  // A gate keeps it from us as from any scheduler.
+  // A scheduling gate keeps the pod pending for every scheduler.
   auto waits = pod("waits", 1, 20, "quartermaster");
   waits.set("spec").set("schedulingGates", Json::array({Json::object({{"name", "example.com/wait"}})}));
   create(kPods, waits);
@@ -52,7 +52,7 @@ TEST_F(PlacementAlone, AGangIsPlacedWhole) {
   create(kPods, member("gang-1"));
   ASSERT_TRUE(comes([&] { return !node_of("gang-0").empty() && !node_of("gang-1").empty(); })) << placement->log();
   EXPECT_NE(node_of("gang-0"), node_of("gang-1"));
-  // There is no room for more, and the pod says so.
+  // There is not enough free capacity for more, and a condition of the pod reports it.
   create(kPods, pod("big", 800, 1, "quartermaster"));
   EXPECT_TRUE(comes([&] {
     const auto big = get(kPods, "big");
@@ -84,7 +84,7 @@ TEST_F(PlacementAlone, PodsKeepTogetherAndApartAsTheySay) {
   EXPECT_TRUE(node_of("back") == node_of("front-0") || node_of("back") == node_of("front-1"));
 }
 
-// S-098: the PodGroups of the manifests, as they are. With one free GPU too few none of its pods is bound, with
+// S-098: the PodGroups of the manifests, unchanged. With one free GPU too few no pod of the group is bound, with
 // enough all are.
 TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
@@ -129,7 +129,7 @@ TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
     EXPECT_EQ(bound(), 0) << "one GPU less than it needs is free";
     ASSERT_TRUE(client().remove(kPods, ns(), other, {}));
     ASSERT_TRUE(comes([&] { return bound() == least; })) << placement->log();
-    // One decision for all of them: a device of the one machine for each.
+    // One decision for all of them: each pod has its own device of the same node.
     std::set<std::string> devices;
     for (const auto& name : members) {
       const auto object = get(kPods, name);
@@ -141,8 +141,8 @@ TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
   }
 }
 
-// S-110: quota, then the gang as a whole, for pods that name a PodGroup; what is not annotated stays with the scheduler
-// of the cluster.
+// S-110: quota, then the gang as a whole, for pods that name a PodGroup; pods without the annotation are bound by the
+// scheduler of the cluster.
 TEST_F(PlacementAlone, AnAnnotatedGangPassesQuotaThenTheGangAndAPlainPodNeither) {
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
@@ -152,7 +152,7 @@ TEST_F(PlacementAlone, AnAnnotatedGangPassesQuotaThenTheGangAndAPlainPodNeither)
                                {"metadata", Json::object({{"name", "train"}, {"namespace", ns()}})},
                                {"spec", Json::object({{"minMember", 2}})}}));
   std::string why_not;
-  const auto database = testing::Postgres::shared(&why_not)->fresh_database();  // and the bus between the two
+  const auto database = testing::Postgres::shared(&why_not)->fresh_database();  // also used as the bus between the two
   const auto admission =
       std::make_unique<Service>("admission", cluster(), database, std::vector<std::string>{"quota=quartermaster"});
   const auto placement =

@@ -1,5 +1,5 @@
-// MIG layouts against an API server: nodes are labelled, mig-manager answers, pods get instances. Where the cluster
-// has no mig-manager, the test is one. S-126 S-127 S-128
+// MIG layouts against an API server: nodes are labeled, mig-manager answers, pods get instances. If the cluster has no
+// mig-manager, the test simulates it. S-126 S-127 S-128
 #include "adoption.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
@@ -72,7 +72,7 @@ class PlacementLayouts : public Adoption {
   }
   Json node(const std::string& name) { return client().get(kNodes, {}, name).value_or(Json()); }
   std::string label(const std::string& name, const char* key) { return kube::label(node(name), key); }
-  /// What a node advertises of its GPUs.
+  /// The GPU resources that a node advertises.
   std::map<std::string, std::string> devices(const Json& room) {
     std::map<std::string, std::string> out;
     for (const auto& [resource, amount] : room.members()) {
@@ -81,7 +81,7 @@ class PlacementLayouts : public Adoption {
     }
     return out;
   }
-  /// Records every state from a watch: polling can miss one.
+  /// Records every state from a watch, because polling can miss one.
   void watch_states() {
     if (nodes_) return;
     const auto on_change = [this](const Json& object, bool) {
@@ -104,7 +104,7 @@ class PlacementLayouts : public Adoption {
     EXPECT_TRUE(done) << done.error().to_string();
   }
 
-  /// mig-manager, where the cluster has none: pending at one look, cut at the next.
+  /// Simulates mig-manager if the cluster has none: pending at one step, repartitioned at the next.
   void others() override {
     for (const auto& machine : machines_) {
       const Json object = cluster().machines ? Json() : node(machine.node);
@@ -150,7 +150,7 @@ class PlacementLayouts : public Adoption {
     grpc::ClientContext context;
     return stub_->ListLayouts(&context, request, &answer).ok() ? answer.nodes(0) : pb::NodeLayout();
   }
-  /// The only layout that is on offer.
+  /// Defines the only allowed layout.
   grpc::Status offer_sevens(pb::OrderLayoutsResponse& answer) {
     pb::OrderLayoutsRequest request;
     request.set_manifest(
@@ -169,7 +169,7 @@ class PlacementLayouts : public Adoption {
     made.set("spec").set("containers").items_mut()[0].set("resources").erase("requests");
     return made;
   }
-  /// A pod that has the node's GPU.
+  /// A pod that holds the node's GPU.
   void hold(const std::string& name) {
     auto holder = pod("holder", 1, 100'000, "quartermaster");
     holder.set("spec").set("nodeSelector", Json::object({{"kubernetes.io/hostname", name}}));
@@ -188,7 +188,7 @@ class PlacementLayouts : public Adoption {
   std::map<std::string, std::string> working_, applied_;
 };
 
-// S-126 S-128: by the labels as they are written, one node comes to instances and the other to whole GPUs.
+// S-126 S-128: following their labels, one node is partitioned into instances and the other returns to whole GPUs.
 TEST_F(PlacementLayouts, ALabelLeadsToInstancesAndBackToWholeGpus) {
   struct Case {
     std::string labels, capacity, at, profile;
@@ -239,7 +239,7 @@ TEST_F(PlacementLayouts, ALabelLeadsToInstancesAndBackToWholeGpus) {
   }
 }
 
-// An order of ours: cordoned, labelled, held against what the node advertises, uncordoned.
+// An order of a user: cordon, label, compare with the resources that the node advertises, uncordon.
 TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
   const std::string name = one_gpu("idle");
   ASSERT_TRUE(comes([&] { return is_ready(name); }));
@@ -256,8 +256,8 @@ TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
   EXPECT_EQ(order(name, "all-9g.90gb", answer).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-// Nobody ordered it: pods wait for instances, and the idle GPU is cut for them, by the same steps; the busy one is
-// left alone.
+// Without an order: pods are pending for instances, and the idle GPU is repartitioned for them in the same steps; the
+// busy GPU is not changed.
 TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
   const std::string busy = one_gpu("held"), idle = one_gpu("wished");
   ASSERT_TRUE(comes([&] { return is_ready(busy) && is_ready(idle); }));
@@ -282,7 +282,7 @@ TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
   EXPECT_EQ(label(busy, kConfig), "");
 }
 
-// S-127: outside its window a busy node is queued.
+// S-127: outside its window the layout of a busy node is queued.
 TEST_F(PlacementLayouts, ABusyNodeWaitsForItsWindow) {
   const std::string name = one_gpu("busy");
   ASSERT_TRUE(comes([&] { return is_ready(name); }));
@@ -298,7 +298,7 @@ TEST_F(PlacementLayouts, ABusyNodeWaitsForItsWindow) {
   EXPECT_FALSE(node(name).path("spec.unschedulable").boolean());
 }
 
-// S-127: in the window it is drained, cut and uncordoned.
+// S-127: in the window the node is drained, repartitioned and uncordoned.
 TEST_F(PlacementLayouts, InItsWindowABusyNodeIsDrainedCutAndUncordoned) {
   const std::string name = one_gpu("open");
   ASSERT_TRUE(comes([&] { return is_ready(name); }));

@@ -1,4 +1,4 @@
-// A real control plane, with its scheduler, and kwok for the nodes.
+// A real control plane with its scheduler; kwok simulates the nodes.
 #include "adoption.hpp"
 
 #include <cstdlib>
@@ -11,7 +11,7 @@ std::string env(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Four nodes of eight GPUs that kwok speaks for; those of an earlier run will do.
+/// Four nodes of eight GPUs that kwok simulates; those of an earlier run are reused.
 void ensure_nodes(const kube::ClientOptions& options) {
   kube::Client client(options);
   const auto room = Json::object({{"cpu", "96"}, {"memory", "1Ti"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}});
@@ -50,7 +50,7 @@ Cluster* Cluster::shared(std::string* why_not) {
     made->clock = "system";
     made->scheduler = true;
     ensure_nodes(made->options);
-    // A cloud beside it: its machines are nodes once the test makes them some.
+    // A simulated cloud in addition: the test turns its instances into nodes.
     if (const auto cloud = Fleet::start({"--nodes", "0", "--factor", "1"}, &reason)) {
       made->aws = cloud->url("aws");
       made->keep = {cloud};

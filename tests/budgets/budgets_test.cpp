@@ -1,5 +1,5 @@
-// A queue admits exactly as far as its budget goes, and on when the next period begins; whatever becomes of the process
-// that keeps the books meanwhile, the sums are the same.
+// A queue admits workloads up to its budget, and continues when the next period begins. If the process that keeps the
+// ledger crashes meanwhile, the sums are the same.
 #include "process.hpp"
 #include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
@@ -47,7 +47,7 @@ using testing::Crash;
 using Process = testing::ServiceProcess;
 using testing::Prompt;
 
-/// What stood at one moment.
+/// The state at one instant.
 struct Standing {
   std::vector<std::string> admitted, waiting;
   admission::BudgetView budget;
@@ -56,7 +56,7 @@ struct Standing {
 
 class Town {
  public:
-  /// With a crash point: cost dies there whenever it passes it for the first time after something has happened.
+  /// With a crash point: cost crashes at its first passage after each handled input.
   explicit Town(std::string crash_at = {}) : crash_at_(std::move(crash_at)) {
     static int n = 0;
     bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:budgets-" + std::to_string(++n)));
@@ -71,7 +71,7 @@ class Town {
                                                    },
                                                    bus_, clock_});
     options = cost::host_options("default");
-    options.consumes.clear();  // what the others would say is said here
+    options.consumes.clear();  // the test submits the events of the other services
     cost_ = std::make_unique<Process>(
         Process{options, [] { return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}); },
                 bus_, clock_});
@@ -88,7 +88,7 @@ class Town {
     budget.period = cost::BudgetPeriod::kDay;
     to(*cost_, cost::budgets_input(std::vector<cost::Budget>{budget}));
   }
-  /// Dollars of a namespace, a year.
+  /// A yearly budget of the namespace in dollars.
   void yearly(std::int64_t usd) {
     cost::Budget budget;
     budget.name = "research";
@@ -137,7 +137,7 @@ class Town {
     i->set_node(node);
     to(*cost_, heard("qm.capacity", "instance/claim-" + node, event.SerializeAsString()));
   }
-  /// Placement's word, to both who hear it.
+  /// An event of placement, sent to both consumers.
   void placed(const std::string& uid, const std::string& node, int gpus, bool gone = false) {
     pb::PlacementEvent event;
     auto* a = event.mutable_assignment();
@@ -160,7 +160,7 @@ class Town {
     }
   }
   void pass(Duration time) {
-    // Timers fire on their way, as they do where time flows.
+    // Timers fire in between, as they do in real time.
     for (const Instant end = clock_.now() + time; clock_.now() < end;) {
       clock_.advance(std::min<Duration>(minutes(5), end - clock_.now()));
       settle();
@@ -228,7 +228,7 @@ class Town {
     input.bytes = std::move(bytes);
     return input;
   }
-  /// At least once: whoever died is told again.
+  /// At least once: after a crash the input is submitted again.
   void to(Process& process, const service::Input& input) {
     const int lives = process.lives;
     ASSERT_TRUE(process.host->submit(service::Input(input)));
@@ -248,7 +248,7 @@ class Town {
 
 constexpr std::int64_t kGpuHour = 3'600'000;
 
-/// The whole story; `kill` is called wherever a process might die.
+/// The whole scenario; `kill` is called wherever a process might crash.
 void story(Town& town, const std::function<void()>& kill) {
   town.queues();
   town.budget(10);
@@ -258,7 +258,7 @@ void story(Town& town, const std::function<void()>& kill) {
   town.machine("n3");
   for (const char* name : {"a", "b", "c"}) town.job(name, 4);
   town.job("d", 2);
-  // Each is held an hour: 4 + 4 + 2 are the 10, and c waits for money, although 54 GPUs of quota are free.
+  // Each is held for an hour: 4 + 4 + 2 are the 10, and c is pending for budget, although 54 GPUs of quota are free.
   auto now = town.look("c");
   EXPECT_EQ(now.admitted, (std::vector<std::string>{"a", "b", "d"}));
   EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
@@ -274,7 +274,7 @@ void story(Town& town, const std::function<void()>& kill) {
   town.placed("a", "n1", 4, true);
   town.job("a", 4, true);
   kill();
-  // Half of a's hour was not needed. What is free then is not enough for c.
+  // Half of a's hour was not used. The free budget is then still too small for c.
   town.pass(minutes(15));
   now = town.look("c");
   EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
@@ -323,7 +323,8 @@ TEST(Budgets, WhateverBecomesOfCostTheSumsAreTheSame) {
   }
 }
 
-// S-309: a namespace has so many dollars a year; what the year comes to is projected, and further growth stops at it.
+// S-309: a namespace has a yearly budget in dollars; its use is projected over the year, and no more is admitted
+// beyond it.
 TEST(Budgets, ANamespaceHasAYearlyBudgetThatIsProjectedAndStopsFurtherGrowth) {
   Town town;
   town.queues();
@@ -336,10 +337,10 @@ TEST(Budgets, ANamespaceHasAYearlyBudgetThatIsProjectedAndStopsFurtherGrowth) {
   auto now = town.look();
   EXPECT_EQ(now.budget.granted, 1'000'000'000'000);
   EXPECT_GT(now.budget.spent, 0);
-  // 325 days of the year are over, so the projection is a little above what was spent.
+  // 325 days of the year are over, so the projection is a little above the spent amount.
   EXPECT_GT(now.budget.projected, now.budget.spent * 112 / 100);
   EXPECT_LT(now.budget.projected, now.budget.spent * 113 / 100);
-  // Each further replica is held at its price, as far as the year's dollars go; then no more is admitted.
+  // Each further replica is held at its price until the year's budget is used up; then no more are admitted.
   for (const char* name : {"b", "c", "d", "e", "f", "g"}) town.job(name, 8);
   now = town.look("g");
   EXPECT_EQ(now.why, "BudgetExhausted");

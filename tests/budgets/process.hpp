@@ -12,12 +12,12 @@
 
 namespace qm::testing {
 
-/// Several services in one thread, each of which may die.
+/// Several services in one thread, each of which may crash.
 
 /// Thrown at a crash point.
 struct Crash {};
 
-/// A service as a process would be: what it has on its disk outlives it.
+/// A service as if it were a process: its disk survives a crash.
 struct ServiceProcess {
   service::HostOptions options;
   std::function<std::unique_ptr<service::Shell>()> shell;
@@ -26,7 +26,7 @@ struct ServiceProcess {
   std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
   std::unique_ptr<service::Host> host = {};
   int lives = 0;
-  service::Executor* executor = nullptr;  ///< outlives it; none = intents stay open
+  service::Executor* executor = nullptr;  ///< must outlive it; null = intents stay open
 
   void start() {
     ++lives;
@@ -34,7 +34,7 @@ struct ServiceProcess {
     const auto opened = host->open();
     ASSERT_TRUE(opened) << opened.error().to_string();
   }
-  /// Whether anything happened. A crash point takes the process with it, and it comes back at once.
+  /// True if any work was done. A crash point destroys the process, and it restarts at once.
   bool turn() {
     try {
       const bool consumed = host->consume_once(), pumped = host->pump(), relayed = host->relay_once();
@@ -48,7 +48,7 @@ struct ServiceProcess {
   }
 };
 
-/// Never waits for a message: in one thread nobody could send it meanwhile.
+/// Never waits for a message: in a single thread no sender could run meanwhile.
 class Prompt final : public bus::Bus {
  public:
   explicit Prompt(std::shared_ptr<bus::Bus> inner) : inner_(std::move(inner)) {}

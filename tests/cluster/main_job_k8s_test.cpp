@@ -1,9 +1,10 @@
-// The main job on a real API server, with a cluster of its own beside the one that other tests share: this one's API
-// server is killed on the way, and so is everything else.
+// The main job on a real API server, with its own cluster, separate from the one that other tests share: the API
+// server and all other parts of this cluster are killed during the job.
 //
-//   QM_CLUSTER_NODES   how large: 20 where not set, which takes two and a half minutes; 1000 is the whole of it, and
-//   takes half an hour QM_CLUSTER_PODS    three for each node where not set
-//   QM_CLUSTER_PORT    first of six ports, 27443 where not set
+//   QM_CLUSTER_NODES   number of nodes: 20 by default, which takes two and a half minutes; 1000 is the full size, and
+//                      takes half an hour
+//   QM_CLUSTER_PODS    three for each node by default
+//   QM_CLUSTER_PORT    first of six ports, 27443 by default
 //   QM_CLUSTER_BUS     postgres or kafka
 #include "qm/base/json.hpp"
 #include "qm/testing/testing.hpp"
@@ -24,7 +25,7 @@ std::string env(const char* name, const std::string& other) {
   return value == nullptr || *value == '\0' ? other : value;
 }
 
-/// A job that is cut short leaves its control plane behind.
+/// Stops the control plane, which an interrupted job leaves running.
 class ControlPlane {
  public:
   explicit ControlPlane(std::string folder) : folder_(std::move(folder)) {}
@@ -38,7 +39,7 @@ class ControlPlane {
 };
 
 TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
-  // The peer's programs are built where this is set, and the machine is meant to bear it.
+  // If this is set, the peer's programs are built and the host is large enough.
   if (env("QM_KUBE_URL", "").empty()) GTEST_SKIP() << "QM_KUBE_URL is not set; run ./qm peers kubernetes";
   std::string why_not;
   if (testing::Postgres::shared(&why_not) == nullptr) GTEST_SKIP() << why_not;
@@ -82,7 +83,7 @@ TEST(MainJob, HoldsEveryLawOnARealApiServerWhateverIsKilled) {
     EXPECT_EQ(report[wrong].integer(), 0) << wrong;
   }
   EXPECT_EQ(report["finished"].integer(), report["submitted"].integer());
-  // Bound at least once each; those whose machine went were bound again.
+  // Each pod is bound at least once; those whose node was lost are bound again.
   EXPECT_GE(report.path("pace.bound.pods").integer(), pods);
   EXPECT_GE(report.path("pace.admitted.pods").integer(), pods);
   EXPECT_EQ(report["kills"].integer(), bus == "kafka" ? 8 : 7)

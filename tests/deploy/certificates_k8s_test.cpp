@@ -1,5 +1,5 @@
-// Certificates that the chart makes, as an upgrade finds them at each age: Helm reads Secrets of a real API server,
-// and renders.
+// Certificates of the chart, as an upgrade finds them at each age: Helm reads Secrets of a real API server, and
+// renders.
 #include "qm/admission/webhook/review.hpp"
 #include "qm/http/certificate.hpp"
 #include "support.hpp"
@@ -65,7 +65,7 @@ class Certificates : public ::testing::Test {
   void put_leaf(const std::string& component, const Identity& one, const std::string& trusted) {
     put(component, {{"tls.crt", one.certificate}, {"tls.key", one.key}, {"ca.crt", trusted}});
   }
-  /// A CA, and of each component a certificate of it, all 10 days old with hundreds left.
+  /// A CA, and a certificate for each component, all 10 days old and valid for hundreds of days.
   Identity young_release() {
     const Identity ca = authority("qm-quartermaster-ca", days(-10), days(3290));
     put("ca", {{"tls.crt", ca.certificate}, {"tls.key", ca.key}});
@@ -104,7 +104,7 @@ class Certificates : public ::testing::Test {
     }
     return out;
   }
-  /// As the API server has them now.
+  /// The Secret in the API server.
   Data stored(const std::string& component) {
     Data out;
     const auto secret = client_->get(kSecrets, ns_, name_of(component));
@@ -118,7 +118,7 @@ class Certificates : public ::testing::Test {
     for (const auto& [component, data] : secrets) put(component, data);
   }
 
-  /// Whether OpenSSL, which gRPC asks, takes `shown` for good where `trusted` is trusted.
+  /// True if OpenSSL, which gRPC uses, accepts `shown` with the trust bundle `trusted`.
   bool verifies(const Data& shown, const Data& trusted) {
     std::ofstream(folder_.path() + "/shown.pem") << shown.at("tls.crt");
     std::ofstream(folder_.path() + "/trusted.pem") << trusted.at("ca.crt");
@@ -168,7 +168,7 @@ TEST_F(Certificates, ANewReleaseIsStable) {
 
 TEST_F(Certificates, ALeafInItsLastThirdIsRenewed) {
   const Identity ca = young_release();
-  // One just before the last third, one in it, one over, and one far beyond 2050, whose times have another form.
+  // One just before its last third, one in it, one expired, and one far beyond 2050, where times have another encoding.
   put_leaf("admission", leaf("admission", ca, days(-199), days(101)), ca.certificate);
   put_leaf("placement", leaf("placement", ca, days(-201), days(99)), ca.certificate);
   put_leaf("telemetry", leaf("telemetry", ca, days(-825), hours(-1)), ca.certificate);
@@ -196,7 +196,7 @@ TEST_F(Certificates, AnAuthorityIsRenewedInTwoSteps) {
   std::map<std::string, Data> before;
   for (const char* one : kComponents) before[one] = stored(one);
 
-  // First both are trusted, and the old one still issues.
+  // First both CAs are trusted, and the old one still issues certificates.
   const auto first = upgraded();
   EXPECT_EQ(first.at("ca").at("previous.crt"), old_ca.certificate);
   EXPECT_EQ(first.at("ca").at("previous.key"), old_ca.key);
@@ -216,7 +216,7 @@ TEST_F(Certificates, AnAuthorityIsRenewedInTwoSteps) {
   install(first);
   EXPECT_EQ(upgraded(), first);
 
-  // An hour later, when every process has read both, the new one issues.
+  // An hour later, when every process has read both, the new CA issues certificates.
   const Identity aged = authority("qm-quartermaster-ca-20260101000000", hours(-2), days(3300));
   put("ca", {{"tls.crt", aged.certificate},
              {"tls.key", aged.key},
@@ -243,7 +243,8 @@ TEST_F(Certificates, AnAuthorityIsRenewedInTwoSteps) {
     }
   }
 
-  // The old one goes when nothing of it is left, and not before the last has been read by all.
+  // The old CA is removed when none of its certificates is left, and not before all processes have read the last
+  // change.
   install(second);
   for (const char* one : kComponents)
     put_leaf(one, leaf(one, aged, hours(-2), days(815)), aged.certificate + old_ca.certificate);
@@ -271,7 +272,7 @@ TEST_F(Certificates, ExpiredCertificatesAreReplacedAtOnce) {
 }
 
 TEST_F(Certificates, NoLeafOutlivesItsAuthority) {
-  // The lifetime has been raised: the CA has enough left for certificates of 90 days, not of 825.
+  // The lifetime has been raised: the CA's remaining time is enough for certificates of 90 days, not of 825.
   const Identity ca = authority("qm-quartermaster-ca", days(-10), days(350));
   put("ca", {{"tls.crt", ca.certificate}, {"tls.key", ca.key}});
   for (const char* one : kComponents) put_leaf(one, leaf(one, ca, days(-10), days(80)), ca.certificate);

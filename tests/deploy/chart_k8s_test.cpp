@@ -1,5 +1,5 @@
-// The chart on a real API server: what it renders is valid, private and restricted; what it installs comes up, changes,
-// goes back and goes, and leaves what is not its own alone.
+// The chart on a real API server: the rendered objects are valid, private and restricted. An installation starts, is
+// upgraded, rolled back and uninstalled, and does not change objects of others.
 #include "installation.hpp"
 #include "qm/admission/webhook/registration.hpp"
 
@@ -21,7 +21,7 @@ const kube::Resource kPods{"", "v1", "pods", true};
 std::string chart() { return source("deploy/helm/quartermaster"); }
 std::string values(const std::string& set) { return chart() + "/ci/" + set + ".yaml"; }
 
-// A stand-in for cert-manager's kind, where it is not installed.
+// A substitute for cert-manager's kind, if it is not installed.
 constexpr const char* kCertificates = R"(apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: certificates.cert-manager.io}
@@ -63,7 +63,7 @@ class Chart : public ::testing::Test {
     args.insert(args.end(), more.begin(), more.end());
     const Ran ran = helm(args);
     EXPECT_EQ(ran.code, 0) << ran.output;
-    // What Helm says of links in the chart stands before the first document.
+    // Helm's notes about symbolic links in the chart precede the first document.
     std::ofstream(file_) << ran.output.substr(std::min(ran.output.find("---\n"), ran.output.size()));
     std::vector<Json> out;
     for (const auto& object : objects_of(file_)) out.push_back(object.document.content);
@@ -78,7 +78,7 @@ class Chart : public ::testing::Test {
     const Ran ran = helm(std::move(args));
     ASSERT_EQ(ran.code, 0) << ran.output;
   }
-  /// Whether a process of the release may do this to the whole cluster, or in a namespace.
+  /// True if a process of the release has this permission for the whole cluster, or in a namespace.
   bool may(const std::string& who, const std::string& verb, const std::string& group, const std::string& resource,
            const std::string& in = {}, const std::string& name = {}) {
     std::string plural = resource.substr(0, resource.find('/'));
@@ -105,7 +105,7 @@ class Chart : public ::testing::Test {
   bool installed_ = false;
 };
 
-/// The pod templates of what was rendered, by the name of their workload.
+/// The rendered pod templates, by the name of their workload.
 std::vector<std::pair<std::string, Json>> pods_of(const std::vector<Json>& documents) {
   std::vector<std::pair<std::string, Json>> out;
   for (const Json& document : documents) {
@@ -126,7 +126,7 @@ std::vector<std::pair<std::string, Json>> pods_of(const std::vector<Json>& docum
 
 TEST_F(Chart, EveryValueSetIsTakenByTheServer) {
   make_namespace(client(), ns());
-  // A pod is taken only where its account is there, and a dry run makes none.
+  // A pod is accepted only if its ServiceAccount exists, and a dry run does not create one.
   (void)client().create(kServiceAccounts, ns(), *Json::parse(R"({"metadata":{"name":"qm-quartermaster-test"}})"));
   define(client(), source("deploy/helm/quartermaster/files/crds"));
   const testing::TempDir folder;
@@ -225,7 +225,7 @@ TEST_F(Chart, NothingFlowsThatIsNotNamed) {
       EXPECT_EQ(pod["metadata"]["labels"][key], value) << name << " is not denied anything";
     }
   }
-  // Ports that a process may go to beside gRPC of the suite, and whether anywhere.
+  // Ports that a process may connect to in addition to the suite's gRPC, and whether to any address.
   const auto leaves_to = [&](const char* service, int port) {
     for (const Json& rule : policies[std::string("qm-quartermaster-") + service]["egress"].items()) {
       EXPECT_GT(rule["to"].size(), 0u) << service << ": a rule without peers is the whole world";
@@ -242,7 +242,7 @@ TEST_F(Chart, NothingFlowsThatIsNotNamed) {
   for (const char* service : {"postgres", "redis"}) {
     EXPECT_TRUE(policies[std::string("qm-quartermaster-") + service]["egress"].is_null()) << service;
   }
-  // Machine credentials stand at the metadata service; whoever talks to the cloud is kept from it.
+  // The metadata service has the credentials of the instance; a process with cloud access must not reach it.
   const std::string cloud = policies["qm-quartermaster-autoscaler"].dump();
   EXPECT_NE(cloud.find(R"("except":["169.254.0.0/16"])"), std::string::npos) << cloud;
 }
@@ -289,7 +289,7 @@ TEST_F(Chart, TheScrapeIntervalIsOneSettingWithBounds) {  // S-315
 
 // S-364: all pods but the agent meet the restricted profile; what violates it is denied where a namespace enforces it.
 TEST_F(Chart, EveryPodButTheAgentIsRestricted) {
-  // As the namespace of the reference manifests: enforced, audited and warned of.
+  // Like the namespace of the reference manifests: enforced, audited and warned of.
   make_namespace(client(), ns(),
                  Json::object({{"pod-security.kubernetes.io/enforce", "restricted"},
                                {"pod-security.kubernetes.io/audit", "restricted"},
@@ -310,7 +310,7 @@ TEST_F(Chart, EveryPodButTheAgentIsRestricted) {
         ASSERT_FALSE(made) << "an agent on the host's network is restricted?";
         EXPECT_NE(made.error().message.find("violates PodSecurity"), std::string::npos) << made.error().message;
         EXPECT_NE(made.error().message.find("host namespaces"), std::string::npos) << made.error().message;
-        // It violates that and its port on the host, and nothing else.
+        // Apart from its host network and host port it violates nothing.
         for (const char* more :
              {"runAsNonRoot", "allowPrivilegeEscalation", "capabilities", "seccompProfile", "hostPath"})
           EXPECT_EQ(made.error().message.find(more), std::string::npos) << made.error().message;
@@ -361,7 +361,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   if (setting("QM_KUBE_CONTROLLERS") != "1")
     GTEST_SKIP() << "needs controllers and kwok, which QM_KUBE_CONTROLLERS=1 tells of";
   const kube::Resource& nodes = kube::resources::kNodes;
-  const std::string node = ns() + "-node";  // kwok speaks for it
+  const std::string node = ns() + "-node";  // simulated by kwok
   const auto made_node = client().create(
       nodes, "",
       *Json::parse(fmt::format(R"({{"metadata":{{"name":"{0}","annotations":{{"kwok.x-k8s.io/node":"fake"}},
@@ -370,7 +370,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
                                node)));
   ASSERT_TRUE(made_node) << made_node.error().to_string();
   make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
-  // Kueue's own definition, as far as the chart can tell: another manager made it.
+  // Kueue's own definition, as far as the chart can see: another manager created it.
   define(client(), source("deploy/helm/quartermaster/files/crds/ecosystem/kueue.yaml"));
   const std::string foreign = "clusterqueues.kueue.x-k8s.io", own = "priceplans.quartermaster.dev";
   ASSERT_TRUE(client().merge_patch(kDefinitions, "", foreign,
@@ -380,7 +380,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   (void)client().remove(kDefinitions, "", own, {});
   ASSERT_TRUE(testing::wait_until([&] { return !client().get(kDefinitions, "", own).has_value(); }));
 
-  // A kwok node runs a pod until it is told to end; hooks have to end by themselves.
+  // A kwok node runs a pod until it is told to end; hooks must end by themselves.
   const std::vector<std::string> common{chart(),
                                         "-f",
                                         values("trial"),
@@ -416,7 +416,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   ASSERT_TRUE(running);
   EXPECT_EQ(running->size(), 12u) << "two of each service, a database and a Redis";
 
-  // What the service writes at run time is not taken back.
+  // Fields that the service writes at run time are not reverted.
   const kube::Resource hooks{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
   auto registered = client().get(hooks, "", "quartermaster");
   ASSERT_TRUE(registered);
@@ -460,8 +460,8 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   }
 }
 
-// Two places say how the webhooks are registered: the chart, so that the release owns it, and the service, for
-// whoever has no chart. They say the same.
+// The webhook registration exists twice: in the chart, so that the release owns it, and in the service, for
+// installations without the chart. Both must be equal.
 TEST_F(Chart, WebhooksAreAsTheServiceWouldRegisterThem) {
   namespace webhook = admission::webhook;
   webhook::Registration registration;
@@ -492,7 +492,7 @@ TEST_F(Chart, WebhooksAreAsTheServiceWouldRegisterThem) {
   EXPECT_EQ(compared, 15u);
 }
 
-// A variable or flag that a program does not know would be passed over in silence, or end it.
+// A variable or flag that a program does not know would be ignored silently, or end the program.
 TEST_F(Chart, ProgramsKnowWhatTheyAreTold) {
   const std::set<std::string> for_others{"QM_NODE", "QM_POD_IP", "QM_BUS_CONNINFO"};  // named in other values by $(...)
   std::map<std::string, std::string> help;
@@ -561,7 +561,8 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
     EXPECT_TRUE(may(r.who, r.verb, r.group, r.resource)) << r.who << " " << r.verb << " " << r.resource;
   }
   for (const char* who : {"admission", "placement", "autoscaler", "telemetry", "cost", "agent"}) {
-    // Drivers and their DaemonSets are the operator's; nobody here enters a pod, reads a secret or makes rights.
+    // Drivers and their DaemonSets belong to the operator; no service may exec into a pod, read a Secret or create
+    // RBAC objects.
     const Right never[] = {{who, "patch", "apps", "daemonsets"},
                            {who, "delete", "apps", "daemonsets"},
                            {who, "create", "apps", "deployments"},

@@ -1,4 +1,4 @@
-// What the chart runs is named by a digest where one is given: a tag can be moved after it was tested.
+// The chart pins images by digest if one is given: a tag can be moved after it was tested.
 #include "support.hpp"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// What is deployed, as files: alerts have runbooks and show that they fire, and the pages say what the chart does.
+// Deployed files: alerts have runbooks and tests that make them fire, and the pages match the chart.
 #include "qm/testing/promtool.hpp"
 #include "support.hpp"
 
@@ -21,7 +21,7 @@ std::vector<Json> alerts() {
   return out;
 }
 
-/// "## Leader changes" -> "leader-changes", as a browser would find it.
+/// "## Leader changes" -> "leader-changes", the anchor that a browser uses.
 std::set<std::string> sections(const std::string& text) {
   std::set<std::string> out;
   for (std::size_t at = 0; (at = text.find("\n## ", at)) != std::string::npos; ++at) {
@@ -89,7 +89,7 @@ TEST(Alerts, UseMetricsThatTheServicesExport) {
   }
   EXPECT_GE(used.size(), 10u);
   for (const std::string& name : used) {
-    // The host's levels are named in a list, with the prefix apart in none of them.
+    // The host's levels are in a list without the common prefix; no alert uses them.
     EXPECT_NE(code.find('"' + name + '"'), std::string::npos) << name << " is exported by nobody";
   }
 }
@@ -112,7 +112,8 @@ Json panel(const std::string& board, const std::string& title) {
   return {};
 }
 
-// S-336: the colors of the bands of utilization; between 90 and 95 %, where none is asked for, it is yellow.
+// S-336: the colors of the utilization bands; between 90 and 95 %, for which the requirement names no color, it is
+// yellow.
 TEST(Panels, UtilizationHasTheColorsOfItsBands) {
   const Json steps = panel("gpu", "Utilisation").path("fieldConfig.defaults.thresholds")["steps"];
   const auto color = [&](std::int64_t percent) {
@@ -130,7 +131,7 @@ TEST(Panels, UtilizationHasTheColorsOfItsBands) {
             std::string::npos);
 }
 
-// S-356: how many wait and how long they wait, for each ClusterQueue.
+// S-356: the number of pending workloads and their waiting time, for each ClusterQueue.
 TEST(Panels, QueuesShowDepthAndWait) {
   EXPECT_EQ(panel("queue", "Waiting now")["targets"].at(0)["expr"].string(),
             "sum by (cluster_queue) (kueue_pending_workloads)");
@@ -141,8 +142,8 @@ TEST(Panels, QueuesShowDepthAndWait) {
   }
 }
 
-// An image that is named by a variable can be pinned by digest without a change of the file; one without a tag
-// changes by itself.
+// An image named by a variable can be pinned by digest without a change of the file; an image without a tag changes
+// without notice.
 TEST(Compose, EachImageHasATagAndAVariableForADigest) {
   const std::string page = testing::read_file(source("docker-compose.yml"));
   std::istringstream lines(page);

@@ -7,11 +7,11 @@
 
 namespace qm::deploy {
 
-/// One verb on one resource that a rule gives to a process of the release.
+/// One verb on one resource that a rule grants to a process of the release.
 struct Grant {
   std::string component, verb, group, resource;
   std::string ns;    ///< of a Role; empty: everywhere
-  std::string name;  ///< the only object it holds for; empty: any
+  std::string name;  ///< the only object that it applies to; empty: any
   auto operator<=>(const Grant&) const = default;
   [[nodiscard]] bool covers(const Installation::Call& call) const {
     return component == call.component && verb == call.verb && group == call.group && resource == call.resource &&
@@ -26,7 +26,7 @@ struct Grant {
 /// Every rule x group x resource x verb x name of a Role or ClusterRole.
 std::vector<Grant> grants_of(const Json& role, const std::string& component);
 
-/// What was given and never used, and what was used without being given, as people read it.
+/// Grants that were never used, and calls without a grant, in readable form.
 struct Difference {
   std::set<std::string> unused, missing;
 };

@@ -112,7 +112,7 @@ Installation* Installation::shared(std::string* why_not) {
     if (!begun) why = "the installation failed";
     return begun ? std::move(made) : nullptr;
   }();
-  // Before what the installation stands on goes: statics end in an order of their own.
+  // Runs before the objects that the installation depends on are destroyed: the order of statics is undefined.
   struct End final : ::testing::Environment {
     void TearDown() override { end(); }
   };
@@ -298,7 +298,7 @@ Status Installation::database() {
   return {};
 }
 
-/// EC2, by the simulated fleet, whose other protocols nobody asks; and a page of dcgm-exporter.
+/// EC2 from the simulated fleet, whose other protocols are not used; and a page of dcgm-exporter.
 Status Installation::cloud() {
   const auto dir = folder_.path() + "/fleet";
   std::filesystem::create_directories(dir);
@@ -331,7 +331,7 @@ Status Installation::fault(const std::string& json) {
   return {};
 }
 
-// The gang kind of scheduler-plugins, of which the chart brings no definition.
+// The gang kind of scheduler-plugins, for which the chart has no definition.
 constexpr const char* kPodGroups = R"(apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: podgroups.scheduling.x-k8s.io, annotations: {api-approved.kubernetes.io: unapproved}}
@@ -346,12 +346,12 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 )";
 
-/// A node with GPUs, a tenant, and people.
+/// A node with GPUs, a tenant, and users.
 Status Installation::world() {
   const testing::TempDir kinds;
   std::ofstream(kinds.path() + "/podgroups.yaml") << kPodGroups;
   define(*client_, kinds.path());
-  // The machine is one of the cloud's, and kwok is its kubelet.
+  // The instance belongs to the cloud, and kwok is its kubelet.
   kube::ClientOptions there;
   there.server = fmt::format("http://127.0.0.1:{}", ports_["kube"].integer());
   QM_ASSIGN(const auto machines, kube::Client(there).list_all(kube::resources::kNodes, ""));
@@ -375,7 +375,7 @@ Status Installation::world() {
   for (const char* person : {"operator", "stranger"}) {
     QM_TRY(client_->create(kServiceAccounts, ns_, Json::object({{"metadata", Json::object({{"name", person}})}})));
   }
-  // What is submitted for the operator is no more than the operator may create.
+  // The operator may submit only objects that the operator may create.
   QM_ASSIGN(const auto role, Json::parse(R"({"metadata":{"name":"submit"},
       "rules":[{"apiGroups":["batch"],"resources":["jobs"],"verbs":["create"]}]})"));
   QM_TRY(client_->create({"rbac.authorization.k8s.io", "v1", "roles", true}, tenant_, role));
@@ -444,7 +444,7 @@ Status Installation::make() {
   ns_ = fmt::format("operator-{}", ::getpid());
   tenant_ = ns_ + "-research";
   make_namespace(*client_, ns_);
-  // Pods of the release that name no node, such as the migrations, must come to our kubelet.
+  // Pods of the release without a node selector, such as the migrations, must be bound to our kubelet's node.
   QM_ASSIGN(const auto others, client_->list_all(kube::resources::kNodes, ""));
   for (const Json& other : others) {
     if (other["spec"]["unschedulable"].boolean()) continue;
@@ -456,8 +456,8 @@ Status Installation::make() {
   QM_TRY(database());
   QM_TRY(world());
   std::ofstream(folder_.path() + "/values.yaml") << values();
-  // The API server knows no addresses of Services but their own, which nobody routes here: it is told where the door
-  // is.
+  // The API server can reach Services only by their cluster addresses, which are not routed here, so the Service of the
+  // admission webhook becomes an ExternalName.
   const auto script = folder_.path() + "/door.sh";
   std::ofstream(script) << fmt::format(R"(#!/bin/sh
 exec awk '/^---/ {{ service = ours = 0 }} /^kind: Service$/ {{ service = 1 }} /^  name: qm-quartermaster-admission$/ {{ ours = 1 }}
@@ -468,7 +468,7 @@ exec awk '/^---/ {{ service = ours = 0 }} /^kind: Service$/ {{ service = 1 }} /^
   return done(release("install"), "helm install");
 }
 
-// A log that is full is put aside under another name, and goes on in a new one.
+// A full log is renamed, and a new one is started.
 const std::vector<Installation::Call>* Installation::audit() {
   bool any = false;
   for (const auto& file : std::filesystem::directory_iterator(setting("QM_KUBE_RUN"))) {
@@ -494,7 +494,7 @@ void Installation::note(const std::string& line) {
   const auto entry = Json::parse(line);
   if (!entry || !(*entry)["user"]["username"].string().starts_with(prefix)) return;
   const Json& object = (*entry)["objectRef"];
-  if (object.is_null()) return;  // discovery, which everybody may
+  if (object.is_null()) return;  // discovery, which any caller may do
   Call call;
   call.component = (*entry)["user"]["username"].string().substr(prefix.size());
   call.verb = (*entry)["verb"].string();

@@ -25,7 +25,7 @@ const kube::Resource kServices{"", "v1", "services", true};
 const kube::Resource kLeasesOfNodes{"coordination.k8s.io", "v1", "leases", true};
 constexpr auto kLook = 100ms;
 constexpr auto kHeartbeat = 10s;
-/// A real proxy hears of the end of a pod later than the pod does.
+/// A real proxy is notified of the end of a pod later than the pod itself.
 constexpr auto kLeaves = 300ms;
 constexpr auto kProbeTimeout = 500ms;
 
@@ -45,7 +45,7 @@ struct Container {
   std::optional<Clock::time_point> unwell;  ///< since when the probe fails
   int restarts = 0;
 
-  /// At the first good answer it is ready; it is ready no more when as many in a row as the probe says are bad.
+  /// Ready at the first success; not ready after as many consecutive failures as the probe specifies.
   void probed(bool well) {
     const Json& probe = spec["readinessProbe"];
     if (well) {
@@ -102,7 +102,7 @@ struct Kubelet::Impl {
   std::map<std::string, Json> seen_services;    ///< by name
   std::mutex serving_mutex;
   std::map<std::string, std::vector<std::string>> serving;  ///< pods that serve, by "service:port"
-  std::map<std::string, std::size_t> turn;                  ///< of the pods of a Service
+  std::map<std::string, std::size_t> turn;                  ///< next pod of a Service
   std::map<std::string, std::vector<std::string>> said;     ///< log files by component
   std::vector<std::unique_ptr<Relay>> relays;
   std::map<std::string, bool> relayed;
@@ -150,10 +150,10 @@ struct Kubelet::Impl {
     if (address.empty()) address = fmt::format("127.{}.1.{}", network(), next_service++);
     return address;
   }
-  /// One of a hundred networks on loopback: runs beside one another do not meet.
+  /// One of a hundred loopback networks, so that concurrent runs do not conflict.
   static int network() { return 100 + ::getpid() % 100; }
 
-  /// A pod of the Service that is ready, each in its turn. Never waits: who connects has a second.
+  /// The next ready pod of the Service, in turn. Never waits: a connection times out after a second.
   std::string pick(const std::string& service, const std::string& port) {
     const std::lock_guard lock(serving_mutex);
     const auto& there = serving[service + ":" + port];
@@ -212,7 +212,7 @@ struct Kubelet::Impl {
       ++next_pod;
     }
     pod.view.node = node;
-    if (!pod.view.fill(client, pod.object, names())) return;  // a Secret is not there yet: again at the next look
+    if (!pod.view.fill(client, pod.object, names())) return;  // a Secret does not exist yet: retried at the next step
     for (const Json& spec : pod.object["spec"]["containers"].items()) {
       Container container;
       container.spec = spec;
@@ -309,7 +309,7 @@ struct Kubelet::Impl {
                                          {"status", !about_ready || (pod.ready() && !done) ? "True" : "False"},
                                          {"lastTransitionTime", now_text()}}));
     }
-    // The API takes no address of loopback for a pod.
+    // The API does not allow a loopback address for a pod.
     const std::string ip = "10" + pod.view.address.substr(3);
     const auto told = client.merge_patch(
         kube::resources::kPods, ns, kube::name_of(pod.object),

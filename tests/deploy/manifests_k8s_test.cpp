@@ -1,5 +1,5 @@
-// A real API server with our definitions takes the manifests of the test data, our own and the reference ones where
-// they are present, and gives them back as they were sent. What it refuses is listed here by name, with the reason.
+// A real API server with our definitions accepts the manifests of the test data, our own and the reference ones if
+// present, and returns them as they were sent. Objects that it refuses are listed here by name, with the reason.
 #include "qm/model/quantity.hpp"
 #include "qm/testing/manifests.hpp"
 #include "support.hpp"
@@ -18,7 +18,7 @@ namespace manifests_k8s_test {
 struct Refused {
   const char *file, *answer, *why;
 };
-// Kinds that are Kubernetes' own, or that nothing here defines; nothing of ours is asked about them.
+// Kubernetes' own kinds, or kinds without a definition here; they are not checked.
 constexpr Refused kOwnRefused[] = {
     {"cluster-autoscaler-without-selector.yaml", "spec.selector: Required value", "a Deployment needs a selector"},
     {"jobset-ocean.yaml", "not served", "its operator brings the definition"},
@@ -76,8 +76,8 @@ std::map<std::string, Served> served_kinds() {
 
 std::string text_of(const Json& value) { return value.is_string() ? value.string() : value.dump(); }
 
-/// What of `sent` is not in `got`. Kubernetes' own kinds write a quantity in its shortest form, leave out what is
-/// false, and add taints and tolerations; in the kinds that are defined here nothing is changed.
+/// The parts of `sent` that are missing in `got`. Kubernetes' own kinds write a quantity in its shortest form, omit
+/// false values, and add taints and tolerations; in kinds that are defined here nothing is changed.
 void differences(const Json& sent, const Json& got, bool ours, const std::string& path, std::vector<std::string>& out) {
   if (sent == got) return;
   if (sent.is_object() && got.is_object()) {
@@ -115,7 +115,7 @@ class Manifests : public ::testing::Test {
   }
   kube::Client& client() { return *client_; }
 
-  /// Sends the object and gives what the server then has of it; takes it away again.
+  /// Creates the object, returns the server's copy, and deletes it.
   Result<Json> there_and_back(const config::Document& document, const Served& kind) {
     const auto slash = document.api_version.find('/');
     const bool core = slash == std::string::npos;
@@ -161,7 +161,7 @@ TEST_F(Manifests, EachIsTakenAndComesBackAsItWasOrIsNamedHere) {
       if (!file.ends_with(".yaml")) continue;
       SCOPED_TRACE(file + " " + document.kind + " " + document.name);
       ++documents;
-      if (document.kind.empty()) {  // chart values, pieces of a pod: nothing that an API server is sent
+      if (document.kind.empty()) {  // chart values, parts of a pod: not sent to an API server
         ++fragments;
         std::cout << "no object: " << file << "\n";
         continue;
@@ -220,8 +220,8 @@ TEST_F(Manifests, BothVersionsOfAKindAreServedWithTheSameFields) {
   EXPECT_EQ((*got)["metadata"]["generation"].integer(), 1) << "a status is no new generation";
 }
 
-// S-388: what describes a suite is declarative. After a second apply a three-way diff (what was applied last, what is
-// there, what is wanted) finds nothing.
+// S-388: the description of a suite is declarative. After a second apply a three-way diff (last applied, current,
+// wanted) is empty.
 TEST_F(Manifests, OurExamplesAppliedTwiceShowNoDrift) {
   const std::string folder = source("examples/queues"), capacity = source("examples/capacity");
   for (const std::string& path : {folder, capacity}) {
@@ -236,7 +236,7 @@ TEST_F(Manifests, OurExamplesAppliedTwiceShowNoDrift) {
   }
   const Ran same = run({kubectl, "diff", "-R", "-f", folder, "-f", capacity});
   EXPECT_EQ(same.code, 0) << same.output;
-  // Drift is found, so that finding none means something.
+  // A real drift is detected, so that an empty diff is meaningful.
   const kube::Resource queues{"kueue.x-k8s.io", "v1beta1", "clusterqueues", false};
   const auto all = client().list_all(queues, "");
   ASSERT_TRUE(all);
@@ -285,7 +285,7 @@ TEST_F(Manifests, OurOwnKindsAreHeldToTheirRules) {
     const auto loaded = config::load_text(
         std::string("apiVersion: quartermaster.dev/v1alpha1\nmetadata: {name: wrong}\n") + wrong.yaml, "wrong.yaml");
     EXPECT_FALSE(loaded.ok()) << "our own reader takes it";
-    // A document with an error is not kept, so the server's copy is made by the general reader.
+    // A document with an error is not kept, so the server's copy is parsed by the general reader.
     const auto general = config::load_text(
         std::string("apiVersion: example.com/v1\nmetadata: {name: wrong}\n") + wrong.yaml, "wrong.yaml");
     ASSERT_EQ(general.objects.size(), 1u);

@@ -7,8 +7,8 @@
 
 namespace qm::deploy {
 
-/// One port of a Service: each connection to `address` goes on to the address that `pick` names at that moment, byte
-/// for byte, as kube-proxy would have it. A connection that stands is let stand until one of its ends closes it.
+/// One port of a Service: forwards each connection to `address` to the address that `pick` returns at that moment,
+/// byte for byte, like kube-proxy. An open connection is kept until one of its ends closes it.
 class Relay {
  public:
   static Result<std::unique_ptr<Relay>> open(const std::string& address, int port, std::function<std::string()> pick);

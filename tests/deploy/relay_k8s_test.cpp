@@ -57,7 +57,7 @@ bool write_all(int fd, const char* data, ssize_t left) {
   return true;
 }
 
-/// Both ways, until both sides have said all, or one is gone.
+/// Copies both ways, until both sides have finished, or one is gone.
 void pass(const Socket& a, const Socket& b, const std::stop_token& stop) {
   std::array<pollfd, 2> at{pollfd{a.get(), POLLIN, 0}, pollfd{b.get(), POLLIN, 0}};
   std::array<char, 65536> bytes;
@@ -112,7 +112,7 @@ struct Relay::Impl {
 
 Relay::Relay(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Relay::~Relay() {
-  impl_->acceptor = {};  // no new line from here on
+  impl_->acceptor = {};  // no new connections from here on
   for (auto& line : impl_->lines) line.thread.request_stop();
 }
 

@@ -1,5 +1,5 @@
-// The rights that the chart gives are enough: processes come up against a real API server as their own service
-// accounts, and nothing is forbidden to them.
+// The RBAC rules of the chart are sufficient: processes start against a real API server with their own service
+// accounts, and no call is forbidden.
 #include "installation.hpp"
 #include "support.hpp"
 
@@ -51,7 +51,8 @@ class Rights : public ::testing::Test {
     for (const auto& name : templates) argv.insert(argv.end(), {"-s", fmt::format("templates/{}.yaml", name)});
     return run(argv);
   }
-  /// What the chart tells admission to hold back: its rights are for these, whatever other kinds the cluster knows.
+  /// The kinds that the chart configures for admission: its permissions cover only these, even if the cluster has
+  /// others.
   [[nodiscard]] std::string kinds() const {
     const std::string services = rendered({"services"}).output;
     const std::size_t at = services.find("kinds=");
@@ -77,7 +78,7 @@ class Rights : public ::testing::Test {
         setting("QM_KUBE_URL"), setting("QM_KUBE_CA"), made ? (*made)["status"]["token"].string() : "");
     return path;
   }
-  /// Starts a program as the service account of its name.
+  /// Starts a program with the service account of its name.
   std::unique_ptr<testing::Process> start(const std::string& who, std::vector<std::string> more = {}) {
     const int port = testing::free_port();
     testing::Process::Options options;
@@ -114,7 +115,7 @@ class Rights : public ::testing::Test {
   }
   void expect_nothing_forbidden(const std::string& who) const {
     const std::string log = log_of(who);
-    for (const char* word : {": 403", "forbidden", "PERMISSION_DENIED"}) {  // a bare 403 stands in many a time of day
+    for (const char* word : {": 403", "forbidden", "PERMISSION_DENIED"}) {  // a bare 403 occurs in timestamps
       EXPECT_EQ(log.find(word), std::string::npos) << log;
     }
   }
@@ -140,7 +141,7 @@ TEST_F(Rights, PlacementHasEnough) {
   expect_nothing_forbidden("placement");
 }
 
-// They write no more than their Lease until there is work.
+// They write only their Lease until there is work.
 TEST_F(Rights, TheOthersHaveEnoughToLead) {
   for (const char* who : {"autoscaler", "telemetry", "cost"}) {
     SCOPED_TRACE(who);

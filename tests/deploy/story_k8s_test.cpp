@@ -1,5 +1,5 @@
-// An operator's story on a real API server: helm install, and then Jobs by kubectl that are held, admitted, bound, run,
-// charged and explained. The programs run as the rendered Deployments say, see Kubelet.
+// An operator's workflow on a real API server: helm install, and then Jobs by kubectl that are suspended, admitted,
+// bound, run, charged and explained. The programs run as the rendered Deployments specify, see Kubelet.
 #include "installation.hpp"
 
 namespace qm::deploy {
@@ -13,7 +13,7 @@ class Operator : public ::testing::Test {
   void SetUp() override {
     std::string why;
     suite_ = Installation::shared(&why);
-    // A test that has failed is not skipped any more, and would go on.
+    // A test that has already failed cannot be skipped and would continue.
     ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
     if (suite_ == nullptr) GTEST_SKIP() << why;
   }
@@ -28,12 +28,12 @@ class Operator : public ::testing::Test {
 };
 
 TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
-  // As many as the chart says, ready by their own probes, under the accounts of the chart.
+  // The number of pods is that of the chart, they are ready by their own probes, under the accounts of the chart.
   for (const char* service : {"admission", "placement", "autoscaler", "telemetry", "cost"}) {
     EXPECT_TRUE(eventually([&] { return suite().all_ready(service, 2); })) << service;
     for (const auto& pod : suite().kubelet().pods(service)) EXPECT_EQ(pod.restarts, 0) << pod.name;
   }
-  // Its qmctl gives up after ten seconds, in which a crowded machine may not have answered.
+  // Its qmctl times out after ten seconds, which may be too short on a loaded host.
   Ran tested;
   EXPECT_TRUE(eventually([&] {
     tested = suite().helm({"test", "qm", "-n", suite().ns(), "--timeout", "60s"});
@@ -42,7 +42,7 @@ TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
   const Ran queues = suite().kubectl_apply(Installation::kQueues);
   ASSERT_EQ(queues.code, 0) << queues.output;
 
-  // The webhooks that the chart registers suspend a Job before it is stored.
+  // The webhooks of the chart suspend a Job before it is stored.
   const Ran first = suite().kubectl_apply(Installation::job("first", 8, 3600));
   ASSERT_EQ(first.code, 0) << first.output;
   const Json held = suite().get_job("first");
@@ -60,7 +60,7 @@ TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
     return why.find("nvidia.com/gpu") != std::string::npos;
   })) << why;
   EXPECT_NE(why.find("research"), std::string::npos) << why;
-  // Held is held: whoever is not us does not let it go.
+  // Another client cannot unsuspend the Job.
   const Ran by_hand = suite().kubectl({"patch", "job", "second", "-n", suite().tenant(), "--as", "alice", "--as-group",
                                        "system:masters", "--type", "merge", "-p", R"({"spec":{"suspend":false}})"});
   EXPECT_NE(by_hand.code, 0) << by_hand.output;

@@ -16,7 +16,7 @@ namespace qm::deploy {
 
 inline constexpr const char* kNoRealKube = "QM_KUBE_URL is not set: run ./qm peers kubernetes, then ./qm test --peers";
 
-/// A setting of the peers: QM_KUBE_URL, QM_KUBECTL, QM_HELM, ... Empty where it is not set.
+/// A setting of the peers: QM_KUBE_URL, QM_KUBECTL, QM_HELM, ... Empty if it is not set.
 inline std::string setting(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -60,7 +60,7 @@ inline const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 inline const kube::Resource kServiceAccounts{"", "v1", "serviceaccounts", true};
 inline const kube::Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 
-/// A namespace whose pods may start at once; there already is fine, one that is going is waited for.
+/// A namespace whose pods may start at once; an existing one is used, one that is being deleted is waited for.
 inline void make_namespace(kube::Client& client, const std::string& name, Json labels = {}) {
   ASSERT_TRUE(testing::wait_until(
       [&] {

@@ -1,5 +1,5 @@
-// What an upgrade and a death cost those who are at work meanwhile, seen from the API server: no refused creation
-// while replicas of admission are replaced one after the other, and a new leader within seconds after a SIGKILL.
+// The effect of an upgrade and of a crash on clients, seen from the API server: no refused creation while replicas of
+// admission are replaced one after the other, and a new leader within seconds after a SIGKILL.
 #include "installation.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/http/certificate.hpp"
@@ -15,7 +15,7 @@ namespace upgrade_k8s_test {
 
 using namespace std::chrono_literals;
 constexpr auto kPatience = 110s;
-/// ADR 0014: a crash of the leader is over within this.
+/// ADR 0014: the limit for a takeover after a crash of the leader.
 constexpr auto kTakeover = 5s;
 
 class Rolling : public ::testing::Test {
@@ -23,7 +23,7 @@ class Rolling : public ::testing::Test {
   void SetUp() override {
     std::string why;
     suite_ = Installation::shared(&why);
-    // A test that has failed is not skipped any more, and would go on.
+    // A test that has already failed cannot be skipped and would continue.
     ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
     if (suite_ == nullptr) GTEST_SKIP() << why;
     ASSERT_TRUE(eventually([this] { return suite().all_ready("admission", 2); }));
@@ -43,8 +43,8 @@ class Rolling : public ::testing::Test {
   Installation* suite_ = nullptr;
 };
 
-/// Creates pods that the webhooks are asked about, one after the other and two at a time, until it is told to end. In
-/// the tenant's namespace what they cannot be asked about is refused.
+/// Creates pods that the webhooks review, one after the other and two at a time, until stop. In the tenant's
+/// namespace a creation is refused if the webhook cannot be called.
 class Creator {
  public:
   explicit Creator(const std::string& ns) {
@@ -140,7 +140,7 @@ TEST_F(Rolling, AnUpgradeRenewsACertificateInItsLastThird) {
   EXPECT_TRUE(http::signed_by(text(renewed, "tls.crt"), text(ca, "tls.crt")));
   EXPECT_TRUE(data_of("ca") == ca);
   EXPECT_TRUE(data_of("tls-placement") == placement);
-  // Processes with it and processes of before work together: the new leader of cost reads from the other services.
+  // New and old processes work together: the new leader of cost reads from the other services.
   EXPECT_TRUE(eventually([&] {
     const auto pods = suite().kubelet().pods("cost");
     const auto old = [&](const auto& pod) {

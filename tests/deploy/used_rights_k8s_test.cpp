@@ -1,5 +1,5 @@
-// Least privilege, from the API server's audit log: what the chart's accounts were given they have used, what they
-// used they were given, and nothing was forbidden to them. What is rarer than a Job that runs is brought about here.
+// Least privilege, from the API server's audit log: the chart's accounts have used all their permissions, had a
+// permission for every call, and no call was forbidden. The test triggers events that are rarer than a running Job.
 #include "grants.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class UsedRights : public ::testing::Test {
   void SetUp() override {
     std::string why;
     suite_ = Installation::shared(&why);
-    // A test that has failed is not skipped any more, and would go on.
+    // A test that has already failed cannot be skipped and would continue.
     ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
     if (suite_ == nullptr) GTEST_SKIP() << why;
     if (!suite_->audit()) GTEST_SKIP() << "the API server writes no audit log: start it with QM_KUBE_AUDIT=1";
@@ -32,7 +32,7 @@ class UsedRights : public ::testing::Test {
   Installation& suite() { return *suite_; }
   static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
 
-  /// What the release gives, as the API server has it.
+  /// The permissions of the release, read from the API server.
   std::vector<Grant> grants() {
     std::vector<Grant> out;
     kube::ListOptions ours;
@@ -43,7 +43,7 @@ class UsedRights : public ::testing::Test {
       EXPECT_TRUE(found) << found.error().to_string();
       if (!found) continue;
       for (Json role : found->items) {
-        role.set("kind", name);  // lists leave it out
+        role.set("kind", name);  // lists omit it
         const auto more = grants_of(role, kube::label(role, "app.kubernetes.io/component"));
         out.insert(out.end(), more.begin(), more.end());
       }
@@ -76,7 +76,7 @@ class UsedRights : public ::testing::Test {
     EXPECT_TRUE(eventually([&] { return suite().bound("low").size() == 1; }));
     apply(Installation::job("urgent", 8, 600, "urgent"));
     EXPECT_TRUE(eventually([&] { return suite().bound("urgent").size() == 1; }));
-    // A suspended Job keeps its start on servers before 1.35, and is told that it has not started before it goes on.
+    // Servers before 1.35 keep the start time of a suspended Job; admission clears it before it unsuspends the Job.
     const Ran started =
         suite().kubectl({"patch", "job", "low", "-n", suite().tenant(), "--subresource=status", "--type", "merge", "-p",
                          R"({"status":{"startTime":"2026-01-01T00:00:00Z"}})"});
@@ -93,7 +93,7 @@ class UsedRights : public ::testing::Test {
     qmctl({"submit", "-f", dir.path() + "/job.yaml"});
     EXPECT_TRUE(eventually([&] { return !suite().get_job("sent").is_null(); }));
     qmctl({"cancel", path("sent")});
-    // An operator of the suite submits nothing that the cluster does not let it create.
+    // An operator of the suite can submit only objects that the cluster allows the operator to create.
     const auto elsewhere = sent.replace(sent.find(suite().tenant()), suite().tenant().size(), suite().ns());
     std::ofstream(dir.path() + "/elsewhere.yaml") << elsewhere;
     const auto denied = suite().qmctl({"submit", "-f", dir.path() + "/elsewhere.yaml"});
@@ -130,7 +130,7 @@ spec:
   void pods_that_are_let_go_evicted_and_deleted() {
     apply(pod("evicted"));
     EXPECT_TRUE(eventually([&] { return has_node("evicted"); }));
-    // A budget puts the eviction off, until its deadline; then the pod is deleted.
+    // A PodDisruptionBudget delays the eviction until its deadline; then the pod is deleted.
     apply(
         "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: evicted}\n"
         "spec: {minAvailable: 1, selector: {matchLabels: {name: evicted}}}\n");
@@ -146,7 +146,7 @@ spec:
     qmctl({"cancel", path("cancelled")});
     expect_was("admission", "delete", "pods");
   }
-  /// A Workload of Kueue's that nobody owns, which somebody stops.
+  /// A Kueue Workload without an owner, which a user stops.
   void a_workload_that_nobody_owns() {
     apply(R"(apiVersion: kueue.x-k8s.io/v1beta2
 kind: Workload
@@ -162,7 +162,7 @@ spec:
     qmctl({"stop", path("nobodys")});
     expect_was("admission", "patch", "workloads");
   }
-  /// A group of which no pod exists.
+  /// A PodGroup without pods.
   void a_pod_group_of_volcanos() {
     apply(R"(apiVersion: scheduling.volcano.sh/v1beta1
 kind: PodGroup
@@ -171,7 +171,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
 )");
     expect_was("admission", "patch", "podgroups/status");
   }
-  /// What cannot be read is said in an Event of it, and counted there when it is said again.
+  /// An invalid object is reported in an Event, which is counted up at the next report.
   void what_its_owner_is_told() {
     for (const char* strategy : {"Whatever", "Neither"}) {
       apply(std::string("apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: unreadable}\n"
@@ -189,7 +189,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
       expect_was("autoscaler", "create", "events");
     }
     expect_was("autoscaler", "patch", "events");
-    // As dear as the definition allows, and dearer than the books can hold.
+    // The highest price that the definition allows, and a price beyond the range of the ledger.
     for (const char* price : {"99999999999999999999", "88888888888888888888"}) {
       apply(std::string("apiVersion: quartermaster.dev/v1alpha1\nkind: PricePlan\nmetadata: {name: unreadable}\n"
                         "spec: {prices: [{usdPerHour: \"") +
@@ -199,7 +199,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     expect_was("cost", "patch", "events");
     (void)suite().kubectl({"delete", "clusterqueues,nodepools,priceplans", "unreadable", "--wait=false"});
   }
-  /// Where quota is somebody else's and binding ours, placement says itself that there is no room.
+  /// If another system manages quota and Quartermaster binds, placement itself reports that there is no capacity.
   void a_pod_that_nobody_admits() {
     const auto ns = suite().ns() + "-unadmitted";
     make_namespace(
@@ -217,7 +217,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     expect_was("placement", "patch", "pods/status");
     (void)suite().api().remove(kNamespaces, "", ns, {});
   }
-  /// Its claim is told the node for which a volume is to be made.
+  /// The claim receives the node for which its volume must be provisioned.
   void a_volume_that_waits_for_its_pod() {
     apply(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: qm-later}\n"
@@ -284,7 +284,7 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   machines_that_come_and_are_refused();
   a_gpu_that_falls_off_the_bus();
   people();
-  a_certificate_that_is_lost();  // last: for half a minute the other replica serves what nobody trusts any more
+  a_certificate_that_is_lost();  // last: for half a minute the other replica serves a certificate that no client trusts
 
   auto given = grants();
   auto calls = *suite().audit();
@@ -293,7 +293,7 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   for (const auto& one : difference.missing) ADD_FAILURE() << "used and not given: " << one;
   for (const auto& one : difference.unused) ADD_FAILURE() << "given and never used: " << one;
 
-  // The comparison sees one too many, and one too few.
+  // The comparison detects one superfluous and one missing grant.
   const Grant planted{"placement", "delete", "", "nodes", {}, {}};
   given.push_back(planted);
   EXPECT_TRUE(compare(given, calls).unused.contains(planted.text()));
@@ -301,7 +301,7 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   std::erase_if(given,
                 [](const Grant& grant) { return grant.component == "placement" && grant.resource == "pods/binding"; });
   EXPECT_FALSE(compare(given, calls).missing.empty());
-  // And what a server has forbidden, whatever was given.
+  // And a call that the server refused, regardless of the grants.
   calls.push_back({"placement", "list", "", "nodes", {}, {}, 403});
   given = grants();
   EXPECT_TRUE(compare(given, calls).missing.contains("placement: list nodes"));

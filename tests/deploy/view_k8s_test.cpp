@@ -74,7 +74,7 @@ struct Filler {
     Json spec = Json::object({{"expirationSeconds", source["expirationSeconds"].integer(3600)}});
     if (const auto& audience = source["audience"].string(); !audience.empty())
       spec.set("audiences", Json::array({audience}));
-    // As kubelet asks: the token ends with its pod.
+    // Like kubelet: the token expires with its pod.
     if (const auto uid = kube::uid_of(pod); !uid.empty())
       spec.set("boundObjectRef",
                Json::object({{"apiVersion", "v1"}, {"kind", "Pod"}, {"name", kube::name_of(pod)}, {"uid", uid}}));

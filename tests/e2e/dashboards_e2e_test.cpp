@@ -1,4 +1,4 @@
-// The dashboards on what the main job left: every panel's query answers, and their sums are the bill.
+// The dashboards on the data of the main job: every panel's query returns rows, and their sums are the bill.
 #include "qm/base/time.hpp"
 #include "qm/http/http.hpp"
 #include "qm/pg/connection.hpp"
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 const std::string kFolder = std::string(QM_SOURCE_DIR) + "/deploy/grafana/dashboards";
 
-/// What Grafana makes of a query: the time range, groups by time, and the choices of the variables.
+/// Grafana's expansion of a query: the time range, groups by time, and the selected values of the variables.
 class Macros {
  public:
   Macros(Instant from, Instant until)
@@ -58,7 +58,7 @@ std::map<std::string, Json> dashboards() {
   return out;
 }
 
-/// The main job in small, left up; taken down at the end.
+/// The main job at a small size, kept running; stopped at the end.
 class Dashboards : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -80,7 +80,7 @@ class Dashboards : public ::testing::Test {
 
   void SetUp() override {
     ASSERT_TRUE(endpoints_ != nullptr && (*endpoints_)["postgres"].is_string()) << "the main job did not run";
-    // Nothing but the report views may be read by who draws the panels.
+    // The role of the panels may read only the report views.
     auto owner = pg::Connection::open((*endpoints_)["postgres"].string(), {.application_name = "dashboards"});
     ASSERT_TRUE(owner) << owner.error().to_string();
     ASSERT_TRUE(
@@ -148,7 +148,7 @@ TEST_F(Dashboards, EveryQueryOfTheReportsAnswersWithRows) {
         ASSERT_TRUE(rows) << name << ", " << panel["title"].string() << ": " << rows.error().to_string() << "\n" << sql;
         EXPECT_GT(rows->size(), 0U) << name << ", " << panel["title"].string() << "\n" << sql;
         if (target["format"].string() != "time_series") continue;
-        // What is drawn over time must come in its order.
+        // Rows over time must be in time order.
         for (std::size_t i = 1; i < rows->size(); ++i) EXPECT_LE(rows->str(i - 1, 0), rows->str(i, 0)) << sql;
       }
     }

@@ -1,4 +1,4 @@
-// What one workload goes through, as those hear it who read the topics, and as it is kept.
+// The state transitions of one workload, as consumers of the topics receive them, and as they are stored.
 #include "qm/bus/bus.hpp"
 #include "qm/pg/connection.hpp"
 #include "quartermaster/v1/envelope.pb.h"
@@ -14,7 +14,7 @@ namespace order_e2e_test {
 
 using namespace std::chrono_literals;
 
-/// Steps of a workload with the instant at which the service decided each; one that is said again counts once.
+/// Steps of a workload with the instant at which the service decided each; a repeated step counts once.
 struct Heard {
   std::vector<std::string> workload, placement;
   std::map<std::string, std::int64_t> at_us;
@@ -28,7 +28,7 @@ struct Heard {
 Result<Heard> listen(const std::string& carrier, const std::string& uid) {
   QM_ASSIGN(const auto bus, bus::make_bus(carrier));
   bus::ConsumerOptions options;
-  options.group = "e2e/order/" + uid;  // of its own: it takes nothing from anybody
+  options.group = "e2e/order/" + uid;  // a separate group: it does not affect other consumers
   options.topics = {"qm.workload", "qm.placement"};
   options.cursor = [](const bus::TopicPartition&) { return -1; };
   QM_ASSIGN(const auto consumer, bus->consumer(std::move(options)));
@@ -58,14 +58,14 @@ Result<Heard> listen(const std::string& carrier, const std::string& uid) {
   return heard;
 }
 
-// S-076: Queued, QuotaReserved, Admitted, Bound in that order: kept in PostgreSQL, and said on Kafka.
+// S-076: Queued, QuotaReserved, Admitted, Bound in that order: stored in PostgreSQL, and published on Kafka.
 TEST(Order, AStartIsSaidOnKafkaAndKeptInPostgresInItsOrder) {
   const char* kafka = std::getenv("QM_KAFKA");
   if (kafka == nullptr) GTEST_SKIP() << "no Kafka: run ./qm peers kafka";
   auto suite = Suite::up({"--nodes", "2", "--speed", "20", "--bus", "kafka"});
   ASSERT_TRUE(suite) << suite.error().to_string();
   ASSERT_TRUE((*suite)->submit({.name = "in-order", .pods = 2, .run_s = 60}));
-  // Until the job exists, and the workload with it, there is only what was submitted: it has no uid.
+  // Until the Job and its workload exist, only the submission exists: it has no uid.
   std::string uid;
   ASSERT_TRUE(testing::wait_until([&] {
     const auto workload = (*suite)->workload("in-order");

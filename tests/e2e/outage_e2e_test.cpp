@@ -1,5 +1,5 @@
-// Each service in turn stands still or ends: the other four stay ready and do their own work, and when it is back it
-// catches up and nothing is lost. The same for Redis, which may lose everything, and PostgreSQL, which may not.
+// Each service in turn is stopped or ended: the other four stay ready and do their own work. When the service is back
+// it catches up and nothing is lost. The same for Redis, which may lose everything, and PostgreSQL, which may not.
 #include "support.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class Outage : public ::testing::Test {
     const auto done = suite().submit(ask);
     ASSERT_TRUE(done) << ask.name << ": " << done.error().to_string();
   }
-  /// A job that runs, and goes on doing so until time is made to pass.
+  /// Starts a job that keeps running until the test advances time.
   void run_job(const std::string& name) {
     set_clock(kSlow);
     ASSERT_NO_FATAL_FAILURE(submit({.name = name, .pods = 2, .gpus = 2, .run_s = 120}));
@@ -96,7 +96,7 @@ class Outage : public ::testing::Test {
       ASSERT_TRUE(up) << up.error().to_string();
     }
   }
-  // What a person meets who asks for the service that is away: an answer in time that says who and what to do.
+  // A user's call to the unavailable service: it is answered in time with the service's name and a remedy.
   void expect_qmctl_says_so(const std::string& service) {
     auto args = question_for(service);
     args.insert(args.end(), {"--timeout", "1s"});
@@ -127,12 +127,12 @@ void Outage::others_go_on_without(const std::string& service, int number) {
     if (other == service) continue;
     EXPECT_TRUE(eventually([&] { return suite().ready(other); }, 10s)) << other << " is not ready";
   }
-  // What runs ends, whoever is away.
+  // Running jobs finish, whichever service is down.
   EXPECT_TRUE(
       eventually([&] { return suite().count("pod_stop", before) == 2 && suite().count("job_finish", before) == 1; }));
   if (service == "admission") {
     EXPECT_FALSE(suite().submit({.name = meanwhile, .run_s = 30}, 500ms)) << "nobody could have acknowledged it";
-    // Placement takes the devices back by itself.
+    // Placement releases the devices without the other service.
     std::string seen;
     EXPECT_TRUE(eventually([&] {
       const auto all = suite().assignments();
@@ -166,7 +166,7 @@ void Outage::others_go_on_without(const std::string& service, int number) {
     suite().signal(service, SIGCONT);
     EXPECT_TRUE(eventually([&] { return suite().ready(service); }));
   }
-  // A caller that had no answer asks again with the same request id.
+  // A caller without an answer retries with the same request id.
   if (service == "admission") submit({.name = meanwhile, .run_s = 30});
   submit({.name = after, .run_s = 30});
   for (const auto& name : {before, meanwhile, after}) expect_finished_once(name);
@@ -186,7 +186,7 @@ TEST_F(Outage, TelemetryHangs) { others_go_on_without("telemetry", SIGSTOP); }
 TEST_F(Outage, CostEnds) { others_go_on_without("cost", SIGTERM); }
 TEST_F(Outage, CostHangs) { others_go_on_without("cost", SIGSTOP); }
 
-// Nobody needs another to begin: not the other four, and not the bus.
+// No service needs another to start: not the other four, and not the bus.
 TEST_F(Outage, EachStartsAlone) {
   ASSERT_NO_FATAL_FAILURE(run_job("before-alone"));
   ASSERT_NO_FATAL_FAILURE(stop_all());
@@ -224,7 +224,7 @@ TEST_F(Outage, AllStartWithoutABusAndTheirNewsWaitForIt) {
   expect_balanced_books();
 }
 
-// Redis holds copies only: it may be empty or away, and readings then come from their owner.
+// Redis holds only copies: it may be empty or down, and readings then come from telemetry.
 
 TEST_F(Outage, TopReadsFromRedisAndSaysHowOldItIs) {
   set_clock(kFast);
@@ -265,7 +265,7 @@ TEST_F(Outage, WithoutRedisReadingsComeFromTheOwner) {
   expect_readings_from("redis", 10s);
 }
 
-// PostgreSQL holds the truth of all five. Without it nothing is decided and nothing is acknowledged.
+// PostgreSQL is the source of truth for all five. Without it nothing is decided and nothing is acknowledged.
 TEST_F(Outage, WithoutPostgresNothingIsReadyAndNothingIsLost) {
   ASSERT_NO_FATAL_FAILURE(run_job("before-crash"));
   ASSERT_NO_FATAL_FAILURE(submit({.name = "just-before-crash", .run_s = 30}));

@@ -1,5 +1,5 @@
-// The main job in small: hours of jobs through the whole suite, with things that break on the way, judged from the
-// fleet's own record by a checker that shares no code with the services.
+// The main job at a small size: hours of jobs through the whole suite, with faults, judged from the fleet's own
+// history by a checker that shares no code with the services.
 #include "support.hpp"
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ Replay replay(const std::vector<std::string>& more) {
   return out;
 }
 
-/// What holds for every replay, whatever was struck.
+/// Invariants of every replay, with any faults.
 void expect_laws(const Replay& r, std::int64_t jobs) {
   ASSERT_EQ(r.ran.code, 0) << r.ran.output;
   ASSERT_TRUE(r.report.is_object()) << r.ran.output;
   SCOPED_TRACE(r.ran.output);
-  // Those that run when the window begins come on top.
+  // In addition to the jobs that run when the window begins.
   EXPECT_GE(r.report["submitted"].integer(), jobs);
   EXPECT_GT(r.report["finished"].integer(), 0);
   for (const char* law : {"lost", "doubled", "double_booked", "partial_gangs", "orphan_instances",
@@ -67,7 +67,7 @@ TEST(Replay, HoursWithEveryFaultOnKafka) {
 }
 
 TEST(Replay, HoursOfARecordedTrace) {
-  // The public trace where it is present, else our own: an hour through the whole suite takes its time.
+  // The public trace if present, else our own: an hour of the trace takes a long time through the whole suite.
   const std::string trace = testing::data_folders("traces").back() + "/philly/philly_jobs.csv";
   ASSERT_TRUE(std::filesystem::exists(trace)) << trace;
   const auto r = replay({"--trace", trace, "--nodes", "10", "--jobs", "60", "--speed", "120"});

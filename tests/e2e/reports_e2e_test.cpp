@@ -1,5 +1,5 @@
-// The inputs of user reports (field/ of the reference data) against a suite that runs: each object gets an answer,
-// and each report comes out as a user of Kubernetes and Kueue expects.
+// The inputs of user reports (field/ of the reference data) against a running suite: each object gets an answer, and
+// each report has the result that a user of Kubernetes and Kueue expects.
 #include "qm/config/yaml_reader.hpp"
 #include "support.hpp"
 
@@ -38,7 +38,7 @@ class UserReports : public ::testing::Test {
     if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
     ASSERT_NE(shared(), nullptr) << "the suite is not up";
   }
-  /// What a test created is deleted, so that the next one has the whole fleet.
+  /// Deletes the objects of the test, so that the next test has the whole fleet.
   void TearDown() override {
     if (!shared()) return;
     remove_created();
@@ -53,7 +53,7 @@ class UserReports : public ::testing::Test {
     static std::vector<std::string> targets;
     return targets;
   }
-  /// As kubectl does: without a policy the pods of a Job stay.
+  /// Deletes like kubectl: without a policy the pods of a Job are orphaned.
   static void remove(const std::string& target) {
     (void)suite().kube("DELETE", target + "?propagationPolicy=Background");
   }
@@ -91,7 +91,7 @@ class UserReports : public ::testing::Test {
   }
   static std::string full_name(const Json& object) { return "default/" + object["metadata"]["name"].string(); }
 
-  /// As kubectl does. Fails with the API server's status where it refuses the object.
+  /// Creates like kubectl. Fails with the API server's Status if it refuses the object.
   static Status create(const Json& object) {
     QM_ASSIGN(const auto answer, suite().kube("POST", collection_of(object), object));
     if (answer.status != 201) return fail(Code::kInvalid, "{} {}", answer.status, answer.body);
@@ -104,7 +104,7 @@ class UserReports : public ::testing::Test {
       ASSERT_TRUE(made) << file << ": " << made.error().to_string();
     }
   }
-  /// Until admission knows it: Jobs of the same second that wait for an unknown queue have no order between them.
+  /// Waits until admission knows the queue: Jobs of the same second that wait for an unknown queue are not ordered.
   static void create_queue(const std::string& folder, const std::string& name) {
     create_all(folder + "/queue.yaml");
     ASSERT_TRUE(eventually([&] { return has(output({"queues"}), name); }));
@@ -138,7 +138,7 @@ class UserReports : public ::testing::Test {
   }
   static std::string why(const std::string& name) { return output({"why", "default/" + name}); }
   static bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
-  /// Within some time `why` has all of these words.
+  /// Within a time limit the output of `why` contains all of these words.
   static void expect_why(const std::string& name, const std::vector<std::string>& words) {
     std::string said;
     EXPECT_TRUE(eventually([&] {
@@ -159,7 +159,7 @@ class UserReports : public ::testing::Test {
   }
 };
 
-// Whatever the API server takes has an answer: it runs, or `why` names what it lacks.
+// Every object that the API server accepts has an answer: it runs, or `why` names the reason.
 TEST_F(UserReports, EachObjectThatTheApiServerTakesHasAnAnswer) {
   std::vector<std::string> silent;
   int taken = 0, refused = 0;
@@ -195,8 +195,8 @@ TEST_F(UserReports, EachObjectThatTheApiServerTakesHasAnAnswer) {
   EXPECT_LT(refused, taken);
 }
 
-// A file with a mistake is refused with its place and a remedy, and nothing of it is there; a file without one has an
-// answer.
+// A file with an error is refused with the position and a remedy, and none of its objects exist. A file without an
+// error has an answer.
 TEST_F(UserReports, EachFileOfANewUserIsAnswered) {
   create_all(folder("n-newuser") + "/nq.yaml");
   std::vector<std::string> wrong;
@@ -361,7 +361,7 @@ TEST_F(UserReports, AnotherQueueLabelIsFollowed) {
   expect_phase(fixed["metadata"]["name"].string(), pb::ADMITTED);
 }
 
-// At the speed of the wall clock the back-off is 30 s and more.
+// At a clock factor of 1 the back-off is 30 s and more.
 TEST_F(UserReports, AnUncordonedNodeIsUsedAtOnce) {
   const auto at = folder("f18-cordon");
   create_all(at + "/queue.yaml");

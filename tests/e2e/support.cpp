@@ -29,7 +29,7 @@ namespace {
 constexpr auto kLook = 50ms;
 constexpr auto kCall = 10s;
 
-/// Programs read files of the source tree by relative path, as `./qm` starts them there.
+/// Programs read files of the source tree by relative path, as with `./qm`.
 void enter_sources() { fs::current_path(QM_SOURCE_DIR); }
 
 std::vector<std::string> split_zeros(const std::string& text) {
@@ -39,7 +39,7 @@ std::vector<std::string> split_zeros(const std::string& text) {
   return parts;
 }
 
-/// True for a process that has ended, whether or not its parent has looked.
+/// True for a process that has ended, even if its parent has not reaped it.
 bool gone(int pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -48,8 +48,8 @@ bool gone(int pid) {
   return bracket == std::string::npos || text[bracket + 2] == 'Z' || text[bracket + 2] == 'X';
 }
 
-/// One blocking call, sent again while it is UNAVAILABLE, until the timeout. The channel is made for it: after a
-/// restart no old connection is in the way.
+/// One blocking call, retried while it is UNAVAILABLE, until the timeout. It uses a new channel, because after a
+/// restart an old connection would delay it.
 template <class Stub, class Request, class Response>
 Result<Response> call(const std::string& address,
                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -73,7 +73,7 @@ Result<Response> call(const std::string& address,
   return response;
 }
 
-/// One message to any method and the first of its answer, both as bytes; empty where there is none.
+/// Sends one message to any method and returns the first answer, both as bytes; empty if there is none.
 std::string raw_call(const std::string& address, const std::string& method, const std::string& request) {
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
@@ -142,7 +142,7 @@ Result<std::unique_ptr<Suite>> Suite::up(const std::vector<std::string>& more) {
   argv.insert(argv.end(), more.begin(), more.end());
   const Ran ran = run(argv, 120s);
   if (ran.code != 0) return fail(Code::kUnavailable, "qm-demo --up ended with {}: {}", ran.code, ran.output);
-  // The suite runs in a session of its own. Should this process die, somebody has to take it down.
+  // The suite runs in its own session. If this process dies, a watcher must stop it.
   (void)run({"setsid", "-f", "sh", "-c",
              fmt::format("tail --pid={} -f /dev/null; exec {} --down --dir {}", ::getpid(), program("qm-demo"), dir)},
             10s);
@@ -166,7 +166,7 @@ Suite::~Suite() {
   (void)run({program("qm-demo"), "--down", "--dir", dir()}, 60s);
 }
 
-// ---- a user's hands -------------------------------------------------------------------------------------------------
+// ---- user actions ---------------------------------------------------------------------------------------------------
 
 Ran Suite::qmctl(std::vector<std::string> args, std::chrono::seconds timeout) {
   args.insert(args.begin(), {program("qmctl"), "--endpoints", dir() + "/endpoints.json"});
@@ -360,7 +360,7 @@ bool Suite::quiet(std::string* who) {
   return true;
 }
 
-// ---- violence -------------------------------------------------------------------------------------------------------
+// ---- fault injection ------------------------------------------------------------------------------------------------
 
 int Suite::pid(const std::string& name) const {
   const auto it = restarted_.find(name);
@@ -403,7 +403,7 @@ Status Suite::remember(const std::string& service) {
 }
 
 Status Suite::wait_gone(const std::string& service) {
-  // What we started we also reap.
+  // The suite is our child process, so it is reaped here.
   const int target = pid(service);
   const auto own = restarted_.find(service);
   const bool ended =
@@ -447,7 +447,7 @@ Status Suite::kill_postgres() {
   int postmaster = 0;
   if (!(in >> postmaster)) return fail(Code::kInternal, "no {}", pid_file);
   programs_["postgres"].argv = split_zeros(testing::read_file(fmt::format("/proc/{}/cmdline", postmaster)));
-  // Stopped, it starts no more children.
+  // While stopped, it starts no more children.
   ::kill(postmaster, SIGSTOP);
   std::vector<int> family = {postmaster};
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", postmaster));
@@ -456,7 +456,7 @@ Status Suite::kill_postgres() {
   if (!testing::wait_until([&] { return std::all_of(family.begin(), family.end(), gone); })) {
     return fail(Code::kInternal, "PostgreSQL survives SIGKILL");
   }
-  // Its parent reaps it only at the end, and till then a new server takes the number in its files for a running one.
+  // The parent reaps it only at the end; until then a new server would consider the pid in its files a running server.
   fs::remove(pid_file);
   fs::remove(fmt::format("{}/.s.PGSQL.{}.lock", rows.text(0, 1), rows.text(0, 2)));
   return {};
@@ -548,7 +548,7 @@ int Suite::count(const std::string& event, const std::string& job) {
   std::string uid;
   int seen = 0;
   for (std::string text; std::getline(in, text);) {
-    // Most lines are about others: they are not worth reading.
+    // Most lines are about other jobs and are not parsed.
     if (text.find(uid.empty() ? full : uid) == std::string::npos) continue;
     const auto line = Json::parse(text);
     if (!line) continue;

@@ -16,20 +16,20 @@
 #include <string>
 #include <vector>
 
-/// What the end-to-end tests share: the programs as a user starts them, and a suite that stays up for a test file.
-/// Nothing in here looks inside a service; all goes through flags, gRPC, HTTP pages, and the fleet's own record.
+/// Shared code of the end-to-end tests: the programs as a user starts them, and a suite that runs for a whole test
+/// file. It does not use internals of a service, only flags, gRPC, HTTP pages, and the fleet's own history.
 namespace qm::e2e {
 
 namespace pb = quartermaster::v1;
 
-/// As testing::wait_until, but looks twenty times a second: what is asked here costs others processor time.
+/// Like testing::wait_until, but polls twenty times a second, because each poll uses processor time of other programs.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 struct Ran {
   int code = -1;       ///< -1: it did not start, or did not end in time and was killed
   std::string output;  ///< stdout and stderr
 };
-/// Runs a command in the source folder to its end; `env` comes on top of ours.
+/// Runs a command in the source folder to its end; `env` is added to our environment.
 Ran run(std::vector<std::string> argv, std::chrono::seconds timeout, std::map<std::string, std::string> env = {});
 /// The path of a program of the suite.
 std::string program(const std::string& name);
@@ -40,11 +40,11 @@ struct JobAsk {
   int pods = 1, gpus = 1;  ///< GPUs of each pod
   int run_s = 60;          ///< domain seconds
   std::string queue = "jobs";
-  std::string trace_parent;  ///< sent along where set
+  std::string trace_parent;  ///< sent with the request if not empty
 };
 
-/// PostgreSQL, Redis, the fleet, five services and agents, left up by the demo's driver; taken down at the end, also
-/// where the test binary dies. Namespace "e2e-lab" and its queue "jobs" are there from the start.
+/// PostgreSQL, Redis, the fleet, five services and agents, started and kept running by the demo's driver. Stopped at
+/// the end, even if the test binary crashes. Namespace "e2e-lab" and its queue "jobs" exist from the start.
 ///
 /// Threads  one; submit() any.
 class Suite {
@@ -59,46 +59,47 @@ class Suite {
   [[nodiscard]] std::string grpc(const std::string& service) const { return endpoints_[service].string(); }
   [[nodiscard]] std::string postgres() const { return endpoints_["postgres"].string(); }
 
-  // A user's hands.
+  // User actions.
   Ran qmctl(std::vector<std::string> args, std::chrono::seconds timeout = std::chrono::seconds(30));
   Status submit(const JobAsk& ask, std::chrono::milliseconds timeout = std::chrono::seconds(10));
-  Status kubectl_create(const std::string& path, const Json& object);  ///< straight to the API server
+  Status kubectl_create(const std::string& path, const Json& object);  ///< directly to the API server
   /// Any call of the API server; a PATCH is a merge patch.
   Result<http::Response> kube(const std::string& method, const std::string& target, const Json& body = Json());
   Result<pb::Workload> workload(const std::string& name, const std::string& ns = kNamespace);
   Result<pb::QueryResponse> readings();
   Result<pb::Statement> statement();
   Result<pb::ListAssignmentsResponse> assignments();
-  /// What gRPC reflection lists, and whether the health service says SERVING: as a tool sees it that knows no proto.
+  /// The services in gRPC reflection, and whether the health service reports SERVING: the view of a tool without
+  /// protos.
   std::string reflected(const std::string& service);
   bool serving(const std::string& service);
-  /// The lines of a service's log that hold all of these words.
+  /// The lines of a service's log that contain all of these words.
   std::vector<std::string> log_lines(const std::string& service, const std::vector<std::string>& words);
-  /// What there is to know of a replica that does not do as it should: whether it runs or how it ended, its pages,
-  /// the row of its lease and the leader's, the end of its log, and where its threads stand if a debugger is there.
+  /// Diagnostics of a replica that does not behave as expected: whether it runs or how it ended, its pages, its lease
+  /// row and the leader's, the end of its log, and the stacks of its threads if a debugger is available.
   std::string account_of(const std::string& name);
-  /// True once the workload is over, and well.
+  /// True once the workload has finished successfully.
   bool finished(const std::string& name);
 
-  // Replicas, where the suite was brought up with several.
+  // Replicas, if the suite was started with several.
   [[nodiscard]] std::vector<std::string> replicas(const std::string& service) const;
-  /// The one that leads and is ready; empty while there is none.
+  /// The replica that leads and is ready; empty while there is none.
   std::string leader(const std::string& service);
 
   // Pages for operators; of a service, or of one replica by its name.
   bool ready(const std::string& service);
   Result<Json> debug_state(const std::string& service);
-  /// Nobody holds anything that another has not heard: backlogs, mailboxes, lag and open intents are empty. Says who is
-  /// not done.
+  /// True if no service has undelivered work: backlogs, mailboxes, lag and open intents are empty. `who` names a
+  /// service with open work.
   bool quiet(std::string* who = nullptr);
 
-  // Violence.
+  // Fault injection.
   [[nodiscard]] std::vector<std::string> command_line(const std::string& service) const;  ///< while it runs
   void signal(const std::string& service, int number);
-  Status stop(const std::string& service, int number = SIGTERM);  ///< waits until it is gone
-  Status stop_all();                                              ///< the five, side by side
-  Status start(const std::string& service);                       ///< again, as it was; waits until it is ready
-  /// Again, with other values of some flags, which hold until the next stop; does not wait.
+  Status stop(const std::string& service, int number = SIGTERM);  ///< waits until it has ended
+  Status stop_all();                                              ///< the five, in parallel
+  Status start(const std::string& service);                       ///< with the same flags; waits until it is ready
+  /// Starts it with other values of some flags, which apply until the next stop; does not wait.
   Status launch(const std::string& service, const std::map<std::string, std::string>& flags = {});
   Status wait_ready(const std::string& service);
   Status kill_postgres();  ///< SIGKILL of the postmaster and its children
@@ -111,7 +112,7 @@ class Suite {
   // The fleet.
   Status clock(double factor);
   Result<Json> fleet_state();
-  /// Events of the fleet's record about one job: "pod_start", "job_finish", ...
+  /// Counts events of one job in the fleet's history: "pod_start", "job_finish", ...
   int count(const std::string& event, const std::string& job);
 
  private:
@@ -119,7 +120,7 @@ class Suite {
   Result<Json> fleet(const std::string& method, const std::string& path, const Json& body);
   [[nodiscard]] int pid(const std::string& name) const;
   [[nodiscard]] std::string page(const std::string& name) const;
-  Status remember(const std::string& service);  ///< how it runs, to start it again
+  Status remember(const std::string& service);  ///< records its command line for the next start
   Status wait_gone(const std::string& service);
 
   struct Program {
@@ -128,7 +129,7 @@ class Suite {
   };
   testing::TempDir dir_;
   Json endpoints_;
-  std::map<std::string, Program> programs_;  ///< of what was stopped
+  std::map<std::string, Program> programs_;  ///< of stopped services
   std::map<std::string, std::unique_ptr<testing::Process>> restarted_;
 };
 

@@ -1,5 +1,5 @@
-// Two replicas of each service: leaders are killed, stopped and replaced while work is under way. Callers ask any
-// replica, send again what was UNAVAILABLE and nothing else, and notice no more than that.
+// Two replicas of each service: leaders are killed, stopped and replaced during work. Callers use any replica, retry
+// only UNAVAILABLE answers, and observe no other effect.
 #include "qm/rpc/channel.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
@@ -38,8 +38,8 @@ std::string figures(std::vector<std::int64_t> ms) {
   return fmt::format("n {} p50 {} max {} ms:{}", ms.size(), ms[ms.size() / 2], ms.back(), all);
 }
 
-/// Reads from one service, from its two replicas in turn and each over a connection of its own; a read is repeated only
-/// where the answer was UNAVAILABLE.
+/// Reads from one service, alternating between its two replicas, each over its own connection; a read is retried only
+/// after an UNAVAILABLE answer.
 class Reader {
  public:
   Reader(std::string service, const std::vector<std::string>& addresses) : service_(std::move(service)) {
@@ -48,7 +48,7 @@ class Reader {
   }
   void stop() { thread_ = {}; }
   [[nodiscard]] int calls() const { return calls_; }
-  /// Longest time that one read needed, with its repeats.
+  /// Longest duration of one read, including retries.
   [[nodiscard]] std::int64_t longest_ms() const { return longest_; }
   [[nodiscard]] std::vector<std::string> failures() const {
     const std::lock_guard lock(mutex_);
@@ -144,7 +144,7 @@ class Takeover : public ::testing::Test {
   }
   void submit(const std::string& name, int run_s = 60) {
     jobs_.push_back(name);
-    // UNAVAILABLE alone is sent again, with the same request id.
+    // Only UNAVAILABLE is retried, with the same request id.
     Status done;
     EXPECT_TRUE(eventually([&] {
       done = suite().submit({.name = name, .run_s = run_s});
@@ -170,7 +170,7 @@ class Takeover : public ::testing::Test {
     EXPECT_TRUE(eventually([&] { return !(who = suite().leader(service)).empty(); })) << service << " has no leader";
     return who;
   }
-  /// Milliseconds until another than this one leads and serves.
+  /// Milliseconds until a replica other than `old` leads and serves.
   std::int64_t until_next(const std::string& service, const std::string& old, Clock::time_point begin) {
     std::string next;
     EXPECT_TRUE(testing::wait_until([&] {
@@ -229,7 +229,7 @@ TEST_F(Takeover, ARollingUpgradeFailsNoCall) {
   std::vector<std::int64_t> took;
   for (const auto& service : Suite::services()) {
     submit("roll-" + service);
-    // The standby first, then the leader: as a Deployment does, a replica at a time.
+    // The standby first, then the leader: like a Deployment, one replica at a time.
     const auto leader = must_lead(service);
     auto names = suite().replicas(service);
     std::ranges::sort(names, {}, [&](const auto& name) { return name == leader; });
@@ -251,7 +251,7 @@ TEST_F(Takeover, LeadersThatStandStillForHalfAMinuteComeBackAsStandbys) {
   ASSERT_NO_FATAL_FAILURE(start_readers());
   for (int i = 0; i < 4; ++i) submit(fmt::format("before-pause-{}", i), 900);
   std::map<std::string, std::string> old;
-  std::map<std::string, std::size_t> said;  // in its log, of having lost the lead before
+  std::map<std::string, std::size_t> said;  // lost leads in its log so far
   std::vector<std::int64_t> took;
   const auto begin = Clock::now();
   for (const auto& service : Suite::services()) {
@@ -275,7 +275,7 @@ TEST_F(Takeover, LeadersThatStandStillForHalfAMinuteComeBackAsStandbys) {
   std::printf("[ figures  ] takeover after SIGSTOP, all five at once: %s\n", figures(took).c_str());
   EXPECT_LE(std::chrono::milliseconds(*std::ranges::max_element(took)), 2 * kTakeover)
       << "five at once on a busy machine";
-  for (const auto& reader : readers_) reader->stop();  // a call that a stopped process holds is not UNAVAILABLE
+  for (const auto& reader : readers_) reader->stop();  // a call to a stopped process does not end as UNAVAILABLE
   expect_each_job_once();
 }
 

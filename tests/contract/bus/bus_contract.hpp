@@ -12,10 +12,10 @@
 
 namespace qm::bus {
 
-/// Where a carrier's suite runs. `crash` and `restore` take its server away and bring it back; `freeze` makes a send
-/// time out until `thaw`. Empty = this carrier cannot.
+/// The environment of a carrier's suite. `crash` kills its server and `restore` starts it again; `freeze` makes a
+/// send time out until `thaw`. Empty = not supported by this carrier.
 struct Place {
-  std::string setting;  ///< empty: cannot run, `why_not` says why
+  std::string setting;  ///< empty: cannot run, `why_not` has the reason
   std::string why_not;
   std::function<void()> crash = {};
   std::function<void()> restore = {};
@@ -31,7 +31,7 @@ struct Carrier {
   friend std::ostream& operator<<(std::ostream& out, const Carrier& carrier) { return out << carrier.name; }
 };
 
-/// A reader as services are: applies in order of versions, keeps cursors beside what it applied.
+/// A reader like that of the services: applies versions in order, and stores cursors together with the applied state.
 class Reader {
  public:
   void open(Bus& bus, const std::string& group, std::vector<std::string> topics, const std::string& instance = "",
@@ -46,7 +46,7 @@ class Reader {
   }
   void close() { consumer_.reset(); }
 
-  /// One poll; how many messages came.
+  /// One poll; returns the number of messages.
   std::size_t turn(std::size_t max = 100, std::chrono::milliseconds timeout = std::chrono::milliseconds(50)) {
     auto messages = consumer_->poll(max, timeout);
     if (!messages) {
@@ -63,7 +63,7 @@ class Reader {
   Consumer& consumer() { return *consumer_; }
   std::map<TopicPartition, std::int64_t>& cursors() { return *cursors_; }
   std::vector<Message>& log() { return *log_; }
-  /// Reads on with what another reader has committed: one store, two members.
+  /// Continues from the state that another reader committed: one store, two members.
   void share(Reader& other) {
     cursors_ = other.cursors_;
     log_ = other.log_;
@@ -81,7 +81,7 @@ class Reader {
   std::unique_ptr<Consumer> consumer_;
 };
 
-/// What any carrier of Bus must do; the cases stand in bus_contract_body.hpp.
+/// The contract of every carrier of Bus; the cases are in bus_contract_body.hpp.
 class BusContract : public ::testing::TestWithParam<Carrier> {
  protected:
   void SetUp() override {

@@ -26,7 +26,7 @@ inline bool BusContract::read(Reader& reader, std::size_t count) {
   });
 }
 
-/// Versions of every key as they came; a version may repeat, but none may be skipped.
+/// Versions of every key in the order of arrival; a version may repeat, but none may be skipped.
 inline std::map<std::string, std::int64_t> apply(const std::vector<Message>& log) {
   std::map<std::string, std::int64_t> last;
   for (const auto& message : log) {
@@ -68,7 +68,7 @@ TEST_P(BusContract, ValuesAreAnyBytesOfAnyLength) {
   Reader reader;
   reader.open(*bus_, group_, {topic_});
   const std::string bytes("\0\xff\x80'\\\n", 6);
-  const std::string longest(kMaxValue, 'x');  // more than Kafka takes unless it is told to
+  const std::string longest(kMaxValue, 'x');  // above Kafka's default limit
   publish({{topic_, "a", bytes}, {topic_, "a", ""}});
   publish({{topic_, "a", longest}});
   ASSERT_TRUE(read(reader, 3));
@@ -77,7 +77,7 @@ TEST_P(BusContract, ValuesAreAnyBytesOfAnyLength) {
   EXPECT_TRUE(reader.log()[2].value == longest);
 }
 
-/// Nothing of the call is sent, and what follows is not held up.
+/// No record of the call is sent, and later records are not blocked.
 TEST_P(BusContract, ARecordThatIsTooLongIsRefusedByNameAndForEver) {
   Reader reader;
   reader.open(*bus_, group_, {topic_});
@@ -231,7 +231,7 @@ TEST_P(BusContract, LagCountsWhatIsNotRead) {
   }));
 }
 
-/// What the consumer's owner compares with what it read, to find that the log is another one.
+/// A consumer compares the message with what it read before, to detect that the log was replaced.
 TEST_P(BusContract, AMessageIsReadAgainWithoutMovingThePosition) {
   Reader reader;
   reader.open(*bus_, group_, {topic_});
@@ -307,7 +307,7 @@ TEST_P(BusContract, PoisonGoesAsideAndTheRestGoesOn) {
   EXPECT_EQ(judge.log()[0].value, "poison");
 }
 
-/// Two members over one store while records keep coming; then one leaves. Nothing is lost and no version skipped.
+/// Two members over one store while records arrive; then one leaves. Nothing is lost and no version skipped.
 TEST_P(BusContract, MembersShareThePartitionsAndTakeThemBack) {
   Reader first, second;
   second.share(first);
@@ -375,7 +375,8 @@ TEST_P(BusContract, AMemberMoreThanPartitionsWaitsForItsTurn) {
   }));
 }
 
-/// A restarted process need not wait until its former self is given up; and that one, should it still live, is told.
+/// A restarted process does not wait until its former instance is expired; if that one is still alive, it gets an
+/// error.
 TEST_P(BusContract, AReaderOfTheSameInstanceTakesThePlaceAtOnce) {
   constexpr auto kFarAway = 30s;
   Reader first, second;
@@ -452,7 +453,7 @@ TEST_P(BusContract, TheServerMayDieAndComeBack) {
   EXPECT_TRUE(away.error().code == Code::kUnknown || away.error().code == Code::kUnavailable)
       << away.error().to_string();
   reader.turn();
-  // The producer goes on trying while the server comes back.
+  // The producer retries while the server restarts.
   std::atomic<bool> sent{false};
   std::thread sender(
       [&] { testing::wait_until([&] { return sent = producer_->publish(batch, 2s).has_value(); }, 60s); });

@@ -16,7 +16,7 @@ TEST(KafkaBus, SaysThatItIsAway) {
   EXPECT_EQ(made.error().code, Code::kUnavailable) << made.error().to_string();
 }
 
-/// Topics that an operator made before us.
+/// Topics that an operator created in advance.
 class StandingTopic : public BusContract {
  protected:
   void SetUp() override {

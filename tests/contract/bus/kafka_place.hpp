@@ -1,5 +1,5 @@
 #pragma once
-// The broker that QM_KAFKA names, and, where tools/peers/kafka.sh started it, the hand on its process.
+// The broker of QM_KAFKA, and control over its process if tools/peers/kafka.sh started it.
 #include "bus_contract.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -10,7 +10,7 @@ namespace qm::bus {
 
 inline const std::string kScript = std::string(QM_SOURCE_DIR) + "/tools/peers/kafka.sh";
 
-/// Runs one verb of the script that started the broker, with its arguments; its words.
+/// Runs one verb of the script that started the broker, with its arguments; returns its output.
 inline std::string broker(const std::string& verb, const std::vector<std::string>& more = {}) {
   const testing::TempDir dir;
   std::vector<std::string> argv{kScript, verb};
@@ -21,14 +21,14 @@ inline std::string broker(const std::string& verb, const std::vector<std::string
   return testing::read_file(dir.path() + "/out");
 }
 
-/// A topic as an operator makes it: it takes 1 MiB, which is what brokers are set to.
+/// A topic as an operator creates it: its message limit is 1 MiB, the default of brokers.
 inline void make_standing_topic(const std::string& topic, int partitions) {
   broker("tool",
          {"org.apache.kafka.tools.TopicCommand", "--create", "--topic", topic, "--partitions",
           std::to_string(partitions), "--config", "retention.ms=7200000", "--config", "max.message.bytes=1048588"});
 }
 
-/// Whoever we are may do anything with the topic from now on, but change its settings.
+/// From now on any client may do anything with the topic, except change its settings.
 inline void forbid_changes(const std::string& topic) {
   for (const auto& [rule, operation] : {std::pair("--allow-principal", "All"), {"--deny-principal", "AlterConfigs"}})
     broker("tool", {"org.apache.kafka.tools.AclCommand", "--add", "--force", rule, "User:*", "--operation", operation,
@@ -44,7 +44,7 @@ inline void signal_broker(int number) {
 
 inline void recreate_topic(Bus& bus, const std::string& topic, int partitions) {
   broker("tool", {"org.apache.kafka.tools.TopicCommand", "--delete", "--topic", topic});
-  // The broker deletes it after its answer.
+  // The broker deletes the topic after its answer.
   ASSERT_TRUE(testing::wait_until([&] {
     const std::vector<Record> record{{topic, "a", "of the old log"}};
     const auto sent = (*bus.producer("recreate"))->publish(record, std::chrono::seconds(5));

@@ -1,5 +1,5 @@
-// A service that goes on deciding while the broker is away or hangs, and one that hears it afterwards: hosts over
-// PostgreSQL as they are in production, and a real broker.
+// A service that continues to decide while the broker is down or hangs, and a consumer that reads its events
+// afterwards: hosts over PostgreSQL as in production, and a real broker.
 #include "kafka_place.hpp"
 #include "qm/base/table.hpp"
 #include "qm/clock/clock.hpp"
@@ -20,8 +20,8 @@ using std::chrono::steady_clock;
 
 constexpr int kKeys = 50;
 
-/// Counts per key. A request for "k7" moves the key on and says so, with its bytes behind the count; a message says
-/// which count the key is at.
+/// Counts per key. A request for "k7" increments the count of the key and publishes it, followed by the bytes of the
+/// request. A message contains the count of its key.
 class Counts final : public service::Shell {
  public:
   explicit Counts(std::string topic) : topic_(std::move(topic)) {}
@@ -101,7 +101,7 @@ class KafkaOutage : public ::testing::Test {
     return out;
   }
 
-  /// Commits `n` events with these bytes behind each; false where an answer takes more than two seconds.
+  /// Commits `n` events with these bytes appended; false if an answer takes more than two seconds.
   bool say(int n, const std::string& bytes = "") {
     std::atomic<int> answered{0};
     for (int i = 0; i < n; ++i) {
@@ -118,7 +118,7 @@ class KafkaOutage : public ::testing::Test {
   std::int64_t outbox_rows() const {
     return (*pg::Connection::open(conninfo_, {"judge"}))->exec("select count(*) from speaker.outbox")->int8(0, 0);
   }
-  /// The listener has everything once and in order, and the outbox is empty.
+  /// The consumer has every event once and in order, and the outbox is empty.
   void expect_all_heard() {
     ASSERT_TRUE(testing::wait_until([&] { return heard_->applied >= said_; }, 120s))
         << heard_->applied << " of " << said_;
@@ -167,7 +167,7 @@ class KafkaHang : public KafkaOutage {
   KafkaHang() { hasty_ = true; }
 };
 
-/// The broker has what the relay believes to be unsent, and gets it again: the listener drops the second.
+/// The broker has records that the relay considers unsent, and receives them again: the consumer drops the duplicates.
 TEST_F(KafkaHang, ATimedOutSendIsRepeatedAndHarmsNobody) {
   std::uint64_t repeated = 0;
   for (int round = 0; round < 5 && repeated == 0; ++round) {
@@ -178,7 +178,7 @@ TEST_F(KafkaHang, ATimedOutSendIsRepeatedAndHarmsNobody) {
     place_.thaw();
     ASSERT_TRUE(answered);
     expect_all_heard();
-    // What comes twice may come after what was waited for: another word through each partition follows it.
+    // A duplicate may arrive after the expected events, so one more event follows it on each partition.
     ASSERT_TRUE(say(kKeys));
     expect_all_heard();
     repeated = listener_->counters().duplicates;
@@ -186,7 +186,7 @@ TEST_F(KafkaHang, ATimedOutSendIsRepeatedAndHarmsNobody) {
   EXPECT_GT(repeated, 0U) << "no send that timed out was in the log: this run shows nothing";
 }
 
-/// The broker takes 1 MiB on this topic, and that may not be changed from here.
+/// The broker's limit for this topic is 1 MiB, and the client may not change it.
 class KafkaNarrowTopic : public KafkaOutage {
  protected:
   KafkaNarrowTopic() { hasty_ = true; }
@@ -198,7 +198,7 @@ class KafkaNarrowTopic : public KafkaOutage {
 
 TEST_F(KafkaNarrowTopic, WhatItNeverTakesHoldsNobodyUp) {
   ASSERT_TRUE(say(1, std::string(2 << 20, ' ')));  // of k0
-  --said_;                                         // nobody will hear it
+  --said_;                                         // no consumer receives it
   ASSERT_TRUE(say(kKeys * 10));
   ASSERT_TRUE(testing::wait_until([&] { return heard_->applied >= said_; }, 60s)) << heard_->applied << " of " << said_;
   EXPECT_EQ(heard_->out_of_order, 1) << "k0 goes on after what was not said";

@@ -3,7 +3,7 @@
 namespace qm::bus {
 namespace postgres_bus_pg_test {
 
-/// Holds a lock that every send needs, from a session of its own.
+/// Holds a lock that every send requires, in a separate session.
 struct Blocker {
   std::unique_ptr<pg::Connection> session;
 };
@@ -84,7 +84,7 @@ TEST_P(PostgresBus, OffsetsAreDenseUnderManyProducers) {
   apply(reader.log());
 }
 
-/// A session timeout of an hour says nothing here: the death of a process is seen by the end of its session.
+/// With a session timeout of an hour: the crash of a process is detected by the end of its session.
 TEST_P(PostgresBus, TheDeathOfAMemberIsSeenWithinTwoSeconds) {
   const testing::TempDir dir;
   const auto sitter =
@@ -113,7 +113,7 @@ TEST_P(PostgresBus, TheDeathOfAMemberIsSeenWithinTwoSeconds) {
   RecordProperty("seconds", std::to_string(took.count()));
 }
 
-/// A member that was silent too long joins again and reads on from the stored cursor.
+/// A member that was silent for too long joins again and continues from the stored cursor.
 TEST_P(PostgresBus, ASilentMemberIsRemovedAndComesBack) {
   Reader silent, other;
   other.share(silent);

@@ -30,7 +30,7 @@ class KafkaTls : public ::testing::Test {
     return fmt::format("kafka:{}?tls_ca={}/ca.crt&tls_cert={}/{}.crt&tls_key={}/{}.key", where_, folder_, folder_, name,
                        folder_, name);
   }
-  /// One of Kafka's own programs, over the plain listener.
+  /// Runs one of Kafka's own programs, over the plain listener.
   static bool tool(const std::string& arguments) {
     const auto line = fmt::format("{}/tools/peers/kafka.sh tool {} >/dev/null 2>&1", QM_SOURCE_DIR, arguments);
     return std::system(line.c_str()) == 0;
@@ -59,7 +59,7 @@ TEST_F(KafkaTls, ACertificateOpensAndAListDenies) {
                        topic_)));
   ASSERT_TRUE(qm::testing::wait_until([&] { return send(*ours, topic_).has_value(); }));
 
-  // Who may read may not write, and is told what is missing.
+  // A principal with read permission may not write, and the error names the missing permission.
   const auto reader = make_bus(setting("quartermaster-placement"));
   ASSERT_TRUE(reader);
   const auto denied = send(*reader, topic_);
@@ -82,7 +82,7 @@ TEST_F(KafkaTls, ACertificateOpensAndAListDenies) {
     return read >= 1;
   }));
 
-  // And who has nothing sees nothing.
+  // A principal without permissions sees nothing.
   const auto nobody = make_bus(setting("quartermaster-nobody"));
   ASSERT_TRUE(nobody);
   const auto blind = send(*nobody, topic_);

@@ -1,6 +1,6 @@
 #pragma once
-// Neither loss nor a double effect when the process that sends or reads, or the server that carries, dies at any named
-// point of the program. Included by carriers with a server.
+// No loss and no duplicate effect if the sending or reading process, or the server of the carrier, crashes at any named
+// crash point of the program. Included by carriers with a server.
 #include "bus_contract_body.hpp"
 #include "qm/pg/connection.hpp"
 
@@ -12,9 +12,9 @@
 
 namespace qm::bus {
 
-/// A pair of processes on a topic of its own: the first moves the keys, the second follows.
+/// Two processes on their own topic: the first moves the keys, the second follows.
 ///
-///   produce, consume    the carrier alone; what they must remember is in files
+///   produce, consume    the carrier alone; their durable state is in files
 ///   serve, apply        hosts of services over PostgreSQL, with outbox, cursors and intents
 struct Pair {
   std::string first, second;
@@ -64,7 +64,7 @@ class BusTorture : public BusContract {
     return start(p, verb, crash_at, trace)->wait(60s).value_or(-1);
   }
 
-  /// The points that one undisturbed run of each verb passes, and how often.
+  /// The crash points that one undisturbed run of each verb passes, and their counts.
   const std::map<std::string, Passages>& passages() {
     static std::map<std::string, std::map<std::string, Passages>> of_carrier;
     auto& out = of_carrier[bus_->name()];
@@ -84,9 +84,9 @@ class BusTorture : public BusContract {
     return out;
   }
 
-  /// What must be true once both are through: every step of every key took effect once, and nothing waits any more.
+  /// The final state of both: every step of every key took effect once, and no work is open.
   void check(const Pair& p) {
-    if (p.first != "serve") return;  // "consume" judges by itself: it ends with 0 only when no version is missing
+    if (p.first != "serve") return;  // "consume" checks itself: it ends with 0 only if no version is missing
     auto session = pg::Connection::open(conninfo_, {"judge"});
     ASSERT_TRUE(session.has_value()) << session.error().to_string();
     const auto number = [&](const std::string& sql) {
@@ -111,7 +111,8 @@ class BusTorture : public BusContract {
   std::string conninfo_;
 };
 
-/// No point of the list is left out below: each is passed by one of the programs, but for those of another carrier.
+/// Every crash point of the list is tested below: each is passed by one of the programs, except those of other
+/// carriers.
 TEST_P(BusTorture, EveryPointOfTheListIsOnSomebodysWay) {
   std::set<std::string> passed;
   for (const auto& [verb, points] : passages())
@@ -129,8 +130,8 @@ TEST_P(BusTorture, EveryPointOfTheListIsOnSomebodysWay) {
   EXPECT_GE(seen, 16U);
 }
 
-/// kill -9 at each point in the middle of the work, again at the first passage after the restart, and then on to the
-/// end.
+/// kill -9 at each crash point in the middle of the work, again at the first passage after the restart, and then to
+/// the end.
 TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
   std::set<std::string> points;
   for (const auto& [verb, passed] : passages())
@@ -144,8 +145,8 @@ TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
         if (const auto& passed = passages().at(verb); passed.contains(point)) {
           const int middle = (passed.at(point) + 1) / 2;
           int status = run(p, verb, fmt::format("{}:{}", point, middle));
-          // Batches differ from run to run: where this one had fewer passages it has ended well, and the first one
-          // shows it.
+          // Batches differ from run to run: a run with fewer passages has ended well, and the first passage covers
+          // the point.
           if (status == 0 && middle > 1) continue;
           ASSERT_EQ(status, 128 + SIGKILL) << verb << " at " << point << ": " << said(p, verb);
           status = run(p, verb, point + ":1");
@@ -160,7 +161,8 @@ TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
   }
 }
 
-/// kill -9 of the server while processes stand at each point: all of them at once, so that one restart serves for all.
+/// kill -9 of the server while processes are stopped at each crash point: all at once, so that one restart serves for
+/// all.
 TEST_P(BusTorture, TheServerMayDieAtEveryPoint) {
   if (!place_.crash) GTEST_SKIP() << "the server of the " << bus_->name() << " bus cannot be ended from here";
   struct Stopped {
@@ -186,19 +188,19 @@ TEST_P(BusTorture, TheServerMayDieAtEveryPoint) {
   std::size_t standing = 0;
   ASSERT_TRUE(testing::wait_until([&] { return std::ranges::all_of(all, stands); }, 120s));
   for (const auto& one : all) standing += one.process->running() ? 1 : 0;
-  // Those whose run had fewer passages than the traced one are through; they are few, or this test shows nothing.
+  // Runs with fewer passages than the traced one have ended; they must be few for this test to be meaningful.
   EXPECT_GE(standing * 10, all.size() * 8) << standing << " of " << all.size();
   place_.crash();
-  // Half of them notice that the server is away, the others find it back.
+  // Half of the processes observe the outage, the others continue after the restart.
   for (std::size_t i = 0; i < all.size(); i += 2) all[i].process->signal(SIGCONT);
   place_.restore();
   for (auto& one : all) one.process->signal(SIGCONT);
   for (auto& one : all) {
     auto status = one.process->wait(120s).value_or(-1);
-    // A host that cannot open its store says so and ends, as a program that its supervisor starts again.
+    // A host that cannot open its store reports it and exits, to be started again by its supervisor.
     for (int again = 0; status == 3 && again < 5; ++again) status = run(one.pair, one.verb, "");
     ASSERT_EQ(status, 0) << one.verb << " at " << one.point << ": " << said(one.pair, one.verb);
-    // What it had done and could not write down, with the server away, is left to its next start.
+    // Work whose result could not be stored during the outage is left to the next start.
     ASSERT_EQ(run(one.pair, one.verb, ""), 0) << one.verb << " after " << one.point << ": " << said(one.pair, one.verb);
     ASSERT_TRUE(one.verb == one.pair.second || run(one.pair, one.pair.second, "") == 0)
         << one.point << ": " << said(one.pair, one.pair.second);

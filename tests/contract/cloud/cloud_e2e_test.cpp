@@ -6,7 +6,7 @@
 namespace qm::contract {
 namespace cloud_e2e_test {
 
-/// The program itself, on its own ports; its domain time runs a hundred times the wall's.
+/// The program itself, on its own ports; its domain time runs a hundred times faster than real time.
 struct Program {
   testing::TempDir dir;
   std::unique_ptr<testing::Process> process;

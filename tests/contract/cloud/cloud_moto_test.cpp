@@ -15,7 +15,7 @@ CloudPeer* moto(std::string* why_not) {
     out->options.endpoint = endpoint;
     out->options.access_key = key;
     out->options.secret_key = secret;
-    out->options.timeout_ms = 60'000;  // its first EC2 call loads its tables
+    out->options.timeout_ms = 60'000;  // moto loads its tables at the first EC2 call
     out->lacks = {
         {Trait::kClientTokens, "moto does not model client tokens: the same token starts new instances"},
         {Trait::kRefusesUnknownIds, "moto takes tags for instances that do not exist"},

@@ -6,7 +6,7 @@
 namespace qm::contract {
 namespace cloud_test {
 
-/// The fleet's AWS side alone, on a socket of this process; its domain time runs a hundred times the wall's.
+/// The fleet's AWS side alone, on a socket of this process; its domain time runs a hundred times faster than real time.
 struct InProcess {
   fleet::World world;
   fleet::AwsApi api;

@@ -13,7 +13,7 @@
 
 namespace qm::contract {
 
-/// What a part of the contract needs that not every cloud models.
+/// Features that a part of the contract needs and that not every cloud implements.
 enum class Trait {
   kClientTokens,
   kRefusesUnknownIds,  ///< in CreateTags
@@ -21,12 +21,12 @@ enum class Trait {
   kUnknownGroup,
 };
 
-/// Somebody who speaks the AWS wire: our fleet, or an independent implementation. The suite is the same for all; what a
-/// peer does not model is left out for it by name and with the reason.
+/// An implementation of the AWS protocol: the simulated fleet, or an independent one. The suite is the same for all;
+/// a case that needs a missing feature is skipped with its name and reason.
 struct CloudPeer {
   cloud::AwsOptions options;
   std::map<Trait, std::string> lacks;
-  std::shared_ptr<void> keeper;  ///< ends what was started for it
+  std::shared_ptr<void> keeper;  ///< stops the peer's processes
 };
 using PeerFactory = std::function<CloudPeer*(std::string* why_not)>;
 
@@ -48,7 +48,7 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
     const auto it = peer_->lacks.find(trait);
     return it == peer_->lacks.end() ? nullptr : &it->second;
   }
-  /// Own instances of this test, by tag; ended at its end.
+  /// A request for this test's own instances, by tag; they are terminated at its end.
   [[nodiscard]] cloud::InstanceRequest request(int count = 1) const {
     cloud::InstanceRequest out;
     out.instance_type = "g5.xlarge";

@@ -1,4 +1,4 @@
-// Events as a service says them: made, counted up, withheld. On the fleet's API and on a real server.
+// Events of a service: created, counted, withheld. On the fleet's API and on a real server.
 #include "qm/kube/events.hpp"
 
 #include "kube_under_test.hpp"
@@ -33,7 +33,7 @@ TEST_F(Events, OneIsMadeAndARepeatCountsUp) {
   EXPECT_EQ(first.path("source.component").string(), "qm-admission");
   EXPECT_TRUE(from_rfc3339(first["firstTimestamp"].string()));
 
-  // After a restart too: the name says what it is about.
+  // After a restart too: the event's name is derived from its subject.
   EventRecorder later(client(), "qm-admission");
   ASSERT_TRUE(later.record(subject(), {false, "QuotaReserved", "4 GPUs of flavor a100"}));
   ASSERT_EQ(all().size(), 1U);

@@ -1,4 +1,4 @@
-// The table of fields that the fleet decodes with is what a real API server publishes.
+// The fleet's table of fields against the schema that a real API server publishes.
 #include "qm/apiserver/fields.hpp"
 #include "qm/http/http.hpp"
 #include "real_kube.hpp"
@@ -10,11 +10,11 @@
 namespace qm::kube {
 namespace fields_k8s_test {
 
-using Fields = std::map<std::string, std::string>;  // field -> what it holds
+using Fields = std::map<std::string, std::string>;  // field -> its type
 
 std::string short_name(const std::string& name) { return name.substr(name.find_last_of("./") + 1); }
 
-/// As fields.csv writes it.
+/// The type in the format of fields.csv.
 std::string type_of(const Json& field, const Json& schemas) {
   if (field.contains("allOf")) return type_of(field["allOf"].at(0), schemas);
   if (const auto& reference = field["$ref"].string(); !reference.empty()) {

@@ -1,4 +1,4 @@
-// What the cases share. Named as a test so that it is built into the suite's binaries.
+// Shared code of the cases. Named as a test so that it is built into the suite's binaries.
 #include "kube_under_test.hpp"
 
 #include <chrono>
@@ -9,14 +9,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Unique per run, as a real server keeps what an earlier run left.
+/// Unique per run, because a real server keeps the objects of earlier runs.
 std::string unique(const std::string& stem) {
   static const auto run = std::chrono::system_clock::now().time_since_epoch().count() % 1'000'000'000;
   static int count = 0;
   return stem + "-" + std::to_string(run) + "-" + std::to_string(::getpid()) + "-" + std::to_string(++count);
 }
 
-/// The kinds of Karpenter as a bare server needs them told.
+/// The definitions of Karpenter's kinds, for a server without them.
 Json definition(const std::string& plural, const std::string& kind) {
   const auto open = Json::object({{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}});
   const auto schema =

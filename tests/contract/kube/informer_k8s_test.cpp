@@ -1,4 +1,4 @@
-// The informer against a real API server: a large cluster from cold, and everything that ends a watch.
+// The informer against a real API server: the initial list of a large cluster, and everything that ends a watch.
 #include "real_kube.hpp"
 
 #include <chrono>
@@ -15,7 +15,7 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Keeps what an informer tells: the pods that are, and how often one was told as new.
+/// Records the callbacks of an informer: the existing pods, and how often a pod was reported as new.
 class View {
  public:
   View(Client& client, std::string ns, int watch_seconds = 300)
@@ -36,7 +36,7 @@ class View {
   [[nodiscard]] bool wait_for(const std::string& name, bool present = true) const {
     return testing::wait_until([&] { return has(name) == present; }, std::chrono::seconds(60));
   }
-  /// Deletions told of objects that were not there, and objects told twice in one version.
+  /// Deletions of objects that did not exist, and objects reported twice in one version.
   [[nodiscard]] int mistakes() const {
     const std::scoped_lock lock(mutex_);
     return mistakes_;
@@ -70,7 +70,7 @@ class RealInformer : public RealKube {
 };
 
 TEST_F(RealInformer, HoldsFiveThousandPodsFromCold) {
-  // A namespace that stays, as 5,000 pods take longer to make than everything else here.
+  // The namespace is reused, because creating 5,000 pods takes longer than the rest of the test.
   constexpr int kPodCount = 5000, kThreads = 8;
   const std::string many = "contract-many";
   (void)client().create(
@@ -134,7 +134,7 @@ TEST_F(RealInformer, BookmarksCarryAQuietViewOverACompaction) {
   make("a");
   View view(client(), ns(), 5);
   ASSERT_TRUE(view.wait_for("a"));
-  // Others are busy, in another namespace: only a bookmark tells this view how far the server is.
+  // Another namespace changes; only a bookmark informs this view of the server's version.
   const auto busy = [&] {
     for (int i = 0; i < 5; ++i) {
       ASSERT_TRUE(client().create(kPods, "default", pod(ns() + "-" + std::to_string(i))));

@@ -1,4 +1,4 @@
-// Jobs: what the API server itself holds to, and what their controller does.
+// Jobs: the rules of the API server, and the behavior of the Job controller.
 #include "kube_under_test.hpp"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ TEST_F(KubeJobs, ItsImageStandsFastEvenWhileSuspended) {
   must_create(kJobs, job("j", 1, true));
   auto containers = must_get(kJobs, "j").path("spec.template.spec.containers");
   containers.items_mut()[0].set("image", "example/other:2");
-  // A patch, as the Job's controller writes its status meanwhile.
+  // A patch, because the Job controller writes the status meanwhile.
   Json changed = Json::object();
   changed.set("spec").set("template").set("spec").set("containers", containers);
   const auto refused = client().merge_patch(kJobs, ns(), "j", changed);
@@ -84,7 +84,7 @@ TEST_F(KubeJobs, ItsImageStandsFastEvenWhileSuspended) {
 TEST_F(KubeJobs, NeedsController_ASuspendedJobHasNoPods) {
   QM_NEEDS_CONTROLLERS();
   must_create(kJobs, job("j", 2, true));
-  // The condition is the named point: the controller has looked at the job and left it alone.
+  // The condition is the synchronization point: the controller has processed the job and left it suspended.
   ASSERT_TRUE(testing::wait_until([&] {
     const auto conditions = must_get(kJobs, "j").path("status.conditions");
     return std::ranges::any_of(conditions.items(), [](const Json& one) {

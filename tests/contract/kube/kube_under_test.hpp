@@ -12,20 +12,20 @@
 
 namespace qm::kube {
 
-/// The API server that the suite talks to; only the address tells one from another. fleet_kube_test.cpp makes the
-/// fleet's, real_k8s_test.cpp takes a real one.
+/// The API server under test; servers differ only by address. fleet_kube_test.cpp starts the fleet's,
+/// real_k8s_test.cpp uses a real one.
 class KubeUnderTest {
  public:
   virtual ~KubeUnderTest() = default;
-  /// Null where there is none; `why_not` then says why.
+  /// Null if there is none; `why_not` then has the reason.
   static KubeUnderTest* shared(std::string* why_not);
 
   [[nodiscard]] ClientOptions options() const { return options_; }
-  /// Whether its controllers run: jobs, kubelets.
+  /// True if its controllers run: jobs, kubelets.
   [[nodiscard]] bool controllers() const { return controllers_; }
-  /// Makes old watch positions expire, where the server can be told to; a real one forgets version 1 by itself.
+  /// Makes old watch positions expire, if the server supports that; a real one drops version 1 by itself.
   virtual void expire_watches() = 0;
-  /// Whether pods can be made in a new namespace by now.
+  /// True once pods can be created in a new namespace.
   virtual bool has_settled(Client& /*client*/, const std::string& /*ns*/) { return true; }
 
  protected:
@@ -41,7 +41,7 @@ inline const Resource kBudgets{"policy", "v1", "poddisruptionbudgets", true};
 inline const Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 }  // namespace resources
 
-/// A client, and a namespace of the test's own that is emptied at the end.
+/// A client, and a namespace for the test that is emptied at the end.
 class KubeContract : public ::testing::Test {
  protected:
   void SetUp() override;
@@ -50,21 +50,21 @@ class KubeContract : public ::testing::Test {
   [[nodiscard]] Client& client() { return *client_; }
   [[nodiscard]] const std::string& ns() const { return ns_; }
   KubeUnderTest& server() { return *server_; }
-  /// A name that no other test has, for cluster-wide objects; removed at the end.
+  /// A unique name for cluster-wide objects of this test; they are deleted at the end.
   std::string cluster_name(const Resource& r, const std::string& stem);
 
   Json pod(const std::string& name, const Json& labels = {}) const;
-  /// Creates it and fails the test where that does not work.
+  /// Creates the object; a failure fails the test.
   Json must_create(const Resource& r, const Json& object);
   Json must_get(const Resource& r, const std::string& name);
-  /// A node to bind to: one that is there, or one made for it.
+  /// Two nodes to bind to, existing or created.
   std::vector<std::string> two_nodes();
 
   struct Seen {
     std::string type, name, version;
     Json object;
   };
-  /// Watches until `enough` says so, the watch ends, or 20 s have passed; objects of these fields, where some are
+  /// Watches until `enough` returns true, the watch ends, or 20 s have passed; limited to a field selector if one is
   /// given.
   Status watch(const Resource& r, const std::string& from, std::vector<Seen>& seen, const std::function<bool()>& enough,
                int timeout_seconds = 60, const std::string& fields = {});

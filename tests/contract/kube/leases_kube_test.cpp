@@ -1,4 +1,4 @@
-// The Lease that tells who leads: written by terms, never over a later one. On the fleet's API and on a real server.
+// The Lease of the leader: written with terms, never over a later term. On the fleet's API and on a real server.
 #include "kube_under_test.hpp"
 #include "qm/kube/lease.hpp"
 
@@ -62,7 +62,7 @@ TEST_F(Leases, APlannedEndEmptiesIt) {
   EXPECT_EQ(spec()["holderIdentity"].string(), "b");
 }
 
-// What a record stands on: a write over a version that another has replaced is refused by the server.
+// The basis of the record: the server refuses a write over a version that has been replaced.
 TEST_F(Leases, AStaleWriteIsRefused) {
   auto a = lease("a", 1);
   ASSERT_TRUE(a.renew());

@@ -1,4 +1,4 @@
-// Objects at rest: reading, writing, preconditions, subresources.
+// Stored objects: reads, writes, preconditions, subresources.
 #include "kube_under_test.hpp"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ TEST_F(KubeContract, ListsPageBySmallLimits) {
     EXPECT_FALSE(page->resource_version.empty());
     for (const auto& item : page->items) {
       got.push_back(name_of(item));
-      // A real list omits them; whoever reads an item must not have to know.
+      // A real list omits them; the client adds them, so that a reader of an item need not know.
       EXPECT_EQ(item["kind"].string(), "Pod");
       EXPECT_EQ(item["apiVersion"].string(), "v1");
     }
@@ -197,7 +197,7 @@ TEST_F(KubeContract, DeletionHoldsToItsUid) {
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Code::kAborted);
   EXPECT_TRUE(client().get(kPods, ns(), "a"));
-  // A pod that no node has goes at once.
+  // A pod without a node is deleted at once.
   const auto removed = client().remove(kPods, ns(), "a", {uid_of(made), -1, "Background"});
   ASSERT_TRUE(removed) << removed.error().to_string();
   EXPECT_EQ(client().get(kPods, ns(), "a").error().code, Code::kNotFound);
@@ -210,7 +210,7 @@ TEST_F(KubeContract, ABoundPodIsGivenItsGrace) {
   const auto removed = client().remove(kPods, ns(), "a", {uid_of(made), 25, "Background"});
   ASSERT_TRUE(removed) << removed.error().to_string();
   std::vector<Seen> seen;
-  // A node that ends the pod at once deletes it with no grace; the watch may show that already.
+  // If the node ends the pod at once, it deletes it without grace; the watch may show that already.
   const auto marked = [&] {
     return std::ranges::find_if(seen, [](const Seen& one) {
       return one.type == "MODIFIED" && one.object["metadata"].contains("deletionTimestamp");
@@ -219,7 +219,7 @@ TEST_F(KubeContract, ABoundPodIsGivenItsGrace) {
   (void)watch(kPods, from, seen, [&] { return marked() != seen.end(); });
   ASSERT_NE(marked(), seen.end());
   EXPECT_EQ(marked()->object["metadata"]["deletionGracePeriodSeconds"].integer(), 25);
-  // Grace zero does not ask the node.
+  // With grace zero the kubelet is not involved.
   (void)client().remove(kPods, ns(), "a", {uid_of(made), 0, "Background"});
   EXPECT_TRUE(testing::wait_until([&] {
     const auto got = client().get(kPods, ns(), "a");
@@ -228,7 +228,7 @@ TEST_F(KubeContract, ABoundPodIsGivenItsGrace) {
 }
 
 TEST_F(KubeContract, APodIsBoundOnce) {
-  // A bind writes over what the pod came with, with nothing too; and it cannot remove an annotation.
+  // A bind overwrites annotations of the pod, also with an empty value; it cannot remove an annotation.
   auto annotated = pod("a");
   annotated.set("metadata")
       .set("annotations", Json::object({{"x/devices", "7"}, {"x/ring", "rank=9"}, {"x/own", "kept"}}));

@@ -1,4 +1,4 @@
-// A real kube-apiserver that runs already, as "./qm peers kubernetes start" leaves it.
+// A real kube-apiserver that is already running, started by "./qm peers kubernetes start".
 #include "qm/http/http.hpp"
 #include "real_kube.hpp"
 
@@ -21,15 +21,15 @@ struct Real final : KubeUnderTest {
     options_.ca_file = real_setting("QM_KUBE_CA");
     controllers_ = real_setting("QM_KUBE_CONTROLLERS") == "1";
   }
-  /// It forgets its first version by itself.
+  /// It drops its first version by itself.
   void expire_watches() override {}
-  /// Its ServiceAccount comes a moment after the namespace, where a controller makes it.
+  /// Its ServiceAccount is created shortly after the namespace, if a controller creates it.
   bool has_settled(Client& client, const std::string& ns) override {
     return !controllers_ || client.get({"", "v1", "serviceaccounts", true}, ns, "default").has_value();
   }
 };
 
-/// Two nodes that kwok speaks for.
+/// Two nodes that kwok simulates.
 Status ensure_nodes(Client& client) {
   for (const char* name : {"contract-a", "contract-b"}) {
     const auto room = Json::object({{"cpu", "64"}, {"memory", "512Gi"}, {"pods", "110"}});

@@ -7,19 +7,19 @@ namespace qm::kube {
 
 inline constexpr const char* kNoRealKube = "QM_KUBE_URL is not set: run ./qm peers kubernetes, then ./qm test --peers";
 
-/// A setting of the peer's: QM_KUBE_URL, QM_KUBE_CA, QM_KUBE_TOKEN, ... Empty where it is not set.
+/// A setting of the peer: QM_KUBE_URL, QM_KUBE_CA, QM_KUBE_TOKEN, ... Empty if it is not set.
 std::string real_setting(const char* name);
 
-/// What only a real server can be asked, among it what ends its parts: tools/peers/kubernetes.sh does that.
+/// Cases that need a real server, including those that stop its parts with tools/peers/kubernetes.sh.
 class RealKube : public KubeContract {
  protected:
-  /// "restart api", "kill9 etcd"; skips nothing, fails the test where the part does not come back.
+  /// "restart api", "kill9 etcd"; skips nothing, and fails the test if the part does not restart.
   void peer(const std::vector<std::string>& verb);
-  /// etcd forgets what was before now.
+  /// Compacts etcd up to now.
   void compact();
 };
 
-/// Tests that end parts of the server need a server that is theirs.
+/// Tests that stop parts of the server need a server of their own.
 #define QM_NEEDS_OWN_PEER()                                                                            \
   do {                                                                                                 \
     if (real_setting("QM_KUBE_PEER").empty() || real_setting("QM_KUBE_ETCD").empty())                  \

@@ -1,4 +1,4 @@
-// What the API server refuses of what users write, with the Status of it, and how a namespace goes.
+// Invalid objects that the API server refuses, with their Status, and the deletion of a namespace.
 #include "kube_under_test.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/http/http.hpp"
@@ -20,7 +20,7 @@ Json json(const std::string& text) {
   return read ? *read : Json();
 }
 
-/// A Job of this name that does not start; `more` goes into its spec.
+/// A suspended Job of this name; `more` is added to its spec.
 std::string job(const std::string& name, const std::string& more = {}, const std::string& metadata = {}) {
   return fmt::format(
       R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"{}"{}}},"spec":{{"suspend":true,{}{}}}}})", name,
@@ -236,7 +236,7 @@ TEST_F(KubeRefusals, EachFaultOfAJobIsACause) {
 
 const Resource kBudget{"quartermaster.dev", "v1alpha1", "budgets", false};
 
-/// Kinds of our own, by the definitions that the chart ships. A server that has them already keeps them.
+/// Our custom kinds, with the definitions that the chart ships. A server that already has them keeps its own.
 class KubeDefinitions : public KubeRefusals {
  protected:
   void SetUp() override {
@@ -265,7 +265,7 @@ class KubeDefinitions : public KubeRefusals {
             R"({{"apiVersion":"quartermaster.dev/v1alpha1","kind":"Budget","metadata":{{"name":"{}"}},"spec":{}}})",
             name_, spec));
   }
-  /// Without what the server adds where it could not run the rules in CEL.
+  /// The causes without those that the server adds when it could not evaluate the CEL rules.
   static std::vector<std::string> faults_of(const http::Response& answer) {
     auto out = causes_of(answer);
     std::erase_if(

@@ -1,5 +1,5 @@
-// What a real API server does that the fleet does not pretend to: who may speak to it, who owns a field, what a schema
-// forbids, what is too old to be watched from.
+// Behavior of a real API server that the fleet does not simulate: authentication, field ownership, schema validation,
+// expired watch positions.
 #include "qm/http/http.hpp"
 #include "qm/kube/connect.hpp"
 #include "real_kube.hpp"
@@ -40,7 +40,7 @@ TEST_F(RealKube, WhoMayNotIsToldSo) {
   EXPECT_EQ(as("no such token").error().code, Code::kUnavailable) << "401: a token may be renewed";
 }
 
-/// The words of this server decide: 403 has five meanings, and nothing but the text tells them apart.
+/// The text of this server matters: 403 has five causes, and only the text distinguishes them.
 TEST_F(RealKube, RefusalsAreToldApartByTheirCause) {
   Client client(server().options());
   int made = 0;
@@ -49,7 +49,7 @@ TEST_F(RealKube, RefusalsAreToldApartByTheirCause) {
     if (object.path("metadata.name").is_null()) object.set("metadata").set("name", fmt::format("n{}", ++made));
     return client.create(kind, in, object);
   };
-  // The plugins of the server know an object a moment after it was written.
+  // The server's plugins see an object shortly after it was written.
   const auto refusal = [&](const Resource& kind, const std::string& in, const char* text) {
     Error out;
     EXPECT_TRUE(testing::wait_until([&] {
@@ -90,7 +90,7 @@ TEST_F(RealKube, RefusalsAreToldApartByTheirCause) {
 TEST_F(RealKube, AKubeconfigLeadsThere) {
   const auto file = real_setting("KUBECONFIG");
   if (file.empty()) GTEST_SKIP() << "KUBECONFIG is not set";
-  // The peer's file has a context for each way to prove who we are.
+  // The peer's kubeconfig has a context for each authentication method.
   for (const char* context : {"", "#token", "#certificate"}) {
     const auto options = find_server("kubeconfig:" + file + context);
     ASSERT_TRUE(options) << options.error().to_string();
@@ -155,7 +155,7 @@ TEST_F(RealKube, AnAppliedFieldHasItsOwner) {
   const auto taken = apply("two", true, Json::object({{"k", "2"}}));
   ASSERT_TRUE(taken) << taken.error().to_string();
   EXPECT_EQ(taken->path("data.k").string(), "2");
-  // What the first applied and leaves out now goes; what it no longer owns stays.
+  // A field that the first manager applied and now omits is removed; a field that it no longer owns remains.
   const auto less = apply("one", false, Json::object({}));
   ASSERT_TRUE(less) << less.error().to_string();
   EXPECT_EQ(less->path("data.k").string(), "2");
@@ -216,7 +216,7 @@ TEST_F(RealKube, ARefusedEvictionNamesTheBudget) {
                                   {"selector", Json::object({{"matchLabels", Json::object({{"a", "b"}})}})}})}}));
   const auto made = must_create(kPods, pod("p", Json::object({{"a", "b"}})));
   ASSERT_TRUE(client().bind(ns(), "p", uid_of(made), two_nodes()[0]));
-  // Who plays the kubelet may have thousands of pods of an earlier case before this one.
+  // The simulated kubelet may have thousands of pods of an earlier case before this one.
   ASSERT_TRUE(testing::wait_until([&] { return must_get(kPods, "p").path("status.phase").string() == "Running"; },
                                   std::chrono::minutes(2)));
   const auto refused = client().evict(ns(), "p", 0);
@@ -227,7 +227,7 @@ TEST_F(RealKube, ARefusedEvictionNamesTheBudget) {
 
 TEST_F(RealKube, ABindingToANodeThatIsNotThereIsTaken) {
   const auto made = must_create(kPods, pod("a"));
-  // Nobody checks: who binds must know its nodes.
+  // The server does not check the node: the caller must know it.
   const auto bound = client().bind(ns(), "a", uid_of(made), "no-such-node");
   ASSERT_TRUE(bound) << bound.error().to_string();
   EXPECT_EQ(must_get(kPods, "a").path("spec.nodeName").string(), "no-such-node");
@@ -257,7 +257,7 @@ TEST_F(RealKube, AWatchMayBeginWithTheList) {
     ASSERT_TRUE(event);
     seen.push_back((*event)["type"].string() + " " + name_of((*event)["object"]));
   }
-  if (text.back() != '\n') seen.push_back("BOOKMARK ");  // the line that ended it, cut by us
+  if (text.back() != '\n') seen.push_back("BOOKMARK ");  // the truncated line that ended it
   ASSERT_EQ(seen.size(), 3U) << text;
   std::sort(seen.begin(), seen.begin() + 2);
   EXPECT_EQ(seen, (std::vector<std::string>{"ADDED a", "ADDED b", "BOOKMARK "}));
@@ -268,7 +268,7 @@ TEST_F(RealKube, ACompactedVersionIsGoneAfterARestart) {
   const auto old = resource_version_of(must_create(kPods, pod("a")));
   must_create(kPods, pod("b"));
   compact();
-  // The watch cache still remembers.
+  // The watch cache still has it.
   std::vector<Seen> seen;
   const auto kept = watch(
       kPods, old, seen, [&] { return !seen.empty(); }, 10);

@@ -1,4 +1,4 @@
-// Objects in motion: order, resume, bookmarks, expiry.
+// Changes of objects: order, resume, bookmarks, expiry.
 #include "kube_under_test.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ TEST_F(KubeContract, AWatchResumesInOrder) {
       kPods, ns(), "a", Json::object({{"metadata", Json::object({{"labels", Json::object({{"x", "1"}})}})}})));
   ASSERT_TRUE(client().remove(kPods, ns(), "b", {}));
   std::vector<Seen> seen;
-  // What happened before the watch began, then what happens while it runs.
+  // Changes before the watch began, then changes while it runs.
   bool more = false;
   (void)watch(kPods, list->resource_version, seen, [&] {
     if (seen.size() == 5 && !std::exchange(more, true)) must_create(kPods, pod("c"));
@@ -26,9 +26,9 @@ TEST_F(KubeContract, AWatchResumesInOrder) {
   });
   std::vector<std::string> got;
   for (const auto& one : seen) got.push_back(one.type + " " + one.name);
-  // A pod is seen going before it is gone, even one that no node has.
+  // The deletion of a pod is visible before it is gone, even of one without a node.
   EXPECT_EQ(got, (std::vector<std::string>{"ADDED a", "ADDED b", "MODIFIED a", "MODIFIED b", "DELETED b", "ADDED c"}));
-  // Each event can be resumed from: the last one alone follows the one before it.
+  // Each event can be resumed from: after the last but one, only the last event follows.
   ASSERT_EQ(seen.size(), 6U);
   EXPECT_TRUE(seen[3].object["metadata"].contains("deletionTimestamp"));
   std::vector<Seen> rest;
@@ -52,7 +52,7 @@ TEST_F(KubeContract, AWatchEndsAtItsTimeoutWithABookmarkBefore) {
   std::vector<Seen> seen;
   const auto ended = watch(
       kPods, list->resource_version, seen, [] { return false; },
-      8);  // the server sends it two seconds before: with less a slow machine is late
+      8);  // the server sends it two seconds before: with a shorter timeout a slow host is late
   EXPECT_TRUE(ended) << ended.error().to_string();
   ASSERT_FALSE(seen.empty()) << "no bookmark came";
   EXPECT_EQ(seen.back().type, "BOOKMARK");
@@ -70,7 +70,7 @@ TEST_F(KubeContract, AnOldVersionIsGone) {
   must_create(kPods, pod("b"));
   server().expire_watches();
   std::vector<Seen> seen;
-  // A real server forgets its first version by itself; the fleet was just told to forget all.
+  // A real server drops its first version by itself; the test made the fleet drop all.
   auto ended = watch(kPods, "1", seen, [&] { return !seen.empty(); });
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Code::kOutOfRange) << ended.error().to_string();
@@ -85,7 +85,7 @@ TEST_F(KubeContract, AnOldVersionIsGone) {
   EXPECT_EQ(seen[0].name, "c");
 }
 
-// What an agent sees of the cluster: a pod appears with its bind to the node, and pods of other nodes never do.
+// An agent's view of the cluster: a pod appears when it is bound to the node, and pods of other nodes never do.
 TEST_F(KubeContract, AWatchOfANodeHasTheNodesPodsAlone) {
   const auto nodes = two_nodes();
   const std::string here = "spec.nodeName=" + nodes[0];
@@ -132,7 +132,7 @@ TEST_F(KubeContract, AWatchOfANodeHasTheNodesPodsAlone) {
   EXPECT_TRUE(types_of("elsewhere").empty());
   EXPECT_TRUE(types_of("waits").empty());
 
-  // All bound pods but those of a node.
+  // All bound pods except those of a node.
   of_node.field_selector = "spec.nodeName!=,spec.nodeName!=" + nodes[1];
   must_create(kPods, pod("unbound"));
   const auto others = client().list(kPods, ns(), of_node);

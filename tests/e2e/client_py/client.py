@@ -40,14 +40,14 @@ class Stubs:
         files = sorted(str(p) for p in source.glob("quartermaster/v1/*.proto"))
         if not files:
             raise Usage("no quartermaster/v1/*.proto below %s; name the folder proto by --proto" % source)
-        # grpc_tools brings google/protobuf; google/rpc is beside ours.
+        # grpc_tools includes google/protobuf; google/rpc is next to our files.
         files += sorted(str(p) for p in source.glob("google/rpc/*.proto"))
         wanted = ["protoc", "-I%s" % source, "-I%s" % (pathlib.Path(protoc.__file__).parent / "_proto"),
                   "--python_out=%s" % out_dir, "--grpc_python_out=%s" % out_dir] + files
         if protoc.main(wanted) != 0:
             raise Usage("protoc refused the files below %s" % source)
         sys.path.insert(0, out_dir)
-        # The package "google" is taken by protobuf itself: let it find google/rpc too.
+        # protobuf itself owns the package "google": make it find google/rpc too.
         import google
 
         google.__path__.append(str(pathlib.Path(out_dir) / "google"))
@@ -178,8 +178,8 @@ class Client:
         report.check(total == s.total_nano_usd == s.provider_nano_usd and s.imbalance_nano_usd == 0, "cost",
                      "%d lines, %d nano-dollars, provider %d, imbalance %d"
                      % (len(s.lines), total, s.provider_nano_usd, s.imbalance_nano_usd))
-        # Each page tells of the books as they are when it is asked, and news may come between two: so the sum is held
-        # against the total of one page that has all, and the small pages against its keys.
+        # Each page shows the ledger at the time of its request, and postings may happen between two pages. So the sum
+        # is compared with the total of one page that has all, and the small pages with its keys.
         def page(size, token=""):
             return self.cost.QueryAllocation(
                 message.QueryAllocationRequest(until_us=s.as_of_us, group_by="team", page_size=size, page_token=token),

@@ -1,14 +1,15 @@
-// A producer, a consumer or a service's host in a process of its own, for tests that kill it at a crash point
-// (QM_CRASH_AT) and start it again: what it must not forget is in its state file, written whole and renamed, or in
+// A producer, a consumer or a service's host in its own process, for tests that kill it at a crash point
+// (QM_CRASH_AT) and start it again. Its durable state is in its state file, which is replaced atomically, or in
 // PostgreSQL.
 //
 //   bus_torture produce SETTING TOPIC STATE KEYS VERSIONS     every key goes through versions 1 to VERSIONS
-//   bus_torture consume SETTING TOPIC STATE KEYS VERSIONS     ends when every key is at VERSIONS; 4 = a version is
-//   missing bus_torture sit SETTING TOPIC                             reads for ever, with a session timeout of an hour
+//   bus_torture consume SETTING TOPIC STATE KEYS VERSIONS     ends when every key is at VERSIONS;
+//                                                             4 = a version is missing
+//   bus_torture sit SETTING TOPIC                             reads for ever, with a session timeout of an hour
 //   bus_torture serve|apply SETTING TOPIC STATE KEYS VERSIONS CONNINFO SHARD     see hosts.hpp
 //   bus_torture points                                        lists the crash points of this program
 //
-// With QM_TORTURE_TRACE set, its last words are the points that it passed and how often.
+// With QM_TORTURE_TRACE set, the last lines of its output are the crash points that it passed and their counts.
 #include "hosts.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/base/log.hpp"
@@ -29,7 +30,7 @@ using qm::bus::TopicPartition;
 using qm::torture::key_name;
 using qm::torture::Settings;
 
-/// Numbers by name; a file that survives the process or is not there.
+/// Numbers by name; a file that survives the process, or does not exist.
 using State = std::map<std::string, std::int64_t>;
 
 State load(const std::string& path) {
@@ -92,7 +93,7 @@ int consume(qm::bus::Bus& bus, const Settings& settings) {
   std::int64_t duplicates = 0;
   while (finished < settings.keys) {
     const auto messages = (*consumer)->poll(7, 100ms);
-    if (!messages) continue;  // the carrier is away
+    if (!messages) continue;  // the carrier is unavailable
     for (const auto& message : *messages) {
       auto& last = state[message.key];
       const auto version = std::stoll(message.value);
@@ -117,7 +118,7 @@ int consume(qm::bus::Bus& bus, const Settings& settings) {
   return 0;
 }
 
-/// A member without a name that nobody would give up for an hour.
+/// A member without a name that would not expire for an hour.
 int sit(qm::bus::Bus& bus, const std::string& topic) {
   auto consumer = bus.consumer({.group = "sit/" + topic, .topics = {topic}, .cursor = {}, .session_timeout = 1h});
   if (!consumer) return refuse(consumer.error());

@@ -117,7 +117,8 @@ struct Service {
     if (auto opened = host->open(); !opened) error = opened.error().to_string();
   }
 
-  /// Every key at its last version, and nothing on its way: what the last step left to do is counted after it is seen.
+  /// True if every key is at its last version and no work is open: work that the last step created is counted after
+  /// that step.
   [[nodiscard]] bool over(const Settings& settings) {
     std::int64_t done = 0;
     host->read([&](const service::Shell& shell) { done = static_cast<const Steps&>(shell).done(); });
@@ -137,7 +138,7 @@ int refuse(const std::string& error) {
   return 3;
 }
 
-/// Gives the other threads time; the outcome of nothing.
+/// Lets the other threads run.
 void pause() {
   std::promise<void> never;
   never.get_future().wait_for(5ms);

@@ -17,12 +17,12 @@ struct Settings {
 
 inline std::string key_name(int key) { return "k" + std::to_string(key); }
 
-/// A service's host over PostgreSQL and the bus, until every key is at its last version and nothing waits any more.
-/// Each step of a key is an effect of its own: a row of the state, a row appended to the table "applied", and a line
-/// in the settings' state file by an intent, which may stand there more than once.
+/// Runs a service's host over PostgreSQL and the bus, until every key is at its last version and no work is open.
+/// Each step of a key has separate effects: a row of the state, a row appended to the table "applied", and a line in
+/// the state file of the settings, written by an intent; this line may be repeated.
 ///
 /// serve: requests move the keys, and every move is an event on the topic. apply: those events move the keys.
-/// Answers the exit status: 4 = a version was skipped.
+/// Returns the exit status: 4 = a version was skipped.
 int serve(std::shared_ptr<bus::Bus> bus, const Settings& settings);
 int apply(std::shared_ptr<bus::Bus> bus, const Settings& settings);
 
