@@ -1,5 +1,5 @@
-// A new user's mistakes against a suite that runs: each is told what is wrong, where, and what to do. And a trace that
-// came in with a call goes out with what it led to.
+// A new user's mistakes against a running suite: each error message names the problem, its position, and the remedy.
+// And a trace context that arrives with a call is propagated to all its effects.
 #include "qm/bus/bus.hpp"
 #include "qm/pg/connection.hpp"
 #include "quartermaster/v1/envelope.pb.h"
@@ -78,7 +78,7 @@ TEST_F(NewUser, ASubmitToAnUnknownQueueIsRefusedWithTheField) {
   expect_words(ran, {"queue nosuch does not exist in namespace e2e-lab", "field:", "remedy:"});
 }
 
-// kubectl asks nobody: the Job is there, so it waits, and says why.
+// kubectl does not call the suite: the Job is created, stays pending, and `why` reports the reason.
 TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
   const testing::TempDir dir;
   const auto made = suite().kubectl_create("/apis/batch/v1/namespaces/e2e-lab/jobs", *Json::parse(R"({
@@ -98,7 +98,7 @@ TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
   expect_words(why, {"queue nosuch does not exist in namespace e2e-lab", "remedy: apply a LocalQueue"});
   EXPECT_EQ(suite().count("pod_start", "nowhere"), 0);
 
-  // The remedy works: once the queue is there, the job runs.
+  // The remedy works: once the queue exists, the job runs.
   std::ofstream(dir.path() + "/queue.yaml")
       << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n  name: nosuch\n  namespace: e2e-lab\n"
          "spec:\n  clusterQueue: e2e-lab\n";
@@ -107,8 +107,8 @@ TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
   EXPECT_TRUE(eventually([] { return suite().finished("nowhere"); }));
 }
 
-// What ran before tells when the next one starts. An interval of 80 % may miss; by how much the middle does is judged
-// here.
+// The start of a pending job is predicted from the run times of earlier jobs. An 80 % interval may miss; this test
+// limits the error of its middle.
 TEST_F(NewUser, AWaitingJobStartsAboutWhenItWasSaid) {
   const testing::TempDir dir;
   std::ofstream(dir.path() + "/queue.yaml")
@@ -169,7 +169,7 @@ TEST_F(NewUser, AWaitingJobStartsAboutWhenItWasSaid) {
 TEST_F(NewUser, APortThatIsTakenIsNamedAndTheFirstServiceServesOn) {
   auto argv = suite().command_line("admission");
   ASSERT_FALSE(argv.empty());
-  // As somebody would who starts a second suite beside the first: a database of its own, and the same port.
+  // A second suite started next to the first: its own database, but the same port.
   {
     const auto connection = pg::Connection::open(suite().postgres(), {.application_name = "e2e"});
     ASSERT_TRUE(connection) << connection.error().to_string();
@@ -213,7 +213,7 @@ TEST_F(NewUser, EightClientsAtOnceGetNoGpuTwice) {  // S-057
       --busy;
     });
   }
-  // Who holds a device, at each look.
+  // The holders of each device, at each poll.
   int looks = 0, most = 0;
   const auto look = [&] {
     const auto all = suite().assignments();
@@ -260,7 +260,7 @@ TEST_F(NewUser, AFolderThatCannotBeWrittenIsNamed) {
 
 TEST_F(NewUser, AFullDiskIsNamedBeforeAnythingRuns) {
   const testing::TempDir dir;
-  // A mount namespace of its own: nobody else sees the small disk, and it goes with the command.
+  // A separate mount namespace: the small disk is invisible to others and is removed with the command.
   const std::string small = "mount -t tmpfs -o size=1m none " + dir.path();
   if (run({"unshare", "--mount", "sh", "-c", small}, 10s).code != 0)
     GTEST_SKIP() << "a small disk can only be mounted by root";
@@ -271,7 +271,7 @@ TEST_F(NewUser, AFullDiskIsNamedBeforeAnythingRuns) {
   expect_words(ran, {dir.path() + "/run", "MiB are free", "--dir", "free 512 MiB"});
 }
 
-// A caller's trace is found in what the call led to: in the events, and in the log of each service that decided on it.
+// A caller's trace id is in all effects of the call: in the events, and in the log of each service that decided on it.
 TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
   const std::string id = "4bf92f3577b34da6a3ce929d0e0e4736", trace = "00-" + id + "-00f067aa0ba902b7-01";
   const auto sent = suite().submit({.name = "traced", .run_s = 30, .trace_parent = trace});
@@ -279,7 +279,7 @@ TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
   ASSERT_TRUE(suite().submit({.name = "untraced", .run_s = 30}));
   const auto bus = bus::make_bus("postgres:" + suite().postgres());
   ASSERT_TRUE(bus) << bus.error().to_string();
-  // A group of its own: it takes nothing from anybody.
+  // A separate group: it does not affect other consumers.
   bus::ConsumerOptions options;
   options.group = "e2e/trace";
   options.topics = {"qm.workload", "qm.placement"};

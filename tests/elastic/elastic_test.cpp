@@ -1,6 +1,6 @@
-// A group of eight pods of which four have to run together: it starts with the six that find room, grows, loses two
-// with their node and runs on, grows again, and is paid for what ran while it ran. Whether placement starts again
-// between any two of these makes no difference.
+// A group of eight pods of which four must run together: it starts with the six that fit, scales up, loses two with
+// their node and keeps running, scales up again, and is charged for the pods and times that ran. A restart of
+// placement between any two of these steps makes no difference.
 #include "process.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/cost/shell.hpp"
@@ -80,7 +80,7 @@ class Town {
     placement_ = std::make_unique<Process>(Process{options, placement, bus_, clock_});
     placement_->executor = &binder_;
     options = cost::host_options("default");
-    options.consumes = {"qm.placement", "qm.node"};  // what the autoscaler says is said here
+    options.consumes = {"qm.placement", "qm.node"};  // the test submits the events of the autoscaler
     const auto cost = [] { return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}); };
     cost_ = std::make_unique<Process>(Process{options, cost, bus_, clock_});
     for (auto* process : {admission_.get(), placement_.get(), cost_.get()}) process->start();
@@ -107,7 +107,7 @@ class Town {
     watched("node", node_json(node).dump());
     settle();
   }
-  /// The machine dies, and the cluster forgets the node and the pods on it.
+  /// The instance fails, and the node and its pods are deleted from the cluster.
   void lose(const std::string& node) {
     stop(node);
     Json gone = node_json(node);
@@ -154,7 +154,7 @@ class Town {
     });
     return out;
   }
-  /// State, live members by node, and what is said of those that are missing.
+  /// State, live members by node, and the reported reason of the missing ones.
   [[nodiscard]] std::string place() {
     std::string out;
     placement_->host->read([&](const service::Shell& shell) {
@@ -174,7 +174,7 @@ class Town {
     });
     return out;
   }
-  /// Held against what the cluster saw itself: pods by when they were bound and ended, machines by when they lived.
+  /// Compares with the cluster's own record: pods by the times of their bind and end, instances by their lifetime.
   void check_bill() {
     std::int64_t ran = 0, lived = 0;
     for (const auto& [uid, at] : bound_) ran += (ended_.at(uid) - at).count() / 1'000'000;
@@ -196,7 +196,7 @@ class Town {
   [[nodiscard]] int bound_twice() const { return bound_twice_; }
 
  private:
-  /// Admission's intents on pods: gates are lifted, and a newcomer takes the lowest index that is free.
+  /// Admission's intents on pods: removes gates, and assigns the lowest free index to a new pod.
   struct Gates final : service::Executor {
     explicit Gates(Town& t) : town(t) {}
     Result<service::Outcome> execute(const store::IntentRow& intent) override {
@@ -212,7 +212,8 @@ class Town {
     service::Outcome failed(const store::IntentRow&, const Error&) override { return {}; }
     Town& town;
   };
-  /// Placement's: pods are bound and start at once; one that is deleted goes, and its controller makes another.
+  /// Placement's intents: pods are bound and start at once; a deleted pod is removed, and its controller creates
+  /// another.
   struct Binder final : service::Executor {
     explicit Binder(Town& t) : town(t) {}
     Result<service::Outcome> execute(const store::IntentRow& intent) override {
@@ -282,7 +283,7 @@ class Town {
     make_pod();
     tell_pods();
   }
-  /// As the watch of admission gives groups of Volcano.
+  /// Reports the pods as admission's watch of Volcano groups does.
   void tell_pods() {
     Json list = Json::array();
     for (const auto& [uid, pod] : pods_) {

@@ -1,5 +1,5 @@
-// The API only grows: every field, enum value and call that was ever published stays as it is. api.txt is the list of
-// what was published; the compiled descriptors are what this build speaks.
+// The API only grows: every published field, enum value and call stays unchanged. api.txt lists what was published; the
+// compiled descriptors are the API of this build.
 #include "qm/testing/golden.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
@@ -91,7 +91,7 @@ void walk(const FileDescriptor& file, Lines& out, std::set<std::string>& seen) {
   for (int i = 0; i < file.dependency_count(); ++i) walk(*file.dependency(i), out, seen);
 }
 
-/// All of the package: a file that nothing below imports must be named here.
+/// All files of the package: a file that none of those below imports must be named here.
 std::vector<const FileDescriptor*> roots() {
   return {pb::SubmitRequest::descriptor()->file(), pb::CapacityPlan::descriptor()->file(),
           pb::Statement::descriptor()->file(),     pb::NodeView::descriptor()->file(),
@@ -107,7 +107,7 @@ Lines spoken(std::set<std::string>* files = nullptr) {
 
 bool is_text(const FieldDescriptor* field) { return field->cpp_type() == FieldDescriptor::CPPTYPE_STRING; }
 
-/// Fields whose option `text` or `map_key` is missing, or is there although they hold no text.
+/// Fields whose option `text` or `map_key` is missing, or is set although they contain no text.
 void find_unbounded(const Descriptor& type, Lines& out) {
   if (type.options().map_entry()) return;
   for (int i = 0; i < type.field_count(); ++i) {
@@ -141,7 +141,7 @@ Lines lines_of(const std::string& text) {
   return out;
 }
 
-/// What was published and is not spoken any more, or is spoken differently.
+/// Published lines that this build lacks or has changed.
 std::vector<std::string> lost(const Lines& published, const Lines& now) {
   std::vector<std::string> out;
   std::ranges::set_difference(published, now, std::back_inserter(out));
@@ -160,7 +160,7 @@ TEST(Api, OnlyGrows) {
   const auto published = lines_of(qm::testing::read_file(path()));
   ASSERT_FALSE(published.empty()) << path() << " is missing or empty";
   const auto gone = lost(published, now);
-  // An update never removes a line: what stands in the file was published and others depend on it.
+  // An update never removes a line: every line in the file was published, and clients depend on it.
   EXPECT_TRUE(gone.empty()) << "removed or changed, which breaks those who speak the published form:\n  "
                             << fmt::format("{}", fmt::join(gone, "\n  "))
                             << "\nGive a new field a new name and number, and leave the old one in place.";
@@ -169,7 +169,7 @@ TEST(Api, OnlyGrows) {
   if (qm::testing::updating_golden()) {
     qm::testing::write_golden(path(), kHead + fmt::format("{}\n", fmt::join(now, "\n")));
   } else if (!added.empty()) {
-    // Allowed, but not protected until it stands in the file.
+    // Allowed, but not protected until it is in the file.
     std::cout << added.size() << " additions are not in api.txt yet: run this test with QM_UPDATE_GOLDEN=1\n  "
               << fmt::format("{}", fmt::join(added, "\n  ")) << '\n';
   }
@@ -209,7 +209,7 @@ TEST(Api, ARemovalOrAChangeIsFound) {
   EXPECT_TRUE(lost(now, grown).empty());
 }
 
-// What a message may hold is declared with its fields: wire::parse refuses what is longer.
+// The bound of a text is declared with its field: wire::parse refuses longer texts.
 TEST(Api, EveryTextFieldHasABound) {
   Lines unbounded;
   for (const auto* file : roots()) find_unbounded(*file, unbounded);

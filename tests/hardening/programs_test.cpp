@@ -1,4 +1,4 @@
-// Each program that ships is built with what limits an attacker who has found a fault of memory in it.
+// Each shipped program is built with mitigations against memory errors.
 #include "qm/base/json.hpp"
 #include "shipped.hpp"
 
@@ -10,7 +10,7 @@
 namespace qm::hardening {
 namespace programs_test {
 
-/// What checksec, of Debian's package of that name, answers on a file.
+/// The result of checksec, of Debian's package of that name, for a file.
 Json checked(const std::string& path) {
   const Ran ran = sh("checksec --output=json --file=" + path);
   EXPECT_EQ(ran.code, 0) << ran.output;
@@ -32,8 +32,8 @@ TEST_F(Hardening, EveryShippedProgramIsHardened) {
 #endif
   constexpr std::pair<const char*, const char*> kWanted[] = {
       {"pie", "yes"},     // loaded at a random address
-      {"relro", "full"},  // no function pointer of the linker's can be overwritten: RELRO and BIND_NOW
-      {"canary", "yes"},  // a smashed stack ends the process
+      {"relro", "full"},  // no function pointer of the linker can be overwritten: RELRO and BIND_NOW
+      {"canary", "yes"},  // a stack overflow ends the process
       {"nx", "yes"},      // data is not executed
       {"rpath", "no"},    // libraries come from the system folders of the image
       {"runpath", "no"},
@@ -47,7 +47,7 @@ TEST_F(Hardening, EveryShippedProgramIsHardened) {
   }
 }
 
-// Most programs call no function that has a fortified form, so that nothing in them shows how they were compiled.
+// Most programs call no function with a fortified form, so the binary does not show how it was compiled.
 TEST_F(Hardening, EverySourceIsCompiledWithFortifiedFunctions) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "programs under sanitizers do not ship";
@@ -66,7 +66,7 @@ TEST_F(Hardening, EverySourceIsCompiledWithFortifiedFunctions) {
   EXPECT_EQ(checked(program("qm-fleet"))["fortify_source"].string(), "yes");
 }
 
-// The check itself finds what is missing.
+// The check itself detects missing protection.
 TEST_F(Hardening, AnUnprotectedProgramIsDetected) {
   const testing::TempDir folder;
   const std::string path = folder.path() + "/plain";

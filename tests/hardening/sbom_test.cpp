@@ -74,7 +74,7 @@ TEST_F(Sbom, ListsEveryFileWithChecksumAndPackage) {
   of_cyclonedx(*cyclonedx, listed);
   EXPECT_EQ(listed, there);
 
-  // Version and source of one package as dpkg has them, in both; and of the program.
+  // Version and source of one package, as in dpkg, in both documents; and of the program.
   const std::string version = sh("dpkg-query -W -f '${Version}' libssl3").output;
   ASSERT_FALSE(version.empty());
   std::set<std::string> packages;

@@ -25,7 +25,7 @@ inline Ran sh(const std::string& line) {
   return {code.value_or(-1), testing::read_file(options.output)};
 }
 
-/// The programs that the images hold, as tools/images.sh lists them.
+/// The programs in the images, as tools/images.sh lists them.
 inline std::vector<std::string> shipped() {
   const std::string script = testing::read_file(std::string(QM_SOURCE_DIR) + "/tools/images.sh");
   const std::string begin = "readonly PROGRAMS=(";

@@ -1,4 +1,4 @@
-// What each program that ships says to wrong input: every fact once, and every wrong setting with what is allowed.
+// The response of each shipped program to wrong input: each fact once, and each wrong setting with the allowed values.
 #include "qm/http/http.hpp"
 #include "shipped.hpp"
 
@@ -206,7 +206,7 @@ TEST_F(WrongInput, TheFleetSaysEachThingOnce) {
 
 // ---- every --set of every program -----------------------------------------------------------------------------------
 
-/// Settings that take any text, or what is read later: a name, a path, an address, an owner.
+/// Settings that accept any text, or whose value is checked later: a name, a path, an address, an owner.
 const std::map<std::string, std::set<std::string>> kFree = {
     {"qm-admission",
      {"binding", "quota", "kueue-configuration", "webhook-exclude", "webhook-own", "webhook-policy-file",
@@ -246,7 +246,7 @@ TEST_F(WrongInput, EachSettingOfEachProgramNamesTheOptionTheValueAndWhatIsAllowe
           << name << ' ' << setting << '\n'
           << ran.output;
     }
-    // A name with a letter too many is named with the one that was meant.
+    // For a name with an extra letter the error names the intended one.
     if (known.empty()) continue;
     const auto& longest = *std::ranges::max_element(known, {}, &std::string::size);
     const auto misspelled = sh(program(name) + kNowhere + " --set " + longest + "x=1").output;

@@ -32,7 +32,7 @@ struct Case {
 
 inline std::string v1(const std::string& type) { return "quartermaster.v1." + type; }
 
-/// The five services and what each takes from outside.
+/// The five services and their external inputs.
 inline std::vector<Case> services() {
   return {
       Case{"admission",
@@ -99,7 +99,7 @@ inline std::vector<Case> services() {
             {Source::kWatch, "observed.pod", ""}}}};
 }
 
-/// Random inputs, each followed by one without effect: none may stall the service, and each next one commits.
+/// Random inputs, each followed by one without effect: none may stall the service, and each following one commits.
 inline void attack(service::Host& host, ManualClock& clock, const Case& c, int rounds) {
   Attacker attacker(20261126);
   std::uint64_t version = 0;

@@ -1,5 +1,4 @@
-// The same on PostgreSQL: as inputs of each service, as calls of gRPC, and as messages of the bus that PostgreSQL
-// carries.
+// The same on PostgreSQL: as inputs of each service, as gRPC calls, and as messages of the PostgreSQL bus.
 #include "entrances.hpp"
 #include "qm/admission/api.hpp"
 #include "qm/rpc/channel.hpp"
@@ -164,7 +163,7 @@ TEST_F(OnPostgres, NoMessageOfTheBusEndsOrStallsTheServiceAndTheNextOneIsCommitt
   const auto loaded = open_store("placement")->acquire("look");
   ASSERT_TRUE(loaded) << loaded.error().to_string();
   for (const auto& row : loaded->seen) {
-    // Above these bits are the breaks of the history of the topic, which hostile terms cause.
+    // The bits above are the breaks of the topic's history, which hostile terms cause.
     if (row.key == "next") newest = std::max(newest, row.version & ((std::uint64_t{1} << 40) - 1));
   }
   EXPECT_EQ(newest, valid) << "the last of the valid ones, after every hostile one";

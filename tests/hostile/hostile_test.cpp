@@ -35,7 +35,7 @@ TEST(HostileAgent, TheNextFactOfItsStreamIsCommitted) {
   for (int i = 0; i < 2000; ++i) {
     telemetry::pb::AgentMessage hostile;
     attacker.fill(hostile);
-    // Orders and confirmations for names of the attacker may come down between.
+    // Orders and confirmations for the attacker's names may arrive in between.
     ASSERT_TRUE(stream->Write(hostile)) << i;
     telemetry::pb::AgentMessage valid;
     *valid.mutable_fact() = telemetry::testing::xid_fact(fmt::format("next/{}", i), "node-1", 79);

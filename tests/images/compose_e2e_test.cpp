@@ -1,5 +1,5 @@
-// docker-compose.yml started for real: containers of our images beside PostgreSQL, Redis and Prometheus. What is left
-// out and why stands in compose.yml.
+// docker-compose.yml with real containers: our images together with PostgreSQL, Redis and Prometheus. For omitted
+// services and the reasons see compose.yml.
 #include "qm/base/json.hpp"
 #include "support.hpp"
 
@@ -14,7 +14,7 @@ constexpr const char* kFiles = "-f docker-compose.yml -f deploy/compose/host.yml
 constexpr const char* kProject = "qmtest";
 const std::vector<std::string> kServices{"admission", "placement", "autoscaler", "telemetry", "cost"};
 
-/// A project of compose that is taken down at the end.
+/// A compose project that is stopped at the end.
 class Project {
  public:
   Project() {
@@ -35,7 +35,7 @@ class Project {
   static Ran down() { return compose("down -v -t 5"); }
   static Ran qmctl(const std::string& args) { return compose("run --rm -T qmctl " + args, 1min); }
 
-  /// Brings these up, and waits until their checks say that they are healthy; who is not.
+  /// Starts these services, and waits until their health checks succeed; returns the unhealthy ones.
   static std::string up(const std::vector<std::string>& names) {
     const auto ran = compose(fmt::format("up -d --no-build {}", fmt::join(names, " ")));
     if (ran.code != 0) return ran.output;
@@ -51,7 +51,7 @@ class Project {
         3min);
     return who.empty() ? who : fmt::format("not healthy: {}\n{}", who, sh("podman ps -a").output);
   }
-  /// Where there is no systemd nobody runs the checks, so whoever asks does.
+  /// Without systemd the health checks do not run by themselves, so the test runs them.
   static bool healthy(const std::string& name) {
     return sh(fmt::format("podman healthcheck run {}_{}_1", kProject, name), 30s).code == 0;
   }
@@ -63,7 +63,7 @@ class Project {
 
 std::string get(const std::string& url) { return sh("curl -fsS --max-time 5 '" + url + "'", 30s).output; }
 
-/// How many of the named jobs are over, and why.
+/// The number of named jobs that have finished, with a reason.
 int ended(const std::string& prefix, const std::string& reason) {
   int count = 0;
   for (const auto& line : lines_of(Project::qmctl("list").output))
@@ -97,7 +97,7 @@ TEST(Compose, JobsRunCostAndSurviveAKill) {
          10min);
   ASSERT_EQ(peers.code, 0) << peers.output;
   const Project project;
-  Project::down();  // what an earlier run may have left
+  Project::down();  // left by an earlier run
 
   ASSERT_EQ(Project::up({"postgres", "redis", "fleet"}), "");
   ASSERT_EQ(Project::up(kServices), "");
@@ -114,7 +114,7 @@ TEST(Compose, JobsRunCostAndSurviveAKill) {
   EXPECT_TRUE(testing::wait_until([] { return ended("before-", "Succeeded") == 3; }, 3min))
       << Project::qmctl("list").output;
 
-  // A service dies and comes back by itself; what is asked for meanwhile is done afterwards.
+  // A service crashes and is restarted; calls during the outage take effect afterwards.
   const int victim = Project::pid("placement");
   ASSERT_GT(victim, 0);
   ASSERT_EQ(::kill(victim, SIGKILL), 0);

@@ -1,4 +1,4 @@
-// Each image as it is built: what lies in it, as whom it runs, and that it runs with nothing given to it.
+// Each image as it is built: its files, its user, and that it runs without arguments.
 #include "qm/base/json.hpp"
 #include "support.hpp"
 
@@ -16,7 +16,7 @@ class Images : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Image and layout are listed by the same line, so that they can be compared as text.
+// Image and layout are listed by the same command, so that they can be compared as text.
 constexpr const char* kList =
     "find . -mindepth 1 \\( -type f -printf '%P %s\\n' \\) -o -type l -print -o -type d -printf '%P/\\n' | sort";
 
@@ -27,7 +27,7 @@ TEST_P(Images, HoldsWhatWasLaidOutAndNothingElse) {
   ASSERT_EQ(laid.code, 0) << laid.output;
   ASSERT_EQ(held.code, 0) << held.output;
   auto wanted_files = lines_of(laid.output);
-  // The folder that the fleet's user may write to is made by the Dockerfile.
+  // The Dockerfile creates the folder that the fleet's user may write to.
   if (GetParam() == "qm-fleet")
     wanted_files.insert(std::ranges::find(wanted_files, "var/lib/quartermaster/"), "var/lib/fleet/");
   EXPECT_EQ(lines_of(held.output), wanted_files);
@@ -46,8 +46,7 @@ TEST_P(Images, HoldsWhatWasLaidOutAndNothingElse) {
   EXPECT_EQ(programs, wanted);
 }
 
-// Nothing in it runs as another user than who starts it, and only the folders that are meant to be are written to by
-// all.
+// No file runs as another user than the caller, and only the intended folders are world-writable.
 TEST_P(Images, HasNoSetuidOrWorldWritableFile) {
   const auto found = sh(fmt::format(
       "cd $(podman image mount {0}) && find . \\( -type f -perm /6000 -o ! -type l -perm -o+w ! -path ./tmp -o "
@@ -57,8 +56,7 @@ TEST_P(Images, HasNoSetuidOrWorldWritableFile) {
   EXPECT_EQ(found.output, "");
 }
 
-// The bill of materials in the image names what is in the image; two validators that are not ours take its two forms
-// for good.
+// The SBOM in the image lists the contents of the image; two independent validators accept its two forms.
 TEST_P(Images, TheSbomIsValidAndComplete) {
   const auto copied = [&](const char* kind) { return fmt::format("usr/share/sbom/{}.{}.json", GetParam(), kind); };
   const testing::TempDir folder;
@@ -98,7 +96,7 @@ TEST_P(Images, RunsAsNobodyWithNothing) {
   EXPECT_LT(size, 150'000'000);
   const std::string confined =
       "podman run --rm --pull never --read-only --read-only-tmpfs=false --cap-drop all --security-opt no-new-privileges";
-  // The image with all of them has no program of its own.
+  // The combined image has no single program.
   const std::string program = GetParam() == "quartermaster" ? "qm-cost" : "";
   const auto help = sh(fmt::format("{} {} {} --help", confined, image(GetParam()), program));
   EXPECT_EQ(help.code, 0) << help.output;
@@ -113,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(EachTarget, Images, ::testing::ValuesIn(targets()), [](
   return name;
 });
 
-// A tag can be moved, a digest cannot: what is pushed is named by the digest under which the other side has it.
+// A tag can be moved, a digest cannot: a pushed image is named by its digest in the registry.
 TEST(Pushed, EachImageIsNamedByItsDigest) {
   if (setting("QM_CONTAINERS").empty()) GTEST_SKIP() << kNoContainers;
   ASSERT_EQ(build_once(), "");
@@ -132,7 +130,7 @@ TEST(Pushed, EachImageIsNamedByItsDigest) {
   EXPECT_TRUE(lines[0].starts_with("QM_IMAGE_ADMISSION=")) << lines[0];
   EXPECT_NE(lines.back().find("image.digest=sha256:"), std::string::npos) << lines.back();
 
-  // docker-compose.yml takes them in the place of its tags.
+  // docker-compose.yml uses them instead of its tags.
   const std::string pinned = "QM_IMAGE_ADMISSION=registry.example.com/qm-admission@sha256:" + std::string(64, 'a');
   const auto config = sh(fmt::format("env -u QM_REGISTRY -u QM_TAG {} {} -f docker-compose.yml config", pinned, setting("QM_PODMAN_COMPOSE")));
   EXPECT_EQ(config.code, 0) << config.output;

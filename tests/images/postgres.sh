@@ -1,6 +1,6 @@
 #!/bin/bash
-# The start of the public image of PostgreSQL, as far as the compose file uses it: a user, its password, a database, and
-# scripts at the first start.
+# The entry point of the public PostgreSQL image, as far as the compose file uses it: a user, its password, a
+# database, and scripts at the first start.
 set -euo pipefail
 export PATH=/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin PGDATA=/var/lib/postgresql/data
 as() { setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }

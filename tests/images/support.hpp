@@ -15,7 +15,7 @@ namespace qm::images {
 inline constexpr const char* kNoContainers =
     "QM_CONTAINERS is not set: run ./qm peers containers, then ./qm test --peers";
 
-/// A setting of the peers; empty where it is not set.
+/// A setting of the peers; empty if it is not set.
 inline std::string setting(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -50,8 +50,8 @@ inline const std::vector<std::string>& targets() {
   return all;
 }
 
-/// Builds every target of the Dockerfile once for this binary, from programs that stand beside it (or in QM_BIN_DIR);
-/// says what went wrong.
+/// Builds every target of the Dockerfile once for this binary, from the programs in its folder (or in QM_BIN_DIR);
+/// returns the error.
 inline std::string build_once() {
   static const std::string wrong = [] {
     const auto programs = setting("QM_BIN_DIR");

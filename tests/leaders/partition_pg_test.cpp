@@ -23,7 +23,7 @@ using testing::FaultProxy;
 constexpr int kPairs = 4;
 constexpr int kPartitions = 200;  // of all pairs together
 constexpr auto kMostWithoutLeader = 5s;
-/// A fifth of the product's, to have 200 partitions in a minute.
+/// A fifth of the product's times, to have 200 partitions in a minute.
 constexpr store::LeaseTiming kTiming{
     .lease = 600ms, .renew = 50ms, .look = 40ms, .proof = 300ms, .without_session = 350ms};
 static_assert(kTiming.exclusive());
@@ -86,7 +86,7 @@ class Node {
     options_.fenced = true;
     options_.in_doubt_lookup = 100ms;  // so that commits stay in doubt and the state is read back
     thread_ = std::jthread([this](const std::stop_token& stop) {
-      // As a process that begins again takes its time.
+      // A restarting process takes some time.
       while (!testing::wait_until([&] { return stop.stop_requested(); }, 20ms)) live(stop);
     });
   }
@@ -95,7 +95,7 @@ class Node {
     proxy_.heal();
   }
   FaultProxy& proxy() { return proxy_; }
-  /// kUnavailable where it does not lead.
+  /// kUnavailable if it does not lead.
   Result<std::string> add(const std::string& bytes, const std::string& id) {
     auto reply = std::make_shared<std::promise<Result<std::string>>>();
     auto answer = reply->get_future();
@@ -186,8 +186,7 @@ struct Pair {
       if (node->leads()) return node.get();
     return nullptr;
   }
-  /// One of two clients. A call that is sent to a node that is cut off is answered late, so each begins at a node of
-  /// its own.
+  /// One of two clients. A call to a partitioned node is answered late, so each client starts with a different node.
   void write(const std::stop_token& stop, std::size_t client) {
     for (std::size_t i = 0; !stop.stop_requested(); ++i) {
       const auto id = fmt::format("{}/{}", client, i);
@@ -211,11 +210,11 @@ struct Pair {
     fault.side = any(0, 1) == 0 ? FaultProxy::Side::kBeforeRequest : FaultProxy::Side::kBeforeAnswer;
     constexpr std::array effects{FaultProxy::Effect::kCut, FaultProxy::Effect::kStall, FaultProxy::Effect::kStallCut};
     fault.effect = effects[static_cast<std::size_t>(any(0, 2))];
-    // Half of them in a commit, the others anywhere: looks, beats, the reading of the state.
+    // Half of the faults are in a commit, the others anywhere: lease checks, renewals, reading the state.
     if (any(0, 1) == 0 && victim->leads()) fault.mark = "commit";
     fault.skip = static_cast<std::size_t>(any(0, 40));
     victim->proxy().arm(fault);
-    // In some rounds the other is cut off too, in the middle of its takeover.
+    // In some rounds the other node is partitioned too, in the middle of its takeover.
     Node* other = nodes[victim == nodes[0].get() ? 1 : 0].get();
     if (any(0, 3) == 0)
       other->proxy().arm({any(0, 1) == 0 ? FaultProxy::Side::kBeforeRequest : FaultProxy::Side::kBeforeAnswer,
@@ -254,7 +253,7 @@ TEST(Leaders, TwoHundredPartitionsAndNeverTwoActive) {
                          std::jthread([&](const std::stop_token& stop) { pair.write(stop, 1); })};
       for (int i = 0; i < kPartitions / kPairs && !::testing::Test::HasFailure(); ++i) pair.partition();
       EXPECT_TRUE(testing::wait_until([&] { return pair.leader() != nullptr; }));
-      // Nothing acknowledged is lost, nothing is applied twice.
+      // No acknowledged write is lost, and none is applied twice.
       const auto before = pair.acknowledged.load();
       EXPECT_TRUE(testing::wait_until([&] { return pair.acknowledged > before; })) << "the shard is written to again";
       for (auto& client : clients) client.request_stop();

@@ -1,5 +1,5 @@
-// A job with quota that wants a MIG instance which nobody has: placement names who would have to go, admission tells
-// them, the GPUs are cut anew as mig-manager does it, and the job runs; whichever of both dies on the way.
+// A job with quota requests a MIG instance that does not exist: placement proposes victims, admission evicts them,
+// the GPUs are repartitioned as mig-manager does it, and the job runs, also if either service crashes in between.
 #include "pair.hpp"
 #include "qm/base/crash_point.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
@@ -55,7 +55,7 @@ spec: {clusterQueue: research}
 
 enum class Dies { kNobody, kAdmission, kPlacement };
 
-/// Two services and one node with an H100, which is cut to seven.
+/// Two services and one node with an H100, which is partitioned into seven instances.
 class Workshop {
  public:
   explicit Workshop(Dies dies = Dies::kNobody, std::string at = {}) : dies_(dies), crash_at_(std::move(at)) {
@@ -144,7 +144,7 @@ class Workshop {
         "memory":"256Gi","pods":"110"{3}}},"conditions":[{{"type":"Ready","status":"True"}}]}}}})",
         cordoned_ ? R"("quartermaster.dev/cordoned-by":"layout")" : "", layout_, cordoned_ ? "true" : "false", devices);
   }
-  /// The cluster does what an order has got to. Whether anything changed.
+  /// The cluster executes the current step of an order. True if anything changed.
   bool look_after_node() {
     bool cordon = cordoned_;
     std::string cut = layout_;
@@ -166,7 +166,7 @@ class Workshop {
     input.bytes = std::move(bytes);
     to(*placement_, input);
   }
-  /// At least once: whoever died is told again.
+  /// At least once: after a crash the input is submitted again.
   void to(Process& process, const service::Input& input) {
     const int lives = process.lives;
     ASSERT_TRUE(process.host->submit(service::Input(input)));
@@ -198,7 +198,7 @@ class Workshop {
   std::unique_ptr<Process> admission_, placement_;
 };
 
-/// Two have one slice each, and one wants three together.
+/// Two jobs have one slice each, and one job requests three together.
 void begin(Workshop& shop) {
   for (const char* name : {"s1", "s2"}) shop.job(name, "1g.10gb", "low");
   shop.pass(seconds(10));
@@ -206,7 +206,7 @@ void begin(Workshop& shop) {
 }
 void check_end(Workshop& shop) {
   EXPECT_EQ(shop.layout(), "all-3g.40gb");
-  // Quota may go and come back while the GPU is cut: what is made is kept.
+  // The quota may be lost and reserved again during the repartition: the new layout is kept.
   const auto big = shop.look("big");
   EXPECT_TRUE(big == "Admitted 1 reserved" || big == "Admitted 2 reserved") << big;
   for (const char* gone : {"s1", "s2"}) EXPECT_FALSE(shop.look(gone).starts_with("Admitted 1")) << gone;

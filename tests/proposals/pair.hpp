@@ -7,7 +7,7 @@
 
 namespace qm::testing {
 
-/// Admission as the tests of this folder run it: it reads placement's events from the bus.
+/// Admission for the tests of this folder: it reads placement's events from the bus.
 inline std::unique_ptr<ServiceProcess> make_admission(std::shared_ptr<bus::Bus> bus, const DomainClock& clock) {
   service::HostOptions options;
   options.service = "admission";
@@ -19,7 +19,7 @@ inline std::unique_ptr<ServiceProcess> make_admission(std::shared_ptr<bus::Bus> 
   return std::make_unique<ServiceProcess>(ServiceProcess{options, shell, std::move(bus), clock});
 }
 
-/// Placement likewise: it reads admission's events.
+/// Placement for these tests: it reads admission's events.
 inline std::unique_ptr<ServiceProcess> make_placement(std::shared_ptr<bus::Bus> bus, const DomainClock& clock,
                                                       const placement::Options& rules = {}) {
   auto options = placement::host_options("default");

@@ -1,5 +1,5 @@
-// A workload with quota and no whole node: placement proposes victims, admission evicts them, and it runs; whichever
-// of both dies on the way.
+// A workload with quota but without a whole node: placement proposes victims, admission evicts them, and the workload
+// runs, also if either service crashes in between.
 #include "pair.hpp"
 #include "qm/base/crash_point.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
@@ -49,7 +49,7 @@ metadata: {namespace: team, name: q}
 spec: {clusterQueue: research}
 )";
 
-/// What stands of a job, in both services.
+/// The state of a job in both services.
 struct Standing {
   admission::Phase phase = admission::Phase::kPending;
   int attempt = 0;
@@ -139,7 +139,7 @@ class Town {
     });
     return out;
   }
-  /// Until placement has said whom it names; then it does nothing more for now, and admission answers.
+  /// Advances until placement has published a proposal; placement then pauses while admission handles it.
   [[nodiscard]] bool pass_until_proposed(Duration most) {
     for (const Instant end = clock_.now() + most; clock_.now() < end;) {
       clock_.advance(seconds(1));
@@ -185,7 +185,7 @@ class Town {
     input.bytes = std::move(bytes);
     to(*placement_, input);
   }
-  /// At least once: whoever died is told again.
+  /// At least once: after a crash the input is submitted again.
   void to(Process& process, const service::Input& input) {
     const int lives = process.lives;
     ASSERT_TRUE(process.host->submit(service::Input(input)));
@@ -219,7 +219,7 @@ class Town {
 
 using admission::Phase;
 
-/// Two small ones on each of two nodes, and one that wants a whole node.
+/// Two small jobs on each of two nodes, and one that requests a whole node.
 void begin(Town& town) {
   for (const char* name : {"a1", "a2"}) town.job(name, 2, "low", "a");
   town.pass(seconds(60));
@@ -269,7 +269,7 @@ TEST(Proposals, WhicheverDiesOnTheWay) {
   }
 }
 
-/// Half of each of two nodes is in use, by work that may be anywhere.
+/// Half of each of two nodes is used by jobs that fit any node.
 void half_empty(Town& town) {
   for (const char* name : {"a1", "a2", "b1"}) town.job(name, 4, "low");
   town.pass(seconds(5));
@@ -307,7 +307,8 @@ TEST(Moves, WhicheverDiesOnTheWay) {
   }
 }
 
-/// Half of each of two nodes is in use by equals of a job that wants a whole one.
+/// The expected end: half of each of two nodes was used by jobs of the same priority as a job that requests a whole
+/// node.
 void check_moved(Town& town) {
   const auto big = town.look("big");
   EXPECT_EQ(big.phase, Phase::kAdmitted);

@@ -1,4 +1,4 @@
-// A Job that found no node backs off; a change of capacity makes admission try it at once. The case f18 of the field.
+// A Job without a node backs off; a change of capacity makes admission retry it at once. Case f18 of the field reports.
 #include "pair.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"

@@ -81,10 +81,10 @@ class ChaosConsumer final : public bus::Consumer {
  private:
   struct Partition {
     std::deque<bus::Message> waiting, given;
-    std::int64_t shown = -1;  ///< planted bug: the last offset that the reader was shown
+    std::int64_t shown = -1;  ///< planted bug: the last offset that the reader has seen
   };
 
-  // As after a rebalance: the reader is asked for its cursor and gets what follows it.
+  // As after a rebalance: the reader's cursor is requested again, and delivery continues from it.
   void rewind(const bus::TopicPartition& at, Partition& partition) {
     if (partition.given.empty() || around_.faults.hide_gaps) return;
     const auto next = std::max<std::int64_t>(cursor_(at), 0);
@@ -108,7 +108,7 @@ class ChaosConsumer final : public bus::Consumer {
     message.value = e.SerializeAsString();
   }
 
-  // Versions of a key are in the log without a jump; a repeat by the relay is allowed.
+  // Versions of a key have no gap in the log; a duplicate by the relay is allowed.
   void check(const bus::Message& message) {
     quartermaster::v1::Envelope e;
     if (!e.ParseFromString(message.value)) return around_.broken("a message is no envelope");

@@ -10,22 +10,22 @@
 
 namespace qm::sim {
 
-/// How the bus treats its readers; all zero is a bus without faults.
+/// The faults that a bus injects into its readers; all zero is a bus without faults.
 struct BusFaults {
-  int hold_per_mille = 0;                       ///< a poll gives only part of what is there
+  int hold_per_mille = 0;                       ///< a poll returns only a part of the messages
   int rewind_per_mille = 0;                     ///< a partition is assigned again and read from its cursor
-  int cut_per_mille = 0;                        ///< a poll fails: the reader starts again from its cursor
-  int skip_per_mille = 0;                       ///< planted bug: a message is lost without a trace
-  bool hide_gaps = false;                       ///< planted bug: offsets go on where messages are missing
-  bool hide_terms = false;                      ///< planted bug: events name no term
+  int cut_per_mille = 0;                        ///< a poll fails: the reader restarts from its cursor
+  int skip_per_mille = 0;                       ///< planted bug: a message is lost without a gap
+  bool hide_gaps = false;                       ///< planted bug: offsets are contiguous where messages are missing
+  bool hide_terms = false;                      ///< planted bug: events have no term
   std::map<std::string, std::uint64_t> losses;  ///< by topic: how often its log has lost messages
-  std::uint64_t recreations = 0;  ///< topics deleted and created again: half of the readers get an error of the carrier
+  std::uint64_t recreations = 0;  ///< topics created again: half of the readers get a carrier error
 };
 
-/// A bus of one service in front of the common memory bus: partitions advance at different speeds, repeat, and break
-/// off. Offsets stay as they are, so everything that it does may happen on Kafka too (but for `skip`).
+/// A bus of one service in front of the common memory bus: partitions advance at different speeds, repeat, and fail.
+/// Offsets do not change, so all its faults are possible on Kafka too (except `skip`).
 ///
-/// `lose` is a planted bug: messages for which it answers true never arrive.
+/// `lose` is a planted bug: messages for which it returns true never arrive.
 std::shared_ptr<bus::Bus> chaos_bus(std::shared_ptr<bus::Bus> inner, Random& random, const BusFaults& faults,
                                     std::function<void(const std::string&)> broken,
                                     std::function<bool(const bus::Message&)> lose = {});

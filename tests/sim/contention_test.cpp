@@ -1,4 +1,4 @@
-// A day in which batch asks for more than there is: does online inference wait for it?
+// A day in which batch jobs request more than the capacity: do online inference jobs wait for it?
 #include "executors.hpp"
 #include "people.hpp"
 #include "qm/config/manifest.hpp"
@@ -118,8 +118,8 @@ class Day {
 
   [[nodiscard]] Instant began() const { return clock_.now(); }
 
-  /// What each of these jobs waited for quota and a place, by name. Those of others only come, and go when they have
-  /// run.
+  /// The time that each of these jobs was pending for quota and a node, by name. The jobs of others only arrive, and
+  /// are deleted when they have finished.
   std::map<std::string, Duration> waits(const std::vector<Ask>& theirs, const std::vector<Ask>& others) {
     std::vector<Ask> all(theirs);
     all.insert(all.end(), others.begin(), others.end());
@@ -193,7 +193,7 @@ class Day {
     world_.advance(clock_.now());
     for (auto& service : services_) service->pass();
   }
-  /// Until nobody has anything to do: decisions take no time, so what is left of a wait is waiting.
+  /// Runs all services until they are idle: decisions take no simulated time, so the measured times are pure waiting.
   void settle() {
     for (bool busy = true; busy;) {
       busy = false;
@@ -246,9 +246,8 @@ Waits of_inference(Pools pools, bool batch) {
   return out;
 }
 
-// S-419: so it is for inference and batch in pools of their own.
-// S-493: batch asks for twice its pool all day, and no inference waits a moment for it. Where all share one pool, it
-// does.
+// S-419: with separate pools for inference and batch.
+// S-493: batch requests twice its pool all day, and no inference job waits for it. In one shared pool, they do wait.
 TEST(Contention, BatchInAPoolOfItsOwnMakesNoInferenceWait) {
   const Waits alone = of_inference(Pools::kSeparate, false), beside = of_inference(Pools::kSeparate, true);
   const Waits shared = of_inference(Pools::kShared, true);

@@ -7,16 +7,16 @@
 
 namespace qm::sim {
 
-/// What makes an executor's life hard: the other side is away, or its answer is lost after the work was done.
+/// Faults of an executor's calls: the other side is unavailable, or its answer is lost after the work was done.
 struct Outages {
   int away_per_mille = 0;
   int answer_lost_per_mille = 0;
   int refused_per_mille = 0;  ///< the API server answers 403, 429 or 503
-  bool gives_up = false;      ///< planted bug: and a call that it refused counts as done
+  bool gives_up = false;      ///< planted bug: and a refused call counts as done
 };
 
-/// Does the intents of one service on the world: the payloads are those that the real executor of the service reads,
-/// and a repeat must be as harmless as there.
+/// Executes the intents of one service on the world. The payloads are those that the real executor of the service
+/// reads, and a duplicate must be as harmless as there.
 class WorldExecutor : public service::Executor {
  public:
   WorldExecutor(World& world, Random& random, const Outages& outages)
@@ -25,7 +25,7 @@ class WorldExecutor : public service::Executor {
 
  protected:
   virtual Result<service::Outcome> run(const store::IntentRow& intent) = 0;
-  /// The outcome of a call that worked.
+  /// The outcome of a successful call.
   virtual service::Outcome done(const store::IntentRow& intent) { return failed(intent, {}); }
   World& world_;
   Random& random_;
@@ -42,7 +42,7 @@ class JobExecutor final : public WorldExecutor {
   Result<service::Outcome> run(const store::IntentRow& intent) override;
   service::Outcome done(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
-  /// As the real one asks: whether the job of a submission has still to show.
+  /// Like the real one: true if the job of a submission has not appeared yet.
   std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited;
 
  private:

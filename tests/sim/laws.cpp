@@ -22,7 +22,7 @@ Money bill(const World::Instance& i, const std::vector<std::pair<Instant, std::i
   Money sum;
   for (std::size_t q = 0; q < quotes.size(); ++q) {
     const HourlyRate rate{Money::nano(quotes[q].second)};
-    // What is known first also holds for the time before.
+    // The first known quote also applies to the time before it.
     const Instant from = q == 0 ? i.launched : std::max(i.launched, quotes[q].first);
     const Instant until = q + 1 < quotes.size() ? std::min(end, quotes[q + 1].first) : end;
     if (from < until) sum += rate.accrued(i.launched, until) - rate.accrued(i.launched, from);
@@ -45,8 +45,8 @@ std::map<std::pair<std::string, std::string>, quartermaster::v1::JournalInput> l
   return out;
 }
 
-/// What each service has applied is what the owners of its topics published last. What an owner's database lost, and
-/// the owner did not publish again, may be kept where a snapshot after a break does not end it.
+/// Each service has applied the last published events of its topics. Events that an owner's database lost, and that
+/// the owner did not publish again, may remain if no snapshot after a break removes them.
 void check_inboxes(const Five& five, const Broken& broken) {
   std::map<std::pair<std::string, std::string>, store::OutboxRow> newest;
   std::set<std::string> lost;  // topics
@@ -62,7 +62,7 @@ void check_inboxes(const Five& five, const Broken& broken) {
     for (const auto& [key, row] : newest) {
       if (std::ranges::find(topics, row.topic) == topics.end()) continue;
       const auto it = seen.find(key);
-      // Above these bits are the breaks of the owner's history.
+      // The bits above are the breaks of the owner's history.
       const std::uint64_t version = it == seen.end() ? 0 : it->second.version & ((std::uint64_t{1} << 40) - 1);
       if (version != row.key_version)
         broken(fmt::format("{} has version {} of {} {}, its owner published {}", reader->name(), version, row.topic,
@@ -97,7 +97,7 @@ void check_ledger(Service& cost, const Broken& broken) {
   }
 }
 
-/// Everything that was held is settled, and the budgets have paid what cost says that the attempts came to.
+/// All holds are settled, and no budget has paid more than cost reports for the attempts.
 void check_budgets(const Five& five, const Broken& broken) {
   std::map<AttemptId, cost::SpentRow> said;
   five.cost->read([&](const service::Shell& s) {
@@ -148,7 +148,7 @@ void check_waits(const Five& five, Instant now, WaitsInVain& since, const Broken
   const auto services = five.all();
   if (!std::ranges::all_of(services, [](Service* service) { return service->idle(); })) return since.clear();
   WaitsInVain next;
-  std::vector<std::pair<WorkloadSpec, Instant>> waiting;  // and when the back-off ends
+  std::vector<std::pair<WorkloadSpec, Instant>> waiting;  // with the end of the back-off
   five.admission->read([&](const service::Shell& s) {
     for (const auto& [uid, w] : admission_of(s).tables().workloads) {
       const bool backs_off = w.phase == admission::Phase::kPending && w.reason == "NoRoom" && w.not_before > now;
@@ -244,7 +244,7 @@ void check_end(const Five& five, World& world, const Users& users,
     if (found != 1) broken(fmt::format("{} jobs stand for the submission {}", found, wish.name));
   }
 
-  // Quota is back where it came from.
+  // All quota is released.
   five.admission->read([&](const service::Shell& s) {
     const auto& engine = admission_of(s);
     for (const auto& [name, queue] : engine.tables().cluster_queues) {
@@ -264,7 +264,7 @@ void check_end(const Five& five, World& world, const Users& users,
     }
   });
 
-  // Claims and instances stand for each other.
+  // Claims and instances correspond to each other.
   std::map<std::string, std::string> running;
   for (const auto& [id, i] : world.instances) {
     if (!i.stopped) running.emplace(id, i.claim.empty() ? id : i.claim);

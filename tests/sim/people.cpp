@@ -44,7 +44,7 @@ void Watch::put(const std::string& key, const Json& object, bool deleted) {
     queue_.push_back(watch_input(name(), last.dump()));
     return;
   }
-  // Of jobs the real watch passes on what admission could act on.
+  // For jobs the real watch forwards only changes that admission could act on.
   std::string print = kind_ == World::Kind::kJob ? admission::job_print(object) : object.dump();
   auto [it, fresh] = known_.emplace(key, print);
   if (!fresh && it->second == print) return;
@@ -100,14 +100,14 @@ bool Watch::deliver(std::int64_t most) {
   return any;
 }
 
-// ---- looks at the cloud ----
+// ---- polls of the cloud ----
 
 bool CloudLooks::step() {
   if (!to_.up() || world_.now() < next_) return false;
   next_ = world_.now() + seconds(10);
   bool any = false;
   if (prices_told_ < quotes.size()) {
-    // EC2 answers with the history: the newest quote of each pool is what the watch passes on.
+    // EC2 answers with the history: the watch forwards the newest quote of each pool.
     prices_told_ = quotes.size();
     const Json list = Json::array({Json::object(
         {{"type", kType}, {"zone", kZone}, {"nano", quotes.back().second}, {"at_us", micros(quotes.back().first)}})});
@@ -291,8 +291,7 @@ void Users::plan(int jobs, Duration within, Kinds kinds) {
     w.pods = static_cast<int>(random_.between(1, 4));
     w.gpus = random_.chance(300) ? 8 : static_cast<int>(random_.between(1, 8));
     if (kinds.slices && random_.chance(600)) w.gpus = 0, w.slices = static_cast<int>(random_.between(1, 3));
-    // Some ask for more CPU beside a GPU than an eighth of a machine has, so that a node's CPU runs out before its
-    // GPUs.
+    // Some request more CPU for a GPU than an eighth of a node has, so that a node's CPU runs out before its GPUs.
     if (w.slices == 0 && random_.chance(300)) w.cpu = static_cast<int>(random_.between(10, 150));
     w.run_s = static_cast<int>(random_.between(10, 500));
     w.checkpoints = random_.chance(400);
@@ -389,7 +388,7 @@ void Users::submit(Wish& w, std::size_t number) {
 void Users::cancel(Wish& w, std::size_t number) {
   World::Job* job = world_.job_named(w.ns, w.name);
   if (job == nullptr || job->complete) {
-    // Not created yet: ask again; ended or gone: there is nothing to cancel.
+    // Not created yet: retry; finished or gone: nothing to cancel.
     bool ever = false;
     for (const auto& [uid, other] : world_.jobs) ever = ever || (other.name == w.name && other.ns == w.ns);
     if (ever) w.cancelled = true;
@@ -397,7 +396,7 @@ void Users::cancel(Wish& w, std::size_t number) {
     return;
   }
   if (w.cancel_by_kubectl) {
-    // A Job that is deleted before its creation is recorded is created again if the process ends in between.
+    // A Job that is deleted before its creation is recorded is created again if the process crashes in between.
     const bool recorded =
         w.by_kubectl || (admission_.up() && !admission::awaits(admission_.host(), w.ns, w.name, job->intent));
     if (!recorded) {

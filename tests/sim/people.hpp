@@ -10,16 +10,16 @@
 
 namespace qm::sim {
 
-/// A watch of one kind for one service, as its informer gives it: changes in order, the whole list with "synced" after
-/// each start and after each break.
+/// A watch of one kind for one service, with the behavior of its informer: changes in order, and the whole list with
+/// "synced" after each start and after each break.
 class Watch {
  public:
   Watch(World& world, World::Kind kind, Service& to) : world_(world), kind_(kind), to_(to) {}
   void change(const std::string& key, const Json& object, bool deleted);
-  void restart();  ///< the process is new: it knows nothing
+  void restart();  ///< a new process without state
   void list();     ///< the watch broke: everything is listed again
   void repeat_last();
-  /// Hands over at most `most` inputs. Whether it did anything.
+  /// Delivers at most `most` inputs. True if it delivered any.
   bool deliver(std::int64_t most);
   [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
 
@@ -30,11 +30,11 @@ class Watch {
   World& world_;
   World::Kind kind_;
   Service& to_;
-  std::map<std::string, std::string> known_;  ///< key -> what was last said of it
+  std::map<std::string, std::string> known_;  ///< key -> last delivered state
   std::deque<service::Input> queue_;
 };
 
-/// The autoscaler's looks at the cloud: every ten seconds, only what is new.
+/// The autoscaler's polls of the cloud: every ten seconds, only changes.
 class CloudLooks {
  public:
   CloudLooks(World& world, Service& to) : world_(world), to_(to) {}
@@ -53,12 +53,12 @@ class CloudLooks {
   Instant next_{};
 };
 
-/// The agents of all nodes: facts go up until they are confirmed, orders come down and are acknowledged.
+/// The agents of all nodes: facts are sent until they are confirmed, orders are received and acknowledged.
 class Agents {
  public:
   Agents(World& world, Random& random, Service& telemetry, std::unique_ptr<telemetry::AgentHub>& hub)
       : world_(world), random_(random), telemetry_(telemetry), hub_(hub) {}
-  void restart();  ///< telemetry is new: all connect again
+  void restart();  ///< a new telemetry process: all connect again
   bool step(int repeat_per_mille);
   void report_xid(const std::string& node, int xid, int gpu);
   [[nodiscard]] bool idle() const;
@@ -85,19 +85,19 @@ class Agents {
   std::shared_ptr<std::set<std::string>> confirmed_ = std::make_shared<std::set<std::string>>();
 };
 
-/// People: they submit jobs by gRPC or kubectl, and cancel some. A call is repeated until it is answered.
+/// Users: they submit jobs by gRPC or kubectl, and cancel some. A call is repeated until it is answered.
 class Users {
  public:
   Users(World& world, Random& random, Service& admission) : world_(world), random_(random), admission_(admission) {}
   struct Kinds {
-    bool slices = false;    ///< some ask for MIG instances
+    bool slices = false;    ///< some request MIG instances
     bool elastic = false;   ///< most may run with fewer pods
-    bool in_turns = false;  ///< most have more pods to come than run at once
+    bool in_turns = false;  ///< most have more completions than parallelism
   };
   void plan(int jobs, Duration within, Kinds kinds);
   bool step();
   [[nodiscard]] bool done() const;
-  /// Sends a call whose effects the database rejects; it must be refused as invalid, and nothing else must wait.
+  /// Sends a call whose effects the database rejects; it must be refused as invalid, and no other input must wait.
   void send_unwritable();
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
 
@@ -124,7 +124,7 @@ class Users {
   std::vector<Wish> wishes_;
   struct Unwritable {
     bool answered = false;
-    Instant again{};  ///< each wait is twice the one before, up to five minutes
+    Instant again{};  ///< each wait is twice the last one, up to five minutes
     int asks = 0;
   };
   std::vector<Unwritable> unwritable_;

@@ -4,10 +4,10 @@
 
 namespace qm::sim {
 
-/// A small generator whose numbers are the same everywhere (SplitMix64): a seed is a schedule.
+/// A small generator with the same numbers on every platform (SplitMix64): a seed is a schedule.
 class Random {
  public:
-  /// The seed is mixed: multiples of the step alone would make each seed the sequence of its neighbour, one draw later.
+  /// The seed is mixed: with multiples of the step each seed would be its neighbor's sequence, shifted by one draw.
   explicit Random(std::uint64_t seed) : state_(mixed(mixed(seed) + 1)) {}
   std::uint64_t next() { return mixed(state_ += 0x9e3779b97f4a7c15ULL); }
   /// From `low` to `high`, both included.

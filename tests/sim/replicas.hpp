@@ -10,7 +10,7 @@
 
 namespace qm::sim {
 
-/// The clocks of one machine: its UTC jumps, and both run at a rate of their own. A process of the machine reads them
+/// The clocks of one host: its UTC jumps, and both clocks run at a rate of their own. A process on the host reads them
 /// through qm::SystemClock, as in production.
 class MachineClock final : public DomainClock {
  public:
@@ -20,13 +20,13 @@ class MachineClock final : public DomainClock {
   [[nodiscard]] SteadyDuration until(Instant t) const override;
   void confirm(Instant reference) const override;
   [[nodiscard]] Duration rejected() const override { return process_->rejected(); }
-  [[nodiscard]] std::uint64_t rejections() const { return rejections_; }  ///< comparisons with the database
+  [[nodiscard]] std::uint64_t rejections() const { return rejections_; }  ///< rejected by comparison with the database
   [[nodiscard]] Duration ahead() const;                                   ///< of the true time
   void jump(Duration by) { offset_ += by; }
   void run_at(int per_million);
-  void correct();          ///< to the true time, as NTP does it
-  void restart_process();  ///< a new process has read no time yet
-  /// Steady time of this machine at a moment of the schedule's.
+  void correct();          ///< sets the true time, as NTP does
+  void restart_process();  ///< a new process has not read the time yet
+  /// Steady time of this host at an instant of the schedule.
   [[nodiscard]] SteadyInstant steady(SteadyInstant at) const;
 
  private:
@@ -35,7 +35,7 @@ class MachineClock final : public DomainClock {
   const DomainClock& truth_;
   Instant since_;      ///< of the rate
   Duration offset_{};  ///< of UTC, at `since_`
-  Instant boot_;       ///< of the clock that counts from the machine's start, at `since_`
+  Instant boot_;       ///< of the clock since the host's boot, at `since_`
   SteadyInstant steady_since_ = std::chrono::steady_clock::now();
   SteadyDuration steady_offset_{};
   int per_million_ = 0;
@@ -43,8 +43,8 @@ class MachineClock final : public DomainClock {
   std::unique_ptr<SystemClock> process_;
 };
 
-/// One process of a service on its machine: a standby that looks at the lease, or the leader with its host. It runs as
-/// replica::Leadership and replica::Replica do, single-stepped, at the moments that it is given.
+/// One process of a service on its host: a standby that polls the lease, or the leader with its service host. It runs
+/// like replica::Leadership and replica::Replica, single-stepped, at the given instants.
 struct Process {
   Process(int which, const DomainClock& truth) : number(which), clock(truth) {}
   [[nodiscard]] bool running() const { return state != nullptr; }
@@ -55,15 +55,15 @@ struct Process {
   int lives = 0;
   std::string holder;
   std::unique_ptr<store::LeaseState> state;  ///< null: it was killed
-  std::unique_ptr<store::Lease> lease;       ///< null: no session, as while it is cut off
+  std::unique_ptr<store::Lease> lease;       ///< null: no session, as during a partition
   std::unique_ptr<service::Host> host;
   std::unique_ptr<service::Executor> executor;
-  bool claimed = false;       ///< the lease, in this life
+  bool claimed = false;       ///< the lease, since its start
   bool lost = false;          ///< the host lost the shard
   bool rolled_back = false;   ///< because the database lost commits
-  int down_for = 0;           ///< turns until it is started
-  int stopped_for = 0;        ///< turns of SIGSTOP that are left
-  SteadyInstant cut_until{};  ///< it cannot reach its database
+  int down_for = 0;           ///< steps until it is started
+  int stopped_for = 0;        ///< remaining steps of SIGSTOP
+  SteadyInstant cut_until{};  ///< it cannot reach its database until then
   int in_host = 0;            ///< depth of its calls on the stack
 };
 

@@ -11,16 +11,16 @@ namespace qm::sim {
 namespace {
 
 constexpr store::LeaseTiming kTiming;
-/// Of looks and renewals where anything is amiss; as in production.
+/// Period of polls and renewals during a fault; as in production.
 constexpr SteadyDuration kBeat = std::chrono::milliseconds(250);
-/// What JumpGuard follows of small steps, 1 ms a second, in a whole run.
+/// Total time of small steps, 1 ms a second, that JumpGuard follows in a whole run.
 constexpr Duration kFollowed = std::chrono::seconds(20);
 
 Status away() { return fail(Code::kUnavailable, "the database cannot be reached"); }
 
 }  // namespace
 
-/// What is between a host and its disk: partitions, values that the database rejects, and planted bugs.
+/// Faults between a host and its disk: partitions, values that the database rejects, and planted bugs.
 class FaultyStore final : public store::Store {
  public:
   FaultyStore(std::unique_ptr<store::Store> inner, Service& service, Process& process)
@@ -40,7 +40,7 @@ class FaultyStore final : public store::Store {
   }
   Result<store::CommitOutcome> commit(const store::Commit& batch) override {
     if (service_.cut_off(process_)) return fail(away().error());
-    // As a value that PostgreSQL does not take: the name of an object with a NUL, a key beyond what an index holds.
+    // Like a value that PostgreSQL rejects: an object name with a NUL, a key that is too long for an index.
     if (batch.journal.find(kUnwritable) != std::string::npos)
       return fail(bug_ == Bug::kRetriesForEver ? Code::kExhausted : Code::kInvalid, "the database rejects a value");
     check_time(batch);
@@ -53,7 +53,7 @@ class FaultyStore final : public store::Store {
     auto out = inner_->commit(copy);
     if (cut != SteadyDuration::zero()) service_.cut(process_, cut, random.chance(500));
     if (bug_ == Bug::kRollbackUnseen && out && *out == store::CommitOutcome::kRolledBack) {
-      // Only the epoch is compared: the batch is written to where the database is now.
+      // Only the epoch is compared: the batch is written at the database's current position.
       const auto found = inner_->acquire(process_.holder);
       if (!found) return store::CommitOutcome::kEpochLost;
       copy = batch;
@@ -95,7 +95,7 @@ class FaultyStore final : public store::Store {
   }
 
  private:
-  // A step of a machine is followed by up to 10 s, and so is its rate.
+  // A clock follows a step of up to 10 s, and its own rate.
   void check_time(const store::Commit& batch) const {
     const Instant now = service_.truth_.now();
     const Duration drift = (now - service_.since_) * MachineClock::kFastest / 1'000'000;
@@ -122,7 +122,7 @@ class FaultyStore final : public store::Store {
   Numbers at_, shift_;
 };
 
-/// The calls of one process to the outside: only the leader makes them, and those of one key one after the other.
+/// The external calls of one process: only the leader makes them, and calls for one key do not overlap.
 class GuardedCalls final : public service::Executor {
  public:
   GuardedCalls(Service& service, Process& process) : service_(service), process_(process) {}
@@ -140,7 +140,7 @@ class GuardedCalls final : public service::Executor {
     if (under_way_.size() == 1) service_.parts_.in_call(service_);
     if (process_.host->counters().reloads != reloads) {
       ++service_.counts_.overlaps;
-      // As a pool that forgets on a reload which calls are under way.
+      // Like an executor pool that loses its calls in progress on a reload.
       if (service_.parts_.bug == Bug::kCallsOverlap && process_.host->counters().open_intents > 0)
         (void)execute(intent);
     }
@@ -293,7 +293,7 @@ void Service::beat(Process& p, SteadyInstant at) {
     if (p.in_host > 0) return;
     const bool overtaken = p.state->lost();
     if (parts_.bug == Bug::kNotObservedAgain && p.rolled_back && !overtaken) {
-      // The state is read back, and what watches and agents have reported is taken for known.
+      // The state is read back, and the reports of watches and agents are considered known.
       add(counts_, p.host->counters());
       p.host.reset();
       p.lost = p.rolled_back = false;
@@ -309,7 +309,7 @@ void Service::beat(Process& p, SteadyInstant at) {
   if (!away && !p.lease) p.lease = store::open_memory_lease(disk_);
   const auto own = p.clock.steady(at);
   p.state->renewed(away ? Result<bool>(fail(sim::away().error())) : p.lease->renew(p.holder, p.holder), own, own);
-  // A restored database names an earlier leader, and that still runs.
+  // A restored database names an earlier leader, which is still running.
   if (!away && !p.state->lost() && p.host && !p.lost && !processes_[leader_]->host) {
     leader_ = static_cast<std::size_t>(p.number);
     parts_.opened(*this);
@@ -320,7 +320,7 @@ void Service::look(Process& p, SteadyInstant at) {
   if (!p.lease && at >= p.cut_until) p.lease = store::open_memory_lease(disk_);
   auto view = at < p.cut_until ? Result<store::LeaseView>(fail(sim::away().error())) : p.lease->look();
   const auto own = p.clock.steady(at);
-  // As a replica that takes the end of a session for a release.
+  // Like a replica that treats the end of a session as a release.
   if (parts_.bug == Bug::kClaimsEarly && view && !view->session) view->released = true;
   if (!p.state->looked(view, own)) return;
   const auto claimed = p.lease->claim(view->beat, p.holder);
@@ -369,7 +369,7 @@ bool Service::guarded(Process& p, const std::function<bool(service::Host&)>& fn)
     --p.in_host;
     return any;
   } catch (const Crash&) {
-    // In the middle of something: what the disk holds is all there is.
+    // Within nested calls: only the state on the disk survives.
     if (--p.in_host > 0) throw;
     parts_.note(fmt::format("{} dies", p.holder));
     ++counts_.crashes;

@@ -18,14 +18,14 @@
 
 namespace qm::sim {
 
-/// Thrown at a crash point: the process that passes it is no more.
+/// Thrown at a crash point: the process that passes it crashes.
 struct Crash {};
 
 /// A batch with this in its journal is rejected by the database.
 inline constexpr std::string_view kUnwritable = "cannot be written";
 
-/// One of the five: two processes that lead in turns, each a Host over the service's own shell as long as it leads,
-/// and a disk that outlives them. A crash destroys the Host wherever it is; what leads next reads the disk.
+/// One of the five services: two processes that lead alternately, each a Host over the service's own shell while it
+/// leads, and a disk that outlives them. A crash destroys the Host at any point; the next leader reads the disk.
 class Service {
  public:
   struct Parts {
@@ -36,8 +36,8 @@ class Service {
     std::function<void(const std::string&)> broken;
     std::function<void(std::string)> note = [](const std::string&) {};  ///< for the trace
     std::function<void(Service&)> opened = [](Service&) {};             ///< another process leads, and its host is open
-    std::function<void(Service&)> in_call = [](Service&) {};            ///< a call to the outside is under way
-    std::function<void(Service&, Process&)> blocked = {};  ///< a process waits until it reaches its database
+    std::function<void(Service&)> in_call = [](Service&) {};            ///< an external call is in progress
+    std::function<void(Service&, Process&)> blocked = {};  ///< a process waits for its database
     Bug bug = Bug::kNone;
     Random* random = nullptr;
   };
@@ -55,25 +55,24 @@ class Service {
   [[nodiscard]] Process& leader() { return *processes_[leader_]; }
   [[nodiscard]] Process& other() { return *processes_[1 - leader_]; }
 
-  /// What the threads of the leases do until now: looks, renewals, claims; and the ends of processes that lost their
-  /// lead.
+  /// Runs the lease threads until now: polls, renewals, claims; and ends processes that lost their lead.
   void pass();
-  /// One turn of the schedule: processes that were killed are started, those that were stopped go on.
+  /// One step of the schedule: killed processes are started, stopped ones continue.
   void turn();
   enum class Step { kConsume, kPump, kRelay, kExecute };
-  /// Whether it did anything. A crash point that fires leaves the process down.
+  /// True if it did anything. A crash point that fires leaves the process down.
   bool step(Step what);
-  /// One step of the process that does not lead any more and does not know it yet, if there is one.
+  /// One step of a deposed process that does not know it yet, if there is one.
   void step_deposed(Step what);
-  /// Nothing is under way.
+  /// True if no work is in progress.
   [[nodiscard]] bool idle();
 
   // Faults.
   void kill(Process& process, int turns);
   void cut(Process& process, SteadyDuration for_how_long, bool session_ends);
-  /// The answer of the next commit of the leader is lost, and with it the connection to the database.
+  /// The answer of the leader's next commit is lost, and with it the connection to the database.
   void cut_in_commit(SteadyDuration for_how_long, bool really_committed);
-  /// The database is restored to a copy of it.
+  /// The database is restored to one of its copies.
   void restore(std::size_t copy);
 
   [[nodiscard]] Counts counts() const;  ///< of all processes so far
@@ -95,19 +94,19 @@ class Service {
   void beat(Process& process, SteadyInstant at);
   void look(Process& process, SteadyInstant at);
   void open_host(Process& process, bool begins = true);
-  void end(Process& process);  ///< as a process that begins again: nothing is left of what it held
+  void end(Process& process);  ///< like a process restart: its memory is lost
   void check_leaders(SteadyInstant at);
   bool guarded(Process& process, const std::function<bool(service::Host&)>& fn);
   [[nodiscard]] bool quiet() const;
   [[nodiscard]] bool cut_off(const Process& process) const;
   [[nodiscard]] static const service::Shell& unwrapped(const service::Shell& shell);
 
-  const DomainClock& truth_;  ///< which the database's machine has
+  const DomainClock& truth_;  ///< the clock of the database's host
   Instant since_;
   Parts parts_;
   std::shared_ptr<store::MemoryDisk> disk_;
   std::array<std::unique_ptr<Process>, 2> processes_;
-  std::size_t leader_ = 0;  ///< claimed last
+  std::size_t leader_ = 0;  ///< the last process that claimed the lease
   SteadyInstant passed_ = std::chrono::steady_clock::now();
   SteadyDuration cut_at_commit_{};
   std::uint64_t sent_ = 0;  ///< of the outbox, in any history; for Bug::kRelayAhead

@@ -26,7 +26,7 @@ struct Progress {
 } progress;
 
 constexpr std::size_t kLines = 60;
-/// Every step is printed, and after a failure the state of each service.
+/// Prints every step, and after a failure the state of each service.
 const bool kTrace = std::getenv("QM_SIM_TRACE") != nullptr;
 
 constexpr const char* kQueues = R"(
@@ -75,7 +75,7 @@ metadata: {name: main, namespace: team-b}
 spec: {clusterQueue: b}
 )";
 
-/// One that is soon used up and has a new period before long, one that counts dollars of everybody in a namespace.
+/// One budget that is soon used up and starts a new period before long, and one in dollars for all of a namespace.
 std::vector<cost::Budget> draw_budgets(Random& random, Instant now) {
   if (random.chance(400)) return {};
   cost::Budget hours;
@@ -125,7 +125,7 @@ Sim::Sim(std::uint64_t seed, Bug bug)
 }
 
 void Sim::say(std::string text, std::string topic, std::string payload) {
-  hash_.add(text);  // not the payload: maps have no order in protobuf bytes
+  hash_.add(text);  // without the payload: maps have no order in protobuf bytes
   progress.lines.push_back(
       {fmt::format("{:9.3f} {}", static_cast<double>(micros(clock_.now()) % 86'400'000'000) / 1e6, text),
        std::move(topic), std::move(payload)});
@@ -180,7 +180,7 @@ void Sim::make_services(std::uint64_t seed) {
     return admission::awaits(five_.admission->host(), ns, name, intent);
   };
   placement::Options placing;
-  Random of_proposals(seed);  // its own, too
+  Random of_proposals(seed);  // separate, too
   placing.proposing.on = of_proposals.chance(500);
   placing.proposing.after = seconds(of_proposals.between(0, 40));
   if (of_proposals.chance(500)) placing.returning = seconds(of_proposals.between(60, 400));
@@ -211,7 +211,7 @@ void Sim::make_services(std::uint64_t seed) {
       cost::host_options("default"), nullptr,
       [] { return std::make_unique<cost::Shell>(std::make_unique<cost::Engine>(), cost::Codec{}); }, lose);
 
-  Random of_budgets(seed);  // its own, so that seeds without budgets are the schedules that they are
+  Random of_budgets(seed);  // separate, so that seeds without budgets keep their schedules
   budgets_ = draw_budgets(of_budgets, clock_.now());
   watches_.emplace_back(world_, World::Kind::kJob, *five_.admission);
   watches_.emplace_back(world_, World::Kind::kPod, *five_.placement);
@@ -264,7 +264,7 @@ void Sim::opened(Service& service) {
   }
 }
 
-/// mig-manager's list: one layout, which is said again after each start.
+/// mig-manager's list of allowed layouts: one layout, which is sent again after each start.
 void Sim::offer_layout() {
   quartermaster::v1::OrderLayoutsRequest request;
   request.set_manifest(fmt::format(
@@ -382,7 +382,7 @@ Report Sim::run() {
       tick(milliseconds(random_.chance(300) ? random_.between(1, 300) : random_.between(300, 4000)));
       outside(true);
       turn_all(true);
-      // A list that was lost with all other messages of its topic is noticed with the next message.
+      // The loss of a list, together with all other messages of its topic, is detected with the next message.
       if (emptied_.contains("qm.placement") || emptied_.contains("qm.workload")) {
         waits_.clear();
       } else {
@@ -398,7 +398,7 @@ Report Sim::run() {
     for (auto& service : services_) {
       for (Process* process : {&service->leader(), &service->other()}) process->clock.correct();
     }
-    // Somebody raises what is too little for all of it.
+    // A user raises budgets that are too small for all jobs.
     for (auto& budget : budgets_) budget.amount = std::int64_t{1} << 50;
     disarm_crash_points();
     publish_of_other_cluster();
@@ -408,7 +408,7 @@ Report Sim::run() {
     std::string left = "not looked yet";
     for (int i = 0; !left.empty(); ++i) {
       tick(milliseconds(random_.between(1000, 8000)));
-      if (i % 50 == 0) tell_budgets();  // a process that was stopped at the first time lists them when it goes on
+      if (i % 50 == 0) tell_budgets();  // a process that was stopped at the first time lists them when it continues
       outside(false);
       turn_all(false);
       check_waits(five_, clock_.now(), waits_, broken_);
@@ -416,8 +416,7 @@ Report Sim::run() {
       if (i % 100 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (clock_.now() > limit) throw LawBroken{"five hours of calm and this is left: " + left};
     }
-    // The rest that has only to be heard: the last events, and the settlement of the ledger, which waits for word of
-    // machines.
+    // Only deliveries are left: the last events, and the settlement of the ledger, which waits for events of instances.
     for (int i = 0; i < 60 || (i < 600 && !settled(five_)); ++i) {
       tick(seconds(30));
       outside(false);

@@ -54,10 +54,10 @@ void print(const Counts& r) {
   std::fflush(stdout);
 }
 
-// In every seventh seed jobs may run with fewer pods than they ask for, and quota is not what they lack.
-// S-148: in every fifth seed two tenants have pods on a machine with GPUs that are cut by MIG, and the world looks
-// after each step that they meet on a GPU in distinct instances alone. In every tenth it is not cut before somebody
-// waits for instances.
+// In every seventh seed jobs may run with fewer pods than they request, and quota is sufficient.
+// S-148: in every fifth seed two tenants have pods on a node with GPUs partitioned by MIG. The world checks after
+// each step that they share a GPU only in distinct instances. In every tenth seed the GPUs are partitioned only when
+// a workload is pending for instances.
 TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   const auto first = setting("QM_SIM_FIRST", 1), count = setting("QM_SIM_SEEDS", 300);
   std::uint64_t failures = 0, ran = 0;
@@ -77,7 +77,7 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   fmt::print("{} seeds, {} failed: ", ran, failures);
   print(sum);
   if (count < 200) return;
-  // A schedule without its faults shows nothing.
+  // A schedule that never has its faults tests nothing.
   const std::pair<const char*, std::uint64_t> wanted[] = {{"meetings of tenants on a GPU", sum.meetings},
                                                           {"gangs that grew", sum.grown},
                                                           {"deposed leaders", sum.deposed},
@@ -101,8 +101,8 @@ TEST_F(Simulation, EverySeedKeepsTheLawsAndComesToAnEnd) {  // S-012
   EXPECT_GT(sum.moved, 0U) << "no pod ever migrated: nothing is shown of defragmentation";
 }
 
-/// Seeds that once failed. A change of the simulation gives a seed another schedule, so each fault has a test next to
-/// the code, too.
+/// Seeds that failed in the past. A change of the simulation gives a seed another schedule, so each fault also has a
+/// test next to the code.
 struct Past {
   std::uint64_t seed;
   const char* what;
@@ -175,8 +175,8 @@ TEST_F(Simulation, ASeedIsASchedule) {
   }
 }
 
-/// What a seed with a planted bug came to, run in a child because it may end in a broken assertion: the law that broke,
-/// or empty where none did.
+/// The result of a seed with a planted bug, run in a child because it may end in a failed assertion: the broken law,
+/// or empty if none broke.
 std::string verdict(std::uint64_t seed, Bug bug) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -188,7 +188,7 @@ std::string verdict(std::uint64_t seed, Bug bug) {
       (void)!write(to, text.data(), std::min<std::size_t>(text.size(), 2000));
     };
     (void)!std::freopen("/dev/null", "w", stderr);
-    // A world with a planted bug may never come to rest; a run takes a second or two of processor.
+    // A world with a planted bug may never become idle; a run takes a second or two of processor time.
     const rlimit processor{60, 60};
     (void)setrlimit(RLIMIT_CPU, &processor);
     set_assertion_hook(tell);
@@ -206,7 +206,7 @@ std::string verdict(std::uint64_t seed, Bug bug) {
   return ended_well || !text.empty() ? text : "the process died without a word";
 }
 
-/// A bug, its name, and what a law says that finds it: another law may find it first, but not on every seed.
+/// A bug, its name, and the message of a law that detects it. Another law may detect it first, but not on every seed.
 struct Plant {
   Bug bug;
   const char* name;
@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                                            Plant{Bug::kRequeueUnheard, "RequeueUnheard", "although its pods fit"}),
                          [](const auto& plant) { return std::string(plant.param.name); });
 
-// What finds bugs must not find one where none is planted, in the same child and by the same words.
+// The detection must not report a bug if none is planted, in the same child and with the same messages.
 TEST_F(Simulation, NothingIsFoundWhereNothingIsPlanted) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) EXPECT_EQ(verdict(seed, Bug::kNone), "") << "seed " << seed;
 }

@@ -17,7 +17,7 @@ struct LawBroken {
   std::string what;
 };
 
-/// How often each kind of trouble comes, drawn per seed: a seed without a kind leaves room for the others.
+/// The frequency of each kind of fault, drawn per seed. A seed without one kind lets others have a larger effect.
 struct Faults {
   int crash = 0, crash_point = 0, commit = 0, publish = 0, watch_break = 0, watch_repeat = 0, watch_hold = 0;
   int node_lost = 0, node_silent = 0, spot = 0, xid = 0, capacity = 0, fact_repeat = 0;
@@ -30,7 +30,7 @@ struct Faults {
 
   void draw(Random& random);
   void draw_later(Random& random);  ///< kinds that were added later
-  void end();                       ///< calm; what has happened to logs and what is planted stays
+  void end();                       ///< calm; effects on logs and planted bugs remain
 };
 
 class Sim {
@@ -71,12 +71,12 @@ class Sim {
   void turn_all(bool busy);
 
   Random random_;
-  Random later_;  ///< of faults that were added later, so that a seed keeps what it was before
+  Random later_;  ///< of faults that were added later, so that a seed keeps its earlier part
   Bug bug_;
-  bool sliced_;     ///< two tenants share a machine with GPUs that are cut by MIG, too
-  bool cut_later_;  ///< it is not cut before somebody waits for instances
-  bool elastic_;    ///< most jobs may run with fewer pods than they ask for, and quota is not what they lack
-  bool in_turns_;   ///< most jobs have more pods to come than run at once
+  bool sliced_;     ///< two tenants also share a node with GPUs partitioned by MIG
+  bool cut_later_;  ///< it is not partitioned before a workload is pending for instances
+  bool elastic_;    ///< most jobs may run with fewer pods than requested, and quota is sufficient
+  bool in_turns_;   ///< most jobs have more completions than parallelism
   ManualClock clock_;
   Faults faults_;
   World world_;
@@ -86,7 +86,7 @@ class Sim {
   PodExecutor pods_;
   CloudExecutor cloud_;
   std::unique_ptr<telemetry::AgentHub> hub_;
-  /// The hub of the telemetry process that lives now.
+  /// The hub of the current telemetry process.
   struct HubExecutor final : service::Executor {
     explicit HubExecutor(std::unique_ptr<telemetry::AgentHub>& h) : hub(h) {}
     Result<service::Outcome> execute(const store::IntentRow& intent) override { return hub->execute(intent); }
@@ -102,16 +102,16 @@ class Sim {
     Service* service;
     std::size_t copy;
   };
-  std::optional<OldCopy> old_copy_;                   ///< to which a restore may lose events
+  std::optional<OldCopy> old_copy_;                   ///< a restore to it may lose events
   std::set<std::string> emptied_;                     ///< topics that lost all messages
-  std::map<std::string, SteadyInstant> snapshot_at_;  ///< by topic: the newest that was taken
+  std::map<std::string, SteadyInstant> snapshot_at_;  ///< by topic: the newest snapshot
   bool nested_ = false;                               ///< within a call or a wait of one process
   std::vector<Watch> watches_;
   std::unique_ptr<CloudLooks> looks_;
   std::unique_ptr<Agents> agents_;
   std::unique_ptr<Users> users_;
   bool configured_ = false;
-  bool restored_ = false;  ///< a database
+  bool restored_ = false;  ///< a database was restored
   int offers_ = 0;
   std::vector<cost::Budget> budgets_;
   Instant asked_{};

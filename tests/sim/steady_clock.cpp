@@ -1,6 +1,6 @@
-// Two definitions that come before those of the shared libraries. Back-offs of the host and of its executors run in
-// steady time: were it real, a schedule would depend on how busy the machine is. And in a process of one thread nobody
-// can wake a waiter, so a wait ends at once, with the time that it was given.
+// Two definitions that override those of the shared libraries. Back-offs of the host and of its executors use steady
+// time: if it were real, a schedule would depend on the load of the machine. And in a process with one thread a
+// waiter cannot be woken, so a wait ends at once and advances the time by its timeout.
 #include "steady_clock.hpp"
 
 #include <algorithm>

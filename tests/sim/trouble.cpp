@@ -1,4 +1,4 @@
-// The faults of a schedule: how often each kind comes, and what it does.
+// The faults of a schedule: the frequency of each kind, and its effect.
 #include "qm/base/crash_point.hpp"
 #include "qm/bus/memory.hpp"
 #include "quartermaster/v1/envelope.pb.h"
@@ -64,13 +64,13 @@ void Faults::draw_later(Random& random) {
 void Faults::end() {
   Faults calm;
   calm.names = names;
-  // What has happened to the logs, and what is planted, stays.
+  // Effects on the logs and planted bugs remain.
   calm.bus.losses = bus.losses, calm.bus.recreations = bus.recreations;
   calm.bus.hide_gaps = bus.hide_gaps, calm.bus.hide_terms = bus.hide_terms;
   calm.outages.gives_up = outages.gives_up;
   *this = calm;
 }
-/// A bug that shows only when something fails, is repeated or taken back needs these to happen.
+/// A bug that is visible only when something fails, is repeated or undone needs these faults.
 void Sim::plant(Bug bug) {
   if (bug == Bug::kLaunchTwice || bug == Bug::kCreateTwice) faults_.outages.answer_lost_per_mille = 300;
   if (bug == Bug::kUndoForgotten) faults_.commit = 60;
@@ -84,7 +84,7 @@ void Sim::plant(Bug bug) {
   if (bug == Bug::kCallsOverlap) faults_.in_call = 50;
   if (bug == Bug::kNoTombstones || bug == Bug::kSnapshotSkipped || bug == Bug::kGapUnseen)
     faults_.truncate = 150, faults_.bus.hold_per_mille = 800;
-  // A consumer that is opened again, and snapshots for other causes, end what a gap hides.
+  // A consumer that is opened again, and snapshots for other reasons, repair what a hidden gap would lose.
   if (bug == Bug::kGapUnseen) {
     faults_.crash = faults_.crash_point = faults_.commit = faults_.stop = faults_.cut = faults_.cut_commit = 0;
     faults_.restore = faults_.lost_events = faults_.recreate = faults_.empty = faults_.bus.cut_per_mille = 0;
@@ -99,7 +99,7 @@ void Sim::plant(Bug bug) {
   faults_.outages.gives_up = bug == Bug::kGivesUp;
 }
 
-/// While a call to the outside is under way, the engine thread goes on: a commit stays in doubt, and other calls begin.
+/// While an external call is in progress, the engine thread continues: a commit stays in doubt, and other calls begin.
 void Sim::in_call(Service& service) {
   if (nested_ || !random_.chance(faults_.in_call)) return;
   nested_ = true;
@@ -113,7 +113,7 @@ void Sim::in_call(Service& service) {
 /// A process waits for its database, and time passes for the others.
 void Sim::blocked(Process& process) {
   while (std::chrono::steady_clock::now() < process.cut_until) tick(milliseconds(500));
-  // The connection is made before the server notices.
+  // The connection is established before the server detects the partition.
   for (auto more = random_.between(0, 6); more > 0; --more) tick(milliseconds(500));
 }
 
@@ -145,7 +145,7 @@ Result<service::Snapshot> Sim::snapshot(const std::string& topic) {
   }
 }
 
-/// Processes that stop, are cut off from their database, or have another time.
+/// Processes that stop, are partitioned from their database, or have a different time.
 void Sim::trouble_of_replicas() {
   auto& service = *random_.pick(services_);
   Process& process = random_.chance(700) ? service.leader() : service.other();
@@ -162,7 +162,7 @@ void Sim::trouble_of_replicas() {
   if (random_.chance(faults_.jump)) {
     ++report_.jumps;
     auto& clock = process.clock;
-    // Periods of budgets are compared with the time of admission: where there are any, clocks differ by little.
+    // Budget periods are compared with admission's time: with budgets, clocks differ only slightly.
     const bool budgets = !budgets_.empty();
     switch (random_.between(0, 3)) {
       case 0: {
@@ -190,7 +190,7 @@ void Sim::trouble_of_replicas() {
   }
 }
 
-/// The clock of a machine is hours ahead, or such a jump is corrected. The database's clock does not confirm it.
+/// The clock of a host jumps ahead by hours, or such a jump is corrected. The database's clock does not confirm it.
 void Sim::trouble_of_time() {
   if (!later_.chance(faults_.leap)) return;
   auto& service = *later_.pick(services_);
@@ -214,10 +214,9 @@ void Sim::take_copies() {
   }
 }
 
-/// To a copy that is some commits older. What other services applied of the lost commits stays with them, and what
-/// was done outside stays done; so the lost commits have neither events nor intents. Cost derives its events again
-/// from the bus, so of cost they may have some; but not where there are budgets, because admission does not take back
-/// what one has granted.
+/// Restores a copy that is some commits older. Effects of the lost commits on other services and on the outside
+/// remain, so the lost commits must have neither events nor intents. Cost derives its events again from the bus, so
+/// its lost commits may have events; but not with budgets, because admission does not revert what a budget has granted.
 void Sim::restore(Service& service) {
   const auto now = store::position(service.disk());
   for (const std::size_t copy : copies_[&service]) {
@@ -238,7 +237,8 @@ void Sim::restore(Service& service, std::size_t copy) {
   if (&service == five_.admission) configured_ = false;
 }
 
-/// All processes of a service are down, and they start on a database that has lost events: only consumers can find out.
+/// All processes of a service are down, and they start on a database that has lost events: only consumers can detect
+/// it.
 void Sim::lose_events() {
   if (!old_copy_ && later_.chance(faults_.lost_events)) {
     Service& service = *later_.pick(services_);
@@ -248,8 +248,7 @@ void Sim::lose_events() {
   Service& service = *old_copy_->service;
   const auto then = store::position(service.disk(), old_copy_->copy), now = store::position(service.disk());
   const bool derived = &service == five_.cost && budgets_.empty();
-  // Cost needs each event, and none is in a snapshot but the newest: it must not be behind by more terms than events
-  // name.
+  // Cost needs each event, and a snapshot has only the newest: it must not be behind by more terms than events name.
   if ((!derived && then.intents != now.intents) || now.commits - then.commits > 20) return old_copy_.reset();
   if (then.outbox == now.outbox || !later_.chance(300)) return;
   for (Process* process : {&service.leader(), &service.other()}) {
@@ -259,7 +258,7 @@ void Sim::lose_events() {
   restore(service, old_copy_->copy);
 }
 
-/// The disks whose cursors have nothing left to read of the topic.
+/// True if no cursor of a consumer has unread messages of the topic.
 bool Sim::all_read(const std::string& topic) {
   const auto bounds = bus::log_bounds(*bus_, topic);
   for (Service* service : five_.all()) {
@@ -280,8 +279,8 @@ const std::vector<std::string> kTopics{"qm.workload", "qm.placement", "qm.node",
                                        "qm.gpu",      "qm.spot",      "qm.cost"};
 }  // namespace
 
-/// All partitions of a topic lose all of their messages, also those that were not read. A consumer finds out with the
-/// next message, but not for 10 s after a snapshot, when any offset is the next one.
+/// All partitions of a topic lose all of their messages, including unread ones. A consumer detects it with the next
+/// message, except for 10 s after a snapshot, when any offset is accepted as the next one.
 void Sim::lose_all_messages() {
   if (!later_.chance(faults_.empty)) return;
   const auto& topic = later_.pick(kTopics);
@@ -294,8 +293,8 @@ void Sim::lose_all_messages() {
   say(fmt::format("{} loses all messages", topic));
 }
 
-/// Another cluster on the bus publishes a message in each partition of the topics that lost all messages, as one does
-/// sooner or later.
+/// Another cluster on the bus publishes a message in each partition of the topics that lost all messages, as would
+/// happen sooner or later.
 void Sim::publish_of_other_cluster() {
   const auto producer = bus_->producer("other-cluster");
   for (const auto& topic : emptied_) {
@@ -315,8 +314,8 @@ void Sim::publish_of_other_cluster() {
   }
 }
 
-/// A log loses its oldest messages, but for the newest; or the topic is deleted and created again. A log that is then
-/// empty shows no gap before its next message, so that one had been read.
+/// A log loses its oldest messages, but not the newest; or the topic is deleted and created again. A log that is then
+/// empty shows no gap before its next message, so all its messages must have been read.
 void Sim::lose_messages() {
   const auto& topic = random_.pick(kTopics);
   if (random_.chance(faults_.truncate)) {
@@ -337,7 +336,7 @@ void Sim::lose_messages() {
     ++faults_.bus.recreations;
     ++report_.recreations;
     copies_.clear(),
-        old_copy_.reset();  // a partition of which a copy has read nothing has no anchor, see docs/topics.md
+        old_copy_.reset();  // a copy that has read nothing of a partition has no anchor, see docs/topics.md
     say(fmt::format("{} is deleted and created again", topic));
   }
 }
@@ -393,7 +392,7 @@ void Sim::trouble() {
         world_.spot_notice(instance.id, seconds(120));
       }
     }
-    // Nobody makes a machine whose GPUs are cut: the one that there is lives on.
+    // No node with partitioned GPUs can be created again, so the existing one is spared.
     if (random_.chance(faults_.xid) && !world_.nodes.at(name).sliced && !world_.nodes.at(name).cuttable) {
       const int xid = random_.chance(500) ? 79 : random_.chance(500) ? 48 : 13;
       say(fmt::format("XID {} on {}", xid, name));

@@ -34,7 +34,7 @@ int attempt_of(const Json& body) {
 
 }  // namespace
 
-// ---- what listeners see ----
+// ---- what listeners receive ----
 
 void World::tell_job(const Job& job) { changed(Kind::kJob, job.uid, job.body, false); }
 
@@ -107,8 +107,8 @@ World::Job* World::job_named(const std::string& ns, const std::string& name) {
   return nullptr;
 }
 
-// As the Job controller in Indexed mode: a suspended job has no active pods; one that runs has an active pod for every
-// index that has not succeeded, where a pod that is being deleted does not count.
+// Like the Job controller in Indexed mode: a suspended job has no active pods; a running job has an active pod for
+// every index that has not succeeded, not counting pods that are being deleted.
 void World::control(Job& job) {
   job.sync = false;
   const bool stop = job.deleting || job.complete || job.body["spec"]["suspend"].boolean();
@@ -156,8 +156,7 @@ void World::make_pod(Job& job, int index) {
   meta.set("ownerReferences",
            Json::array({Json::object({{"kind", "Job"}, {"name", job.name}, {"uid", job.uid}, {"controller", true}})}));
   pod.body = Json::object({{"metadata", std::move(meta)}, {"spec", of["spec"]}});
-  // Pods of some jobs leave a node that is not ready at once, others after a minute or as long as the API server lets
-  // them by default.
+  // Pods of some jobs leave a node that is not ready at once, others after a minute or after the API server's default.
   const auto kind = job.uid.back() % 3;
   for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
     if (kind == 0) break;
@@ -214,7 +213,7 @@ Status World::bind_pod(const std::string& ns, const std::string& name, const std
   return fail(Code::kNotFound, "pod {} does not exist", name);
 }
 
-// As the kubelet does: any idle instance of the GPU that was assigned, else of the other one.
+// Like the kubelet: any idle instance of the assigned GPU, else of the other one.
 void World::give_instances(Pod& pod, const std::vector<int>& assigned) {
   if (const Node* at = node(pod.node); at == nullptr || !at->sliced)
     return broken(fmt::format("pod {} is bound to {}, whose GPUs are whole", pod.name, pod.node));
@@ -466,7 +465,7 @@ void World::run_instances() {
     if (!node.layout.empty() && node.cut_at <= now_ && node.ready && node.alive) cut_gpus(node);
     if (node.ready || node.back_at > now_ || !node.alive) continue;
     node.ready = true;
-    // The kubelet first does what it missed; what ran goes on where it stood.
+    // The kubelet first handles what it missed; running pods continue.
     for (auto& [uid, pod] : pods) {
       if (pod.node == name && pod.deleting) pod.gone_at = now_;
     }
@@ -508,7 +507,7 @@ void World::advance(Instant now) {
   for (auto& [name, node] : nodes) {
     if (node.ready) continue;
     for (auto& [uid, pod] : pods) {
-      if (pod.node == name && pod.phase == Pod::Phase::kRunning) pod.started = now;  // it stands still
+      if (pod.node == name && pod.phase == Pod::Phase::kRunning) pod.started = now;  // it makes no progress
     }
   }
   now_ = now;
@@ -528,7 +527,7 @@ void World::advance(Instant now) {
 void World::check() {
   std::map<std::pair<std::string, int>, const Pod*> devices;
   std::map<std::pair<std::string, std::pair<int, int>>, const Pod*> cut;
-  std::map<std::string, int> cpu;  // asked for, by node
+  std::map<std::string, int> cpu;  // requested, by node
   struct Lives {
     std::set<int> attempts;
     int bound = 0, unbound = 0;

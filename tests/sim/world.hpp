@@ -13,64 +13,64 @@
 
 namespace qm::sim {
 
-/// A bug that is planted to prove that the laws find it.
+/// A bug that is planted to prove that the laws detect it.
 enum class Bug {
   kNone,
-  kLaunchTwice,       ///< a repeated launch gives a second instance
-  kCreateTwice,       ///< a repeated creation gives a second job
-  kSkipMessages,      ///< a consumer loses a message now and then, and the offsets do not show it
-  kOldAttemptRuns,    ///< a pod that was deleted runs on for a while
-  kWrongDevices,      ///< binding gives each pod the first devices of its node
-  kCostLosesStops,    ///< cost never hears of some instances' end
+  kLaunchTwice,       ///< a repeated launch creates a second instance
+  kCreateTwice,       ///< a repeated creation creates a second job
+  kSkipMessages,      ///< a consumer sometimes loses a message, and the offsets do not show it
+  kOldAttemptRuns,    ///< a deleted pod keeps running for a while
+  kWrongDevices,      ///< binding assigns the first devices of its node to each pod
+  kCostLosesStops,    ///< cost never receives the end of some instances
   kHalfGang,          ///< some pods of a gang are never created
   kRowNotWritten,     ///< some state rows of a batch are lost
-  kUndoForgotten,     ///< a batch that was not committed stays applied
-  kClockBack,         ///< a service that starts again reads an older time
-  kJumpAccepted,      ///< the machine's clock is not compared with the database's
-  kOneInstance,       ///< a kubelet gives the same MIG instance to every pod
+  kUndoForgotten,     ///< a failed batch stays applied
+  kClockBack,         ///< a restarted service reads an older time
+  kJumpAccepted,      ///< the host's clock is not compared with the database's
+  kOneInstance,       ///< a kubelet allocates the same MIG instance to every pod
   kRetriesForEver,    ///< an input whose effects the database rejects is not isolated
-  kRollbackUnseen,    ///< a database that lost commits is written on: only the epoch is compared
-  kNotObservedAgain,  ///< what was reported in commits that the database lost is not reported again
+  kRollbackUnseen,    ///< writes continue on a database that lost commits: only the epoch is compared
+  kNotObservedAgain,  ///< reports in commits that the database lost are not made again
   kUnfenced,          ///< a replica raises the epoch without the lease
-  kClaimsEarly,       ///< a standby claims before the proof of the leader has ended
-  kCallsOverlap,      ///< a reload does not wait for the calls that are under way
-  kNoTombstones,      ///< a snapshot omits the keys that ended
+  kClaimsEarly,       ///< a standby claims before the leader's proof has expired
+  kCallsOverlap,      ///< a reload does not wait for calls in progress
+  kNoTombstones,      ///< a snapshot omits the deleted keys
   kSnapshotSkipped,   ///< a topic is read on although its snapshot failed
   kGapUnseen,         ///< missing messages are not recognized as a gap
   kHistoryUnseen,     ///< consumers do not compare the terms of events
   kForgedPod,         ///< the namespace of a pod that names a workload is not compared
   kGivesUp,           ///< a call that the API server refused counts as done
-  kRelayAhead,        ///< after a restore the relay goes on behind the events of the lost history
+  kRelayAhead,        ///< after a restore the relay continues after the events of the lost history
   kRequeueUnheard,    ///< admission does not receive which pending workloads fit
 };
 
-/// The layout that cuts GPUs 0 and 1 into seven, and the pool of the machine that it is for.
+/// The layout that partitions GPUs 0 and 1 into seven instances each, and the pool of its node.
 inline constexpr const char* kLayout = "two-in-sevens";
 inline constexpr const char* kLayoutPool = "cuttable";
 
-/// The outside of the suite in miniature: jobs and their controller, pods and kubelets, nodes, and the cloud.
+/// The environment of the suite in miniature: jobs and their controller, pods and kubelets, nodes, and the cloud.
 ///
-/// What it does on its own (start, end, register, vanish) happens in advance(); what it is told happens at once. Each
-/// change of a Kubernetes object is handed to the listener as the API server would show it.
+/// Its own actions (start, end, register, vanish) happen in advance(); requested actions happen at once. Each change
+/// of a Kubernetes object is passed to the listener as the API server would show it.
 ///
-/// Laws     checked as things happen, told to `broken`: a device serves one live pod; a MIG instance serves one live
-///          pod, so that tenants meet on a GPU in distinct instances alone; no GPU is cut under a pod; the pods of a
-///          node ask for no more CPU than it has (S-012); a job's attempts do not overlap; an index succeeds once;
-///          one instance per client token; no pod of a foreign namespace is bound for a job.
+/// Laws     checked after each action, reported to `broken`: a device serves one live pod; a MIG instance serves one
+///          live pod, so that tenants share a GPU only in distinct instances; no GPU is repartitioned under a pod;
+///          the pods of a node request no more CPU than it has (S-012); a job's attempts do not overlap; an index
+///          succeeds once; one instance per client token; no pod of a foreign namespace is bound for a job.
 class World {
  public:
   enum class Kind { kJob, kPod, kNode };
   struct Job {
     std::string uid, ns, name, intent;
     Json body;                          ///< as the API server has it
-    int pods = 1, least = 1;            ///< how many there are, and with how many it may run
-    int at_once = 1;                    ///< fewer than `pods`: one comes as another has succeeded
+    int pods = 1, least = 1;            ///< number of pods, and the minimum to run
+    int at_once = 1;                    ///< fewer than `pods`: a new pod is created when another has succeeded
     int gpus = 1, slices = 0, cpu = 0;  ///< of a pod: whole GPUs, or MIG instances; CPUs
     std::int64_t run_s = 60;
     bool checkpoints = false, checked_in = false;
-    Instant sync_at{};  ///< the controller looks then
+    Instant sync_at{};  ///< the next run of the controller
     bool sync = false;
-    std::map<int, int> succeeded;  ///< index -> times
+    std::map<int, int> succeeded;  ///< index -> number of successes
     bool complete = false, deleting = false;
     std::int64_t saved_step = 0;
     Instant partial_since{};
@@ -79,7 +79,7 @@ class World {
     std::string uid, ns, name, job, node;
     int index = 0, attempt = 0, gpus = 0, slices = 0, cpu = 0;
     std::vector<int> devices;
-    std::vector<std::pair<int, int>> instances;  ///< of MIG: GPU, and which of its seven
+    std::vector<std::pair<int, int>> instances;  ///< MIG instances: GPU, and index among its seven
     Json body;
     enum class Phase { kPending, kRunning, kSucceeded, kFailed } phase = Phase::kPending;
     Instant start_at{}, started{}, gone_at{};
@@ -101,9 +101,9 @@ class World {
     Json body;
     int gpus = 8;
     bool alive = true, ready = true;
-    bool sliced = false;    ///< GPUs 0 and 1 are cut into seven instances each
+    bool sliced = false;    ///< GPUs 0 and 1 are partitioned into seven instances each
     bool cuttable = false;  ///< or may be, by the layout kLayout
-    std::string layout;     ///< that mig-manager is at work on
+    std::string layout;     ///< that mig-manager applies
     Instant cut_at{};
     Instant back_at{};
   };
@@ -126,7 +126,7 @@ class World {
                   const std::string& devices);
   void delete_pod(const std::string& ns, const std::string& name, const std::string& uid, std::int64_t grace_s);
   void cordon(const std::string& node, const std::string& causes);
-  /// mig-manager is told a layout, and cuts the GPUs a little later.
+  /// Requests a layout from mig-manager, which repartitions the GPUs a little later.
   void label_layout(const std::string& node, const std::string& layout);
   Job* job_named(const std::string& ns, const std::string& name);
   Node* node(const std::string& name);
@@ -137,28 +137,28 @@ class World {
   Result<std::string> launch(const std::string& token, const std::string& pool, const std::string& type,
                              const std::string& zone, bool spot, const Labels& labels);
   bool terminate(const std::string& id);
-  [[nodiscard]] Json describe() const;  ///< as the autoscaler's look at the cloud
+  [[nodiscard]] Json describe() const;  ///< as the autoscaler reads the cloud
   bool no_capacity = false;
 
   // Faults.
-  void lose_node(const std::string& name);  ///< the machine dies; the cloud says so
+  void lose_node(const std::string& name);  ///< the instance fails; the cloud reports it
   void silence_node(const std::string& name, Duration for_how_long);
   void spot_notice(const std::string& instance, Duration notice);
-  /// A tenant of another namespace makes a pod that claims to be a rank of the job, or to have succeeded as one.
+  /// A tenant of another namespace creates a pod that claims to be a rank of the job, or to have succeeded as one.
   void forge_pod(const std::string& job, bool succeeded);
 
-  /// Looks at everything that must hold at any moment.
+  /// Checks everything that must hold at any instant.
   void check();
 
-  std::map<std::string, Job> jobs;  ///< by uid; the deleted ones too, with their `deleting`
-  std::vector<Pod> zombies;         ///< deleted, and yet they run (planted bug)
+  std::map<std::string, Job> jobs;  ///< by uid; including deleted ones, with their `deleting`
+  std::vector<Pod> zombies;         ///< deleted, but still running (planted bug)
   std::map<std::string, Pod> pods;  ///< by uid
   std::map<std::string, Node> nodes;
   std::map<std::string, Instance> instances;
   std::uint64_t starts = 0, finishes = 0;
-  std::uint64_t grown = 0;     ///< pods that were bound to gangs that ran without them
-  std::uint64_t meetings = 0;  ///< instances given on a GPU of which another tenant has one
-  std::uint64_t layouts = 0;   ///< that mig-manager came to
+  std::uint64_t grown = 0;     ///< pods that were bound to gangs already running without them
+  std::uint64_t meetings = 0;  ///< instances allocated on a GPU that another tenant uses too
+  std::uint64_t layouts = 0;   ///< layouts that mig-manager applied
 
  private:
   void tell_job(const Job& job);

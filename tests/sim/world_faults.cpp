@@ -1,4 +1,4 @@
-// What happens to the world from outside.
+// Faults that are injected into the world.
 #include "qm/kube/client.hpp"
 #include "world.hpp"
 
@@ -39,7 +39,7 @@ void World::forge_pod(const std::string& uid, bool succeeded) {
   pod.index = static_cast<int>(random_.between(0, job.pods - 1));
   pod.phase = succeeded ? Pod::Phase::kSucceeded : Pod::Phase::kPending;
   Json meta = of["metadata"];
-  // What a product that does not compare namespaces would take it for.
+  // The pod as a product that does not compare namespaces would see it.
   meta.set("name", pod.name).set("namespace", bug_ == Bug::kForgedPod ? job.ns : pod.ns).set("uid", pod.uid);
   meta.set("annotations").set(words::kJobIndex, std::to_string(pod.index));
   meta.set("ownerReferences",

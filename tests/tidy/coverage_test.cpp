@@ -1,5 +1,5 @@
-// docs/coverage.csv says of each requirement whether it works. What it says must be so: a status is earned by a test
-// that carries the requirement's id, and the number of them never falls.
+// docs/coverage.csv has the status of each requirement. The status must be true: it requires a test that has the
+// requirement's id, and the number of working requirements never decreases.
 #include "qm/testing/testing.hpp"
 #include "tree.hpp"
 
@@ -49,7 +49,7 @@ bool carries(const SourceFile& file, const std::string& id) {
   return std::ranges::any_of(file.lines, [&](const std::string& line) { return has_word(line, id); });
 }
 
-/// What is wrong with a row; empty where nothing is.
+/// The error of a row; empty if it is valid.
 std::string complaint(const Row& row) {
   const bool earned = row.status == "works" || row.status == "partial";
   if (!earned && row.status != "open" && row.status != "interoperates") {
@@ -83,7 +83,7 @@ TEST(Coverage, EachStatusIsEarned) {
 }
 
 TEST(Coverage, AnUnearnedStatusIsFound) {
-  // Made at run time, so that this file carries no id itself.
+  // Built at run time, so that this file does not contain the id itself.
   const std::string id = requirement(397);
   const std::string real = "Coverage.AnUnearnedStatusIsFound";
   EXPECT_EQ(complaint({id, "x", "open", "", {}}), "");
@@ -122,7 +122,7 @@ TEST(Coverage, NeverFallsBelowTheFloor) {
   }
 }
 
-/// The requirements that are the work of other tools, by our table.
+/// The requirements that other tools implement, according to our table.
 std::set<std::string> work_of_others() {
   std::set<std::string> out;
   const auto& lines = lines_of("docs/interoperates.csv");
@@ -145,7 +145,7 @@ TEST(Coverage, OnlyWhatIsOthersWorkInteroperates) {
   }
   EXPECT_EQ(found, others.size()) << "the table names a requirement that does not exist";
 
-  // "| id | seed | what | part | check |" of the reference, where it is there.
+  // "| id | seed | what | part | check |" of the reference, if present.
   const auto shared = qm::testing::shared_dir();
   if (!shared || !std::filesystem::exists(*shared + "/reference/seeds.md")) return;
   std::map<std::string, std::string> part;
@@ -188,8 +188,8 @@ TEST(Documents, SayWhenAnotherToolSuitsBetter) {  // S-114 S-421
   }
 }
 
-/// S-097: the comparison says of both what the reference table says, and for each criterion which setting of ours
-/// gives it.
+/// S-097: the comparison has the values of the reference table for both, and for each criterion our corresponding
+/// setting.
 TEST(Documents, CompareKueueAndVolcanoAndNameOurSetting) {
   std::map<std::string, std::vector<std::string>> ours;
   for (const auto& line : lines_of("docs/adoption.md")) {
@@ -215,7 +215,7 @@ TEST(Documents, CompareKueueAndVolcanoAndNameOurSetting) {
   }
 }
 
-/// S-025, S-400, S-421, S-422: what the requirements lack is recorded, each with the row that it belongs to.
+/// S-025, S-400, S-421, S-422: gaps in the requirements are recorded, each with its row.
 TEST(Documents, RecordTheGapsOfTheRequirements) {
   std::set<std::string> recorded;
   bool inside = false;
@@ -257,7 +257,7 @@ TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
     for (const char* part : {"**Conflict.**", "**Default.**", "**Setting.**", "**Test.**"}) {
       EXPECT_NE(text.find(part), std::string::npos) << id << " has no " << part;
     }
-    // A test is there, or it is said when it will be.
+    // A test exists, or the page has the date when it will.
     std::string test = text.substr(std::min(text.find("**Test.**"), text.size()));
     std::ranges::replace(test, '\n', ' ');
     std::ranges::transform(test, test.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -1,4 +1,4 @@
-// What the documents say about the tree is so.
+// Statements of the documents about the tree are true.
 #include "rules.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace qm::tidy {
 namespace docs_test {
 
-/// The verbs that ./qm takes: "  name) ..." inside its case over $verb.
+/// The verbs of ./qm: "  name) ..." inside its case over $verb.
 std::set<std::string> verbs() {
   std::set<std::string> out;
   bool inside = false;
@@ -38,7 +38,7 @@ TEST(Documents, NameOnlyVerbsThatExist) {
   }
 }
 
-/// docs/architecture.md repeats the table of arrows for people: "| libs/bus | base, pg |".
+/// docs/architecture.md repeats the table of allowed dependencies for readers: "| libs/bus | base, pg |".
 TEST(Documents, TheArchitecturePageHasTheArrows) {
   std::map<std::string, std::string> written;
   for (const auto& line : lines_of("docs/architecture.md")) {

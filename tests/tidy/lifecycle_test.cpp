@@ -1,5 +1,5 @@
-// docs/lifecycle.md is a table of what may happen to a workload. Each row names a test of the tree that shows it, and
-// no state and no message of an engine is without a row.
+// docs/lifecycle.md is a table of state transitions and messages of a workload. Each row names a test that covers it,
+// and every state and message of an engine has a row.
 #include "tree.hpp"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ std::string text_of(std::string_view path) {
   return text;
 }
 
-/// The words of `begin ... end` after a marker, as identifiers.
+/// The identifiers in `begin ... end` after a marker.
 std::vector<std::string> words_between(const std::string& text, const std::string& marker, char open, char close) {
   const auto at = text.find(marker);
   if (at == std::string::npos) return {};

@@ -1,4 +1,5 @@
-// The rules of the house. Where one is in the way, change the rule here and say why in an ADR, or use what it names.
+// The house rules. If a rule prevents a change, change the rule here and give the reason in an ADR, or use what it
+// names.
 #include "rules.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ std::optional<Include> include_of(std::string_view line) {
   return Include{std::string(line.substr(1, end - 1)), quoted};
 }
 
-/// A word that is written with a bar in it, or this file would find itself.
+/// A word that is written with a bar in it, because otherwise the rule would find it in this file.
 std::string whole(std::string_view cut) {
   std::string out(cut);
   std::erase(out, '|');
@@ -66,12 +67,12 @@ bool matches(std::string_view path, std::string_view pattern) {
   return matches(path.substr(slash), pattern.substr(star + 1));
 }
 
-// ---- vendors: one place knows each ----
+// ---- vendors: one module includes each ----
 
 struct Vendor {
-  std::vector<std::string_view> headers;  // beginnings
-  std::vector<std::string_view> allowed;  // beginnings of paths, "*" = one folder
-  bool in_headers = false;                // may stand in an .hpp
+  std::vector<std::string_view> headers;  // prefixes
+  std::vector<std::string_view> allowed;  // path prefixes, "*" = one folder
+  bool in_headers = false;                // may be included by an .hpp
   std::string_view instead;
 };
 
@@ -140,7 +141,7 @@ bool is_engine_source(const SourceFile& file) {
          matches(file.path, "services/*/src/rules/");
 }
 
-// The public headers that engine sources reach: they are the engine's too.
+// The public headers that engine sources include: they belong to the engine too.
 const std::set<std::string>& engine_headers() {
   static const std::set<std::string> all = [] {
     std::set<std::string> out;
@@ -183,14 +184,14 @@ Findings engines_include_values_only(const SourceFile& file) {
         name.starts_with(own)) {
       return {};
     }
-    // A built-in table may be made from the catalog: it is values only, too.
+    // A built-in table may use the catalog, which is also values only.
     if (name == "qm/catalog/catalog.hpp" && matches(file.path, "services/*/src/data/")) return {};
-    if (name == "qm/catalog/mig.hpp" || name == "qm/catalog/xid.hpp") return {};  // tables alone
+    if (name == "qm/catalog/mig.hpp" || name == "qm/catalog/xid.hpp") return {};  // only tables
     if (name.starts_with("qm/") || name.starts_with("quartermaster/")) {
       return fmt::format(
           "an engine sees only qm/base, qm/model, qm/topology and its own headers; {} belongs to the shell", name);
     }
-    if (include.quoted) return {};  // beside the source
+    if (include.quoted) return {};  // next to the source
     if (std::ranges::find(kImpure, name) != kImpure.end()) {
       return fmt::format("<{}> has no place in an engine: time comes as an argument, order is total, IO is the shell's",
                          name);
@@ -212,7 +213,7 @@ Findings engines_read_no_clock(const SourceFile& file) {
   });
 }
 
-// ---- arrows between our own modules ----
+// ---- allowed dependencies between our own modules ----
 
 std::string module_of_include(const std::string& name) {
   if (name.starts_with("quartermaster/")) return "proto";
@@ -256,7 +257,7 @@ Findings product_knows_no_simulation(const SourceFile& file) {
   });
 }
 
-// ---- the look of a file ----
+// ---- the format of a file ----
 
 Findings no_include_upwards(const SourceFile& file) {
   return each_include(file, [](const Include& include) -> std::string {
@@ -291,7 +292,7 @@ Findings no_unfinished_work(const SourceFile& file) {
 }
 
 Findings tests_do_not_sleep(const SourceFile& file) {
-  // The one place that waits by looking again and again.
+  // The only function that waits by polling.
   if (!file.is_test() || !file.is_code() || file.path == "tests/support/src/testing.cpp") return {};
   static const std::array<std::string, 5> kCalls = {whole("sleep|_for("), whole("sleep|_until("), whole("::u|sleep("),
                                                     whole("nano|sleep("), whole(" ::sl|eep(")};
@@ -383,7 +384,7 @@ Findings markdown_links_lead_somewhere(const SourceFile& file) {
 }  // namespace
 
 const std::vector<Arrows>& arrows() {
-  // The last row whose folder fits counts, so what is narrower stands below.
+  // The last row with a matching folder applies, so a more specific row is further down.
   static const std::vector<Arrows> all = {
       {"libs/base/", {}},
       {"libs/clock/", {"base"}},

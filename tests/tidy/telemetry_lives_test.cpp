@@ -1,4 +1,4 @@
-// The rows of docs/lifecycle.md about telemetry, one test each: what its engine does with facts that come once, twice,
+// The rows of docs/lifecycle.md about telemetry, one test each: how its engine handles facts that arrive once, twice,
 // late or never.
 #include "qm/telemetry/engine.hpp"
 

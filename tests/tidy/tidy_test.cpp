@@ -1,4 +1,4 @@
-// The rules of the house over every file of the tree, and a planted fault for each rule.
+// The house rules for every file of the tree, and a planted violation for each rule.
 #include "rules.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ struct Planted {
   std::size_t line = 1;
 };
 
-// Words that a rule looks for are cut in two, or the tree would not pass it.
+// Words that a rule searches for are split here, because otherwise this file would violate it.
 const Planted kPlanted[] = {
     {"vendor headers", "services/cost/src/shell/rows.cpp", "#include <pqxx/pqxx>\n"},
     {"vendor headers", "libs/kube/src/client.cpp", "#include <boost/beast.hpp>\n"},
@@ -139,7 +139,7 @@ TEST(Tidy, CodeIsWhatIsNeitherBlankNorComment) {
   EXPECT_EQ(code_lines(make_file("a.cpp", "// a\n\n#include <map>\n  /// b\nint x;  // c\n   \n")), 2U);
 }
 
-// The simulation must stay easy to check against the real thing, or what passes on it proves nothing.
+// The simulation must stay small enough to review against the real systems, or its results prove nothing.
 TEST(Tidy, TheSimulatedFleetStaysSmall) {
   std::size_t lines = 0;
   for (const SourceFile& file : tree()) {
@@ -149,7 +149,7 @@ TEST(Tidy, TheSimulatedFleetStaysSmall) {
   EXPECT_LE(lines, 5020U) << "write what repeats once, or leave out what no test, service or demo uses";
 }
 
-// A library that stands lower in the table never looks up: the table itself has no circle.
+// A library further down in the table never includes one further up: the table itself has no cycle.
 TEST(Tidy, ArrowsHaveNoCircle) {
   std::set<std::string_view> below = {"proto"};
   for (const Arrows& a : arrows()) {

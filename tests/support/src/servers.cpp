@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr const char* kPostgresUser = "postgres";
 
-/// The newest server's programs, or "" where none is installed.
+/// The programs of the newest installed server, or "" if there is none.
 std::string postgres_bin() {
   std::error_code ignored;
   std::string best;
@@ -84,7 +84,7 @@ struct Postgres::Impl {
                        dir.path() + "/initdb", 120s);
   }
 
-  /// Nothing here survives a loss of power, all of it the death of the server: that is what tests provoke.
+  /// The data need not survive a power loss, but must survive the server's crash, which tests provoke.
   Status start() {
     std::vector<std::string> argv{"postgres", "-D", data(), "-p", std::to_string(port), "-k", dir.path()};
     for (const char* setting :
@@ -116,7 +116,8 @@ struct Postgres::Impl {
 
   void kill9() {
     if (!server.running()) return;
-    // Its children lead sessions of their own, so the group does not reach them; stopped, it starts no more.
+    // Its children are in their own sessions, so a signal to the group does not reach them; while stopped, it starts
+    // no more.
     server.signal(SIGSTOP);
     const std::vector<pid_t> children = children_of(server.pid());
     for (const pid_t child : children) ::kill(child, SIGKILL);
@@ -138,7 +139,7 @@ Postgres* Postgres::shared(std::string* why_not) {
     auto made = std::make_unique<Postgres>();
     made->impl_ = std::make_unique<Impl>();
     Status status = made->impl_->initialise();
-    // Another program may take the port between our look and the server's bind.
+    // Another program may bind the port between our check and the server's bind.
     for (int tries = 0; status && tries < 3; ++tries) {
       made->impl_->port = free_port();
       status = made->impl_->start();

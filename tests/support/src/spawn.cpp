@@ -23,7 +23,8 @@ extern char** environ;
 namespace qm::testing {
 namespace {
 
-/// Everything that the child needs, made before fork: between fork and exec only async-signal-safe calls are allowed.
+/// Everything that the child needs, prepared before fork: between fork and exec only async-signal-safe calls are
+/// allowed.
 struct Prepared {
   std::vector<std::string> env_text;
   std::vector<char*> argv, envp;
@@ -70,7 +71,7 @@ Result<Prepared> prepare(const Spawn& spawn) {
       (::setgroups(0, nullptr) != 0 || ::setgid(prepared.gid) != 0 || ::setuid(prepared.uid) != 0)) {
     give_up();
   }
-  // After the change of user, which clears it; and the parent may have died before it took effect.
+  // After the change of user, which clears it; and the parent may have exited before it took effect.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -149,7 +150,7 @@ std::vector<pid_t> children_of(pid_t pid) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (!std::all_of(name.begin(), name.end(), [](unsigned char c) { return c >= '0' && c <= '9'; })) continue;
-    // "pid (command) state parent ...": the command may hold spaces and brackets, so look behind its last bracket.
+    // "pid (command) state parent ...": the command may contain spaces and brackets, so parse after its last bracket.
     std::ifstream in(entry.path() / "stat");
     std::string text;
     std::getline(in, text);

@@ -10,7 +10,7 @@
 
 namespace qm::testing {
 
-/// How a child starts; its user is "" for ours, or an account's name where we are root.
+/// The parameters of a child; the user is "" for the current one, or an account's name if the test runs as root.
 struct Spawn {
   std::vector<std::string> argv;
   std::map<std::string, std::string> env;
@@ -19,7 +19,7 @@ struct Spawn {
 };
 
 /// A child in its own process group that is killed when the thread that started it ends (so start servers from the main
-/// thread), holding no descriptor of ours but its output. kInvalid where the program cannot be executed.
+/// thread). It inherits no descriptor except its output. kInvalid if the program cannot be executed.
 class Child {
  public:
   static Result<Child> start(const Spawn& spawn);
@@ -31,7 +31,7 @@ class Child {
   std::optional<int> wait(std::chrono::milliseconds timeout);
   void signal(int number);        ///< to the process, if it has not been waited for
   void signal_group(int number);  ///< to the whole group
-  /// SIGKILL to the group, and waits.
+  /// Sends SIGKILL to the group, and waits.
   void kill9();
 
  private:
@@ -41,7 +41,7 @@ class Child {
   std::optional<int> status_;
 };
 
-/// Runs a program to its end; its output where it fails.
+/// Runs a program to its end; returns its output if it fails.
 Status run_program(Spawn spawn, const std::string& output, std::chrono::milliseconds timeout);
 
 /// Processes whose parent is `pid`.

@@ -22,7 +22,7 @@ namespace qm::testing {
 
 TempDir::TempDir() {
   const char* base = std::getenv("TMPDIR");
-  // Unix sockets are made in here, and their paths are bound to 107 bytes.
+  // Unix sockets are created in this folder, and their paths are limited to 107 bytes.
   const std::string parent = base != nullptr && std::string_view(base).size() < 60 ? base : "/tmp";
   path_ = parent + "/qm-test-XXXXXX";
   QM_ASSERT(::mkdtemp(path_.data()) != nullptr, "cannot make {}", path_);
@@ -68,8 +68,9 @@ bool wait_until(const std::function<bool()>& condition, std::chrono::millisecond
 
 namespace {
 
-/// Reserves a port for this process until it ends, by an abstract Unix socket of its name. A port is free until its
-/// server binds it: of the some twenty that each of two suites draws first, two would be the same once in fifty starts.
+/// Reserves a port for this process until it ends, by an abstract Unix socket named after it. A port is free until
+/// its server binds it: of the twenty or so that each of two suites draws first, two would be equal once in fifty
+/// starts.
 bool reserved(int port) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -87,8 +88,8 @@ bool reserved(int port) {
 bool address_sanitizer() { return __asan_init != nullptr; }
 
 int free_port() {
-  // Below the range from which connections get their local ports: a port from in there may be somebody's outgoing
-  // connection by the time a server wants it.
+  // Below the range of local ports of outgoing connections: a port in that range may be in use by an outgoing
+  // connection by the time a server binds it.
   static std::minstd_rand draw{std::random_device{}()};
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

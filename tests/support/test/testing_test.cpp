@@ -29,7 +29,7 @@ TEST(TempDir, IsThereAndThenIsNot) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-/// QM_SHARED for one test; what it was before is put back.
+/// QM_SHARED for one test; its earlier value is restored.
 class SharedIs {
  public:
   explicit SharedIs(const std::string& value) {
@@ -83,7 +83,7 @@ TEST(FreePort, IsBelowThoseOfOutgoingConnectionsAndGivenOnce) {
 }
 
 TEST(FreePort, IsReservedUntilItsProcessEnds) {
-  // By a name that a second process cannot bind.
+  // Reserved by a name that a second process cannot bind.
   const int ours = free_port();
   std::ifstream sockets("/proc/net/unix");
   const std::string all{std::istreambuf_iterator<char>(sockets), {}};

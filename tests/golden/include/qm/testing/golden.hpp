@@ -5,14 +5,14 @@
 
 namespace qm::testing {
 
-/// A golden file holds what a program must say; it is read by people whenever it changes.
+/// A golden file contains the expected output of a program; each change of it is reviewed.
 ///
 /// With QM_UPDATE_GOLDEN=1 in the environment a test writes its golden file instead of comparing, and passes: the
-/// change then shows in the diff of the commit.
+/// change is then visible in the diff of the commit.
 [[nodiscard]] bool updating_golden();
-/// Writes a golden file, making its folder.
+/// Writes a golden file and creates its folder.
 void write_golden(const std::string& path, const std::string& text);
-/// Success where the file holds exactly this text. Failure names the first line that differs and how to update.
+/// Success if the file contains exactly this text. Failure names the first different line and how to update.
 [[nodiscard]] ::testing::AssertionResult matches_golden(const std::string& path, const std::string& text);
 
 }  // namespace qm::testing

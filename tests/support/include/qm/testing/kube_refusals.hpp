@@ -3,7 +3,7 @@
 
 namespace qm::testing {
 
-/// An answer of a kube-apiserver, in its words, and what becomes of an order that gets it.
+/// An answer of a kube-apiserver with its message, and how an order handles it.
 struct KubeRefusal {
   const char* what;
   int status;
@@ -13,7 +13,7 @@ struct KubeRefusal {
   bool release_waits;   ///< an order that ends something is retried
 };
 
-/// The classes of docs/lifecycle.md, "Answers of the API server"; 404 and 409 are judged by each order itself.
+/// The classes of docs/lifecycle.md, "Answers of the API server"; each order handles 404 and 409 itself.
 inline constexpr std::array kKubeRefusals{
     KubeRefusal{"credentials", 401, "Unauthorized", "Unauthorized", true, true},
     KubeRefusal{"rights", 403, "Forbidden",

@@ -9,15 +9,14 @@
 
 namespace qm::testing {
 
-/// A folder of manifests, for tests that hold for our own manifests and for the reference ones. Such a test loops over
-/// manifest_folders(), or its suite takes one as the parameter. The files of the two differ, and so do the
-/// expectations.
+/// A folder of manifests, for tests that cover our own manifests and the reference ones. Such a test loops over
+/// manifest_folders(), or its suite has one as the parameter. The files of the two differ, and so do the expectations.
 struct Manifests {
   std::string dir;  ///< with a slash at its end
   bool own = true;
 
   [[nodiscard]] std::string name() const { return own ? "own" : "reference"; }
-  /// The first in our own folder, the second in the reference one.
+  /// The first argument in our own folder, the second in the reference one.
   template <class T>
   [[nodiscard]] T pick(T of_own, T of_reference) const {
     return own ? std::move(of_own) : std::move(of_reference);
@@ -27,7 +26,7 @@ struct Manifests {
   }
 };
 
-/// Our own folder, which is always there, and the reference one where it is present.
+/// Our own folder, which always exists, and the reference one if present.
 inline std::vector<Manifests> manifest_folders() {
   std::vector<Manifests> out;
   for (const std::string& dir : data_folders("manifests")) out.push_back({dir + "/", dir.starts_with(data_dir())});

@@ -5,7 +5,7 @@
 
 namespace qm::testing {
 
-/// The whole state in one turn of a dump (service::StateDump): of a service::Shell, or of a codec and its engine.
+/// The whole state in a single dump (service::StateDump): of a service::Shell, or of a codec and its engine.
 template <class Dump, class Of, class... Engine>
 Json whole_state(const Of& of, const Engine&... engine) {
   Dump dump(SIZE_MAX);

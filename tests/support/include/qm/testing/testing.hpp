@@ -12,18 +12,18 @@
 
 namespace qm::testing {
 
-/// The folder of reference data (QM_SHARED, default ../shared beside the sources); nullopt where it is absent, and the
-/// test then says GTEST_SKIP() << qm::testing::no_shared().
+/// The folder of reference data (QM_SHARED, default ../shared next to the sources); nullopt if it is absent; the test
+/// then calls GTEST_SKIP() << qm::testing::no_shared().
 std::optional<std::string> shared_dir();
 std::string no_shared();
-/// The folder of the project's own test data (tests/data of the sources), which is always there.
+/// The folder of the project's own test data (tests/data of the sources), which always exists.
 std::string data_dir();
-/// The existing folders with test data of one name ("manifests"), for tests that judge all of it. The project's own
-/// folder comes first, then the one of the reference data where that is present.
+/// The existing folders with test data of one name ("manifests"), for tests that check all of it. The project's own
+/// folder is first, then that of the reference data if present.
 std::vector<std::string> data_folders(const std::string& name);
 std::string read_file(const std::string& path);
 
-/// A folder that is removed at the end.
+/// A folder that is deleted at the end.
 class TempDir {
  public:
   TempDir();
@@ -34,12 +34,12 @@ class TempDir {
   std::string path_;
 };
 
-/// A private PostgreSQL server on a unix socket and a loopback port, one per test binary, in a temp folder. Runs as the
-/// postgres user when we are root. nullopt with the reason where the machine has no server binaries.
+/// A private PostgreSQL server on a unix socket and a loopback port, one per test binary, in a temporary folder. Runs
+/// as the postgres user if the test runs as root. nullopt with the reason if no server binaries are installed.
 class Postgres {
  public:
   static Postgres* shared(std::string* why_not);
-  /// A fresh empty database; its conninfo.
+  /// Creates an empty database and returns its conninfo.
   std::string fresh_database();
   void kill9();  ///< SIGKILL of the postmaster and its children
   Status restart();
@@ -69,11 +69,11 @@ class Process {
  public:
   struct Options {
     std::vector<std::string> argv;
-    std::map<std::string, std::string> env;  ///< added to ours
+    std::map<std::string, std::string> env;  ///< added to the test's environment
     std::string output;                      ///< file for stdout and stderr; empty = /dev/null
   };
   static Result<std::unique_ptr<Process>> start(Options options);
-  ~Process();  ///< SIGKILL if it still runs
+  ~Process();  ///< SIGKILL if it is still running
   [[nodiscard]] pid_t pid() const;
   void signal(int number);
   /// Exit status, or nullopt after the timeout; a signal gives 128 + number.
@@ -85,11 +85,12 @@ class Process {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Waits for a named point: looks every few milliseconds until the condition holds; false after the timeout.
+/// Waits for a condition, which it polls every few milliseconds; false after the timeout.
 bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(90));
-/// A TCP port that is free now, and that no other process gets from here while this one lives; takes a file descriptor.
+/// A TCP port that is free now, and that this function gives to no other process while this one runs; uses a file
+/// descriptor.
 int free_port();
-/// The libraries of this binary are instrumented by the address sanitizer. Its test files never are:
+/// True if the libraries of this binary are instrumented by the address sanitizer. Its test files never are:
 /// __SANITIZE_ADDRESS__ is not defined in them.
 bool address_sanitizer();
 

@@ -5,9 +5,9 @@
 
 namespace qm::testing {
 
-// What readers of text tables share.
+// Shared functions of parsers of text tables.
 
-/// The parts between the separators; empty ones are left out.
+/// The parts between the separators, without empty ones.
 std::vector<std::string> split(std::string_view text, char separator);
 /// Without the spaces and tabs at both ends.
 std::string trimmed(std::string_view text);
