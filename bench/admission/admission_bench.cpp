@@ -1,4 +1,4 @@
-// What admission's decisions cost: without a store, a bus or an API server around them, and with them.
+// The cost of admission's decisions: without a store, a bus or an API server, and with them.
 #include "durable.hpp"
 #include "qm/base/log.hpp"
 #include "shapes.hpp"

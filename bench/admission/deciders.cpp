@@ -26,7 +26,7 @@ std::vector<admission::exact::Field> fields_of(const Quotas& quotas) {
   return fields;
 }
 
-/// Of each field the cohort is node 0, and the queues follow.
+/// In each tree the cohort is node 0, followed by the queues.
 admission::exact::Work work_of(const Job& job) {
   admission::exact::Work out;
   out.id = job.id;

@@ -1,6 +1,6 @@
 #pragma once
-// Three who decide the same: the rules in cycles, the rules continuously, and the engine with its rows and events. A
-// shape of load is written once and asks only for what is here.
+// Three implementations of the same decisions: the rules in cycles, the rules continuously, and the engine with its
+// rows and events. A load shape is written once and uses only this interface.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/exact/cycle.hpp"
 
@@ -18,7 +18,7 @@ struct Quotas {
   bool fair = false, strict = false;
 };
 
-/// One pod of so many CPUs. Ids are 0, 1, 2, ...
+/// One pod that requests CPUs. Ids are 0, 1, 2, ...
 struct Job {
   int id = 0, cohort = 0, queue = 0;
   std::int64_t cpus = 1;
@@ -26,10 +26,10 @@ struct Job {
   std::int64_t created = 0;
 };
 
-/// What one round decided.
+/// The decisions of one round.
 struct Decided {
   std::vector<int> admitted, preempted;
-  std::int64_t waits = 0;  ///< of whom it was found out that they wait
+  std::int64_t waits = 0;  ///< workloads that were found to stay pending
   [[nodiscard]] bool any() const { return !admitted.empty() || !preempted.empty(); }
   [[nodiscard]] std::int64_t decisions() const {
     return static_cast<std::int64_t>(admitted.size() + preempted.size()) + waits;
@@ -56,7 +56,7 @@ struct Continuously {
 [[nodiscard]] std::vector<admission::exact::Field> fields_of(const Quotas& quotas);
 [[nodiscard]] admission::exact::Work work_of(const Job& job);
 
-/// Every cohort a tree of its own; a round is one run of each in which something happened.
+/// Each cohort is a separate tree; a round runs each tree in which something changed.
 template <class Rules>
 class Trees {
  public:
@@ -104,8 +104,8 @@ class Trees {
   std::vector<std::size_t> cohort_of_;
 };
 
-/// All cohorts in one engine. Placement reserves at once, and says at once that an evicted workload's pods are gone;
-/// a round is a step of what has come, and one of these answers.
+/// All cohorts in one engine. Placement reserves at once, and reports at once that an evicted workload's pods are
+/// gone; a round is a step with the new inputs, and one with these answers.
 class InEngine {
  public:
   static constexpr const char* kName = "engine";

@@ -26,9 +26,9 @@ using namespace std::chrono_literals;
 namespace pb = quartermaster::v1;
 
 constexpr int kQueues = 10;
-constexpr int kOutstanding = 1000;  // submissions that wait for their answer; the service lets 1,024 manifests wait
+constexpr int kOutstanding = 1000;  // unanswered submissions; the service queues up to 1,024 manifests
 
-/// A store that takes down how long each commit took.
+/// A store that measures the duration of each commit.
 class TimedStore final : public store::Store {
  public:
   TimedStore(std::unique_ptr<Store> inner, std::vector<double>& commits_ms)
@@ -59,7 +59,7 @@ class TimedStore final : public store::Store {
   std::vector<double>& commits_ms_;
 };
 
-/// Reserves whatever asks for room.
+/// Reserves capacity for every request.
 class Placement final : public service::Shell {
  public:
   Status load(std::span<const store::StateRow>) override { return {}; }
@@ -98,7 +98,7 @@ service::Input seen(const Json& job) {
   return out;
 }
 
-/// Makes Jobs and lets them go, and counts those that it let go: an intent is done only after its commit.
+/// Creates and unsuspends Jobs, and counts the unsuspended ones: an intent is executed only after its commit.
 class Kubernetes final : public service::Executor {
  public:
   Result<service::Outcome> execute(const store::IntentRow& intent) override {
@@ -176,7 +176,7 @@ Json job_of(int i) {
       i, i % kQueues)));
 }
 
-/// Sends submissions over gRPC, so many at a time.
+/// Sends submissions over gRPC, a fixed number at a time.
 class Client {
  public:
   explicit Client(int port)
@@ -190,7 +190,8 @@ class Client {
     const auto status = stub_->Apply(&context, request, &response);
     if (!status.ok()) must(Status(fail(rpc::from_grpc(status, "Apply"))));
   }
-  /// Returns once all are answered. Whoever is told that the mailbox is full comes again, as it is told to.
+  /// Returns once all are answered. A submission that is refused because the mailbox is full is retried as the answer
+  /// requires.
   void submit(int from, int to) {
     for (int i = from; i < to; ++i) send(i);
     std::unique_lock lock(mutex_);

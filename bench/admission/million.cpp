@@ -1,4 +1,4 @@
-// An engine with very many workloads that wait: rows to memory, and what one release costs then.
+// An engine with very many pending workloads: the memory of their rows, and the cost of one release.
 #include "qm/admission/codec.hpp"
 #include "qm/admission/copied_rows.hpp"
 #include "qm/admission/report.hpp"
@@ -37,7 +37,8 @@ std::int64_t resident_bytes() {
 
 std::string queue_of(int i) { return fmt::format("team-{:03}-{}", i % kTrees, i / kTrees % kQueues); }
 
-/// As a Job of a cluster becomes one: a uid of 36 characters, a queue, a class, a team, GPUs with CPUs and memory.
+/// A workload like that of a Job in a cluster: a uid of 36 characters, a queue, a class, a team, GPUs with CPUs and
+/// memory.
 JobSeen job_of(int i) {
   static const std::int64_t kShapes[] = {1, 2, 4, 8, 8, 8, 16, 32};
   JobSeen out;
@@ -99,13 +100,13 @@ spec: {{clusterQueue: {0}}}
   return must(objects_from_manifest(yaml, "bench"));
 }
 
-/// An engine with a stub of placement, and the rows that it would write.
+/// An engine with a stub of placement, and the rows that it would store.
 class Service {
  public:
   using Rows = std::unordered_map<std::string, store::StateRow>;
 
   Engine& engine() { return engine_; }
-  /// Those that got quota in one step, which placement answers in the next one.
+  /// Runs a step; returns placement's answers to the workloads that reserved quota, for the next step.
   std::vector<Command> step(const std::vector<Command>& batch, Rows* rows) {
     const auto out = engine_.step(batch, now_ += std::chrono::microseconds(100));
     if (rows != nullptr) {
@@ -130,7 +131,7 @@ class Service {
   void settle(std::vector<Command> batch, Rows* rows) {
     while (!batch.empty()) batch = step(batch, rows);
   }
-  /// The longest running.
+  /// The workload that has run longest.
   WorkloadUid next() {
     for (;;) {
       const auto uid = running_.front();
@@ -151,7 +152,7 @@ class Service {
   std::queue<WorkloadUid> running_;
 };
 
-/// Made by a process of its own, so that nothing of it stays in the memory that is weighed.
+/// Created by a separate process, so that none of its memory is included in the measurement.
 std::vector<store::StateRow> rows_of(int pending) {
   std::FILE* file = std::tmpfile();
   const auto write = [&](const std::string& text) {
@@ -233,8 +234,8 @@ void million(int pending) {
     }
   };
   release("release_us", kReleases);
-  // What whoever asks `when` or `what if` takes of the engine's thread: of the largest tree there is, and of all. Who
-  // asks is another thread, as in the service: it takes what each slice gave, and frees all in the end.
+  // The engine-thread time of a `when` or `what if` request: for the largest tree, and for all. The caller is another
+  // thread, as in the service: it takes over the result of each slice, and frees all in the end.
   for (const bool all : {false, true, true}) {
     auto copy = std::make_unique<RowsCopy>(all ? RowsCopy() : RowsCopy(loaded.next(), Instant{}));
     std::binary_semaphore asked{0}, given{0};
@@ -260,7 +261,7 @@ void million(int pending) {
 
 namespace {
 
-/// Writes the rows as the service would have, with the newest event of each workload.
+/// Stores the rows as the service would have, with the newest event of each workload.
 void fill(store::Store& store, const std::vector<store::StateRow>& rows) {
   constexpr std::size_t kBatch = 2000;
   const auto loaded = must(store.acquire("fill"));

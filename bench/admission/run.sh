@@ -1,6 +1,7 @@
 #!/bin/bash
-# What admission's decisions cost on this machine: the rules in cycles and continuously, the engine with its rows, a million
-# pending, admissions through gRPC, a private PostgreSQL and a bus on it, a restart with a million, and victims among many.
+# The cost of admission's decisions on this host: the rules in cycles and continuously, the engine with its rows, a
+# million pending workloads, admissions through gRPC, a private PostgreSQL and a bus on it, a restart with a million,
+# and victims among many.
 #
 #   bench/admission/run.sh BIN > results.jsonl      BIN = the folder of admission_bench, such as build/release/bin
 set -euo pipefail

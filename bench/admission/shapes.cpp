@@ -1,5 +1,5 @@
-// Shapes of load on which Kueue was measured (one core, no API server): workloads of one pod and one resource, and
-// its own two traces, in virtual time: something is decided whenever something happened, and takes none of it.
+// Load shapes on which Kueue was measured (one core, no API server): workloads of one pod and one resource, and
+// Kueue's own two traces, in virtual time: a decision follows every event and takes no virtual time.
 #include "shapes.hpp"
 
 #include "deciders.hpp"
@@ -10,7 +10,7 @@
 namespace qm::bench {
 namespace {
 
-/// Measures taken around what is timed; all else is preparation.
+/// Starts and stops the measurement around the timed part; all else is preparation.
 class Costs {
  public:
   void start() { started_ = processor_seconds(); }
@@ -27,7 +27,7 @@ class Costs {
   double started_ = 0, seconds_ = 0;
 };
 
-/// Decides until nothing more follows; who is displaced is gone at once.
+/// Decides until nothing more follows; the pods of a preempted workload are gone at once.
 template <class Decider, class Fn>
 void settle(Decider& decider, std::int64_t now, Costs& costs, Fn&& each) {
   for (;;) {
@@ -44,7 +44,7 @@ Costs drain(const Quotas& quotas, int each) {
   Decider decider(quotas);
   int id = 0;
   Costs costs;
-  // The engine takes workloads in and decides in one step.
+  // The engine accepts workloads and decides in one step.
   const bool alone = std::is_same_v<Decider, InEngine>;
   if (alone) costs.start();
   for (int i = 0; i < each; ++i) {
@@ -58,7 +58,8 @@ Costs drain(const Quotas& quotas, int each) {
   return costs;
 }
 
-/// Strict heads that do not fit, while in each cohort a small one that has the right of way ends and comes.
+/// Strict queue heads that do not fit, while in each cohort a small workload of higher precedence ends and a new one
+/// arrives.
 template <class Decider>
 Costs nothing_fits() {
   const Quotas quotas{.strict = true};
@@ -91,7 +92,7 @@ Costs nothing_fits() {
   return costs;
 }
 
-/// Full queues in which one workload ends and one comes: a round that admits and one that finds no room.
+/// Full queues in which one workload ends and one arrives: a round that admits and one that finds no free quota.
 template <class Decider>
 Costs turnover() {
   const Quotas quotas;
@@ -151,7 +152,7 @@ Costs play(const Trace& trace) {
   struct Happening {
     std::int64_t at;
     int id;
-    int run;  ///< that ends; none where it comes
+    int run;  ///< the workload that ends; none if it arrives
     bool operator>(const Happening& other) const { return std::tie(at, id) > std::tie(other.at, other.id); }
   };
   std::priority_queue<Happening, std::vector<Happening>, std::greater<>> coming;

@@ -1,5 +1,5 @@
-// How fast the carriers are alone: the bus (publish, read, latency) and the store (commits). Prints a JSON line for
-// each measure, with the median of its repeats and the smallest and largest of them.
+// The speed of the carriers alone: the bus (publish, read, latency) and the store (commits). Prints a JSON line for
+// each measure, with the median, minimum and maximum of its repeats.
 //
 //   bus_bench throughput SETTING BATCH     records of 300 bytes, durable before the next batch is sent
 //   bus_bench latency SETTING RATE         from the moment a record is due to the moment a reader has it
@@ -26,7 +26,7 @@ std::string fresh_topic(int repeat) { return "bench." + std::to_string(::getpid(
 void throughput(const std::string& setting, int batch) {
   const auto bus = must(qm::bus::make_bus(setting));
   Report report("bus.throughput", {{"carrier", bus->name()}, {"batch", batch}});
-  // About two seconds a repeat for every batch size; the first repeat warms up and does not count.
+  // About two seconds a repeat for every batch size; the first repeat is a warm-up and is not counted.
   const int records = std::min(100'000, batch * 1000);
   for (int repeat = -1; repeat < kRepeats; ++repeat) {
     const std::vector<std::string> topics{fresh_topic(repeat)};
@@ -40,7 +40,7 @@ void throughput(const std::string& setting, int batch) {
       must(producer->publish(part, 30s));
     }
     if (repeat >= 0) report.add("published_per_s", records / since(start));
-    if (records < 50'000) continue;  // too short a log to read it for a while
+    if (records < 50'000) continue;  // the log is too short to read for a while
     const auto consumer = must(bus->consumer({.group = topics[0], .topics = topics, .cursor = {}}));
     int got = 0;
     while (got == 0) got += static_cast<int>(must(consumer->poll(512, 100ms)).size());
@@ -62,7 +62,7 @@ void latency(const std::string& setting, int rate) {
     const auto consumer = must(bus->consumer({.group = topics[0], .topics = topics, .cursor = {}}));
     const auto producer = must(bus->producer("bench"));
     while (consumer->assignment().empty()) must(consumer->poll(1, 100ms));
-    // A producer's first record waits for leaders and, on Kafka, for a producer id: counted by itself.
+    // A producer's first record waits for leaders and, on Kafka, for a producer id: it is measured separately.
     const auto opened = Clock::now();
     const std::vector<qm::bus::Record> opening{{topics[0], "key0", "first"}};
     must(producer->publish(opening, 30s));
@@ -71,7 +71,7 @@ void latency(const std::string& setting, int rate) {
     const double first = since(opened) * 1000;
     const auto start = Clock::now() + 100ms;
     const auto due = [&](int i) { return start + std::chrono::nanoseconds(std::int64_t{1'000'000'000} * i / rate); };
-    // As the relay does: everything that is due goes in one call, and the next call waits for it.
+    // Like the relay: all due records are sent in one call, and the next call waits for it.
     std::thread sender([&] {
       for (int sent = 0; sent < records;) {
         std::this_thread::sleep_until(due(sent));

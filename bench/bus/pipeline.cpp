@@ -16,8 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 using service::Source;
 
-/// An engine that decides nothing: every input writes its key's state, a request also says so on the topic. Payloads
-/// begin with the number of the input.
+/// An engine without decisions: every input writes its key's state, and a request is also published on the topic.
+/// Payloads begin with the number of the input.
 class Pass final : public service::Shell {
  public:
   Pass(std::string topic, std::function<void(int)> committed)
@@ -46,7 +46,7 @@ class Pass final : public service::Shell {
   std::vector<int> step_;
 };
 
-/// Two hosts and a topic between them; tells of the commits on either side.
+/// Two hosts and a topic between them; reports the commits on either side.
 class Line {
  public:
   Line(const std::string& setting, const std::string& conninfo, const std::string& name, std::function<void(int)> said,
@@ -59,7 +59,7 @@ class Line {
     speaker_->stop();
     listener_->stop();
   }
-  /// Waits where the mailbox is full.
+  /// Waits while the mailbox is full.
   void say(int number) {
     service::Input input;
     input.source = Source::kRequest;
@@ -91,7 +91,7 @@ class Line {
   std::unique_ptr<service::Host> speaker_, listener_;
 };
 
-/// A count that somebody waits for.
+/// A counter that a thread waits for.
 class Target {
  public:
   void add() {

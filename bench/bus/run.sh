@@ -1,6 +1,6 @@
 #!/bin/bash
-# Measures the carriers on this machine: a private PostgreSQL that syncs to disk as a real one does, and, where
-# tools/peers/kafka.sh has one running, Kafka.
+# Measures the carriers on this host: a private PostgreSQL that syncs to disk as in production, and Kafka if
+# tools/peers/kafka.sh has a broker running.
 #
 #   bench/bus/run.sh BIN > results.jsonl      BIN = the folder of bus_bench, such as build/release/bin
 #   bench/bus/run.sh BIN pipeline effect      only these verbs of it

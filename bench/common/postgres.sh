@@ -1,4 +1,5 @@
-# Sourced: starts a private PostgreSQL that syncs to disk as a real one does, ends it when the shell exits, and sets `conninfo`.
+# Sourced: starts a private PostgreSQL that syncs to disk as in production, stops it when the shell exits, and sets
+# `conninfo`.
 pg=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
 dir=$(mktemp -d)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

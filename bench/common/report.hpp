@@ -1,5 +1,5 @@
 #pragma once
-// What benches with a program of their own share: how a failure ends them and how figures are printed.
+// Shared code of benches with their own program: exit on failure and output of figures.
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 
@@ -36,7 +36,7 @@ inline double since(Clock::time_point start) { return std::chrono::duration<doub
 
 inline double at_share(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  const auto rank = std::ceil(share * static_cast<double>(values.size()));  // the nearest
+  const auto rank = std::ceil(share * static_cast<double>(values.size()));  // the nearest rank
   return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
 }
 
@@ -47,7 +47,7 @@ inline double processor_seconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-/// Measures by name, each taken `n` times; what is printed of each is its median, p99 and range, a line of JSON.
+/// Measures by name, each with `n` values; prints the median, p99 and range of each, as a line of JSON.
 class Report {
  public:
   Report(std::string bench, Json::Object about) : bench_(std::move(bench)), about_(std::move(about)) {}

@@ -1,8 +1,8 @@
-// How long an informer takes to know all pods of a real API server (QM_KUBE_URL) from nothing, beside what the server
-// itself takes to send them. Prints a JSON line for each measure: the median of its repeats, and the smallest and
-// largest of them.
+// The time until an informer knows all pods of a real API server (QM_KUBE_URL) from nothing, compared with the time
+// that the server itself needs to send them. Prints a JSON line for each measure: the median, minimum and maximum of
+// its repeats.
 //
-//   informer_bench [PODS]     makes PODS (5000) pods in a namespace of its own, measures, and takes them away
+//   informer_bench [PODS]     creates PODS (5000) pods in its own namespace, measures, and deletes them
 #include "qm/base/json.hpp"
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
@@ -67,7 +67,7 @@ Json pod_of(int number) {
 void make(const std::string& ns, int count) {
   kube::Client client(server());
   must(client.create(kNamespaces, "", Json::object({{"metadata", Json::object({{"name", ns}})}})));
-  // Where no controller makes it.
+  // If no controller creates it.
   (void)client.create({"", "v1", "serviceaccounts", true}, ns, must(Json::parse(R"({"metadata":{"name":"default"}})")));
   std::atomic<int> next = 0;
   std::vector<std::jthread> makers;
@@ -94,7 +94,7 @@ void measure(const std::string& name, int count, const std::function<std::size_t
             << std::endl;
 }
 
-/// From an informer that has just been made to its first on_synced.
+/// From the creation of an informer to its first on_synced.
 std::size_t cold(const std::string& ns) {
   kube::Client client(server());
   std::mutex mutex;
@@ -124,7 +124,7 @@ std::size_t cold(const std::string& ns) {
   return seen;
 }
 
-/// One LIST as the server sends it, unread: bytes.
+/// One LIST as the server sends it, not parsed: returns its bytes.
 std::size_t raw(const std::string& ns) {
   http::ClientOptions options;
   options.ca_file = env("QM_KUBE_CA");
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 5000;
   const auto ns = fmt::format("informer-bench-{}", ::getpid());
   make(ns, count);
-  // In turns within one run would be better still; each is repeated, and the machine's load is printed around.
+  // Alternating within one run would be better still; each is repeated, and the load of the host is printed around it.
   measure("raw LIST, bytes", count, [&] { return raw(ns); });
   measure("cold informer", count, [&] { return cold(ns); });
   measure("raw LIST again, bytes", count, [&] { return raw(ns); });

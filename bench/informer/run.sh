@@ -1,5 +1,5 @@
 #!/bin/bash
-# How long an informer takes to know all pods of a real API server, which tools/peers/kubernetes.sh has running.
+# The time until an informer knows all pods of a real API server, which tools/peers/kubernetes.sh runs.
 #
 #   bench/informer/run.sh BIN [PODS] > results.jsonl      BIN = the folder of informer_bench, such as build/release/bin
 set -euo pipefail

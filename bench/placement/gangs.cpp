@@ -38,7 +38,7 @@ PodSet set_of(const pack::PodClass& pod, std::int32_t count) {
   return set;
 }
 
-/// Gangs that come and go.
+/// Gangs that start and end.
 class Site {
  public:
   Site(const std::string& policy, std::size_t nodes)
@@ -54,7 +54,7 @@ class Site {
   [[nodiscard]] double used() const { return static_cast<double>(used_) / static_cast<double>(capacity_); }
   [[nodiscard]] std::size_t gangs() const { return running_.size(); }
 
-  /// Four pods of a class that is drawn: half of the gangs must have one rack, the others would like one.
+  /// Four pods of a drawn class: half of the gangs require one rack, the others prefer one.
   Request four() {
     const auto die = random_() % 10;
     Request request;
@@ -90,7 +90,7 @@ class Site {
     }
     used_ -= one.pod.gpus * static_cast<std::int64_t>(one.nodes.size());
   }
-  /// Up to so much of the fleet, and then about as many gangs end and start as there are.
+  /// Fills up to a share of the fleet, and then ends and starts about as many gangs as there are.
   void fill(double share) {
     const auto up = [&] {
       for (int missed = 0; used() < share && missed < 100;) missed += start(four()) ? 0 : 1;
@@ -101,7 +101,7 @@ class Site {
       up();
     }
   }
-  /// Pods of one GPU on every node, any number of them.
+  /// Pods of one GPU on every node, a random number of them.
   void scatter(std::size_t nodes) {
     const auto pod = pod_of(1, 6);
     for (NodeId node = 0; node < nodes; ++node) {
@@ -141,7 +141,8 @@ Report report_of(const std::string& what, const std::string& policy, std::size_t
                                       {"used_pct", static_cast<std::int64_t>(used * 100)}});
 }
 
-/// One gang ends, one starts: what is timed is the question, its booking, and the end of the other.
+/// One gang ends, one starts: the measured time includes the placement search, its booking, and the end of the other
+/// gang.
 void fours(const std::string& policy, std::size_t nodes) {
   constexpr int kGangs = 10'000;
   Site site(policy, nodes);
@@ -172,7 +173,7 @@ void fours(const std::string& policy, std::size_t nodes) {
   report.print();
 }
 
-/// The same question again and again, each time after a gang has ended and one has started. `used` 0: pods are
+/// The same placement request repeatedly, each time after one gang has ended and one has started. `used` 0: pods are
 /// scattered.
 void question(const std::string& what, const std::string& policy, std::size_t nodes, double used,
               const Request& request, bool placed) {

@@ -1,7 +1,7 @@
 // placement_bench singles POLICY NODES: single pods in a fleet that is filled to nine tenths and then turns over: one
-// pod ends, one comes. Classes, shares and shapes of nodes are drawn to the proportions of the openb trace: an eighth
-// of the pods ask no GPU, two fifths a share of one, nearly all others one; eight in ten nodes have eight GPUs and 12
-// cores for each.
+// pod ends, one starts. Classes, shares and shapes of nodes are drawn in the proportions of the openb trace: an
+// eighth of the pods request no GPU, two fifths a share of one, nearly all others one; eight in ten nodes have eight
+// GPUs and 12 cores for each.
 #include "gangs.hpp"
 #include "plans.hpp"
 #include "qm/placement/pack/inventory.hpp"
@@ -20,7 +20,7 @@ using placement::pack::NodeId;
 using placement::pack::NodeState;
 using placement::pack::PodClass;
 
-/// A node with its devices by number, as whoever owns them knows them.
+/// A node with its devices by number, as their owner tracks them.
 struct Node {
   NodeState empty;
   std::int64_t cpu_milli, memory_bytes;
@@ -63,7 +63,7 @@ class Fleet {
   void fill(double share) {
     while (static_cast<double>(used_) < share * static_cast<double>(capacity_)) (void)place();
   }
-  /// A pod of a class that is drawn by its weight; false where it fits nowhere.
+  /// Places a pod of a class that is drawn by its weight; false if it fits no node.
   bool place() {
     const auto cls = draw_(random_);
     const auto& pod = classes_[cls];

@@ -96,7 +96,7 @@ void ask(const std::string& what, Site& site, const gang::Request& request, bool
   report.print();
 }
 
-/// Sizes much as Philly has them: many small ones, few on several nodes; until there is no room for any.
+/// Sizes similar to Philly: many small gangs, few on several nodes; until nothing more fits.
 void fill(Site& site) {
   for (int missed = 0; missed < 200;) {
     const auto die = site.random() % 100;
@@ -139,7 +139,7 @@ void consolidate(std::size_t nodes) {
       for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.scene.gangs()));
       const auto start = Clock::now();
       const auto found = placement::plan::consolidate(site.scene, terms);
-      // The gangs that it is for, on the nodes that it wins.
+      // The gangs that the plan is for, on the nodes that it reclaims.
       auto after = site.scene;
       for (const auto& step : found.steps) {
         must(still_holds(after, step, terms));

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What placing costs on this machine: single pods in fleets of 1,000 to 100,000 nodes that are nearly full, and gangs
-# over racks and blocks in fleets of 5,000 and 30,000; who gives way to a job of 2,000 GPUs, and nodes that are won back.
+# The cost of placement on this host: single pods in nearly full fleets of 1,000 to 100,000 nodes, and gangs over
+# racks and blocks in fleets of 5,000 and 30,000; preemption for a job of 2,000 GPUs, and defragmentation.
 #
 #   bench/placement/run.sh BIN > results.jsonl      BIN = the folder of placement_bench, such as build/release/bin
 set -euo pipefail

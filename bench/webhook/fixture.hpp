@@ -1,6 +1,6 @@
 #pragma once
-// What the modes of webhook_bench share: a pod, a cluster's picture, a webhook that runs in this process, and the way
-// to a real API server.
+// Shared code of the modes of webhook_bench: a pod, a view of a cluster, a webhook in this process, and access to a
+// real API server.
 #include "qm/admission/webhook/server.hpp"
 #include "qm/http/certificate.hpp"
 #include "qm/http/http.hpp"
@@ -15,18 +15,18 @@ namespace qm::bench {
 
 [[nodiscard]] double ms(Clock::duration d);
 
-/// A GPU pod that keeps every rule, in a namespace with a default queue: it is changed by the one and judged by the
-/// other.
+/// A GPU pod that satisfies every rule, in a namespace with a default queue: the mutating webhook changes it and the
+/// validating one allows it.
 [[nodiscard]] Json gpu_pod(const std::string& name);
-/// Whether it came through the door: it is gated there.
+/// True if the webhook handled the pod: it adds a scheduling gate.
 [[nodiscard]] bool gated(const Json& pod);
 
-/// 200 namespaces, as a large cluster has them, and these with a default queue.
+/// 200 namespaces, as in a large cluster, and those given, with a default queue.
 [[nodiscard]] std::shared_ptr<const admission::webhook::View> cluster(const std::vector<std::string>& with_queue);
-/// What the rules are here.
+/// The settings of the rules.
 [[nodiscard]] admission::webhook::Settings rules();
 
-/// An authority and what it signed for 127.0.0.1, for the hours of a bench.
+/// A CA and a certificate for 127.0.0.1, valid for the hours of a bench.
 struct Certified {
   Certified();
   http::Identity authority, serving;
@@ -43,18 +43,18 @@ struct Running {
 };
 
 [[nodiscard]] std::string env(const char* name);
-/// The API server of QM_KUBE_URL, as its administrator; ends the program where there is none.
+/// The API server of QM_KUBE_URL, as its administrator; exits the program if there is none.
 [[nodiscard]] kube::ClientOptions api_server();
-/// Makes a namespace with the label bench=LABEL.
+/// Creates a namespace with the label bench=LABEL.
 void make_space(kube::Client& client, const std::string& name, const std::string& label);
 void remove_space(kube::Client& client, const std::string& name);
-/// Creates pods until one comes back gated: the API server has seen the registration.
+/// Creates pods until one is returned with the gate: the API server has applied the registration.
 void await_gated(kube::Client& client, const std::string& ns);
 
 inline const kube::Resource kMutating{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", false};
 inline const kube::Resource kValidating{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
 
-// The modes that need an API server; webhook_bench.cpp says what each of them measures.
+// The modes that need an API server; webhook_bench.cpp describes what each of them measures.
 void pods(int clients, int seconds);
 void floor_of_calls(int seconds);
 

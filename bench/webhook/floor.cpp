@@ -1,10 +1,10 @@
-// What any webhook costs: pod creates in turns
+// The minimum cost of any webhook: pod creations, alternating between
 //   bare       without one
-//   allowed    with one that only says yes
-//   plain      with one that changes each pod by a patch that was made before, behind the plainest server that there
-//   can be patched    the same behind the server that ours has
-//   enrolled   the same, registered as ours is
-//   ours       with ours
+//   allowed    with one that only allows
+//   plain      with one that changes each pod by a prepared patch, on the simplest possible server
+//   patched    the same on the server of our webhook
+//   enrolled   the same, registered as our webhook is
+//   ours       with our webhook
 #include "fixture.hpp"
 #include "plain_server.hpp"
 #include "qm/admission/webhook/registration.hpp"
@@ -28,7 +28,7 @@ std::string uid_in(std::string_view review) {
   return std::string(review.substr(from, review.find('"', from) - from));
 }
 
-/// Answers every review alike: with nothing but yes, or with the patch that ours gave to the first pod.
+/// Answers every review in the same way: allows it, or with our webhook's patch of the first pod.
 class Constant {
  public:
   explicit Constant(bool patches, std::string ns) : patches_(patches), view_(cluster({std::move(ns)})) {}
@@ -58,7 +58,7 @@ class Constant {
   std::string body_;  // up to the uid
 };
 
-/// As small as a registration can be.
+/// The smallest possible registration.
 Json registration_of(const std::string& name, const std::string& url, const std::string& authority) {
   auto rule = Json::object({{"apiGroups", Json::array({""})},
                             {"apiVersions", Json::array({"v1"})},
@@ -76,7 +76,7 @@ Json registration_of(const std::string& name, const std::string& url, const std:
   return Json::object({{"metadata", Json::object({{"name", name}})}, {"webhooks", Json::array({std::move(hook)})}});
 }
 
-/// The server that ours has, around answers that are made before.
+/// The server of our webhook, with prepared answers.
 class Served {
  public:
   Served(const http::Identity& identity, Constant& constant)
@@ -96,7 +96,7 @@ class Served {
   http::Server server_;
 };
 
-/// Ours, as enrolled by the program, wherever it leads.
+/// Our webhook, registered as the program does, for any URL.
 void enrol_ours(kube::Client& client, const std::string& name, const std::string& url, const std::string& authority) {
   webhook::Registration registration;
   registration.name = name;
@@ -117,7 +117,7 @@ void create_in_turns(kube::Client& client, std::vector<Kind>& kinds, double seco
   std::vector<Kind*> order;
   for (auto& kind : kinds) order.push_back(&kind);
   for (const auto begin = Clock::now(); since(begin) < seconds;) {
-    // What the scheduler does about a pod without gates falls into the turn after: in each round another's.
+    // The scheduler's work for a pod without gates falls into the next creation: the order is shuffled in each round.
     std::ranges::shuffle(order, chance);
     for (auto* next : order) {
       auto& kind = *next;

@@ -49,7 +49,7 @@ Context context_of(const http::Identity& identity) {
   return out;
 }
 
-/// Where the body of a request begins and how long it is; nothing while its head is not whole.
+/// The start and length of a request's body; nothing while its header is incomplete.
 std::optional<std::pair<std::size_t, std::size_t>> body_of(std::string_view got) {
   constexpr std::string_view kLength = "Content-Length: ";
   const auto end = got.find("\r\n\r\n");
@@ -123,7 +123,7 @@ struct PlainServer::Impl {
   Answer answer;
   int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   std::uint16_t port = 0;
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::set<int> open;
   std::vector<std::thread> serving;
   std::thread accepting;

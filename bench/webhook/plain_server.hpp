@@ -9,11 +9,11 @@
 
 namespace qm::bench {
 
-/// The plainest HTTPS server that a webhook can have, to hold a real one against: a thread that blocks for each
-/// connection, one read and one write for each call, and of HTTP only what is needed to find a body's length.
+/// The simplest HTTPS server for a webhook, as a baseline for a real one: a blocking thread for each connection, one
+/// read and one write for each call, and only the part of HTTP that is needed to find the length of a body.
 class PlainServer {
  public:
-  using Answer = std::function<std::string(std::string_view body)>;  ///< JSON for JSON; of several threads
+  using Answer = std::function<std::string(std::string_view body)>;  ///< JSON for JSON; called by several threads
   PlainServer(const http::Identity& identity, Answer answer);
   ~PlainServer();
   [[nodiscard]] std::uint16_t port() const;

@@ -1,4 +1,4 @@
-// Pod creates on a real API server with the webhook and without, in turns.
+// Pod creations on a real API server, alternating between with and without the webhook.
 #include "fixture.hpp"
 #include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/registration.hpp"
@@ -18,10 +18,10 @@ struct Creates {
   std::vector<double> without, with;
 };
 enum class Turns { kBoth, kWith, kWithout };
-/// Who creates pods, and of what kind.
+/// The client that creates pods, and the kind of pods.
 struct Maker {
   std::string kind;            ///< of the measures: "alone" or "of_job"
-  kube::ClientOptions client;  ///< of who creates them
+  kube::ClientOptions client;  ///< of the client that creates them
   std::string ns;              ///< with the webhook; ns-free is without
   Json owner, owner_free;      ///< the owner reference in each; null = none
   [[nodiscard]] Json pod(const std::string& name, bool asked) const {
@@ -34,8 +34,8 @@ struct Maker {
     return out;
   }
 };
-/// Creates and deletes pods for a while, in turns in a namespace that is asked about and in one that is not, so that
-/// whatever else the machine does is felt by both.
+/// Creates and deletes pods for a while, alternating between a namespace with the webhook and one without, so that
+/// other load on the host affects both.
 Creates creates(const Maker& maker, int clients, int seconds, Turns turns) {
   static int round = 0;
   ++round;
@@ -48,8 +48,8 @@ Creates creates(const Maker& maker, int clients, int seconds, Turns turns) {
       kube::Client client(maker.client);
       Creates own;
       for (int i = 0; Clock::now() < end; ++i) {
-        // Each follows the other as often as itself: what the scheduler does about a pod without gates falls into the
-        // turn after.
+        // Each follows the other as often as itself: the scheduler's work for a pod without gates falls into the next
+        // creation.
         const bool asked = turns == Turns::kBoth ? (i + i / 2) % 2 == 0 : turns == Turns::kWith;
         const auto where = asked ? maker.ns : maker.ns + "-free";
         const auto name = "p-" + std::to_string(round) + "-" + std::to_string(c) + "-" + std::to_string(i);
@@ -72,7 +72,7 @@ Creates creates(const Maker& maker, int clients, int seconds, Turns turns) {
   return out;
 }
 
-/// Processor time of the API server so far, where the peer's folder says which process it is.
+/// Processor time of the API server so far, if the peer's folder contains its process id.
 std::optional<double> api_cpu_ms() {
   std::ifstream pid_file(env("QM_KUBE_RUN") + "/api.pid");
   std::string pid, word;
@@ -85,8 +85,8 @@ std::optional<double> api_cpu_ms() {
   return ticks * 1000 / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-/// What a create costs in processor time, of the API server and of this process, client and webhook: unlike a duration
-/// it says the same on a busy machine. Deletes are in both.
+/// The cost of a creation in processor time, of the API server and of this process, client and webhook: unlike a
+/// duration it does not depend on the load of the host. Deletions are in both.
 void processor_time(Report& report, const Maker& maker, int clients, int seconds) {
   if (!api_cpu_ms()) return;
   double cost[2] = {0, 0};
@@ -121,7 +121,7 @@ void measure(const Maker& maker, int clients, int seconds) {
   report.print();
 }
 
-/// A Job that its controller leaves alone, so that pods can be made in its name.
+/// A Job that its controller ignores, so that pods can be created in its name.
 Json owner_in(kube::Client& client, const std::string& ns) {
   auto job = must(Json::parse(R"({"metadata":{"name":"owner"},"spec":{"suspend":true,"managedBy":"example.com/bench",
       "template":{"spec":{"restartPolicy":"Never","containers":[{"name":"main","image":"x"}]}}}})"));

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the webhook costs on this machine; pod creates too where tools/peers/kubernetes.sh has a cluster running.
+# The cost of the webhook on this host; includes pod creations if tools/peers/kubernetes.sh has a cluster running.
 #
 #   bench/webhook/run.sh BIN > results.jsonl      BIN = the folder of webhook_bench, such as build/release/bin
 set -euo pipefail

@@ -1,15 +1,16 @@
-// What the webhook costs. Prints a JSON line for each measure, with the median of its repeats and the smallest and
-// largest of them.
+// The cost of the webhook. Prints a JSON line for each measure, with the median, minimum and maximum of its repeats.
 //
-//   webhook_bench decide [POLICY]     the decision alone, in this thread; by the rules of a policy file, too
-//   webhook_bench review RATE         reviews over HTTPS on kept connections, from the moment each is due
+//   webhook_bench decide [POLICY]     only the decision, in this thread; optionally with the rules of a policy file
+//   webhook_bench review RATE         reviews over HTTPS on kept connections, from the instant when each is due
 //   webhook_bench saturated N         the same from N connections without a pause
-//   webhook_bench pods N SECONDS      pod creates on a real API server (QM_KUBE_URL), by N clients, in turns in a
-//                                     namespace with the webhook and in one without: pods alone in the world, and pods
-//                                     of a judged Job as the Job controller makes them
-//   webhook_bench floor SECONDS       pod creates there by one client in turns: without a webhook, with ours, and
-//   with what
-//                                     lies between (floor.cpp), to tell our part of a call from what any webhook costs
+//   webhook_bench pods N SECONDS      pod creations on a real API server (QM_KUBE_URL), by N clients, alternating
+//   between a
+//                                     namespace with the webhook and one without: single pods, and pods of a reviewed
+//                                     Job as the Job controller creates them
+//   webhook_bench floor SECONDS       pod creations there by one client, alternating: without a webhook, with ours,
+//   and with
+//                                     the steps between (floor.cpp), to separate our part of a call from the cost of
+//                                     any webhook
 #include "fixture.hpp"
 #include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/review.hpp"

@@ -1,4 +1,4 @@
-// qm-checker: judges a fleet's history file from outside. Exit 0 = no law is broken, 1 = one is, 2 = unusable input.
+// qm-checker: checks a fleet's history file independently. Exit 0 = no law is broken, 1 = one is, 2 = invalid input.
 #include "qm/checker/checker.hpp"
 
 #include <CLI/CLI.hpp>

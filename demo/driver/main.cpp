@@ -1,4 +1,4 @@
-// The main job: replay busy hours on the whole suite, break things on the way, and judge what really happened.
+// The main job: replays busy hours on the whole suite, injects faults, and checks what really happened.
 #include "qm/base/log.hpp"
 #include "src/cluster.hpp"
 #include "src/compare.hpp"
@@ -41,7 +41,7 @@ struct Sizes {
   std::int64_t burst_gpus, quota_gpus;
 };
 
-// Fewer GPUs than the work would fill: what runs at the start nearly fills them, so arriving jobs wait.
+// Fewer GPUs than the jobs request: the jobs that run at the start nearly fill them, so arriving jobs are pending.
 Sizes size_fleet(const Options& o, const trace::Window& w) {
   if (o.kube != "fleet") {
     const int nodes = o.nodes > 0 ? o.nodes : 20;
@@ -63,7 +63,8 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
                             window.running_gpus(), (sizes.nodes + sizes.spot) * 8));
   QM_TRY(submitter.submit_running());
   QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", 10}})));
-  // They run, or wait for the machines that fragmentation costs: either way the hours begin after at most a minute.
+  // The initial jobs run, or are pending because of fragmentation: in either case the hours begin after at most a
+  // minute.
   (void)testing::wait_until(
       [&] {
         progress.status(status_of(stack, submitter));
@@ -93,7 +94,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   submitter.stop();
   progress.end();
 
-  // Time stands still while the books are closed: at this instant, on both sides.
+  // Domain time is stopped during the evaluation, so that both sides are compared at the same instant.
   QM_TRY(stack.fleet_post("/fleet/clock", Json::object({{"factor", 0}})));
   const Instant end = stack.clock().now();
   if (auto quiet = wait_quiet(stack, std::chrono::seconds(30)); !quiet)
@@ -108,7 +109,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
 
 std::string pid_file(const Options& o) { return o.dir + "/demo.pid"; }
 
-/// What reads the output of ./qm up must see its end, though the suite stays.
+/// A reader of the output of ./qm up must get its end, although the suite keeps running.
 void let_go_of_terminal(const Options& o) {
   const std::string file = o.dir + "/logs/demo.log";
   const int log = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -127,7 +128,7 @@ void wait_for_end() {
   sigwait(&set, &signal);
 }
 
-/// `report` tells the waiting parent the exit code, where there is one.
+/// `report` sends the exit code to the waiting parent, if there is one.
 int run(const Options& o, const std::function<void(int)>& report) {
   Progress progress(::isatty(1) == 1);
   const auto begin = std::chrono::steady_clock::now();
@@ -219,7 +220,7 @@ int stop_kept(const Options& o) {
   return 0;
 }
 
-// The suite outlives the command that started it: a child carries it, the parent waits for its report only.
+// The suite outlives the command that started it: a child runs it, and the parent waits only for its report.
 int run_detached(const Options& o) {
   int channel[2];
   if (::pipe(channel) != 0) return 2;
@@ -253,7 +254,7 @@ int main(int argc, char** argv) {
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   if (options.keep || options.up) return qm::demo::run_detached(options);
-  // What we started goes with us, but for a control plane of our own.
+  // Our processes end with this one, except a control plane that this process started, which is stopped here.
   std::thread([set] {
     int signal = 0;
     sigwait(&set, &signal);

@@ -1,5 +1,5 @@
-// qm-philly: plays a trace of jobs on a fleet in virtual time, by first come first served and by ours, and says who
-// waits how long.
+// qm-philly: replays a trace of jobs on a fleet in virtual time, first come first served and with our discipline, and
+// prints the waiting times.
 #include "qm/base/option_range.hpp"
 #include "qm/base/unpacked.hpp"
 #include "qm/philly/replay.hpp"
@@ -42,7 +42,7 @@ Status write(const std::vector<Run>& runs, const std::string& file) {
   return fail({Code::kUnavailable, file + " cannot be written", file, "name a file in a folder that is there"});
 }
 
-/// The team that is worst off against another discipline: by how much its mean wait is longer.
+/// The team that loses most compared with another discipline, with the increase of its mean wait.
 std::string worst(const Outcome& ours, const Outcome& theirs) {
   std::string who = "none";
   double most = 0;

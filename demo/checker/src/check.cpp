@@ -1,4 +1,4 @@
-// The laws, each in a function of its own, judged on what really ran. Percentiles and the bill follow below.
+// The laws, one function each, checked on what really ran. Percentiles and the bill follow below.
 #include "qm/checker/checker.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace qm::checker {
 namespace {
 
-constexpr std::size_t kMaxEvidence = 20;  // of each law; the counts are always whole
+constexpr std::size_t kMaxEvidence = 20;  // of each law; the counts are always complete
 
 class Judge {
  public:
@@ -58,7 +58,7 @@ class Judge {
     }
   }
 
-  // An acknowledged submission has finished, was cancelled, or is still known to the suite.
+  // An acknowledged submission has finished, was canceled, or still exists in the suite.
   void nothing_lost() {
     std::set<std::string> ended;
     for (const auto& [uid, job] : h_.jobs) {
@@ -71,7 +71,7 @@ class Judge {
     }
   }
 
-  // Two attempts of one job never overlap, a rank runs once at a time, and a job ends once.
+  // Attempts of one job never overlap, a rank runs once at a time, and a job ends once.
   void nothing_twice() {
     std::map<std::string, std::vector<const PodRun*>> by_owner;
     for (const auto& run : h_.pods) by_owner[run.owner].push_back(&run);
@@ -121,7 +121,7 @@ class Judge {
   }
 
   void one_pod_per_device() {
-    // What was asked for is what was given, or the check below sees only a part.
+    // The allocated devices must be as many as requested, otherwise the check below is incomplete.
     for (const auto& run : h_.pods) {
       const std::set<std::int32_t> distinct(run.devices.begin(), run.devices.end());
       if (run.gpus < 0 || static_cast<std::int32_t>(distinct.size()) == run.gpus) continue;
@@ -151,7 +151,7 @@ class Judge {
     }
   }
 
-  // Of each attempt either every rank starts within the grace, or none is left running.
+  // In each attempt either every rank starts within the grace, or none is left running.
   void gangs_whole() {
     struct Gang {
       std::int32_t size = 1;
@@ -178,7 +178,7 @@ class Judge {
     }
   }
 
-  // Every launched instance follows from one NodeClaim that existed before it, and no claim has two.
+  // Every launched instance belongs to one NodeClaim that existed before it, and no claim has two.
   void instances_have_intents() {
     std::map<std::string, std::vector<const InstanceRecord*>> by_claim;
     for (const auto& i : h_.instances) {
@@ -226,7 +226,7 @@ class Judge {
     return row == p_.by_type.end() ? 0 : row->second.gpus;
   }
 
-  // Busy GPU-time over GPU-time of instances that are up; the peak is the highest five-minute mean.
+  // Busy GPU-time over GPU-time of running instances; the peak is the highest five-minute mean.
   void usage() {
     constexpr std::int64_t kBucket = 300'000'000;
     const std::int64_t from = in_.window_start_us;
@@ -267,7 +267,7 @@ class Judge {
   }
 
   void waits() {
-    // The first moment at which every rank of the first attempt that got whole was running.
+    // The first instant at which every rank of the first complete attempt was running.
     std::map<std::string, std::map<std::int32_t, std::map<std::int32_t, std::int64_t>>> starts;
     std::map<std::string, std::int32_t> size;
     for (const auto& run : h_.pods) {
@@ -312,14 +312,15 @@ class Judge {
     out_.turnaround = percentiles(std::move(gaps));
   }
 
-  // Steps that ran and have to run again, by what ended the attempt; one step is one second on each of its devices.
+  // Steps that ran and must run again, by the reason that ended the attempt; one step is one second on each of its
+  // devices.
   void losses() {
     std::map<std::pair<std::string, std::int32_t>, std::int64_t> resumed;  // owner, attempt -> start step
     for (const auto& run : h_.pods) {
       auto [at, first] = resumed.try_emplace({run.owner, run.attempt}, run.start_step);
       if (!first) at->second = std::min(at->second, run.start_step);
     }
-    std::map<std::pair<std::string, std::int32_t>, std::string> cause;  // of an attempt that was cut short
+    std::map<std::pair<std::string, std::int32_t>, std::string> cause;  // of an interrupted attempt
     for (const auto& run : h_.pods) {
       if (run.stop_us < 0 || run.reason == "Succeeded") continue;
       std::string& c = cause[{run.owner, run.attempt}];

@@ -93,7 +93,7 @@ class Reader {
       i.claim = line["claim"].string();
       i.nano_usd_hour = line["nano_usd_hour"].integer();
       i.initial = line["initial"].boolean();
-      // Billing starts at the whole second of the launch, which may be earlier than the line.
+      // Billing starts at the full second of the launch, which may be earlier than the line.
       i.launch_us = line["launched"].integer(t);
       instance_[i.id] = out_.instances.size();
       out_.instances.push_back(std::move(i));

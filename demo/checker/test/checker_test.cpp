@@ -1,4 +1,4 @@
-// A small good history, and one planted fault for each law: the judge must name that law and no other.
+// A small valid history, and one planted violation for each law: the checker must name that law and no other.
 #include "qm/checker/checker.hpp"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@ constexpr const char* kPrices =
     "p5.48xlarge,8,98.32,36.5\n"
     "g5.xlarge,1,1.006,0.4\n";
 
-// Job a (one rank) runs and ends; job b (two ranks) is cut by a spot notice after 100 steps with 80 saved, and ends on
-// its second attempt; a spot node comes by claim c1 and goes.
+// Job a (one rank) runs and ends. Job b (two ranks) is interrupted by a spot notice after 100 steps with 80 saved,
+// and ends on its second attempt. A spot node is launched for claim c1 and stopped.
 const char* kGood =
     R"({"t":0,"e":"instance_launch","id":"i-1","type":"p5.48xlarge","zone":"z","market":"on-demand","nano_usd_hour":98320000000,"token":"","claim":"","initial":true}
 {"t":500000,"e":"claim_create","name":"c1"}
@@ -59,7 +59,7 @@ TEST(Checker, FindsNothingInAGoodHistory) {
   EXPECT_EQ(r.wait.n, 2);
   EXPECT_DOUBLE_EQ(r.wait_by_team.at("speech").p50, 10);  // until the last rank runs
   EXPECT_DOUBLE_EQ(r.wait_by_team.at("vision").p50, 8);
-  // 20 steps on each of two devices ran again, because the save was at step 80.
+  // 20 steps on each of two devices ran again, because the checkpoint was at step 80.
   EXPECT_DOUBLE_EQ(r.lost_gpu_hours.at("spot"), 40.0 / 3600);
   EXPECT_DOUBLE_EQ(r.turnaround.max, 18);  // GPU 2 of n1: 112 s to 130 s
   EXPECT_GT(r.peak_utilization, r.utilization * 0.99);
@@ -93,11 +93,11 @@ INSTANTIATE_TEST_SUITE_P(
 {"t":100000000,"e":"signal")"},
         // Both ranks of the second attempt on one GPU.
         Planted{"double_booked", R"("devices":[3])", R"("devices":[2])"},
-        // A rank of B runs under another job's name, so each of the two gangs is half for over 90 s.
+        // A rank of B runs under another job's name, so each of the two gangs is incomplete for over 90 s.
         Planted{"partial_gang",
                 R"({"t":12000000,"e":"pod_start","uid":"b1","pod":"speech/b-1","owner":"B","attempt":1,"index":1)",
                 R"({"t":12000000,"e":"pod_start","uid":"b1","pod":"speech/b-1","owner":"C","attempt":1,"index":1)"},
-        // Nobody wanted this instance.
+        // No claim requested this instance.
         Planted{"orphan_instance", R"("token":"t1","claim":"c1")", R"("token":"t1","claim":"")"},
         Planted{"orphan_instance", R"({"t":500000,"e":"claim_create","name":"c1"})",
                 R"({"t":500000,"e":"claim_create","name":"c2"})"},
@@ -105,11 +105,11 @@ INSTANTIATE_TEST_SUITE_P(
             "orphan_instance", R"({"t":2000000,"e":"job_create","uid":"A")",
             R"({"t":2000000,"e":"instance_launch","id":"i-3","type":"p5.48xlarge","zone":"z","market":"spot","nano_usd_hour":36500000000,"token":"t2","claim":"c1","initial":false}
 {"t":2000000,"e":"job_create","uid":"A")"},
-        // The provider charges another price than its list.
+        // The provider charges a price that is not in its list.
         Planted{"price", R"("nano_usd_hour":36500000000)", R"("nano_usd_hour":36500000001)"}));
 
 TEST(Checker, PartialGangNeedsALongTime) {
-  // One rank of two runs for six minutes alone.
+  // One of two ranks runs alone for six minutes.
   const std::string text = std::string(R"({"t":0,"e":"job_create","uid":"A","job":"x/a","team":"x"}
 {"t":1000000,"e":"pod_start","uid":"a0","pod":"x/a-0","owner":"A","attempt":1,"index":0,"node":"n","devices":[0],"gang":2}
 )") + R"({"t":361000000,"e":"clock","factor":0})";

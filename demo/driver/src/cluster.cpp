@@ -27,12 +27,12 @@ constexpr const char* kKinds = "deploy/helm/quartermaster/files/crds/ecosystem/k
 
 Instant wall() { return SystemClock().now(); }
 
-/// The script's word that ends the control plane that this process began; empty where it has none.
+/// The command that stops the control plane that this process started; empty if it started none.
 std::mutex own_mutex;
 std::string own_end;
 
-// One machine carries them all, so clients that are meant to be slow would only measure their own limits.
-// A cluster that a person has named by these variables is left alone: ours has a folder and ports of its own.
+// One host runs all programs, so low client limits would only measure themselves. A cluster that a user names by these
+// variables is not changed: ours has its own folder and ports.
 void prepare_environment(const std::string& dir, bool scheduler) {
   const char* port = std::getenv("QM_CLUSTER_PORT");
   const auto set = [](const char* name, const std::string& value, bool always) {
@@ -52,7 +52,7 @@ bool is_ready(const Json& node) {
   return false;
 }
 
-// What the machine's kubelet would register; kwok adds the rest.
+// The Node as the kubelet would register it; kwok adds the rest.
 Json as_registered(const Json& machine) {
   Json node = Json::object({{"apiVersion", "v1"}, {"kind", "Node"}});
   node.set("metadata")
@@ -130,7 +130,7 @@ Status RealCluster::install_kinds() {
   return {};
 }
 
-// Called by the informer's thread alone. The server may be away for a while: what is not there yet is tried again.
+// Called only by the informer's thread. The server may be down for a while: missing objects are retried.
 void RealCluster::carry(const Json& machine, bool deleted) {
   const std::string name = kube::name_of(machine);
   const std::string room = machine["status"]["allocatable"].dump();
@@ -211,7 +211,7 @@ Status RealCluster::make_namespace(const std::string& name) {
       kNamespaces, "",
       Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", Json::object({{"name", name}})}}));
   if (!made && made.error().code != Code::kAlreadyExists) return fail(made.error());
-  // No pod is taken before its namespace has an account.
+  // No pod is accepted before its namespace has a ServiceAccount.
   if (!testing::wait_until([&] { return client_->get(kAccounts, name, "default").has_value(); }, 60s)) {
     return fail(Code::kDeadlineExceeded, "namespace {} gets no account; does the controller-manager run?", name);
   }

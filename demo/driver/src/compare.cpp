@@ -56,7 +56,7 @@ Json job_of(const trace::Job& job, const std::string& ns, const std::string& nam
                                              {"spec", pod}})}})}});
 }
 
-/// All Jobs, by a few clients side by side.
+/// Creates all Jobs, with a few concurrent clients.
 Status make_jobs(kube::Client& client, const trace::Window& window, bool ours) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
@@ -87,7 +87,7 @@ Result<std::size_t> pods_left(kube::Client& client, const std::set<std::string>&
   return left;
 }
 
-/// How pods lay on the nodes in the mean, looked at now and then.
+/// The mean packing of pods on the nodes, sampled from time to time.
 class Mean {
  public:
   void add(const witness::Packing& now) {
@@ -143,7 +143,7 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
     const auto now = std::chrono::steady_clock::now();
     if (bound != before) moved = now;
     before = bound;
-    if (now - moved > 60s && all_made) break;  // nothing moves any more
+    if (now - moved > 60s && all_made) break;  // no more changes
     if (now - looked > 1s) {
       looked = now;
       mean.add(witness.packing());
@@ -204,7 +204,7 @@ Result<Contest> compare(const Options& o, Stack& stack, const trace::Window& win
   QM_TRY(submitter.apply_queues(queue_manifests(window, gpus)));
   QM_ASSIGN(auto ours, run_side(stack, window, true, contest.lasting, progress));
   contest.sides.push_back(std::move(ours));
-  // The stock scheduler gets the machine to itself.
+  // The stock scheduler has the host to itself.
   stack.stop_services();
   QM_ASSIGN(auto stock, run_side(stack, window, false, contest.lasting, progress));
   contest.sides.push_back(std::move(stock));

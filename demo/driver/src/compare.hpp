@@ -11,21 +11,20 @@
 
 namespace qm::demo {
 
-/// Jobs for a comparison: they never end, and together they ask for three quarters of the GPUs that `nodes` machines
-/// have.
+/// Jobs for a comparison: they never end, and together they request three quarters of the GPUs of `nodes` nodes.
 trace::Window lasting_jobs(const Options& options);
 
-/// The same Jobs on the same nodes, once by admission and placement and once by the cluster's own scheduler, one
-/// after the other. Both get plain Jobs from one client; the controller-manager makes the pods for both.
+/// The same Jobs on the same nodes, once with admission and placement and once with the cluster's own scheduler, one
+/// after the other. Both get plain Jobs from one client; the controller-manager creates the pods for both.
 struct Contest {
   struct Side {
     std::string who;
-    std::int64_t jobs = 0, pods = 0, gpus = 0;  ///< asked for
-    double made_s = 0;                          ///< until every Job was made
-    double all_s = 0;                           ///< from the first Job made to the last pod bound
+    std::int64_t jobs = 0, pods = 0, gpus = 0;  ///< requested
+    double made_s = 0;                          ///< until every Job was created
+    double all_s = 0;                           ///< from the first Job created to the last pod bound
     witness::Pace bound;
-    witness::Packing packing;               ///< when all were bound; where pods end meanwhile, in the mean until then
-    std::optional<std::int64_t> partial{};  ///< gangs of which only a part was bound when it was over, where none ended
+    witness::Packing packing;               ///< when all were bound; if pods end meanwhile, the mean until then
+    std::optional<std::int64_t> partial{};  ///< gangs that were only partly bound at the end, if no pod ends
   };
   std::int64_t nodes = 0;
   bool lasting = true;  ///< no pod ends by itself

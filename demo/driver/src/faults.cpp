@@ -84,7 +84,7 @@ std::string FaultPlan::kill(const std::string& service) {
   if (auto ok = stack_.kill9(leader.empty() ? service : leader); !ok) {
     failures_.push_back(ok.error().to_string());
   } else {
-    // With replicas another takes over while nobody does anything; the dead one comes back to stand by.
+    // With replicas another one takes over without help; the killed one restarts as a standby.
     std::string next;
     if (stack_.replicas(service).size() > 1) {
       (void)testing::wait_until([&] { return !(next = stack_.leader(service)).empty(); });

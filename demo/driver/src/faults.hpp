@@ -8,16 +8,16 @@
 
 namespace qm::demo {
 
-/// What goes wrong on the way, by domain time: an XID 79, a spot batch taken back, and SIGKILLs. While a killed
-/// service is away the fleet's clock is held slow, as it is by itself while a spot notice is open.
+/// Injects faults by domain time: an XID 79, the reclaim of a batch of spot instances, and SIGKILLs. While a killed
+/// service is down the fleet's clock is slowed, as the fleet itself does while a spot notice is open.
 class FaultPlan {
  public:
   FaultPlan(Stack& stack, const Options& options, Instant start, Duration length);
-  /// Does what is due; what it did, one line each.
+  /// Injects the faults that are due; returns them, one line each.
   std::vector<std::string> advance(Instant now);
   [[nodiscard]] bool done() const { return next_ >= steps_.size(); }
   [[nodiscard]] std::size_t kills() const { return kills_; }
-  /// From each SIGKILL of a leader until a replica leads and serves, in milliseconds.
+  /// Milliseconds from each SIGKILL of a leader until a replica leads and serves.
   [[nodiscard]] const std::vector<std::int64_t>& takeovers() const { return takeovers_; }
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
 

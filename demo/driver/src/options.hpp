@@ -7,30 +7,30 @@ namespace qm::demo {
 struct Options {
   std::string trace;  ///< CSV; empty = hours drawn from the model
   std::int64_t from_s = -1, until_s = -1;
-  int hours = 4;   ///< of the window where --from and --until do not say
-  int jobs = -1;   ///< at most so many arrivals; -1 = all
-  int nodes = -1;  ///< 8-GPU nodes that are there from the start; -1 = sized so that jobs wait
+  int hours = 4;   ///< of the window if --from and --until are not given
+  int jobs = -1;   ///< maximum number of arrivals; -1 = all
+  int nodes = -1;  ///< 8-GPU nodes that exist from the start; -1 = sized so that jobs are pending
   int spot_nodes = 4;
   int replicas = 1;  ///< processes of each service; one of them leads
   double speed = 120;
   std::uint64_t seed = 1;
   std::string kube = "fleet";    ///< fleet, peer (a real control plane, started here) or kubeconfig:PATH
-  int pods = 200;                ///< on a real control plane: at least so many in all
-  int spread_s = -1;             ///< and they arrive within so many seconds; -1 = 30 pods a second
-  int limit_s = 1200;            ///< and all have ended after so many seconds more
-  bool compare = false;          ///< no main job: the same Jobs for us and for the cluster's own scheduler
+  int pods = 200;                ///< on a real control plane: minimum number in all
+  int spread_s = -1;             ///< and seconds in which they arrive; -1 = 30 pods a second
+  int limit_s = 1200;            ///< and seconds after that in which all must end
+  bool compare = false;          ///< no main job: the same Jobs for Quartermaster and for the cluster's own scheduler
   bool main_jobs = false;        ///< and those Jobs are the main job's: they end
   std::string bus = "postgres";  ///< postgres or kafka
   std::string json_file;
   std::string dir = "build/run";
-  bool keep = false;  ///< leave everything up after the report
+  bool keep = false;  ///< keep everything running after the report
   bool up = false;    ///< no jobs, no faults: only the suite
-  bool down = false;  ///< stop what --keep or --up left
+  bool down = false;  ///< stop what --keep or --up left running
   bool faults = true;
-  int random_kills = 0;  ///< that many SIGKILLs at random services instead of one of each kind
+  int random_kills = 0;  ///< number of SIGKILLs at random services instead of one of each kind
 };
 
-/// Parses the command line; prints and exits where it must.
+/// Parses the command line; prints and exits on --help and on errors.
 Options parse(int argc, char** argv);
 
 }  // namespace qm::demo

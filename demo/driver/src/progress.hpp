@@ -7,7 +7,7 @@
 
 namespace qm::demo {
 
-/// What the user sees on the way: lines that stay, and one that is written over.
+/// The progress output: permanent lines, and a status line that is overwritten.
 class Progress {
  public:
   explicit Progress(bool terminal) : terminal_(terminal) {}
@@ -15,7 +15,7 @@ class Progress {
     std::printf("%s%s\n", terminal_ ? "\r\033[K" : "", text.c_str());
     std::fflush(stdout);
   }
-  /// On a terminal in place; elsewhere a line of its own every five seconds.
+  /// Overwrites the line on a terminal; elsewhere prints a new line every five seconds.
   void status(const std::string& text) {
     const auto now = std::chrono::steady_clock::now();
     if (terminal_) {

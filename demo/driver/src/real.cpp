@@ -16,7 +16,7 @@ struct Size {
   std::int32_t gpus;
   int weight;
 };
-// In the manner of Philly: most jobs are small, most GPUs are with the large ones.
+// Like Philly: most jobs are small, but most GPUs are used by the large ones.
 constexpr Size kSizes[] = {{1, 30}, {2, 14}, {4, 14}, {8, 17}, {12, 9}, {16, 8}, {32, 6}, {64, 2}};
 constexpr const char* kTeams[] = {"a", "b", "c", "d", "e", "f"};
 constexpr std::int64_t kLeastSeconds = 20, kMostSeconds = 70;
@@ -29,7 +29,7 @@ std::string status_of(Stack& stack, const Submitter& submitter) {
       c.gpus_held, c.gpus);
 }
 
-// The cloud's lines are the fleet's, all others the cluster's; in the order of time.
+// Lines about the cloud are from the fleet, all others from the cluster; in time order.
 std::string merged(const std::string& fleet, const std::string& cluster) {
   std::vector<std::pair<std::int64_t, std::string>> lines;
   const auto take = [&](const std::string& text, bool of_the_cloud) {
@@ -62,7 +62,7 @@ Result<trace::Window> short_jobs(const Options& o) {
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
   const int weights = std::accumulate(std::begin(kSizes), std::end(kSizes), 0,
                                       [](int sum, const Size& size) { return sum + size.weight; });
-  // No gang may ask for more than a quarter of the fleet: the small form runs on few nodes.
+  // No gang may request more than a quarter of the fleet: the small form runs on few nodes.
   const std::int32_t largest = std::max(1, (o.nodes > 0 ? o.nodes : 20) * 8 / 4);
   trace::Window window;
   for (int pods = 0; pods < o.pods;) {
@@ -117,7 +117,7 @@ Result<Outcome> replay_on_cluster(const Options& o, Stack& stack, const trace::W
   progress.line(status_of(stack, submitter));
   if (!over()) outcome.troubles.push_back(fmt::format("not all had ended {} s after the last arrival", o.limit_s));
 
-  // Time goes on here, so the books are closed at an instant until which everything was said and heard.
+  // Time is not stopped here, so the evaluation ends at an instant until which all events were published and handled.
   if (auto quiet = wait_quiet(stack, std::chrono::seconds(120)); !quiet)
     outcome.troubles.push_back(quiet.error().message);
   const Instant end = stack.clock().now();

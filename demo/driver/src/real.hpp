@@ -7,14 +7,14 @@
 
 namespace qm::demo {
 
-/// Jobs for a real control plane, whose clock cannot be sped up: single GPUs to gangs of eight machines that run for a
-/// minute or so, of six teams, arriving evenly. Same seed, same jobs but for the names of the teams, which are the
-/// run's own.
+/// Jobs for a real control plane, whose clock cannot be sped up: single GPUs to gangs of eight nodes that run for
+/// about a minute, of six teams, arriving evenly. The same seed gives the same jobs except for the team names, which
+/// are unique to the run.
 Result<trace::Window> short_jobs(const Options& options);
-/// Pods that a job of so many GPUs has.
+/// The number of pods of a job with its number of GPUs.
 [[nodiscard]] std::int32_t pods_of(const trace::Job& job);
 
-/// The main job there: submit, break things on the way, wait until all has ended, and judge what the server showed.
+/// The main job on it: submits, injects faults, waits until all jobs have ended, and checks what the server showed.
 Result<Outcome> replay_on_cluster(const Options& options, Stack& stack, const trace::Window& window,
                                   Progress& progress);
 

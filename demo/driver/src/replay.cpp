@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int32_t kGpusPerNode = 8;
 
-/// Virtual clusters have hashed names such as "6214e9": a Kubernetes name may start with a digit, but not be one.
+/// Virtual clusters have hashed names such as "6214e9": a Kubernetes name may start with a digit, but not be a number.
 std::string team_name(const std::string& vc) {
   std::string name = "team-";
   for (const char c : vc)
@@ -128,7 +128,7 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   spec->set_kind("Job");
   spec->set_queue("jobs");
   spec->set_team(team);
-  // kwok's pods have nothing that could be saved.
+  // kwok's pods have no state to save.
   const bool saves = job.gpus >= 2 && stack_.real() == nullptr;
   spec->set_checkpoints(saves);
   auto* set = spec->add_pod_sets();

@@ -14,16 +14,16 @@
 
 namespace qm::demo {
 
-/// The hours to replay, from the options: a window of a trace or of the model, thinned where asked.
+/// The hours to replay, from the options: a window of a trace or of the model, thinned if requested.
 Result<trace::Window> choose_window(const Options& options);
 
 /// Queues for the teams of a window: one ClusterQueue each in one cohort, quota by the team's share of the GPU-time.
 std::string queue_manifests(const trace::Window& window, std::int64_t quota_gpus);
-/// The pool that the autoscaler may draw on: spot first, then on-demand.
+/// The NodePool that the autoscaler may use: spot first, then on-demand.
 std::string pool_manifest(std::int64_t limit_gpus);
 
-/// Submits jobs through the gRPC API as domain time passes, each with a request id of its own, and repeats a call
-/// that was not answered: that is safe, and what a client does whose server was killed.
+/// Submits jobs through the gRPC API as domain time passes, each with its own request id, and repeats an unanswered
+/// call. That is safe, and the expected behavior of a client whose server was killed.
 class Submitter {
  public:
   Submitter(Stack& stack, const trace::Window& window, std::string run_id);
@@ -36,7 +36,7 @@ class Submitter {
   [[nodiscard]] bool done() const { return next_ >= window_.arriving.size(); }
   void stop();
   [[nodiscard]] std::size_t submitted() const { return next_ + running_; }
-  /// "namespace/name" of everything that was acknowledged.
+  /// "namespace/name" of every acknowledged submission.
   [[nodiscard]] std::set<std::string> acked() const;
 
  private:

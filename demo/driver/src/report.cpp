@@ -83,7 +83,7 @@ Result<SuiteView> ask_suite(Stack& stack, Instant as_of) {
 Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
   std::string busy;
   int quiet = 0;
-  std::int64_t looks = -1;  // of the autoscaler at its machines, before the first round
+  std::int64_t looks = -1;  // the autoscaler's polls of its instances, before the first round
   const bool done = testing::wait_until(
       [&] {
         busy.clear();
@@ -93,7 +93,7 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
             busy = service + " does not answer";
             break;
           }
-          // What was launched or stopped last is known after a whole look: one that is under way does not count.
+          // The last launch or stop is known after a complete poll: one in progress does not count.
           if (service == "autoscaler") {
             const auto now = (*state)["cloud_looks"].integer();
             if (looks < 0) looks = now;
@@ -106,7 +106,7 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
           }
         }
         quiet = busy.empty() ? quiet + 1 : 0;
-        return quiet >= 5;  // a message may be between two of them at one look
+        return quiet >= 5;  // a message may be between two services at one poll
       },
       timeout);
   if (!done) return fail(Code::kDeadlineExceeded, "the suite does not come to rest: {}", busy);

@@ -11,9 +11,9 @@
 
 namespace qm::demo {
 
-/// What the suite itself says at the end, over its gRPC API.
+/// The suite's own view at the end, over its gRPC API.
 struct SuiteView {
-  std::set<std::string> known;  ///< "namespace/name" that admission still knows and that has not ended
+  std::set<std::string> known;  ///< "namespace/name" of unfinished workloads in admission
   struct Line {
     std::string team;
     std::int64_t nano_usd = 0, gpu_micros = 0;
@@ -23,19 +23,19 @@ struct SuiteView {
 };
 Result<SuiteView> ask_suite(Stack& stack, Instant as_of);
 
-/// The last full hour that is posted to the ledger for good, and its statement: what a dashboard shows of the run,
-/// since the entries of the hour in which the books are closed come later.
+/// The last full hour that is final in the ledger, and its statement. Dashboards show this data for the run, because
+/// the entries of the hour in which the evaluation ends are posted later.
 struct ClosedBooks {
   Instant until{};
   SuiteView suite;
   std::int64_t provider_nano_usd = 0;  ///< the bill until then, from the instances' lifetimes
 };
-/// The hour is chosen so that facts had ten minutes to arrive after it.
+/// The hour is chosen so that events had ten minutes to arrive after it.
 [[nodiscard]] Instant last_closed_hour(Instant end);
 Result<SuiteView> statement_until(Stack& stack, Instant as_of);
 
-/// Waits until everything that was said has been heard: empty outboxes and mailboxes, no lag, no open intent.
-/// Domain time stands still meanwhile, so nothing new comes. The sentence names who is not done.
+/// Waits until all published events are handled: empty outboxes and mailboxes, no lag, no open intent. Domain time is
+/// stopped meanwhile, so no new events occur. The error names a service with open work.
 Status wait_quiet(Stack& stack, std::chrono::seconds timeout);
 
 struct Outcome {
@@ -48,18 +48,18 @@ struct Outcome {
   double wall_s = 0;
   bool bill_matches = false;
   std::optional<witness::Pace> admitted, bound;  ///< pods, on a real control plane
-  std::vector<std::string> troubles;  ///< beside the laws: a fault that could not be struck, a service not back
+  std::vector<std::string> troubles;  ///< other failures: of an injection, of a restart
   [[nodiscard]] bool ok() const;
   [[nodiscard]] Json to_json() const;
   void print() const;
 };
 
-/// The instants between which the suite is judged.
+/// The instants between which the suite is evaluated.
 struct Between {
   Instant start{}, end{};
 };
-/// Lets the checker judge a history, and compares the suite's books with the bill that follows from it. Expects
-/// `outcome.suite`. `gang_grace`: how long a gang may need until all its ranks run.
+/// Runs the checker on a history, and compares the suite's ledger with the bill that follows from it. Expects
+/// `outcome.suite`. `gang_grace`: maximum time until all ranks of a gang run.
 Status judge(Stack& stack, const std::set<std::string>& acked, const std::string& history, Between window,
              Outcome& outcome, std::chrono::seconds gang_grace = std::chrono::seconds(300));
 void note_faults(const FaultPlan& faults, Outcome& outcome);

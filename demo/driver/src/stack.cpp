@@ -25,8 +25,8 @@ const std::vector<std::string>& Stack::services() {
 
 Stack::Stack(const Options& options, Plan plan) : options_(options), plan_(std::move(plan)), bin_(own_folder()) {
   options_.dir = fs::absolute(options_.dir).string();
-  // A broker outlives the run, and process ids come again: a shard of its own keeps this run's keys apart from those of
-  // earlier ones.
+  // A broker outlives the run, and process ids repeat: a separate shard keeps the keys of this run apart from those
+  // of earlier runs.
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
   if (options_.bus == "kafka") shard_ = fmt::format("run{}_{}", seconds.count(), ::getpid());
@@ -44,7 +44,7 @@ Status Stack::make_dirs() {
                         "--dir", "name a folder that can be written"});
     }
   }
-  // A full disk shows here, before anything runs that could lose something.
+  // A full disk is detected here, before any program runs that could lose data.
   const auto space = fs::space(options_.dir, error);
   if (!error && space.available < 512ULL << 20) {
     return fail(Error{Code::kExhausted, fmt::format("{} MiB are free in {}", space.available >> 20, options_.dir),
@@ -130,7 +130,7 @@ Status Stack::start_fleet() {
   kube_url_ = url("kube");
   aws_url_ = url("aws");
   node_url_ = url("node");
-  // A real control plane lives in the wall's time, and so do all others then.
+  // A real control plane uses real time, and so do all others then.
   clock_setting_ = options_.kube == "fleet" ? "scaled:" + dir + "/clock" : "system";
   QM_ASSIGN(clock_, make_clock(clock_setting_));
   fleet_ = std::make_unique<http::Client>(node_url_);
@@ -339,7 +339,7 @@ void Stack::stop_services() {
 }
 
 void Stack::stop() {
-  // The services first, gracefully and side by side; then what they lean on.
+  // The services first, gracefully and in parallel; then the servers that they depend on.
   stop_services();
   if (real_) real_->stop();
   processes_.clear();

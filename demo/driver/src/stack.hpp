@@ -14,55 +14,55 @@
 
 namespace qm::demo {
 
-/// Every process of the suite, started here, watched here, and ended here: PostgreSQL, Redis, the fleet, the five
-/// services and the agents. Services find each other by the ports that are chosen at start and stay the same.
+/// Starts, monitors and stops every process of the suite: PostgreSQL, Redis, the fleet, the five services and the
+/// agents. Services find each other by ports that are chosen at start and do not change.
 class Stack {
  public:
   struct Plan {
     int nodes = 8, spot_nodes = 0;
     std::string start;          ///< RFC 3339 domain time
     std::string pool_manifest;  ///< NodePool for the autoscaler
-    int own_agents = 4;         ///< agents with a process of their own
+    int own_agents = 4;         ///< agents with their own process
   };
   Stack(const Options& options, Plan plan);
   ~Stack();
   Status start();
   void stop();
-  /// Services and agents alone; what they lean on stays.
+  /// Stops only services and agents; the servers that they depend on keep running.
   void stop_services();
 
-  static const std::vector<std::string>& services();  ///< in order of start
+  static const std::vector<std::string>& services();  ///< in start order
   /// "admission", "admission-2", ...
   [[nodiscard]] std::vector<std::string> replicas(const std::string& service) const;
-  /// Of all replicas, with commas between.
+  /// The addresses of all replicas, separated by commas.
   [[nodiscard]] std::string grpc(const std::string& service) const;
   [[nodiscard]] int http_port(const std::string& service) const { return http_.at(service); }
   [[nodiscard]] const DomainClock& clock() const { return *clock_; }
-  /// The real control plane; null where the fleet's API is the cluster.
+  /// The real control plane; null if the fleet's API is the cluster.
   [[nodiscard]] RealCluster* real() { return real_.get(); }
   [[nodiscard]] std::string history_file() const { return options_.dir + "/fleet/history.jsonl"; }
 
-  Status kill9(const std::string& process);  ///< SIGKILL; waits until it is gone
-  /// Those of its replicas that do not run, again on the same ports; waits until all are ready.
+  Status kill9(const std::string& process);  ///< SIGKILL; waits until it has ended
+  /// Starts the replicas that do not run, on the same ports; waits until all are ready.
   Status start_service(const std::string& service);
-  /// The replica that leads, which is the service's name itself where there is one; empty while there is none.
+  /// The replica that leads, which has the service's name if there is only one; empty while there is none.
   [[nodiscard]] std::string leader(const std::string& service);
   [[nodiscard]] bool running(const std::string& process);
   [[nodiscard]] std::vector<std::string> processes() const;
   /// Peak resident memory of a running process, MiB.
   [[nodiscard]] double peak_mib(const std::string& process) const;
 
-  /// What of the outside can be killed here: "api", "kafka", "postgres".
+  /// True if this external server can be killed here: "api", "kafka", "postgres".
   [[nodiscard]] bool breakable(const std::string& what) const;
-  /// SIGKILL, and up again.
+  /// Kills it with SIGKILL and starts it again.
   Status break_outside(const std::string& what);
 
   Result<Json> fleet_get(const std::string& path);
   Result<Json> fleet_post(const std::string& path, const Json& body);
   Status fleet_delete(const std::string& path);
-  /// A namespace, as a platform team makes one for a tenant; one that exists is fine.
+  /// Creates a namespace as a platform team does for a tenant; an existing one is accepted.
   Status make_namespace(const std::string& name);
-  /// /debug/state of the replica that leads.
+  /// /debug/state of the leading replica.
   Result<Json> debug_state(const std::string& service);
 
  private:
@@ -94,7 +94,7 @@ class Stack {
   std::unique_ptr<DomainClock> clock_;
   std::string clock_setting_;
   std::unique_ptr<RealCluster> real_;
-  bool own_broker_ = false;  ///< tools/peers/kafka.sh has it
+  bool own_broker_ = false;  ///< started by tools/peers/kafka.sh for this run
   std::unique_ptr<http::Client> fleet_;
 };
 

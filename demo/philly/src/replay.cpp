@@ -29,7 +29,7 @@ pack::NodeState empty_node(std::int32_t gpus) {
   return node;
 }
 
-/// GPUs of a job's pods.
+/// The number of GPUs of each pod of a job.
 std::vector<std::int32_t> pods_of(const trace::Job& job) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(job.gpus / kLarge), kLarge);
   if (job.gpus % kLarge > 0) out.push_back(job.gpus % kLarge);
@@ -49,7 +49,7 @@ class Cluster {
     for (std::int64_t i = 0; i < fleet.twos; ++i) nodes_.add(empty_node(kSmall));
   }
 
-  /// All pods of the job, or none.
+  /// Places all pods of the job, or none.
   std::optional<std::vector<Held>> place(const trace::Job& job) {
     std::vector<Held> held;
     for (const auto gpus : pods_of(job)) {
@@ -160,7 +160,7 @@ class Replay {
   }
 
   void let_in() {
-    std::set<std::int32_t> too_large;  // sizes that found no place since something ended
+    std::set<std::int32_t> too_large;  // sizes that did not fit since the last end of a job
     for (auto it = queue_.begin(); it != queue_.end();) {
       const trace::Job& job = jobs_[*it];
       if (!too_large.contains(job.gpus)) {
@@ -174,7 +174,7 @@ class Replay {
       }
       const bool impatient = discipline_.patience_s > 0 && now_ - job.submit_s > discipline_.patience_s;
       if (!discipline_.passing || impatient) return;
-      if (too_large.contains(1)) return;  // not one device is idle
+      if (too_large.contains(1)) return;  // no device is idle
       ++it;
     }
   }
@@ -203,7 +203,7 @@ class Replay {
   const Discipline& discipline_;
   Cluster cluster_;
   std::int64_t now_ = 0;
-  std::list<std::size_t> queue_;  // in the order of arrival
+  std::list<std::size_t> queue_;  // in arrival order
   std::priority_queue<Running> running_;
   std::vector<std::int64_t> start_;
   std::map<std::int32_t, bool> fits_empty_;

@@ -1,4 +1,4 @@
-// Waits of jobs: cases by hand, laws over random traces, weeks of our own jobs, and the months of Philly.
+// Waiting times of jobs: hand-written cases, laws over random traces, weeks of our own jobs, and the months of Philly.
 #include "qm/philly/replay.hpp"
 
 #include "qm/testing/testing.hpp"
@@ -25,7 +25,7 @@ TEST(Fleet, ServersOfEightAndOfTwo) {
 
 TEST(Replay, FirstComeFirstServedBlocksAndPassingDoesNot) {
   const Fleet one{1, 0};
-  // Four GPUs run for 100 s; eight wait for them, two come behind and would fit.
+  // Four GPUs run for 100 s; a job of eight waits for them, and a job of two behind it would fit.
   const std::vector<Job> jobs{{0, 100, 4, "a"}, {10, 50, 8, "b"}, {20, 30, 2, "c"}};
   const auto fifo = replay(jobs, one, kFifo);
   EXPECT_EQ(fifo.by_team.at("b").longest_s, 90);
@@ -40,7 +40,7 @@ TEST(Replay, FirstComeFirstServedBlocksAndPassingDoesNot) {
 TEST(Replay, PatienceHasAnEnd) {
   const Fleet one{1, 0};
   std::vector<Job> jobs{{0, 100, 1, "small"}, {1, 10, 8, "large"}};
-  for (int i = 1; i < 50; ++i) jobs.push_back({i * 50, 100, 1, "small"});  // never is the node empty
+  for (int i = 1; i < 50; ++i) jobs.push_back({i * 50, 100, 1, "small"});  // the node is never empty
   EXPECT_GT(replay(jobs, one, kPassing).by_team.at("large").longest_s, 2400);
   const auto bounded = replay(jobs, one, {"quartermaster", true, 300});
   EXPECT_LE(bounded.by_team.at("large").longest_s, 500);
@@ -76,7 +76,7 @@ TEST(ReplayLaws, RandomTraces) {
   }
 }
 
-/// How many GPUs are in use at most when each job starts on arrival.
+/// The maximum number of GPUs in use if each job starts on arrival.
 std::int64_t peak_of(const std::vector<Job>& jobs) {
   std::map<std::int64_t, std::int64_t> change;
   for (const auto& job : jobs) {
@@ -88,8 +88,8 @@ std::int64_t peak_of(const std::vector<Job>& jobs) {
   return most;
 }
 
-// On the GPUs that all jobs would use if each started on arrival no job waits; on a part of them the mean wait is at
-// least 15 % shorter than first come first served has it, by best fit and by fragmentation, and no team waits more
+// On as many GPUs as all jobs would use if each started on arrival, no job waits. On a part of them the mean wait is
+// at least 15 % shorter than with first come first served, by best fit and by fragmentation, and no team waits more
 // than 5 % longer.
 void expect_shorter_waits(const std::string& folder, double part) {
   SCOPED_TRACE(folder);
@@ -113,8 +113,8 @@ void expect_shorter_waits(const std::string& folder, double part) {
 }
 
 TEST(Philly, WaitsAreShorter) {
-  // Our own jobs use 42 % of their peak on average: on four fifths of it waits are rare, and means of teams are
-  // single jobs.
+  // Our own jobs use 42 % of their peak on average: on four fifths of it waits are rare, and the mean of a team
+  // depends on single jobs.
   expect_shorter_waits(qm::testing::data_dir() + "/traces", 2.0 / 3);
   if (const auto shared = qm::testing::shared_dir()) expect_shorter_waits(*shared + "/traces", 0.8);
 }

@@ -1,5 +1,6 @@
-// Busy hours of the Philly trace as a model: a quantile table per gang size, drawn by inverse transform with straight
-// lines between the logarithms of neighbouring quantiles; shares of the largest virtual clusters under names of ours.
+// Busy hours of the Philly trace as a model: a quantile table per gang size, drawn by inverse transform with linear
+// interpolation between the logarithms of neighboring quantiles; shares of the largest virtual clusters under
+// invented names.
 #include "qm/trace/trace.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ constexpr double kAt[9] = {0, 0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99};
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
-  // 53 bits of the generator: the same on every machine, which std distributions do not promise.
+  // 53 bits of the generator: the same on every platform, which std distributions do not guarantee.
   double unit() { return static_cast<double>(random_() >> 11) * 0x1.0p-53; }
 
   const Quantiles& size() {
@@ -73,7 +74,8 @@ Window draw(const ModelOptions& options) {
   Draw random(options.seed);
   const std::int64_t length = options.hours * 3600LL;
   Window w{0, length, {}, {}};
-  // A job found running at a random moment is a long one: among many candidates pick by length, then cut it anywhere.
+  // A job found running at a random instant is a long one: select among many candidates by length, then cut it at any
+  // point.
   std::int64_t running = 0;
   while (running < options.running_gpus) {
     std::vector<Job> candidates;

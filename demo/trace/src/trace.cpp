@@ -127,7 +127,7 @@ Window thinned(const Window& window, std::size_t jobs, std::int64_t running_gpus
   Window out{window.from_s, window.until_s, {}, {}};
   const std::size_t n = window.arriving.size();
   for (std::size_t i = 0; i < n; ++i) {
-    // Job i stays where the rounded quota of kept jobs grows: evenly, and `jobs` in all.
+    // Job i is kept if the rounded quota of kept jobs increases: evenly, and `jobs` in all.
     if (jobs >= n || (i + 1) * jobs / n > i * jobs / n) out.arriving.push_back(window.arriving[i]);
   }
   const std::int64_t all = window.running_gpus();

@@ -103,8 +103,8 @@ Result<std::vector<Job>> jobs_of(const std::string& folder) {
   return read_csv(qm::testing::read_file(file), file);
 }
 
-/// The model against its own figures, by counting: shares of sizes and teams, and the part of run times below each
-/// quantile.
+/// Compares the model with its own figures, by counting: shares of sizes and teams, and the part of run times below
+/// each quantile.
 TEST(Model, FollowsItsFigures) {
   const Window model = draw({.seed = 5, .hours = 800, .jobs_per_hour = 100, .running_gpus = 8});
   const auto all = static_cast<double>(model.arriving.size());
@@ -125,7 +125,7 @@ TEST(Model, FollowsItsFigures) {
       const auto below = [&](std::int64_t limit) {
         return static_cast<double>(std::ranges::count_if(runs, [&](auto run) { return run <= limit; })) / n;
       };
-      // Whole seconds: the quantile lies between what is below it and what is not above it.
+      // Whole seconds: the quantile is between the part below it and the part not above it.
       const double slack = 5 * std::sqrt(kParts[i] * (1 - kParts[i]) / n);
       EXPECT_LE(below(size.at[i] - 1), kParts[i] + slack) << size.gpus << " GPUs at " << kParts[i];
       EXPECT_GE(below(size.at[i]), kParts[i] - slack) << size.gpus << " GPUs at " << kParts[i];
@@ -139,7 +139,7 @@ TEST(Model, FollowsItsFigures) {
   }
 }
 
-/// Each window of the grid by a look at all jobs.
+/// Evaluates each window of the grid by a scan of all jobs.
 std::int64_t busiest_by_counting(const std::vector<Job>& jobs, std::int64_t length, std::int32_t gpus_per_node) {
   const std::int64_t windows = jobs.back().submit_s / length + 1;
   std::vector<std::int64_t> count(static_cast<std::size_t>(windows)), gangs(static_cast<std::size_t>(windows));

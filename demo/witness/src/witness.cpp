@@ -55,8 +55,8 @@ Json devices_of(const Json& pod) {
   return devices;
 }
 
-/// When a pod that has ended did so. A watch that was cut shows ends and beginnings at once and in no order; the
-/// kubelet says when the last container ended, in whole seconds.
+/// The end time of a finished pod. After an interrupted watch, ends and starts arrive at once and in no order; the
+/// kubelet reports when the last container ended, in whole seconds.
 Instant end_of(const Json& pod, Instant seen) {
   std::optional<Instant> last;
   for (const auto& container : pod["status"]["containerStatuses"].items()) {
@@ -214,7 +214,7 @@ void Witness::see_pod(const Json& pod, bool deleted, Instant now) {
 void Witness::see_claim(const Json& claim, bool /*deleted*/, Instant now) {
   const std::lock_guard lock(mutex_);
   if (!claims_.insert(meta(claim, "name")).second) return;
-  // A watch that was cut shows a claim late, its machine may be there by then: the server says when it was made.
+  // After an interrupted watch a claim arrives late, perhaps after its instance, so the server's creation time is used.
   const auto made = from_rfc3339(meta(claim, "creationTimestamp"));
   write(made ? std::min(*made, now) : now, "claim_create", {{"name", meta(claim, "name")}});
 }

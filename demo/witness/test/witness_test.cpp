@@ -1,4 +1,4 @@
-// What a watch shows of a small run, and what the checker makes of the lines that are written of it.
+// The events of a watch of a small run, and the checker's result for the lines that the witness records.
 #include "qm/witness/witness.hpp"
 
 #include "qm/checker/checker.hpp"
@@ -90,7 +90,7 @@ TEST_F(WitnessTest, AGangThatRanIsAGoodHistory) {
   witness_.see_pod(pod({"p0", "j", "n1", "0", "Pending"}), false, at(3));
   witness_.see_pod(pod({"p1", "j", "n2", "5", "Pending", 1}), false, at(4));
   witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(5));
-  witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(5));  // a watch that began again
+  witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(5));  // a watch that started again
   EXPECT_EQ(witness_.counts().running, 1);
   EXPECT_EQ(witness_.counts().gpus_held, 2);
   EXPECT_EQ(witness_.packing().nodes_used, 2);
@@ -131,7 +131,7 @@ TEST_F(WitnessTest, AfterAWatchThatWasCutAnEndIsTakenFromTheKubelet) {
   witness_.see_job(job("j", 1, false), false, at(0));
   witness_.see_job(job("k", 1, false), false, at(0));
   witness_.see_pod(pod({"p0", "j", "n1", "0", "Running"}), false, at(1));
-  // The new holder of the device is listed before the old one, whose end nobody has told.
+  // The new holder of the device is listed before the end of the old one is known.
   witness_.see_pod(pod({"q0", "k", "n1", "0", "Running"}), false, at(30));
   witness_.see_pod(ended(to_rfc3339(from_micros(micros(at(20)))).c_str()), false,
                    at(30) + std::chrono::milliseconds(1));

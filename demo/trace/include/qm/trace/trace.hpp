@@ -8,7 +8,7 @@
 
 namespace qm::trace {
 
-/// One job of a trace: when it came, how long it runs, how many GPUs it holds, who asks.
+/// One job of a trace: its arrival, run time, number of GPUs, and team.
 struct Job {
   std::int64_t submit_s = 0;
   std::int64_t duration_s = 0;
@@ -20,8 +20,8 @@ struct Job {
 /// Sorted by submit_s. Fails: kInvalid names line and column.
 Result<std::vector<Job>> read_csv(std::string_view text, const std::string& file);
 
-/// The jobs of [from, until): those that come in it, and those that run when it begins, taken to start on arrival.
-/// A running job comes back with submit_s = from and the duration that is left.
+/// The jobs of [from, until): those that arrive in it, and those that run when it begins, assuming a start on
+/// arrival. A running job is returned with submit_s = from and its remaining duration.
 struct Window {
   std::int64_t from_s = 0, until_s = 0;
   std::vector<Job> running, arriving;
@@ -30,24 +30,24 @@ struct Window {
 Window cut(const std::vector<Job>& jobs, std::int64_t from_s, std::int64_t until_s);
 
 /// The busiest window of `hours` on a grid of `hours`: among those with at least a third of the jobs of the fullest
-/// one, that with the most gangs over several nodes; ties go to more jobs, then the earlier one.
+/// one, the one with the most gangs over several nodes; ties go to more jobs, then the earlier one.
 Window busiest(const std::vector<Job>& jobs, int hours, std::int32_t gpus_per_node);
 
-/// Keeps the pattern and the load of a window on a smaller scale: at most `jobs` arrivals and `running_gpus` of
-/// running work, taken evenly.
+/// Reduces a window and keeps its pattern and load: at most `jobs` arrivals and `running_gpus` of running jobs,
+/// selected evenly.
 Window thinned(const Window& window, std::size_t jobs, std::int64_t running_gpus);
 
 /// Busy hours drawn from a model of the Philly trace (Jeon et al., ATC'19, as published): sizes, run times by size
-/// and shares of virtual clusters follow its figures; arrivals come as in its busy hours. Same seed, same hours.
+/// and shares of virtual clusters follow its figures, arrivals those of its busy hours. Same seed, same hours.
 struct ModelOptions {
   std::uint64_t seed = 1;
   int hours = 4;
   double jobs_per_hour = 90;
-  std::int64_t running_gpus = 280;  ///< work that is there when the hours begin
+  std::int64_t running_gpus = 280;  ///< jobs that run when the hours begin
 };
 Window draw(const ModelOptions& options);
 
-/// The model's own figures, for the test that holds them against the real file.
+/// The model's own figures, for the test that compares them with the real file.
 struct Quantiles {
   std::int32_t gpus;
   double weight;       ///< share of jobs

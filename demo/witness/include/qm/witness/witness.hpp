@@ -12,7 +12,7 @@
 
 namespace qm::witness {
 
-/// How fast something went: `n` things from the first instant to the last.
+/// The rate of `n` events from the first instant to the last.
 struct Pace {
   std::int64_t n = 0;
   double seconds = 0;     ///< from the first to the last
@@ -22,28 +22,28 @@ struct Pace {
 };
 [[nodiscard]] Pace pace_of(std::vector<std::int64_t> instants_us);
 
-/// How the GPUs that are held now lie on the nodes.
+/// The distribution of the allocated GPUs over the nodes.
 struct Packing {
-  std::int64_t pods = 0, gpus = 0;  ///< that are placed
+  std::int64_t pods = 0, gpus = 0;  ///< allocated
   std::int64_t nodes_used = 0;
-  double share_of_used = 0;     ///< GPUs held, of all GPUs of the nodes that are used
-  std::int64_t stranded = 0;    ///< free GPUs on nodes that are partly used
+  double share_of_used = 0;     ///< allocated GPUs, of all GPUs of the nodes in use
+  std::int64_t stranded = 0;    ///< free GPUs on nodes that are partly in use
   std::int64_t whole_free = 0;  ///< nodes without any pod
 };
 
-/// Writes down what really happened on a cluster whose API server is not ours, in the words of the fleet's history,
-/// so that the same checker judges it.
+/// Records what really happened on a cluster whose API server is not ours, in the format of the fleet's history, so
+/// that the same checker can evaluate it.
 ///
-/// It sees objects as a watch shows them, in the server's order for each kind, and knows nothing of what the services
-/// wished. A pod holds its GPUs from its bind (spec.nodeName) until its phase is an end or it is gone: the strictest
-/// reading, since no kubelet says when it gave them. Devices are those of the pod's annotation; how many it asked for
-/// is written beside them.
+/// It receives objects from a watch, in the server's order for each kind, and knows nothing of the services'
+/// requests. A pod holds its GPUs from its bind (spec.nodeName) until its phase is final or it is deleted: the
+/// strictest reading, because no kubelet reports when it allocated them. Devices are those of the pod's annotation;
+/// the number that it requested is recorded next to them.
 ///
 /// Threads  any.
-/// Repeats  are harmless: what was written of an object is not written again.
+/// Repeats  are harmless: a recorded state of an object is not recorded again.
 class Witness {
  public:
-  /// `write` gets one line; `find_job` looks up a job whose pod comes earlier than itself, null where it is gone.
+  /// `write` receives one line; `find_job` looks up a job whose pod arrives before it, null if the job is gone.
   Witness(std::function<void(const std::string& line)> write,
           std::function<Json(const std::string& ns, const std::string& name)> find_job);
 
@@ -54,24 +54,24 @@ class Witness {
 
   struct Counts {
     std::int64_t jobs = 0, ended = 0;  ///< jobs seen, and finished or gone
-    std::int64_t admitted = 0;         ///< pods of jobs that were let go for the first time
+    std::int64_t admitted = 0;         ///< pods of jobs that were unsuspended for the first time
     std::int64_t bound = 0, running = 0, succeeded = 0, stopped = 0;  ///< pods
     std::int64_t gpus_held = 0, gpus = 0;
   };
   [[nodiscard]] Counts counts() const;
-  [[nodiscard]] Pace admitted() const;  ///< pods of jobs that were let go
+  [[nodiscard]] Pace admitted() const;  ///< pods of jobs that were unsuspended
   [[nodiscard]] Pace bound() const;     ///< pods
   [[nodiscard]] Packing packing() const;
-  /// Gangs of which some ranks hold their GPUs now and others do not.
+  /// Gangs of which only some ranks hold their GPUs now.
   [[nodiscard]] std::int64_t partial_gangs() const;
-  /// Begins again: what was seen so far of jobs and pods counts no more. Nodes stay.
+  /// Starts again: jobs and pods seen so far no longer count. Nodes are kept.
   void forget();
 
  private:
   struct JobState {
     std::string team;
     std::int64_t ranks = 1;
-    std::int64_t together = 1;  ///< ranks without which none may run
+    std::int64_t together = 1;  ///< minimum number of ranks that must run together
     bool let_go = false, over = false;
   };
   struct PodState {
@@ -95,7 +95,7 @@ class Witness {
   Counts counts_;
 };
 
-/// GPUs that the containers of a pod ask for.
+/// GPUs that the containers of a pod request.
 [[nodiscard]] std::int64_t gpus_of(const Json& pod_spec);
 
 }  // namespace qm::witness
