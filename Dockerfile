@@ -1,11 +1,11 @@
-# One target per program; each image holds the program, the shared objects that it asks for, a bill of materials of both
-# (/usr/share/sbom), and no shell.
+# One target per program; each image contains the program, its shared libraries, an SBOM of both (/usr/share/sbom),
+# and no shell.
 #
 #   docker build --target qm-admission -t quartermaster/qm-admission .
 #   docker build --target quartermaster -t quartermaster/quartermaster .      all programs in one image
 #
-# BASE is a Debian 12 with apt; NAME@sha256:... pins it (docs/install.md). BINARIES=given takes build/images, which
-# tools/images.sh lays out from programs that were built outside, instead of compiling here.
+# BASE is a Debian 12 with apt; NAME@sha256:... pins it (docs/install.md). BINARIES=given uses build/images, which
+# tools/images.sh prepares from programs that were built outside, instead of compiling here.
 ARG BASE=docker.io/library/debian:bookworm-slim
 ARG BINARIES=built
 

@@ -1,4 +1,4 @@
-# Every third-party package, once. Debian 12 names and quirks: docs/adr/0002.
+# Every third-party package, once. For the package names of Debian 12 and their peculiarities see docs/adr/0002.
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)

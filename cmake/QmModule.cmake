@@ -3,11 +3,11 @@
 #   qm_library(store DEPS qm::base PRIVATE_DEPS PkgConfig::pqxx)     -> target qm_store, alias qm::store
 #   qm_program(qm-admission SOURCES main.cpp DEPS qm::admission)     -> build/<preset>/bin/qm-admission
 #
-# qm_library takes every src/*.cpp, publishes include/, and makes one test binary per suffix found under the module:
-# *_test.cpp and *_prop_test.cpp -> <name>_test, *_pg_test.cpp -> <name>_pg_test, and so on. The suffix says what a
-# test needs; ctest labels carry it. *_bench.cpp becomes <name>_bench.
+# qm_library compiles every src/*.cpp, publishes include/, and creates one test binary per suffix found under the
+# module: *_test.cpp and *_prop_test.cpp -> <name>_test, *_pg_test.cpp -> <name>_pg_test, and so on. The suffix names
+# the requirement of a test, which is also its ctest label. *_bench.cpp becomes <name>_bench.
 
-# Folders that -DQM_SKIP=a;b leaves out, for who works on the rest.
+# Folders that -DQM_SKIP=a;b excludes from the build.
 set(QM_SKIP "" CACHE STRING "Folders to leave out of the build")
 
 function(qm_add_directories)
@@ -21,9 +21,10 @@ function(qm_add_directories)
   endforeach()
 endfunction()
 
-# A file spends most of its compile time on headers and on functions of templates that its neighbors need too: several files
-# compiled as one take less than half the time. A batch is small enough that it is compiled in some ten seconds after one change.
-# For this the names in unnamed namespaces differ within a library, and each test file has a namespace of its own, its name.
+# Most of the compile time of a file is spent on headers and template functions that its neighbors need too: several
+# files compiled as one take less than half the time. A batch is small enough to compile in about ten seconds after
+# one change. For this the names in unnamed namespaces differ within a library, and each test file has a namespace
+# named after it.
 option(QM_TOGETHER "Compile the files of libraries and tests in batches, with common headers precompiled" OFF)
 function(qm_in_batches target size)
   if(QM_TOGETHER)
@@ -32,9 +33,9 @@ function(qm_in_batches target size)
   endif()
 endfunction()
 
-# What nearly every source includes, compiled once for all targets with the same options. GCC refuses a precompiled header that
-# was compiled with others (-Winvalid-pch). ccache wants -fpch-preprocess; and with a precompiled header GCC 12 reports overflows
-# in code of the standard library that it takes for ours.
+# Headers that nearly every source includes, compiled once for all targets with the same options. GCC refuses a
+# precompiled header that was compiled with other options (-Winvalid-pch). ccache requires -fpch-preprocess. With a
+# precompiled header GCC 12 reports overflows in code of the standard library as if it were ours.
 set(QM_PRELUDE_HEADERS <fmt/format.h> <algorithm> <chrono> <functional> <map> <memory> <optional> <set> <string> <thread> <variant>
   <vector>)
 set(QM_PRELUDE_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
@@ -52,7 +53,7 @@ function(qm_prelude name)
   target_precompile_headers(${name} PRIVATE ${arg_HEADERS} ${QM_PRELUDE_HEADERS})
 endfunction()
 
-# For libraries only where they are compiled in batches: in the other presets each source has to include what it uses.
+# Used for libraries only if they are compiled in batches: in the other presets each source must include what it uses.
 function(qm_precompiled target)
   if(QM_TOGETHER)
     qm_prelude(qm_library_prelude OPTIONS ${QM_WARNINGS} LIBRARIES fmt::fmt)
@@ -61,11 +62,11 @@ function(qm_precompiled target)
   endif()
 endfunction()
 
-# Engines and the libraries that they decide with, whose files are large and compiled for speed.
+# Engines and the libraries of their decisions: their files are large and compiled for speed.
 set(QM_ENGINES qm_admission_exact qm_admission_volcano qm_admission_forecast qm_admission_engine qm_placement_pack qm_placement_gang
   qm_placement_bound qm_placement_engine qm_placement_rules qm_placement_mig qm_placement_relayout qm_placement_plan
   qm_autoscaler_engine qm_telemetry_engine qm_cost_engine)
-# Shells, programs around them, and what only tests and replays link.
+# Shells, programs around them, and libraries that only tests and replays link.
 set(QM_SHELLS qm_admission_codec qm_admission qm_admission_webhook qm_admission_webhook_service qm_placement qm_autoscaler qm_telemetry
   qm_cost qm_sim qm_kueue_vectors qm_openb qm_testing qm-demo)
 function(qm_together)
@@ -83,13 +84,14 @@ endfunction()
 
 set(QM_TEST_NEEDS pg redis kafka kube k8s moto e2e)
 
-# Core tests are those of libraries and engines; they also run under sanitizers. What links gRPC stays out: Debian's gRPC is not
-# instrumented, and its units would double the build. The fleet and the house rules are tools of ours, neither library nor engine.
+# Core tests are those of libraries and engines; they also run under sanitizers. Tests that link gRPC are excluded:
+# Debian's gRPC is not instrumented, and its units would double the build. The fleet and the house rules are our own
+# tools, neither library nor engine.
 set(QM_NOT_CORE rpc_test replica_test admission_test placement_test autoscaler_test telemetry_test cost_test agent_test
     cli_test golden_test hardening_test sim_test cloud_contract_test contract_cloud_test contract_kube_test fleet_test tidy_test budgets_test
     proposals_test elastic_test hostile_test)
 
-# Finds the tests and benches beside a module's code. DEPS are linked to each binary.
+# Finds the tests and benches next to a module's code. DEPS are linked to each binary.
 function(qm_tests name)
   cmake_parse_arguments(arg "" "DIR" "DEPS" ${ARGN})
   if(NOT arg_DIR)
@@ -113,12 +115,13 @@ function(qm_tests name)
   endif()
 endfunction()
 
-# A binary whose flags differ from those of the precompiled header does not build, so all link what brings flags of its own.
+# A binary whose flags differ from those of the precompiled header does not build, so all binaries link the libraries
+# that add flags.
 set(QM_TEST_LIBRARIES GTest::gtest GTest::gmock GTest::gtest_main rapidcheck fmt::fmt Threads::Threads)
 set(QM_TEST_OPTIONS ${QM_WARNINGS} $<$<CONFIG:Release>:-O1> -pthread)
 set(QM_TEST_DEFINITIONS GTEST_HAS_PTHREAD=1 QM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" QM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
-# Run in four processes, each with a quarter of the tests, and first: one process would be the last of its group for long.
+# Run in four processes, each with a quarter of the tests, and first: one process would delay the end of its group.
 set(QM_IN_QUARTERS placement_engine_test placement_engine_test_asan)
 function(qm_add_test binary labels)
   set(names ${binary})
@@ -155,7 +158,7 @@ function(qm_test_binary target label sources deps)
   elseif(NOT label STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY QM_WAITING_TESTS ${target})
   endif()
-  # What is tested is compiled as it ships; the tests themselves only have to be compiled soon.
+  # The code under test is compiled as it ships; the tests themselves are compiled for short build times.
   target_compile_options(${target} PRIVATE ${QM_TEST_OPTIONS} ${QM_PRELUDE_OPTIONS})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(${target} PRIVATE ${QM_TEST_DEFINITIONS})
@@ -187,7 +190,7 @@ function(qm_library name)
   qm_tests(${name} DEPS qm::${name} ${arg_TEST_DEPS})
 endfunction()
 
-# A program that ships; with REPLAY one that plays recorded traces or cases, which is built with the tests.
+# A shipped program; with REPLAY a program that replays recorded traces or cases, which is built with the tests.
 function(qm_program target)
   cmake_parse_arguments(arg "REPLAY" "" "SOURCES;DEPS" ${ARGN})
   list(GET arg_SOURCES 0 main)
@@ -206,7 +209,7 @@ function(qm_program target)
   target_link_libraries(${target} PRIVATE ${arg_DEPS})
 endfunction()
 
-# Programs that ship, replay programs, test binaries, benches, core tests, and these under sanitizers.
+# Collects shipped programs, replay programs, test binaries, benches, core tests, and core tests under sanitizers.
 function(qm_collect_targets)
   qm_together()
   get_property(programs GLOBAL PROPERTY QM_PROGRAMS)

@@ -5,7 +5,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
-# Some libraries ask for these. All targets get them, for a precompiled header serves only targets with the same options.
+# Some libraries require these. All targets get them, because a precompiled header is usable only with the same options.
 add_compile_options(-pthread)
 add_compile_definitions(_FILE_OFFSET_BITS=64)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
@@ -16,8 +16,9 @@ if(QM_SANITIZE)
   add_link_options(-fsanitize=${QM_SANITIZE})
 endif()
 
-# What dpkg-buildflags gives every Debian program (hardening=+all); tests/hardening holds the programs that ship to it. Debian's
-# compilers make position-independent executables by themselves. The sanitizers do not see memory that fortified functions touch.
+# The options that dpkg-buildflags gives every Debian program (hardening=+all); tests/hardening checks the shipped
+# programs. Debian's compilers make position-independent executables by default. The sanitizers do not see memory that
+# fortified functions access.
 add_compile_options(-fstack-protector-strong)
 if(NOT QM_SANITIZE)
   add_compile_options(-D_FORTIFY_SOURCE=2)
@@ -26,11 +27,11 @@ add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 
 find_program(QM_CCACHE ccache)
 if(QM_CCACHE)
-  # The words let it keep what was compiled with precompiled headers.
+  # These settings let ccache cache objects that were compiled with precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${QM_CCACHE})
 endif()
-# GCC collects its garbage from 128 MiB on at the latest; most files need less than 512 and are then compiled without a pause
-# for it, which saves a tenth of the processor time (docs/results/build.md).
+# GCC collects garbage from 128 MiB on at the latest; most files need less than 512 and are then compiled without a
+# collection, which saves a tenth of the processor time (docs/results/build.md).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("SHELL:--param ggc-min-heapsize=524288")
 endif()
@@ -39,10 +40,10 @@ if(QM_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# Our own code is held to these; generated code and third-party headers are not.
+# Our own code is compiled with these warnings; generated code and third-party headers are not.
 set(QM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough -Werror
     -Wno-missing-field-initializers)
 if(QM_SANITIZE)
-  # With its checks woven in, GCC 12 takes the members of a variant for uninitialised where they are not.
+  # With instrumentation, GCC 12 reports members of a variant as uninitialized where they are not.
   list(APPEND QM_WARNINGS -Wno-maybe-uninitialized)
 endif()

@@ -1,15 +1,16 @@
 # Libraries and engines under the address and undefined behavior sanitizers, without a second build of the tree.
 #
-# Each library of ours that a core test links is compiled a second time, instrumented, as the object library <library>_asan. The
-# objects of the test itself are those of the plain binary; linked with the instrumented ones they make <test>_asan. The
-# instrumented objects come first on the linker's line, so that of an inline function or a template in both the instrumented
-# copy is kept.
+# Each library of ours that a core test links is compiled a second time, instrumented, as the object library
+# <library>_asan. The objects of the test itself are those of the plain binary; linked with the instrumented ones they
+# form <test>_asan. The instrumented objects are first on the linker's command line, so that of an inline function or
+# a template in both the instrumented copy is kept.
 
-# Not instrumented: what replays recorded data for the tests, and generated code, as the protobuf and gRPC of Debian are not.
+# Not instrumented: replays of recorded data for the tests, and generated code, because Debian's protobuf and gRPC are
+# not.
 set(QM_NOT_INSTRUMENTED qm_testing qm_proto qm_golden qm_kueue_vectors qm_openb qm_philly qm_forecast_trace)
 
-# Left out are checks of pointers whose use the address sanitizer checks as well, and of alignment, for nothing here casts to a
-# stricter one: they are a third of the compile time.
+# Excluded are checks of pointers whose use the address sanitizer checks as well, and of alignment, because no code
+# here casts to a stricter one: they are a third of the compile time.
 set(QM_ASAN_OPTIONS -O1 -g1 -U_FORTIFY_SOURCE -fsanitize=address,undefined
     -fno-sanitize=null,alignment,pointer-overflow,object-size,nonnull-attribute,returns-nonnull-attribute
     -fno-omit-frame-pointer -fno-sanitize-recover=undefined $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
@@ -36,7 +37,7 @@ function(qm_asan_library library)
   endforeach()
   target_compile_options(${library}_asan PRIVATE ${QM_ASAN_OPTIONS})
   if(QM_TOGETHER)
-    # Larger batches than those that a developer waits for.
+    # Larger batches than in builds that a developer waits for.
     set_target_properties(${library}_asan PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
     qm_prelude(qm_asan_prelude OPTIONS ${QM_WARNINGS} ${QM_ASAN_OPTIONS} LIBRARIES fmt::fmt)
     target_compile_options(${library}_asan PRIVATE ${QM_PRELUDE_OPTIONS})
@@ -44,7 +45,7 @@ function(qm_asan_library library)
   endif()
 endfunction()
 
-# What these link, directly or not: libraries of ours with sources, and everything else.
+# The direct and indirect dependencies of these targets: our own libraries with sources, and all others.
 function(qm_linked ours others)
   set(found "")
   set(foreign "")
@@ -82,8 +83,8 @@ endfunction()
 
 add_library(qm_asan_defaults OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/support/asan/options.cpp)
 
-# The plain library of an instrumented one is not on the line: the linker would take members of it for templates of the standard
-# library that others miss, and find the rest of such a member twice.
+# The plain library of an instrumented one is not linked: the linker would use its members for missing templates of the
+# standard library, and then find duplicate definitions of the rest of such a member.
 function(qm_asan_test test)
   get_target_property(links ${test} LINK_LIBRARIES)
   qm_linked(libraries others ${links})

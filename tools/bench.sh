@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ./qm bench [NAME...]: admission, bus (carriers and store; Kafka where QM_KAFKA is set or ./qm peers kafka has it), webhook
-# (pod creates too where ./qm peers kubernetes has a cluster), informer (where it has one), or any *_bench binary of the build
-# by the name of its module: admission_exact, cost_engine, ...
+# ./qm bench [NAME...]: admission, bus (carriers and store; Kafka if QM_KAFKA is set or ./qm peers kafka runs it),
+# webhook (also pod creations if ./qm peers kubernetes runs a cluster), informer (if it runs one), or any *_bench
+# binary of the build by the name of its module: admission_exact, cost_engine, ...
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 bin=build/${QM_PRESET:-release}/bin

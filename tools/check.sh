@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# The long checks, which no test run makes: called by ./qm check NAME. Each leaves its result, with the commit that it was
-# made on, in docs/results/NAME.md.
+# The long checks, which no test run includes: called by ./qm check NAME. Each writes its result, with the commit that
+# it tested, to docs/results/NAME.md.
 #
 #   tsan       libraries and engines under the thread sanitizer
-#   coverage   lines and branches that the tests without a server go through, by folder (gcovr)
+#   coverage   lines and branches covered by the tests without a server, by folder (gcovr)
 #   tidy       clang-tidy over the tree: findings by check
-#   fuzz       [ROUNDS] every property test with new seeds, plainly and under the address sanitizer
-#   counts     tests by what they need, and lines of code by folder
-#   minutes    a build without the compiler cache, by target; expensive headers; the slowest tests of the last run; peers
+#   fuzz       [ROUNDS] every property test with new seeds, without and with the address sanitizer
+#   counts     tests by their requirements, and lines of code by folder
+#   minutes    a build without the compiler cache, by target; expensive headers; the slowest tests of the last run;
+#   peers
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 mkdir -p build docs/results
 
 die() { echo "qm check: $*" >&2; exit 1; }
 
-# Writes the page from its input, with the commit that it is of.
+# Writes the page from its input, with the tested commit.
 record() {  # name, title, what was run
   local commit
   commit=$(git rev-parse --short HEAD)
@@ -39,7 +40,7 @@ tsan() {
   QM_PRESET=tsan ./qm build --preset tsan core_tests
   rm -rf build/tsan/results && mkdir -p build/tsan/results
   local rc=0
-  # Wrong uses go on to the next, so that one run shows them all.
+  # Wrong uses do not stop a run, so that one run shows them all.
   TSAN_OPTIONS="halt_on_error=0 second_deadlock_stack=1 exitcode=66" RC_PARAMS=seed=20261121 \
     ctest --test-dir build/tsan -L '^core$' -j "$(nproc)" --timeout 1500 --output-on-failure >build/check-tsan.log 2>&1 || rc=$?
   {
@@ -108,8 +109,8 @@ counts() {
   } | record counts "Counts" "\`./qm check counts\`: test cases, and lines that are neither empty nor comment"
 }
 
-# Builds in a folder of its own with an empty compiler cache and runs the tests under the sanitizers; the other tests are those
-# of the last ./qm test.
+# Builds in its own folder with an empty compiler cache and runs the tests under the sanitizers; the times of other
+# tests are those of the last ./qm test.
 minutes() {
   local build=build/minutes
   timed() {  # row; command

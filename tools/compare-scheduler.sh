@@ -1,17 +1,19 @@
 #!/bin/bash
-# The same Jobs on the same nodes, bound once by admission and placement and once by the stock kube-scheduler, one after the
-# other on one real control plane with kwok.
+# The same Jobs on the same nodes, bound once by admission and placement and once by the stock kube-scheduler, one
+# after the other on one real control plane with kwok.
 #
-#   tools/compare-scheduler.sh [NODES] [REPORTS] [PODS]   NODES machines of 8 GPUs (default 500); reports as JSON into REPORTS
-#                                                         (default build/compare); with PODS the Jobs are the main job's, with
-#                                                         at least so many pods, which end, else they fill three quarters of
-#                                                         the nodes and stay
+#   tools/compare-scheduler.sh [NODES] [REPORTS] [PODS]   NODES nodes of 8 GPUs (default 500); reports as JSON into
+#   REPORTS
+#                                                         (default build/compare); with PODS the Jobs are the main
+#                                                         job's, with at least so many pods, which end; else they fill
+#                                                         three quarters of the nodes and never end
 #
-# kube-scheduler gets --kube-api-qps=5000 --kube-api-burst=10000, and the machine to itself: our services are stopped before
-# its turn. It runs twice: as it comes, which spreads pods over the nodes, and told to pack by GPUs (MostAllocated), as a
-# cluster of GPUs would have it.
+# kube-scheduler gets --kube-api-qps=5000 --kube-api-burst=10000, and the host to itself: our services are stopped
+# before. It runs twice: with its defaults, which spread pods over the nodes, and configured to pack by GPUs
+# (MostAllocated), as a GPU cluster would use it.
 #
-# Settings: QM_DEMO (the program, default build/release/bin/qm-demo), QM_CLUSTER_PORT (first of six ports, default 27443).
+# Settings: QM_DEMO (the program, default build/release/bin/qm-demo), QM_CLUSTER_PORT (first of six ports, default
+# 27443).
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every property test with new seeds, round after round. Called by ./qm fuzz [ROUNDS] [--asan].
-# A failing seed is printed as the line that repeats it.
+# Every property test with new seeds, in rounds. Called by ./qm fuzz [ROUNDS] [--asan].
+# A failing seed is printed as the command that repeats it.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 rounds=20 ending=_test

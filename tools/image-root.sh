@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lays out the file system of an image that holds one program and nothing else: the program, the shared objects that it
-# asks for, the loader, certificates of the public authorities, and names for uid 65532. No shell, no package manager.
+# Creates the file system of an image with one program and nothing else: the program, its shared libraries, the loader,
+# certificates of the public CAs, and names for uid 65532. No shell, no package manager.
 #
 #   tools/image-root.sh BINARY FOLDER [PROGRAM-TO-ADD...]
 set -euo pipefail
@@ -12,7 +12,7 @@ chmod 1777 "$root/tmp"
 chown 65532:65532 "$root/var/lib/quartermaster" 2>/dev/null || true
 for program in "$binary" "$@"; do
   install -m 0755 "$program" "$root/usr/bin/"
-  # "name => /path (address)" and, for the loader, "/path (address)". Links are followed: only what is asked for by name.
+  # "name => /path (address)" and, for the loader, "/path (address)". Links are followed: only files requested by name.
   ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | sort -u | while read -r object; do
     mkdir -p "$root$(dirname "$object")"
     cp -Lu "$object" "$root$object"

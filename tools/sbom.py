@@ -3,10 +3,10 @@
 
   sbom.py ROOT NAME VERSION    ROOT/usr/share/sbom/NAME.spdx.json and NAME.cdx.json, of the file system in ROOT
 
-It has to run where ROOT was laid out: the Debian package of each shared object is asked of this machine's dpkg, and the object in
-ROOT must be the package's, by dpkg's own checksum. A file of unknown origin ends the run with an error, and nothing is written.
-Debian's copyright files speak of whole source packages, so the licenses of a package are all that its source names anywhere.
-SOURCE_DATE_EPOCH is the time that the documents bear, for builds that are to be repeated byte for byte.
+Run it on the host on which ROOT was created: the host's dpkg provides the Debian package of each shared object, and the object in
+ROOT must match dpkg's checksum. A file of unknown origin ends the run with an error, and nothing is written.
+Debian's copyright files cover whole source packages, so the licenses of a package are all licenses that its source names.
+SOURCE_DATE_EPOCH is the time in the documents, for reproducible builds.
 """
 import collections
 import datetime
@@ -24,7 +24,7 @@ DISTRO = "debian-12"
 AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"  # written by update-ca-certificates, in no package's list of files
 OWN_FILES = {"etc/passwd", "etc/group", "etc/nsswitch.conf"}
 OWN_LICENSE = "Apache-2.0"
-# Debian's short names of licenses, where SPDX has the same license. What is not here keeps Debian's name.
+# Debian's short names of licenses and the equivalent SPDX names. Other licenses keep Debian's name.
 SPDX_IDS = {
     "0BSD": "0BSD", "Apache-2": "Apache-2.0", "Apache-2.0": "Apache-2.0", "BSD-2-clause": "BSD-2-Clause",
     "BSD-2-Clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause", "BSD-3-Clause": "BSD-3-Clause", "BSL-1.0": "BSL-1.0",

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Runs the test groups of tests/budget.csv, prints planned and used minutes of each, and counts at the end. Called by ./qm test.
+# Runs the test groups of tests/budget.csv, prints planned and used minutes of each, and the totals. Called by ./qm
+# test.
 #
-#   (nothing)        every group but the heavy peers and the sanitizers
-#   --all            every group: what .ci/run calls
+#   (nothing)        every group except the heavy peers and the sanitizers
+#   --all            every group: used by .ci/run
 #   --peers          the groups that need a real Kubernetes or containers, after building those
 #   --group NAME     this group only; may be repeated
 #   --filter REGEX   only the binaries that ctest -R selects
 #
-# Groups run in three lanes, one after the other in each. Suites that are started, killed and timed are in front; contracts with
-# one server, which mostly wait, run at the same time at the side; what computes, in the background at the lowest priority: programs
-# in Go, the unit tests' build and run, the sanitizers. Each group leaves its result in build/groups/NAME.
+# Groups run in three lanes, one after the other in each. Suites that are started, killed and timed are in the first;
+# contracts with one server, which mostly wait, run at the same time in the second; CPU-bound groups run in the
+# background at the lowest priority: programs in Go, the unit tests' build and run, the sanitizers. Each group writes
+# its result to build/groups/NAME.
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 # Property tests draw the same cases in every run, so that a failure can be repeated; ./qm fuzz draws new ones.
@@ -42,7 +44,7 @@ text_of() { awk -F, -v g="$1" '$1 == g { print $3 }' tests/budget.csv; }
 
 failures() { sed -n 's/.*<testcase name="\([^"]*\)".*status="\(fail\|notrun\)".*/\1/p' "$1"; }
 
-# What a failed binary printed: each failure with the lines after it.
+# The output of a failed binary: each failure with the lines after it.
 why() {  # test, ctest log
   echo "-- $1, of $2"
   awk -v name="$1" '$0 ~ "Test +#[0-9]+: " name " .*Failed" { on = 1; next } / Test +#[0-9]+: / { on = 0 } on' "$2" |
@@ -79,7 +81,7 @@ tests() {  # group and label, folder, parallel
   for name in $(ctest --test-dir "$2" -N -L "^$1\$" | sed -n 's/^ *Test *#[0-9]*: //p'); do rm -f "$2/results/$name.xml"; done
   local args=(--test-dir "$2" -L "^$1\$" -j "$3" --output-junit "$junit" --timeout 1500)
   [ -n "$FILTER" ] && args+=(-R "$FILTER")
-  # JUnit escapes hide what a person wants to read: failing output is shown as it is.
+  # JUnit escapes make output unreadable: failing output is shown unchanged.
   ctest "${args[@]}" --output-on-failure >"$log" 2>&1
   grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "$log" | head -60
   count "$1" "$2" "$junit" "$log"
@@ -93,7 +95,7 @@ contract_kafka() {
   export QM_KAFKA_RUN=$PWD/build/peers/kafka/contract QM_KAFKA_PORT=19192
   tools/peers/kafka.sh "$@"
 }
-# With an audit log: a test compares the chart's rights with what was used. Its run folder and port are the tests' own.
+# With an audit log: a test compares the chart's RBAC rules with their use. The run folder and port belong to the tests.
 kubernetes() { QM_KUBE_AUDIT=1 QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
 stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
 
@@ -152,7 +154,7 @@ step() {
   esac
 }
 
-# Runs one group with the environment of the peers that are there, and leaves its result.
+# Runs one group with the environment of the available peers, and writes its result.
 group() {
   local dir begin=$SECONDS env
   dir=$(of_group "$1")
@@ -169,11 +171,11 @@ await() {
   until [ -f "$(of_group "$1")/seconds" ] || { [ ${#lanes[@]} -gt 0 ] && ! kill -0 "${lanes[@]}" 2>/dev/null; }; do sleep 0.2; done
 }
 
-# Runs groups one after the other and prints what each printed at its end.
+# Runs groups one after the other and prints the final output of each.
 run_lane() {  # where; groups
   local where=$1 g
   shift
-  # Where the kernel shares time out by session, the session's own weight has to step back too.
+  # If the kernel shares CPU time by session, the session's own weight must be lowered too.
   [ "$where" = background ] && { echo 19 >/proc/self/autogroup; } 2>/dev/null
   for g in "$@"; do
     case $g in
@@ -191,7 +193,7 @@ start_lane() {  # where, nice; groups
   local where=$1 step_back=$2
   shift 2
   [ $# -gt 0 ] || return 0
-  # A session of its own, so that all of it can be ended and steps back as a whole.
+  # A separate session, so that all of it can be stopped and has one priority.
   setsid nice -n "$step_back" bash -c "$(declare -f)
     $(declare -p FRONT SIDE BACK MODE FILTER B RESULTS); lanes=()
     run_lane '$where' $*" </dev/null &
@@ -218,7 +220,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# Groups of test binaries that are named get them built; in a whole run the groups waiting and tests do it.
+# Named groups of test binaries are built here; in a whole run the groups waiting and tests build them.
 if [ $MODE = groups ]; then
   case " ${WANTED[*]} " in
     *" tests "*) ;;
@@ -237,7 +239,7 @@ done
 for p in "${lanes[@]}"; do wait "$p"; done
 lanes=()
 
-# ---- what came out -------------------------------------------------------------------------------------------------
+# ---- results ---------------------------------------------------------------------------------------------------------
 
 echo
 passed=0 failed=0 skipped=0 over=()

@@ -1,4 +1,4 @@
--- For the compose file only: everybody's password is known, and the database is reached from its network alone.
+-- For the compose file only: all passwords are public, and the database is reachable only from its network.
 do $passwords$
 declare
   service text;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The dashboards as code: writes deploy/grafana/dashboards/*.json (or, with --check, says which of them differ).
 
-A panel is a line here: title, what it answers, its query, unit. SQL reads the views of the schema `report` only, as the
-role that may read nothing else; PromQL reads what the services' /metrics pages have. tests/deploy runs every query.
+A panel is a line here: title, description, query, unit. SQL reads only the views of the schema `report`, with a role
+that may read nothing else; PromQL reads the metrics of the services' /metrics pages. tests/deploy runs every query.
 """
 import json
 import pathlib

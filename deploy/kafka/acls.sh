@@ -1,12 +1,13 @@
 #!/bin/bash
-# What each service may do on Kafka, as commands for kafka-acls.sh: it writes its own topics and the dead letters of what it
-# hears, reads what it hears, and nothing else. docs/topics.md says who hears what; a test holds both together.
+# The Kafka permissions of each service, as commands for kafka-acls.sh: it may write its own topics and the dead
+# letters of the topics that it consumes, read the topics that it consumes, and nothing else. docs/topics.md lists the
+# consumers; a test compares both.
 #
 #   deploy/kafka/acls.sh [PRINCIPAL-PREFIX]          prints the commands; default User:quartermaster-
 #   deploy/kafka/acls.sh | sed 's/^kafka-acls.sh/& --bootstrap-server HOST:PORT --command-config admin.conf/' | bash
 #
-# Topics are made by the services at their first start where they may (--create, the default); with CREATE=no nothing may be
-# made, and somebody makes them before, with the partitions and limits that docs/topics.md names.
+# The services create topics at their first start if they may (--create, the default). With CREATE=no they may not,
+# and an administrator creates them before, with the partitions and limits in docs/topics.md.
 set -euo pipefail
 prefix=${1:-User:quartermaster-}
 
@@ -37,7 +38,7 @@ while IFS=':;' read -r service writes reads; do
     allow --operation Read --operation Describe --operation DescribeConfigs --topic "$topic"
     [ "${CREATE:-yes}" = no ] || allow --operation Create --operation AlterConfigs --topic "$topic"
   done
-  # Telemetry passes a line of every message to those who follow events; it decides nothing.
+  # Telemetry forwards a line of every message to clients that follow events; it decides nothing.
   if [ "$service" = telemetry ]; then
     for topic in $all; do allow --operation Read --operation Describe --topic "$topic"; done
   fi

@@ -1,15 +1,15 @@
--- Roles and schemas of a suite in one database: each service owns its own schema and cannot look into another's.
+-- Roles and schemas of a suite in one database: each service owns its own schema and cannot read another's.
 --
 --   psql -d DATABASE -f deploy/postgres/roles.sql      by a superuser, or the owner of the database with CREATEROLE
---   alter role qm_admission password '...';            one for each that logs in, from where you keep such things
+--   alter role qm_admission password '...';            for each role that logs in, from your secret store
 --
--- Safe to repeat, and to be repeated after an upgrade. Shards other than the default have schemas of their own
+-- Safe to repeat; repeat it after an upgrade. Shards other than the default have their own schemas
 -- (admission_NAME): name them in qm.shards, as in  PGOPTIONS="-c qm.shards=west,east" psql ...
 --
 --   qm_admission qm_placement qm_autoscaler qm_telemetry qm_cost   --postgres of the service of that name
---   qm_bus                                                         --bus postgres:... of every service, where there is no Kafka
---   qm_report                                                      Grafana: the views of schema report, and nothing else
---   qm_audit                                                       who asked for what: the view report.audit, and nothing else
+--   qm_bus                                                         --bus postgres:... of every service, without Kafka
+--   qm_report                                                      Grafana: only the views of schema report
+--   qm_audit                                                       auditors: only the view report.audit, with callers and requests
 do $roles$
 declare
   service text;
@@ -27,7 +27,7 @@ begin
   execute format('revoke all on database %I from public', current_database());
   revoke all on schema public from public;
 
-  -- A service makes its schema and its views in report by itself, at its first start and after an upgrade.
+  -- A service creates its schema and its views in report itself, at its first start and after an upgrade.
   foreach service in array array['admission', 'placement', 'autoscaler', 'telemetry', 'cost'] loop
     execute format('grant create on database %I to %I', current_database(), 'qm_' || service);
     execute format('grant %I to %I', 'qm_' || service, me);  -- to hand a schema over
@@ -58,7 +58,7 @@ begin
   end loop;
   grant select on all tables in schema report to qm_report;
 
-  -- The audit trails of all services that have one already, as one view.
+  -- One view of the audit trails of all services that already have one.
   select string_agg(format('select %L::text as schema, t.* from %I.audit t', n.nspname, n.nspname), ' union all '
                     order by n.nspname)
     into trails

@@ -1,18 +1,20 @@
 #!/bin/bash
 # Images and containers without a daemon: podman, buildah and podman-compose, with settings and storage of their own.
 #
-#   tools/peers/containers.sh get     install what is missing (Debian packages, as root) and lay out the settings
+#   tools/peers/containers.sh get     install missing Debian packages, as root, and write the settings
 #   tools/peers/containers.sh env     print the settings as export lines
-#   tools/peers/containers.sh rootfs NAME [PACKAGE...]   a Debian 12 with these packages as NAME.tar beside the settings,
-#                                     its path printed; made once
-#   tools/peers/containers.sh watch PROJECT   look after the health of a project's containers, until there are none
-#   tools/peers/containers.sh stop    end and remove every container of this storage
-#   tools/peers/containers.sh clean   stop, and forget images and volumes (each build leaves its old ones: gigabytes)
+#   tools/peers/containers.sh rootfs NAME [PACKAGE...]   a Debian 12 with these packages as NAME.tar next to the
+#   settings;
+#                                     prints its path; created once
+#   tools/peers/containers.sh watch PROJECT   run the health checks of a project's containers, until there are none
+#   tools/peers/containers.sh stop    stop and remove every container of this storage
+#   tools/peers/containers.sh clean   stop, and delete images and volumes (each build leaves its old ones: gigabytes)
 #
 #   eval "$(tools/peers/containers.sh env)" && tools/images.sh build && podman images
 #
-# The settings are for machines where containers themselves are contained: storage by copies (vfs), limits below those of
-# the shell, runc with cgroupfs, the network of the host. Nobody runs health checks where there is no systemd; `watch` does.
+# The settings are for hosts on which containers themselves are confined: storage by copies (vfs), limits below those
+# of the shell, runc with cgroupfs, the host's network. Without systemd health checks do not run by themselves;
+# `watch` runs them.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -86,7 +88,7 @@ rootfs() {
   echo "$base/$name.tar"
 }
 
-# Healthy or not is recorded by whoever runs the check, which is nobody without systemd.
+# The result of a health check is recorded by the process that runs it; without systemd this script is that process.
 watch() {
   local seen= names name
   while true; do

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Grafana's own types of a dashboard, and the TypeScript compiler that holds a dashboard against them. There is no package
-# of the Grafana server to be had; its published schema is the nearest peer.
+# Grafana's own types of a dashboard, and the TypeScript compiler that checks a dashboard against them. The Grafana
+# server is not available as a package; its published schema is the closest substitute.
 #
 #   tools/peers/grafana.sh get            fetch both by npm into build/peers/grafana/<hash of the versions>
-#   tools/peers/grafana.sh check FILE...  exit 0 where each FILE is a dashboard by the schema; else the compiler's words
+#   tools/peers/grafana.sh check FILE...  exit 0 if each FILE is a valid dashboard; else the compiler's messages
 #   tools/peers/grafana.sh env            print "export QM_GRAFANA_SCHEMA=folder"
 set -euo pipefail
 
@@ -32,8 +32,8 @@ check() {
   rm -f "$home"/*.check.ts
   for file in "$@"; do
     name=$(basename "$file" .json)
-    # The closing brace and the type must stand on one line: what follows a line break would be a new statement. JSON has
-    # no enumerations, so the one that the schema asks for is put in by name.
+    # The closing brace and the type must be on one line: text after a line break would be a new statement. JSON has no
+    # enumerations, so the required one is inserted by name.
     {
       echo "import {Dashboard, ThresholdsMode} from '@grafana/schema';"
       printf 'export const d = %s satisfies Partial<Dashboard>;\n' \

@@ -2,20 +2,20 @@
 # One Kafka broker (KRaft, no ZooKeeper) on loopback, for tests and benches.
 #
 #   tools/peers/kafka.sh get      fetch the jars through Maven into build/peers/kafka/<hash of the pom>
-#   tools/peers/kafka.sh start    start the broker (get first where needed) and wait until it serves
-#   tools/peers/kafka.sh stop     end it cleanly        kill9   end it at once, keeping its data
+#   tools/peers/kafka.sh start    start the broker (get first if needed) and wait until it serves
+#   tools/peers/kafka.sh stop     stop it cleanly       kill9   kill it at once, keeping its data
 #   tools/peers/kafka.sh status   running or not        env     print "export QM_KAFKA=host:port"
-#   tools/peers/kafka.sh clean    stop, and forget the data (the jars stay)
+#   tools/peers/kafka.sh clean    stop, and delete the data (the jars remain)
 #   tools/peers/kafka.sh tool CLASS ...   one of Kafka's own programs against this broker, such as
 #                                         org.apache.kafka.tools.TopicCommand --list
 #
 #   eval "$(tools/peers/kafka.sh env)" && build/release/bin/bus_contract_kafka_test
 #
-# A second listener speaks TLS and wants a client certificate: QM_KAFKA_TLS=host:port, and QM_KAFKA_TLS_DIR, a folder with
-# ca.crt and NAME.crt, NAME.key of quartermaster-admission, -placement and -nobody.
+# A second listener uses TLS and requires a client certificate: QM_KAFKA_TLS=host:port, and QM_KAFKA_TLS_DIR, a folder
+# with ca.crt and NAME.crt, NAME.key of quartermaster-admission, -placement and -nobody.
 #
-# Settings: QM_PEERS_DIR (default build/peers), QM_KAFKA_RUN (run folder), QM_KAFKA_PORT (client port; the controller takes
-# the next one, TLS the one after that), QM_KAFKA_HEAP (default 384m).
+# Settings: QM_PEERS_DIR (default build/peers), QM_KAFKA_RUN (run folder), QM_KAFKA_PORT (client port; the controller
+# takes the next one, TLS the one after that), QM_KAFKA_HEAP (default 384m).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -37,14 +37,14 @@ need() {
 
 pid() { cat "$run/pid" 2>/dev/null || echo 0; }
 
-# A pid file may outlive its process: the pid counts only while it is our broker.
+# A pid file may outlive its process: the pid is valid only while it is our broker.
 running() {
   local p
   p=$(pid)
   [ "$p" -gt 0 ] && tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null | grep -q "kafka.Kafka $run/broker.properties"
 }
 
-# Runs in the caller's shell or by exec, never as a function in the background: the pid must be java's own.
+# Runs in the caller's shell or by exec, never as a function in the background: the pid must be that of java.
 java_line() {
   java=(java -Xms64m "-Xmx$heap" -XX:+UseSerialGC -XX:TieredStopAtLevel=1
     "-Dlog4j2.configurationFile=$run/$1" -cp "$home/libs/*")
@@ -62,7 +62,7 @@ get() {
   touch "$home/done"
 }
 
-# An authority, and a certificate of each principal that tests use. Kept: clients hold them.
+# A CA, and a certificate of each principal that tests use. They are reused, because clients have copies.
 certificates() {
   need openssl openssl
   mkdir -p "$run/tls"
@@ -91,8 +91,8 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1} %m%n
 PROPERTIES
   echo "rootLogger.level = OFF" >"$run/quiet.properties"
-  # One node: internal topics must not ask for more replicas than there are brokers. Short timeouts let tests of
-  # rebalance and restart be quick.
+  # One node: internal topics must not request more replicas than there are brokers. Short timeouts speed up tests of
+  # rebalance and restart.
   cat >"$run/broker.properties" <<PROPERTIES
 process.roles = broker,controller
 node.id = 1

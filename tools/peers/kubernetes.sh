@@ -1,23 +1,25 @@
 #!/bin/bash
-# A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok for the nodes.
+# A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok for the
+# nodes.
 #
-#   tools/peers/kubernetes.sh get            build the programs with Go into build/peers/kubernetes/<hash>/bin (7 min, once)
-#   tools/peers/kubernetes.sh start          start the parts (get first where needed) and wait until they serve
-#   tools/peers/kubernetes.sh stop           end them cleanly
-#   tools/peers/kubernetes.sh kill9 PART     end one part at once: etcd, api, controllers, scheduler or kwok
-#   tools/peers/kubernetes.sh restart PART   start one part again, running or not; "restart api" also who follows it
-#   tools/peers/kubernetes.sh nodes N [GPUS] make N Ready nodes of 8 or GPUS GPUs that kwok speaks for
+#   tools/peers/kubernetes.sh get            build the programs with Go into build/peers/kubernetes/<hash>/bin (7 min,
+#   once) tools/peers/kubernetes.sh start          start the parts (get first if needed) and wait until they serve
+#   tools/peers/kubernetes.sh stop           stop them cleanly
+#   tools/peers/kubernetes.sh kill9 PART     kill one part at once: etcd, api, controllers, scheduler or kwok
+#   tools/peers/kubernetes.sh restart PART   start one part again, running or not; "restart api" also restarts its
+#   clients tools/peers/kubernetes.sh nodes N [GPUS] create N Ready nodes of 8 or GPUS GPUs that kwok simulates
 #   tools/peers/kubernetes.sh status         each part, running or not
 #   tools/peers/kubernetes.sh env            print addresses, CA, tokens, KUBECONFIG and paths as export lines
-#   tools/peers/kubernetes.sh clean          stop, and forget the cluster (the programs stay)
+#   tools/peers/kubernetes.sh clean          stop, and delete the cluster (the programs remain)
 #
 #   eval "$(tools/peers/kubernetes.sh env)" && "$QM_KUBECTL" get nodes && build/release/bin/contract_k8s_test
 #
-# Settings: QM_PEERS_DIR (default build/peers), QM_KUBE_RUN (run folder), QM_KUBE_PORT (first of six ports, default 26443):
-# another folder and port make another cluster beside this one. QM_KUBE_PARTS (default all five), QM_KUBE_AUDIT=1 (audit.log
-# in the run folder; with a path: its policy), and more flags in QM_KUBE_ARGS_ETCD, _API, _CONTROLLERS, _SCHEDULER, _KWOK.
+# Settings: QM_PEERS_DIR (default build/peers), QM_KUBE_RUN (run folder), QM_KUBE_PORT (first of six ports, default
+# 26443): another folder and port create a second cluster. QM_KUBE_PARTS (default all five), QM_KUBE_AUDIT=1
+# (audit.log in the run folder; with a path: its policy), and more flags in QM_KUBE_ARGS_ETCD, _API, _CONTROLLERS,
+# _SCHEDULER, _KWOK.
 #
-# A pod on a node of kwok's runs until it is deleted, or for the seconds of its annotation
+# A pod on a kwok node runs until it is deleted, or for the seconds of its annotation
 # fleet.quartermaster.dev/run-seconds, and ends with fleet.quartermaster.dev/exit-code, as on the simulated fleet.
 set -euo pipefail
 
@@ -32,7 +34,7 @@ run=${QM_KUBE_RUN:-$base/run}
 say() { echo "kubernetes: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# What start was told holds until the next start: a restart of one part needs no setting again.
+# The settings of start apply until the next start: a restart of one part needs no settings.
 settings=(QM_KUBE_PORT QM_KUBE_PARTS QM_KUBE_AUDIT QM_KUBE_ARGS_ETCD QM_KUBE_ARGS_API QM_KUBE_ARGS_CONTROLLERS
   QM_KUBE_ARGS_SCHEDULER QM_KUBE_ARGS_KWOK)
 
@@ -63,7 +65,7 @@ need_go() {
     die "Go 1.26 or newer is missing (found: ${found:-none}): unpack https://go.dev/dl/go1.26.8.linux-amd64.tar.gz in /usr/local"
 }
 
-# Builds what is missing. A second caller waits for the first.
+# Builds missing programs. A second caller waits for the first.
 get() {
   local program missing=()
   for program in "$@"; do [ -x "$bin/$program" ] || missing+=("$program"); done
@@ -74,7 +76,8 @@ get() {
   flock 9
   local version flags log=$base/$hash/build.log begin
   version=$(sed -n 's/^\tk8s\.io\/kubernetes v//p' "$module/go.mod")
-  # Without these the API server calls itself v0.0.0-master. No debug information: it is a tenth of the compiler's work.
+  # Without these the API server reports its version as v0.0.0-master. No debug information: it is a tenth of the
+  # compile time.
   flags="-s -w -X k8s.io/component-base/version.gitVersion=v$version"
   flags+=" -X k8s.io/component-base/version.gitMajor=${version%%.*}"
   flags+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
@@ -147,8 +150,8 @@ YAML
 
 pid() { cat "$run/$1.pid" 2>/dev/null || echo 0; }
 
-# A pid file may outlive its process: the pid counts only while it is ours. A killed process holds its port until it is a
-# zombie, and its command line is empty by then.
+# A pid file may outlive its process: the pid is valid only while it is ours. A killed process holds its port until it
+# is a zombie, and its command line is empty by then.
 running() {
   local p
   p=$(pid "$1")
@@ -201,7 +204,7 @@ begin() {  # spawns a part
         1) audit=(--audit-policy-file "$run/audit-policy.yaml" --audit-log-path "$run/audit.log") ;;
         *) audit=(--audit-policy-file "$QM_KUBE_AUDIT" --audit-log-path "$run/audit.log") ;;
       esac
-      # Pods need their default ServiceAccount, and the controller-manager makes it.
+      # Pods need their default ServiceAccount, which the controller-manager creates.
       local lacks=()
       [[ " $parts " == *" controllers "* ]] || lacks=(--disable-admission-plugins=ServiceAccount)
       spawn api "$port" "$bin/kcp" kube-apiserver --etcd-servers="$etcd" --bind-address=127.0.0.1 --advertise-address=127.0.0.1 \
@@ -221,14 +224,14 @@ begin() {  # spawns a part
       else
         more+=(${QM_KUBE_ARGS_SCHEDULER:-})
       fi
-      # The long lease outlives a restart of the API server; a killed holder's lease is taken away here.
+      # The long lease outlives a restart of the API server; the lease of a killed holder is deleted here.
       running "$1" || call "$lease/$name" -X DELETE >/dev/null || true
       spawn "$1" "$at" "$bin/kcp" "$name" --kubeconfig="$run/kubeconfig" --authentication-kubeconfig="$run/kubeconfig" \
         --authorization-kubeconfig="$run/kubeconfig" --bind-address=127.0.0.1 --secure-port="$at" \
         --cert-dir="$run/$1-certs" --leader-elect-lease-duration=60s --leader-elect-renew-deadline=40s "${more[@]}" ;;
     kwok)
-      # No leases: where kwok holds them it passes over pods of a node whose lease its own watch has not shown it yet, and a
-      # pod bound that early is never looked at again.
+      # No leases: with leases kwok skips pods of a node whose lease its own watch has not delivered yet, and a pod
+      # bound that early is never processed.
       spawn kwok $((port + 5)) "$bin/kwok" --config "$module/stages.yaml" --kubeconfig "$run/kubeconfig" --manage-all-nodes=false \
         --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake --node-lease-duration-seconds 0 \
         --server-address "127.0.0.1:$((port + 5))" ${QM_KUBE_ARGS_KWOK:-} ;;
@@ -288,7 +291,7 @@ restart() {
   local part followers=()
   [ -s "$run/kubeconfig" ] || die "not started: tools/peers/kubernetes.sh start"
   end_with TERM "$1"
-  # Who follows the API server looks for it ever less often while it is away, and gives up in the end.
+  # Clients of the API server retry at increasing intervals while it is down, and finally give up.
   if [ "$1" = api ]; then
     for part in controllers scheduler kwok; do
       [ "$(pid "$part")" = 0 ] || { followers+=("$part"); end_with KILL "$part"; }

@@ -1,10 +1,11 @@
 #!/bin/sh
-# A real second opinion on the AWS wire: moto's server, pinned, on a loopback port, with its signature check on.
+# An independent implementation of the AWS protocol: moto's server, pinned, on a loopback port, with its signature
+# check on.
 #
-#   tools/peers/moto.sh get     makes the virtual environment (about 320 MB; once)
-#   tools/peers/moto.sh start   starts the server, creates a user, its key and an allowing policy, turns the check on
+#   tools/peers/moto.sh get     creates the virtual environment (about 320 MB; once)
+#   tools/peers/moto.sh start   starts the server, creates a user, its key and an allowing policy, enables the check
 #   tools/peers/moto.sh env     prints QM_MOTO, QM_MOTO_KEY and QM_MOTO_SECRET for the tests
-#   tools/peers/moto.sh stop    ends the server that start began
+#   tools/peers/moto.sh stop    stops the server that start started
 #
 #   eval "$(tools/peers/moto.sh env)" && build/release/bin/cloud_contract_moto_test
 set -eu
@@ -21,7 +22,7 @@ fail() {
   exit 1
 }
 
-# The pid file may outlive its process: the number counts only while it still names our server.
+# The pid file may outlive its process: the pid is valid only while it is our server.
 running() {
   [ -s "$pid_file" ] && [ -r "/proc/$(cat "$pid_file")/cmdline" ] &&
     tr '\0' ' ' <"/proc/$(cat "$pid_file")/cmdline" | grep -q moto_server
@@ -39,7 +40,8 @@ get() {
   echo "$version" >"$home/version"
 }
 
-# The key must exist before the check is turned on, and boto3 comes with moto: so the setup runs in its environment.
+# The key must exist before the check is enabled, and boto3 is installed with moto: so the setup runs in its
+# environment.
 set_up_access() {
   "$venv/bin/python" - "$1" <<'PY'
 import json
@@ -57,7 +59,7 @@ iam.put_user_policy(UserName="quartermaster", PolicyName="all", PolicyDocument=j
     "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
 }))
 key = iam.create_access_key(UserName="quartermaster")["AccessKey"]
-# The body is the number of calls still free of the check; the type matters, a form body is refused.
+# The body is the number of calls that are still exempt from the check; a form body is refused.
 request = urllib.request.Request(endpoint + "/moto-api/reset-auth", data=b"0",
                                  headers={"Content-Type": "text/plain"}, method="POST")
 urllib.request.urlopen(request).read()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Open Policy Agent, which evaluates the rego that we ship for Gatekeeper.
+# Open Policy Agent, which evaluates the rego that ships for Gatekeeper.
 #
 #   tools/peers/opa.sh get    build it with Go into build/peers/opa (3 minutes, once)
 #   tools/peers/opa.sh env    print "export QM_OPA=path" for the tests

@@ -1,5 +1,6 @@
 #!/bin/bash
-# promtool of Prometheus, which tests alert rules. Taken out of Debian's package: installing that would start a server.
+# promtool of Prometheus, which tests alert rules. Unpacked from Debian's package, because installing it would start a
+# server.
 #
 #   tools/peers/promtool.sh get    download the package and unpack promtool into build/peers/promtool (once)
 #   tools/peers/promtool.sh env    print "export QM_PROMTOOL=path" for the tests
@@ -15,7 +16,7 @@ case ${1:-} in
     [ -x "$home/promtool" ] && exit 0
     command -v apt-get >/dev/null || die "apt-get is missing: install Prometheus by hand and set QM_PROMTOOL"
     rm -rf "$home" && mkdir -p "$home"
-    # The package lists of a bare machine are empty: fetch them before the second try.
+    # The package lists of a new host are empty: they are fetched before the second attempt.
     (cd "$home" && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; }) >"$home/apt.log" 2>&1 ||
       { tail -3 "$home/apt.log" >&2; die "the package prometheus could not be downloaded: see $home/apt.log"; }
     dpkg-deb --fsys-tarfile "$home"/prometheus_*.deb | tar -xO ./usr/bin/promtool >"$home/promtool.new"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A Python of its own with gRPC, pinned, for the client that shows that the API can be used from another language.
+# A separate Python with gRPC, pinned, for the client that proves that the API is usable from another language.
 #
-#   tools/peers/pyclient.sh get     makes the virtual environment (about 60 MB; once)
+#   tools/peers/pyclient.sh get     creates the virtual environment (about 60 MB; once)
 #   tools/peers/pyclient.sh env     prints QM_PYCLIENT, the path of its interpreter, for the tests
 #
 #   eval "$(tools/peers/pyclient.sh env)"

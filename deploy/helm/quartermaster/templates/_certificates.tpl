@@ -1,5 +1,5 @@
-{{- /* What is known of a certificate, of base64 of PEM as a Secret has it: {"from": T, "until": T, "issuer": NAME} as JSON, the
-times in Unix seconds; {} where it is no certificate. Of several the first counts.
+{{- /* The validity and issuer of a certificate in a Secret (base64 of PEM): {"from": T, "until": T, "issuer": NAME} as JSON, the
+times in Unix seconds; {} if it is not a certificate. Of several the first is read.
 
 Helm has no function that reads a certificate. In DER the validity is a SEQUENCE of two times, each a UTCTime (tag 0x17, 13 bytes) or,
 from 2050 on, a GeneralizedTime (0x18, 15 bytes): RFC 5280, 4.1.2.5. The issuer's name ends right before it; ours is a common name
@@ -26,7 +26,7 @@ from 2050 on, a GeneralizedTime (0x18, 15 bytes): RFC 5280, 4.1.2.5. The issuer'
 {{- toJson $out -}}
 {{- end -}}
 
-{{- /* true while more than a third of its lifetime is left to a certificate, as qm.certificate gives it. */ -}}
+{{- /* true while more than a third of the lifetime of a certificate is left; the input is the output of qm.certificate. */ -}}
 {{- define "qm.inTime" -}}
 {{- if .until -}}
 {{- $left := sub (int64 .until) (now | unixEpoch | int64) -}}

@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Which services run, in their order: a JSON list. */ -}}
+{{- /* The enabled services, in order: a JSON list. */ -}}
 {{- define "qm.services" -}}
 {{- $out := list -}}
 {{- range $name := list "admission" "placement" "autoscaler" "telemetry" "cost" -}}
@@ -61,7 +61,7 @@ capabilities:
   {{- end }}
 {{- end -}}
 
-{{- /* Where a service's database is: secret name and key. */ -}}
+{{- /* The Secret name and key of a service's database. */ -}}
 {{- define "qm.postgresSecret" -}}
 {{- if .Values.bundled.postgres.enabled -}}
 {{ include "qm.fullname" . }}-postgres
@@ -96,7 +96,7 @@ capabilities:
 {{- end -}}
 {{- end -}}
 
-{{- /* Variables that every process of the suite understands. */ -}}
+{{- /* Environment variables of every process of the suite. */ -}}
 {{- define "qm.env" -}}
 {{- $root := .root -}}
 - {name: QM_SHARD, value: {{ $root.Values.shard | quote }}}
@@ -135,7 +135,7 @@ capabilities:
 - {name: QM_KUBE, value: in-cluster}
 {{- end -}}
 
-{{- /* Who people are, and what they may do. */ -}}
+{{- /* Authentication and roles of users. */ -}}
 {{- define "qm.authEnv" -}}
 - {name: QM_AUTH, value: {{ .Values.auth.mode }}}
 {{- if ne .Values.auth.mode "none" }}
@@ -143,8 +143,8 @@ capabilities:
 {{- end }}
 {{- end -}}
 
-{{- /* Which services speak to the Kubernetes API: three for their work, cost where it is alone, all where Kubernetes knows
-who people are. */ -}}
+{{- /* The services that call the Kubernetes API: three for their work, cost if it is installed alone, all if Kubernetes
+authenticates users. */ -}}
 {{- define "qm.usesKube" -}}
 {{- $alone := and (eq .component "cost") (eq (dig "cost" "settings" "observe" "bus" .root.Values.services) "cluster") -}}
 {{- if or $alone (has .component (list "admission" "placement" "autoscaler" "agent")) (eq .root.Values.auth.mode "tokenreview") -}}true{{- end -}}
@@ -158,7 +158,7 @@ who people are. */ -}}
 {{- join "," $out -}}
 {{- end -}}
 
-{{- /* Peers of a flow: a pod of ours, or what lies outside. */ -}}
+{{- /* Peers of a flow: a pod of the release, or external addresses. */ -}}
 {{- define "qm.flowTo" -}}
 {{- if .bundled -}}
 - podSelector:
@@ -170,7 +170,7 @@ who people are. */ -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* Who has state speaks to the database, and to Kafka where that is the bus. */ -}}
+{{- /* Processes with state connect to the database, and to Kafka if it is the bus. */ -}}
 {{- define "qm.storeFlows" -}}
 - to: {{- include "qm.flowTo" (dict "root" . "component" "postgres" "bundled" .Values.bundled.postgres.enabled) | nindent 2 }}
   ports:
@@ -182,12 +182,12 @@ who people are. */ -}}
 {{- end }}
 {{- end -}}
 
-{{- /* As libs/replica names it. */ -}}
+{{- /* The name that libs/replica uses. */ -}}
 {{- define "qm.leaseName" -}}
 quartermaster-{{ .component }}-{{ .root.Values.shard }}
 {{- end -}}
 
-{{- /* The namespaces whose objects are ours to look at, as a selector. */ -}}
+{{- /* The selector of the namespaces whose objects the webhooks review. */ -}}
 {{- define "qm.managedNamespaces" -}}
 {{- with .Values.ownership.namespaceSelector.matchLabels -}}
 matchLabels: {{- toYaml . | nindent 2 }}
@@ -203,13 +203,13 @@ matchExpressions:
 {{- end }}
 {{- end -}}
 
-{{- /* Annotations of pods that Quartermaster alone writes, as a list of CEL (libs/model/include/qm/model/owned_metadata.hpp). */ -}}
+{{- /* Annotations of pods that only Quartermaster writes, as a CEL list (libs/model/include/qm/model/owned_metadata.hpp). */ -}}
 {{- define "qm.ownedPodAnnotations" -}}
 ['quartermaster.dev/attempt', 'quartermaster.dev/reservation', 'quartermaster.dev/devices', 'quartermaster.dev/resume-uri', 'quartermaster.dev/workload', 'quartermaster.dev/index', 'quartermaster.dev/ring']
 {{- end -}}
 
-{{- /* The accounts of controllers that make Jobs and pods for workloads of the kinds that admission holds back: as their projects
-install them, and those of workloadControllers. A JSON list. */ -}}
+{{- /* The service accounts of the controllers that create Jobs and pods for the kinds that admission suspends: the defaults of
+their projects, and those of workloadControllers. A JSON list. */ -}}
 {{- define "qm.workloadControllers" -}}
 {{- $out := .Values.workloadControllers -}}
 {{- $kinds := .Values.workloadKinds -}}
@@ -222,7 +222,7 @@ install them, and those of workloadControllers. A JSON list. */ -}}
 {{- toJson (uniq $out | sortAlpha) -}}
 {{- end -}}
 
-{{- /* The webhook's own settings: where it listens, and by which Service the API server finds it. */ -}}
+{{- /* The webhook's settings: its port, and the Service through which the API server calls it. */ -}}
 {{- define "qm.webhookArgs" -}}
 - --set=webhook=0.0.0.0:{{ .Values.webhook.port }}
 - --set=webhook-service={{ .Release.Namespace }}/{{ include "qm.fullname" . }}-admission:{{ .Values.webhook.port }}
@@ -239,7 +239,7 @@ install them, and those of workloadControllers. A JSON list. */ -}}
 {{- end }}
 {{- end -}}
 
-{{- /* The autoscaler does not start without keys. */ -}}
+{{- /* The autoscaler does not start without credentials. */ -}}
 {{- define "qm.awsEnv" -}}
 {{- $secret := required "the autoscaler needs keys: name a Secret in aws.credentialsSecret, or set services.autoscaler.enabled=false" .Values.aws.credentialsSecret -}}
 {{- with .Values.aws.region -}}

@@ -1,5 +1,5 @@
-{{- /* What each process does with the Kubernetes API, cluster-wide. A verb here has a call in that process's shell; what is
-new there comes here with it. */ -}}
+{{- /* The cluster-wide RBAC rules of each process. Each verb corresponds to a call in the process's shell; a new call needs
+its rule here. */ -}}
 {{- define "qm.clusterRules" -}}
 admission:
 - apiGroups: [batch]
@@ -137,7 +137,7 @@ agent:
   verbs: [list, watch]
 {{- end -}}
 
-{{- /* To know who decides in a namespace: its labels, and whether a rival is at work. */ -}}
+{{- /* To determine the controller of a namespace: its labels, and leases and Deployments of other controllers. */ -}}
 {{- define "qm.ownershipRules" }}
 - apiGroups: [""]
   resources: [namespaces]
@@ -150,7 +150,7 @@ agent:
   verbs: [list]
 {{- end }}
 
-{{- /* To say something in an Event, and to count it when it is said again. */ -}}
+{{- /* To create an Event, and to increase its count when it is repeated. */ -}}
 {{- define "qm.eventRules" }}
 - apiGroups: [""]
   resources: [events]
