@@ -1,6 +1,6 @@
 // qm-agent: reports GPU nodes and carries out checkpoint orders. Wiring only.
-//   --set nodes=a,b | except=a,b   --set telemetry=HOST:PORT   --set dcgm=URL --set imds=URL ({node} in URLs is
-//   replaced) --set sample-period=60s --set notice-period=10s            periods of domain time
+//   --set nodes=a,b | except=a,b   --set telemetry=HOST:PORT   --set dcgm=URL --set imds=URL ({node} is replaced)
+//   --set sample-period=60s --set notice-period=10s            periods of domain time
 #include "agent.hpp"
 #include "qm/base/log.hpp"
 #include "qm/rpc/process.hpp"

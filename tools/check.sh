@@ -8,7 +8,7 @@
 #   fuzz       [ROUNDS] every property test with new seeds, without and with the address sanitizer
 #   counts     tests by their requirements, and lines of code by folder
 #   minutes    a build without the compiler cache, by target; expensive headers; the slowest tests of the last run;
-#   peers
+#              peers
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 mkdir -p build docs/results

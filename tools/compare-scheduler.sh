@@ -2,7 +2,7 @@
 # The same Jobs on the same nodes, bound once by admission and placement and once by the stock kube-scheduler, one
 # after the other on one real control plane with kwok.
 #
-#   tools/compare-scheduler.sh [NODES] [REPORTS] [PODS]   NODES nodes of 8 GPUs (default 500); reports as JSON into
+#   tools/compare-scheduler.sh [NODES] [REPORTS] [PODS]   NODES nodes of 8 GPUs (default 500); reports as JSON in
 #   REPORTS
 #                                                         (default build/compare); with PODS the Jobs are the main
 #                                                         job's, with at least so many pods, which end; else they fill

@@ -2,14 +2,12 @@
 # The images of the suite.
 #
 #   tools/images.sh layout [FOLDER]   a root file system per program, and one with all, from build/release/bin or
-#   QM_BIN_DIR,
-#                                     each with its bill of materials (tools/sbom.py)
+#                                     QM_BIN_DIR, each with its SBOM (tools/sbom.py)
 #   tools/images.sh build [TAG]       layout, then every target of the Dockerfile by buildah as quartermaster/NAME:TAG;
 #                                     prints each with the digest of the built image
 #   tools/images.sh push TO [TAG]     pushes them to TO/NAME:TAG, TO such as registry.example.com/quartermaster, and
-#   prints
-#                                     their digests in TO, as variables for docker-compose.yml and as values for the
-#                                     chart
+#                                     prints their digests in TO, as variables for docker-compose.yml and as values
+#                                     for the chart
 #
 # BUILDAH_ISOLATION, CONTAINERS_CONF and CONTAINERS_STORAGE_CONF are buildah's own settings and pass through.
 set -euo pipefail

@@ -4,13 +4,11 @@
 //   webhook_bench review RATE         reviews over HTTPS on kept connections, from the instant when each is due
 //   webhook_bench saturated N         the same from N connections without a pause
 //   webhook_bench pods N SECONDS      pod creations on a real API server (QM_KUBE_URL), by N clients, alternating
-//   between a
-//                                     namespace with the webhook and one without: single pods, and pods of a reviewed
-//                                     Job as the Job controller creates them
+//                                     between a namespace with the webhook and one without: single pods, and pods of a
+//                                     reviewed Job as the Job controller creates them
 //   webhook_bench floor SECONDS       pod creations there by one client, alternating: without a webhook, with ours,
-//   and with
-//                                     the steps between (floor.cpp), to separate our part of a call from the cost of
-//                                     any webhook
+//                                     and with the steps between (floor.cpp), to separate our part of a call from the
+//                                     cost of any webhook
 #include "fixture.hpp"
 #include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/review.hpp"

@@ -14,15 +14,12 @@ namespace qm::deploy {
 ///
 ///   programs    `command` and `args` from QM_BIN_DIR, with `env` of values, fields and Secrets, and no other variables
 ///   files       Secrets, ConfigMaps and projected tokens are at their mount paths: each process has its own view of
-///   /etc
-///               and /run; /etc/hosts has the Services of the namespace
+///               /etc and /run; /etc/hosts has the Services of the namespace
 ///   network     a pod has a loopback address instead of 0.0.0.0, so that all have port 7100; a Service has one too,
-///   and
-///               its connections go to the pods that are ready
+///               and its connections go to the pods that are ready
 ///   life        readiness is probed more often than the probe specifies, becomes false as it specifies, and is
-///   written to
-///               the pod's status. A process that ends is started again. A deleted pod gets SIGTERM at once, or after
-///               the sleep of its preStop, and is removed from its Service shortly after the deletion
+///               written to the pod's status. A process that ends is started again. A deleted pod gets SIGTERM at
+///               once, or after the sleep of its preStop, and is removed from its Service shortly after the deletion
 ///
 /// Not done    images, limits, users, read-only roots, separate /tmp, liveness, volumes that change.
 /// Threads     any.

@@ -4,8 +4,7 @@
 #   tools/peers/containers.sh get     install missing Debian packages, as root, and write the settings
 #   tools/peers/containers.sh env     print the settings as export lines
 #   tools/peers/containers.sh rootfs NAME [PACKAGE...]   a Debian 12 with these packages as NAME.tar next to the
-#   settings;
-#                                     prints its path; created once
+#                                     settings; prints its path; created once
 #   tools/peers/containers.sh watch PROJECT   run the health checks of a project's containers, until there are none
 #   tools/peers/containers.sh stop    stop and remove every container of this storage
 #   tools/peers/containers.sh clean   stop, and delete images and volumes (each build leaves its old ones: gigabytes)

@@ -2,12 +2,13 @@
 # A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok for the
 # nodes.
 #
-#   tools/peers/kubernetes.sh get            build the programs with Go into build/peers/kubernetes/<hash>/bin (7 min,
-#   once) tools/peers/kubernetes.sh start          start the parts (get first if needed) and wait until they serve
+#   tools/peers/kubernetes.sh get            build the programs with Go into build/peers/kubernetes/<hash>/bin
+#                                            (7 min, once)
+#   tools/peers/kubernetes.sh start          start the parts (get first if needed) and wait until they serve
 #   tools/peers/kubernetes.sh stop           stop them cleanly
 #   tools/peers/kubernetes.sh kill9 PART     kill one part at once: etcd, api, controllers, scheduler or kwok
-#   tools/peers/kubernetes.sh restart PART   start one part again, running or not; "restart api" also restarts its
-#   clients tools/peers/kubernetes.sh nodes N [GPUS] create N Ready nodes of 8 or GPUS GPUs that kwok simulates
+#   tools/peers/kubernetes.sh restart PART   start one part again, running or not; "restart api" also its clients
+#   tools/peers/kubernetes.sh nodes N [GPUS] create N Ready nodes of 8 or GPUS GPUs that kwok simulates
 #   tools/peers/kubernetes.sh status         each part, running or not
 #   tools/peers/kubernetes.sh env            print addresses, CA, tokens, KUBECONFIG and paths as export lines
 #   tools/peers/kubernetes.sh clean          stop, and delete the cluster (the programs remain)
