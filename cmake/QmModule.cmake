@@ -29,7 +29,7 @@ option(QM_TOGETHER "Compile the files of libraries and tests in batches, with co
 function(qm_in_batches target size)
   if(QM_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC takes a batch for one source and its files for headers
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # GCC treats a batch as one source and its files as headers
   endif()
 endfunction()
 

@@ -5,9 +5,8 @@
 #                                     QM_BIN_DIR, each with its SBOM (tools/sbom.py)
 #   tools/images.sh build [TAG]       layout, then every target of the Dockerfile by buildah as quartermaster/NAME:TAG;
 #                                     prints each with the digest of the built image
-#   tools/images.sh push TO [TAG]     pushes them to TO/NAME:TAG, TO such as registry.example.com/quartermaster, and
-#                                     prints their digests in TO, as variables for docker-compose.yml and as values
-#                                     for the chart
+#   tools/images.sh push TO [TAG]     pushes to TO/NAME:TAG (TO: registry.example.com/quartermaster), prints the digests
+#                                     in TO, as variables for docker-compose.yml and as values for the chart
 #
 # BUILDAH_ISOLATION, CONTAINERS_CONF and CONTAINERS_STORAGE_CONF are buildah's own settings and pass through.
 set -euo pipefail

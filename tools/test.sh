@@ -85,7 +85,7 @@ tests() {  # group and label, folder, parallel
   ctest "${args[@]}" --output-on-failure >"$log" 2>&1
   grep -E '\*\*\*|FAILED|Failure|tests passed|No tests' "$log" | head -60
   count "$1" "$2" "$junit" "$log"
-  return 0   # what failed is counted; grep finding no skip is no failure
+  return 0   # failures are counted; a grep without matches is not a failure
 }
 
 # ---- groups --------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ contract_kafka() {
 kubernetes() { QM_KUBE_AUDIT=1 QM_KUBE_RUN=$PWD/build/peers/kubernetes/test QM_KUBE_PORT=26543 tools/peers/kubernetes.sh "$@"; }
 stop_kubernetes() { [ ! -f build/peers/kubernetes.env ] || kubernetes clean; rm -f build/peers/kubernetes.env; }
 
-get() {  # peer: gets it and leaves its environment, or says why it is missing; tests of it are skipped then
+get() {  # peer: gets it and writes its environment, or prints why it is missing; its tests are then skipped
   local log=build/peer-$1.log
   if tools/peers/"$1".sh get >"$log" 2>&1; then
     return 0
@@ -131,7 +131,7 @@ step() {
       for p in kafka moto; do
         get $p && { tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 || { echo "$p did not start:"; tail -2 "build/peer-$p.log"; }; } && environment_of $p
       done ;;
-    programs) # What is built with Go.
+    programs) # Programs that are built with Go.
       if heavy || tools/peers/kubernetes.sh have; then get kubernetes && get helm && environment_of helm; fi
       get opa && environment_of opa
       return 0 ;;
@@ -163,7 +163,7 @@ group() {
   echo $((SECONDS - begin)) >"$dir/seconds"
 }
 
-lanes=()  # process groups, each a session of its own
+lanes=()  # process groups, each its own session
 
 # Waits until a group of another lane has ended, or that lane has.
 await() {

@@ -199,7 +199,7 @@ struct Agent::Meters {
   Link::Counters seen;  // the values that the counters above already include
 };
 
-/// What is known of a node's devices, from its exporter page and from its kubelet.
+/// The state of a node's devices, from its exporter page and from its kubelet.
 struct Agent::View {
   explicit View(const std::string& node) : devices(node) {}
   std::mutex mutex;  // the page and the kubelet are read at different periods

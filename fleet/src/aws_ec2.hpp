@@ -25,7 +25,7 @@ class AwsEc2 {
 
  private:
   struct Launch {
-    std::map<std::string, std::string> parameters;  ///< all but the token
+    std::map<std::string, std::string> parameters;  ///< all except the token
     std::vector<Instance> instances;
     Instant at{};
   };

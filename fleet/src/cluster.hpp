@@ -127,7 +127,7 @@ class Cluster {
   std::uint32_t next_pod_ip_ = 0;
 };
 
-/// GPUs, or instances, that the pod's containers ask for.
+/// GPUs, or instances, that the pod's containers request.
 [[nodiscard]] std::int64_t gpus_wanted(const Json& pod_spec, std::string_view resource = words::kGpuResource);
 
 }  // namespace qm::fleet

@@ -287,7 +287,7 @@ TEST_F(Chart, TheScrapeIntervalIsOneSettingWithBounds) {  // S-315
   EXPECT_EQ(intervals({"--set", "monitoring.interval=60s"}), (std::multiset<std::string>{"60s", "60s"}));
 }
 
-// S-364: all pods but the agent meet the restricted profile; what violates it is denied where a namespace enforces it.
+// S-364: all pods except the agent meet the restricted profile; a namespace that enforces it denies violations.
 TEST_F(Chart, EveryPodButTheAgentIsRestricted) {
   // Like the namespace of the reference manifests: enforced, audited and warned of.
   make_namespace(client(), ns(),

@@ -70,7 +70,7 @@ class Installation {
     std::string component, verb, group, resource, ns, name;
     int code = 0;
   };
-  /// Calls since the beginning; null where the server writes no audit log (QM_KUBE_AUDIT=1).
+  /// Calls since the beginning; null if the server writes no audit log (QM_KUBE_AUDIT=1).
   const std::vector<Call>* audit();
 
  private:

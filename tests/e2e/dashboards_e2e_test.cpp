@@ -180,7 +180,7 @@ TEST_F(Dashboards, TheReaderSeesReportsAndNothingElse) {
   EXPECT_FALSE(reader_->exec("create table report.mine (a int)"));
 }
 
-// S-018: each query of a panel asks for series that the services export.
+// S-018: each query of a panel uses series that the services export.
 TEST_F(Dashboards, EveryMetricIsServed) {
   std::string pages;
   for (const auto& service : Suite::services()) {

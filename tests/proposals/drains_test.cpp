@@ -102,7 +102,7 @@ class Workshop {
       if (look_after_node()) watched("node", node_json());
     }
   }
-  /// Phase and attempt for admission, state for placement, and what `qmctl why` has of MIG.
+  /// Phase and attempt for admission, state for placement, and the MIG part of `qmctl why`.
   [[nodiscard]] std::string look(const std::string& uid) {
     settle(false);
     std::string out;

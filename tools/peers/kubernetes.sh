@@ -1,6 +1,5 @@
 #!/bin/bash
-# A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok for the
-# nodes.
+# A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler, and kwok nodes.
 #
 #   tools/peers/kubernetes.sh get            build the programs with Go into build/peers/kubernetes/<hash>/bin
 #                                            (7 min, once)

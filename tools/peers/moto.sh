@@ -1,6 +1,5 @@
 #!/bin/sh
-# An independent implementation of the AWS protocol: moto's server, pinned, on a loopback port, with its signature
-# check on.
+# An independent implementation of the AWS protocol: moto's server, pinned, on loopback, with its signature check on.
 #
 #   tools/peers/moto.sh get     creates the virtual environment (about 320 MB; once)
 #   tools/peers/moto.sh start   starts the server, creates a user, its key and an allowing policy, enables the check

@@ -1,6 +1,5 @@
 #!/bin/bash
-# promtool of Prometheus, which tests alert rules. Unpacked from Debian's package, because installing it would start a
-# server.
+# promtool of Prometheus, which tests alert rules. Unpacked from Debian's package: installing that starts a server.
 #
 #   tools/peers/promtool.sh get    download the package and unpack promtool into build/peers/promtool (once)
 #   tools/peers/promtool.sh env    print "export QM_PROMTOOL=path" for the tests
