@@ -81,7 +81,7 @@ class Cluster {
   Status heal_node(const std::string& node);  ///< as after a reboot: XIDs cleared, Ready again
 
   void heartbeat();                    ///< renews every live node's lease; called in steady time
-  [[nodiscard]] Json summary() const;  ///< devices and utilisation now, for /fleet/state
+  [[nodiscard]] Json summary() const;  ///< devices and utilization now, for /fleet/state
 
  private:
   // cluster_nodes.cpp

@@ -561,8 +561,7 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
     EXPECT_TRUE(may(r.who, r.verb, r.group, r.resource)) << r.who << " " << r.verb << " " << r.resource;
   }
   for (const char* who : {"admission", "placement", "autoscaler", "telemetry", "cost", "agent"}) {
-    // Drivers and their DaemonSets belong to the operator; no service may exec into a pod, read a Secret or create
-    // RBAC objects.
+    // Drivers and DaemonSets belong to the operator; no service may exec into a pod, read a Secret or create RBAC rules.
     const Right never[] = {{who, "patch", "apps", "daemonsets"},
                            {who, "delete", "apps", "daemonsets"},
                            {who, "create", "apps", "deployments"},
