@@ -58,7 +58,7 @@ Costs drain(const Quotas& quotas, int each) {
   return costs;
 }
 
-/// Strict queue heads that do not fit, while in each cohort a small workload of higher precedence ends and a new one
+/// Strict queue heads that do not fit, while in each cohort a small workload of higher priority ends and a new one
 /// arrives.
 template <class Decider>
 Costs nothing_fits() {

@@ -34,7 +34,7 @@ Status run_verb(Context& context, const BudgetVerb&) {
                {"PROJECTED", true}});
   for (const auto& b : answer.budgets()) {
     const bool dollars = b.unit() == pb::BUDGET_NANO_USD;
-    // Thousandths of a GPU-second are microseconds of a milli-GPU.
+    // One thousandth of a GPU-second is 1,000 GPU-microseconds.
     const auto show = [&](std::int64_t n) { return dollars ? Money::nano(n).to_usd(2) : gpu_hours(n * 1000); };
     table.row({b.name(), b.cluster_queue(), b.namespace_(), b.team(), dollars ? "USD" : "GPU-hours",
                b.soft() ? "true" : "false", instant(b.to_us()), show(b.granted()), show(b.spent()), show(b.held()),

@@ -89,7 +89,7 @@ TEST(Alerts, UseMetricsThatTheServicesExport) {
   }
   EXPECT_GE(used.size(), 10u);
   for (const std::string& name : used) {
-    // The host's levels are in a list without the common prefix; no alert uses them.
+    // The gauges of the service host are in a list, each with its full name.
     EXPECT_NE(code.find('"' + name + '"'), std::string::npos) << name << " is exported by nobody";
   }
 }
