@@ -28,7 +28,7 @@ struct DeviceReading {
   double temperature_c = kNone, power_watts = kNone, energy_mj = kNone;
   double xid = kNone;              ///< the last code, 0 = none so far
   double recovery_action = kNone;  ///< requested by the driver, DCGM's field 1523; not in the exporter's default list
-  std::vector<Holder> holders;     ///< pods in the labels of this GPU; sorted, once for each instance that the pod holds
+  std::vector<Holder> holders;     ///< pods in the labels of this GPU; sorted, once for each instance held
 };
 
 struct DcgmPage {

@@ -25,8 +25,8 @@ struct Rank {
   std::string checkpoint;                             ///< URL template; empty = no checkpoints
   bool uses_gpus = false, running = false;
   std::string created;                                    ///< RFC 3339
-  std::vector<std::int32_t> gpus;                         ///< from its annotation, by index; see drop_unusable() in claims.hpp
-  std::map<std::string, std::vector<std::int32_t>> asks;  ///< by resource: the number of devices that each container requests
+  std::vector<std::int32_t> gpus;                         ///< from its annotation, by index; see drop_unusable()
+  std::map<std::string, std::vector<std::int32_t>> asks;  ///< by resource: devices that each container requests
 };
 /// Extracts the fields that the agent needs from a Pod object.
 [[nodiscard]] Rank rank_of(const Json& pod);

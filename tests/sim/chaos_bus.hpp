@@ -19,7 +19,7 @@ struct BusFaults {
   bool hide_gaps = false;                       ///< planted bug: offsets are contiguous where messages are missing
   bool hide_terms = false;                      ///< planted bug: events have no term
   std::map<std::string, std::uint64_t> losses;  ///< by topic: how often its log has lost messages
-  std::uint64_t recreations = 0;  ///< topics created again: half of the readers get a carrier error
+  std::uint64_t recreations = 0;                ///< topics created again: half of the readers get a carrier error
 };
 
 /// A bus of one service in front of the common memory bus: partitions advance at different speeds, repeat, and fail.

@@ -37,7 +37,7 @@ class Service {
     std::function<void(std::string)> note = [](const std::string&) {};  ///< for the trace
     std::function<void(Service&)> opened = [](Service&) {};             ///< another process leads, and its host is open
     std::function<void(Service&)> in_call = [](Service&) {};            ///< an external call is in progress
-    std::function<void(Service&, Process&)> blocked = {};  ///< a process waits for its database
+    std::function<void(Service&, Process&)> blocked = {};               ///< a process waits for its database
     Bug bug = Bug::kNone;
     Random* random = nullptr;
   };

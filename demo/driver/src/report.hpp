@@ -48,7 +48,7 @@ struct Outcome {
   double wall_s = 0;
   bool bill_matches = false;
   std::optional<witness::Pace> admitted, bound;  ///< pods, on a real control plane
-  std::vector<std::string> troubles;  ///< other failures: of an injection, of a restart
+  std::vector<std::string> troubles;             ///< other failures: of an injection, of a restart
   [[nodiscard]] bool ok() const;
   [[nodiscard]] Json to_json() const;
   void print() const;

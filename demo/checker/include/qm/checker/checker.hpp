@@ -91,9 +91,9 @@ struct Report {
 };
 
 struct Inputs {
-  std::set<std::string> acked;       ///< "namespace/name" of every acknowledged submission
-  std::set<std::string> known;       ///< "namespace/name" of every workload that the suite still has at the end
-  std::int64_t window_start_us = 0;  ///< utilization is measured from here
+  std::set<std::string> acked;               ///< "namespace/name" of every acknowledged submission
+  std::set<std::string> known;               ///< "namespace/name" of every workload that the suite still has at the end
+  std::int64_t window_start_us = 0;          ///< utilization is measured from here
   std::int64_t gang_grace_us = 300'000'000;  ///< maximum time until all ranks of a gang have started
 };
 
