@@ -22,7 +22,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto access, rpc::make_access(settings, "agent", &registry));
   rpc::AdminServer admin(
       settings.http, registry, access,
-      {[] { return true; }, [&] { return service::Readiness().unless(agent.ready(), "telemetry cannot be reached"); },
+      {[] { return true; }, [&] { return service::Readiness().unless(agent.ready(), "telemetry is not reachable"); },
        [&] { return agent.state(); }});
   QM_TRY(admin.start());
   agent.start();
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   qm::rpc::block_signals();
   qm::rpc::limit_shutdown(kShutdownTimeout, 0);
   const auto settings = qm::rpc::parse_settings(
-      argc, argv, "agent", "Speaks for GPU nodes: samples, facts, spot notices and checkpoint orders.");
+      argc, argv, "agent", "Node agent: GPU samples, node reports, spot notices and checkpoint orders.");
   if (const auto done = run(settings); !done) {
     qm::log::error("ends with an error", {{"error", done.error().to_string()}});
     return 1;

@@ -142,19 +142,20 @@ int main(int argc, char** argv) {
   CLI::App app("A simulated GPU fleet: Kubernetes API, EC2, Auto Scaling, SQS, IMDSv2 and DCGM exporter pages.");
   app.option_defaults()->always_capture_default();
   app.add_option("--dir", flags.dir, "Folder for fleet.json, clock and history.jsonl");
-  app.add_option("--nodes", flags.nodes, "On-demand nodes that are there from the start");
+  app.add_option("--nodes", flags.nodes, "On-demand nodes at the start");
   app.add_option("--shape", flags.shape, "Their instance type");
   app.add_option("--nodes-file", flags.nodes_file, "Nodes by a table instead: sn,cpu_milli,memory_mib,gpu,model");
-  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes that are there from the start");
+  app.add_option("--spot-nodes", flags.spot_nodes, "Spot nodes at the start");
   app.add_option("--spot-shape", flags.spot_shape, "Their instance type");
   app.add_option("--start", flags.start, "Domain time at the start, RFC 3339; now if not given");
   qm::ranged(app.add_option("--factor", world.factor, "Domain seconds for a second"),
              qm::OptionRange<double>(0.0, 1e6, "seconds in a second"));
   app.add_option("--seed", world.seed, "Seed of everything random but ids");
-  qm::ranged(app.add_option("--boot-seconds", world.boot_seconds, "A launch registers after that, up to twice that"),
-             qm::OptionRange<int>(0, 86400, "seconds"));
+  qm::ranged(
+      app.add_option("--boot-seconds", world.boot_seconds, "Delay until a launched node registers, up to twice that"),
+      qm::OptionRange<int>(0, 86400, "seconds"));
   qm::ranged(app.add_option("--kubelet-differs", flags.fleet.cluster.kubelet_differs,
-                            "Share of pods that get other devices than planned"),
+                            "Share of pods whose devices differ from the plan"),
              qm::OptionRange<double>(0.0, 1.0));
   app.add_option("--faults", flags.faults_file, "JSON array of faults, each with at_s");
   app.add_option("--prices", flags.prices_file, "Price table instead of the built-in one");
@@ -165,7 +166,7 @@ int main(int argc, char** argv) {
   app.add_option("--aws-port", flags.aws_port, "0 = any free one");
   app.add_option("--node-port", flags.node_port, "0 = any free one");
   bool asks = false;
-  app.add_flag("--probe", asks, "Asks the fleet on this --node-port whether it is up, and ends: 0 or 1");
+  app.add_flag("--probe", asks, "Checks whether the fleet on this --node-port is up, and exits: 0 or 1");
   CLI11_PARSE(app, argc, argv);
   if (asks) return probe(flags);
   qm::log::init("qm-fleet");

@@ -7,7 +7,7 @@ rounds=20 ending=_test
 while [ $# -gt 0 ]; do
   case $1 in
     --asan) ending=_test_asan; shift ;;
-    *[!0-9]*) echo "qm fuzz: \"$1\" is no number of rounds" >&2; exit 2 ;;
+    *[!0-9]*) echo "qm fuzz: \"$1\" is not a number of rounds" >&2; exit 2 ;;
     *) rounds=$1; shift ;;
   esac
 done

@@ -167,7 +167,7 @@ class Image:
         owners["/" + AUTHORITIES] = "ca-certificates"
         for path, owner in owners.items():
             if owner is None:
-                fail(f"{path} is of no Debian package and not ours: nothing says where it is from")
+                fail(f"{path} is of no Debian package and not ours: its origin is unknown")
         packages = Package.all_of(sorted({owners["/" + file.path] for file in objects}))
         md5sums = {name: one.md5sums() for name, one in packages.items()}
         by_soname = {}

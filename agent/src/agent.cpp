@@ -1,7 +1,7 @@
 #include "agent.hpp"
 
 #include "checkpoint_target.hpp"
-#include "machine.hpp"
+#include "node_hardware.hpp"
 #include "node_view.hpp"
 #include "notices.hpp"
 #include "qm/base/assert.hpp"
@@ -69,8 +69,8 @@ Result<std::set<std::string>> names_of(const std::string& setting, const std::st
     const auto comma = std::min(text.find(',', from), text.size());
     const std::string name = text.substr(from, comma - from);
     if (name.empty() || name.find_first_of(" /{}") != std::string::npos) {
-      return fail(config::wrong_setting(setting, text,
-                                        fmt::format("names of {}s with commas between them, without blanks", what)));
+      return fail(
+          config::wrong_setting(setting, text, fmt::format("names of {}s, separated by commas, without blanks", what)));
     }
     out.insert(name);
     from = comma + 1;
@@ -164,7 +164,7 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
     } else if (name == "probe-period") {
       QM_ASSIGN(out.probe_period, period_of(name, value));
     } else {
-      QM_ASSERT(false, "setting {} is known and not read", name);
+      QM_ASSERT(false, "setting {} is valid and has no effect here", name);
     }
   }
   for (const auto& [setting, path] :
@@ -175,12 +175,12 @@ Result<Options> Options::from_settings(const rpc::Settings& settings) {
     if (path.empty()) continue;
     if (path[0] != '/') return fail(config::wrong_setting(setting, path, "an absolute path, which begins with /"));
     if (out.nodes.size() != 1) {
-      return bad(setting, "what lies there is one machine's", "add --set nodes=NAME with this machine's name");
+      return bad(setting, "it is a file of one node", "add --set nodes=NAME with the name of this node");
     }
   }
   if (out.nodes.empty() == out.except.empty()) {
     return bad("nodes", out.nodes.empty() ? "no node is named" : "both nodes and except are given",
-               "add either --set nodes=NAME,... or --set except=NAME,... (then it speaks for all others)");
+               "add either --set nodes=NAME,... or --set except=NAME,... (then the agent serves all other nodes)");
   }
   if (out.telemetry.empty())
     return bad("telemetry", "the telemetry service is not given", "add --set telemetry=host:port");
@@ -224,19 +224,21 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
       pacer_(clock, kThreads) {
   Meters& m = *meters_;
   const auto scrapes = [&](const char* result) {
-    return registry.counter("qm_agent_scrapes_total", "Looks at exporter pages.", {{"result", result}});
+    return registry.counter("qm_agent_scrapes_total", "Reads of exporter pages.", {{"result", result}});
   };
   m.ok = scrapes("ok"), m.empty = scrapes("empty"), m.failed = scrapes("failed");
   const auto answers = [&](const char* result) {
-    return registry.counter("qm_agent_pod_resources_total", "Looks at who holds which device.", {{"result", result}});
+    return registry.counter("qm_agent_pod_resources_total", "Reads of the device allocations of the kubelet.",
+                            {{"result", result}});
   };
   m.kubelet_ok = answers("ok"), m.kubelet_failed = answers("failed");
-  m.bad_lines = registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be read.");
+  m.bad_lines = registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be parsed.");
   m.notices = registry.counter("qm_agent_notices_total", "Spot interruption notices.");
   m.reconnects = registry.counter("qm_agent_reconnects_total", "Streams to the telemetry service after the first.");
-  m.dropped = registry.counter("qm_agent_frames_dropped_total", "Frames without a stream to go on.");
+  m.dropped =
+      registry.counter("qm_agent_frames_dropped_total", "Frames dropped because no stream to telemetry was open.");
   m.pending = registry.gauge("qm_agent_facts_pending", "Facts that are not confirmed yet.");
-  m.nodes = registry.gauge("qm_agent_nodes", "Nodes that this agent speaks for.");
+  m.nodes = registry.gauge("qm_agent_nodes", "Nodes that this agent serves.");
   m.pods = registry.gauge("qm_agent_pods", "Bound pods of its nodes that have not ended.");
   m.pod_objects = registry.gauge("qm_agent_pod_objects", "Pod objects in lists and watches since the start.");
   registry.on_scrape([this] {
@@ -280,7 +282,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
                                       const std::lock_guard lock(mutex_);
                                       nodes_listed_ = true;
                                     }
-                                    tell_nodes();
+                                    publish_nodes();
                                   }});
   }
 }
@@ -302,7 +304,7 @@ void Agent::start() {
   if (node_informer_) {
     node_informer_->start();
   } else {
-    tell_nodes();
+    publish_nodes();
   }
   link_.start();
   if (plugin_) plugin_->start();
@@ -319,14 +321,14 @@ void Agent::stop() {
 }
 
 void Agent::node_changed(const std::string& node, bool gone) {
-  bool told = false;
+  bool publish_all = false;
   {
     const std::lock_guard lock(mutex_);
     if (options_.except.contains(node) || nodes_.contains(node) != gone) return;
-    told = nodes_listed_;
+    publish_all = nodes_listed_;
   }
   gone ? remove_node(node) : add_node(node);
-  if (told) tell_nodes();  // the nodes of the first list are published together
+  if (publish_all) publish_nodes();  // the nodes of the first list are published together
 }
 
 std::string Agent::boot_of(const std::string& node) const {
@@ -375,7 +377,7 @@ void Agent::remove_node(const std::string& node) {
   nodes_.erase(node);
 }
 
-void Agent::tell_nodes() {
+void Agent::publish_nodes() {
   const std::lock_guard lock(mutex_);
   link_.serve({nodes_.begin(), nodes_.end()});
 }
@@ -414,7 +416,7 @@ void Agent::ask_kubelet(View& view, const std::string& node) {
   const auto held = holding_->held();
   const auto devices = devices_->devices();
   if (!held || !devices) {
-    log::debug("who holds which device cannot be read",
+    log::debug("the device allocations of the kubelet cannot be read",
                {{"node", node}, {"error", (held ? devices.error() : held.error()).to_string()}});
     meters_->kubelet_failed.add();
     return;
@@ -429,9 +431,9 @@ void Agent::ask_kubelet(View& view, const std::string& node) {
 
 /// Reads the node's hardware and kubelet configuration. A part that cannot be read is logged and omitted.
 void Agent::probe(const std::string& node) {
-  NodeSigns signs;
+  NodeReport report;
   const auto missing = [&](const Error& error) {
-    log::warn("part of what the machine is made of cannot be read", {{"node", node}, {"error", error.to_string()}});
+    log::warn("part of the hardware of the node cannot be read", {{"node", node}, {"error", error.to_string()}});
   };
   const auto settings = [&](const std::string& file) -> Result<KubeletSettings> {
     std::ifstream in(file);
@@ -443,20 +445,20 @@ void Agent::probe(const std::string& node) {
     const auto devices = devices_->devices();
     const auto joints = devices_->joints();
     if (devices && joints) {
-      signs.labels = island_labels(*devices, *joints);
+      report.labels = island_labels(*devices, *joints);
       if (auto switches = switches_annotation(*devices, *joints); !switches.empty())
-        signs.annotations["quartermaster.dev/pcie-switches"] = std::move(switches);
+        report.annotations["quartermaster.dev/pcie-switches"] = std::move(switches);
     } else {
       missing((devices ? joints.error() : devices.error()));
     }
-    signs.labels.merge(fabric_labels(options_.sysfs));
+    report.labels.merge(fabric_labels(options_.sysfs));
     const auto nodes = numa_nodes(options_.sysfs);
     if (!nodes) missing(nodes.error());
     const auto kubelet = options_.kubelet_config.empty() ? KubeletSettings() : settings(options_.kubelet_config);
     if (!kubelet) missing(kubelet.error());
     if (nodes && kubelet && devices && !options_.kubelet_config.empty()) {
       if (auto zones = numa_annotation(*nodes, *kubelet, *devices); !zones.empty())
-        signs.annotations["quartermaster.dev/numa"] = std::move(zones);
+        report.annotations["quartermaster.dev/numa"] = std::move(zones);
     }
     if (nodes && devices && !options_.nccl_topology.empty()) {
       // Written under another name and renamed, so that a container that mounts the file never reads a part of it.
@@ -473,15 +475,15 @@ void Agent::probe(const std::string& node) {
       // An empty text clears an earlier finding.
       const auto found = wanted ? differences(*kubelet, *wanted) : std::vector<std::string>();
       if (!found.empty()) log::warn("the kubelet is not set as it should be", {{"node", node}, {"how", found.front()}});
-      signs.annotations["quartermaster.dev/findings"] = fmt::format("{}", fmt::join(found, "; "));
+      report.annotations["quartermaster.dev/findings"] = fmt::format("{}", fmt::join(found, "; "));
     }
   }
   if (!options_.model_cache.empty()) {
-    signs.owned_prefixes = {std::string(kModelPrefix)};
-    signs.labels.merge(model_labels(options_.model_cache));
+    report.owned_prefixes = {std::string(kModelPrefix)};
+    report.labels.merge(model_labels(options_.model_cache));
   }
   pb::AgentFact fact;
-  *fact.mutable_signs() = wire::to_pb(NodeName(node), signs, clock_.now());
+  *fact.mutable_node_report() = wire::to_pb(NodeName(node), report, clock_.now());
   (void)facts_.add(node, std::move(fact));  // a full queue: published again at the next probe
 }
 

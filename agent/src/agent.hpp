@@ -82,7 +82,7 @@ class Agent {
   [[nodiscard]] std::string boot_of(const std::string& node) const;
   void add_node(const std::string& node);
   void remove_node(const std::string& node);
-  void tell_nodes();
+  void publish_nodes();
   [[nodiscard]] std::uint64_t pod_objects() const;
   void watch_pods(const std::string& node, const std::string& fields);
   struct View;

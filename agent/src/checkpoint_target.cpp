@@ -100,13 +100,13 @@ Result<CheckpointTarget> checkpoint_target(const Rank& rank, const std::string& 
   }
   const auto scheme_end = text.find("://");
   const std::string scheme = text.substr(0, scheme_end == std::string::npos ? 0 : scheme_end);
-  if (scheme != "http" && scheme != "https") return refused(rank, Code::kInvalid, "is no http URL");
+  if (scheme != "http" && scheme != "https") return refused(rank, Code::kInvalid, "is not an http URL");
   const auto from = scheme_end + 3;
   const auto slash = std::min(text.find_first_of("/?#", from), text.size());
-  const std::string_view said = std::string_view(text).substr(from, slash - from);
-  if (said.find('@') != std::string_view::npos) return refused(rank, Code::kInvalid, "has user information");
-  const auto authority = authority_of(said);
-  if (!authority) return refused(rank, Code::kInvalid, fmt::format("has \"{}\" for an address and port", said));
+  const std::string_view seen_version = std::string_view(text).substr(from, slash - from);
+  if (seen_version.find('@') != std::string_view::npos) return refused(rank, Code::kInvalid, "has user information");
+  const auto authority = authority_of(seen_version);
+  if (!authority) return refused(rank, Code::kInvalid, fmt::format("has \"{}\" for an address and port", seen_version));
   const std::string path =
       slash == text.size()
           ? "/"

@@ -65,8 +65,8 @@ void Checkpoints::order(const pb::CheckpointOrder& order, const std::vector<std:
         send(node, known->second);
         continue;
       }
-      if (std::ranges::find(under_way_, key) != under_way_.end()) continue;
-      under_way_.push_back(key);
+      if (std::ranges::find(in_progress_, key) != in_progress_.end()) continue;
+      in_progress_.push_back(key);
     }
     log::info("checkpoint ordered", {{"order", order.id()}, {"node", node}, {"reason", order.reason()}});
     auto round = std::make_shared<Round>();
@@ -88,10 +88,10 @@ void Checkpoints::begin(const std::shared_ptr<Round>& round) {
   auto ranks = pods_.ranks(round->node, {order.uid(), order.namespace_(), order.kind()}, order.attempt());
   round->ranks = std::move(ranks.own);
   if (!ranks.foreign.empty()) {
-    log::warn("pods name a workload that they are no pods of, and are not asked to save",
+    log::warn("pods name a workload that is not their controller; they get no checkpoint order",
               {{"order", order.id()}, {"pods", ranks.foreign.size()}, {"first", ranks.foreign.front()}});
   }
-  round->answers.assign(round->ranks.size(), fail(Code::kCancelled, "not asked"));
+  round->answers.assign(round->ranks.size(), fail(Code::kCancelled, "no checkpoint order"));
   round->open = round->ranks.size();
   if (round->ranks.empty()) {
     finish(*round);
@@ -150,7 +150,7 @@ void Checkpoints::finish(Round& round) {
                                 {"message", ack.message()}});
   const Key key{ack.order_id(), ack.node()};
   const std::lock_guard lock(mutex_);
-  std::erase(under_way_, key);
+  std::erase(in_progress_, key);
   if (ack.ok()) {
     if (done_.size() >= kRemembered) {
       done_.erase(std::ranges::min_element(done_, {}, [](const auto& entry) { return entry.second.at_us(); }));
@@ -164,7 +164,7 @@ void Checkpoints::send(const std::string& node, const pb::CheckpointAck& ack) {
   pb::AgentFact fact;
   *fact.mutable_ack() = ack;
   if (!facts_.add(node, std::move(fact)))
-    log::warn("too many facts wait, the order will be repeated", {{"order", ack.order_id()}});
+    log::warn("too many facts are unacknowledged; the order will be repeated", {{"order", ack.order_id()}});
 }
 
 Result<Saved> Checkpoints::ask(const Rank& rank, const std::string& body) const {

@@ -67,7 +67,7 @@ class Checkpoints {
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::map<Key, pb::CheckpointAck> done_;  // successful orders
-  std::vector<Key> under_way_;
+  std::vector<Key> in_progress_;
   Workers workers_{kAtOnce};
 };
 

@@ -126,20 +126,20 @@ std::vector<std::string> prefer(const std::vector<Claim>& claims, const GpuOf& g
 
 Judgement judge(const std::vector<Claim>& claims, const GpuOf& gpu_of, const std::vector<std::string>& ids) {
   const auto count = static_cast<std::int32_t>(ids.size());
-  const Claim* stranger = nullptr;
+  const Claim* foreign = nullptr;
   const Claim* other = nullptr;
   for (const Claim* claim : oldest_first(claims)) {
     if (!claim->awaits(count)) continue;
     if (claim->gpus.empty()) {
-      stranger = stranger == nullptr ? claim : stranger;
+      foreign = foreign == nullptr ? claim : foreign;
     } else if (within(*claim, gpu_of, ids)) {
-      return {Judgement::Kind::kHonoured, claim};
+      return {Judgement::Kind::kHonored, claim};
     } else {
       other = other == nullptr ? claim : other;
     }
   }
-  if (stranger == nullptr && other != nullptr) return {Judgement::Kind::kDiffers, other};
-  return {Judgement::Kind::kFree, stranger};
+  if (foreign == nullptr && other != nullptr) return {Judgement::Kind::kDiffers, other};
+  return {Judgement::Kind::kFree, foreign};
 }
 
 }  // namespace qm::agent

@@ -45,9 +45,9 @@ using GpuOf = std::map<std::string, std::int32_t>;  ///< id -> index of its GPU
 
 struct Judgement {
   enum class Kind {
-    kHonoured,  ///< the ids are the assignment of `claim`, or of a container of it
-    kFree,      ///< for a pod without an assignment, or an unknown pod
-    kDiffers,   ///< `claim` waits for as many devices and was assigned others
+    kHonored,  ///< the ids are the assignment of `claim`, or of a container of it
+    kFree,     ///< for a pod without an assignment, or an unknown pod
+    kDiffers,  ///< `claim` waits for as many devices and was assigned others
   } kind = Kind::kFree;
   const Claim* claim = nullptr;  ///< element of `claims`; null if it is not known
 };

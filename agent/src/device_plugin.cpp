@@ -69,15 +69,15 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
 
   grpc::Status ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
                             grpc::ServerWriter<v1beta1::ListAndWatchResponse>* stream) override {
-    for (std::uint64_t said = 0;;) {
+    for (std::uint64_t seen_version = 0;;) {
       v1beta1::ListAndWatchResponse all;
       {
         std::unique_lock lock(plugin_.mutex_);
-        while (!closing_ && plugin_.version_ == said && !context->IsCancelled()) {
+        while (!closing_ && plugin_.version_ == seen_version && !context->IsCancelled()) {
           plugin_.wake_.wait_for(lock, kLookForEnd);
         }
         if (closing_ || context->IsCancelled()) return grpc::Status::OK;
-        said = plugin_.version_;
+        seen_version = plugin_.version_;
         for (const auto& [id, seen] : plugin_.units_[resource_]) {
           auto& device = *all.add_devices();
           device.set_id(id);
@@ -197,7 +197,7 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
     using Kind = Judgement::Kind;
     const std::string pod = found.claim == nullptr ? "" : found.claim->pod;
     if (found.kind == Kind::kDiffers) {
-      const auto message = fmt::format("the kubelet gives pod {} {} and it was assigned GPUs {}", pod,
+      const auto message = fmt::format("the kubelet allocated {1} to pod {0}, whose assignment has GPUs {2}", pod,
                                        fmt::join(ids, ","), fmt::join(found.claim->gpus, ","));
       log::warn("devices differ from the assignment",
                 {{"pod", pod},
@@ -210,9 +210,9 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
     const std::lock_guard lock(plugin_.mutex_);
     if (found.claim != nullptr) plugin_.served_[resource_][found.claim->uid].insert(ids.begin(), ids.end());
     auto& counters = plugin_.counters_;
-    (found.kind == Kind::kHonoured ? counters.honoured
-     : found.kind == Kind::kFree   ? counters.free
-                                   : counters.differs)
+    (found.kind == Kind::kHonored ? counters.honored
+     : found.kind == Kind::kFree  ? counters.free
+                                  : counters.differs)
         .add();
     return grpc::Status::OK;
   }
@@ -232,17 +232,17 @@ class DevicePlugin::Service final : public v1beta1::DevicePlugin::Service {
 DevicePlugin::DevicePlugin(Options options, DeviceSource& devices, const Pods& pods, metrics::Registry& registry)
     : options_(std::move(options)), devices_(devices), pods_(pods) {
   const auto allocations = [&](const char* result) {
-    return registry.counter("qm_agent_plugin_allocations_total", "Containers that the kubelet asked devices for.",
-                            {{"result", result}});
+    return registry.counter("qm_agent_plugin_allocations_total",
+                            "Allocate calls of the kubelet, one for each container.", {{"result", result}});
   };
-  counters_ = {allocations("honoured"),
+  counters_ = {allocations("honored"),
                allocations("free"),
                allocations("differs"),
                allocations("refused"),
                registry.counter("qm_agent_plugin_registrations_total", "Resources registered at the kubelet."),
                [&registry](const std::string& reason) {
                  return registry.counter("qm_agent_plugin_assignments_unused_total",
-                                         "Pods whose annotation of devices cannot be placement's.",
+                                         "Pods with a devices annotation that placement did not write.",
                                          {{"reason", reason}});
                }};
   for (const char* why : {"OtherScheduler", "Malformed", "Conflict"}) counters_.unusable(why);
@@ -347,12 +347,12 @@ void DevicePlugin::look_at_kubelet() {
       }
     }
     if (service->registered) continue;
-    service->registered = tell_kubelet(resource, service->endpoint());
+    service->registered = register_with_kubelet(resource, service->endpoint());
     if (service->registered) counters_.registrations.add();
   }
 }
 
-bool DevicePlugin::tell_kubelet(const std::string& resource, const std::string& endpoint) const {
+bool DevicePlugin::register_with_kubelet(const std::string& resource, const std::string& endpoint) const {
   // A channel shared with an earlier connection would wait for a kubelet that is gone.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -366,13 +366,14 @@ bool DevicePlugin::tell_kubelet(const std::string& resource, const std::string& 
   request.set_resource_name(resource);
   request.mutable_options()->set_get_preferred_allocation_available(true);
   v1beta1::Empty none;
-  const auto told = v1beta1::Registration::NewStub(channel)->Register(&context, request, &none);
-  if (told.ok()) {
-    log::info("kubelet knows of the devices", {{"resource", resource}, {"endpoint", endpoint}});
+  const auto publish_all = v1beta1::Registration::NewStub(channel)->Register(&context, request, &none);
+  if (publish_all.ok()) {
+    log::info("device plugin registered with the kubelet", {{"resource", resource}, {"endpoint", endpoint}});
   } else {
-    log::warn("kubelet does not take the devices", {{"resource", resource}, {"error", told.error_message()}});
+    log::warn("the kubelet refused the registration of the device plugin",
+              {{"resource", resource}, {"error", publish_all.error_message()}});
   }
-  return told.ok();
+  return publish_all.ok();
 }
 
 std::string DevicePlugin::socket_of(const std::string& resource) const {

@@ -66,14 +66,14 @@ class DevicePlugin {
     friend bool operator==(const Seen&, const Seen&) = default;
   };
   struct Counters {
-    metrics::Counter honoured, free, differs, refused, registrations;
+    metrics::Counter honored, free, differs, refused, registrations;
     std::function<metrics::Counter(const std::string& reason)> unusable;
   };
 
   void run();
   void look_at_devices();
   void look_at_kubelet();
-  [[nodiscard]] bool tell_kubelet(const std::string& resource, const std::string& endpoint) const;
+  [[nodiscard]] bool register_with_kubelet(const std::string& resource, const std::string& endpoint) const;
   [[nodiscard]] std::string socket_of(const std::string& resource) const;
   std::vector<Claim> claims(const std::string& resource);
   void note_unusable(const std::vector<Claim>& claims, const std::map<std::string, std::string>& unusable);

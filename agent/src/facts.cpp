@@ -9,7 +9,7 @@ namespace {
 
 bool replaces(const pb::AgentFact& next, const pb::AgentFact& old) {
   if (next.has_devices()) return old.has_devices() && old.devices().node() == next.devices().node();
-  if (next.has_signs()) return old.has_signs() && old.signs().node() == next.signs().node();
+  if (next.has_node_report()) return old.has_node_report() && old.node_report().node() == next.node_report().node();
   return next.has_ack() && old.has_ack() && old.ack().order_id() == next.ack().order_id() &&
          old.ack().node() == next.ack().node();
 }

@@ -28,7 +28,7 @@ struct Link::Stream {
 Link::Link(Options options, Facts& facts) : options_(std::move(options)), facts_(facts) {
   facts_.on_added([this] {
     const std::lock_guard lock(mutex_);
-    news_ = true;
+    changed_ = true;
     wake_.notify_all();
   });
 }
@@ -52,7 +52,7 @@ void Link::stop() {
 void Link::serve(std::vector<std::string> nodes) {
   const std::lock_guard lock(mutex_);
   nodes_ = std::move(nodes);
-  say_hello_ = true;
+  hello_pending_ = true;
   wake_.notify_all();
 }
 
@@ -142,11 +142,11 @@ bool Link::talk(Stream& stream) {
       std::unique_lock lock(mutex_);
       if (!first) {
         wake_.wait_for(lock, Facts::kRepeat / 4,
-                       [&] { return stopping_ || stream.over || say_hello_ || news_ || !frames_.empty(); });
+                       [&] { return stopping_ || stream.over || hello_pending_ || changed_ || !frames_.empty(); });
       }
       if (stopping_ || stream.over) return !first;
-      hello = first || say_hello_;
-      say_hello_ = news_ = false;
+      hello = first || hello_pending_;
+      hello_pending_ = changed_ = false;
       if (hello) {
         for (const auto& node : nodes_) message.mutable_hello()->add_nodes(node);
         message.mutable_hello()->set_version(options_.version);

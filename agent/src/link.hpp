@@ -64,7 +64,7 @@ class Link {
   std::condition_variable wake_;
   std::vector<std::string> nodes_;
   std::deque<pb::SampleFrame> frames_;
-  bool stopping_ = false, say_hello_ = false, news_ = false;
+  bool stopping_ = false, hello_pending_ = false, changed_ = false;
   Stream* stream_ = nullptr;  // the stream that stop() cancels
   std::uint64_t streams_ = 0;
   Counters counters_;

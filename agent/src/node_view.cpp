@@ -63,7 +63,7 @@ void NodeView::Gpu::identify(const std::string& by_uuid) {
 }
 
 pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, const Offer& offer) {
-  const bool labels_lost = kubelet_said_ || (gpu_pods && !page.labelled());
+  const bool labels_lost = kubelet_listed_ || (gpu_pods && !page.labelled());
   pb::SampleFrame frame;
   frame.set_node(node_);
   frame.set_at_us(micros(at));
@@ -76,21 +76,21 @@ pb::SampleFrame NodeView::take(const DcgmPage& page, Instant at, bool gpu_pods, 
     if (!std::isnan(device.utilization)) fill(*frame.add_gpus(), device, gpu.holders);
     report_xid(device, gpu, at, offer);
   }
-  if (!page.devices.empty() && !labels_lost) tell_devices(at, offer);
+  if (!page.devices.empty() && !labels_lost) publish_devices(at, offer);
   return frame;
 }
 
 void NodeView::held(const Holders& holders, const std::vector<Device>& devices, Instant at, bool gpu_pods,
                     const Offer& offer) {
   if (holders.empty() && gpu_pods) return;
-  kubelet_said_ = true;
+  kubelet_listed_ = true;
   for (auto& [index, gpu] : gpus_) gpu.holders.clear();
   for (const Device& device : devices) {
     gpus_[device.index].identify(device.uuid);
     gpus_[device.index].slices = device.slices;
   }
   for (const auto& [index, pods] : holders) gpus_[index].holders = pods;
-  tell_devices(at, offer);
+  publish_devices(at, offer);
 }
 
 std::set<std::int32_t> NodeView::broken() const {
@@ -101,7 +101,7 @@ std::set<std::int32_t> NodeView::broken() const {
   return out;
 }
 
-void NodeView::tell_devices(Instant at, const Offer& offer) {
+void NodeView::publish_devices(Instant at, const Offer& offer) {
   pb::AgentFact fact;
   *fact.mutable_devices() = observation(at);
   auto timeless = fact.devices();
@@ -153,7 +153,7 @@ void NodeView::report_xid(const DeviceReading& device, Gpu& gpu, Instant at, con
     report.set_node(node_);
     report.set_xid(xid > 0 ? xid : gpu.xid);
     report.set_cleared(xid == 0);
-    report.set_standing(!gpu.looked);
+    report.set_at_first_poll(!gpu.looked);
     report.set_boot_id(boot_);
     report.set_gpu_index(device.index);
     report.set_gpu_uuid(device.uuid);

@@ -59,12 +59,12 @@ class NodeView {
   };
   [[nodiscard]] pb::DeviceObservation observation(Instant at) const;
   void report_xid(const DeviceReading& device, Gpu& gpu, Instant at, const Offer& offer) const;
-  void tell_devices(Instant at, const Offer& offer);
+  void publish_devices(Instant at, const Offer& offer);
 
   std::string node_, boot_;
   std::uint64_t sequence_ = 0;
   std::map<std::int32_t, Gpu> gpus_;
-  bool kubelet_said_ = false;
+  bool kubelet_listed_ = false;
   std::string published_;  // pods of the last devices fact, serialized
 };
 

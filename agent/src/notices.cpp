@@ -32,7 +32,7 @@ Result<NoticeWatch::Look> NoticeWatch::try_look(Instant now) {
   notice.set_action(body["action"].string());
   notice.set_at_us(micros(at));
   notice.set_seen_us(micros(now));
-  if (!facts_.add(node_, std::move(fact))) return fail(Code::kExhausted, "too many facts wait");
+  if (!facts_.add(node_, std::move(fact))) return fail(Code::kExhausted, "too many facts are unacknowledged");
   reported_ = *text;
   log::info("spot notice", {{"node", node_}, {"instance", instance_}, {"notice", *text}});
   return Look::kNotice;

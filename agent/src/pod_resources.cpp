@@ -63,7 +63,7 @@ class KubeletResources final : public HoldingSource {
 
  private:
   static tl::unexpected<Error> away(const grpc::Status& rc) {
-    return fail(Code::kUnavailable, "the kubelet does not say who holds what: {}", rc.error_message());
+    return fail(Code::kUnavailable, "the kubelet does not list its device allocations: {}", rc.error_message());
   }
   std::unique_ptr<v1::PodResourcesLister::Stub> stub_;
 };

@@ -11,7 +11,7 @@ constexpr int kMostShares = 128;
 Result<int> replicas_of(const Json& value, const std::string& field) {
   const auto replicas = value.integer(0);
   if (!value.is_int() || replicas < 1 || replicas > kMostShares) {
-    return fail(Error{Code::kInvalid, fmt::format("{} is no number of shares", value.dump()), field,
+    return fail(Error{Code::kInvalid, fmt::format("{} is not a valid number of shares", value.dump()), field,
                       fmt::format("write a number from 1 to {}", kMostShares)});
   }
   return static_cast<int>(replicas);
@@ -34,8 +34,8 @@ Result<Json> content_of(std::string_view text, const std::string& file) {
                           : data.members().size() == 1 ? data.members().begin()->first
                                                        : std::string();
   if (key.empty()) {
-    return fail(
-        Error{Code::kInvalid, "which of its configurations is meant is not said", "data", "name one of them any"});
+    return fail(Error{Code::kInvalid, "it has several configurations and names no default", "data",
+                      "give one of them the name any"});
   }
   return content_of(data[key].string(), file + "#" + key);
 }
@@ -72,13 +72,12 @@ Result<Sharing> sharing_of(std::string_view text, const std::string& file) {
     }
     if (out.mps && name.starts_with(words::kMigPrefix)) {
       return fail(Error{Code::kInvalid, fmt::format("{} cannot be shared by MPS", name), way + ".resources.name",
-                        "share MIG instances by time, or GPUs that are not cut by MPS"});
+                        "use time-slicing for MIG instances, and MPS for GPUs without MIG"});
     }
     QM_ASSIGN(out.shares[name], replicas_of(resource["replicas"], way + ".resources.replicas"));
   }
   if (shared.contains("replicas")) {
-    out.warnings.push_back(
-        fmt::format("{}.replicas stands without a list of resources; it is read for nvidia.com/gpu", way));
+    out.warnings.push_back(fmt::format("{}.replicas has no list of resources; it applies to nvidia.com/gpu", way));
     QM_ASSIGN(out.shares["nvidia.com/gpu"], replicas_of(shared["replicas"], way + ".replicas"));
   }
   return out;

@@ -154,7 +154,7 @@ TEST_F(AgentTest, CheckpointOrderToAcknowledgement) {
   order.set_namespace_("team");
   order.set_kind("Job");
   order.add_nodes("a");
-  order.add_nodes("somebody-elses");
+  order.add_nodes("another-pods");
   ASSERT_TRUE(wait_until([&] { return telemetry.order(order); }));
   ASSERT_TRUE(wait_until([&] { return telemetry.acks().size() == 1; }));
   const auto ack = telemetry.acks()[0];
@@ -169,7 +169,7 @@ TEST_F(AgentTest, CheckpointOrderToAcknowledgement) {
   EXPECT_THAT(ranks.asked(), SizeIs(2));
 }
 
-TEST_F(AgentTest, SpeaksForNodesThatComeAndGo) {
+TEST_F(AgentTest, ServesNodesThatAreCreatedAndDeleted) {
   const auto node = [](const std::string& name) {
     return Json::object({{"metadata", Json::object({{"name", name}, {"uid", "uid-" + name}})}});
   };

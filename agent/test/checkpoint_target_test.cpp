@@ -40,10 +40,10 @@ TEST(CheckpointTarget, NothingElseIsCalled) {
   const std::string at = "team/r0: annotation quartermaster.dev/checkpoint ";
   const std::pair<std::string, std::string> cases[] = {
       {"", "is missing: the rank cannot save"},
-      {"nowhere", "is no http URL"},
-      {"file:///etc/passwd", "is no http URL"},
-      {"gopher://{podIP}/", "is no http URL"},
-      {"HTTP://{podIP}/", "is no http URL"},
+      {"nowhere", "is not an http URL"},
+      {"file:///etc/passwd", "is not an http URL"},
+      {"gopher://{podIP}/", "is not an http URL"},
+      {"HTTP://{podIP}/", "is not an http URL"},
       {"http://10.0.0.8:8480/x", "names 10.0.0.8, and the pod has 10.0.0.7, fd00::7"},
       {"http://169.254.169.254/latest/meta-data", "names 169.254.169.254, and the pod has 10.0.0.7, fd00::7"},
       {"http://127.0.0.1:10250/pods", "names 127.0.0.1, and the pod has 10.0.0.7, fd00::7"},

@@ -153,7 +153,7 @@ TEST_F(CheckpointsTest, RanksThatCannotBeAsked) {
   EXPECT_THAT(carry_out(desk, "o1")[0].message(),
               HasSubstr("team/plain: annotation quartermaster.dev/checkpoint is missing"));
   pods.apply(pod_of("plain", "n", "job", 2, "nowhere"), false);
-  EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("is no http URL"));
+  EXPECT_THAT(carry_out(desk, "o1")[0].message(), HasSubstr("is not an http URL"));
 }
 
 // Another tenant's pod that names the workload could otherwise choose the URI that the workload resumes from.
@@ -244,7 +244,7 @@ TEST_F(CheckpointsTest, AUriThatIsNoneIsNotPassedOn) {
   EXPECT_THAT(carry_out(desk, "o-1")[0].message(), HasSubstr("without a step"));
 }
 
-TEST_F(CheckpointsTest, NobodyHereIsNotOk) {
+TEST_F(CheckpointsTest, NoRankIsNotOk) {
   Checkpoints desk(pods, facts, clock, behind_gateway());
   const auto acks = carry_out(desk, "o1");
   EXPECT_EQ(acks[0].ranks(), 0);

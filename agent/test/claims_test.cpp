@@ -28,10 +28,10 @@ TEST(Claims, TheOldestThatWaitsForSoManyIsPreferred) {
   const std::vector<Claim> claims = {claim("p2", {3}, {1}), claim("p1", {1}, {1}), claim("p0", {0, 2}, {2})};
   EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {}, 1), ElementsAre("b"));
   EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {}, 2), ElementsAre("a", "c"));
-  EXPECT_THAT(prefer(claims, kFour, {"a", "c", "d"}, {}, 1), ElementsAre("d")) << "p1's is not to be had";
+  EXPECT_THAT(prefer(claims, kFour, {"a", "c", "d"}, {}, 1), ElementsAre("d")) << "p1's is not available";
 }
 
-TEST(Claims, StrangersGetWhatNobodyIsPromisedFromTheTopDown) {
+TEST(Claims, ForeignPodsGetUnassignedDevicesFromTheHighestIndex) {
   const std::vector<Claim> claims = {claim("p1", {3}, {1}), claim("s2", {}, {2})};
   EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {}, 2), ElementsAre("c", "b"));
   EXPECT_THAT(prefer(claims, kFour, {"a", "d"}, {}, 2), ElementsAre("a", "d")) << "but there are no others";
@@ -42,7 +42,7 @@ TEST(Claims, WhatMustBeInIsIn) {
   const std::vector<Claim> claims = {claim("p1", {0, 2}, {2})};
   EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {"c"}, 2), ElementsAre("c", "a"));
   EXPECT_THAT(prefer(claims, kFour, {"a", "b", "c", "d"}, {"b"}, 2), ElementsAre("b", "d"))
-      << "b is not the claim's, so the question is a stranger's";
+      << "b is not of the claim, so the request is of a foreign pod";
 }
 
 TEST(Claims, ContainersOfAPodShareItsAssignment) {
@@ -52,7 +52,7 @@ TEST(Claims, ContainersOfAPodShareItsAssignment) {
   EXPECT_FALSE(second[0].awaits(2));
   EXPECT_THAT(prefer(second, kFour, {"c", "d"}, {}, 1), ElementsAre("c"));
   EXPECT_EQ(judge(second, kFour, {"d"}).kind, Kind::kDiffers);
-  EXPECT_EQ(judge(second, kFour, {"c"}).kind, Kind::kHonoured);
+  EXPECT_EQ(judge(second, kFour, {"c"}).kind, Kind::kHonored);
 }
 
 TEST(Claims, SharesAndInstancesGoByTheirGpu) {
@@ -70,10 +70,10 @@ TEST(Claims, JudgedByTheDevicesNotByTheOrder) {
   const auto differs = judge(claims, kFour, {"c"});
   EXPECT_EQ(differs.kind, Kind::kDiffers);
   EXPECT_EQ(differs.claim->uid, "p1");
-  EXPECT_EQ(judge(claims, kFour, {"c", "d"}).claim, nullptr) << "nobody waits for two";
+  EXPECT_EQ(judge(claims, kFour, {"c", "d"}).claim, nullptr) << "no pod is pending for two";
 }
 
-TEST(Claims, AStrangerMayBeWhoIsServed) {
+TEST(Claims, TheServedPodMayBeForeign) {
   const std::vector<Claim> claims = {claim("p1", {0}, {1}), claim("s2", {}, {1})};
   const auto found = judge(claims, kFour, {"d"});
   EXPECT_EQ(found.kind, Kind::kFree);

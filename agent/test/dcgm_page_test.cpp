@@ -112,8 +112,8 @@ void expect_own_page(const std::string& name) {
     ASSERT_LT(gpus, page.devices.size());
     expect_gpu(row, page.devices[gpus++]);
   }
-  EXPECT_EQ(totals, 1U) << "expected.csv says nothing of " << name;
-  EXPECT_EQ(page.devices.size(), gpus) << name << " gives GPUs that the machine does not have";
+  EXPECT_EQ(totals, 1U) << "expected.csv has no line of " << name;
+  EXPECT_EQ(page.devices.size(), gpus) << name << " has GPUs that the host does not have";
 }
 
 // Each of these reads our own page, and the page of the reference data if present.
@@ -211,7 +211,7 @@ void expect_same_generations(const DcgmPage& now, const DcgmPage& next, const Dc
   }
 }
 
-TEST(DcgmSamples, GenerationsSayTheSame) {
+TEST(DcgmSamples, GenerationsHaveEqualResults) {
   expect_own_page("node-dcgm46.prom");
   expect_own_page("node-1x.prom");
   expect_same_generations(own_page("node.prom"), own_page("node-dcgm46.prom"), own_page("node-1x.prom"), 0, {4, 5});
@@ -312,7 +312,7 @@ TEST(DcgmPage, UtilizationIsClamped) {
   EXPECT_EQ(page.devices[1].utilization, 0);
 }
 
-TEST(DcgmPage, DeviceNameStandsInForTheIndex) {
+TEST(DcgmPage, DeviceNameReplacesTheIndex) {
   const auto page = parse_dcgm_page(
       "dcgm_gpu_utilization{device=\"nvidia6\",uuid=\"GPU-6\"} "
       "10\nDCGM_FI_DEV_GPU_UTIL{gpu=\"-1\"} 1\n"

@@ -79,10 +79,9 @@ TEST_F(DevicePluginTest, EveryPodGetsTheDevicesThatItWasAssigned) {
   EXPECT_EQ(kubelet.give("team/a", kGpu, 1).visible, "GPU-5");
   EXPECT_EQ(kubelet.give("team/b", kGpu, 2).visible, "GPU-1,GPU-6");
   EXPECT_EQ(kubelet.give("team/c", kGpu, 1).visible, "GPU-2");
-  bind("stranger", "", 1);
-  EXPECT_EQ(kubelet.give("team/stranger", kGpu, 1).visible, "GPU-7")
-      << "from the top, where placement counts strangers";
-  EXPECT_EQ(counted("honoured"), 3);
+  bind("foreign", "", 1);
+  EXPECT_EQ(kubelet.give("team/foreign", kGpu, 1).visible, "GPU-7") << "from the top, where placement counts strangers";
+  EXPECT_EQ(counted("honored"), 3);
   EXPECT_EQ(counted("free"), 1);
 }
 
@@ -102,7 +101,7 @@ TEST_F(DevicePluginTest, SharesAndInstancesOfTheAssignedGpu) {
   EXPECT_EQ(a.visible, "GPU-1");
   bind("b", "3", 1, "nvidia.com/mig-1g.10gb");
   EXPECT_EQ(kubelet.give("team/b", "nvidia.com/mig-1g.10gb", 1).visible, "MIG-z");
-  EXPECT_EQ(counted("honoured"), 2);
+  EXPECT_EQ(counted("honored"), 2);
 }
 
 // S-138: eight shares of a GPU under MPS, each limited to an eighth of its threads and of its memory.
@@ -149,7 +148,7 @@ TEST_F(DevicePluginTest, StrictRefusesOtherDevicesThanAssigned) {
   EXPECT_EQ(counted("refused"), 1);
 }
 
-TEST_F(DevicePluginTest, WaitsForAPodThatTheKubeletHeardOfFirst) {
+TEST_F(DevicePluginTest, WaitsForAPodThatTheKubeletSawFirst) {
   patience = std::chrono::seconds(20);
   start(whole_gpus(4));
   ASSERT_TRUE(lists(kGpu, 4));
@@ -171,7 +170,7 @@ TEST_F(DevicePluginTest, GpusThatDoNotWorkAreNotGiven) {
   EXPECT_EQ(kubelet.give("team/a", kGpu, 1, {"GPU-1"}).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(kubelet.give("team/a", kGpu, 1, {"GPU-9"}).status.error_code(), grpc::StatusCode::NOT_FOUND);
   plugin->faulty({});
-  ASSERT_TRUE(lists(kGpu, 4)) << "healthy again as soon as it works, not when the plugin starts anew";
+  ASSERT_TRUE(lists(kGpu, 4)) << "healthy again as soon as it works, not when the plugin restarts";
   auto less = whole_gpus(4);
   less.pop_back();
   devices->set(less);
@@ -181,7 +180,7 @@ TEST_F(DevicePluginTest, GpusThatDoNotWorkAreNotGiven) {
   EXPECT_TRUE(lists(kGpu, 4));
 }
 
-TEST_F(DevicePluginTest, AGpuThatIsCutHasOtherUnits) {
+TEST_F(DevicePluginTest, AGpuWithMigHasOtherUnits) {
   start(whole_gpus(2));
   ASSERT_TRUE(lists(kGpu, 2));
   auto cut = whole_gpus(2);
@@ -196,7 +195,7 @@ TEST_F(DevicePluginTest, AGpuThatIsCutHasOtherUnits) {
   EXPECT_TRUE(lists("nvidia.com/mig-3g.40gb", 0));
 }
 
-TEST_F(DevicePluginTest, RegistersAnewWithAKubeletThatStartedAgain) {
+TEST_F(DevicePluginTest, RegistersAgainAfterARestartOfTheKubelet) {
   start(whole_gpus(4));
   ASSERT_TRUE(lists(kGpu, 4));
   EXPECT_EQ(kubelet.registrations(), 1);

@@ -70,7 +70,7 @@ TEST(FactsTest, FullQueueRefuses) {
   ASSERT_TRUE(facts.add("n", xid(1)));
   ASSERT_TRUE(facts.add("n", devices("n", 1)));
   EXPECT_FALSE(facts.add("n", xid(2)));
-  EXPECT_TRUE(facts.add("n", devices("n", 2))) << "it needs no room of its own";
+  EXPECT_TRUE(facts.add("n", devices("n", 2))) << "it needs no space of its own";
   facts.confirm("n/boot/1");
   EXPECT_TRUE(facts.add("n", xid(2)));
 }
@@ -141,7 +141,7 @@ TEST_F(NoticeTest, WhatCannotBeReadIsAskedAgain) {
   EXPECT_EQ(watch.look(now), Look::kError);
   metadata.clear("n/instance-id");
   notice("2026-11-21T09:14:29Z");
-  EXPECT_EQ(watch.look(now), Look::kError) << "a notice without its instance helps nobody";
+  EXPECT_EQ(watch.look(now), Look::kError) << "a notice without its instance is useless";
   EXPECT_EQ(facts.size(), 0U);
   metadata.set("n/instance-id", "i-1");
   EXPECT_EQ(watch.look(now), Look::kNotice);

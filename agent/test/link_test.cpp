@@ -127,11 +127,11 @@ TEST_F(LinkTest, StopsWithinTwoSecondsWhateverThePeerDoes) {
   auto up = link_to(server.address());
   up->start();
   ASSERT_TRUE(wait_until([&] { return up->up(); }));
-  auto nobody = link_to("127.0.0.1:" + std::to_string(free_port()));
-  nobody->start();
+  auto no_stream = link_to("127.0.0.1:" + std::to_string(free_port()));
+  no_stream->start();
   const auto from = std::chrono::steady_clock::now();
   up->stop();
-  nobody->stop();
+  no_stream->stop();
   EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(2));
 }
 

@@ -49,7 +49,7 @@ TEST_F(NodeViewTest, FrameHasEveryGpuWithAValue) {
       look(page_of("job-0", 40) + line("DCGM_FI_DEV_GPU_TEMP", 7, "50") + line("DCGM_FI_DEV_FB_USED", 0, "2", "job-0"));
   EXPECT_EQ(frame.node(), "node-1");
   EXPECT_EQ(frame.at_us(), now_us);
-  ASSERT_EQ(frame.gpus_size(), 2) << "GPU 7 has no utilisation: a gap, not a zero";
+  ASSERT_EQ(frame.gpus_size(), 2) << "GPU 7 has no utilization: a gap, not a zero";
   EXPECT_DOUBLE_EQ(frame.gpus(0).utilization(), 0.4);
   EXPECT_EQ(frame.gpus(0).pod(), "job-0");
   EXPECT_EQ(frame.gpus(0).namespace_(), "team");
@@ -90,7 +90,7 @@ TEST_F(NodeViewTest, SequenceShowsMissedLooks) {
   EXPECT_EQ(look(page_of("a")).sequence(), 4U);
 }
 
-TEST_F(NodeViewTest, DevicesAreNewsOnlyWhenTheyChange) {
+TEST_F(NodeViewTest, DevicesArePublishedOnlyWhenTheyChange) {
   look(page_of("a"));
   look(page_of("a", 90));
   ASSERT_THAT(devices, SizeIs(1));
@@ -132,7 +132,7 @@ TEST_F(NodeViewTest, SharedDevices) {
   EXPECT_THAT(pods_of(devices[0]),
               ElementsAre("team/a 0:GPU-0:500", "team/b 0:GPU-0:500", "team/c 1:GPU-1:428:3g.40gb"));
   const auto frame = look(line("DCGM_FI_DEV_GPU_UTIL", 0, "30", "a") + line("DCGM_FI_DEV_GPU_UTIL", 0, "20", "b"));
-  EXPECT_EQ(frame.gpus(0).pod(), "") << "the board's values are nobody's alone";
+  EXPECT_EQ(frame.gpus(0).pod(), "") << "the values of the board belong to no single instance";
 }
 
 TEST_F(NodeViewTest, InstancesThatFillAGpuComeToAllOfIt) {
@@ -169,7 +169,7 @@ TEST_F(NodeViewTest, XidIsReportedWhenItChanges) {
   EXPECT_EQ(xids[0].xid().xid(), 79);
   EXPECT_EQ(xids[0].xid().gpu_index(), 0);
   EXPECT_EQ(xids[0].xid().gpu_uuid(), "GPU-0");
-  EXPECT_FALSE(xids[0].xid().standing()) << "it was seen to appear";
+  EXPECT_FALSE(xids[0].xid().at_first_poll()) << "it was seen to appear";
   EXPECT_FALSE(xids[0].xid().cleared());
   look(page_of("a", 50, 0));
   ASSERT_THAT(xids, SizeIs(2));
@@ -177,7 +177,7 @@ TEST_F(NodeViewTest, XidIsReportedWhenItChanges) {
   EXPECT_EQ(xids[1].xid().xid(), 79);
   look(page_of("a", 50, 79));
   ASSERT_THAT(xids, SizeIs(3)) << "after a reset the same code is a new one";
-  EXPECT_FALSE(xids[2].xid().standing());
+  EXPECT_FALSE(xids[2].xid().at_first_poll());
 }
 
 TEST_F(NodeViewTest, AfterABootTheFirstLookIsOneAgain) {
@@ -190,26 +190,26 @@ TEST_F(NodeViewTest, AfterABootTheFirstLookIsOneAgain) {
   view.booted("b2");
   look(page_of("a", 50, 79));
   ASSERT_THAT(xids, SizeIs(2));
-  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_TRUE(xids[1].xid().at_first_poll());
   EXPECT_EQ(xids[1].xid().boot_id(), "b2");
 }
 
-TEST_F(NodeViewTest, AnotherGpuAtTheIndexIsLookedAtAnew) {
+TEST_F(NodeViewTest, AnotherGpuAtTheIndexIsReadAgain) {
   look(page_of("a", 50, 79));
   look("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-other\"} 79\n");
   ASSERT_THAT(xids, SizeIs(2));
-  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_TRUE(xids[1].xid().at_first_poll());
   EXPECT_EQ(xids[1].xid().gpu_uuid(), "GPU-other");
 }
 
-TEST_F(NodeViewTest, XidThatStandsAtTheStartIsReported) {
+TEST_F(NodeViewTest, XidPresentAtTheFirstPollIsReported) {
   look(page_of("a", 50, 48));
   ASSERT_THAT(xids, SizeIs(1));
   EXPECT_EQ(xids[0].xid().xid(), 48);
-  EXPECT_TRUE(xids[0].xid().standing()) << "whether it is an old one is known to the telemetry service";
+  EXPECT_TRUE(xids[0].xid().at_first_poll()) << "whether it is an old one is known to the telemetry service";
 }
 
-TEST_F(NodeViewTest, AGpuIsBrokenAsTheCatalogOfXidsSays) {
+TEST_F(NodeViewTest, AGpuIsBrokenByTheCatalogOfXids) {
   for (const int xid : {109, 136, 155, 158, 79, 48, 13, 31, 63, 94}) {
     NodeView fresh("node-1");
     fresh.take(parse_dcgm_page(page_of("a", 50, xid)), from_micros(1), true, [](const pb::AgentFact&) { return true; });
@@ -218,7 +218,7 @@ TEST_F(NodeViewTest, AGpuIsBrokenAsTheCatalogOfXidsSays) {
   EXPECT_TRUE(catalog::xid::breaks_gpu(109, {}));
 }
 
-TEST_F(NodeViewTest, TheDriversRecoveryActionGoesWithTheXid) {
+TEST_F(NodeViewTest, TheXidCarriesTheRecoveryActionOfTheDriver) {
   look(page_of("a", 50, 154));
   ASSERT_THAT(xids, SizeIs(1));
   EXPECT_FALSE(xids[0].xid().has_recovery_action()) << "most exporters do not list it";
@@ -248,7 +248,7 @@ TEST_F(NodeViewTest, ARecoveryActionThatChangesUnderOneCodeIsReported) {
   ASSERT_THAT(xids, SizeIs(2));
   EXPECT_EQ(xids[1].xid().xid(), 154);
   EXPECT_EQ(xids[1].xid().recovery_action(), 1);
-  EXPECT_FALSE(xids[1].xid().standing()) << "it was seen to change";
+  EXPECT_FALSE(xids[1].xid().at_first_poll()) << "it was seen to change";
   EXPECT_FALSE(xids[1].xid().cleared());
   // A missing value is not a changed value.
   look(page_of("a", 50, 154) + blank);
@@ -277,17 +277,17 @@ TEST_F(NodeViewTest, ARecoveryActionEndsWithItsPageItsBootAndItsGpu) {
   view.booted("b2");
   look(page_of("a", 50, 154));
   ASSERT_THAT(xids, SizeIs(2));
-  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_TRUE(xids[1].xid().at_first_poll());
   EXPECT_FALSE(xids[1].xid().has_recovery_action());
   look(page_of("a", 50, 154) + asks("0"));
   ASSERT_THAT(xids, SizeIs(3));
   look("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-other\"} 154\n");
   ASSERT_THAT(xids, SizeIs(4));
-  EXPECT_TRUE(xids[3].xid().standing());
+  EXPECT_TRUE(xids[3].xid().at_first_poll());
   EXPECT_FALSE(xids[3].xid().has_recovery_action());
 }
 
-TEST_F(NodeViewTest, AnotherGpuThatTheKubeletNamesFirstIsLookedAtAnew) {
+TEST_F(NodeViewTest, AnotherGpuThatTheKubeletNamesFirstIsReadAgain) {
   look(page_of("a", 50, 79));
   Device other;
   other.index = 0;
@@ -296,7 +296,7 @@ TEST_F(NodeViewTest, AnotherGpuThatTheKubeletNamesFirstIsLookedAtAnew) {
   EXPECT_THAT(view.broken(), IsEmpty());
   look("DCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"GPU-other\"} 79\n");
   ASSERT_THAT(xids, SizeIs(2));
-  EXPECT_TRUE(xids[1].xid().standing());
+  EXPECT_TRUE(xids[1].xid().at_first_poll());
 }
 
 TEST_F(NodeViewTest, RefusedFactsAreOfferedAgain) {

@@ -2,7 +2,7 @@
 #include "device_plugin.hpp"
 #include "devices.hpp"
 #include "kubelet.hpp"
-#include "machine.hpp"
+#include "node_hardware.hpp"
 #include "rig.hpp"
 
 #include <gmock/gmock.h>
@@ -37,11 +37,11 @@ class RealDriver : public ::testing::Test {
   void SetUp() override {
     source = nvml_devices();
     const auto found = source->devices();
-    if (!found) GTEST_SKIP() << "no NVIDIA driver on this machine: " << found.error().message;
+    if (!found) GTEST_SKIP() << "no NVIDIA driver on this host: " << found.error().message;
     devices = *found;
     rows = lines_of(
         "nvidia-smi --query-gpu=index,uuid,pci.bus_id,memory.total,mig.mode.current --format=csv,noheader,nounits");
-    if (rows.empty()) GTEST_SKIP() << "no nvidia-smi on this machine";
+    if (rows.empty()) GTEST_SKIP() << "no nvidia-smi on this host";
   }
   std::unique_ptr<DeviceSource> source;
   std::vector<Device> devices;
@@ -100,7 +100,7 @@ TEST_F(RealDriver, TheKubeletIsOfferedItsUnits) {
   plugin.stop();
 }
 
-TEST_F(RealDriver, TheMachineIsDescribedForNcclAndForPlacement) {
+TEST_F(RealDriver, TheHardwareIsDescribedForNcclAndForPlacement) {
   const auto nodes = numa_nodes("/sys");
   ASSERT_TRUE(nodes) << nodes.error().to_string();
   EXPECT_THAT(*nodes, ::testing::Not(IsEmpty()));

@@ -289,7 +289,7 @@ TEST(HoldersOf, LabelsOfPodsThatHaveEndedAreLeftOut) {
   EXPECT_EQ(page.devices[0].holders[0].pod, "b");
 }
 
-TEST(Units, OfAMachineThatIsPartlyCut) {
+TEST(Units, OfANodeWithMigOnSomeGpus) {
   const auto units = units_of(cut(2), {});
   ASSERT_EQ(units.at(kGpu).size(), 1U);
   EXPECT_EQ(units.at(kGpu)[0].id, "GPU-0");
@@ -310,7 +310,7 @@ TEST(Nvml, GpusAndTheirInstances) {
   EXPECT_EQ(*source->devices(), expected);
 }
 
-TEST(Nvml, AMachineWithoutADriverSaysSo) {
+TEST(Nvml, ANodeWithoutADriverIsAnError) {
   const auto devices = nvml_devices("libno-such-driver.so.1")->devices();
   ASSERT_FALSE(devices);
   EXPECT_EQ(devices.error().code, Code::kUnavailable);

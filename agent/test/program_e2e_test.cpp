@@ -83,7 +83,7 @@ class ProgramTest : public ::testing::Test {
       return now && now->path("status.phase").string() == "Running";
     }));
   }
-  bool told(const std::function<bool(const pb::AgentFact&)>& fits) {
+  bool publish_all(const std::function<bool(const pb::AgentFact&)>& fits) {
     return wait_until([&] {
       const auto facts = telemetry.facts();
       return std::any_of(facts.begin(), facts.end(), fits);
@@ -99,15 +99,15 @@ class ProgramTest : public ::testing::Test {
 
 TEST_F(ProgramTest, SeesAPodAnXidANoticeAndSavesItsWork) {
   const std::string node = spot_node();
-  const auto agent = run_agent("except=nobody");
+  const auto agent = run_agent("except=none");
   ASSERT_TRUE(agent);
   place_rank(node);
-  ASSERT_TRUE(told([&](const auto& f) {
+  ASSERT_TRUE(publish_all([&](const auto& f) {
     return f.has_devices() && f.devices().node() == node && f.devices().pods_size() == 1 &&
            f.devices().pods(0).pod() == "r0";
   }));
   post("/fleet/faults", R"({"kind":"spot_reclaim","count":1,"notice_s":1200})");
-  ASSERT_TRUE(told([&](const auto& f) {
+  ASSERT_TRUE(publish_all([&](const auto& f) {
     return f.has_notice() && f.notice().node() == node && f.notice().action() == "terminate";
   }));
   pb::CheckpointOrder order;
@@ -124,18 +124,18 @@ TEST_F(ProgramTest, SeesAPodAnXidANoticeAndSavesItsWork) {
   EXPECT_EQ(ack.ranks(), 1);
   EXPECT_THAT(ack.uri(), HasSubstr("fleet://default/r0?step="));
   post("/fleet/faults", R"({"kind":"xid","node":")" + node + R"(","gpu":0,"xid":48})");
-  ASSERT_TRUE(told([&](const auto& f) { return f.has_xid() && f.xid().xid() == 48 && f.xid().node() == node; }));
+  ASSERT_TRUE(publish_all([&](const auto& f) { return f.has_xid() && f.xid().xid() == 48 && f.xid().node() == node; }));
   EXPECT_TRUE(wait_until([&] {
     const auto frames = telemetry.frames();
     return std::any_of(frames.begin(), frames.end(), [](const auto& f) { return f.gpus_size() > 0; });
   }));
 }
 
-TEST_F(ProgramTest, StopsInTimeWithFactsNobodyConfirmsAndTimeStandingStill) {
+TEST_F(ProgramTest, StopsInTimeWithUnconfirmedFactsAndAPausedClock) {
   telemetry.confirm_facts(false);
-  const auto agent = run_agent("except=nobody");
+  const auto agent = run_agent("except=none");
   ASSERT_TRUE(agent);
-  ASSERT_TRUE(told([](const auto& f) { return f.has_devices(); }));
+  ASSERT_TRUE(publish_all([](const auto& f) { return f.has_devices(); }));
   post("/fleet/clock", R"({"factor":0})");
   agent->signal(SIGTERM);
   EXPECT_EQ(agent->wait(std::chrono::milliseconds(3000)), 0);

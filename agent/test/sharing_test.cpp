@@ -45,7 +45,7 @@ TEST(SharingTest, TimeSlicingMultipliesWhatIsCounted) {
     EXPECT_THAT(units_of(whole_gpus(1), plain).at(kGpu), SizeIs(c.of_plain));
     const auto bare = manifest(manifests.dir + c.bare);
     ASSERT_THAT(bare.warnings, SizeIs(1));
-    EXPECT_THAT(bare.warnings[0], HasSubstr("read for nvidia.com/gpu"));
+    EXPECT_THAT(bare.warnings[0], HasSubstr("applies to nvidia.com/gpu"));
     EXPECT_THAT(units_of(whole_gpus(2), bare).at(kGpu), SizeIs(2 * c.of_bare));
     EXPECT_THAT(units_of(whole_gpus(2), manifest(manifests.dir + c.listed)).at(kGpu), SizeIs(2 * c.of_listed));
   }
@@ -94,17 +94,17 @@ TEST(SharingTest, SharesMayHaveANameOfTheirOwn) {
 
 TEST(SharingTest, WhatCannotBeIsRefusedByItsField) {
   EXPECT_THAT(refused("sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}"),
-              HasSubstr("0 is no number"));
-  EXPECT_THAT(refused("sharing: {timeSlicing: {replicas: many}}"), HasSubstr("is no number"));
+              HasSubstr("0 is not a valid number"));
+  EXPECT_THAT(refused("sharing: {timeSlicing: {replicas: many}}"), HasSubstr("is not a valid number"));
   EXPECT_THAT(refused("sharing: {timeSlicing: {resources: [{replicas: 2}]}}"), HasSubstr("has no name"));
   EXPECT_THAT(refused("sharing: {mps: {replicas: 2}, timeSlicing: {replicas: 2}}"), HasSubstr("not by both"));
   EXPECT_THAT(refused("sharing: {mps: {resources: [{name: nvidia.com/mig-1g.10gb, replicas: 2}]}}"),
               HasSubstr("cannot be shared by MPS"));
-  EXPECT_THAT(refused("mps: {enabled: true}"), HasSubstr("is no number"));
+  EXPECT_THAT(refused("mps: {enabled: true}"), HasSubstr("is not a valid number"));
   EXPECT_THAT(refused("a: [1"), HasSubstr("x.yaml"));
   EXPECT_THAT(refused("a: 1\n---\nb: 2\n"), HasSubstr("2 documents"));
   EXPECT_THAT(refused("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 'x: 1', b: 'y: 1'}\n"),
-              HasSubstr("which of its configurations"));
+              HasSubstr("several configurations"));
 }
 
 }  // namespace sharing_test

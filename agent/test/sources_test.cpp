@@ -146,7 +146,7 @@ TEST_F(SettingsTest, BadOnesAreNamed) {
            {{{"imds", "http://"}}, "imds"},
            {{{"nodes", "a,b"}}, "dcgm"},
            {{{"nodes", "a,b"}, {"dcgm", "http://{node}/"}}, "imds"},
-           {{{"colour", "red"}}, "colour"},
+           {{{"color", "red"}}, "color"},
        }) {
     const auto options = read(changes);
     ASSERT_FALSE(options) << field;

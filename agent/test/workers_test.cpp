@@ -95,7 +95,7 @@ TEST_F(PacerTest, OneThatIsReplacedWhileItRunsRunsAsTheNewOne) {
   EXPECT_EQ(pacer.size(), 1U);
 }
 
-TEST_F(PacerTest, StopsWhileTimeStandsStill) {
+TEST_F(PacerTest, StopsWhileTheClockIsPaused) {
   Pacer pacer(clock, 4);
   pacer.add("a", seconds(1), counting());
   ASSERT_TRUE(reaches(1));

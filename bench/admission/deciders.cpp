@@ -1,16 +1,16 @@
 #include "deciders.hpp"
 
-#include "qm/admission/exact/forest.hpp"
+#include "qm/admission/kueue/forest.hpp"
 
 namespace qm::bench {
 
 using admission::PreemptPolicy;
 
-std::vector<admission::exact::Field> fields_of(const Quotas& quotas) {
-  admission::exact::Forest forest;
+std::vector<admission::kueue::QuotaState> fields_of(const Quotas& quotas) {
+  admission::kueue::Forest forest;
   for (int c = 0; c < quotas.cohorts; ++c) {
     for (int q = 0; q < quotas.queues; ++q) {
-      admission::exact::Forest::Queue queue;
+      admission::kueue::Forest::Queue queue;
       queue.cohort = fmt::format("cohort-{:02}", c);
       queue.quotas = {{0, 0, {quotas.nominal * 1000, {}, {}}}};
       if (quotas.borrowing_limit) queue.quotas[0].quota.borrowing_limit = *quotas.borrowing_limit * 1000;
@@ -27,8 +27,8 @@ std::vector<admission::exact::Field> fields_of(const Quotas& quotas) {
 }
 
 /// In each tree the cohort is node 0, followed by the queues.
-admission::exact::Work work_of(const Job& job) {
-  admission::exact::Work out;
+admission::kueue::Work work_of(const Job& job) {
+  admission::kueue::Work out;
   out.id = job.id;
   out.queue = job.queue + 1;
   out.priority = job.priority;
@@ -76,7 +76,7 @@ InEngine::InEngine(const Quotas& quotas) : engine_(options_of(quotas)) {
 }
 
 void InEngine::submit(const Job& job) {
-  admission::JobSeen seen;
+  admission::JobUpdated seen;
   seen.spec.uid = uid_of(job.id);
   seen.spec.ns = Namespace("default");
   seen.spec.name = seen.spec.uid.value();
@@ -89,14 +89,14 @@ void InEngine::submit(const Job& job) {
 }
 
 void InEngine::finish(int id) {
-  admission::JobSeen seen;
+  admission::JobUpdated seen;
   seen.spec.uid = uid_of(id);
   seen.complete = true;
   batch_.emplace_back(std::move(seen));
 }
 
 void InEngine::evicted(int id) {
-  batch_.emplace_back(admission::PlacementHeard{
+  batch_.emplace_back(admission::PlacementUpdated{
       uid_of(id), attempts_[static_cast<std::size_t>(id)], admission::Answer::kReleased, {}, {}, {}});
 }
 
@@ -114,7 +114,7 @@ void InEngine::step(Decided& out) {
     if (what == What::kEvicting) out.preempted.push_back(id);
     if (what == What::kQuotaReserved) {
       batch_.emplace_back(
-          admission::PlacementHeard{w.spec.uid, w.attempt, admission::Answer::kReserved, "reservation", {}, {}});
+          admission::PlacementUpdated{w.spec.uid, w.attempt, admission::Answer::kReserved, "reservation", {}, {}});
     }
   }
 }

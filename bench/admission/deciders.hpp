@@ -2,7 +2,7 @@
 // Three implementations of the same decisions: the rules in cycles, the rules continuously, and the engine with its
 // rows and events. A load shape is written once and uses only this interface.
 #include "qm/admission/engine.hpp"
-#include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/kueue/cycle.hpp"
 
 #include <set>
 #include <string>
@@ -38,23 +38,23 @@ struct Decided {
 
 struct InCycles {
   static constexpr const char* kName = "cycles";
-  explicit InCycles(admission::exact::Field field) : tree(std::move(field)) {}
+  explicit InCycles(admission::kueue::QuotaState field) : tree(std::move(field)) {}
   void freed() { tree.requeue(); }
-  admission::exact::Outcome run(std::int64_t now) { return tree.run(++cycle, now); }
-  admission::exact::Cycle tree;
+  admission::kueue::Outcome run(std::int64_t now) { return tree.run(++cycle, now); }
+  admission::kueue::Cycle tree;
   std::int64_t cycle = 0;
 };
 
 struct Continuously {
   static constexpr const char* kName = "continuous";
-  explicit Continuously(admission::exact::Field field) : tree(std::move(field)) {}
+  explicit Continuously(admission::kueue::QuotaState field) : tree(std::move(field)) {}
   void freed() {}
-  admission::exact::Outcome run(std::int64_t now) { return tree.run(now); }
-  admission::exact::Continuous tree;
+  admission::kueue::Outcome run(std::int64_t now) { return tree.run(now); }
+  admission::kueue::Continuous tree;
 };
 
-[[nodiscard]] std::vector<admission::exact::Field> fields_of(const Quotas& quotas);
-[[nodiscard]] admission::exact::Work work_of(const Job& job);
+[[nodiscard]] std::vector<admission::kueue::QuotaState> fields_of(const Quotas& quotas);
+[[nodiscard]] admission::kueue::Work work_of(const Job& job);
 
 /// Each cohort is a separate tree; a round runs each tree in which something changed.
 template <class Rules>
@@ -63,14 +63,14 @@ class Trees {
   static constexpr const char* kName = Rules::kName;
   explicit Trees(const Quotas& quotas) {
     for (auto& field : fields_of(quotas)) trees_.emplace_back(std::move(field));
-    stirred_.resize(trees_.size());
+    changed_.resize(trees_.size());
   }
   void submit(const Job& job) {
     const auto cohort = static_cast<std::size_t>(job.cohort);
     if (cohort_of_.size() <= static_cast<std::size_t>(job.id)) cohort_of_.resize(static_cast<std::size_t>(job.id) + 1);
     cohort_of_[static_cast<std::size_t>(job.id)] = cohort;
     trees_[cohort].tree.enqueue(work_of(job));
-    stirred_[cohort] = true;
+    changed_[cohort] = true;
   }
   void finish(int id) {
     tree_of(id).tree.finish(id);
@@ -83,12 +83,12 @@ class Trees {
   Decided run(std::int64_t now) {
     Decided out;
     for (std::size_t i = 0; i < trees_.size(); ++i) {
-      if (!stirred_[i]) continue;
+      if (!changed_[i]) continue;
       const auto made = trees_[i].run(now);
       for (const auto& one : made.admitted) out.admitted.push_back(one.id);
       for (const auto& one : made.preempted) out.preempted.push_back(one.id);
       out.waits += static_cast<std::int64_t>(made.waiting.size());
-      stirred_[i] = !made.admitted.empty() || !made.preempted.empty();
+      changed_[i] = !made.admitted.empty() || !made.preempted.empty();
     }
     return out;
   }
@@ -96,11 +96,11 @@ class Trees {
  private:
   Rules& tree_of(int id) {
     const auto cohort = cohort_of_[static_cast<std::size_t>(id)];
-    stirred_[cohort] = true;
+    changed_[cohort] = true;
     return trees_[cohort];
   }
   std::vector<Rules> trees_;
-  std::vector<bool> stirred_;
+  std::vector<bool> changed_;
   std::vector<std::size_t> cohort_of_;
 };
 

@@ -39,9 +39,9 @@ std::string queue_of(int i) { return fmt::format("team-{:03}-{}", i % kTrees, i 
 
 /// A workload like that of a Job in a cluster: a uid of 36 characters, a queue, a class, a team, GPUs with CPUs and
 /// memory.
-JobSeen job_of(int i) {
+JobUpdated job_of(int i) {
   static const std::int64_t kShapes[] = {1, 2, 4, 8, 8, 8, 16, 32};
-  JobSeen out;
+  JobUpdated out;
   auto& spec = out.spec;
   spec.uid = WorkloadUid(fmt::format("{:08x}-5bd1-4e2c-9c1f-{:012x}", static_cast<unsigned>(i) * 2654435761U, i));
   spec.ns = Namespace(fmt::format("team-{:03}", i % kTrees));
@@ -119,9 +119,9 @@ class Service {
     std::vector<Command> answers;
     for (const auto& [what, w, at] : out.events) {
       if (what == Event::What::kQuotaReserved) {
-        answers.emplace_back(PlacementHeard{w.spec.uid, w.attempt, Answer::kReserved, "reservation", {}, {}});
+        answers.emplace_back(PlacementUpdated{w.spec.uid, w.attempt, Answer::kReserved, "reservation", {}, {}});
       } else if (what == Event::What::kEvicting) {
-        answers.emplace_back(PlacementHeard{w.spec.uid, w.attempt, Answer::kReleased, {}, {}, {}});
+        answers.emplace_back(PlacementUpdated{w.spec.uid, w.attempt, Answer::kReleased, {}, {}, {}});
       } else if (what == Event::What::kAdmitted) {
         running_.push(w.spec.uid);
       }
@@ -221,7 +221,7 @@ void million(int pending) {
 
   const auto release = [&](const char* measure, int times) {
     for (int i = 0; i < times; ++i) {
-      JobSeen done;
+      JobUpdated done;
       done.spec.uid = loaded.next();
       done.complete = true;
       const double begin = processor_seconds();

@@ -15,5 +15,5 @@ for decider in cycles continuous engine; do "$bin/admission_bench" shapes $decid
 . "$root/bench/common/postgres.sh"
 for by in grpc jobs; do "$bin/admission_bench" durable "$conninfo" $by; done
 "$bin/admission_bench" restart "$conninfo"
-"$bin/admission_exact_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+"$bin/admission_kueue_bench" --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 echo "{\"load after\": \"$(load)\"}"

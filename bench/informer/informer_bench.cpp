@@ -58,7 +58,7 @@ Json pod_of(int number) {
     "kueue.x-k8s.io/queue-name":"research","batch.kubernetes.io/job-completion-index":"{2}","app":"train"}},
     "annotations":{{"quartermaster.dev/attempt":"1","quartermaster.dev/reservation":"research/train-{1}/1",
     "quartermaster.dev/devices":"0,1,2,3,4,5,6,7"}}}},
-    "spec":{{"schedulerName":"nobody","restartPolicy":"Never","containers":[{{"name":"main","image":"example.com/train:1",
+    "spec":{{"schedulerName":"none","restartPolicy":"Never","containers":[{{"name":"main","image":"example.com/train:1",
     "command":["python","-m","train"],"env":[{{"name":"RANK","value":"{2}"}},{{"name":"WORLD_SIZE","value":"8"}}],
     "resources":{{"requests":{{"cpu":"8","memory":"64Gi","nvidia.com/gpu":"8"}},"limits":{{"nvidia.com/gpu":"8"}}}}}}]}}}})",
                                       number, number / 8, number % 8)));

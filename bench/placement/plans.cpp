@@ -37,7 +37,7 @@ gang::Request gang_of(std::int32_t gpus, std::int32_t pods, Level preferred = ga
 /// A fleet in which gangs run.
 class Site {
  public:
-  explicit Site(std::size_t nodes) : scene({"block", "rack"}, policy()) {
+  explicit Site(std::size_t nodes) : model({"block", "rack"}, policy()) {
     pack::NodeState empty;
     empty.cpu_milli = 12'000 * kGpus;
     empty.memory_bytes = std::int64_t{1} << 40;
@@ -46,45 +46,45 @@ class Site {
     std::fill_n(empty.free.begin(), kGpus, std::uint16_t{pack::kDevice});
     for (std::size_t i = 0; i < nodes; ++i) {
       const std::vector<std::string> path{fmt::format("b{}", i / 512), fmt::format("r{}", i / 32)};
-      scene.add_node(path, fmt::format("n{}", i), empty);
+      model.add_node(path, fmt::format("n{}", i), empty);
     }
   }
   bool start(const gang::Request& request) {
-    const auto answer = must(gang::place(scene.fleet(), request));
+    const auto answer = must(gang::place(model.fleet(), request));
     if (!answer.placed()) return false;
-    Gang one{fmt::format("g{}", scene.gangs()), 0, request, scene.seats_for(request, answer)};
+    Gang one{fmt::format("g{}", model.gangs()), 0, request, model.placements_for(request, answer)};
     one.restart = std::chrono::minutes(10);
     one.waiting_per_s = static_cast<MicroUsd>(random() % 5) * 1000;
-    scene.add(std::move(one));
-    checkpoint(scene.gangs() - 1);
+    model.add(std::move(one));
+    checkpoint(model.gangs() - 1);
     return true;
   }
   void checkpoint(GangId gang) {
-    if (scene.runs(gang)) scene.at(gang).checkpoint = at_hour(kNow) - std::chrono::minutes(random() % 6000);
+    if (model.runs(gang)) model.at(gang).checkpoint = at_hour(kNow) - std::chrono::minutes(random() % 6000);
   }
 
-  Scene scene;
+  ClusterModel model;
   std::mt19937_64 random{1};
 };
 
 void ask(const std::string& what, Site& site, const gang::Request& request, bool migrate) {
   constexpr int kQuestions = 100;
-  Wish wish{"wish", request, 100};
-  Terms terms;
-  terms.now = at_hour(kNow);
-  terms.requeue = std::chrono::hours(2);
-  terms.migrate = migrate;
-  Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.scene.nodes())},
-                                      {"gangs", static_cast<std::int64_t>(site.scene.gangs())}});
+  PendingGang pending{"pending", request, 100};
+  CostModel cost_model;
+  cost_model.now = at_hour(kNow);
+  cost_model.requeue = std::chrono::hours(2);
+  cost_model.migrate = migrate;
+  Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.model.nodes())},
+                                      {"gangs", static_cast<std::int64_t>(site.model.gangs())}});
   for (int i = -1; i < kQuestions; ++i) {
-    for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.scene.gangs()));
+    for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.model.gangs()));
     const auto start = Clock::now();
     const auto used = processor_seconds();
-    const auto found = must(plan(site.scene, wish, terms));
+    const auto found = must(plan(site.model, pending, cost_model));
     const auto took = since(start) * 1e3;
     const auto processor = (processor_seconds() - used) * 1e3;
     const auto again = Clock::now();
-    must(still_holds(site.scene, wish, found, terms));
+    must(still_holds(site.model, pending, found, cost_model));
     const auto checked = since(again) * 1e3;
     if (i < 0) continue;
     report.add("ms", took);
@@ -130,20 +130,20 @@ void preempt(std::size_t nodes) {
 
 void consolidate(std::size_t nodes) {
   constexpr int kQuestions = 20;
-  Terms terms;
-  terms.now = at_hour(kNow);
+  CostModel cost_model;
+  cost_model.now = at_hour(kNow);
   const auto ask = [&](const std::string& what, Site& site) {
-    Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.scene.nodes())},
-                                        {"gangs", static_cast<std::int64_t>(site.scene.gangs())}});
+    Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.model.nodes())},
+                                        {"gangs", static_cast<std::int64_t>(site.model.gangs())}});
     for (int i = -1; i < kQuestions; ++i) {
-      for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.scene.gangs()));
+      for (int k = 0; k < 64; ++k) site.checkpoint(static_cast<GangId>(site.random() % site.model.gangs()));
       const auto start = Clock::now();
-      const auto found = placement::plan::consolidate(site.scene, terms);
+      const auto found = placement::plan::consolidate(site.model, cost_model);
       // The gangs that the plan is for, on the nodes that it reclaims.
-      auto after = site.scene;
+      auto after = site.model;
       for (const auto& step : found.steps) {
-        must(still_holds(after, step, terms));
-        carry_out(after, step.moves, terms);
+        must(still_holds(after, step, cost_model));
+        apply_plan(after, step.moves, cost_model);
       }
       std::int64_t placed = 0;
       for (bool more = true; more;) {
@@ -156,7 +156,7 @@ void consolidate(std::size_t nodes) {
       const auto took = since(start) * 1e3;
       if (i < 0) continue;
       report.add("ms", took);
-      report.add("nodes_won", static_cast<double>(found.free_after - found.free_before));
+      report.add("nodes_reclaimed", static_cast<double>(found.free_after - found.free_before));
       report.add("gpu_hours", static_cast<double>(found.gpu_seconds) / 3600);
       report.add("gangs_of_10", static_cast<double>(placed));
     }
@@ -166,24 +166,24 @@ void consolidate(std::size_t nodes) {
     // One pod on every node, the fleet otherwise empty.
     Site site(nodes);
     while (site.start(gang_of(8, 1))) continue;
-    std::vector<std::vector<Seat>> seats;
-    for (GangId gang = 0; gang < site.scene.gangs(); ++gang) {
-      const auto node = site.scene.gang(gang).seats[0].node;
-      site.scene.remove(gang);
-      seats.push_back({{0, 0, node, 1}});
+    std::vector<std::vector<PodPlacement>> placements;
+    for (GangId gang = 0; gang < site.model.gangs(); ++gang) {
+      const auto node = site.model.gang(gang).placements[0].node;
+      site.model.remove(gang);
+      placements.push_back({{0, 0, node, 1}});
     }
-    for (auto& one : seats) {
-      Gang small{fmt::format("s{}", site.scene.gangs()), 0, gang_of(1, 1), std::move(one)};
+    for (auto& one : placements) {
+      Gang small{fmt::format("s{}", site.model.gangs()), 0, gang_of(1, 1), std::move(one)};
       small.restart = std::chrono::minutes(10);
-      site.scene.add(std::move(small));
-      site.checkpoint(site.scene.gangs() - 1);
+      site.model.add(std::move(small));
+      site.checkpoint(site.model.gangs() - 1);
     }
     ask("consolidate_ones", site);
   }
   Site site(nodes);
   fill(site);
-  for (GangId gang = 0; gang < site.scene.gangs(); ++gang) {
-    if (site.random() % 100 < 40) site.scene.remove(gang);
+  for (GangId gang = 0; gang < site.model.gangs(); ++gang) {
+    if (site.random() % 100 < 40) site.model.remove(gang);
   }
   ask("consolidate_mix", site);
 }

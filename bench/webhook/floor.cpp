@@ -35,7 +35,7 @@ class Constant {
   std::string operator()(std::string_view review) {
     std::call_once(once_, [&] {
       Json response = Json::object({{"allowed", true}});
-      if (patches_) response = by_ours(review)["response"];
+      if (patches_) response = by_webhook(review)["response"];
       response.set("uid", "");
       body_ = Json::object({{"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"response", response}})
                   .dump();
@@ -45,7 +45,7 @@ class Constant {
   }
 
  private:
-  [[nodiscard]] Json by_ours(std::string_view review) const {
+  [[nodiscard]] Json by_webhook(std::string_view review) const {
     http::Request request;
     request.method = "POST";
     request.target = "/mutate";
@@ -97,7 +97,7 @@ class Served {
 };
 
 /// Our webhook, registered as the program does, for any URL.
-void enrol_ours(kube::Client& client, const std::string& name, const std::string& url, const std::string& authority) {
+void register_webhook(kube::Client& client, const std::string& name, const std::string& url, const std::string& authority) {
   webhook::Registration registration;
   registration.name = name;
   registration.url = url;
@@ -111,7 +111,7 @@ struct Kind {
   std::vector<double> took = {};
 };
 
-void create_in_turns(kube::Client& client, std::vector<Kind>& kinds, double seconds) {
+void create_alternately(kube::Client& client, std::vector<Kind>& kinds, double seconds) {
   static int made = 0;
   static std::mt19937 chance(1);
   std::vector<Kind*> order;
@@ -127,7 +127,7 @@ void create_in_turns(kube::Client& client, std::vector<Kind>& kinds, double seco
       const auto stored = must(client.create(kube::resources::kPods, kind.ns, pod));
       kind.took.push_back(ms(Clock::now() - at));
       if (gated(stored) != kind.gates) {
-        std::cerr << kind.name << ": the webhook was asked when it should not be, or the other way round\n";
+        std::cerr << kind.name << ": the webhook was called when it should not be, or not called when it should be\n";
         std::exit(1);
       }
       must(client.remove(kube::resources::kPods, kind.ns, name, {.uid = {}, .grace_seconds = 0}));
@@ -156,8 +156,8 @@ void floor_of_calls(int seconds) {
 
   const auto allowed = kind("allowed", false);
   Constant yes(false, allowed);
-  const Served says_yes(certified.serving, yes);
-  constant(allowed, says_yes.origin());
+  const Served allows(certified.serving, yes);
+  constant(allowed, allows.origin());
 
   const auto plain = kind("plain", true);
   Constant plain_patch(true, plain);
@@ -172,11 +172,11 @@ void floor_of_calls(int seconds) {
   const auto enrolled = kind("enrolled", true);
   Constant same_patch(true, enrolled);
   const Served patches_too(certified.serving, same_patch);
-  enrol_ours(client, enrolled, patches_too.origin(), authority);
+  register_webhook(client, enrolled, patches_too.origin(), authority);
 
   const auto ours = kind("ours", true);
   const Running running(ours);
-  enrol_ours(client, ours, running.origin(), running.certified.authority.certificate);
+  register_webhook(client, ours, running.origin(), running.certified.authority.certificate);
   for (const auto& one : kinds) {
     if (one.gates) await_gated(client, one.ns);
   }
@@ -185,7 +185,7 @@ void floor_of_calls(int seconds) {
   std::size_t all = 0;
   for (int repeat = -1; repeat < kRepeats; ++repeat) {
     for (auto& one : kinds) one.took.clear();
-    create_in_turns(client, kinds, repeat < 0 ? 2 : seconds);
+    create_alternately(client, kinds, repeat < 0 ? 2 : seconds);
     if (repeat < 0) continue;
     all += kinds[0].took.size();
     for (const auto& one : kinds) {

@@ -58,7 +58,7 @@ Creates creates(const Maker& maker, int clients, int seconds, Turns turns) {
         const auto made = must(client.create(kube::resources::kPods, where, pod));
         (asked ? own.with : own.without).push_back(ms(Clock::now() - begin));
         if (gated(made) != (asked && maker.owner.is_null())) {
-          std::cerr << "the webhook was asked when it should not be, or the other way round\n";
+          std::cerr << "the webhook was called when it should not be, or not called when it should be\n";
           std::exit(1);
         }
         must(client.remove(kube::resources::kPods, where, name, {.uid = {}, .grace_seconds = 0}));

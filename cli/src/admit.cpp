@@ -86,13 +86,13 @@ std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::
         Json asked = pod_of(each, ns, document.name);
         const auto user = asked_by(document.kind, asked);
         webhook::Subject subject{webhook::Operation::kCreate, "Pod", ns, document.name, user, &asked};
-        const Json mended = webhook::mutate(subject, settings, view);
-        subject.object = &mended;
+        const Json mutated = webhook::mutate(subject, settings, view);
+        subject.object = &mutated;
         out.push_back(
             {fmt::format("{}:{}", document.file, document.line),
              fmt::format("{} {}/{}", document.kind.empty() ? "pod template" : document.kind, ns, document.name),
-             each.part, webhook::judge(subject, settings, view)});
-        add_pod_security(mended, view, ns, out.back().verdict);
+             each.part, webhook::validate(subject, settings, view)});
+        add_pod_security(mutated, view, ns, out.back().verdict);
       }
     }
   }
@@ -162,7 +162,7 @@ Status run_verb(Context& context, const AdmitVerb& verb) {
     return fail(Error{Code::kFailedPrecondition,
                       fmt::format("{} of {} pods would be refused", refused, all.size()),
                       {},
-                      "the lines above say what each lacks"});
+                      "the lines above show what each lacks"});
   }
   return {};
 }

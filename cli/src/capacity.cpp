@@ -79,24 +79,26 @@ Status run_verb(Context& context, const NodesVerb& verb) {
 
 namespace {
 
-void show_under_way(Context& context, const pb::TidyPlan::UnderWay& run) {
-  context.out << fmt::format("under way: {} of {} nodes won\n", run.won(), run.nodes());
+void show_run(Context& context, const pb::DefragmentationPlan::Run& run) {
+  context.out << fmt::format("in progress: {} of {} nodes reclaimed\n", run.reclaimed(), run.nodes());
   for (const auto& step : run.steps()) {
     for (const auto& move : step.moves()) {
       context.out << fmt::format("  {}/{} {} from {} to {}\n", move.namespace_(), move.workload(),
-                                 move.uid() == run.going() ? "goes" : "is to go", fmt::join(move.from(), ","),
-                                 fmt::join(move.to(), ","));
+                                 move.uid() == run.migrating_uid() ? "migrates" : "will migrate",
+                                 fmt::join(move.from(), ","), fmt::join(move.to(), ","));
     }
   }
 }
 
-Status show_tidy(Context& context, const ClusterVerb& verb) {
+}  // namespace
+
+Status run_verb(Context& context, const DefragVerb& verb) {
   constexpr double kHour = 3600, kMicro = 1e6;
-  pb::PlanTidyRequest request;
-  request.set_most_pods(verb.most_pods);
-  request.set_most_gpu_seconds(static_cast<std::int64_t>(verb.most_gpu_hours * kHour));
-  request.set_most_micro_usd(static_cast<std::int64_t>(verb.most_usd * kMicro));
-  QM_ASSIGN(const auto plan, context.client.tidy(request));
+  pb::PlanDefragmentationRequest request;
+  request.set_max_pods(verb.max_pods);
+  request.set_max_gpu_seconds(static_cast<std::int64_t>(verb.max_gpu_hours * kHour));
+  request.set_max_micro_usd(static_cast<std::int64_t>(verb.max_usd * kMicro));
+  QM_ASSIGN(const auto plan, context.client.plan_defragmentation(request));
   if (context.structured()) {
     print(context, plan);
     return {};
@@ -120,18 +122,15 @@ Status show_tidy(Context& context, const ClusterVerb& verb) {
   }
   if (plan.steps_size() > 0) context.out << table.text();
   context.out << fmt::format(
-      "{} nodes are free, {} would be: {} moves, {:.2f} GPU-hours of work lost, {:.2f} USD; nothing was touched\n",
+      "{} nodes are free, {} after the plan: {} migrations, {:.2f} GPU-hours of lost work, {:.2f} USD; nothing was changed\n",
       plan.free_before(), plan.free_after(), moves, static_cast<double>(seconds) / kHour,
       static_cast<double>(cost) / kMicro);
-  if (plan.has_under_way()) show_under_way(context, plan.under_way());
-  if (!plan.last().empty()) context.out << fmt::format("the last plan that was carried out: {}\n", plan.last());
+  if (plan.has_run()) show_run(context, plan.run());
+  if (!plan.last().empty()) context.out << fmt::format("the last plan: {}\n", plan.last());
   return {};
 }
 
-}  // namespace
-
-Status run_verb(Context& context, const ClusterVerb& verb) {
-  if (verb.tidy) return show_tidy(context, verb);
+Status run_verb(Context& context, const ClusterVerb& /*verb*/) {
   QM_ASSIGN(const auto gap, context.client.gap());
   if (context.structured()) {
     print(context, gap);
@@ -146,7 +145,7 @@ Status run_verb(Context& context, const ClusterVerb& verb) {
     table.row({field, thousandths(milli), share(milli), std::move(above), meaning});
   };
   row("capacity", gap.capacity_milli(), "", "of usable nodes");
-  row("asked", gap.asked_milli(), "", "requested by all pods");
+  row("requested", gap.requested_milli(), "", "requested by all pods");
   row("allocated", gap.allocated_milli(), "", "of bound pods");
   row("keeping", gap.keeping_milli(), thousandths(gap.keeping_milli() - gap.allocated_milli()),
       "upper bound of any schedule that keeps the running pods");
@@ -162,7 +161,7 @@ Status run_verb(Context& context, const ClusterVerb& verb) {
     context.out << '\n' << prices.text();
   }
   context.out << fmt::format("as of {} ago{}\n", age(gap.at_us(), context.clock.now()),
-                             gap.close() ? "" : "; the bounds could be lower, time was up");
+                             gap.close() ? "" : "; the search ended at its time limit, the exact bounds may be lower");
   return {};
 }
 

@@ -89,7 +89,7 @@ struct Client::Impl {
                                   error.code == Code::kDeadlineExceeded ? "no answer in time" : said);
     }
     error.remedy =
-        fmt::format("start the service, correct its address in {}, or give more --timeout", options.endpoints.file);
+        fmt::format("start the service, correct its address in {}, or increase --timeout", options.endpoints.file);
     return error;
   }
 
@@ -116,7 +116,7 @@ struct Client::Impl {
       if (error.code == Code::kDeadlineExceeded)
         return fail(away(refusal ? *std::move(refusal) : std::move(error), service, name));
       if (error.code != Code::kUnavailable) return fail(std::move(error));
-      note(service, "is away; trying again until --timeout");
+      note(service, "is not available; retrying until --timeout");
       if (!pause(wait, deadline)) {
         if (options.stop.stop_requested()) return fail(stopped(name));
         return fail(away(std::move(error), service, name));
@@ -138,7 +138,7 @@ struct Client::Impl {
       all.MergeFrom(page);
       if (page.next_page_token().empty()) break;
       if (page.next_page_token() == request.page_token())
-        return fail(Code::kInternal, "{}: {} gives the page after \"{}\" again and again", name, service,
+        return fail(Code::kInternal, "{}: {} returns the page after \"{}\" repeatedly", name, service,
                     request.page_token());
       request.set_page_token(page.next_page_token());
     }
@@ -205,8 +205,8 @@ Result<pb::ListLayoutsResponse> Client::layouts() {
   return impl_->call_pages<pb::Placement>("placement", "layouts", &pb::Placement::Stub::ListLayouts,
                                           pb::ListLayoutsRequest());
 }
-Result<pb::TidyPlan> Client::tidy(const pb::PlanTidyRequest& r) {
-  return impl_->call<pb::Placement>("placement", "cluster tidy", &pb::Placement::Stub::PlanTidy, r);
+Result<pb::DefragmentationPlan> Client::plan_defragmentation(const pb::PlanDefragmentationRequest& r) {
+  return impl_->call<pb::Placement>("placement", "defrag plan", &pb::Placement::Stub::PlanDefragmentation, r);
 }
 Result<pb::ListNodesResponse> Client::nodes(const pb::ListNodesRequest& r) {
   return impl_->call_pages<pb::Placement>("placement", "nodes", &pb::Placement::Stub::ListNodes, r);
@@ -238,7 +238,7 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
     while (!channel->WaitForConnected(wall(std::min(until, Clock::now() + kFirstPause)))) {
       if (stop.stop_requested()) return {};
       if (Clock::now() < until) {
-        impl_->note(service, "is away; trying again until --timeout");
+        impl_->note(service, "is not available; retrying until --timeout");
         continue;
       }
       return fail(impl_->away({Code::kUnavailable, fmt::format("{}: no connection to {}", name, service), {}, {}},
@@ -270,7 +270,7 @@ Status Client::follow(const pb::FollowEventsRequest& request, const std::functio
       wait = kFirstPause;
       impl_->noted = false;
     }
-    impl_->note(service, "ended the stream; opening it again, events may be missing");
+    impl_->note(service, "closed the stream; reopening it, events may be missing");
     if (!impl_->pause(wait, until)) {
       if (stop.stop_requested()) return {};
       return fail(impl_->away(

@@ -52,7 +52,7 @@ class Client {
   Result<pb::Assignment> assignment(const pb::GetAssignmentRequest& request);
   Result<pb::DryRunResponse> dry_run(const pb::DryRunRequest& request);
   Result<pb::Gap> gap();
-  Result<pb::TidyPlan> tidy(const pb::PlanTidyRequest& request);
+  Result<pb::DefragmentationPlan> plan_defragmentation(const pb::PlanDefragmentationRequest& request);
   Result<pb::OrderLayoutsResponse> order_layouts(const pb::OrderLayoutsRequest& request);
   Result<pb::ListLayoutsResponse> layouts();
   Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);

@@ -56,6 +56,7 @@ Status run_verb(Context& context, const QueuesVerb& verb);
 Status run_verb(Context& context, const BudgetVerb& verb);  // budgets.cpp
 Status run_verb(Context& context, const NodesVerb& verb);   // capacity.cpp
 Status run_verb(Context& context, const ClusterVerb& verb);
+Status run_verb(Context& context, const DefragVerb& verb);
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp

@@ -17,7 +17,7 @@ Status check(const pb::Statement& statement) {
   std::int64_t sum = 0;
   for (const auto& row : statement.lines()) {
     if (__builtin_add_overflow(sum, row.nano_usd(), &sum))
-      return fail(Code::kInternal, "the lines of the statement leave the range of money");
+      return fail(Code::kInternal, "the lines of the statement exceed the range of money");
   }
   const bool adds_up =
       sum == statement.total_nano_usd() && sum == statement.provider_nano_usd() && statement.imbalance_nano_usd() == 0;

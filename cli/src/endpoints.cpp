@@ -43,7 +43,7 @@ Result<Endpoints> read_endpoints(const std::string& file) {
   const auto json = Json::parse(text.str());
   if (!json || !json->is_object()) {
     return fail({Code::kInvalid,
-                 fmt::format("the endpoints file {} is no JSON object{}", file,
+                 fmt::format("the endpoints file {} is not a JSON object{}", file,
                              json ? std::string() : ": " + json.error().message),
                  "--endpoints", "write {\"admission\": \"host:port\", ...}"});
   }
@@ -53,7 +53,7 @@ Result<Endpoints> read_endpoints(const std::string& file) {
     const auto* address = json->find(service);
     if (address == nullptr) continue;
     if (!is_address(address->string())) {
-      return fail({Code::kInvalid, fmt::format("{}: {} is no address", file, address->dump()), service,
+      return fail({Code::kInvalid, fmt::format("{}: {} is not a valid address", file, address->dump()), service,
                    "write it as \"host:port\""});
     }
     out.services[service] = address->string();

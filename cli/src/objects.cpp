@@ -66,7 +66,7 @@ Status run_verb(Context& context, const ClassesVerb&) {
     return {};
   }
   if (rows.empty()) {
-    context.err << "no priority classes; give some with qmctl apply -f FILE\n";
+    context.err << "no priority classes; create some with qmctl apply -f FILE\n";
     return {};
   }
   Table table({{"NAME"}, {"VALUE", true}, {"KIND"}, {"GLOBAL-DEFAULT"}});

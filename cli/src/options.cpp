@@ -27,7 +27,7 @@ WorkloadName parse_name(const std::string& text) {
   WorkloadName name{slash == std::string::npos ? "default" : text.substr(0, slash),
                     slash == std::string::npos ? text : text.substr(slash + 1)};
   if (name.ns.empty() || name.name.empty() || name.name.find('/') != std::string::npos)
-    refuse(fmt::format("'{}' names no workload; give NAMESPACE/NAME", text));
+    refuse(fmt::format("'{}' is not a valid workload name; write NAMESPACE/NAME", text));
   return name;
 }
 
@@ -71,7 +71,7 @@ std::string check_period(const std::string& text) {
   const bool shaped =
       text.size() == 7 && text[4] == '-' && digit(0) && digit(1) && digit(2) && digit(3) && digit(5) && digit(6);
   const int month = shaped ? std::stoi(text.substr(5)) : 0;
-  return month >= 1 && month <= 12 ? std::string() : fmt::format("'{}' is no period; give YYYY-MM", text);
+  return month >= 1 && month <= 12 ? std::string() : fmt::format("'{}' is not a valid period; write YYYY-MM", text);
 }
 
 /// Reads one command line: CLI11 fills the texts, and the reader converts them to a verb. One member holds the flag
@@ -87,8 +87,7 @@ class Reader {
     app_.add_option("-o,--output", format_, "table, json or yaml")
         ->check(CLI::IsMember({"table", "json", "yaml"}))
         ->capture_default_str();
-    app_.add_option("--timeout", timeout_, "how long the whole command may take, retries included")
-        ->capture_default_str();
+    app_.add_option("--timeout", timeout_, "time limit of the whole command, retries included")->capture_default_str();
     security_options();
     change_verbs();
     order_verbs();
@@ -169,15 +168,15 @@ class Reader {
     option("--server-name", security.server_name, "name in the services' certificates, where it is not the address's",
            "QM_SERVER_NAME");
     option("--token-file", security.token_file, "file with a bearer token", "QM_TOKEN_FILE");
-    option("--token", security.token, "the token itself; other users of this machine can see it, QM_TOKEN they cannot",
+    option("--token", security.token, "the token itself; other users of this host can see it, unlike QM_TOKEN",
            "QM_TOKEN");
-    app_.add_flag("--insecure", security.insecure, "plain text to other machines too")
+    app_.add_flag("--insecure", security.insecure, "plain text to other hosts too")
         ->envname("QM_INSECURE")
         ->group("Security");
   }
 
   void change_verbs() {
-    auto* apply = verb("apply", "give queues, cohorts, flavors and priority classes to admission", [this] {
+    auto* apply = verb("apply", "apply queues, cohorts, flavors and priority classes", [this] {
       return Verb(ApplyVerb{files_, dry_run_, request_id_, allow_unknown_});
     });
     apply->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
@@ -190,25 +189,25 @@ class Reader {
     submit->add_option("--name", spec_name_, "name of the Job");
     submit->add_option("-n,--namespace", ns_, "its namespace");
     submit->add_option("--queue", queue_, "LocalQueue, or ClusterQueue");
-    submit->add_option("--team", team_, "who pays; the namespace where nothing is said");
+    submit->add_option("--team", team_, "team that pays; the namespace if not set");
     submit->add_option("--priority-class", priority_class_, "WorkloadPriorityClass");
     ranged(submit->add_option("--pods", pods_, "pods of the gang"), OptionRange<std::int64_t>(1, kMostPods, "pods"));
     ranged(submit->add_option("--gpus", gpus_, "whole GPUs of each pod"), OptionRange<std::int64_t>(0, 1024, "GPUs"));
     submit->add_option("--gpu-model", models_, "allowed device model (repeatable)");
     submit->add_option("--cpu", cpu_, "CPU of each pod, as Kubernetes writes it");
     submit->add_option("--memory", memory_, "memory of each pod, as Kubernetes writes it");
-    submit->add_option("--runtime", runtime_, "how long it is thought to run, such as 1h30m");
+    submit->add_option("--runtime", runtime_, "expected run time, such as 1h30m");
     submit->add_option("--node-selector", selectors_, "label of the nodes to run on, key=value (repeatable)");
     submit->add_option("--annotation", pairs_, "annotation of the pods, key=value (repeatable)");
     submit->add_flag("--checkpoints", checkpoints_, "the ranks answer a checkpoint order");
     allow_unknown(submit);
     request_id(submit);
 
-    auto* admit = verb("admit", "what the admission webhook would say of manifests; asks no service",
+    auto* admit = verb("admit", "check manifests as the admission webhook would, without a service",
                        [this] { return admit_verb(); });
     admit->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
     allow_unknown(admit);
-    admit->add_option("-n,--namespace", ns_, "of objects that name none; a Namespace among the files says its rules");
+    admit->add_option("-n,--namespace", ns_, "for objects without one; a Namespace among the files sets its rules");
     admit->add_option("--set", sets_, "a setting of the webhook, such as webhook-labels=team,cost-center (repeatable)");
 
     auto* cancel = verb("cancel", "end a workload", [this] {
@@ -228,7 +227,7 @@ class Reader {
       sub->add_option("--reason", reason_, "kept with the workload");
       request_id(sub);
     };
-    active("stop", "deactivate a workload: it gives back what it has, and is not tried", false);
+    active("stop", "deactivate a workload: it releases its quota and is not scheduled", false);
     active("resume", "activate a workload again", true);
     auto* check = verb("check", "answer an admission check of a workload: check answer NAMESPACE/NAME", [this] {
       CheckVerb out{parse_name(name_), check_, message_, request_id_};
@@ -240,13 +239,13 @@ class Reader {
     workload_name(check);
     check->add_option("--check", check_, "the AdmissionCheck")->required();
     check->add_option("--state", state_, one_of<pb::CheckState>())->required();
-    check->add_option("--message", message_, "why, for people");
-    check->add_option("--retry-after", retry_after_, "of retry: tried again after, such as 5m");
+    check->add_option("--message", message_, "reason, as text");
+    check->add_option("--retry-after", retry_after_, "of Retry: delay until the next try, such as 5m");
     request_id(check);
   }
 
   void preset_verbs() {
-    auto* preset = verb("preset", "print the objects of a way to run a fleet, for kubectl apply: preset teams",
+    auto* preset = verb("preset", "print the objects of a fleet layout, for kubectl apply: preset teams",
                         [this] { return preset_verb(); });
     preset->add_option("what", what_, "teams: queues, quotas and pools of several teams")
         ->required()
@@ -257,8 +256,7 @@ class Reader {
         ->required()
         ->check(CLI::IsMember({"centralized", "decentralized"}));
     preset->add_option("--team", pairs_, "a team and its GPUs, team=32 (repeatable)")->required();
-    preset->add_option("--flavor", flavor_, "name of the ResourceFlavor where there is one for all")
-        ->capture_default_str();
+    preset->add_option("--flavor", flavor_, "name of the common ResourceFlavor")->capture_default_str();
     preset->add_option("--resource", resource_, "what is counted")->capture_default_str();
   }
 
@@ -266,7 +264,8 @@ class Reader {
     PresetVerb out{model_, flavor_, resource_, {}};
     for (const auto& text : pairs_) {
       const auto equals = text.find('=');
-      if (equals == std::string::npos || equals == 0) refuse(fmt::format("--team: '{}' is no team=GPUS", text));
+      if (equals == std::string::npos || equals == 0)
+        refuse(fmt::format("--team: '{}' is not of the form team=GPUS", text));
       const auto team = text.substr(0, equals);
       for (const auto& [known, gpus] : out.teams) {
         if (known == team) refuse(fmt::format("--team: {} is given twice", team));
@@ -297,68 +296,68 @@ class Reader {
     });
     get->add_option("what", what_, "workloads, or NAMESPACE/NAME")->capture_default_str();
     filters(get);
-    workload_name(verb("describe", "all that is known about one workload",
+    workload_name(verb("describe", "show the full state of one workload",
                        [this] { return Verb(DescribeVerb{parse_name(name_)}); }));
-    workload_name(verb("why", "why a workload waits, and what would change that",
+    workload_name(verb("why", "why a workload is pending, and what would admit it",
                        [this] { return Verb(WhyVerb{parse_name(name_)}); }));
-    workload_name(verb("when", "when a workload starts, by what ran so far: an interval and what it rests on",
+    workload_name(verb("when", "forecast of the start of a workload: an interval and its basis",
                        [this] { return Verb(WhenVerb{parse_name(name_)}); }));
     auto* what_if =
-        verb("what-if", "who would be admitted, displaced or delayed by a change; nothing is changed", [this] {
+        verb("what-if", "workloads that a change would admit, displace or delay; nothing is changed", [this] {
           if (files_.empty() && deleted_.empty()) refuse("what-if needs a change: -f FILE, or --delete KIND/NAME");
           return Verb(WhatIfVerb{files_, deleted_, allow_unknown_});
         });
-    what_if->add_option("-f,--file", files_, "objects as they would be and Jobs that would come (repeatable)");
+    what_if->add_option("-f,--file", files_, "changed objects and new Jobs (repeatable)");
     allow_unknown(what_if);
     what_if->add_option("--delete", deleted_,
-                        "what would be gone, such as ClusterQueue/research, LocalQueue/team/q or Job/team/train");
-    auto* queue = verb("queue", "the manifest of a ClusterQueue as it was applied: queue show NAME",
+                        "object to delete, such as ClusterQueue/research, LocalQueue/team/q or Job/team/train");
+    auto* queue = verb("queue", "print the manifest of a ClusterQueue as applied: queue show NAME",
                        [this] { return Verb(QueueVerb{name_}); });
     queue->add_option("action", what_, "show")->required()->check(CLI::IsMember({"show"}));
     queue->add_option("name", name_, "its name")->required();
     verb("classes", "priority classes by value, the highest first", [] { return Verb(ClassesVerb{}); });
-    verb("budget", "what each Budget has in its present period, and what of it is spent, held and free",
+    verb("budget", "each Budget in its current period: granted, spent, held and free",
          [] { return Verb(BudgetVerb{}); });
-    verb("queues", "quota of each ClusterQueue and what of it is used", [] { return Verb(QueuesVerb{}); });
+    verb("queues", "quota and usage of each ClusterQueue", [] { return Verb(QueuesVerb{}); });
   }
 
   void fleet_verbs() {
-    auto* nodes = verb("nodes", "nodes and what of them is in use", [this] { return Verb(NodesVerb{state_}); });
+    auto* nodes = verb("nodes", "nodes and their GPU usage", [this] { return Verb(NodesVerb{state_}); });
     nodes->add_option("--state", state_, one_of({pb::NODE_GONE}));
-    auto* layouts = verb("layouts", "how GPUs are cut by MIG; with -f, how they are to be cut", [this] {
+    auto* layouts = verb("layouts", "MIG layouts of nodes; with -f, order other layouts", [this] {
       return Verb(LayoutsVerb{files_, deleted_, dry_run_, request_id_});
     });
     layouts->add_option("-f,--file", files_,
                         "Nodes with the label nvidia.com/mig.config, mig-parted's list, values of the GPU Operator");
-    layouts->add_option("--withdraw", deleted_, "a node whose order is taken back, as far as it has not begun");
-    layouts->add_flag("--dry-run", dry_run_, "say what would be ordered, change nothing");
+    layouts->add_option("--withdraw", deleted_, "node whose layout order is canceled, if it has not begun");
+    layouts->add_flag("--dry-run", dry_run_, "print the orders, change nothing");
     layouts->add_option("--request-id", request_id_, "the id of an earlier try, to be sure of doing it once");
-    auto* cluster =
-        verb("cluster", "gap: what any scheduler could have allocated; tidy: nodes that could be won back", [this] {
-          cluster_.tidy = what_ == "tidy";
-          return Verb(cluster_);
-        });
-    cluster->add_option("action", what_, "gap or tidy")->required()->check(CLI::IsMember({"gap", "tidy"}));
-    ranged(cluster->add_option("--most-pods", cluster_.most_pods, "tidy: so many may move"),
+    auto* cluster = verb("cluster", "gap: the allocation of the fleet next to the upper bound of any scheduler",
+                         [] { return Verb(ClusterVerb{}); });
+    cluster->add_option("action", what_, "gap")->required()->check(CLI::IsMember({"gap"}));
+    auto* defrag =
+        verb("defrag", "plan: whole nodes that would become free by migrations", [this] { return Verb(defrag_); });
+    defrag->add_option("action", what_, "plan")->required()->check(CLI::IsMember({"plan"}));
+    ranged(defrag->add_option("--max-pods", defrag_.max_pods, "pods that migrate at most"),
            at_least<std::int64_t>(0, "pods"));
-    ranged(cluster->add_option("--most-gpu-hours", cluster_.most_gpu_hours, "tidy: so much work may be lost"),
+    ranged(defrag->add_option("--max-gpu-hours", defrag_.max_gpu_hours, "limit of lost work"),
            at_least<double>(0, "GPU-hours"));
-    ranged(cluster->add_option("--most-usd", cluster_.most_usd, "tidy: so much may it cost"),
-           at_least<double>(0, "USD"));
-    auto* claims = verb("claims", "machines asked of the cloud", [this] {
+    ranged(defrag->add_option("--max-usd", defrag_.max_usd, "cost at most"), at_least<double>(0, "USD"));
+    auto* claims = verb("claims", "instances requested from the cloud, with their state", [this] {
       ClaimsVerb out;
       if (!state_.empty()) out.state = parse_enum<pb::InstanceState>("--state", state_);
       return Verb(out);
     });
     claims->add_option("--state", state_, one_of<pb::InstanceState>());
-    verb("plan", "what the autoscaler launches, for whom, and why not", [] { return Verb(PlanVerb{}); });
-    auto* top = verb("top", "last reading of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
+    verb("plan", "pending launches: instances, for which workloads, and what prevents others",
+         [] { return Verb(PlanVerb{}); });
+    auto* top = verb("top", "latest sample of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
     top->add_option("--node", node_, "only this node");
     top->add_option("-n,--namespace", ns_, "only GPUs of this namespace's pods");
-    auto* events = verb("events", "follow what happens, on every topic, until Ctrl-C", [this] {
+    auto* events = verb("events", "follow the events of every topic, until Ctrl-C", [this] {
       return Verb(EventsVerb{topic_, key_, count_});
     });
-    events->add_flag("--follow", follow_, "stay and print what comes; there is no history to print")->required();
+    events->add_flag("--follow", follow_, "required: events are followed, there is no history to print")->required();
     events->add_option("--topic", topic_, "only this topic")
         ->check(CLI::IsMember(std::vector<std::string>(kTopics.begin(), kTopics.end())));
     events->add_option("--key", key_, "only this key");
@@ -367,34 +366,34 @@ class Reader {
 
   void cluster_verbs() {
     const auto kube = [this](CLI::App* sub) {
-      sub->add_option("--kube", kube_, "cluster: kubeconfig[:PATH][#CONTEXT] or an address; kubectl's where not given");
+      sub->add_option("--kube", kube_,
+                      "cluster: kubeconfig[:PATH][#CONTEXT] or an address; that of kubectl if not set");
     };
     auto* preflight =
-        verb("preflight", "whether a cluster has what GPUs need; exit code 2 where a must is missing", [this] {
+        verb("preflight", "whether a cluster has what GPUs need; exit code 2 if a requirement is missing", [this] {
           return Verb(PreflightVerb{kube_, operator_values_, nccl_});
         });
     kube(preflight);
-    preflight->add_option("--operator-values", operator_values_, "values of the GPU Operator, to hold against it");
+    preflight->add_option("--operator-values", operator_values_, "Helm values of the GPU Operator, to check as well");
     preflight->add_option("--nccl", nccl_, "judge this output of nccl-tests instead; - reads standard input")
         ->excludes("--operator-values");
     auto* node =
         verb("node", "verify a node after an install, or print a debug pod for it", [this] { return node_verb(); });
     kube(node);
     node->add_option("action", what_, "verify or debug")->required()->check(CLI::IsMember({"verify", "debug"}));
-    node->add_option("node", node_, "its name; debug without one takes any GPU node");
+    node->add_option("node", node_, "name of the node; debug without one uses any GPU node");
     node->add_option("--label", pairs_, "label of the debug pod, key=value (repeatable)");
   }
 
   void advice_verbs() {
-    auto* recommend =
-        verb("recommend", "how pods should share GPUs, and what is known of each method: recommend sharing", [this] {
-          return Verb(RecommendVerb{tenants_, production_, model_, table_});
-        });
+    auto* recommend = verb("recommend", "compare MIG, MPS and time-slicing for a workload: recommend sharing", [this] {
+      return Verb(RecommendVerb{tenants_, production_, model_, table_});
+    });
     recommend->add_option("action", what_, "sharing")->required()->check(CLI::IsMember({"sharing"}));
     ranged(recommend->add_option("--tenants", tenants_, "how many share one GPU that do not trust one another"),
            at_least<std::int64_t>(1, "tenants"));
-    recommend->add_flag("--production", production_, "somebody waits for the answers");
-    recommend->add_option("--gpu-model", model_, "the GPUs that there are, as H100 or Tesla-T4");
+    recommend->add_flag("--production", production_, "latency matters: users wait for the answers");
+    recommend->add_option("--gpu-model", model_, "GPU model, such as H100 or Tesla-T4");
     recommend->add_option("--table", table_,
                           "a comparison of your own, CSV with the columns dimension,mig,mps,time_slicing");
   }
@@ -410,8 +409,8 @@ class Reader {
   void cost_verbs() {
     auto* report = verb("report", "chargeback: GPU-hours and dollars of each team, against the provider's bill",
                         [this] { return Verb(ReportVerb{period_}); });
-    report->add_option("--period", period_, "a month, YYYY-MM; everything where not given")->check(check_period);
-    auto* prices = verb("prices", "prices that hold now", [this] { return Verb(PricesVerb{type_}); });
+    report->add_option("--period", period_, "a month, YYYY-MM; all months if not set")->check(check_period);
+    auto* prices = verb("prices", "prices in effect", [this] { return Verb(PricesVerb{type_}); });
     prices->add_option("--type", type_, "only this instance type");
   }
 
@@ -455,12 +454,12 @@ class Reader {
                            !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() || !cpu_.empty() ||
                            !memory_.empty() || !runtime_.empty() || !selectors_.empty() || checkpoints_;
     if (!files_.empty()) {
-      if (described) refuse("-f gives the whole Job; only --annotation may stand beside it");
+      if (described) refuse("-f sets the whole Job; only --annotation may be added");
       out.file = files_[0];
       return out;
     }
-    if (spec_name_.empty()) refuse("nothing to submit: give -f FILE, or --name and --queue");
-    if (queue_.empty()) refuse("--queue is not given, and a Job without a queue is never admitted");
+    if (spec_name_.empty()) refuse("nothing to submit: set -f FILE, or --name and --queue");
+    if (queue_.empty()) refuse("--queue is not set, and a Job without a queue is never admitted");
     out.spec.ns = Namespace(ns_.empty() ? "default" : ns_);
     out.spec.name = spec_name_;
     out.spec.queue = queue_;
@@ -482,13 +481,14 @@ class Reader {
     return out;
   }
 
-  CLI::App app_{"Asks and tells a Quartermaster suite: who may run, where, on what, how well, and who pays.", "qmctl"};
+  CLI::App app_{"Client of Quartermaster: quotas and queues, workloads, placement, capacity, GPU telemetry and cost.",
+                "qmctl"};
   std::map<const CLI::App*, std::function<Verb()>> makers_;
   Options options_{.endpoints = "build/run/endpoints.json"};
   std::string format_ = "table", timeout_ = "10s";
   std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
   std::vector<std::string> deleted_;
-  ClusterVerb cluster_;
+  DefragVerb defrag_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_, nccl_, check_, message_, retry_after_, model_, table_;

@@ -145,11 +145,13 @@ struct LayoutsVerb {
   bool dry_run = false;
   std::string request_id;
 };
-struct ClusterVerb {  ///< cluster gap, cluster tidy
+struct ClusterVerb {  ///< cluster gap
   static constexpr const char* kService = "placement";
-  bool tidy = false;
-  std::int64_t most_pods = 0;
-  double most_gpu_hours = 0, most_usd = 0;  ///< 0 = no limit
+};
+struct DefragVerb {  ///< defrag plan
+  static constexpr const char* kService = "placement";
+  std::int64_t max_pods = 0;
+  double max_gpu_hours = 0, max_usd = 0;  ///< 0 = no limit
 };
 struct ClaimsVerb {
   static constexpr const char* kService = "autoscaler";
@@ -175,7 +177,7 @@ struct EventsVerb {
 using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
                           WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
                           RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
-                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb>;
+                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb>;
 
 struct Options {
   std::string endpoints;

@@ -12,7 +12,7 @@
 namespace qm::cli {
 namespace {
 
-const char* word(Outcome outcome) {
+const char* name_of(Outcome outcome) {
   switch (outcome) {
     case Outcome::kPass:
       return "pass";
@@ -32,13 +32,13 @@ void show(Context& context, const std::vector<Checked>& checks) {
     Json list = Json::array();
     for (const auto& c : checks) {
       list.push_back(
-          Json::object({{"id", c.id}, {"outcome", word(c.outcome)}, {"found", c.found}, {"remedy", c.remedy}}));
+          Json::object({{"id", c.id}, {"outcome", name_of(c.outcome)}, {"found", c.found}, {"remedy", c.remedy}}));
     }
     print(context, list);
     return;
   }
   for (const auto& c : checks) {
-    context.out << fmt::format("{}  {:<18} {}\n", word(c.outcome), c.id, printable(c.found));
+    context.out << fmt::format("{}  {:<18} {}\n", name_of(c.outcome), c.id, printable(c.found));
     if (!c.remedy.empty()) context.out << fmt::format("{:24} -> {}\n", "", printable(c.remedy));
   }
 }
@@ -85,7 +85,7 @@ Status run_verb(Context& context, const PreflightVerb& verb) {
   for (const auto& file : context.manifests) {
     const auto loaded = config::load_text(file.text, file.source);
     if (loaded.objects.size() != 1) {
-      return fail(Error{Code::kInvalid, file.source + " is no set of Helm values", "--operator-values",
+      return fail(Error{Code::kInvalid, file.source + " is not a map of Helm values", "--operator-values",
                         "give the values of one GPU Operator install"});
     }
     flags = operator_flags(loaded.objects[0].document.content);

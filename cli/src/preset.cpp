@@ -82,9 +82,9 @@ std::vector<Json> decentralized(const PresetVerb& verb) {
     out.push_back(cluster_queue(team, team, verb.resource, gpus));
     out.push_back(local_queue(team));
     auto pool = object("karpenter.sh/v1", "NodePool", team);
-    auto& machines = pool.set("spec").set("template");
-    machines.set("metadata").set("labels").set(kTeam, team);
-    auto& spec = machines.set("spec");
+    auto& template_spec = pool.set("spec").set("template");
+    template_spec.set("metadata").set("labels").set(kTeam, team);
+    auto& spec = template_spec.set("spec");
     spec.set("taints", Json::array({taint}));
     spec.set("requirements", Json::array({Json::object({{"key", "karpenter.k8s.aws/instance-gpu-count"},
                                                         {"operator", "Gt"},

@@ -105,33 +105,34 @@ Status run_verb(Context& context, const RecommendVerb& verb) {
   const auto* made_for = find(table, "recommended for");
   const auto* support = find(table, "gpu support");
   if (made_for == nullptr || support == nullptr)
-    return fail({Code::kInvalid,
-                 "the table does not say what the methods are recommended for, or on which GPUs they run", "--table",
-                 "give it the rows \"recommended for\" and \"gpu support\""});
-  const char* wish = verb.tenants > 1 ? "multi-tenant" : verb.production ? "single-tenant" : "non-production";
-  const auto fits = std::ranges::find_if(*made_for, [&](const auto& cell) { return lower(cell).starts_with(wish); });
+    return fail({Code::kInvalid, "the table has no recommendation or no GPU support for the methods", "--table",
+                 "add the rows \"recommended for\" and \"gpu support\""});
+  const char* requirement = verb.tenants > 1 ? "multi-tenant" : verb.production ? "single-tenant" : "non-production";
+  const auto fits =
+      std::ranges::find_if(*made_for, [&](const auto& cell) { return lower(cell).starts_with(requirement); });
   if (fits == made_for->end())
-    return fail({Code::kNotFound, fmt::format("the table recommends nothing for {}", wish), "--table", "add it"});
+    return fail(
+        {Code::kNotFound, fmt::format("the table recommends nothing for {}", requirement), "--table", "add it"});
   const auto m = static_cast<std::size_t>(fits - made_for->begin());
   const bool possible = runs_on((*support)[m], verb.gpu_model);
   const std::string method = possible ? kMethods[m] : "none";
   const std::string why = possible ? *fits
-                                   : fmt::format("{} is for {}, and {} cannot do it: give each tenant a GPU of its own",
+                                   : fmt::format("{} is for {}, which {} does not support: use one GPU per tenant",
                                                  kMethods[m], *fits, verb.gpu_model);
   if (context.structured()) {
     Json answer = Json::object({{"method", method}, {"why", why}});
     Json& all = answer.set("comparison");
-    for (const auto& [dimension, says] : table) {
+    for (const auto& [dimension, method_cells] : table) {
       Json& row = all.set(dimension);
-      for (std::size_t i = 0; i < kMethods.size(); ++i) row.set(kMethods[i], says[i]);
+      for (std::size_t i = 0; i < kMethods.size(); ++i) row.set(kMethods[i], method_cells[i]);
     }
     print(context, answer);
     return {};
   }
   context.out << fmt::format("{}: {}\n\n", method, printable(why));
   Table out({{"DIMENSION"}, {"MIG"}, {"MPS"}, {"TIME-SLICING"}});
-  for (const auto& [dimension, says] : table)
-    out.row({printable(dimension), printable(says[0]), printable(says[1]), printable(says[2])});
+  for (const auto& [dimension, method_cells] : table)
+    out.row({printable(dimension), printable(method_cells[0]), printable(method_cells[1]), printable(method_cells[2])});
   context.out << out.text();
   return {};
 }

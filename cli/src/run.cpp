@@ -112,7 +112,7 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
     return options.error().code;
   }
   if (const auto* submit = std::get_if<SubmitVerb>(&options->verb); submit != nullptr && is_folder(submit->file)) {
-    return complain(streams.err, unreadable(submit->file, "is a folder, and submit takes one Job"), kUsage);
+    return complain(streams.err, unreadable(submit->file, "is a folder, and submit reads one Job"), kUsage);
   }
   auto manifests = read_manifests(files_of(options->verb), streams.in);
   if (!manifests) return complain(streams.err, manifests.error(), kUsage);

@@ -68,7 +68,7 @@ std::string eviction_text(const Context& context, const pb::EvictionOrder& evict
 
 /// Prints why no nodes have the capacity now. If no node can ever hold the pods, the service's explanation already
 /// contains that (Unschedulable) with its remedies, and nothing is printed.
-void print_nodes(const Context& context, const pb::Explanation& explanation, const pb::Shortfall& shortfall) {
+void print_nodes(const Context& context, const pb::Explanation& explanation, const pb::Unschedulable& shortfall) {
   const bool said =
       std::ranges::any_of(explanation.causes(), [](const auto& c) { return c.code() == "Unschedulable"; });
   if (shortfall.conflict().empty() || said) return;
@@ -79,27 +79,28 @@ void print_nodes(const Context& context, const pb::Explanation& explanation, con
     return;
   }
   context.out << "  no nodes meet " << (shortfall.conflict_size() == 1 ? "" : "together ") << demands << '\n';
-  if (shortfall.ways().empty()) return;
-  context.out << "  any one of these gives it a place now:\n";
-  for (const auto& way : shortfall.ways()) context.out << "    " << printable(way) << '\n';
+  if (shortfall.remedies().empty()) return;
+  context.out << "  any one of these makes it schedulable now:\n";
+  for (const auto& remedy : shortfall.remedies()) context.out << "    " << printable(remedy) << '\n';
 }
 
 /// `nodes`: placement's diagnosis for the current nodes; empty if they have the capacity, or if placement was not
 /// called or is unavailable.
-void print_explanation(const Context& context, const pb::Explanation& explanation, const pb::Shortfall& nodes) {
+void print_explanation(const Context& context, const pb::Explanation& explanation, const pb::Unschedulable& nodes) {
   for (const auto& cause : explanation.causes()) {
     context.out << fmt::format("  {}: {}\n", printable(cause.code()), printable(cause.message()));
     if (!cause.remedy().empty()) context.out << "    remedy: " << printable(cause.remedy()) << '\n';
   }
-  if (!explanation.ways().empty()) {
-    context.out << (nodes.conflict().empty() ? "  any one of these lets it in now:\n"
-                                             : "  any one of these gives it quota now, and then it waits for nodes:\n");
-    for (const auto& way : explanation.ways()) {
-      context.out << fmt::format("    {}: {}", printable(way.code()), printable(way.message()));
-      std::string who;
-      for (const auto& name : way.workloads()) who += fmt::format("{}{}", who.empty() ? "" : ", ", printable(name));
-      if (way.hidden() > 0) who += fmt::format("{}{} of others", who.empty() ? "" : " and ", way.hidden());
-      context.out << (who.empty() ? "\n" : fmt::format(" ({})\n", who));
+  if (!explanation.remedies().empty()) {
+    context.out << (nodes.conflict().empty() ? "  any one of these admits it now:\n"
+                                             : "  any one of these gives it quota now; it then waits for nodes:\n");
+    for (const auto& remedy : explanation.remedies()) {
+      context.out << fmt::format("    {}: {}", printable(remedy.code()), printable(remedy.message()));
+      std::string names;
+      for (const auto& name : remedy.workloads())
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", printable(name));
+      if (remedy.hidden() > 0) names += fmt::format("{}{} hidden", names.empty() ? "" : " and ", remedy.hidden());
+      context.out << (names.empty() ? "\n" : fmt::format(" ({})\n", names));
     }
   }
   print_nodes(context, explanation, nodes);
@@ -210,9 +211,9 @@ Status run_verb(Context& context, const GetVerb& verb) {
 }
 
 /// For a workload with quota but without nodes, or without quota: what the nodes lack for it now.
-pb::Shortfall nodes_for(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
-  const bool asks = !why.ways().empty() || std::ranges::any_of(why.causes(), [](const auto& cause) {
-    return cause.code() == "NoRoom" || !cause.resource().empty();
+pb::Unschedulable nodes_for(const Context& context, const pb::Explanation& why, const WorkloadName& name) {
+  const bool asks = !why.remedies().empty() || std::ranges::any_of(why.causes(), [](const auto& cause) {
+    return cause.code() == "InsufficientCapacity" || !cause.resource().empty();
   });
   if (!asks) return {};
   const auto workload = context.client.workload(request_for<pb::GetWorkloadRequest>(name));
@@ -221,7 +222,7 @@ pb::Shortfall nodes_for(const Context& context, const pb::Explanation& why, cons
   *request.mutable_pod_sets() = workload->state().spec().pod_sets();
   request.set_uid(workload->state().spec().uid());
   const auto now = context.client.dry_run(request);
-  return now ? now->shortfall() : pb::Shortfall();
+  return now ? now->shortfall() : pb::Unschedulable();
 }
 
 /// A Job that is not in the cluster yet has no uid, and placement knows only workloads that have quota.
@@ -238,12 +239,12 @@ void print_layout(const Context& context, const pb::Assignment& assignment) {
 
 Status run_verb(Context& context, const DescribeVerb& verb) {
   QM_ASSIGN(const auto workload, context.client.workload(request_for<pb::GetWorkloadRequest>(verb.workload)));
-  Result<pb::Explanation> why = fail(Code::kNotFound, "it does not wait");
+  Result<pb::Explanation> why = fail(Code::kNotFound, "it is not pending");
   const auto phase = workload.state().phase();
   if (waits(phase) || phase == pb::ADMITTED)
     why = context.client.explain(request_for<pb::ExplainRequest>(verb.workload));
   // An admitted workload has an explanation only if there is a cause: its pods are not bound, or not by Quartermaster.
-  if (why && !waits(phase) && why->causes().empty()) why = fail(Code::kNotFound, "it does not wait");
+  if (why && !waits(phase) && why->causes().empty()) why = fail(Code::kNotFound, "it is not pending");
   const auto placed = assignment_of(context, workload);
   if (context.structured()) {
     Json all = Json::object({{"workload", to_json(workload)}});
@@ -288,7 +289,8 @@ Status run_verb(Context& context, const WhyVerb& verb) {
   }
   context.out << printable(why.summary()) << '\n';
   if (why.waiting_us() > 0)
-    context.out << (why.causes().empty() ? "  waited " : "  waiting for ") << age(Duration(why.waiting_us())) << '\n';
+    context.out << (why.causes().empty() ? "  was pending " : "  pending for ") << age(Duration(why.waiting_us()))
+                << '\n';
   print_explanation(context, why, nodes);
   print_layout(context, known);
   if (!why.causes().empty()) return {};
@@ -321,14 +323,14 @@ Status run_verb(Context& context, const WhenVerb& verb) {
   std::string ends;
   for (const auto& end : when.waits_for())
     ends += fmt::format("{}{} ({} of {})", ends.empty() ? "" : ", ", end.workload(), end.futures(), when.futures());
-  if (when.hidden() > 0) ends += fmt::format("{}{} of others", ends.empty() ? "" : " and ", when.hidden());
+  if (when.hidden() > 0) ends += fmt::format("{}{} hidden", ends.empty() ? "" : " and ", when.hidden());
   line(context, "waits for", ends);
   if (when.has_unknown() && when.futures() == 0) return {};
-  line(context, "rests on",
+  line(context, "basis",
        when.run_times_of().empty() ? std::string("no run times learned yet")
                                    : fmt::format("{:.0f} run time(s) of {}", when.run_times(), when.run_times_of()));
   if (when.declared_us() > 0) line(context, "declared", "runs for " + age(Duration(when.declared_us())));
-  if (when.limit_us() > 0) line(context, "limit", "ended after " + age(Duration(when.limit_us())));
+  if (when.limit_us() > 0) line(context, "limit", "stops after " + age(Duration(when.limit_us())));
   return {};
 }
 
@@ -351,7 +353,7 @@ Status run_verb(Context& context, const WhatIfVerb& verb) {
   }
   for (const auto& warning : answer.warnings()) context.err << "warning: " << printable(warning) << '\n';
   if (answer.consequences().empty()) {
-    context.out << (answer.hidden() == 0 ? "nothing would change\n" : "nothing of yours would change\n");
+    context.out << (answer.hidden() == 0 ? "no workload would change\n" : "none of your workloads would change\n");
   } else {
     const auto place = [](int n) { return n == 0 ? std::string("-") : std::to_string(n); };
     Table table({{"WORKLOAD"}, {"QUEUE"}, {"WHAT"}, {"BEFORE", true}, {"AFTER", true}, {"WHY"}});
@@ -361,7 +363,7 @@ Status run_verb(Context& context, const WhatIfVerb& verb) {
     }
     context.out << table.text();
   }
-  if (answer.hidden() > 0) context.out << fmt::format("and {} of others\n", answer.hidden());
+  if (answer.hidden() > 0) context.out << fmt::format("and {} hidden workload(s)\n", answer.hidden());
   return {};
 }
 
@@ -372,7 +374,7 @@ Status run_verb(Context& context, const QueuesVerb&) {
     return {};
   }
   if (answer.queues().empty()) {
-    context.err << "no queues; give some with qmctl apply -f FILE\n";
+    context.err << "no queues; create some with qmctl apply -f FILE\n";
     return {};
   }
   Table table({{"NAME"},

@@ -44,7 +44,7 @@ spec:
   - {name: main, image: i, resources: {requests: {cpu: "1", memory: 1Gi}, limits: {nvidia.com/gpu: "1"}}}
 )";
 
-TEST(Admit, SaysWhatAPodLacksAndFails) {
+TEST(Admit, PrintsWhatAPodLacksAndFails) {
   const auto ran = admit({"-f", "-"}, kPod);
   EXPECT_EQ(ran.code, kFailed);
   EXPECT_NE(ran.out.find("stdin:1: Pod vision/train is refused"), std::string::npos) << ran.out;
@@ -60,7 +60,7 @@ TEST(Admit, PassesWhatTheRulesLetThrough) {
   EXPECT_EQ(other.code, kFailed) << "the label has to be one of two";
 }
 
-TEST(Admit, ANamespaceAmongTheFilesSaysItsOwnMode) {
+TEST(Admit, ANamespaceAmongTheFilesSetsItsMode) {
   const std::string ns =
       "apiVersion: v1\nkind: Namespace\nmetadata: {name: vision, labels: {policy.quartermaster.dev/mode: warn}}\n---\n";
   const auto ran = admit({"-f", "-"}, ns + kPod);
@@ -68,7 +68,7 @@ TEST(Admit, ANamespaceAmongTheFilesSaysItsOwnMode) {
   EXPECT_NE(ran.out.find("  warning: "), std::string::npos) << ran.out;
 }
 
-TEST(Admit, ANamespaceThatCountsEveryGpuRefusesWhatGoesPastIt) {
+TEST(Admit, ANamespaceThatCountsEveryGpuRefusesUnmanagedPods) {
   const std::string ns =
       "apiVersion: v1\nkind: Namespace\nmetadata: {name: vision, labels: {quartermaster.dev/webhook: required}}\n---\n";
   EXPECT_EQ(admit({"-f", "-"}, ns + kGoodPod).code, kDone) << "it would be gated";
@@ -78,7 +78,7 @@ TEST(Admit, ANamespaceThatCountsEveryGpuRefusesWhatGoesPastIt) {
     return admit({"-f", "-"}, ns + pod).out;
   };
   const auto on_node = changed("spec:\n", "spec:\n  nodeName: n1\n");
-  EXPECT_NE(on_node.find("Pod vision/train asks for 1 GPU and names node n1 itself"), std::string::npos) << on_node;
+  EXPECT_NE(on_node.find("Pod vision/train requests 1 GPU and sets spec.nodeName to n1"), std::string::npos) << on_node;
   const auto forged = changed("labels: {team: x}", "annotations: {quartermaster.dev/devices: '0'}");
   EXPECT_NE(forged.find("annotation quartermaster.dev/devices of Pod vision/train is written by Quartermaster alone"),
             std::string::npos)
@@ -94,10 +94,10 @@ spec:
       containers:
       - {name: main, image: i, resources: {requests: {cpu: "1", memory: 1Gi}, limits: {nvidia.com/gpu: "1"}}}
 )");
-  EXPECT_NE(everywhere.out.find("runs on every node and waits in no queue"), std::string::npos) << everywhere.out;
+  EXPECT_NE(everywhere.out.find("runs on every node and is not queued"), std::string::npos) << everywhere.out;
 }
 
-TEST(Admit, SaysItOfEachPartOfARayCluster) {
+TEST(Admit, PrintsEachPartOfARayCluster) {
   const auto ran = admit({"-f", "-"}, R"(apiVersion: ray.io/v1
 kind: RayCluster
 metadata: {name: ray, namespace: vision}
@@ -158,7 +158,7 @@ TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
     SCOPED_TRACE(manifests.name());
     std::istringstream table(testing::read_file(
         manifests.dir + manifests.pick("workload-policy.csv", "../tables/seed-workload-policy-matrix.csv")));
-    std::string line, refused_when_mended;
+    std::string line, refused_when_fixed;
     std::getline(table, line);
     int rows = 0;
     while (std::getline(table, line)) {
@@ -187,13 +187,13 @@ TEST(Admit, TheReferenceWorkloadsFareAsRecorded) {  // S-374
       EXPECT_EQ(column("gpu-node"), cells[10]) << workload;
       EXPECT_EQ(column("required-labels"), cells[11]) << workload;
       EXPECT_EQ(enforced.empty() ? "allow" : "deny", cells[13]) << workload;
-      for (const auto& rule : refusals("mutate")) refused_when_mended += workload + ": " + rule + ";";
+      for (const auto& rule : refusals("mutate")) refused_when_fixed += workload + ": " + rule + ";";
     }
     EXPECT_EQ(rows, manifests.pick(23, 18));
-    EXPECT_EQ(refused_when_mended,
+    EXPECT_EQ(refused_when_fixed,
               manifests.pick("assistant: required-labels;consensus-caller: gpu-requests;half-a-gpu: gpu-whole;",
                              "fraud-model-ensemble: gpu-requests;"))
-        << "only a person can say what its limit is, what kind of work it does, and how it may share a GPU";
+        << "only its author knows what its limit is, what kind of work it does, and how it may share a GPU";
   }
 }
 

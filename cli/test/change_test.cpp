@@ -29,7 +29,7 @@ struct Changes : Test {
   FakeSuite suite;
 };
 
-TEST_F(Changes, SubmitFromFlagsSaysEverything) {
+TEST_F(Changes, SubmitFromFlagsSetsEveryField) {
   const auto ran = qmctl(suite, {"submit",
                                  "--name",
                                  "t1",
@@ -117,7 +117,7 @@ TEST_F(Changes, ARequestIdIsKeptAcrossTheRetriesOfOneInvocation) {
   EXPECT_EQ(suite.state.submitted[2].request_id(), id);
 }
 
-TEST_F(Changes, RetriesEndWithTheTimeoutAndTellHowToGoOn) {
+TEST_F(Changes, RetriesEndWithTheTimeoutAndPrintTheRequestId) {
   suite.state.away = 1'000'000;
   const auto ran = qmctl(suite, {"cancel", "nlp/pretrain", "--timeout", "300ms"});
   EXPECT_EQ(ran.code, kUnreachable);
@@ -162,11 +162,11 @@ TEST_F(Changes, ACheckIsAnswered) {
 }
 
 TEST_F(Changes, ARefusalIsNotTriedAgain) {
-  const auto ran = qmctl(suite, {"cancel", "nlp/nobody"});
+  const auto ran = qmctl(suite, {"cancel", "nlp/unknown"});
   EXPECT_EQ(ran.code, kNotFound);
   EXPECT_EQ(suite.state.cancelled.size(), 1U);
   EXPECT_EQ(ran.err,
-            "qmctl: cancel: workload nlp/nobody is not known\n"
+            "qmctl: cancel: workload nlp/unknown is not known\n"
             "  field:  name\n"
             "  remedy: list the workloads of the namespace\n");
 }
@@ -226,7 +226,7 @@ TEST_F(Changes, ApplyRefusesWorkloadsBeforeAnythingIsSent) {
   const auto pod = suite.file(
       "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: a, image: b}]}\n");
   EXPECT_NE(qmctl(suite, {"apply", "-f", pod}).err.find("create the Pod: kubectl create -f " + pod), std::string::npos);
-  EXPECT_EQ(qmctl(suite, {"submit", "-f", job}).code, kDone) << "as the remedy says";
+  EXPECT_EQ(qmctl(suite, {"submit", "-f", job}).code, kDone) << "by the remedy";
 }
 
 TEST_F(Changes, ApplyOfNothingThatIsReadFails) {

@@ -144,9 +144,9 @@ class FakeAdmission final : public pb::Admission::Service {
       const std::string who = q->namespace_() + "/" + q->name();
       a->set_now_us(1'763'716'469'000'000);
       if (q->namespace_() == "nlp") {
-        a->mutable_unknown()->set_code("HoldsQuota");
+        a->mutable_unknown()->set_code("AlreadyAdmitted");
         a->mutable_unknown()->set_message("it has started");
-        a->set_summary(who + ": no start can be told: it has started");
+        a->set_summary(who + ": no forecast: it has started");
         return {};
       }
       a->set_summary(who + " starts between 2025-11-21T09:44:29Z and 2025-11-21T13:14:30Z with 80 %");
@@ -244,10 +244,11 @@ class FakePlacement final : public pb::Placement::Service {
       return {};
     });
   }
-  grpc::Status PlanTidy(grpc::ServerContext*, const pb::PlanTidyRequest* q, pb::TidyPlan* a) override {
+  grpc::Status PlanDefragmentation(grpc::ServerContext*, const pb::PlanDefragmentationRequest* q,
+                                   pb::DefragmentationPlan* a) override {
     return with(state_, [&]() -> Status {
-      state_.tidy_asked = *q;
-      *a = state_.tidy;
+      state_.defrag_request = *q;
+      *a = state_.defrag;
       return {};
     });
   }

@@ -37,11 +37,11 @@ struct FakeState {
   std::vector<pb::EventLine> events;  ///< sent on each stream, which then stays open
   pb::Explanation explanation;
   pb::Assignment assignment;
-  pb::Shortfall shortfall;  ///< of a dry run
+  pb::Unschedulable shortfall;  ///< of a dry run
   pb::DryRunRequest tried;
   pb::Gap gap;
-  pb::TidyPlan tidy;
-  pb::PlanTidyRequest tidy_asked;
+  pb::DefragmentationPlan defrag;
+  pb::PlanDefragmentationRequest defrag_request;
   std::vector<pb::NodeLayout> layouts;
   pb::OrderLayoutsRequest ordered;  ///< as received
   pb::OrderLayoutsResponse layouts_ordered;

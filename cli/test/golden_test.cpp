@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"layouts.txt", {"layouts"}}, Case{"layouts.json", {"layouts", "-o", "json"}},
         Case{"what-if.txt", {"what-if", "--delete", "ClusterQueue/spare"}}, Case{"nodes.txt", {"nodes"}},
         Case{"cluster-gap.txt", {"cluster", "gap"}}, Case{"cluster-gap.json", {"cluster", "gap", "-o", "json"}},
-        Case{"cluster-tidy.txt", {"cluster", "tidy"}}, Case{"cluster-tidy.json", {"cluster", "tidy", "-o", "json"}},
+        Case{"defrag-plan.txt", {"defrag", "plan"}}, Case{"defrag-plan.json", {"defrag", "plan", "-o", "json"}},
         Case{"claims.txt", {"claims"}}, Case{"plan.txt", {"plan"}}, Case{"top.txt", {"top"}},
         Case{"top-node.txt", {"top", "--node", "ip-10-0-1-7.ec2.internal"}},
         Case{"report.txt", {"report", "--period", "2026-11"}}, Case{"report.json", {"report", "-o", "json"}},

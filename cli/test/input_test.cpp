@@ -29,7 +29,7 @@ TEST(Usage, WrongCommandLinesAreExplained) {
   expect_usage({}, "no verb is given");
   expect_usage({"lst"}, "unknown verb 'lst'");
   expect_usage({"lst"}, "use one of apply, submit");
-  expect_usage({"list", "--colour"}, "unexpected argument '--colour'");
+  expect_usage({"list", "--color"}, "unexpected argument '--color'");
   expect_usage({"list", "pods"}, "list shows workloads");
   expect_usage({"get", "pods"}, "not 'pods'");
   expect_usage({"get", "queues"}, "'get' and 'queues' are two verbs");
@@ -40,22 +40,22 @@ TEST(Usage, WrongCommandLinesAreExplained) {
   expect_usage({"list", "--timeout", "0s"}, "out of range");
   expect_usage({"list", "--timeout", "25h"}, "at most 24h");
   expect_usage({"why"}, "workload is required");
-  expect_usage({"why", "a/b/c"}, "names no workload");
-  expect_usage({"why", "/b"}, "names no workload");
+  expect_usage({"why", "a/b/c"}, "is not a valid workload name");
+  expect_usage({"why", "/b"}, "is not a valid workload name");
   expect_usage({"events"}, "--follow");
   expect_usage({"events", "--follow", "--topic", "qm.gpus"}, "qm.gpus");
   expect_usage({"events", "--follow", "--count", "0"}, "--count");
-  expect_usage({"report", "--period", "2026-13"}, "no period");
-  expect_usage({"report", "--period", "November"}, "no period");
+  expect_usage({"report", "--period", "2026-13"}, "is not a valid period");
+  expect_usage({"report", "--period", "November"}, "is not a valid period");
   expect_usage({"apply"}, "--file is required");
   expect_usage({"submit"}, "nothing to submit");
-  expect_usage({"submit", "--name", "a"}, "--queue is not given");
+  expect_usage({"submit", "--name", "a"}, "--queue is not set");
   expect_usage({"submit", "--name", "a", "--queue", "q", "--pods", "0"}, "--pods");
   expect_usage({"submit", "--name", "a", "--queue", "q", "--gpus", "many"}, "--gpus");
   expect_usage({"submit", "--name", "a", "--queue", "q", "--cpu", "fast"}, "--cpu");
   expect_usage({"submit", "--name", "a", "--queue", "q", "--memory", "-1Gi"}, "--memory");
   expect_usage({"submit", "--name", "a", "--queue", "q", "--annotation", "x"}, "key=value");
-  expect_usage({"submit", "-f", "j.yaml", "--pods", "2"}, "only --annotation may stand beside it");
+  expect_usage({"submit", "-f", "j.yaml", "--pods", "2"}, "only --annotation may be added");
 }
 
 TEST(Usage, FilesAreReadBeforeAnythingIsSent) {
@@ -88,10 +88,10 @@ TEST(EndpointsFile, IsCheckedFieldByField) {
     EXPECT_NE(ran.err.find("remedy:"), std::string::npos) << ran.err;
   };
   refused("", "cannot be read");
-  refused("{\"admission\": ", "is no JSON object");
-  refused("[]", "is no JSON object");
-  refused("{\"admission\": \"localhost\"}", "\"localhost\" is no address");
-  refused("{\"admission\": 7101}", "7101 is no address");
+  refused("{\"admission\": ", "is not a JSON object");
+  refused("[]", "is not a JSON object");
+  refused("{\"admission\": \"localhost\"}", "\"localhost\" is not a valid address");
+  refused("{\"admission\": 7101}", "7101 is not a valid address");
   refused("{\"cost\": \"127.0.0.1:1\"}", "names no address of admission");
   EXPECT_EQ(qmctl({"--endpoints", "/nonexistent/e.json", "list"}).code, kUsage);
 }
@@ -137,7 +137,7 @@ TEST(Unreachable, AServiceThatComesBackIsAnswered) {
       run({"--endpoints", suite.endpoints(), "why", "vision/finetune", "--timeout", "20s"}, {in, out, err});
   later.join();
   EXPECT_EQ(code, kDone) << buffer.str();
-  EXPECT_NE(buffer.str().find("is away; trying again"), std::string::npos) << buffer.str();
+  EXPECT_NE(buffer.str().find("is not available; retrying"), std::string::npos) << buffer.str();
 }
 
 TEST(Refusals, KeepFieldAndRemedyAndGiveTheirExitCode) {
@@ -183,10 +183,10 @@ TEST(Lists, APageThatComesAgainIsAnError) {
   suite.state.page = 0;  // every page is empty and names itself as the next
   const auto ran = qmctl(suite, {"queues"});
   EXPECT_EQ(ran.code, kFailed);
-  EXPECT_NE(ran.err.find("again and again"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("repeatedly"), std::string::npos) << ran.err;
 }
 
-TEST(Lists, EmptyOnesSaySoAside) {
+TEST(Lists, EmptyListsPrintANoteOnStderr) {
   FakeSuite suite;
   for (const char* verb : {"list", "queues", "nodes", "claims", "top", "prices"}) {
     const auto ran = qmctl(suite, {verb});
@@ -234,7 +234,7 @@ TEST(Connection, IsNotGivenUpWhileItsHandshakeIsSlow) {
   EXPECT_EQ(connections, 1);
 }
 
-TEST(Describe, SaysWhatPlacementCouldNotTell) {
+TEST(Describe, PrintsThatPlacementIsUnavailable) {
   FakeSuite suite, other;
   populate(suite.state);
   other.state.fails = fail(Code::kPermissionDenied, "ada is not let in");
@@ -249,11 +249,11 @@ TEST(Describe, SaysWhatPlacementCouldNotTell) {
   EXPECT_NE(ran.err.find("ada is not let in"), std::string::npos) << ran.err;
 }
 
-TEST(Describe, SaysWhichSchedulerBindsThePodsOfAnAdmittedWorkload) {
+TEST(Describe, PrintsTheSchedulerThatBindsAnAdmittedWorkload) {
   FakeSuite suite;
   populate(suite.state);
   suite.state.workloads[0].mutable_state()->set_phase(pb::ADMITTED);
-  suite.state.explanation.clear_ways();
+  suite.state.explanation.clear_remedies();
   auto& cause = *suite.state.explanation.mutable_causes(0);
   cause.Clear();
   cause.set_code("OtherScheduler");
@@ -277,7 +277,7 @@ TEST(Describe, ShowsNoUid) {
                                                {"why", "vision/finetune"},
                                                {"list"},
                                                {"get", "nlp/pretrain"},
-                                               {"cluster", "tidy"},
+                                               {"defrag", "plan"},
                                                {"plan"},
                                                {"events", "--follow", "--count", "3"}}) {
     const auto out = qmctl(suite, args).out;
@@ -286,35 +286,35 @@ TEST(Describe, ShowsNoUid) {
   }
 }
 
-TEST(Why, SaysWhatPlacementFindsInTheWay) {
+TEST(Why, PrintsTheDiagnosisOfPlacement) {
   FakeSuite suite;
   populate(suite.state);
   auto& why = suite.state.explanation;
-  why.set_summary("vision/finetune waits: quota is reserved, and no nodes have the capacity: 40 of 64 pods fit");
+  why.set_summary("vision/finetune is pending: quota is reserved, and no nodes have the capacity: 40 of 64 pods fit");
   why.clear_causes();
-  why.clear_ways();
-  why.add_causes()->set_code("NoRoom");
+  why.clear_remedies();
+  why.add_causes()->set_code("InsufficientCapacity");
   auto& shortfall = suite.state.shortfall;
   shortfall.set_pod_set("main");
   shortfall.add_conflict("GPU model H100");
   shortfall.add_conflict("8 GPUs for each of 64 pods");
-  shortfall.add_ways("with 40 pods instead of 64");
+  shortfall.add_remedies("with 40 pods instead of 64");
   const auto ran = qmctl(suite, {"why", "vision/finetune"});
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_NE(ran.out.find("  no nodes meet together GPU model H100; 8 GPUs for each of 64 pods\n"
-                         "  any one of these gives it a place now:\n"
+                         "  any one of these makes it schedulable now:\n"
                          "    with 40 pods instead of 64\n"),
             std::string::npos)
       << ran.out;
   const auto json = Json::parse(qmctl(suite, {"why", "vision/finetune", "-o", "json"}).out);
   ASSERT_TRUE(json);
-  EXPECT_EQ((*json)["shortfall"]["ways"].size(), 1U);
+  EXPECT_EQ((*json)["shortfall"]["remedies"].size(), 1U);
   EXPECT_NE(qmctl(suite, {"describe", "vision/finetune"}).out.find("with 40 pods instead of 64"), std::string::npos);
   ASSERT_GT(suite.state.tried.pod_sets_size(), 0);
   EXPECT_FALSE(suite.state.tried.uid().empty()) << "whose claims and neighbours count";
   EXPECT_EQ(suite.state.tried.pod_sets(0).shape().gpu().whole(), 8);
   // Placement reports the MIG repartition for the workload.
-  const std::string cut = "node a is cut to all-1g.10gb for it: mig-manager applies the layout";
+  const std::string cut = "node a is being repartitioned to all-1g.10gb for it: mig-manager applies the layout";
   suite.state.assignment.Clear();
   for (const auto& w : suite.state.workloads) {
     if (w.state().spec().name() == "finetune") suite.state.assignment.mutable_state()->set_uid(w.state().spec().uid());
@@ -334,19 +334,18 @@ TEST(Why, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   FakeSuite suite;
   populate(suite.state);
   suite.state.explanation.mutable_causes(0)->set_resource("nvidia.com/gpu");
-  const std::string header = "any one of these lets it in now", raise = "RaiseQuota: raise",
-                    wait = "remedy: wait until";
+  const std::string header = "any one of these admits it now", raise = "RaiseQuota: raise", wait = "remedy: wait until";
   auto ran = qmctl(suite, {"why", "vision/finetune"}).out;
   EXPECT_NE(ran.find(header), std::string::npos) << ran;
   // The nodes are full: quota alone does not start the workload.
   suite.state.shortfall.add_conflict("9 GPUs for each of 4 pods");
   ran = qmctl(suite, {"why", "vision/finetune"}).out;
   EXPECT_EQ(ran.find(header), std::string::npos) << ran;
-  EXPECT_NE(ran.find("any one of these gives it quota now, and then it waits for nodes:"), std::string::npos) << ran;
+  EXPECT_NE(ran.find("any one of these gives it quota now; it then waits for nodes:"), std::string::npos) << ran;
   EXPECT_NE(ran.find(raise), std::string::npos) << ran;
   // No node has as many GPUs: the service reports it, and qmctl prints it once.
   auto& why = suite.state.explanation;
-  why.clear_ways();
+  why.clear_remedies();
   why.mutable_causes(0)->clear_remedy();
   auto& cause = *why.add_causes();
   cause.set_code("Unschedulable");

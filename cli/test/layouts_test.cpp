@@ -26,7 +26,7 @@ TEST(Layouts, FilesAreOneOrder) {
   EXPECT_EQ(suite.state.ordered.withdraw(0), "node-1");
   EXPECT_EQ(suite.state.ordered.manifest(), "mig: {config: all-1g.5gb}\n\n---\nmig-configs: {}\n");
   EXPECT_THAT(ran.out, HasSubstr("layout half is known\n"));
-  EXPECT_THAT(ran.out, HasSubstr("all-1g.5gb (mig-1g.5gb 56), waiting: the window is to come from 2026-"));
+  EXPECT_THAT(ran.out, HasSubstr("all-1g.5gb (mig-1g.5gb 56), waiting: the window has not started from 2026-"));
   EXPECT_THAT(ran.err, HasSubstr("warning: node x: layout all-1g.5gb"));
 }
 
@@ -54,7 +54,7 @@ std::string recommended(std::vector<std::string> profile, const std::vector<std:
 TEST(Recommend, TheThreeProfilesGetTheThreeMethods) {
   for (const auto& [profile, method] : profiles()) EXPECT_THAT(recommended(profile), StartsWith(method + ": "));
   const auto old = recommended({"--tenants", "2", "--gpu-model", "Tesla-T4"});
-  EXPECT_THAT(old, StartsWith("none: mig is for multi-tenant isolation, and Tesla-T4 cannot do it"));
+  EXPECT_THAT(old, StartsWith("none: mig is for multi-tenant isolation, which Tesla-T4 does not support"));
 }
 
 // S-140: the recorded table gives the same result, and each of its cells is printed.
@@ -95,7 +95,7 @@ TEST(Recommend, ATableThatCannotBeReadIsRefused) {
   };
   EXPECT_THAT(refused("dimension,mig,mps\n"), HasSubstr("no column time_slicing"));
   EXPECT_THAT(refused("dimension,mig,mps,time_slicing\nmemory,a\n"), HasSubstr("too few cells"));
-  EXPECT_THAT(refused("dimension,mig,mps,time_slicing\nmemory,a,b,c\n"), HasSubstr("does not say what"));
+  EXPECT_THAT(refused("dimension,mig,mps,time_slicing\nmemory,a,b,c\n"), HasSubstr("has no recommendation"));
   EXPECT_THAT(refused("dimension,mig,mps,time_slicing\nrecommended for,a,b,c\ngpu support,all,all,all\n"),
               HasSubstr("recommends nothing for non-production"));
 }

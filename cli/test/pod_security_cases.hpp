@@ -54,7 +54,7 @@ inline const std::vector<PodChange>& pod_changes() {
        }},
       {"privileged false", container("privileged", "false")},
       {"keeps capabilities", container("capabilities", R"({"drop":["NET_RAW"]})")},
-      {"says nothing of capabilities", own_without("capabilities")},
+      {"sets no capabilities", own_without("capabilities")},
       {"adds NET_BIND_SERVICE", container("capabilities", R"({"drop":["ALL"],"add":["NET_BIND_SERVICE"]})")},
       {"adds CHOWN", container("capabilities", R"({"drop":["ALL"],"add":["CHOWN"]})")},
       {"adds IPC_LOCK", container("capabilities", R"({"drop":["ALL"],"add":["IPC_LOCK"]})")},
@@ -97,8 +97,8 @@ inline const std::vector<PodChange>& pod_changes() {
              .set("seccompProfile", json(R"({"type":"RuntimeDefault"})"));
        }},
       {"may gain privileges", container("allowPrivilegeEscalation", "true")},
-      {"says nothing of privileges", own_without("allowPrivilegeEscalation")},
-      {"says nothing of root", without("runAsNonRoot")},
+      {"sets no privileges", own_without("allowPrivilegeEscalation")},
+      {"sets no user", without("runAsNonRoot")},
       {"root by the pod", pod("runAsNonRoot", "false")},
       {"root by the container", container("runAsNonRoot", "false")},
       {"no root by the container alone",
@@ -114,8 +114,8 @@ inline const std::vector<PodChange>& pod_changes() {
       {"user 0", pod("runAsUser", "0")},
       {"user 1000", pod("runAsUser", "1000")},
       {"user 0 in the container", container("runAsUser", "0")},
-      {"a second container that says nothing", more("containers", R"({"name":"side","image":"i"})")},
-      {"an init container that says nothing", more("initContainers", R"({"name":"init","image":"i"})")},
+      {"a second container without a security context", more("containers", R"({"name":"side","image":"i"})")},
+      {"an init container without a security context", more("initContainers", R"({"name":"init","image":"i"})")},
       {"no context at all",
        [](Json& spec) {
          spec.erase("securityContext");

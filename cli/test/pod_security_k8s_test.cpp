@@ -74,7 +74,7 @@ class PodSecurityServer : public ::testing::TestWithParam<const char*> {
   std::size_t compared_ = 0;
 };
 
-TEST_P(PodSecurityServer, SaysTheSameOfEachPod) {  // S-380
+TEST_P(PodSecurityServer, AgreesWithTheServerOnEachPod) {  // S-380
   for (const auto& change : pod_changes()) {
     auto pod = compliant_pod();
     change.apply(pod.set("spec"));
@@ -83,7 +83,7 @@ TEST_P(PodSecurityServer, SaysTheSameOfEachPod) {  // S-380
   EXPECT_GE(compared_, pod_changes().size() - 4);
 }
 
-TEST_P(PodSecurityServer, SaysTheSameOfThreeChangesAtOnce) {
+TEST_P(PodSecurityServer, AgreesWithTheServerOnThreeChangesAtOnce) {
   std::minstd_rand draw(20261122);
   const auto& changes = pod_changes();
   for (int i = 0; i < 60; ++i) {

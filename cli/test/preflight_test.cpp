@@ -80,7 +80,7 @@ TEST(Preflight, AMissingMustFailsByName) {  // S-041 S-479
     drop(cluster, part);
     const auto checks = check_stack(cluster, nullptr);
     EXPECT_EQ(outcome(checks, id), Outcome::kNote);
-    EXPECT_FALSE(any_failed(checks)) << id << " is no must";
+    EXPECT_FALSE(any_failed(checks)) << id << " is not required";
   }
 }
 
@@ -232,7 +232,7 @@ TEST(NodeDebug, PrintsAPodThatRunsNvidiaSmi) {  // S-398
   EXPECT_NE(pinned.second.find("kubernetes.io/hostname: gpu-7"), std::string::npos) << pinned.second;
 }
 
-TEST(NodeVerbs, WrongWordsAreTold) {
+TEST(NodeVerbs, WrongArgumentsAreReported) {
   EXPECT_EQ(qmctl({"node", "verify"}).first, kUsage);
   EXPECT_EQ(qmctl({"node", "smoke", "a"}).first, kUsage);
   EXPECT_EQ(qmctl({"node", "debug", "--label", "x"}).first, kUsage);

@@ -42,7 +42,7 @@ TEST_P(ReferenceObjects, AClusterQueueIsShownAsItWasWritten) {
     ASSERT_EQ(read.objects.size(), 1U) << shown.out;
     EXPECT_EQ(read.objects[0].document.content, written[0]) << shown.out;
   }
-  EXPECT_EQ(qmctl(suite_, {"queue", "show", "nobody"}).code, kNotFound);
+  EXPECT_EQ(qmctl(suite_, {"queue", "show", "unknown"}).code, kNotFound);
 }
 
 // S-092: the classes of two files are listed by their values.

@@ -35,8 +35,8 @@ std::set<std::string> lines_of(const std::string& text) {
 
 int main(int argc, char** argv) {
   CLI::App app{
-      "Judges what a fleet really did: nothing lost, nothing twice, no GPU double-booked, every gang whole, "
-      "every instance wanted, and the provider's bill."};
+      "Checks the history of a fleet: no job lost or run twice, no GPU double-booked, every gang complete, "
+      "every instance claimed, and the bill of the provider."};
   std::string history_file, prices_file, acked_file, known_file;
   std::int64_t end_us = 0;
   qm::checker::Inputs inputs;
@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
   app.add_option("--acked", acked_file, "namespace/name of every acknowledged submission, one a line");
   app.add_option("--known", known_file, "namespace/name of every workload still known at the end, one a line");
   app.add_option("--end-us", end_us, "instant that the books close at; default: the last line");
-  app.add_option("--window-start-us", inputs.window_start_us, "utilisation and waits count from here");
+  app.add_option("--window-start-us", inputs.window_start_us,
+                 "start of the measured interval for utilization and wait times");
   CLI11_PARSE(app, argc, argv);
   const auto text = read_file(history_file), price_text = read_file(prices_file);
   if (!text || !price_text) return 2;

@@ -86,7 +86,8 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
       progress.line(to_rfc3339(stack.clock().now()).substr(11, 8) + " " + text);
     }
     for (const auto& name : stack.processes()) {
-      if (!stack.running(name)) return fail(Code::kInternal, "{} ended by itself; see its log in {}/logs", name, o.dir);
+      if (!stack.running(name))
+        return fail(Code::kInternal, "{} exited unexpectedly; see its log in {}/logs", name, o.dir);
     }
     progress.status(status_of(stack, submitter));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -193,8 +194,9 @@ int run(const Options& o, const std::function<void(int)>& report) {
   std::fflush(stdout);
   if (o.keep || o.up) {
     (void)stack.fleet_post("/fleet/clock", Json::object({{"factor", o.up ? o.speed : 1.0}}));
-    std::printf("left up: try  build/release/bin/qmctl --endpoints %s/endpoints.json list   and end with  ./qm down\n",
-                o.dir.c_str());
+    std::printf(
+        "left running: try  build/release/bin/qmctl --endpoints %s/endpoints.json list   and end with  ./qm down\n",
+        o.dir.c_str());
     std::fflush(stdout);
     let_go_of_terminal(o);
     report(code);
@@ -209,7 +211,7 @@ int stop_kept(const Options& o) {
   std::ifstream in(pid_file(o));
   pid_t pid = 0;
   if (!(in >> pid) || ::kill(pid, SIGTERM) != 0) {
-    std::fprintf(stderr, "qm down: nothing is up in %s\n", o.dir.c_str());
+    std::fprintf(stderr, "qm down: nothing runs in %s\n", o.dir.c_str());
     return 1;
   }
   if (!testing::wait_until([&] { return ::kill(pid, 0) != 0; }, std::chrono::seconds(40))) {

@@ -25,8 +25,9 @@ struct Run {
   Outcome outcome;
 };
 
-std::string row(const Run& run, const std::string& who, const Waits& w) {
-  return fmt::format("{},{},{},{},{:.1f},{},{}\n", run.name, who, w.jobs, w.waited, w.mean_s, w.p99_s, w.longest_s);
+std::string row(const Run& run, const std::string& scheduler, const Waits& w) {
+  return fmt::format("{},{},{},{},{:.1f},{},{}\n", run.name, scheduler, w.jobs, w.waited, w.mean_s, w.p99_s,
+                     w.longest_s);
 }
 
 Status write(const std::vector<Run>& runs, const std::string& file) {
@@ -39,20 +40,20 @@ Status write(const std::vector<Run>& runs, const std::string& file) {
   }
   out.flush();
   if (out) return {};
-  return fail({Code::kUnavailable, file + " cannot be written", file, "name a file in a folder that is there"});
+  return fail({Code::kUnavailable, file + " cannot be written", file, "name a file in an existing folder"});
 }
 
 /// The team that loses most compared with another discipline, with the increase of its mean wait.
 std::string worst(const Outcome& ours, const Outcome& theirs) {
-  std::string who = "none";
+  std::string scheduler = "none";
   double most = 0;
   for (const auto& [team, waits] : ours.by_team) {
     const double before = theirs.by_team.at(team).mean_s;
     if (waits.mean_s - before <= most) continue;
     most = waits.mean_s - before;
-    who = fmt::format("{} by {:.1f} s of {:.1f}", team, most, before);
+    scheduler = fmt::format("{} by {:.1f} s of {:.1f}", team, most, before);
   }
-  return who;
+  return scheduler;
 }
 
 Status run(const Options& o) {
@@ -73,14 +74,14 @@ Status run(const Options& o) {
   const auto& ours = runs.back().outcome;
   for (const auto& other : {runs[0], runs[1]}) {
     const double before = other.outcome.all.mean_s;
-    fmt::print("against {}: mean {:+.1f} %; team that waits longer: {}\n", other.name,
+    fmt::print("against {}: mean {:+.1f} %; team with the longer wait: {}\n", other.name,
                before > 0 ? 100 * (ours.all.mean_s - before) / before : 0.0, worst(ours, other.outcome));
   }
   return o.out.empty() ? Status() : write(runs, o.out);
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("Plays a trace of jobs on a fleet in virtual time, and says who waits how long.");
+  CLI::App app("Replays a trace of jobs on a fleet in virtual time, and prints the wait times.");
   Options o;
   std::vector<std::string> names;
   for (const auto name : placement::pack::policy_names()) names.emplace_back(name);
@@ -94,10 +95,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--policy", o.policy, "how ours chooses nodes")->check(CLI::IsMember(names))->capture_default_str();
   qm::ranged(app.add_option("--patience", o.patience_s,
-                            "seconds: a job that has been pending longer is passed by no other; 0 = no bound"),
+                            "seconds: no job is scheduled ahead of one that has been pending longer; 0 = no bound"),
              qm::OptionRange<int>(0, 100'000'000, "seconds"))
       ->capture_default_str();
-  app.add_option("--out", o.out, "CSV to write: waits by team and by size");
+  app.add_option("--out", o.out, "CSV to write: wait times by team and by size");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dashboards as code: writes deploy/grafana/dashboards/*.json (or, with --check, says which of them differ).
+"""The dashboards as code: writes deploy/grafana/dashboards/*.json (or, with --check, prints which of them differ).
 
 A panel is a line here: title, description, query, unit. SQL reads only the views of the schema `report`, with a role
 that may read nothing else; PromQL reads the metrics of the services' /metrics pages. tests/deploy runs every query.
@@ -15,8 +15,8 @@ RED, YELLOW, GREEN = "red", "yellow", "green"
 
 
 def thresholds(*steps):
-    """steps: (from, colour); the first has None."""
-    return {"mode": "absolute", "steps": [{"value": value, "color": colour} for value, colour in steps]}
+    """steps: (from, color); the first has None."""
+    return {"mode": "absolute", "steps": [{"value": value, "color": color} for value, color in steps]}
 
 
 def panel(kind, title, description, targets, *, unit=None, width=12, height=8, decimals=None, limits=None, stacked=False,
@@ -76,28 +76,28 @@ def chargeback():
                      [REPORTS, TEAMS, PRODUCTS], [
         sql("stat", "Total", "All that the provider charges for the hours shown.",
             f"select sum(usd) as usd {COST}", unit="currencyUSD", decimals=2, width=6, height=4),
-        sql("stat", "GPU-hours", "Hours of whole GPUs that stand behind it.",
+        sql("stat", "GPU-hours", "Hours of whole GPUs in that total.",
             f"select sum(gpu_hours) as gpu_hours {COST}", unit="h", decimals=1, width=6, height=4),
-        sql("stat", "Paid for and idle", "Share of the money that bought no work: idle, starting, draining, unhealthy.",
+        sql("stat", "Paid for and idle", "Share of the cost without work: idle, starting, draining, unhealthy.",
             f"select sum(usd) filter (where account <> 'team-expense') / nullif(sum(usd), 0) as idle {COST}",
             unit="percentunit", decimals=1, width=6, height=4,
             limits=thresholds((None, GREEN), (0.2, YELLOW), (0.4, RED))),
-        sql("stat", "Books out of balance", "Sum over all journal entries, in nano-dollars. Anything but zero is a fault.",
+        sql("stat", "Books out of balance", "Sum over all journal entries, in nano-dollars. Any value but zero is a fault.",
             "select imbalance_nano from report.ledger_balance", decimals=0, width=6, height=4,
             limits=thresholds((None, GREEN), (1, RED))),
-        sql("timeseries", "Cost per hour by team", "Pools without a payer stand under their own names.",
+        sql("timeseries", "Cost per hour by team", "Idle pools have their own names.",
             f"select time, team as metric, sum(usd) as usd {COST} group by 1, 2 order by 1",
             unit="currencyUSD", width=24, stacked=True),
-        sql("table", "By month and team", "What a statement of that month says.",
+        sql("table", "By month and team", "The chargeback statement of that month.",
             "select month, team, sum(gpu_hours) as gpu_hours, sum(usd) as usd from report.chargeback "
             "where team in (${team:sqlstring}) group by 1, 2 order by 1 desc, 4 desc", unit="none"),
         sql("table", "By team", "In the hours shown.", by("team")),
         sql("table", "By namespace", "In the hours shown.", by("namespace")),
         sql("table", "By product", "By the pods' label `product`; empty where it is not set.", by("product")),
-        sql("table", "By cost centre and environment", "By the pods' labels `cost-center`, `environment`, `workload-type`.",
+        sql("table", "By cost center and environment", "By the pods' labels `cost-center`, `environment`, `workload-type`.",
             "select month, cost_center, environment, workload_type, sum(gpu_hours) as gpu_hours, sum(usd) as usd "
             "from report.chargeback where team in (${team:sqlstring}) group by 1, 2, 3, 4 order by 1 desc, 6 desc"),
-        sql("timeseries", "Idle by day", "What nobody used, by the reason.",
+        sql("timeseries", "Idle by day", "Cost of unused time, by reason.",
             "select day as time, account as metric, sum(usd) as usd from report.idle_by_day where $__timeFilter(day) "
             "group by 1, 2 order by 1", unit="currencyUSD", stacked=True),
     ])
@@ -105,8 +105,8 @@ def chargeback():
 
 def queues():
     rows = "from report.queue_waits where $__timeFilter(time) and cluster_queue in (${queue:sqlstring})"
-    return dashboard("queue", "Queues", "How long jobs wait, and for what.", "now-24h", [REPORTS, METRICS, QUEUES], [
-        prom("timeseries", "Waiting now", "Workloads per cluster queue that have no quota.",
+    return dashboard("queue", "Queues", "Wait times of jobs, by queue and team.", "now-24h", [REPORTS, METRICS, QUEUES], [
+        prom("timeseries", "Pending now", "Pending workloads of each ClusterQueue.",
              ("sum by (cluster_queue) (kueue_pending_workloads)", "{{cluster_queue}}")),
         prom("timeseries", "Quota in use", "Share of the nominal GPU quota of each cluster queue.",
              ("sum by (cluster_queue) (kueue_cluster_queue_resource_usage{resource=\"nvidia.com/gpu\"}) / "
@@ -130,8 +130,8 @@ def queues():
 
 
 def jobs():
-    return dashboard("job", "Jobs", "What one job waited for, ran and cost.", "now-7d", [REPORTS, TEAMS, PRODUCTS], [
-        sql("table", "Jobs by cost", "The two hundred dearest of the time shown.",
+    return dashboard("job", "Jobs", "Wait time, run time and cost of each job.", "now-7d", [REPORTS, TEAMS, PRODUCTS], [
+        sql("table", "Jobs by cost", "The 200 most expensive in the time shown.",
             "select c.namespace, c.workload, c.team, c.product, j.cluster_queue, j.gpus, j.submitted, j.first_start, "
             "j.ended, j.wait_seconds, j.starts, j.evictions, j.succeeded, c.gpu_hours, c.usd, c.uid "
             "from report.cost_by_job c left join report.jobs j on j.uid = c.uid and j.shard = c.shard "
@@ -145,8 +145,8 @@ def jobs():
 
 
 def gpus():
-    return dashboard("gpu", "GPUs", "How well the devices are used, and whether they are well.", "now-6h", [METRICS], [
-        prom("timeseries", "Utilisation", "Green is 70 to 90 %; below 40 % money is lost; above 95 % nothing is spare.",
+    return dashboard("gpu", "GPUs", "Utilization and health of the GPUs.", "now-6h", [METRICS], [
+        prom("timeseries", "Utilization", "Green is 70 to 90 %; red is below 40 % (idle GPUs) and above 95 % (no reserve).",
              ("avg by (Hostname) (DCGM_FI_DEV_GPU_UTIL)", "{{Hostname}}"), unit="percent",
              limits=thresholds((None, RED), (40, YELLOW), (70, GREEN), (90, YELLOW), (95, RED))),
         prom("timeseries", "Temperature", "Hottest GPU of each node.",
@@ -157,28 +157,28 @@ def gpus():
               "sum by (Hostname) (DCGM_FI_DEV_FB_FREE))", "{{Hostname}}"), unit="percentunit"),
         prom("timeseries", "Power", "Of all GPUs of a node.",
              ("sum by (Hostname) (DCGM_FI_DEV_POWER_USAGE)", "{{Hostname}}"), unit="watt", stacked=True),
-        prom("stat", "Unhealthy nodes", "Nodes with a verdict that keeps work away.",
+        prom("stat", "Unhealthy nodes", "Nodes with a health verdict.",
              ("sum(qm_telemetry_unhealthy_nodes)", "nodes"), width=6, height=4,
              limits=thresholds((None, GREEN), (1, RED))),
-        prom("stat", "GPUs in use", "Of those that placement may give away.",
+        prom("stat", "GPUs in use", "Share of the GPUs that placement may allocate.",
              ("sum(qm_placement_gpus_used) / sum(qm_placement_gpus)", "used"), unit="percentunit", width=6, height=4),
         prom("stat", "Agents", "Connected streams.", ("sum(qm_telemetry_agents)", "agents"), width=6, height=4),
-        prom("stat", "Burn rate", "What the machines cost at this moment, per hour.",
+        prom("stat", "Burn rate", "Cost of all instances per hour, now.",
              ("sum(qm_cost_burn_usd_per_hour)", "USD/h"), unit="currencyUSD", width=6, height=4),
-        prom("timeseries", "Allocated, and what could be",
-             "GPUs of placed pods; what no scheduler could have passed with the same demand and nodes, keeping those that are "
-             "placed; and whichever it took. Reckoned each minute.",
+        prom("timeseries", "Allocated GPUs and upper bounds",
+             "GPUs of placed pods, and upper bounds for any scheduler with the same demand and nodes: with the running pods kept, and "
+             "without that constraint. Computed each minute.",
              ("max(qm_placement_gpus_allocated)", "allocated"),
-             ("max(qm_placement_gpus_bound{who=\"keeping\"})", "possible beside what is placed"),
-             ("max(qm_placement_gpus_bound{who=\"any\"})", "possible for anybody"), decimals=0),
-        prom("timeseries", "Scarcity", "GPUs that one more node of the model and size would let run: where capacity is missing.",
+             ("max(qm_placement_gpus_bound{who=\"keeping\"})", "upper bound, running pods kept"),
+             ("max(qm_placement_gpus_bound{who=\"any\"})", "upper bound"), decimals=0),
+        prom("timeseries", "Scarcity", "Additional GPUs that one more node of the model and size would allocate.",
              ("max by (model, gpus) (qm_placement_scarcity_price)", "{{model}} x {{gpus}}"), decimals=1),
     ])
 
 
 def suite():
-    return dashboard("suite", "Quartermaster itself", "Is the suite well, and does it keep up?", "now-3h", [METRICS], [
-        prom("timeseries", "Ready", "1 where a service decides and commits.",
+    return dashboard("suite", "Quartermaster itself", "Health and throughput of the services.", "now-3h", [METRICS], [
+        prom("timeseries", "Ready", "1 if a service decides and commits.",
              ("min by (service) (qm_host_ready)", "{{service}}")),
         prom("timeseries", "Batches per second", "Decisions that were committed.",
              ("sum by (service) (rate(qm_host_batches_total[5m]))", "{{service}}"), unit="ops"),
@@ -187,9 +187,9 @@ def suite():
               "sum by (service) (rate(qm_host_batches_total[5m]))", "{{service}}"), unit="s"),
         prom("timeseries", "Events not yet sent", "Outbox of each service.",
              ("sum by (service) (qm_host_outbox_backlog)", "{{service}}")),
-        prom("timeseries", "Behind the bus", "Messages that wait on topics that a service reads.",
+        prom("timeseries", "Behind the bus", "Unread messages of the topics that a service reads.",
              ("sum by (service) (qm_host_bus_lag)", "{{service}}")),
-        prom("timeseries", "Actions under way", "Orders to Kubernetes and the cloud without an outcome yet.",
+        prom("timeseries", "Open intents", "Intents to Kubernetes and the cloud without an outcome yet.",
              ("sum by (service) (qm_host_open_intents)", "{{service}}")),
     ])
 

@@ -1,13 +1,12 @@
 #!/bin/bash
-# The Kafka permissions of each service, as commands for kafka-acls.sh: it may write its own topics and the dead
-# letters of the topics that it consumes, read the topics that it consumes, and nothing else. docs/topics.md lists the
-# consumers; a test compares both.
+# What each service may do on Kafka, as commands for kafka-acls.sh: it writes its own topics and the dead letters of what it
+# hears, reads what it hears, and nothing else. docs/api.md says who hears what; a test holds both together.
 #
 #   deploy/kafka/acls.sh [PRINCIPAL-PREFIX]          prints the commands; default User:quartermaster-
 #   deploy/kafka/acls.sh | sed 's/^kafka-acls.sh/& --bootstrap-server HOST:PORT --command-config admin.conf/' | bash
 #
-# The services create topics at their first start if they may (--create, the default). With CREATE=no they may not,
-# and an administrator creates them before, with the partitions and limits in docs/topics.md.
+# Topics are made by the services at their first start where they may (--create, the default); with CREATE=no nothing may be
+# made, and an administrator creates them first, with the partitions and limits that docs/api.md names.
 set -euo pipefail
 prefix=${1:-User:quartermaster-}
 

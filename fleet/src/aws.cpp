@@ -12,21 +12,21 @@
 namespace qm::fleet {
 namespace {
 
-std::int64_t machine_utc() {
+std::int64_t host_utc() {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(wall).count();
 }
 
 /// The fault that the world injects into this call, in the format of each service.
-Answered<void> check_trouble(World& world, const std::string& service) {
-  switch (world.trouble(service)) {
-    case World::Trouble::kNone:
+Answered<void> check_api_fault(World& world, const std::string& service) {
+  switch (world.api_fault(service)) {
+    case World::ApiFault::kNone:
       return {};
-    case World::Trouble::kThrottled:
+    case World::ApiFault::kThrottled:
       if (service == "ec2") return refuse(503, "RequestLimitExceeded", "Request limit exceeded.");
       if (service == "sqs") return refuse(403, "RequestThrottled", "Rate exceeded");
       return refuse(400, "Throttling", "Rate exceeded");
-    case World::Trouble::kServerError:
+    case World::ApiFault::kServerError:
       break;
   }
   return refuse(500, service == "ec2" ? "InternalError" : "InternalFailure", "An internal error has occurred");
@@ -59,7 +59,7 @@ std::string event_body(const World& world, const Instance& instance, std::uint64
 
 struct AwsApi::Impl {
   Impl(World& w, Options o) : world(w), options(std::move(o)), ec2(w), groups(w, ec2), queues(options.steady_now) {
-    if (!options.utc_seconds) options.utc_seconds = machine_utc;
+    if (!options.utc_seconds) options.utc_seconds = host_utc;
     if (!options.event_queue.empty()) queues.create(options.event_queue);
   }
 
@@ -77,7 +77,7 @@ struct AwsApi::Impl {
   Answered<http::Answer> dispatch(const http::Request& request, std::int64_t utc, const std::string& request_id,
                                   std::string& service) {
     FLEET_ASSIGN(const AwsCall call, read_aws_call(request, utc, service));
-    FLEET_TRY(check_trouble(world, service));
+    FLEET_TRY(check_api_fault(world, service));
     if (service == "sqs") return queues.handle(call);
     const auto held = world.lock();
     FLEET_ASSIGN(const std::string inner, service == "ec2" ? ec2.handle(call) : groups.handle(call));

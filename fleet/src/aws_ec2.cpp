@@ -44,8 +44,8 @@ void write_state(AwsXml& xml, std::string_view name, InstanceState state) {
 /// The text from which EC2 clients parse the time when an instance stopped.
 std::string transition_reason(const Instance& instance) {
   if (!instance.stopped) return {};
-  const std::string_view who = instance.stop_reason.starts_with("Client.") ? "User" : "Service";
-  return fmt::format("{} initiated ({:%Y-%m-%d %H:%M:%S} GMT)", who,
+  const std::string_view initiator = instance.stop_reason.starts_with("Client.") ? "User" : "Service";
+  return fmt::format("{} initiated ({:%Y-%m-%d %H:%M:%S} GMT)", initiator,
                      fmt::gmtime(static_cast<std::time_t>(micros(*instance.stopped) / 1'000'000)));
 }
 
@@ -184,13 +184,13 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   // All or nothing: the free capacity is known before the first launch, and the lock prevents changes in between.
   // Without free capacity one launch is attempted, so that the world reports the reason and records the refusal.
   const bool sold = world_.prices().find(spec.type) != nullptr;
-  const int room = sold ? world_.capacity_left(spec.type, spec.market) : 0;
-  if (room > 0 && room < least) {
+  const int available = sold ? world_.capacity_left(spec.type, spec.market) : 0;
+  if (available > 0 && available < least) {
     return no_capacity(fmt::format("There is {} capacity for {} instances of {} now, not for {}.", name_of(spec.market),
-                                   room, spec.type, least));
+                                   available, spec.type, least));
   }
   std::vector<Instance> instances;
-  for (int n = 0; n < std::clamp(room, 1, most); ++n) {
+  for (int n = 0; n < std::clamp(available, 1, most); ++n) {
     auto instance = world_.launch_instance(spec);
     if (!instance && instance.error().field == "capacity") return no_capacity(instance.error().message);
     if (!instance) return invalid(fmt::format("{} ({})", instance.error().message, instance.error().field));

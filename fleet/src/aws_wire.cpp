@@ -158,7 +158,7 @@ Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_s
   }
   if (call.service == "sqs") {
     call.body = Json::parse(request.body).value_or(Json());
-    if (!call.body.is_object()) return refuse(400, "SerializationException", "The body is no JSON object.");
+    if (!call.body.is_object()) return refuse(400, "SerializationException", "The body is not a JSON object.");
   }
   return call;
 }

@@ -41,7 +41,7 @@ struct PodState : GangClock::Rank {
   std::int64_t attempt = 0, run_s = 60, exit_code = 0;
   std::vector<int> devices;
   std::int64_t instances = 0;  ///< MIG instances that it holds
-  double utilisation = 0.9;    ///< share of tensor work while the gang makes progress
+  double utilization = 0.9;    ///< share of tensor work while the gang makes progress
   Phase phase = Phase::kStarting;
   bool stopping = false, hung = false;
   std::optional<World::TimerId> end;
@@ -94,7 +94,7 @@ class Cluster {
   [[nodiscard]] std::vector<ObjectPtr> pods_on(const std::string& node) const;
   // cluster_mig.cpp
   void on_layout(const ObjectPtr& before, const ObjectPtr& after);
-  void say_layout(const std::string& node, std::string_view state);
+  void set_layout_label(const std::string& node, std::string_view state);
   void apply_layout(const std::string& node, const std::string& layout);
   // cluster_pods.cpp
   void on_change(const Kind& kind, const ObjectPtr& before, const ObjectPtr& after);

@@ -24,11 +24,11 @@ int instances_of(std::string_view profile, const InstanceType& type) {
 void Cluster::on_layout(const ObjectPtr& before, const ObjectPtr& after) {
   const std::string layout = label_of(*after, kConfig).string(), name = name_of(*after);
   if (layout.empty() || (before && label_of(*before, kConfig) == label_of(*after, kConfig))) return;
-  world_.post([this, name] { say_layout(name, "pending"); });
+  world_.post([this, name] { set_layout_label(name, "pending"); });
   world_.after(options_.layout_delay, [this, name, layout] { apply_layout(name, layout); });
 }
 
-void Cluster::say_layout(const std::string& name, std::string_view state) {
+void Cluster::set_layout_label(const std::string& name, std::string_view state) {
   store_.modify(nodes_kind_, "", name, [&](Json& node) { node.set("metadata").set("labels").set(kState, state); });
 }
 
@@ -45,7 +45,7 @@ void Cluster::apply_layout(const std::string& name, const std::string& layout) {
     state->instances = instances;
     show_devices(*state);
   }
-  say_layout(name, fails ? "failed" : "success");
+  set_layout_label(name, fails ? "failed" : "success");
 }
 
 }  // namespace qm::fleet

@@ -175,12 +175,12 @@ void Cluster::remove_node(const std::string& name) {
 void Cluster::show_devices(const NodeState& state) {
   store_.modify(nodes_kind_, "", state.name, [&](Json& object) {
     for (const char* what : {"capacity", "allocatable"}) {
-      Json& room = object.set("status").set(what);
-      std::erase_if(room.members_mut(), [](const auto& m) { return m.first.starts_with(words::kMigPrefix); });
+      Json& available = object.set("status").set(what);
+      std::erase_if(available.members_mut(), [](const auto& m) { return m.first.starts_with(words::kMigPrefix); });
       const auto gpus = std::string_view(what) == "capacity" ? std::ssize(state.devices) : healthy_gpus(state);
-      room.set(words::kGpuResource, std::to_string(state.instances > 0 ? 0 : gpus));
+      available.set(words::kGpuResource, std::to_string(state.instances > 0 ? 0 : gpus));
       if (state.instances == 0) continue;
-      room.set(std::string(words::kMigPrefix) + state.profile, std::to_string(gpus * state.instances));
+      available.set(std::string(words::kMigPrefix) + state.profile, std::to_string(gpus * state.instances));
     }
   });
 }
@@ -274,7 +274,7 @@ Json Cluster::summary() const {
        {"gpus_allocated", allocated},
        {"gpus_computing", computing},
        {"gpus_unhealthy", unhealthy},
-       {"utilisation", devices == 0 ? 0.0 : static_cast<double>(computing) / static_cast<double>(devices)}});
+       {"utilization", devices == 0 ? 0.0 : static_cast<double>(computing) / static_cast<double>(devices)}});
 }
 
 }  // namespace qm::fleet

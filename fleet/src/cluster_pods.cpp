@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kRunSeconds = "fleet.quartermaster.dev/run-seconds";
 constexpr std::string_view kExitCode = "fleet.quartermaster.dev/exit-code";
-constexpr std::string_view kUtilisation = "fleet.quartermaster.dev/gpu-util";  // percent
+constexpr std::string_view kUtilization = "fleet.quartermaster.dev/gpu-util";  // percent
 
 std::int64_t number_of(const Json& value, std::int64_t fallback) {
   return value.is_int() ? value.integer() : to_number(value.string()).value_or(fallback);
@@ -177,9 +177,9 @@ void Cluster::accept(const Json& pod) {
   describe_gang(state, pod);
   // All ranks of a job have the same GPU load; small jobs have a lower load.
   const double spread = static_cast<double>(stable_hash(state.owner.empty() ? state.uid : state.owner) % 1000) / 1000;
-  state.utilisation = state.size > 1 ? 0.75 + 0.23 * spread : 0.25 + 0.70 * spread;
-  if (const auto percent = number_of(annotation_of(pod, kUtilisation), -1); percent >= 0) {
-    state.utilisation = static_cast<double>(std::min<std::int64_t>(percent, 100)) / 100;
+  state.utilization = state.size > 1 ? 0.75 + 0.23 * spread : 0.25 + 0.70 * spread;
+  if (const auto percent = number_of(annotation_of(pod, kUtilization), -1); percent >= 0) {
+    state.utilization = static_cast<double>(std::min<std::int64_t>(percent, 100)) / 100;
   }
   Json device_list = Json::array();
   for (const int minor : state.devices) {

@@ -62,7 +62,7 @@ Reading read(const NodeState& node, const Device& device, const Cluster& cluster
   r.load = load_of(r.pod, device, cluster);
   const auto bucket = now.time_since_epoch() / kCollect;
   r.noise = static_cast<double>(stable_hash(fmt::format("{}@{}", device.uuid, bucket)) % 2001) / 1000 - 1;
-  const double share = r.pod == nullptr ? 0 : std::clamp(r.pod->utilisation + 0.03 * r.noise, 0.0, 1.0);
+  const double share = r.pod == nullptr ? 0 : std::clamp(r.pod->utilization + 0.03 * r.noise, 0.0, 1.0);
   r.busy = r.load == Load::kWorks ? share : r.load == Load::kSpins ? 1 : 0;
   r.tensor = r.load == Load::kWorks ? 0.6 * share : 0;
   r.dram = r.load == Load::kWorks ? 0.45 * share : r.load == Load::kSpins ? 0.004 : 0;
@@ -83,10 +83,10 @@ void count_up(Device& device, const Reading& reading, Instant now) {
 }
 
 double used_mib(const Reading& r) {
-  const double room = static_cast<double>(r.type->gpu_memory_mib) - r.board.reserved_mib;
+  const double available = static_cast<double>(r.type->gpu_memory_mib) - r.board.reserved_mib;
   if (r.pod == nullptr) return 4;
   if (r.load == Load::kHeld) return 520;
-  return std::round(room * (0.55 + 0.4 * r.pod->utilisation));
+  return std::round(available * (0.55 + 0.4 * r.pod->utilization));
 }
 
 struct Family {

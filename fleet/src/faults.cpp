@@ -76,10 +76,10 @@ Result<Json> Faults::inject(const Json& fault) {
   const Instant until = world_.now() + seconds_of(fault.contains("for_s") ? fault["for_s"] : fault["until_s"], 60);
   if (kind == "throttle" || kind == "api_5xx") {
     const double share = fault["share"].number(0.1);
-    if (share < 0 || share > 1) return wrong("share", fmt::format("{} is no share", share), "use 0 to 1");
+    if (share < 0 || share > 1) return wrong("share", fmt::format("{} is not a valid share", share), "use 0 to 1");
     const std::string& api = fault["api"].string();
-    if (kind == "throttle") world_.disturb(World::Trouble::kThrottled, api, 1, until);
-    if (kind == "api_5xx") world_.disturb(World::Trouble::kServerError, api, share, until);
+    if (kind == "throttle") world_.disturb(World::ApiFault::kThrottled, api, 1, until);
+    if (kind == "api_5xx") world_.disturb(World::ApiFault::kServerError, api, share, until);
     world_.signal(kind, {{"api", api}, {"until", micros(until)}});
     return Json::object({{"until", to_rfc3339(until)}});
   }
@@ -119,7 +119,7 @@ Result<Json> Faults::inject(const Json& fault) {
 Status Faults::plan(std::string_view script) {
   QM_ASSIGN(const Json list, Json::parse(script));
   if (!list.is_array())
-    return wrong("faults", "the script is no JSON array", R"(write [{"at_s": 60, "kind": "xid", ...}])");
+    return wrong("faults", "the script is not a JSON array", R"(write [{"at_s": 60, "kind": "xid", ...}])");
   for (const Json& fault : list.items()) {
     QM_TRY(check_kind(fault));
     if (!fault["at_s"].is_number())

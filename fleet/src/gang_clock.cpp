@@ -69,9 +69,9 @@ std::vector<std::string> GangClock::members(const std::string& gang) const {
 }
 
 const GangClock::Gang& GangClock::find(const std::string& gang) const {
-  static const Gang kNobody;
+  static const Gang kNoRank;
   const auto* found = find_in(gangs_, gang);
-  return found == nullptr ? kNobody : *found;
+  return found == nullptr ? kNoRank : *found;
 }
 
 }  // namespace qm::fleet

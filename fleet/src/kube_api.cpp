@@ -8,7 +8,7 @@
 namespace qm::fleet {
 namespace {
 
-constexpr std::size_t kListRoom = 4096;
+constexpr std::size_t kListReserve = 4096;
 
 std::string value_of(const std::map<std::string, std::string>& query, const std::string& key) {
   const auto* value = find_in(query, key);
@@ -106,12 +106,12 @@ http::Answer KubeApi::handle(const http::Request& request) {
 }
 
 Answered<http::Answer> KubeApi::dispatch(const http::Request& request) {
-  switch (world_.trouble("kube")) {
-    case World::Trouble::kThrottled:
+  switch (world_.api_fault("kube")) {
+    case World::ApiFault::kThrottled:
       return refuse(429, "TooManyRequests", "too many requests, please try again later");
-    case World::Trouble::kServerError:
+    case World::ApiFault::kServerError:
       return refuse(500, "InternalError", "Internal error occurred: etcdserver: request timed out");
-    case World::Trouble::kNone:
+    case World::ApiFault::kNone:
       break;
   }
   const std::string path = request.path();
@@ -179,7 +179,7 @@ Answered<http::Answer> KubeApi::list(const Target& target, const Selector& selec
   const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(0, number_of(query, "limit")));
   FLEET_ASSIGN(const auto page, store_.list(*target.kind, target.ns, selector, limit, value_of(query, "continue")));
   std::string body;
-  body.reserve(page.items.size() * kListRoom + 256);
+  body.reserve(page.items.size() * kListReserve + 256);
   body += fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}")", target.kind->kind,
                       target.kind->api_version(), page.resource_version);
   if (!page.continue_token.empty()) {
@@ -225,11 +225,12 @@ Answered<http::Answer> KubeApi::write(const Target& target, const http::Request&
   }
   auto parsed = Json::parse(request.body.empty() && method == "DELETE" ? "{}" : request.body);
   if (!parsed) return bad_request(parsed.error().message);
-  if (!parsed->is_object()) return bad_request("the body is no JSON object");
+  if (!parsed->is_object()) return bad_request("the body is not a JSON object");
   Json& body = *parsed;
   FLEET_TRY(check_option("CreateOptions", "dryRun", value_of(query, "dryRun"), {"All"}));
   const bool is_dry = !value_of(query, "dryRun").empty();
-  if (is_dry && (method != "POST" || action)) return bad_request("the simulated fleet makes dry runs of creation only");
+  if (is_dry && (method != "POST" || action))
+    return bad_request("the simulated fleet supports dry runs of creation only");
   const auto held = world_.lock();
   if (method == "DELETE") {
     FLEET_ASSIGN(const auto options, delete_options(body, query));
@@ -294,7 +295,7 @@ std::size_t KubeApi::cut_watches(bool compact) {
 }
 
 void KubeApi::start() {
-  ticker_.start(std::chrono::milliseconds(200), [this] { tend(); });
+  ticker_.start(std::chrono::milliseconds(200), [this] { tick(); });
 }
 
 void KubeApi::stop() {
@@ -302,7 +303,7 @@ void KubeApi::stop() {
   (void)cut_watches();
 }
 
-void KubeApi::tend() {
+void KubeApi::tick() {
   const auto held = world_.lock();
   const auto now = std::chrono::steady_clock::now();
   for (auto it = watches_.begin(); it != watches_.end();) {

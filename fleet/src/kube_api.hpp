@@ -51,7 +51,7 @@ class KubeApi {
   [[nodiscard]] Answered<http::Answer> list(const Target& target, const Selector& selector, const Query& query);
   [[nodiscard]] http::Answer watch(const Target& target, Selector selector, const Query& query);
   [[nodiscard]] Answered<http::Answer> write(const Target& target, const http::Request& request, const Query& query);
-  void tend();
+  void tick();
 
   World& world_;
   ObjectStore& store_;

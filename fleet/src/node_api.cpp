@@ -18,7 +18,7 @@ http::Router::Route posted(std::function<Result<Json>(const Json& body)> act) {
   return [act = std::move(act)](const http::Request& request, const http::Router::Params&) {
     const auto body = Json::parse(request.body.empty() ? "{}" : request.body);
     if (!body) return refused(body.error());
-    if (!body->is_object()) return refused({Code::kInvalid, "the body is no JSON object", "", ""});
+    if (!body->is_object()) return refused({Code::kInvalid, "the body is not a JSON object", "", ""});
     const auto result = act(*body);
     return result ? done(*result) : refused(result.error());
   };

@@ -9,7 +9,7 @@ namespace {
 
 Result<std::int64_t> parse_count(std::string_view text) {
   const auto value = to_number(text);
-  if (!value || *value < 0) return fail(Code::kInvalid, "\"{}\" is no count", text);
+  if (!value || *value < 0) return fail(Code::kInvalid, "\"{}\" is not a count", text);
   return *value;
 }
 
@@ -22,7 +22,8 @@ Result<std::int64_t> parse_nano_usd(std::string_view text) {
   const auto dot = text.find('.');
   const auto whole = text.substr(0, dot);
   std::string decimals(dot == std::string_view::npos ? std::string_view{} : text.substr(dot + 1));
-  if (decimals.size() > 9 || whole.size() > 9) return fail(Code::kInvalid, "\"{}\" is no price in dollars", text);
+  if (decimals.size() > 9 || whole.size() > 9)
+    return fail(Code::kInvalid, "\"{}\" is not a valid price in dollars", text);
   decimals.resize(9, '0');
   QM_ASSIGN(const auto dollars, parse_count(whole));
   QM_ASSIGN(const auto nanos, parse_count(decimals));

@@ -269,7 +269,7 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
   const auto held = lock();
   QM_ASSIGN(Instance* const instance, need(id, "InstanceId"));
   if (instance->market != Market::kSpot || !instance->alive()) {
-    return fail({Code::kFailedPrecondition, fmt::format("{} is no live spot instance", id), "InstanceId", ""});
+    return fail({Code::kFailedPrecondition, fmt::format("{} is not a live spot instance", id), "InstanceId", ""});
   }
   if (instance->spot_notice) return {};
   instance->spot_notice = now_floor();
@@ -345,19 +345,19 @@ void World::block_capacity(const std::string& type, Market market, Instant until
 
 // Faults of the APIs ------------------------------------------------------------------------------
 
-void World::disturb(Trouble trouble, const std::string& api, double share, Instant until) {
+void World::disturb(ApiFault api_fault, const std::string& api, double share, Instant until) {
   const auto held = lock();
-  outages_.push_back({trouble, api, share, until});
+  outages_.push_back({api_fault, api, share, until});
 }
 
-World::Trouble World::trouble(const std::string& api) {
+World::ApiFault World::api_fault(const std::string& api) {
   const auto held = lock();
   std::erase_if(outages_, [t = now()](const Outage& outage) { return outage.until <= t; });
   for (const auto& outage : outages_) {
     if (!outage.api.empty() && outage.api != api) continue;
-    if (std::uniform_real_distribution<>(0, 1)(random_) < outage.share) return outage.trouble;
+    if (std::uniform_real_distribution<>(0, 1)(random_) < outage.share) return outage.api_fault;
   }
-  return Trouble::kNone;
+  return ApiFault::kNone;
 }
 
 // Record ------------------------------------------------------------------------------------------

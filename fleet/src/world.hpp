@@ -163,11 +163,11 @@ class World {
 
   // Faults of the APIs ----------------------------------------------------------------------------
   /// api: "kube", "ec2", "autoscaling", "sqs" or "" for all of them.
-  enum class Trouble { kNone, kThrottled, kServerError };
+  enum class ApiFault { kNone, kThrottled, kServerError };
   /// That share of calls gets the fault until then.
-  void disturb(Trouble trouble, const std::string& api, double share, Instant until);
+  void disturb(ApiFault api_fault, const std::string& api, double share, Instant until);
   /// The fault for this call; adapters call it once per request.
-  [[nodiscard]] Trouble trouble(const std::string& api);
+  [[nodiscard]] ApiFault api_fault(const std::string& api);
 
   // Record ----------------------------------------------------------------------------------------
   /// Appends a line; "t" and "e" are its first fields.
@@ -183,7 +183,7 @@ class World {
 
  private:
   struct Outage {
-    Trouble trouble;
+    ApiFault api_fault;
     std::string api;
     double share;
     Instant until;

@@ -86,7 +86,7 @@ class AwsApiTest : public ::testing::Test {
   }
 };
 
-TEST_F(AwsApiTest, LackOfCapacityIsSaidAtOnceAndLeavesTheTokenFree) {
+TEST_F(AwsApiTest, LackOfCapacityIsReportedAtOnceAndLeavesTheTokenFree) {
   world.limit_capacity("p5.48xlarge", Market::kOnDemand, 2);
   const auto three = aws.run_instances(request("t", 3));
   ASSERT_FALSE(three);
@@ -98,7 +98,7 @@ TEST_F(AwsApiTest, LackOfCapacityIsSaidAtOnceAndLeavesTheTokenFree) {
   EXPECT_EQ(aws.run_instances(request("u")).error().field, "capacity");
   auto spot = request("v");
   spot.spot = true;
-  EXPECT_TRUE(aws.run_instances(spot)) << "the other market has its own room";
+  EXPECT_TRUE(aws.run_instances(spot)) << "the other market has its own capacity";
 }
 
 TEST_F(AwsApiTest, OneRequestIsOneZone) {
@@ -138,7 +138,7 @@ TEST_F(AwsApiTest, BadParametersAreNamed) {
   bad = request();
   bad.tags = {{"aws:mine", "x"}};
   EXPECT_THAT(aws.run_instances(bad).error().message, HasSubstr("reserved"));
-  EXPECT_THAT(aws.describe_instances({}, {{"colour", {"red"}}}).error().message, HasSubstr("colour"));
+  EXPECT_THAT(aws.describe_instances({}, {{"color", {"red"}}}).error().message, HasSubstr("color"));
   EXPECT_THAT(aws.terminate_instances({"x-1"}).error().message, HasSubstr("Malformed"));
   EXPECT_THAT(aws.describe_instance_types({"p99.huge"}).error().message, HasSubstr("InvalidInstanceType"));
   for (const auto& instance : world.instances()) ADD_FAILURE() << instance.id;
@@ -188,8 +188,8 @@ TEST_F(AwsApiTest, FilterValuesMayHoldWildcards) {
   EXPECT_EQ(count("instance-lifecycle", "spot"), 0u);
 }
 
-TEST_F(AwsApiTest, ThrottlingSpeaksEachServicesWords) {
-  world.disturb(World::Trouble::kThrottled, "", 1, world.now() + seconds(60));
+TEST_F(AwsApiTest, ThrottlingUsesTheErrorCodeOfEachService) {
+  world.disturb(World::ApiFault::kThrottled, "", 1, world.now() + seconds(60));
   for (const auto& error :
        {aws.run_instances(request()).error(), aws.describe_groups().error(), aws.create_queue("q").error()}) {
     EXPECT_EQ(error.code, Code::kExhausted) << error.to_string();
@@ -202,7 +202,7 @@ TEST_F(AwsApiTest, ThrottlingSpeaksEachServicesWords) {
 }
 
 TEST_F(AwsApiTest, OneServiceMayFailAlone) {
-  world.disturb(World::Trouble::kServerError, "ec2", 1, world.now() + seconds(60));
+  world.disturb(World::ApiFault::kServerError, "ec2", 1, world.now() + seconds(60));
   EXPECT_EQ(aws.describe_instances().error().code, Code::kUnavailable);
   EXPECT_EQ(aws.run_instances(request()).error().code, Code::kUnknown);
   EXPECT_TRUE(aws.describe_groups());

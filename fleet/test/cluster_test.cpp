@@ -119,7 +119,7 @@ class MigManager : public Kubelet {
   std::string state() {
     return label_of(rig.get("nodes", "", node.private_dns), "nvidia.com/mig.config.state").string();
   }
-  std::string room(const char* what, const char* resource) {
+  std::string available(const char* what, const char* resource) {
     return rig.get("nodes", "", node.private_dns)["status"][what][resource].string();
   }
   void boot() { rig.advance(130); }
@@ -135,27 +135,27 @@ class MigManager : public Kubelet {
 
 TEST_F(MigManager, TheLabelGoesFromPendingToSuccessAndTheNodeHasInstances) {
   boot();
-  EXPECT_EQ(state(), "") << "nobody asked";
+  EXPECT_EQ(state(), "") << "not requested";
   label("all-1g.10gb");
   rig.advance(1);
   EXPECT_EQ(state(), "pending");
-  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "1");
+  EXPECT_EQ(available("allocatable", "nvidia.com/gpu"), "1");
   rig.advance(19);
   EXPECT_EQ(state(), "success");
-  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.10gb"), "7");
-  EXPECT_EQ(room("capacity", "nvidia.com/mig-1g.10gb"), "7");
-  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "0");
+  EXPECT_EQ(available("allocatable", "nvidia.com/mig-1g.10gb"), "7");
+  EXPECT_EQ(available("capacity", "nvidia.com/mig-1g.10gb"), "7");
+  EXPECT_EQ(available("allocatable", "nvidia.com/gpu"), "0");
   label("all-3g.40gb");
   rig.advance(20);
-  EXPECT_EQ(room("allocatable", "nvidia.com/mig-3g.40gb"), "2");
-  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.10gb"), "") << "what was cut before is gone";
+  EXPECT_EQ(available("allocatable", "nvidia.com/mig-3g.40gb"), "2");
+  EXPECT_EQ(available("allocatable", "nvidia.com/mig-1g.10gb"), "") << "what was cut before is gone";
   label("all-1g.20gb");
   rig.advance(20);
-  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.20gb"), "4");
+  EXPECT_EQ(available("allocatable", "nvidia.com/mig-1g.20gb"), "4");
   label("all-disabled");
   rig.advance(20);
   EXPECT_EQ(state(), "success");
-  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "1");
+  EXPECT_EQ(available("allocatable", "nvidia.com/gpu"), "1");
 }
 
 TEST_F(MigManager, FailsOnOrderOnLayoutsThatItDoesNotKnowAndOnGpusInUse) {
@@ -164,7 +164,7 @@ TEST_F(MigManager, FailsOnOrderOnLayoutsThatItDoesNotKnowAndOnGpusInUse) {
   label("all-1g.10gb");
   rig.advance(20);
   EXPECT_EQ(state(), "failed");
-  EXPECT_EQ(room("allocatable", "nvidia.com/gpu"), "1");
+  EXPECT_EQ(available("allocatable", "nvidia.com/gpu"), "1");
   label("mine");
   rig.advance(20);
   EXPECT_EQ(state(), "failed");
@@ -178,7 +178,7 @@ TEST_F(MigManager, FailsOnOrderOnLayoutsThatItDoesNotKnowAndOnGpusInUse) {
   label("all-2g.20gb");
   label("all-1g.10gb");
   rig.advance(20);
-  EXPECT_EQ(room("allocatable", "nvidia.com/mig-1g.10gb"), "7");
+  EXPECT_EQ(available("allocatable", "nvidia.com/mig-1g.10gb"), "7");
 }
 
 TEST_F(MigManager, PodsGetInstancesAsFarAsThereAreSome) {
@@ -327,7 +327,7 @@ TEST_F(Kubelet, ALostNodeShowsAfterItsHeartbeatsStop) {
   rig.advance(39);
   EXPECT_EQ(condition_of(rig.get("nodes", "", node.private_dns), "Ready")["status"].string(), "True");
   EXPECT_EQ(rig.phase("p"), "Running");
-  EXPECT_FALSE(rig.get("pods", "team-a", "dying").is_null()) << "nobody there to end it";
+  EXPECT_FALSE(rig.get("pods", "team-a", "dying").is_null()) << "no controller to end it";
   rig.advance(1);
   const Json shown = rig.get("nodes", "", node.private_dns);
   EXPECT_EQ(condition_of(shown, "Ready")["status"].string(), "Unknown");
@@ -345,9 +345,9 @@ TEST_F(Kubelet, ALostNodeShowsAfterItsHeartbeatsStop) {
 TEST_F(Kubelet, AGpuThatFallsOffTheBusEndsItsPod) {
   const auto node = rig.launch();
   rig.make_pod("hit", 2, run_for(1000));
-  rig.make_pod("beside", 2, run_for(1000));
+  rig.make_pod("other", 2, run_for(1000));
   ASSERT_TRUE(rig.bind("hit", node.private_dns, "0,1"));
-  ASSERT_TRUE(rig.bind("beside", node.private_dns, "2,3"));
+  ASSERT_TRUE(rig.bind("other", node.private_dns, "2,3"));
   rig.advance(12);
   ASSERT_TRUE(rig.cluster.xid(node.private_dns, 79, 1));
   EXPECT_EQ(rig.get("nodes", "", node.private_dns)["status"]["allocatable"]["nvidia.com/gpu"].string(), "7");
@@ -355,7 +355,7 @@ TEST_F(Kubelet, AGpuThatFallsOffTheBusEndsItsPod) {
   EXPECT_EQ(rig.phase("hit"), "Running") << "it hangs before it dies";
   rig.advance(12);
   EXPECT_EQ(rig.phase("hit"), "Failed");
-  EXPECT_EQ(rig.phase("beside"), "Running");
+  EXPECT_EQ(rig.phase("other"), "Running");
   const auto stops = rig.history("pod_stop");
   ASSERT_EQ(stops.size(), 1u);
   EXPECT_EQ(stops[0]["step"].integer(), 10) << "no step after the fault";

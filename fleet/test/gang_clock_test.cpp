@@ -28,7 +28,7 @@ TEST(GangClock, StepsOnlyWhileEveryRankRuns) {
   EXPECT_EQ(clock.step("b", at(90)), 130) << "a rank that left keeps its step";
 }
 
-TEST(GangClock, ASucceededRankHoldsNobodyUp) {
+TEST(GangClock, ASucceededRankDelaysNoOtherRank) {
   GangClock clock;
   clock.join(rank("a", 0, 2), at(0));
   clock.join(rank("b", 1, 2), at(0));

@@ -71,7 +71,7 @@ TEST_F(Api, RefusesWhatItDoesNotServe) {
   EXPECT_EQ(kube("PATCH", pods + "/p", "{}", "application/apply-patch+yaml").status, 415);
   EXPECT_EQ(kube("PUT", pods + "/p", R"({"metadata":{"name":"q"}})").status, 400);
   EXPECT_EQ(kube("DELETE", pods + "/p?propagationPolicy=Maybe").status, 422);
-  EXPECT_EQ(kube("GET", pods + "?fieldSelector=spec.colour%3Dred").status, 400);
+  EXPECT_EQ(kube("GET", pods + "?fieldSelector=spec.color%3Dred").status, 400);
   EXPECT_EQ(kube("GET", pods + "?resourceVersion=99999999").status, 504);
   EXPECT_EQ(kube("GET", pods + "?resourceVersion=1&resourceVersionMatch=Exact").status, 410);
 }
@@ -211,7 +211,7 @@ struct Watching {
   std::thread thread;
 };
 
-TEST(Wire, WatchesStreamEndAndAreCut) {
+TEST(Wire, WatchesStreamEndAndAreBroken) {
   Rig rig;
   KubeApi::Options options;
   options.bookmark_every = std::chrono::milliseconds(100);

@@ -87,7 +87,7 @@ TEST_F(Store, UpdateIsOptimistic) {
   EXPECT_EQ((**second)["metadata"]["generation"].integer(), 2);
   EXPECT_EQ(store.update(configs, "team-a", "c", changed, Part::kMain).error().reason, "Conflict");
   EXPECT_EQ(version_of(**store.update(configs, "team-a", "c", **second, Part::kMain)), version_of(**second))
-      << "an update that changes nothing is no change";
+      << "an update without a difference is not a change";
   Json stranger = **second;
   stranger.set("metadata").set("uid", "other");
   EXPECT_EQ(store.update(configs, "team-a", "c", stranger, Part::kMain).error().code, 409);
@@ -114,7 +114,7 @@ TEST_F(Store, StatusAndSpecKeepOutOfEachOthersWay) {
   const Json after = rig.get("jobs", "team-a", "j");
   EXPECT_EQ(after["status"]["note"].string(), "x");
   EXPECT_EQ(after["spec"]["parallelism"].integer(), 1);
-  EXPECT_EQ(after["metadata"]["generation"].integer(), 1) << "a status is no new generation";
+  EXPECT_EQ(after["metadata"]["generation"].integer(), 1) << "a status is not a new generation";
 }
 
 TEST_F(Store, ANamespaceGoesWithItsLastObject) {
@@ -196,7 +196,7 @@ TEST_F(Store, SelectorsSelect) {
   EXPECT_EQ(names(select("pods", "app=x", "")), "");
   rig.patch("pods", "team-a", "one", R"({"metadata":{"labels":{"app":"x"}}})");
   EXPECT_EQ(names(select("pods", "app in (x,y)", "")), "one ");
-  EXPECT_EQ(Selector::parse(pods, "", "spec.colour=red").error().code, 400);
+  EXPECT_EQ(Selector::parse(pods, "", "spec.color=red").error().code, 400);
   EXPECT_EQ(Selector::parse(pods, "", "nodeName").error().code, 400);
   EXPECT_EQ(Selector::parse(pods, "a in (", "").error().code, 400);
 }

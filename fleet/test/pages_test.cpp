@@ -244,7 +244,7 @@ TEST_F(Metadata, AnswersWithTheInstancesFacts) {
   EXPECT_EQ(get("meta-data/no/such/thing", session).status, 404);
 }
 
-TEST_F(Metadata, TheNoticeStandsStillOnceGiven) {
+TEST_F(Metadata, ANoticeDoesNotChange) {
   const std::string session = token("600").body;
   for (const char* path : {"meta-data/spot/instance-action", "meta-data/spot/termination-time",
                            "meta-data/events/recommendations/rebalance"}) {
@@ -259,7 +259,7 @@ TEST_F(Metadata, TheNoticeStandsStillOnceGiven) {
   EXPECT_EQ(get("meta-data/spot/instance-action", session).body, action.body);
   EXPECT_EQ(get("meta-data/spot/termination-time", session).body, "2026-11-21T09:02:00Z");
   rig.advance(61);
-  EXPECT_EQ(get("meta-data/spot/instance-action", session).status, 503) << "the machine is gone";
+  EXPECT_EQ(get("meta-data/spot/instance-action", session).status, 503) << "the instance is terminated";
 }
 
 }  // namespace pages_test

@@ -55,7 +55,7 @@ TEST(Program, ServesItsPortsFollowsItsClockAndEndsCleanly) {
   EXPECT_NE(testing::read_file(dir.path() + "/history.jsonl").find(R"("e":"instance_launch")"), std::string::npos);
 }
 
-TEST(Program, SaysWhatIsWrongWithItsFlags) {
+TEST(Program, ReportsWrongFlags) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << "qm-fleet is not built: run ./qm build";
   testing::TempDir dir;
   const std::string log = dir.path() + "/log";

@@ -94,7 +94,7 @@ TEST(World, AnInstanceBootsAndStopsAtWholeSeconds) {
   EXPECT_EQ(events.back(), InstanceEvent::kBooted);
 
   ASSERT_TRUE(world->terminate_instance(launched->id, "Client.UserInitiatedShutdown").has_value());
-  ASSERT_TRUE(world->terminate_instance(launched->id, "again").has_value()) << "stopping twice is no error";
+  ASSERT_TRUE(world->terminate_instance(launched->id, "again").has_value()) << "stopping twice is not an error";
   const auto stopped = world->instance(launched->id);
   EXPECT_EQ(stopped->state, InstanceState::kShuttingDown);
   EXPECT_EQ(whole_second(*stopped->stopped), 0);
@@ -134,7 +134,7 @@ TEST(World, RefusesWhatTheCloudWouldRefuse) {
   EXPECT_EQ(full.error().code, Code::kExhausted);
   EXPECT_EQ(full.error().field, "capacity");
   spec.market = Market::kSpot;
-  EXPECT_TRUE(world->launch_instance(spec).has_value()) << "the other market has room";
+  EXPECT_TRUE(world->launch_instance(spec).has_value()) << "the other market has capacity";
   world->block_capacity("g5.xlarge", Market::kSpot, world->now() + std::chrono::seconds(60));
   EXPECT_EQ(world->launch_instance(spec).error().code, Code::kExhausted);
   world->advance(std::chrono::seconds(61));
@@ -163,16 +163,16 @@ TEST(World, ASpotNoticeSlowsTheClockUntilTheInstanceIsGone) {
   EXPECT_EQ(world->factor(), 100);
 }
 
-TEST(World, ApiTroubleEndsByItself) {
+TEST(World, ApiFaultsEndByThemselves) {
   auto world = make_world();
-  EXPECT_EQ(world->trouble("ec2"), World::Trouble::kNone);
-  world->disturb(World::Trouble::kThrottled, "ec2", 1, world->now() + std::chrono::seconds(10));
-  EXPECT_EQ(world->trouble("ec2"), World::Trouble::kThrottled);
-  EXPECT_EQ(world->trouble("kube"), World::Trouble::kNone);
-  world->disturb(World::Trouble::kServerError, "", 1, world->now() + std::chrono::seconds(20));
-  EXPECT_EQ(world->trouble("kube"), World::Trouble::kServerError);
+  EXPECT_EQ(world->api_fault("ec2"), World::ApiFault::kNone);
+  world->disturb(World::ApiFault::kThrottled, "ec2", 1, world->now() + std::chrono::seconds(10));
+  EXPECT_EQ(world->api_fault("ec2"), World::ApiFault::kThrottled);
+  EXPECT_EQ(world->api_fault("kube"), World::ApiFault::kNone);
+  world->disturb(World::ApiFault::kServerError, "", 1, world->now() + std::chrono::seconds(20));
+  EXPECT_EQ(world->api_fault("kube"), World::ApiFault::kServerError);
   world->advance(std::chrono::seconds(20));
-  EXPECT_EQ(world->trouble("ec2"), World::Trouble::kNone);
+  EXPECT_EQ(world->api_fault("ec2"), World::ApiFault::kNone);
 }
 
 TEST(World, HistoryGoesToItsFileLineByLine) {

@@ -64,13 +64,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->guard(options);
   qm::admission::Options engine_options;
   engine_options.rules = cluster_settings.rules;
-  engine_options.give_way_hourly = cluster_settings.give_way_hourly;
+  engine_options.preemption_budget_per_hour = cluster_settings.preemption_budget_per_hour;
   engine_options.wait_for_pods_ready = cluster_settings.pods_ready;
   engine_options.places = cluster_settings.placement;
   auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(engine_options),
                                                                qm::admission::Codec{!cluster_settings.placement});
   qm::service::Host host(options, std::move(shell), replica->take_store(), std::move(bus), *clock, &executor);
-  executor.ask_first([&host](const auto& ns, const auto& name, const auto& intent) {
+  executor.authorize_first([&host](const auto& ns, const auto& name, const auto& intent) {
     return qm::admission::awaits(host, ns, name, intent);
   });
   QM_TRY(host.open([] { return !qm::rpc::signal_pending(); }));
@@ -89,8 +89,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   api_options.jobs = submits;
   api_options.rules = rules;
   api_options.autoscaled = settings.peers.contains("autoscaler");
-  if (cluster_settings.placement) api_options.nodes = qm::admission::ask_placement(settings.peers, security);
-  if (api_options.autoscaled) api_options.plan = qm::admission::ask_autoscaler(settings.peers, security);
+  if (cluster_settings.placement) api_options.nodes = qm::admission::request_placement(settings.peers, security);
+  if (api_options.autoscaled) api_options.plan = qm::admission::request_capacity(settings.peers, security);
   const auto api = qm::admission::make_service(host, *clock, api_options);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});

@@ -55,7 +55,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
   look_options.groups_only = karpenter;
-  if (karpenter) look_options.also = [&cluster] { return cluster.machines(); };
+  if (karpenter) look_options.also = [&cluster] { return cluster.listed_instances(); };
   autoscaler::CloudWatch watch(host, aws, *clock, look_options);
   look = &watch;
   const std::shared_ptr<void> end_of_looks(nullptr, [&](void*) {
@@ -98,7 +98,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "autoscaler",
-                           "Turns demand into machines, empty machines into nothing, and spot notices into saved work.",
-                           run);
+  return qm::replica::main(
+      argc, argv, "autoscaler",
+      "Launches instances for pending gangs, terminates empty ones, and orders checkpoints before spot capacity ends.",
+      run);
 }

@@ -82,6 +82,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "cost", "Turns what ran where into a balanced ledger.", run,
+  return qm::replica::main(argc, argv, "cost",
+                           "Keeps the double-entry ledger of GPU-seconds: prices, chargeback and budgets.", run,
                            qm::cost::migrations());
 }

@@ -37,8 +37,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(host.submit(placement::watch_started()));
   host.start();
-  kube::Ownership quota(client, {"quota", chosen.quota, kube::rivals_of("quota")});
-  kube::Ownership binding(client, {"binding", chosen.binding, kube::rivals_of("binding")});
+  kube::Ownership quota(client, {"quota", chosen.quota, kube::other_controllers_of("quota")});
+  kube::Ownership binding(client, {"binding", chosen.binding, kube::other_controllers_of("binding")});
   placement::Watcher watcher(client, host, {&quota, &binding});
   quota.start();
   binding.start();
@@ -76,4 +76,4 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return qm::replica::main(argc, argv, "placement", "Decides where gangs run.", run); }
+int main(int argc, char** argv) { return qm::replica::main(argc, argv, "placement", "Places gangs on nodes and devices.", run); }

@@ -62,5 +62,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "telemetry", "Takes what agents see and judges which GPUs may work.", run);
+  return qm::replica::main(argc, argv, "telemetry",
+                           "Collects GPU samples and faults from agents and derives the health verdicts of nodes.",
+                           run);
 }

@@ -47,7 +47,7 @@ class AdmissionAlone : public Adoption {
   bool gated(const std::string& pod) { return get(kPods, pod)["spec"]["schedulingGates"].size() > 0; }
 };
 
-TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueSaysSo) {
+TEST_F(AdmissionAlone, JobsRunAsQuotaAllowsAndTheQueueReportsIt) {
   queues(4);
   const auto admission = start();
   create(kJobs, job("first", 4, 6000));
@@ -120,7 +120,8 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
   EXPECT_TRUE(comes([&] {
     const auto list = client().list_all(events, "default");
     return list && std::any_of(list->begin(), list->end(), [&](const Json& event) {
-             return event["reason"].string() == "NotTaken" && event.path("involvedObject.name").string() == own("cq");
+             return event["reason"].string() == "NotAccepted" &&
+                    event.path("involvedObject.name").string() == own("cq");
            });
   })) << admission->log();
   EXPECT_FALSE(suspended(get(kJobs, "runs")));
@@ -145,7 +146,7 @@ TEST_F(AdmissionAlone, AQueueThatIsDeletedDrainsAndOneThatCannotBeReadStaysAsItW
   EXPECT_TRUE(suspended(get(kJobs, "late")));
 }
 
-TEST_F(AdmissionAlone, GatesOfAGroupAreLiftedTogetherAndNotBefore) {
+TEST_F(AdmissionAlone, GatesOfAGroupAreRemovedTogetherAndNotBefore) {
   queues(2);
   const auto admission = start();
   auto plain = pod("plain", 1, 600);
@@ -178,7 +179,7 @@ TEST_F(AdmissionAlone, GatesOfAGroupAreLiftedTogetherAndNotBefore) {
   }));
   EXPECT_TRUE(comes([&] { return get(cluster_queues_, own("cq"))["status"]["reservingWorkloads"].integer() == 0; }))
       << admission->log();
-  EXPECT_TRUE(gated("plain")) << "a gate of somebody else is not ours to lift";
+  EXPECT_TRUE(gated("plain")) << "a gate of another controller is not removed";
 }
 
 // S-101: a Volcano Queue with the name of a ClusterQueue is a different object.
@@ -235,7 +236,7 @@ TEST_F(AdmissionAlone, AVolcanoGroupIsLetGoWholeOnceItsLeastNumberIsThere) {
       << admission->log();
 }
 
-TEST_F(AdmissionAlone, ACheckpointPolicyOfTheClusterTellsHowWorkloadsSave) {
+TEST_F(AdmissionAlone, ACheckpointPolicyOfTheClusterConfiguresSaves) {
   definitions("quartermaster.yaml");
   const kube::Resource policies{"quartermaster.dev", "v1alpha1", "checkpointpolicies", false};
   const auto policy = [&](const std::string& selector) {
@@ -275,7 +276,7 @@ TEST_F(AdmissionAlone, ACheckpointPolicyOfTheClusterTellsHowWorkloadsSave) {
   ASSERT_TRUE(comes([&] {
     const auto events = client().list_all(kube::resources::kEvents, "default");
     return events && std::any_of(events->begin(), events->end(), [&](const Json& event) {
-             return event["reason"].string() == "NotTaken" &&
+             return event["reason"].string() == "NotAccepted" &&
                     event.path("involvedObject.name").string() == own("saves");
            });
   })) << admission->log();
@@ -341,12 +342,12 @@ TEST_F(AdmissionAlone, AnEvictionHonoursTheBudgetUntilItsDeadline) {
   EXPECT_EQ(gone, (std::vector<std::string>{"other", "guarded"}));
 }
 
-TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
+TEST_F(AdmissionAlone, WithKueueActiveItDefersUntilALabel) {
   queues(4);
   lease("c1f6bfd2.kueue.x-k8s.io", "kueue-1");
   const auto admission = start({});
   create(kJobs, job("theirs", 1, 5));
-  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "kueue is at work"); })) << admission->log();
+  ASSERT_TRUE(comes([&] { return has_event("DeferredToOtherController", "kueue is active"); })) << admission->log();
   EXPECT_TRUE(suspended(get(kJobs, "theirs")));
   EXPECT_TRUE(get(cluster_queues_, own("cq"))["status"]["conditions"].is_null()) << "the status is Kueue's";
   // With the label it manages the namespace.
@@ -355,7 +356,7 @@ TEST_F(AdmissionAlone, WhereKueueIsAtWorkItStandsBackUntilToldOtherwise) {
 }
 
 // S-096: each namespace names the controller of its quota, and objects of both kinds exist next to each other.
-TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesNot) {
+TEST_F(AdmissionAlone, WithVolcanoActiveItDefersAndWithKedaAloneItDoesNot) {
   definitions("volcano.yaml");
   definitions("keda.yaml");
   queues(4);
@@ -363,14 +364,14 @@ TEST_F(AdmissionAlone, WhereVolcanoIsAtWorkItStandsBackAndWhereOnlyKedaIsItDoesN
   lease("operator.keda.sh", "keda-operator-1");
   {
     const auto admission = start({});
-    create(kJobs, job("beside-keda", 1, 2));
-    EXPECT_TRUE(comes([&] { return ended(get(kJobs, "beside-keda")); }, 90s)) << admission->log();
-    EXPECT_FALSE(has_event("LeftToOther", "keda"));
+    create(kJobs, job("with-keda", 1, 2));
+    EXPECT_TRUE(comes([&] { return ended(get(kJobs, "with-keda")); }, 90s)) << admission->log();
+    EXPECT_FALSE(has_event("DeferredToOtherController", "keda"));
   }
   lease("vc-scheduler", "volcano-1");
   const auto admission = start({});
   create(kJobs, job("theirs", 1, 2));
-  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "volcano is at work"); })) << admission->log();
+  ASSERT_TRUE(comes([&] { return has_event("DeferredToOtherController", "volcano is active"); })) << admission->log();
   EXPECT_TRUE(suspended(get(kJobs, "theirs")));
   // One namespace is managed by its label while all others stay with Volcano.
   label_namespace("quartermaster.dev/quota", "quartermaster");

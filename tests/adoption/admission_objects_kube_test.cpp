@@ -48,7 +48,7 @@ class AdmissionObjects : public Adoption {
     all.push_back(Json::object({{"type", type},
                                 {"status", status},
                                 {"reason", reason},
-                                {"message", "the test says so"},
+                                {"message", "by the test"},
                                 {"lastTransitionTime", "2026-11-22T00:00:00Z"}}));
     ASSERT_TRUE(client().merge_patch(kWorkloads, ns(), name,
                                      Json::object({{"status", Json::object({{"conditions", all}})}}), "status"));
@@ -56,7 +56,7 @@ class AdmissionObjects : public Adoption {
   bool suspended(const std::string& job) { return get(kJobs, job)["spec"]["suspend"].boolean(); }
 };
 
-TEST_F(AdmissionObjects, AWorkloadThatNobodyOwnsIsAdmittedStoppedAndEnds) {
+TEST_F(AdmissionObjects, AnUnownedWorkloadIsAdmittedStoppedAndEnds) {
   queues(4);
   const auto admission = start();
   create(kWorkloads, workload("alone", 4));
@@ -126,17 +126,17 @@ TEST_F(AdmissionObjects, AnOutsideControllerAnswersThroughTheWorkloadOfAJob) {
   EXPECT_EQ(status_of(now, "Admitted"), "False");
 
   auto answered = now.path("status.admissionChecks");
-  answered.items_mut()[0].set("state", "Ready").set("message", "there is room");
+  answered.items_mut()[0].set("state", "Ready").set("message", "there is capacity");
   ASSERT_TRUE(client().merge_patch(
       kWorkloads, ns(), mirror, Json::object({{"status", Json::object({{"admissionChecks", answered}})}}), "status"));
   EXPECT_TRUE(comes([&] { return !suspended("train"); })) << admission->log();
   EXPECT_TRUE(comes([&] { return status_of(get(kWorkloads, mirror), "Admitted") == "True"; }))
       << get(kWorkloads, mirror).pretty();
-  EXPECT_EQ(get(kWorkloads, mirror).path("status.admissionChecks").at(0)["message"].string(), "there is room");
+  EXPECT_EQ(get(kWorkloads, mirror).path("status.admissionChecks").at(0)["message"].string(), "there is capacity");
   client().remove(kChecks, "", check, {});
 }
 
-TEST_F(AdmissionObjects, ALimitRangeSaysWhatAJobIsCountedAs) {
+TEST_F(AdmissionObjects, ALimitRangeSetsWhatAJobIsCountedAs) {
   queues(4);
   create(kLimitRanges, *Json::parse(fmt::format(
                            R"({{"apiVersion":"v1","kind":"LimitRange","metadata":{{"name":"most","namespace":"{}"}},)"

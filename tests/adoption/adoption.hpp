@@ -96,13 +96,13 @@ class Adoption : public ::testing::Test {
   bool comes(const std::function<bool()>& condition, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   bool has_event(const std::string& reason, const std::string& words);
 
-  void tell_no_room(const Json& pod);
+  void set_no_capacity(const Json& pod);
   /// An instance with the label kPool = own("pool") that becomes a node, or a node that kwok simulates.
   struct Machine {
     std::string instance, node;
   };
-  Machine make_machine(const std::string& name);
-  void end_machine(const Machine& machine);
+  Machine create_instance(const std::string& name);
+  void terminate_instance(const Machine& machine);
   void make_node(const std::string& name, const std::string& instance);
   cloud::Aws& aws() { return *aws_; }
 

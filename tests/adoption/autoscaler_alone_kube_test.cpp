@@ -21,14 +21,14 @@ class AutoscalerAlone : public Adoption {
   void SetUp() override {
     Adoption::SetUp();
     if (IsSkipped()) return;
-    if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
+    if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud with this cluster";
     definitions("karpenter.yaml");
   }
 
   void TearDown() override {
     if (!IsSkipped()) {
       for (const auto& claim : claims()) (void)client().remove(kNodeClaims, "", kube::name_of(claim), {});
-      for (const auto& [claim, machine] : machines_) end_machine(machine);
+      for (const auto& [claim, machine] : machines_) terminate_instance(machine);
       for (const auto& instance : group_nodes_) (void)client().remove(kNodes, "", instance.second, {});
     }
     Adoption::TearDown();
@@ -96,7 +96,7 @@ class AutoscalerAlone : public Adoption {
     const auto there = claims();
     for (const auto& claim : there) {
       const auto name = kube::name_of(claim);
-      if (!machines_.contains(name)) machines_[name] = make_machine(name);
+      if (!machines_.contains(name)) machines_[name] = create_instance(name);
       const auto& [instance, node] = machines_[name];
       if (!claim.path("status.providerID").is_null() || !client().get(kNodes, "", node)) continue;
       const auto launched = Json::object({{"type", "Launched"}, {"status", "True"}, {"reason", "Launched"}});
@@ -108,7 +108,7 @@ class AutoscalerAlone : public Adoption {
     for (auto it = machines_.begin(); it != machines_.end();) {
       const bool stands =
           std::any_of(there.begin(), there.end(), [&](const Json& c) { return kube::name_of(c) == it->first; });
-      if (!stands) end_machine(it->second);
+      if (!stands) terminate_instance(it->second);
       it = stands ? std::next(it) : machines_.erase(it);
     }
   }
@@ -133,7 +133,7 @@ class AutoscalerAlone : public Adoption {
   }
 };
 
-TEST_F(AutoscalerAlone, APendingPodGetsAMachineByANodeClaimAndItGoesWhenItIsIdle) {
+TEST_F(AutoscalerAlone, APendingPodGetsAnInstanceByANodeClaimWhichIsTerminatedWhenIdle) {
   create(kNodePools, pool_object());
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
@@ -145,14 +145,14 @@ TEST_F(AutoscalerAlone, APendingPodGetsAMachineByANodeClaimAndItGoesWhenItIsIdle
   EXPECT_NE(kube::annotation(claim, "quartermaster.dev/reason").find(kType), std::string::npos);
   ASSERT_TRUE(comes([&] { return !get(kPods, "waits").path("spec.nodeName").string().empty(); }, 90s))
       << autoscaler->log();
-  EXPECT_EQ(claims().size(), 1U) << "one machine is enough";
+  EXPECT_EQ(claims().size(), 1U) << "one instance is enough";
   ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s));
   // No other pod needs it: the node is cordoned, and its claim is deleted.
   EXPECT_TRUE(comes([&] { return claims().empty(); }, 90s)) << autoscaler->state().pretty();
   EXPECT_TRUE(comes([&] { return autoscaler->state().path("engine.demand").size() == 0; }));
 }
 
-TEST_F(AutoscalerAlone, APendingPodMakesAnAutoScalingGroupGrowAndAnIdleMachineLeavesIt) {
+TEST_F(AutoscalerAlone, APendingPodScalesUpAnAutoScalingGroupAndAnIdleInstanceLeavesIt) {
   group_ = own("group");
   cloud::NewGroup wanted;
   wanted.name = group_;
@@ -173,12 +173,12 @@ TEST_F(AutoscalerAlone, APendingPodMakesAnAutoScalingGroupGrowAndAnIdleMachineLe
   ASSERT_TRUE(comes([&] { return desired() == 1; })) << autoscaler->log();
   ASSERT_TRUE(comes([&] { return !get(kPods, "waits").path("spec.nodeName").string().empty(); }, 90s))
       << autoscaler->log();
-  EXPECT_TRUE(claims().empty()) << "no NodeClaim stands for a machine of a group";
+  EXPECT_TRUE(claims().empty()) << "an instance of a group has no NodeClaim";
   ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s));
   EXPECT_TRUE(comes([&] { return desired() == 0; }, 90s)) << autoscaler->state().pretty();
 }
 
-TEST_F(AutoscalerAlone, AMachineThatSomebodyCordonedGoesToo) {
+TEST_F(AutoscalerAlone, AnInstanceCordonedByAUserIsTerminatedToo) {
   create(kNodePools, pool_object());
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
@@ -191,7 +191,7 @@ TEST_F(AutoscalerAlone, AMachineThatSomebodyCordonedGoesToo) {
   EXPECT_TRUE(comes([&] { return claims().empty(); }, 90s)) << autoscaler->state().pretty();
 }
 
-TEST_F(AutoscalerAlone, AGangGetsItsMachinesTogetherOnceItIsWhole) {
+TEST_F(AutoscalerAlone, AGangGetsItsInstancesTogetherOnceItIsComplete) {
   create(kNodePools, pool_object());
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
   const auto member = [&](const std::string& name) {
@@ -209,7 +209,7 @@ TEST_F(AutoscalerAlone, AGangGetsItsMachinesTogetherOnceItIsWhole) {
   EXPECT_TRUE(comes([&] { return claims().size() == 3; })) << autoscaler->state().pretty();
 }
 
-TEST_F(AutoscalerAlone, AClaimThatIsDeletedWithoutAMachineIsGivenUpAndClaimsOfOthersStay) {
+TEST_F(AutoscalerAlone, AClaimDeletedWithoutAnInstanceIsDroppedAndClaimsOfOthersStay) {
   create(kNodePools, pool_object());
   const auto only = [](const char* key, const char* value) {
     return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
@@ -236,16 +236,16 @@ TEST_F(AutoscalerAlone, AClaimThatIsDeletedWithoutAMachineIsGivenUpAndClaimsOfOt
     if (kube::name_of(claim) != own("theirs")) (void)client().remove(kNodeClaims, "", kube::name_of(claim), {});
   }
   EXPECT_TRUE(comes([&] {
-    return autoscaler->state().dump().find("its NodeClaim was deleted before it had a machine") != std::string::npos;
+    return autoscaler->state().dump().find("its NodeClaim was deleted before it had an instance") != std::string::npos;
   })) << autoscaler->state().pretty();
   EXPECT_FALSE(get(kNodeClaims, own("theirs")).is_null()) << "it is not ours to end";
 }
 
-TEST_F(AutoscalerAlone, ToldNotToScaleItOnlySaysWhatItWouldDo) {
+TEST_F(AutoscalerAlone, WithoutScalingItOnlyReportsItsPlan) {
   create(kNodePools, pool_object());
   const auto autoscaler = start({"driver=karpenter", "scaling=none"});
   create(kPods, pod_of_pool("waits"));
-  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "pod " + ns() + "/waits is left to none"); }))
+  ASSERT_TRUE(comes([&] { return has_event("DeferredToOtherController", "pod " + ns() + "/waits is left to none"); }))
       << autoscaler->log();
   ASSERT_TRUE(comes([&] {
     return autoscaler->state().dump().find("Quartermaster would launch 1 x p5.48xlarge on-demand at") !=
@@ -258,13 +258,14 @@ TEST_F(AutoscalerAlone, ToldNotToScaleItOnlySaysWhatItWouldDo) {
   }
 }
 
-TEST_F(AutoscalerAlone, WhereAKarpenterIsAtWorkItStandsBackUntilToldOtherwise) {
+TEST_F(AutoscalerAlone, WithKarpenterActiveItDefersUntilALabel) {
   create(kNodePools, pool_object());
   lease("karpenter-leader-election", "karpenter-1");
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter"});
   create(kPods, pod_of_pool("theirs"));
-  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "karpenter is at work"); })) << autoscaler->log();
+  ASSERT_TRUE(comes([&] { return has_event("DeferredToOtherController", "karpenter is active"); }))
+      << autoscaler->log();
   EXPECT_TRUE(claims().empty());
   label_namespace("quartermaster.dev/scaling", "quartermaster");
   ASSERT_TRUE(comes([&] { return !claims().empty(); })) << autoscaler->log();
@@ -277,7 +278,8 @@ TEST_F(AutoscalerAlone, WhereAClusterAutoscalerIsAtWorkAndTheNamespaceKeepsItNot
   lease("cluster-autoscaler", "cluster-autoscaler-1");
   const auto autoscaler = start({"driver=karpenter"});
   create(kPods, pod_of_pool("theirs"));
-  ASSERT_TRUE(comes([&] { return has_event("LeftToOther", "cluster-autoscaler is at work"); })) << autoscaler->log();
+  ASSERT_TRUE(comes([&] { return has_event("DeferredToOtherController", "cluster-autoscaler is active"); }))
+      << autoscaler->log();
   // A namespace that names the other autoscaler is not handled twice.
   label_namespace("quartermaster.dev/scaling", "cluster-autoscaler");
   ASSERT_TRUE(comes([&] { return autoscaler->state().path("engine.owners").dump().find(ns()) != std::string::npos; }))
@@ -285,7 +287,7 @@ TEST_F(AutoscalerAlone, WhereAClusterAutoscalerIsAtWorkAndTheNamespaceKeepsItNot
   EXPECT_TRUE(claims().empty());
 }
 
-TEST_F(AutoscalerAlone, ANodePoolThatCannotBeReadStaysAsItWasAndItsOwnerIsTold) {
+TEST_F(AutoscalerAlone, AnUnreadableNodePoolKeepsItsLastStateAndGetsAnEvent) {
   create(kNodePools, pool_object());
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
@@ -296,7 +298,8 @@ TEST_F(AutoscalerAlone, ANodePoolThatCannotBeReadStaysAsItWasAndItsOwnerIsTold) 
   ASSERT_TRUE(comes([&] {
     const auto events = client().list_all(kube::resources::kEvents, "default");
     return events && std::any_of(events->begin(), events->end(), [&](const Json& event) {
-             return event["reason"].string() == "NotTaken" && event.path("involvedObject.name").string() == own("pool");
+             return event["reason"].string() == "NotAccepted" &&
+                    event.path("involvedObject.name").string() == own("pool");
            });
   })) << autoscaler->log();
   create(kPods, pod_of_pool("waits"));

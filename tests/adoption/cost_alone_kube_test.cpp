@@ -60,9 +60,9 @@ class CostAlone : public Adoption {
 };
 
 TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
-  if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
+  if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud with this cluster";
   create(kPlans, plan(own("plan"), kPrice));
-  const auto machine = make_machine(own("machine"));
+  const auto machine = create_instance(own("machine"));
   const auto cost = start();
   const auto here = [&](Json pod) {
     pod.set("spec").set("nodeSelector", Json::object({{kPool, own("pool")}}));
@@ -76,7 +76,7 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
   ASSERT_TRUE(comes([&] { return over("plain"); })) << cost->log();
 
   // When the instance ends, its last hour is posted. A pod without a team is charged to its namespace.
-  end_machine(machine);
+  terminate_instance(machine);
   ASSERT_TRUE(comes([&] { return sum("gpu_micros", own("vision")) > 0 && sum("gpu_micros", ns()) > 0; }))
       << cost->state().pretty();
   for (const auto& [team, gpus] : {std::pair(own("vision"), 8), std::pair(ns(), 4)}) {
@@ -112,7 +112,7 @@ TEST_F(CostAlone, PodsThatOthersScheduledAreChargedAndTheSumsAreTheBooks) {
   EXPECT_NEAR(lines, bill, 1e-6 * bill);
 }
 
-TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSaidSo) {
+TEST_F(CostAlone, APricePlanOfTheClusterAppliesAtOnceAndAnInvalidOneGetsAnEvent) {
   create(kPlans, plan(own("plan"), kPrice));
   const auto cost = start();
   ASSERT_TRUE(comes([&] {
@@ -127,7 +127,7 @@ TEST_F(CostAlone, APricePlanOfTheClusterCountsAtOnceAndOneThatCannotBeTakenIsSai
   ASSERT_TRUE(comes([&] {
     const auto events = client().list_all(kube::resources::kEvents, "default");
     return events && std::any_of(events->begin(), events->end(), [&](const Json& event) {
-             return event["reason"].string() == "NotTaken" &&
+             return event["reason"].string() == "NotAccepted" &&
                     event.path("involvedObject.name").string() == own("other");
            });
   })) << cost->log();

@@ -319,7 +319,7 @@ void Adoption::schedule() {
     const auto node =
         std::find_if(nodes->begin(), nodes->end(), [&](const Json& n) { return fits(pod, n, used[kube::name_of(n)]); });
     if (node == nodes->end()) {
-      tell_no_room(pod);
+      set_no_capacity(pod);
       continue;
     }
     const auto name = kube::name_of(*node);
@@ -327,7 +327,7 @@ void Adoption::schedule() {
   }
 }
 
-void Adoption::tell_no_room(const Json& pod) {
+void Adoption::set_no_capacity(const Json& pod) {
   for (const auto& c : pod["status"]["conditions"].items()) {
     if (c["reason"].string() == "Unschedulable") return;
   }
@@ -340,7 +340,7 @@ void Adoption::tell_no_room(const Json& pod) {
                              "status");
 }
 
-Adoption::Machine Adoption::make_machine(const std::string& name) {
+Adoption::Machine Adoption::create_instance(const std::string& name) {
   if (!cluster_->machines) {
     make_node(name, "i-" + name);
     return {"i-" + name, name};
@@ -355,7 +355,7 @@ Adoption::Machine Adoption::make_machine(const std::string& name) {
   return made ? Machine{made->front().id, made->front().private_dns} : Machine{};
 }
 
-void Adoption::end_machine(const Machine& machine) {
+void Adoption::terminate_instance(const Machine& machine) {
   if (cluster_->machines) {
     (void)aws_->terminate_instances({machine.instance});
   } else {

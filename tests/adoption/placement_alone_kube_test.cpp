@@ -45,10 +45,10 @@ TEST_F(PlacementAlone, AGangIsPlacedWhole) {
     return made;
   };
   create(kPods, member("gang-0"));
-  create(kPods, pod("beside", 1, 1, "quartermaster"));
-  ASSERT_TRUE(comes([&] { return !node_of("beside").empty(); })) << placement->log();
+  create(kPods, pod("with", 1, 1, "quartermaster"));
+  ASSERT_TRUE(comes([&] { return !node_of("with").empty(); })) << placement->log();
   EXPECT_TRUE(node_of("gang-0").empty()) << "half a gang";
-  ASSERT_TRUE(comes([&] { return get(kPods, "beside").path("status.phase").string() == "Succeeded"; }));
+  ASSERT_TRUE(comes([&] { return get(kPods, "with").path("status.phase").string() == "Succeeded"; }));
   create(kPods, member("gang-1"));
   ASSERT_TRUE(comes([&] { return !node_of("gang-0").empty() && !node_of("gang-1").empty(); })) << placement->log();
   EXPECT_NE(node_of("gang-0"), node_of("gang-1"));
@@ -63,7 +63,7 @@ TEST_F(PlacementAlone, AGangIsPlacedWhole) {
   })) << placement->log();
 }
 
-TEST_F(PlacementAlone, PodsKeepTogetherAndApartAsTheySay) {
+TEST_F(PlacementAlone, PodsFollowTheirAffinityAndAntiAffinity) {
   const auto placement = service("placement", {"quota=none"});
   const auto with = [&](const std::string& name, const std::string& app, const char* rule) {
     auto made = pod(name, 1, 60, "quartermaster");
@@ -87,7 +87,7 @@ TEST_F(PlacementAlone, PodsKeepTogetherAndApartAsTheySay) {
 // S-098: the PodGroups of the manifests, unchanged. With one free GPU too few no pod of the group is bound, with
 // enough all are.
 TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
-  if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud beside this cluster";
+  if (cluster().aws.empty()) GTEST_SKIP() << "there is no cloud with this cluster";
   definitions("volcano.yaml");
   const kube::Resource groups{"scheduling.volcano.sh", "v1beta1", "podgroups", true};
   for (const auto& manifests : testing::manifest_folders()) {
@@ -98,7 +98,7 @@ TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
     const auto& group = loaded.objects.front().document.content;
     const int least = manifests.pick(6, 8);
     ASSERT_EQ(group.path("spec.minMember").integer(), least);
-    const auto machine = make_machine(own(manifests.name()));
+    const auto machine = create_instance(own(manifests.name()));
     ASSERT_TRUE(comes([&] {
       const auto node = client().get(kube::resources::kNodes, "", machine.node);
       return node && (*node)["status"]["allocatable"]["nvidia.com/gpu"].string() == "8";
@@ -122,10 +122,10 @@ TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
     const auto bound = [&] {
       return std::count_if(members.begin(), members.end(), [&](const auto& name) { return !node_of(name).empty(); });
     };
-    const auto says_no_room = [&](const std::string& name) {
+    const auto has_no_capacity = [&](const std::string& name) {
       return get(kPods, name).path("status.conditions").dump().find("Unschedulable") != std::string::npos;
     };
-    ASSERT_TRUE(comes([&] { return says_no_room(members.front()); })) << placement->log();
+    ASSERT_TRUE(comes([&] { return has_no_capacity(members.front()); })) << placement->log();
     EXPECT_EQ(bound(), 0) << "one GPU less than it needs is free";
     ASSERT_TRUE(client().remove(kPods, ns(), other, {}));
     ASSERT_TRUE(comes([&] { return bound() == least; })) << placement->log();
@@ -137,7 +137,7 @@ TEST_F(PlacementAlone, AVolcanoGroupOfEightIsBoundWholeOrNotAtAll) {
       EXPECT_EQ(object.path("spec.nodeName").string(), machine.node);
     }
     EXPECT_EQ(devices.size(), static_cast<std::size_t>(least));
-    end_machine(machine);
+    terminate_instance(machine);
   }
 }
 

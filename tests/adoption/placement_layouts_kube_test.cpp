@@ -26,7 +26,7 @@ class PlacementLayouts : public Adoption {
   void TearDown() override {
     placement_.reset();
     nodes_.reset();
-    for (const auto& machine : machines_) end_machine(machine);
+    for (const auto& machine : machines_) terminate_instance(machine);
     Adoption::TearDown();
   }
 
@@ -258,10 +258,10 @@ TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
 
 // Without an order: pods are pending for instances, and the idle GPU is repartitioned for them in the same steps; the
 // busy GPU is not changed.
-TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
+TEST_F(PlacementLayouts, AnIdleGpuIsRepartitionedForAPendingMigRequest) {
   const std::string busy = one_gpu("held"), idle = one_gpu("wished");
   ASSERT_TRUE(comes([&] { return is_ready(busy) && is_ready(idle); }));
-  start({"recut=" + own("pool"), "recut-after=2"});
+  start({"mig-repartition=" + own("pool"), "mig-repartition-after=2"});
   hold(busy);
   pb::OrderLayoutsResponse answer;
   ASSERT_TRUE(comes([&] { return offer_sevens(answer).ok(); })) << placement_->log();
@@ -272,7 +272,7 @@ TEST_F(PlacementLayouts, AnIdleGpuIsCutForWhoWaitsForInstances) {
       << layout(idle).ShortDebugString() << placement_->log();
   const auto seen = layout(idle);
   EXPECT_EQ(seen.order().phase(), "done");
-  EXPECT_EQ(seen.order().wish_uid(), get(kPods, "waits").path("metadata.uid").string());
+  EXPECT_EQ(seen.order().request_uid(), get(kPods, "waits").path("metadata.uid").string());
   EXPECT_EQ(label(idle, kConfig), "all-1g.10gb");
   EXPECT_TRUE(was_pending(idle));
   ASSERT_TRUE(comes([&] { return !node(idle).path("spec.unschedulable").boolean(); }));
@@ -299,7 +299,7 @@ TEST_F(PlacementLayouts, ABusyNodeWaitsForItsWindow) {
 }
 
 // S-127: in the window the node is drained, repartitioned and uncordoned.
-TEST_F(PlacementLayouts, InItsWindowABusyNodeIsDrainedCutAndUncordoned) {
+TEST_F(PlacementLayouts, InItsWindowABusyNodeIsDrainedRepartitionedAndUncordoned) {
   const std::string name = one_gpu("open");
   ASSERT_TRUE(comes([&] { return is_ready(name); }));
   start({"mig-window=00:00-00:00"});  // every day, all day

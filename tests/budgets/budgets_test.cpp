@@ -48,16 +48,16 @@ using Process = testing::ServiceProcess;
 using testing::Prompt;
 
 /// The state at one instant.
-struct Standing {
+struct State {
   std::vector<std::string> admitted, waiting;
   admission::BudgetView budget;
   std::string why;
 };
 
-class Town {
+class Suite {
  public:
   /// With a crash point: cost crashes at its first passage after each handled input.
-  explicit Town(std::string crash_at = {}) : crash_at_(std::move(crash_at)) {
+  explicit Suite(std::string crash_at = {}) : crash_at_(std::move(crash_at)) {
     static int n = 0;
     bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:budgets-" + std::to_string(++n)));
     service::HostOptions options;
@@ -78,7 +78,7 @@ class Town {
     admission_->start();
     cost_->start();
   }
-  ~Town() { disarm_crash_points(); }
+  ~Suite() { disarm_crash_points(); }
 
   void budget(std::int64_t gpu_hours) {
     cost::Budget budget;
@@ -124,7 +124,7 @@ class Town {
                   (complete ? R"(,"status":{"conditions":[{"type":"Complete","status":"True"}]})" : "") + "}";
     to(*admission_, std::move(input));
   }
-  void machine(const std::string& node) {
+  void instance(const std::string& node) {
     pb::CapacityEvent event;
     auto* i = event.mutable_instance();
     i->set_claim("claim-" + node);
@@ -135,7 +135,7 @@ class Town {
     i->set_launched_us(micros(clock_.now()));
     i->set_gpus(8);
     i->set_node(node);
-    to(*cost_, heard("qm.capacity", "instance/claim-" + node, event.SerializeAsString()));
+    to(*cost_, bus_input("qm.capacity", "instance/claim-" + node, event.SerializeAsString()));
   }
   /// An event of placement, sent to both consumers.
   void placed(const std::string& uid, const std::string& node, int gpus, bool gone = false) {
@@ -156,7 +156,7 @@ class Town {
       m->mutable_devices(i)->set_milli(1000);
     }
     for (auto* process : {admission_.get(), cost_.get()}) {
-      to(*process, heard("qm.placement", uid + "/1", event.SerializeAsString()));
+      to(*process, bus_input("qm.placement", uid + "/1", event.SerializeAsString()));
     }
   }
   void pass(Duration time) {
@@ -181,7 +181,7 @@ class Town {
     cost_->host.reset();
     cost_->start();
   }
-  [[nodiscard]] int lives_of_cost() const { return cost_->lives; }
+  [[nodiscard]] int cost_starts() const { return cost_->lives; }
   void stop_cost() { cost_->host.reset(); }
   void pass_without_cost(Duration time) {
     clock_.advance(time);
@@ -189,14 +189,14 @@ class Town {
     }
   }
 
-  Standing look(const std::string& why_of = {}) {
+  State read_state(const std::string& why_of = {}) {
     settle();
-    Standing out;
+    State out;
     admission_->host->read([&](const service::Shell& shell) { out = read(shell, why_of); });
     return out;
   }
-  Standing look_without_cost() {
-    Standing out;
+  State read_without_cost() {
+    State out;
     admission_->host->read([&](const service::Shell& shell) { out = read(shell, {}); });
     return out;
   }
@@ -207,8 +207,8 @@ class Town {
   }
 
  private:
-  Standing read(const service::Shell& shell, const std::string& why_of) {
-    Standing out;
+  State read(const service::Shell& shell, const std::string& why_of) {
+    State out;
     const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
     engine.check_laws();
     for (const auto& [uid, w] : engine.tables().workloads) {
@@ -219,7 +219,7 @@ class Town {
     if (!why_of.empty()) out.why = engine.explain(*engine.find(WorkloadUid(why_of)), clock_.now()).causes.at(0).code;
     return out;
   }
-  service::Input heard(const char* topic, std::string key, std::string bytes) {
+  service::Input bus_input(const char* topic, std::string key, std::string bytes) {
     service::Input input;
     input.source = service::Source::kBus;
     input.name = topic;
@@ -249,130 +249,130 @@ class Town {
 constexpr std::int64_t kGpuHour = 3'600'000;
 
 /// The whole scenario; `kill` is called wherever a process might crash.
-void story(Town& town, const std::function<void()>& kill) {
-  town.queues();
-  town.budget(10);
+void run_scenario(Suite& suite, const std::function<void()>& kill) {
+  suite.queues();
+  suite.budget(10);
   kill();
-  town.machine("n1");
-  town.machine("n2");
-  town.machine("n3");
-  for (const char* name : {"a", "b", "c"}) town.job(name, 4);
-  town.job("d", 2);
+  suite.instance("n1");
+  suite.instance("n2");
+  suite.instance("n3");
+  for (const char* name : {"a", "b", "c"}) suite.job(name, 4);
+  suite.job("d", 2);
   // Each is held for an hour: 4 + 4 + 2 are the 10, and c is pending for budget, although 54 GPUs of quota are free.
-  auto now = town.look("c");
+  auto now = suite.read_state("c");
   EXPECT_EQ(now.admitted, (std::vector<std::string>{"a", "b", "d"}));
   EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
   EXPECT_EQ(now.why, "BudgetExhausted");
   EXPECT_EQ(now.budget.granted, 10 * kGpuHour);
   EXPECT_EQ(now.budget.held, 10 * kGpuHour);
   EXPECT_EQ(now.budget.free, 0);
-  town.placed("a", "n1", 4);
-  town.placed("b", "n2", 4);
-  town.placed("d", "n3", 2);
+  suite.placed("a", "n1", 4);
+  suite.placed("b", "n2", 4);
+  suite.placed("d", "n3", 2);
   kill();
-  town.pass(minutes(30));
-  town.placed("a", "n1", 4, true);
-  town.job("a", 4, true);
+  suite.pass(minutes(30));
+  suite.placed("a", "n1", 4, true);
+  suite.job("a", 4, true);
   kill();
   // Half of a's hour was not used. The free budget is then still too small for c.
-  town.pass(minutes(15));
-  now = town.look("c");
+  suite.pass(minutes(15));
+  now = suite.read_state("c");
   EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
   EXPECT_EQ(now.budget.spent, 2 * kGpuHour);
   EXPECT_EQ(now.budget.held, 6 * kGpuHour);
   EXPECT_EQ(now.budget.free, 2 * kGpuHour);
-  town.pass(minutes(15));
+  suite.pass(minutes(15));
   for (const auto& [name, node, gpus] : {std::tuple("b", "n2", 4), {"d", "n3", 2}}) {
-    town.placed(name, node, gpus, true);
-    town.job(name, gpus, true);
+    suite.placed(name, node, gpus, true);
+    suite.job(name, gpus, true);
   }
   kill();
-  town.pass(minutes(90));
-  now = town.look("c");
+  suite.pass(minutes(90));
+  now = suite.read_state("c");
   EXPECT_EQ(now.budget.spent, 8 * kGpuHour);
   EXPECT_EQ(now.budget.held, 0);
   EXPECT_EQ(now.budget.free, 2 * kGpuHour);
   EXPECT_EQ(now.waiting, std::vector<std::string>{"c"});
   EXPECT_EQ(now.budget.next, *from_rfc3339("2026-11-22T00:00:00Z"));
   kill();
-  town.pass(*now.budget.next - *from_rfc3339("2026-11-21T10:30:00Z"));
-  now = town.look();
+  suite.pass(*now.budget.next - *from_rfc3339("2026-11-21T10:30:00Z"));
+  now = suite.read_state();
   EXPECT_EQ(now.admitted, std::vector<std::string>{"c"});
   EXPECT_EQ(now.budget.spent, 0);
   EXPECT_EQ(now.budget.held, 4 * kGpuHour);
   EXPECT_EQ(now.budget.free, 6 * kGpuHour);
   EXPECT_EQ(now.budget.owed, 0);
-  EXPECT_EQ(town.audit(), "");
+  EXPECT_EQ(suite.audit(), "");
 }
 
-TEST(Budgets, AQueueAdmitsAsFarAsItsBudgetGoesAndOnWhenTheNextPeriodBegins) {
-  Town town;
-  story(town, [] {});
+TEST(Budgets, QueueAdmitsWithinBudgetAndResumesInNextPeriod) {
+  Suite suite;
+  run_scenario(suite, [] {});
 }
 
-TEST(Budgets, WhateverBecomesOfCostTheSumsAreTheSame) {
-  Town killed;
-  story(killed, [&] { killed.kill_cost(); });
-  EXPECT_EQ(killed.lives_of_cost(), 6);
+TEST(Budgets, SumsAreEqualWhenCostFails) {
+  Suite killed;
+  run_scenario(killed, [&] { killed.kill_cost(); });
+  EXPECT_EQ(killed.cost_starts(), 6);
   for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                             "service.after_publish", "store.in_commit"}) {
     SCOPED_TRACE(point);
-    Town town(point);
-    story(town, [] {});
-    EXPECT_GT(town.lives_of_cost(), 8) << "it died on its way";
+    Suite suite(point);
+    run_scenario(suite, [] {});
+    EXPECT_GT(suite.cost_starts(), 8) << "it crashed on the way";
   }
 }
 
 // S-309: a namespace has a yearly budget in dollars; its use is projected over the year, and no more is admitted
 // beyond it.
-TEST(Budgets, ANamespaceHasAYearlyBudgetThatIsProjectedAndStopsFurtherGrowth) {
-  Town town;
-  town.queues();
-  town.yearly(1000);
-  town.machine("n1");
-  town.job("a", 8);
-  EXPECT_EQ(town.look().admitted, std::vector<std::string>{"a"});
-  town.placed("a", "n1", 8);
-  town.pass(hours(4));
-  auto now = town.look();
+TEST(Budgets, YearlyNamespaceBudgetIsProjectedAndStopsScaleUp) {
+  Suite suite;
+  suite.queues();
+  suite.yearly(1000);
+  suite.instance("n1");
+  suite.job("a", 8);
+  EXPECT_EQ(suite.read_state().admitted, std::vector<std::string>{"a"});
+  suite.placed("a", "n1", 8);
+  suite.pass(hours(4));
+  auto now = suite.read_state();
   EXPECT_EQ(now.budget.granted, 1'000'000'000'000);
   EXPECT_GT(now.budget.spent, 0);
   // 325 days of the year are over, so the projection is a little above the spent amount.
   EXPECT_GT(now.budget.projected, now.budget.spent * 112 / 100);
   EXPECT_LT(now.budget.projected, now.budget.spent * 113 / 100);
   // Each further replica is held at its price until the year's budget is used up; then no more are admitted.
-  for (const char* name : {"b", "c", "d", "e", "f", "g"}) town.job(name, 8);
-  now = town.look("g");
+  for (const char* name : {"b", "c", "d", "e", "f", "g"}) suite.job(name, 8);
+  now = suite.read_state("g");
   EXPECT_EQ(now.why, "BudgetExhausted");
   EXPECT_GT(now.admitted.size(), 1u);
   EXPECT_GE(now.budget.free, 0);
   EXPECT_LE(now.budget.spent + now.budget.held, 1'000'000'000'000);
   const auto price = cost::hold_prices(cost::builtin_prices());
-  const auto dearest = std::ranges::max(price, {}, [](const auto& one) { return one.nano_usd_gpu_hour; });
-  EXPECT_LT(now.budget.free, 8 * dearest.nano_usd_gpu_hour) << "not a replica more, and not one less";
+  const auto most_expensive = std::ranges::max(price, {}, [](const auto& one) { return one.nano_usd_gpu_hour; });
+  EXPECT_LT(now.budget.free, 8 * most_expensive.nano_usd_gpu_hour) << "not a replica more, and not one less";
 }
 
-TEST(Budgets, APeriodBeginsWithoutCost) {
-  Town town;
-  town.queues();
-  town.budget(4);
-  town.job("a", 4);
-  town.job("b", 4);
-  EXPECT_EQ(town.look().waiting, std::vector<std::string>{"b"});
-  town.stop_cost();
-  town.pass_without_cost(hours(16));
-  EXPECT_EQ(town.look_without_cost().waiting, std::vector<std::string>{});
+TEST(Budgets, PeriodStartsWithoutCost) {
+  Suite suite;
+  suite.queues();
+  suite.budget(4);
+  suite.job("a", 4);
+  suite.job("b", 4);
+  EXPECT_EQ(suite.read_state().waiting, std::vector<std::string>{"b"});
+  suite.stop_cost();
+  suite.pass_without_cost(hours(16));
+  EXPECT_EQ(suite.read_without_cost().waiting, std::vector<std::string>{});
 }
 
-TEST(Budgets, MoreIsAdmittedAtOnceWhenTheAmountIsRaised) {
-  Town town;
-  town.queues();
-  town.budget(4);
-  town.job("a", 4);
-  town.job("b", 4);
-  EXPECT_EQ(town.look("b").why, "BudgetExhausted");
-  town.budget(8);
-  EXPECT_EQ(town.look().admitted, (std::vector<std::string>{"a", "b"}));
+TEST(Budgets, RaisedAmountAdmitsAtOnce) {
+  Suite suite;
+  suite.queues();
+  suite.budget(4);
+  suite.job("a", 4);
+  suite.job("b", 4);
+  EXPECT_EQ(suite.read_state("b").why, "BudgetExhausted");
+  suite.budget(8);
+  EXPECT_EQ(suite.read_state().admitted, (std::vector<std::string>{"a", "b"}));
 }
 
 }  // namespace budgets_test

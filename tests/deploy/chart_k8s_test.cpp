@@ -1,5 +1,4 @@
-// The chart on a real API server: the rendered objects are valid, private and restricted. An installation starts, is
-// upgraded, rolled back and uninstalled, and does not change objects of others.
+// The chart on a real API server: its objects are valid and private. An installation starts, is upgraded, rolled back and uninstalled.
 #include "installation.hpp"
 #include "qm/admission/webhook/registration.hpp"
 
@@ -335,9 +334,11 @@ TEST_F(Chart, EveryPodButTheAgentIsRestricted) {
 // S-366: the documented cache of weights runs in a restricted namespace, the one on the host's disk does not.
 TEST_F(Chart, AWeightCacheOnAVolumeIsAllowedWhereHostPathIsNot) {
   make_namespace(client(), ns(), Json::object({{"pod-security.kubernetes.io/enforce", "restricted"}}));
-  const std::string page = testing::read_file(source("docs/restricted.md"));
-  const auto begin = page.find("```yaml\n") + 8;
-  const auto loaded = config::load_text(page.substr(begin, page.find("```\n", begin) - begin), "restricted.md");
+  const std::string page = testing::read_file(source("docs/policies.md"));
+  const auto section = page.find("\n## Restricted namespaces\n");
+  ASSERT_NE(section, std::string::npos);
+  const auto begin = page.find("```yaml\n", section) + 8;
+  const auto loaded = config::load_text(page.substr(begin, page.find("```\n", begin) - begin), "policies.md");
   ASSERT_EQ(loaded.objects.size(), 2u);
   const Json& claim = loaded.objects[0].document.content;
   Json pod = loaded.objects[1].document.content["spec"]["template"];
@@ -357,7 +358,7 @@ TEST_F(Chart, AWeightCacheOnAVolumeIsAllowedWhereHostPathIsNot) {
   EXPECT_NE(refused.error().message.find("hostPath"), std::string::npos) << refused.error().message;
 }
 
-TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
+TEST_F(Chart, InstallsUpgradesRollsBackAndUninstalls) {
   if (setting("QM_KUBE_CONTROLLERS") != "1")
     GTEST_SKIP() << "needs controllers and kwok, which QM_KUBE_CONTROLLERS=1 tells of";
   const kube::Resource& nodes = kube::resources::kNodes;
@@ -374,7 +375,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   define(client(), source("deploy/helm/quartermaster/files/crds/ecosystem/kueue.yaml"));
   const std::string foreign = "clusterqueues.kueue.x-k8s.io", own = "priceplans.quartermaster.dev";
   ASSERT_TRUE(client().merge_patch(kDefinitions, "", foreign,
-                                   *Json::parse(R"({"metadata":{"labels":{"made-by":"somebody-else"}}})")));
+                                   *Json::parse(R"({"metadata":{"labels":{"made-by":"another-owner"}}})")));
   const auto foreign_before = client().get(kDefinitions, "", foreign);
   ASSERT_TRUE(foreign_before);
   (void)client().remove(kDefinitions, "", own, {});
@@ -449,7 +450,7 @@ TEST_F(Chart, InstallsUpgradesGoesBackAndGoes) {
   ASSERT_TRUE(foreign_after);
   EXPECT_EQ(kube::uid_of(*foreign_after), kube::uid_of(*foreign_before));
   EXPECT_EQ(kube::resource_version_of(*foreign_after), kube::resource_version_of(*foreign_before))
-      << "somebody else's definition was touched";
+      << "the definition of another owner was changed";
   for (const auto& left :
        {kube::Resource{"apps", "v1", "deployments", true}, kube::Resource{"apps", "v1", "statefulsets", true},
         kube::Resource{"", "v1", "services", true}, kube::Resource{"", "v1", "secrets", true},
@@ -493,7 +494,7 @@ TEST_F(Chart, WebhooksAreAsTheServiceWouldRegisterThem) {
 }
 
 // A variable or flag that a program does not know would be ignored silently, or end the program.
-TEST_F(Chart, ProgramsKnowWhatTheyAreTold) {
+TEST_F(Chart, ProgramsKnowTheirSettings) {
   const std::set<std::string> for_others{"QM_NODE", "QM_POD_IP", "QM_BUS_CONNINFO"};  // named in other values by $(...)
   std::map<std::string, std::string> help;
   std::set<std::string> seen;
@@ -588,13 +589,12 @@ TEST_F(Chart, EachProcessMayDoWhatItsCodeDoesAndNoMore) {
   EXPECT_FALSE(may("admission", "patch", "kueue.x-k8s.io", "clusterqueues")) << "specs are their owners'";
   const std::string hooks = "mutatingwebhookconfigurations";
   EXPECT_TRUE(may("admission", "update", "admissionregistration.k8s.io", hooks, "", "quartermaster"));
-  EXPECT_FALSE(may("admission", "update", "admissionregistration.k8s.io", hooks, "", "somebody-else"));
+  EXPECT_FALSE(may("admission", "update", "admissionregistration.k8s.io", hooks, "", "another-owner"));
   EXPECT_TRUE(may("admission", "update", "", "secrets", ns(), "quartermaster-webhook-cert"));
   EXPECT_FALSE(may("admission", "get", "", "secrets", ns(), "quartermaster-database"));
   EXPECT_FALSE(may("admission", "get", "", "secrets", "kube-system", "quartermaster-webhook-cert"));
   (void)run({setting("QM_KUBECTL"), "delete", "-n", ns(), "--ignore-not-found", "--wait=false", "-f", file(), "-l",
              "app.kubernetes.io/component notin (crds)"});
 }
-
 }  // namespace chart_k8s_test
 }  // namespace qm::deploy

@@ -90,7 +90,7 @@ TEST(Alerts, UseMetricsThatTheServicesExport) {
   EXPECT_GE(used.size(), 10u);
   for (const std::string& name : used) {
     // The gauges of the service host are in a list, each with its full name.
-    EXPECT_NE(code.find('"' + name + '"'), std::string::npos) << name << " is exported by nobody";
+    EXPECT_NE(code.find('"' + name + '"'), std::string::npos) << name << " is exported by no service";
   }
 }
 
@@ -115,7 +115,7 @@ Json panel(const std::string& board, const std::string& title) {
 // S-336: the colors of the utilization bands; between 90 and 95 %, for which the requirement names no color, it is
 // yellow.
 TEST(Panels, UtilizationHasTheColorsOfItsBands) {
-  const Json steps = panel("gpu", "Utilisation").path("fieldConfig.defaults.thresholds")["steps"];
+  const Json steps = panel("gpu", "Utilization").path("fieldConfig.defaults.thresholds")["steps"];
   const auto color = [&](std::int64_t percent) {
     std::string out;
     for (const Json& step : steps.items()) {
@@ -133,7 +133,7 @@ TEST(Panels, UtilizationHasTheColorsOfItsBands) {
 
 // S-356: the number of pending workloads and their waiting time, for each ClusterQueue.
 TEST(Panels, QueuesShowDepthAndWait) {
-  EXPECT_EQ(panel("queue", "Waiting now")["targets"].at(0)["expr"].string(),
+  EXPECT_EQ(panel("queue", "Pending now")["targets"].at(0)["expr"].string(),
             "sum by (cluster_queue) (kueue_pending_workloads)");
   for (const char* title : {"Median wait", "Waits by cluster queue"}) {
     const std::string sql = panel("queue", title)["targets"].at(0)["rawSql"].string();

@@ -355,7 +355,7 @@ Status Installation::world() {
   kube::ClientOptions there;
   there.server = fmt::format("http://127.0.0.1:{}", ports_["kube"].integer());
   QM_ASSIGN(const auto machines, kube::Client(there).list_all(kube::resources::kNodes, ""));
-  if (machines.size() != 1) return fail(Code::kInternal, "the fleet has {} machines", machines.size());
+  if (machines.size() != 1) return fail(Code::kInternal, "the fleet has {} instances", machines.size());
   const Json& machine = machines.front();
   gpu_node_ = kube::name_of(machine);
   Json labels = machine["metadata"]["labels"];
@@ -372,7 +372,7 @@ Status Installation::world() {
                  Json::object({{"quartermaster.dev/webhook", "required"},
                                {"quartermaster.dev/quota", "quartermaster"},
                                {"quartermaster.dev/binding", "quartermaster"}}));
-  for (const char* person : {"operator", "stranger"}) {
+  for (const char* person : {"operator", "unknown"}) {
     QM_TRY(client_->create(kServiceAccounts, ns_, Json::object({{"metadata", Json::object({{"name", person}})}})));
   }
   // The operator may submit only objects that the operator may create.

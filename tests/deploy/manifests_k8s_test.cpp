@@ -175,7 +175,7 @@ TEST_F(Manifests, EachIsTakenAndComesBackAsItWasOrIsNamedHere) {
           EXPECT_STREQ(expected->answer, "not served");
           continue;
         }
-        EXPECT_FALSE(known->second.ours) << "what is defined here must take what people have";
+        EXPECT_FALSE(known->second.ours) << "the definitions must accept existing objects";
         const auto answer = there_and_back(document, known->second);
         ASSERT_FALSE(answer) << "it is taken now; strike it off the list";
         EXPECT_NE(answer.error().message.find(expected->answer), std::string::npos) << answer.error().message;
@@ -217,7 +217,7 @@ TEST_F(Manifests, BothVersionsOfAKindAreServedWithTheSameFields) {
   ASSERT_TRUE(got);
   EXPECT_EQ((*got)["spec"], queue["spec"]);
   EXPECT_EQ((*got)["status"]["pendingWorkloads"].integer(), 3);
-  EXPECT_EQ((*got)["metadata"]["generation"].integer(), 1) << "a status is no new generation";
+  EXPECT_EQ((*got)["metadata"]["generation"].integer(), 1) << "a status is not a new generation";
 }
 
 // S-388: the description of a suite is declarative. After a second apply a three-way diff (last applied, current,
@@ -264,10 +264,10 @@ TEST_F(Manifests, OurOwnKindsAreHeldToTheirRules) {
     return kind == "PricePlan" ? plans : kind == "Budget" ? budgets : policies;
   };
   constexpr Wrong kWrong[] = {
-      {"nobody's", "kind: Budget\nspec: {unit: USD, amount: 1, period: Day}",
-       "give one of clusterQueue, team and namespace"},
+      {"no owner's", "kind: Budget\nspec: {unit: USD, amount: 1, period: Day}",
+       "set one of clusterQueue, team and namespace"},
       {"two owners", "kind: Budget\nspec: {team: a, namespace: b, unit: USD, amount: 1, period: Day}",
-       "give one of clusterQueue, team and namespace"},
+       "set one of clusterQueue, team and namespace"},
       {"unit", "kind: Budget\nspec: {team: a, unit: EUR, amount: 1, period: Day}", "Unsupported value"},
       {"offset", "kind: Budget\nspec: {team: a, unit: USD, amount: 1, period: Day, utcOffset: CET}", "should match"},
       {"no price", "kind: PricePlan\nspec: {prices: [{zone: a}]}", "spec.prices[0].usdPerHour: Required value"},

@@ -77,10 +77,10 @@ TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {
   })) << report;
 }
 
-TEST_F(Operator, StrangersAreDenied) {
-  const auto denied = suite().qmctl({"list", "workloads"}, "stranger");
+TEST_F(Operator, UnknownClientsAreDenied) {
+  const auto denied = suite().qmctl({"list", "workloads"}, "unknown");
   EXPECT_NE(denied.code, 0) << denied.output;
-  EXPECT_NE(denied.output.find("stranger"), std::string::npos) << denied.output;
+  EXPECT_NE(denied.output.find("unknown"), std::string::npos) << denied.output;
 }
 
 }  // namespace story_k8s_test

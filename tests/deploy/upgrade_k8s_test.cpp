@@ -80,7 +80,7 @@ class Creator {
   std::vector<std::jthread> threads_;
 };
 
-TEST_F(Rolling, AnUpgradeRefusesNobodyAtTheDoor) {
+TEST_F(Rolling, AnUpgradeRefusesNoRequestAtTheWebhook) {
   const auto before = suite().kubelet().pods("admission");
   Creator creator(suite().tenant());
   ASSERT_TRUE(eventually([&] { return creator.asked > 20; }));

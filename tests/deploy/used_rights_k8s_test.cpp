@@ -147,7 +147,7 @@ spec:
     expect_was("admission", "delete", "pods");
   }
   /// A Kueue Workload without an owner, which a user stops.
-  void a_workload_that_nobody_owns() {
+  void unowned_workload() {
     apply(R"(apiVersion: kueue.x-k8s.io/v1beta2
 kind: Workload
 metadata: {name: nobodys}
@@ -172,7 +172,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     expect_was("admission", "patch", "podgroups/status");
   }
   /// An invalid object is reported in an Event, which is counted up at the next report.
-  void what_its_owner_is_told() {
+  void events_of_owner() {
     for (const char* strategy : {"Whatever", "Neither"}) {
       apply(std::string("apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: unreadable}\n"
                         "spec: {queueingStrategy: ") +
@@ -200,11 +200,10 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     (void)suite().kubectl({"delete", "clusterqueues,nodepools,priceplans", "unreadable", "--wait=false"});
   }
   /// If another system manages quota and Quartermaster binds, placement itself reports that there is no capacity.
-  void a_pod_that_nobody_admits() {
+  void unadmitted_pod() {
     const auto ns = suite().ns() + "-unadmitted";
-    make_namespace(
-        suite().api(), ns,
-        Json::object({{"quartermaster.dev/quota", "somebody"}, {"quartermaster.dev/binding", "quartermaster"}}));
+    make_namespace(suite().api(), ns,
+                   Json::object({{"quartermaster.dev/quota", "user"}, {"quartermaster.dev/binding", "quartermaster"}}));
     auto yaml = pod("too-wide");
     yaml.replace(yaml.find("  name: too-wide"), 16, "  name: too-wide\n  namespace: " + ns);
     yaml.replace(yaml.find("  restartPolicy"), 15, "  schedulerName: quartermaster\n  restartPolicy");
@@ -221,7 +220,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
   void a_volume_that_waits_for_its_pod() {
     apply(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: qm-later}\n"
-        "provisioner: quartermaster.dev/nobody\nvolumeBindingMode: WaitForFirstConsumer\n");
+        "provisioner: quartermaster.dev/none\nvolumeBindingMode: WaitForFirstConsumer\n");
     apply(
         "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
         "spec: {storageClassName: qm-later, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}\n");
@@ -245,7 +244,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     const auto found = suite().api().list_all(kube::resources::kNodeClaims, "");
     return found && found->size() == count;
   }
-  void machines_that_come_and_are_refused() {
+  void launches_and_refusals() {
     apply(Installation::job("wide", 8, 600, {}, "burst"));
     EXPECT_TRUE(eventually([&] { return claims(1); }));
     expect_was("autoscaler", "patch", "nodeclaims/status");
@@ -261,7 +260,7 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     suite().xid = 79;
     expect_was("placement", "patch", "nodes");
   }
-  void people() {
+  void users() {
     qmctl({"list", "workloads"});
     qmctl({"nodes"});
     qmctl({"plan"});
@@ -276,14 +275,14 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
 TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   jobs_that_are_preempted_submitted_and_cancelled();
   pods_that_are_let_go_evicted_and_deleted();
-  a_workload_that_nobody_owns();
+  unowned_workload();
   a_pod_group_of_volcanos();
-  what_its_owner_is_told();
-  a_pod_that_nobody_admits();
+  events_of_owner();
+  unadmitted_pod();
   a_volume_that_waits_for_its_pod();
-  machines_that_come_and_are_refused();
+  launches_and_refusals();
   a_gpu_that_falls_off_the_bus();
-  people();
+  users();
   a_certificate_that_is_lost();  // last: for half a minute the other replica serves a certificate that no client trusts
 
   auto given = grants();

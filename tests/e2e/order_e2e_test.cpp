@@ -15,7 +15,7 @@ namespace order_e2e_test {
 using namespace std::chrono_literals;
 
 /// Steps of a workload with the instant at which the service decided each; a repeated step counts once.
-struct Heard {
+struct Received {
   std::vector<std::string> workload, placement;
   std::map<std::string, std::int64_t> at_us;
 
@@ -25,14 +25,14 @@ struct Heard {
   }
 };
 
-Result<Heard> listen(const std::string& carrier, const std::string& uid) {
+Result<Received> listen(const std::string& carrier, const std::string& uid) {
   QM_ASSIGN(const auto bus, bus::make_bus(carrier));
   bus::ConsumerOptions options;
   options.group = "e2e/order/" + uid;  // a separate group: it does not affect other consumers
   options.topics = {"qm.workload", "qm.placement"};
   options.cursor = [](const bus::TopicPartition&) { return -1; };
   QM_ASSIGN(const auto consumer, bus->consumer(std::move(options)));
-  Heard heard;
+  Received heard;
   const bool over = testing::wait_until(
       [&] {
         const auto messages = consumer->poll(100, 200ms);
@@ -54,12 +54,12 @@ Result<Heard> listen(const std::string& carrier, const std::string& uid) {
         return heard.at_us.contains("FINISHED") && heard.at_us.contains("RELEASED");
       },
       90s);
-  if (!over) return fail(Code::kDeadlineExceeded, "heard no end of {}", uid);
+  if (!over) return fail(Code::kDeadlineExceeded, "received no end of {}", uid);
   return heard;
 }
 
 // S-076: Queued, QuotaReserved, Admitted, Bound in that order: stored in PostgreSQL, and published on Kafka.
-TEST(Order, AStartIsSaidOnKafkaAndKeptInPostgresInItsOrder) {
+TEST(Order, AStartIsPublishedOnKafkaAndStoredInPostgresInOrder) {
   const char* kafka = std::getenv("QM_KAFKA");
   if (kafka == nullptr) GTEST_SKIP() << "no Kafka: run ./qm peers kafka";
   auto suite = Suite::up({"--nodes", "2", "--speed", "20", "--bus", "kafka"});

@@ -97,7 +97,7 @@ class Outage : public ::testing::Test {
     }
   }
   // A user's call to the unavailable service: it is answered in time with the service's name and a remedy.
-  void expect_qmctl_says_so(const std::string& service) {
+  void expect_qmctl_message(const std::string& service) {
     auto args = question_for(service);
     args.insert(args.end(), {"--timeout", "1s"});
     const auto ran = suite().qmctl(args, 10s);
@@ -122,7 +122,7 @@ void Outage::others_go_on_without(const std::string& service, int number) {
     suite().signal(service, SIGSTOP);
   }
   ASSERT_NO_FATAL_FAILURE(set_clock(kFast));
-  expect_qmctl_says_so(service);
+  expect_qmctl_message(service);
   for (const auto& other : Suite::services()) {
     if (other == service) continue;
     EXPECT_TRUE(eventually([&] { return suite().ready(other); }, 10s)) << other << " is not ready";
@@ -131,7 +131,7 @@ void Outage::others_go_on_without(const std::string& service, int number) {
   EXPECT_TRUE(
       eventually([&] { return suite().count("pod_stop", before) == 2 && suite().count("job_finish", before) == 1; }));
   if (service == "admission") {
-    EXPECT_FALSE(suite().submit({.name = meanwhile, .run_s = 30}, 500ms)) << "nobody could have acknowledged it";
+    EXPECT_FALSE(suite().submit({.name = meanwhile, .run_s = 30}, 500ms)) << "no service could have acknowledged it";
     // Placement releases the devices without the other service.
     std::string seen;
     EXPECT_TRUE(eventually([&] {
@@ -203,11 +203,11 @@ TEST_F(Outage, EachStartsAlone) {
   expect_rest();
 }
 
-TEST_F(Outage, AllStartWithoutABusAndTheirNewsWaitForIt) {
+TEST_F(Outage, AllStartWithoutABusAndTheirEventsWaitForIt) {
   ASSERT_NO_FATAL_FAILURE(stop_all());
-  const std::string nobody = fmt::format("kafka:127.0.0.1:{}", testing::free_port());
+  const std::string no_bus = fmt::format("kafka:127.0.0.1:{}", testing::free_port());
   for (const auto& service : Suite::services()) {
-    const auto launched = suite().launch(service, {{"--bus", nobody}});
+    const auto launched = suite().launch(service, {{"--bus", no_bus}});
     ASSERT_TRUE(launched) << launched.error().to_string();
   }
   for (const auto& service : Suite::services()) {
@@ -226,7 +226,7 @@ TEST_F(Outage, AllStartWithoutABusAndTheirNewsWaitForIt) {
 
 // Redis holds only copies: it may be empty or down, and readings then come from telemetry.
 
-TEST_F(Outage, TopReadsFromRedisAndSaysHowOldItIs) {
+TEST_F(Outage, TopReadsFromRedisAndPrintsTheAge) {
   set_clock(kFast);
   expect_readings_from("redis");
   const auto ran = suite().qmctl({"top"});

@@ -222,7 +222,7 @@ TEST_F(UserReports, EachFileOfANewUserIsAnswered) {
 }
 
 // Each file of the page is written, each command is run, and each line below it is in its output.
-TEST_F(UserReports, ThePageOfTheFirstDaySaysWhatIsPrinted) {
+TEST_F(UserReports, ThePageOfTheFirstDayMatchesTheOutput) {
   std::ifstream page(QM_SOURCE_DIR "/docs/first-day.md");
   const testing::TempDir dir;
   std::string block, command;
@@ -342,7 +342,7 @@ TEST_F(UserReports, AnElasticJobGrowsWhileItRunsOnceThereIsQuota) {
   };
   EXPECT_TRUE(eventually([&] { return bound() == 2; })) << bound();
   change(target_of(elastic), R"({"spec": {"parallelism": 4}})");
-  expect_why("f08-elastic", {"ScaleUpPending", "2 more pods wait for quota (2 of 4 pods are admitted)"});
+  expect_why("f08-elastic", {"ScaleUpPending", "2 more pods are pending for quota (2 of 4 pods are admitted)"});
   EXPECT_TRUE(has(output({"list"}), "ScaleUpPending")) << output({"list"});
   EXPECT_EQ(bound(), 2);
   EXPECT_EQ(phase("f08-elastic"), pb::ADMITTED);
@@ -430,8 +430,8 @@ TEST_F(UserReports, ACycleOfCohortsIsNamedAndItsQueuesAreInactive) {
              return condition["type"].string() == "Active" && condition["status"].string() == "False";
            });
   })) << object;
-  const auto mended = documents(at + "/mend.yaml").front().content;
-  change(target_of(mended), Json::object({{"spec", mended["spec"]}}).dump());
+  const auto corrected = documents(at + "/mend.yaml").front().content;
+  change(target_of(corrected), Json::object({{"spec", corrected["spec"]}}).dump());
   expect_phase("f30-j", pb::ADMITTED);
 }
 

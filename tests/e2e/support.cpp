@@ -506,7 +506,7 @@ Result<std::string> Suite::redis(const std::string& command) {
 Status Suite::kill_redis() {
   QM_ASSIGN(const auto info, redis("INFO server"));
   const auto at = info.find("process_id:");
-  if (at == std::string::npos) return fail(Code::kInternal, "Redis says no process id: {}", info);
+  if (at == std::string::npos) return fail(Code::kInternal, "Redis has no process id: {}", info);
   const int target = std::stoi(info.substr(at + 11));
   ::kill(target, SIGKILL);
   if (!testing::wait_until([&] { return gone(target); })) return fail(Code::kInternal, "Redis survives SIGKILL");

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kTakeover = 5s;
 constexpr double kFast = 60;
-constexpr const char* kLost = "another replica has taken the lead holder";
+constexpr const char* kLost = "another replica is the leader now holder";
 
 std::int64_t ms_since(Clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
@@ -270,11 +270,10 @@ TEST_F(Takeover, LeadersThatStandStillForHalfAMinuteComeBackAsStandbys) {
     })) << name
         << " does not step down\n"
         << suite().account_of(name);
-    EXPECT_EQ(suite().log_lines(name, {kLost}).size(), said[service] + 1) << name << " does not say why";
+    EXPECT_EQ(suite().log_lines(name, {kLost}).size(), said[service] + 1) << name << " has no reason";
   }
   std::printf("[ figures  ] takeover after SIGSTOP, all five at once: %s\n", figures(took).c_str());
-  EXPECT_LE(std::chrono::milliseconds(*std::ranges::max_element(took)), 2 * kTakeover)
-      << "five at once on a busy machine";
+  EXPECT_LE(std::chrono::milliseconds(*std::ranges::max_element(took)), 2 * kTakeover) << "five at once on a busy host";
   for (const auto& reader : readers_) reader->stop();  // a call to a stopped process does not end as UNAVAILABLE
   expect_each_job_once();
 }

@@ -79,7 +79,7 @@ TEST_F(NewUser, ASubmitToAnUnknownQueueIsRefusedWithTheField) {
 }
 
 // kubectl does not call the suite: the Job is created, stays pending, and `why` reports the reason.
-TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
+TEST_F(NewUser, AJobOfAnUnknownQueueIsPendingAndWhyNamesTheCause) {
   const testing::TempDir dir;
   const auto made = suite().kubectl_create("/apis/batch/v1/namespaces/e2e-lab/jobs", *Json::parse(R"({
       "apiVersion": "batch/v1", "kind": "Job",
@@ -109,7 +109,7 @@ TEST_F(NewUser, AJobOfAnUnknownQueueWaitsAndWhySaysSo) {
 
 // The start of a pending job is predicted from the run times of earlier jobs. An 80 % interval may miss; this test
 // limits the error of its middle.
-TEST_F(NewUser, AWaitingJobStartsAboutWhenItWasSaid) {
+TEST_F(NewUser, APendingJobStartsNearItsForecast) {
   const testing::TempDir dir;
   std::ofstream(dir.path() + "/queue.yaml")
       << "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata:\n  name: e2e-when\nspec:\n"
@@ -163,7 +163,7 @@ TEST_F(NewUser, AWaitingJobStartsAboutWhenItWasSaid) {
   EXPECT_LE(at("p50Us"), at("p90Us"));
   const auto running = suite().qmctl({"when", "e2e-lab/" + waits});
   EXPECT_EQ(running.code, 0);
-  expect_words(running, {"no start can be told"});
+  expect_words(running, {"no forecast"});
 }
 
 TEST_F(NewUser, APortThatIsTakenIsNamedAndTheFirstServiceServesOn) {
@@ -311,14 +311,14 @@ TEST_F(NewUser, ATraceThatCameWithASubmitGoesOutWithTheWorkload) {
   EXPECT_GE(carried["traced"]["qm.workload " + trace], 4) << "pending, quota reserved, admitted, finished";
   EXPECT_GE(carried["traced"]["qm.placement " + trace], 1) << "reserved";
   for (const char* topic : {"qm.workload ", "qm.placement "})
-    EXPECT_EQ(carried["untraced"][topic + trace], 0) << "somebody else's trace";
+    EXPECT_EQ(carried["untraced"][topic + trace], 0) << "the trace of another call";
   for (const char* service : {"admission", "placement", "autoscaler", "cost"}) {
     EXPECT_TRUE(eventually([&] {
       return !suite()
                   .log_lines(service, {"decided", "decision_id=" + std::string(service) + "/", "trace_id=" + id})
                   .empty();
     })) << service
-        << " says nothing of the trace";
+        << " has no trace";
   }
 }
 

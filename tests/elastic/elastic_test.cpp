@@ -89,23 +89,23 @@ class Town {
       plan.entries.push_back(
           {fmt::format("gpus-{}", gpus), "on-demand", "", HourlyRate{Money::nano(kNanoPerGpuSecond * 3600 * gpus)}});
     }
-    tell(*cost_, cost::prices_input(plan));
+    send(*cost_, cost::prices_input(plan));
     pb::ApplyRequest request;
     request.set_manifest(kQueues);
     auto apply = input_of(service::Source::kRequest, "Apply", request.SerializeAsString());
     apply.id = "apply";
-    tell(*admission_, apply);
+    send(*admission_, apply);
     watched("node.synced", "[]");
     watched("pod.synced", "[]");
-    settle();
+    run_until_idle();
   }
 
-  void machine(const std::string& node, int gpus) {
+  void instance(const std::string& node, int gpus) {
     gpus_[node] = gpus;
     launched_[node] = clock_.now();
-    say_machine(node);
+    publish_instance(node);
     watched("node", node_json(node).dump());
-    settle();
+    run_until_idle();
   }
   /// The instance fails, and the node and its pods are deleted from the cluster.
   void lose(const std::string& node) {
@@ -113,16 +113,16 @@ class Town {
     Json gone = node_json(node);
     gone.set("deleted", true);
     watched("node", gone.dump());
-    settle();
+    run_until_idle();
   }
   void stop(const std::string& node) {
     stopped_[node] = clock_.now();
-    say_machine(node);
+    publish_instance(node);
   }
   void submit() {
     for (int i = 0; i < kPods; ++i) make_pod();
-    tell_pods();
-    settle();
+    send_pods();
+    run_until_idle();
   }
   void finish() {
     for (auto& [uid, pod] : pods_) pod.set("status").set("phase", "Succeeded");
@@ -130,19 +130,19 @@ class Town {
       ended_[uid] = clock_.now();
       watched("pod", pod.dump());
     }
-    tell_pods();
-    settle();
+    send_pods();
+    run_until_idle();
   }
   void pass(Duration time) {
     for (const Instant end = clock_.now() + time; clock_.now() < end;) {
       clock_.advance(seconds(20));
-      settle();
+      run_until_idle();
     }
   }
   void restart_placement() {
     placement_->host.reset();
     placement_->start();
-    settle();
+    run_until_idle();
   }
 
   [[nodiscard]] admission::Phase phase() {
@@ -170,7 +170,7 @@ class Town {
       request.set_uid("ring");
       const auto shown = placement::get_assignment(engine, request);
       if (const auto& lacks = shown->state().short_reason(); !lacks.empty()) out += ", " + lacks;
-      for (const auto& item : engine.demand()) out += ", asks for " + std::to_string(item.pod_sets.at(0).count);
+      for (const auto& item : engine.demand()) out += ", requests " + std::to_string(item.pod_sets.at(0).count);
     });
     return out;
   }
@@ -259,7 +259,7 @@ class Town {
           .set("quartermaster.dev/attempt", std::to_string(want.attempt()));
       watched("pod", pod.dump());
     }
-    tell_pods();
+    send_pods();
   }
   void bind(const Json& order) {
     Json& pod = pods_.at(order["pod_uid"].string());
@@ -269,7 +269,7 @@ class Town {
     pod.set("metadata").set("annotations").set("quartermaster.dev/devices", order["devices"].string());
     bound_[order["pod_uid"].string()] = clock_.now();
     watched("pod", pod.dump());
-    tell_pods();
+    send_pods();
   }
   void remove(const std::string& uid) {
     const auto pod = pods_.find(uid);
@@ -279,12 +279,12 @@ class Town {
     gone.set("deleted", true);
     pods_.erase(pod);
     watched("pod", gone.dump());
-    tell_pods();
+    send_pods();
     make_pod();
-    tell_pods();
+    send_pods();
   }
   /// Reports the pods as admission's watch of Volcano groups does.
-  void tell_pods() {
+  void send_pods() {
     Json list = Json::array();
     for (const auto& [uid, pod] : pods_) {
       list.push_back(pod);
@@ -298,7 +298,7 @@ class Town {
                                {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "ring"}})},
                                {"pods", std::move(list)}});
     group.set("podGroup", *Json::parse(R"({"spec":{"minMember":4,"queue":"q"}})"));
-    tell(*admission_, input_of(service::Source::kWatch, "pods", group.dump()));
+    send(*admission_, input_of(service::Source::kWatch, "pods", group.dump()));
   }
   [[nodiscard]] Json node_json(const std::string& name) const {
     return *Json::parse(fmt::format(
@@ -307,7 +307,7 @@ class Town {
         "conditions":[{{"type":"Ready","status":"True"}}]}}}})",
         name, gpus_.at(name)));
   }
-  void say_machine(const std::string& node) {
+  void publish_instance(const std::string& node) {
     pb::CapacityEvent event;
     auto* i = event.mutable_instance();
     i->set_claim("claim-" + node);
@@ -322,13 +322,13 @@ class Town {
     auto input = input_of(service::Source::kBus, "qm.capacity", event.SerializeAsString());
     input.key = "instance/claim-" + node;
     input.version = ++version_;
-    tell(*cost_, input);
+    send(*cost_, input);
   }
   void watched(const std::string& name, std::string bytes) {
-    tell(*placement_, input_of(service::Source::kWatch, name, std::move(bytes)));
+    send(*placement_, input_of(service::Source::kWatch, name, std::move(bytes)));
   }
-  static void tell(Process& process, service::Input input) { ASSERT_TRUE(process.host->submit(std::move(input))); }
-  void settle() {
+  static void send(Process& process, service::Input input) { ASSERT_TRUE(process.host->submit(std::move(input))); }
+  void run_until_idle() {
     for (bool busy = true; busy;) {
       busy = false;
       for (auto* process : {admission_.get(), placement_.get(), cost_.get()}) busy = process->turn() || busy;
@@ -353,33 +353,33 @@ void live(Town& town, bool restarts) {
   const auto again = [&] {
     if (restarts) town.restart_placement();
   };
-  town.machine("a", 2);
+  town.instance("a", 2);
   town.submit();
-  EXPECT_EQ(town.place(), "short, 2 of 4 pods fit: 1 eligible nodes have 2 free GPUs, needs 4, asks for 4")
+  EXPECT_EQ(town.place(), "short, 2 of 4 pods fit: 1 eligible nodes have 2 free GPUs, needs 4, requests 4")
       << "a pending gang requests its minimum of the autoscaler";
   again();
-  town.machine("b", 2);
-  town.machine("c", 2);
+  town.instance("b", 2);
+  town.instance("c", 2);
   town.pass(seconds(40));
   EXPECT_EQ(town.phase(), Phase::kAdmitted);
-  EXPECT_EQ(town.place(), "bound a:2 b:2 c:2, runs with 6 of 8, needs 4, asks for 2");
+  EXPECT_EQ(town.place(), "bound a:2 b:2 c:2, runs with 6 of 8, needs 4, requests 2");
   again();
   town.pass(seconds(600));
-  town.machine("d", 4);
+  town.instance("d", 4);
   EXPECT_EQ(town.place(), "bound a:2 b:2 c:2 d:2");
   EXPECT_EQ(town.pods_bound(), 8U);
   again();
   town.pass(seconds(4000));
   town.lose("b");
   EXPECT_EQ(town.phase(), Phase::kAdmitted);
-  EXPECT_EQ(town.place(), "bound a:2 c:2 d:4") << "the pods that were made anew had room";
+  EXPECT_EQ(town.place(), "bound a:2 c:2 d:4") << "the recreated pods fit";
   again();
   town.pass(seconds(1200));
   town.lose("d");
-  EXPECT_EQ(town.place(), "bound a:2 c:2, runs with 4 of 8, needs 4, asks for 4");
+  EXPECT_EQ(town.place(), "bound a:2 c:2, runs with 4 of 8, needs 4, requests 4");
   again();
   town.pass(seconds(600));
-  town.machine("e", 4);
+  town.instance("e", 4);
   EXPECT_EQ(town.place(), "bound a:2 c:2 e:4");
   town.pass(seconds(600));
   town.finish();
@@ -393,12 +393,12 @@ void live(Town& town, bool restarts) {
   town.check_bill();
 }
 
-TEST(ElasticGang, StartsWithTheLeastGrowsLosesMembersAndIsPaidForWhatRan) {
+TEST(ElasticGang, StartsWithMinimumScalesLosesMembersAndIsBilledForUse) {
   Town town;
   live(town, false);
 }
 
-TEST(ElasticGang, APlacementThatStartsAgainGoesOnAlike) {
+TEST(ElasticGang, PlacementRestartContinues) {
   Town town;
   live(town, true);
 }

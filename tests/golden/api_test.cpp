@@ -161,7 +161,7 @@ TEST(Api, OnlyGrows) {
   ASSERT_FALSE(published.empty()) << path() << " is missing or empty";
   const auto gone = lost(published, now);
   // An update never removes a line: every line in the file was published, and clients depend on it.
-  EXPECT_TRUE(gone.empty()) << "removed or changed, which breaks those who speak the published form:\n  "
+  EXPECT_TRUE(gone.empty()) << "removed or changed, which breaks clients of the published API:\n  "
                             << fmt::format("{}", fmt::join(gone, "\n  "))
                             << "\nGive a new field a new name and number, and leave the old one in place.";
   if (!gone.empty()) return;

@@ -107,7 +107,7 @@ const std::vector<std::string> kServices = {"qm-admission", "qm-placement", "qm-
                                             "qm-telemetry", "qm-cost",      "qm-agent"};
 const std::string kNowhere = " --grpc 127.0.0.1:0 --http 127.0.0.1:0 --kube http://127.0.0.1:1";
 
-TEST_F(WrongInput, EachServiceSaysEachThingOnce) {
+TEST_F(WrongInput, EachServiceReportsEachErrorOnce) {
   for (const auto& name : kServices) {
     for (const std::string& args :
          {std::string("--no-such"), std::string("--grpc nonsense"), std::string("--set nothing"),
@@ -121,7 +121,7 @@ TEST_F(WrongInput, EachServiceSaysEachThingOnce) {
   expect_each_once(program("qm-admission") + " --grpc 127.0.0.1:0 --http 127.0.0.1:0");
 }
 
-TEST_F(WrongInput, QmctlSaysEachThingOnce) {
+TEST_F(WrongInput, QmctlReportsEachErrorOnce) {
   const std::string qmctl = program("qmctl") + " --endpoints " + endpoints_ + " --timeout 200ms ";
   for (const auto* args : {"list",
                            "get a/b",
@@ -163,8 +163,9 @@ TEST_F(WrongInput, QmctlSaysEachThingOnce) {
 // A service without its database waits for it. One line names the address, and SIGTERM ends the service.
 TEST_F(WrongInput, AServiceWithoutPostgreSqlNamesTheAddressOnce) {
   for (const auto* name : {"qm-admission", "qm-placement", "qm-autoscaler", "qm-telemetry", "qm-cost"}) {
-    const auto command = until("the database is away", "env AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b " + program(name) +
-                                                           kNowhere + " --postgres 'host=127.0.0.1 port=1 dbname=qm'");
+    const auto command =
+        until("the database is not available", "env AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b " + program(name) +
+                                                   kNowhere + " --postgres 'host=127.0.0.1 port=1 dbname=qm'");
     const auto ran = sh(command);
     EXPECT_EQ(ran.code, 0) << ran.output;
     expect_statements_once(command, ran);
@@ -182,8 +183,7 @@ TEST_F(WrongInput, AServerThatRefusesACallIsNamedOnceWithItsReason) {
   ASSERT_TRUE(server.start());
   const auto address = fmt::format("127.0.0.1:{}", server.port());
   for (const auto* args : {"preflight", "node verify x"}) {
-    const auto output =
-        expect_each_once(fmt::format("{} {} --kube http://{}", program("qmctl"), args, address));
+    const auto output = expect_each_once(fmt::format("{} {} --kube http://{}", program("qmctl"), args, address));
     EXPECT_NE(output.find("user \"probe\" cannot read"), std::string::npos) << output;
   }
   // It speaks no gRPC either.
@@ -196,7 +196,7 @@ TEST_F(WrongInput, AServerThatRefusesACallIsNamedOnceWithItsReason) {
   server.stop();
 }
 
-TEST_F(WrongInput, TheFleetSaysEachThingOnce) {
+TEST_F(WrongInput, TheFleetReportsEachErrorOnce) {
   const std::string fleet = program("qm-fleet") + " --dir " + dir_.path() + "/fleet ";
   for (const std::string& args :
        {std::string("--no-such"), std::string("--shape zz"), std::string("--start zz"), std::string("--factor 1x"),
@@ -211,7 +211,7 @@ const std::map<std::string, std::set<std::string>> kFree = {
     {"qm-admission",
      {"binding", "quota", "kueue-configuration", "webhook-exclude", "webhook-own", "webhook-policy-file",
       "webhook-scheduler"}},
-    {"qm-placement", {"apart", "binding", "quota", "recut", "topology"}},
+    {"qm-placement", {"binding", "isolate-workload-types", "mig-repartition", "quota", "topology"}},
     {"qm-autoscaler", {"aws", "scaling"}},
     {"qm-telemetry", {}},
     {"qm-cost", {}},
@@ -220,7 +220,7 @@ const std::map<std::string, std::set<std::string>> kFree = {
 /// The names that the program lists for an unknown one.
 std::vector<std::string> settings_of(const std::string& name) {
   const auto output = sh(program(name) + kNowhere + " --set no-such=1").output;
-  EXPECT_NE(output.find("--set no-such: there is no such setting"), std::string::npos) << output;
+  EXPECT_NE(output.find("--set no-such: unknown setting"), std::string::npos) << output;
   const std::string begin = "the settings are ";
   const auto at = output.find(begin);
   if (at == std::string::npos) return {};

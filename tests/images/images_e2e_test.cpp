@@ -86,7 +86,7 @@ TEST_P(Images, TheSbomIsValidAndComplete) {
   EXPECT_EQ(valid_cyclonedx.code, 0) << valid_cyclonedx.output;
 }
 
-TEST_P(Images, RunsAsNobodyWithNothing) {
+TEST_P(Images, RunsUnprivilegedWithoutCapabilities) {
   const auto user =
       sh(fmt::format("podman image inspect --format '{{{{.Config.User}}}} {{{{.Size}}}}' {}", image(GetParam())));
   ASSERT_EQ(user.code, 0) << user.output;
@@ -132,7 +132,8 @@ TEST(Pushed, EachImageIsNamedByItsDigest) {
 
   // docker-compose.yml uses them instead of its tags.
   const std::string pinned = "QM_IMAGE_ADMISSION=registry.example.com/qm-admission@sha256:" + std::string(64, 'a');
-  const auto config = sh(fmt::format("env -u QM_REGISTRY -u QM_TAG {} {} -f docker-compose.yml config", pinned, setting("QM_PODMAN_COMPOSE")));
+  const auto config = sh(fmt::format("env -u QM_REGISTRY -u QM_TAG {} {} -f docker-compose.yml config", pinned,
+                                     setting("QM_PODMAN_COMPOSE")));
   EXPECT_EQ(config.code, 0) << config.output;
   EXPECT_NE(config.output.find("image: " + pinned.substr(19)), std::string::npos) << config.output;
   EXPECT_NE(config.output.find("image: quartermaster/qm-placement:dev"), std::string::npos) << config.output;

@@ -62,15 +62,15 @@ std::ostream& operator<<(std::ostream& out, const Standing& s) {
 
 class Town {
  public:
-  enum class Dies { kNobody, kAdmission, kPlacement };
-  explicit Town(Dies dies = Dies::kNobody, std::string at = {}, bool tidy = false)
-      : dies_(dies), crash_at_(std::move(at)) {
+  enum class Killed { kNone, kAdmission, kPlacement };
+  explicit Town(Killed killed = Killed::kNone, std::string at = {}, bool defrag = false)
+      : killed_(killed), crash_at_(std::move(at)) {
     static int n = 0;
     bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:proposals-" + std::to_string(++n)));
     placement::Options rules;
-    rules.proposing.on = !tidy;
-    rules.tidying.on = tidy;
-    rules.tidying.every = seconds(60);
+    rules.preemption.on = !defrag;
+    rules.defrag.on = defrag;
+    rules.defrag.every = seconds(60);
     admission_ = testing::make_admission(bus_, clock_);
     placement_ = testing::make_placement(bus_, clock_, rules);
     admission_->start();
@@ -107,11 +107,11 @@ class Town {
   void pass(Duration time) {
     for (const Instant end = clock_.now() + time; clock_.now() < end;) {
       clock_.advance(seconds(1));
-      settle();
+      run_until_idle();
     }
   }
   [[nodiscard]] Standing look(const std::string& uid) {
-    settle(false);
+    run_until_idle(false);
     Standing out;
     admission_->host->read([&](const service::Shell& shell) {
       const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
@@ -131,7 +131,7 @@ class Town {
     return out;
   }
   [[nodiscard]] std::string why(const std::string& uid) {
-    settle();
+    run_until_idle();
     std::string out;
     admission_->host->read([&](const service::Shell& shell) {
       const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
@@ -148,27 +148,27 @@ class Town {
       while (placement_->turn()) {
         placement_->host->read([&](const service::Shell& shell) {
           for (const auto& [uid, row] : placement::engine_of(shell).tables().proposals)
-            paused_ = paused_ || row.stands();
+            paused_ = paused_ || row.is_active();
         });
         if (!paused_) continue;
-        settle();
+        run_until_idle();
         return true;
       }
     }
     return false;
   }
-  [[nodiscard]] placement::TidyRun tidy() {
-    placement::TidyRun out;
+  [[nodiscard]] placement::DefragRun defrag_run() {
+    placement::DefragRun out;
     placement_->host->read([&](const service::Shell& shell) {
-      if (const auto* row = placement::engine_of(shell).tables().tidy.find(0)) out = *row;
+      if (const auto* row = placement::engine_of(shell).tables().defrag_run.find(0)) out = *row;
     });
     return out;
   }
-  void go_on() {
+  void resume() {
     paused_ = false;
-    settle();
+    run_until_idle();
   }
-  [[nodiscard]] int deaths() const { return admission_->lives + placement_->lives - 2; }
+  [[nodiscard]] int kills() const { return admission_->lives + placement_->lives - 2; }
 
  private:
   static std::string node_json(const std::string& name) {
@@ -189,19 +189,19 @@ class Town {
   void to(Process& process, const service::Input& input) {
     const int lives = process.lives;
     ASSERT_TRUE(process.host->submit(service::Input(input)));
-    settle();
+    run_until_idle();
     if (process.lives == lives) return;
     ASSERT_TRUE(process.host->submit(service::Input(input)));
-    settle(false);
+    run_until_idle(false);
   }
-  void settle(bool may_die = true) {
-    auto& mortal = dies_ == Dies::kAdmission ? *admission_ : *placement_;
-    const int lives = mortal.lives;
+  void run_until_idle(bool may_be_killed = true) {
+    auto& victim_process = killed_ == Killed::kAdmission ? *admission_ : *placement_;
+    const int lives = victim_process.lives;
     for (bool busy = true; busy;) {
       busy = false;
       for (auto* process : {admission_.get(), placement_.get()}) {
         if (paused_ && process == placement_.get()) continue;
-        if (may_die && dies_ != Dies::kNobody && process == &mortal && mortal.lives == lives)
+        if (may_be_killed && killed_ != Killed::kNone && process == &victim_process && victim_process.lives == lives)
           arm_crash_point(crash_at_, 1, [](std::string_view) { throw Crash{}; });
         busy = process->turn() || busy;
         disarm_crash_points();
@@ -209,7 +209,7 @@ class Town {
     }
   }
 
-  Dies dies_;
+  Killed killed_;
   std::string crash_at_;
   bool paused_ = false;
   ManualClock clock_{*from_rfc3339("2026-11-21T08:00:00Z")};
@@ -236,35 +236,35 @@ void check_end(Town& town) {
   for (const char* gone : {"b1", "b2"}) EXPECT_GE(town.look(gone).attempt, 2) << gone;
 }
 
-TEST(Proposals, WhoIsCheapestGivesWayAndTheJobGetsItsNode) {
+TEST(Proposals, CheapestVictimsArePreemptedAndTheJobGetsItsNode) {
   Town town;
   begin(town);
   EXPECT_EQ(town.look("big").place, "short");
   town.pass(seconds(60));
   check_end(town);
-  EXPECT_EQ(town.deaths(), 0);
+  EXPECT_EQ(town.kills(), 0);
 }
 
-TEST(Proposals, WhyNamesWhoWasAskedAndTheCost) {
+TEST(Proposals, WhyNamesVictimsAndCost) {
   Town town;
   begin(town);
   ASSERT_TRUE(town.pass_until_proposed(seconds(90)));
   const auto why = town.why("big");
-  EXPECT_TRUE(why.starts_with("quota is reserved; 2 workloads asked to give way: team/b1, team/b2 (cost $")) << why;
-  town.go_on();
+  EXPECT_TRUE(why.starts_with("quota is reserved; preempting 2 workloads: team/b1, team/b2 (cost $")) << why;
+  town.resume();
   check_end(town);
 }
 
-TEST(Proposals, WhicheverDiesOnTheWay) {
-  for (const auto dies : {Town::Dies::kAdmission, Town::Dies::kPlacement}) {
+TEST(Proposals, SurviveACrashAtEachPoint) {
+  for (const auto killed : {Town::Killed::kAdmission, Town::Killed::kPlacement}) {
     for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                               "service.after_publish", "store.in_commit"}) {
-      SCOPED_TRACE(fmt::format("{} at {}", dies == Town::Dies::kAdmission ? "admission" : "placement", point));
-      Town town(dies, point);
+      SCOPED_TRACE(fmt::format("{} at {}", killed == Town::Killed::kAdmission ? "admission" : "placement", point));
+      Town town(killed, point);
       begin(town);
       town.pass(seconds(90));
       check_end(town);
-      EXPECT_GT(town.deaths(), 5) << "it died on its way";
+      EXPECT_GT(town.kills(), 5) << "it was killed during the run";
     }
   }
 }
@@ -276,8 +276,8 @@ void half_empty(Town& town) {
   town.job("a2", 4, "low", {}, true);
 }
 
-TEST(Moves, ANodeIsWonBackAndWhoeverWentIsWhereThePlanPutHim) {
-  Town town(Town::Dies::kNobody, {}, true);
+TEST(DefragEndToEnd, NodeIsReclaimedAndWorkloadsAreOnTheirTargets) {
+  Town town(Town::Killed::kNone, {}, true);
   half_empty(town);
   EXPECT_EQ(town.look("a1"), (Standing{Phase::kAdmitted, 1, "reserved a"}));
   EXPECT_EQ(town.look("b1"), (Standing{Phase::kAdmitted, 1, "reserved b"}));
@@ -285,24 +285,24 @@ TEST(Moves, ANodeIsWonBackAndWhoeverWentIsWhereThePlanPutHim) {
   EXPECT_EQ(town.look("a1").place + ", " + town.look("b1").place, "reserved b, reserved b");
   EXPECT_EQ(town.look("a1").attempt + town.look("b1").attempt, 3) << "one of them moved, and once";
   EXPECT_EQ(town.look("b1").phase, Phase::kAdmitted);
-  const auto run = town.tidy();
+  const auto run = town.defrag_run();
   EXPECT_EQ(run.last, "Done");
-  EXPECT_EQ(run.won, run.nodes);
+  EXPECT_EQ(run.reclaimed, run.nodes);
 }
 
-TEST(Moves, WhicheverDiesOnTheWay) {
-  for (const auto dies : {Town::Dies::kAdmission, Town::Dies::kPlacement}) {
+TEST(DefragEndToEnd, SurvivesACrashAtEachPoint) {
+  for (const auto killed : {Town::Killed::kAdmission, Town::Killed::kPlacement}) {
     for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                               "service.after_publish", "store.in_commit"}) {
-      SCOPED_TRACE(fmt::format("{} at {}", dies == Town::Dies::kAdmission ? "admission" : "placement", point));
-      Town town(dies, point, true);
+      SCOPED_TRACE(fmt::format("{} at {}", killed == Town::Killed::kAdmission ? "admission" : "placement", point));
+      Town town(killed, point, true);
       half_empty(town);
       town.pass(seconds(120));
       EXPECT_EQ(town.look("a1").place, town.look("b1").place) << "both are on one node";
       EXPECT_EQ(town.look("a1").attempt + town.look("b1").attempt, 3) << "one of them moved, and once";
       EXPECT_EQ(town.look("b1").phase, Phase::kAdmitted);
-      EXPECT_EQ(town.tidy().won, 1);
-      EXPECT_GT(town.deaths(), 3) << "it died on its way";
+      EXPECT_EQ(town.defrag_run().reclaimed, 1);
+      EXPECT_GT(town.kills(), 3) << "it was killed during the run";
     }
   }
 }
@@ -321,27 +321,27 @@ void check_moved(Town& town) {
   EXPECT_EQ(b1.phase, Phase::kAdmitted);
 }
 
-TEST(Movers, AnEqualGoesElsewhereAndNobodyLosesHisPlace) {
+TEST(MigrationEndToEnd, EqualPriorityIsMigratedAndKeepsItsPlace) {
   Town town;
   half_empty(town);
   town.job("big", 8, "low");
   EXPECT_EQ(town.look("big").place, "short");
   town.pass(seconds(90));
   check_moved(town);
-  EXPECT_EQ(town.deaths(), 0);
+  EXPECT_EQ(town.kills(), 0);
 }
 
-TEST(Movers, WhicheverDiesOnTheWay) {
-  for (const auto dies : {Town::Dies::kAdmission, Town::Dies::kPlacement}) {
+TEST(MigrationEndToEnd, SurvivesACrashAtEachPoint) {
+  for (const auto killed : {Town::Killed::kAdmission, Town::Killed::kPlacement}) {
     for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                               "service.after_publish", "store.in_commit"}) {
-      SCOPED_TRACE(fmt::format("{} at {}", dies == Town::Dies::kAdmission ? "admission" : "placement", point));
-      Town town(dies, point);
+      SCOPED_TRACE(fmt::format("{} at {}", killed == Town::Killed::kAdmission ? "admission" : "placement", point));
+      Town town(killed, point);
       half_empty(town);
       town.job("big", 8, "low");
       town.pass(seconds(120));
       check_moved(town);
-      EXPECT_GT(town.deaths(), 3) << "it died on its way";
+      EXPECT_GT(town.kills(), 3) << "it was killed during the run";
     }
   }
 }

@@ -45,7 +45,7 @@ class Pair {
     input.id = "apply";
     input.bytes = request.SerializeAsString();
     ASSERT_TRUE(admission_->host->submit(std::move(input)));
-    settle();
+    run_until_idle();
   }
   void job(Json body, const std::string& uid) {
     body.set("metadata").set("uid", uid);
@@ -62,7 +62,7 @@ class Pair {
   void pass(Duration time) {
     for (const Instant end = clock_.now() + time; clock_.now() < end;) {
       clock_.advance(seconds(1));
-      settle();
+      run_until_idle();
     }
   }
   [[nodiscard]] std::string phase_of(const std::string& uid) {
@@ -81,9 +81,9 @@ class Pair {
     input.name = name;
     input.bytes = std::move(bytes);
     ASSERT_TRUE(process.host->submit(std::move(input)));
-    settle();
+    run_until_idle();
   }
-  void settle() {
+  void run_until_idle() {
     for (bool busy = true; busy;) {
       busy = false;
       for (auto* process : {admission_.get(), placement_.get()}) busy = process->turn() || busy;
@@ -95,7 +95,7 @@ class Pair {
   std::unique_ptr<Process> admission_, placement_;
 };
 
-TEST(FieldF18, AJobThatWaitsForACordonedNodeStartsWhenItIsUncordoned) {
+TEST(FieldF18, JobPendingForACordonedNodeStartsWhenUncordoned) {
   const auto shared = testing::shared_dir();
   const auto folder = std::filesystem::path(shared.value_or("")) / "field" / "f18-cordon";
   if (!shared || !std::filesystem::exists(folder)) GTEST_SKIP() << testing::no_shared();

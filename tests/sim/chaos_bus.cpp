@@ -111,7 +111,7 @@ class ChaosConsumer final : public bus::Consumer {
   // Versions of a key have no gap in the log; a duplicate by the relay is allowed.
   void check(const bus::Message& message) {
     quartermaster::v1::Envelope e;
-    if (!e.ParseFromString(message.value)) return around_.broken("a message is no envelope");
+    if (!e.ParseFromString(message.value)) return around_.broken("a message is not an envelope");
     auto& newest = versions_[{e.topic(), e.key()}];
     if (newest != 0 && e.key_version() > newest + 1 && of(around_.faults.losses, message.at.topic) == 0) {
       around_.broken(fmt::format("{} {} jumps from version {} to {}", e.topic(), e.key(), newest, e.key_version()));

@@ -1,6 +1,6 @@
 // A day in which batch jobs request more than the capacity: do online inference jobs wait for it?
+#include "actors.hpp"
 #include "executors.hpp"
-#include "people.hpp"
 #include "qm/config/manifest.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
@@ -249,14 +249,14 @@ Waits of_inference(Pools pools, bool batch) {
 // S-419: with separate pools for inference and batch.
 // S-493: batch requests twice its pool all day, and no inference job waits for it. In one shared pool, they do wait.
 TEST(Contention, BatchInAPoolOfItsOwnMakesNoInferenceWait) {
-  const Waits alone = of_inference(Pools::kSeparate, false), beside = of_inference(Pools::kSeparate, true);
+  const Waits alone = of_inference(Pools::kSeparate, false), with_batch = of_inference(Pools::kSeparate, true);
   const Waits shared = of_inference(Pools::kShared, true);
   std::printf(
-      "%zu inference jobs of a day: wait %.0f s in sum alone, %.0f s beside batch, %.0f s in one pool with it\n",
-      alone.jobs, std::chrono::duration<double>(alone.sum).count(), in_seconds(beside.sum), in_seconds(shared.sum));
+      "%zu inference jobs of a day: wait %.0f s in sum alone, %.0f s together with batch, %.0f s in one pool with it\n",
+      alone.jobs, std::chrono::duration<double>(alone.sum).count(), in_seconds(with_batch.sum), in_seconds(shared.sum));
   EXPECT_GT(alone.jobs, 400U);
   EXPECT_EQ(alone.longest, Duration::zero());
-  EXPECT_EQ(beside.longest, Duration::zero());
+  EXPECT_EQ(with_batch.longest, Duration::zero());
   EXPECT_GT(shared.longest, std::chrono::minutes(10)) << "or there was no contention to be kept from";
 }
 

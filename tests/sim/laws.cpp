@@ -151,9 +151,10 @@ void check_waits(const Five& five, Instant now, WaitsInVain& since, const Broken
   std::vector<std::pair<WorkloadSpec, Instant>> waiting;  // with the end of the back-off
   five.admission->read([&](const service::Shell& s) {
     for (const auto& [uid, w] : admission_of(s).tables().workloads) {
-      const bool backs_off = w.phase == admission::Phase::kPending && w.reason == "NoRoom" && w.not_before > now;
+      const bool backs_off =
+          w.phase == admission::Phase::kPending && w.reason == "InsufficientCapacity" && w.not_before > now;
       const bool is_short = w.phase == admission::Phase::kQuotaReserved && w.answer == admission::Answer::kShort;
-      if (backs_off || is_short) waiting.emplace_back(WorkloadSpec(w.spec), backs_off ? w.not_before : w.give_up_at);
+      if (backs_off || is_short) waiting.emplace_back(WorkloadSpec(w.spec), backs_off ? w.not_before : w.wait_deadline);
     }
   });
   five.placement->read([&](const service::Shell& s) {
@@ -177,7 +178,7 @@ std::uint64_t returning(const Five& five) {
   if (five.placement->up()) {
     five.placement->read([&](const service::Shell& s) {
       for (const auto& [uid, row] : placement::engine_of(s).tables().proposals)
-        gangs += row.state == placement::ProposalState::kReturning ? 1 : 0;
+        gangs += row.state == placement::ProposalState::kRecovering ? 1 : 0;
     });
   }
   return gangs;
@@ -233,7 +234,7 @@ bool settled(const Five& five) {
 
 void check_end(const Five& five, World& world, const Users& users,
                const std::vector<std::pair<Instant, std::int64_t>>& quotes, Instant now, const Broken& broken) {
-  for (const auto& wish : users.wishes()) {
+  for (const auto& wish : users.submissions()) {
     int found = 0;
     for (const auto& [uid, job] : world.jobs) {
       if (job.ns != wish.ns || job.name != wish.name) continue;
@@ -241,7 +242,7 @@ void check_end(const Five& five, World& world, const Users& users,
       const bool meant = wish.cancel_at != Instant{} && job.deleting;
       if (!job.complete && !meant) broken(fmt::format("job {} was lost", job.name));
     }
-    if (found != 1) broken(fmt::format("{} jobs stand for the submission {}", found, wish.name));
+    if (found != 1) broken(fmt::format("{} jobs exist for the submission {}", found, wish.name));
   }
 
   // All quota is released.
@@ -275,14 +276,14 @@ void check_end(const Five& five, World& world, const Users& users,
       if (claim.state == ClaimState::kGone || claim.state == ClaimState::kFailed) continue;
       const auto it = running.find(claim.instance.value());
       if (it == running.end() || it->second != name.value()) {
-        broken(fmt::format("claim {} ({}) stands for instance \"{}\" that does not run for it", name,
+        broken(fmt::format("claim {} ({}) has instance \"{}\" that does not run for it", name,
                            autoscaler::name_of(claim.state), claim.instance));
       } else {
         running.erase(it);
       }
     }
   });
-  for (const auto& [id, claim] : running) broken(fmt::format("no claim stands for instance {}", id));
+  for (const auto& [id, claim] : running) broken(fmt::format("instance {} has no claim", id));
 
   Money expected;
   for (const auto& [id, i] : world.instances) expected += bill(i, quotes, now);
@@ -300,7 +301,7 @@ void check_end(const Five& five, World& world, const Users& users,
           detail += fmt::format(" {} is known from {} to {};", id, micros(row->launched), micros(row->stopped));
         }
       }
-      broken(fmt::format("the statement says {} and the bill {}:{}", statement->total.nano.to_usd(), expected.to_usd(),
+      broken(fmt::format("the statement has {} and the bill {}:{}", statement->total.nano.to_usd(), expected.to_usd(),
                          detail));
     }
     if (engine.meta().late != 0) broken("cost dropped facts as too late");
@@ -314,9 +315,9 @@ void count_proposals(const service::FeedEvent& e, Report& report) {
   if (e.topic == "qm.placement" && e.key.starts_with("propose/")) ++(e.tombstone ? report.withdrawn : report.proposed);
   if (e.topic != "qm.workload") return;
   const auto has = [&e](const char* why) { return e.payload.find(why) != std::string::npos ? 1U : 0U; };
-  report.gave_way += has("PreemptedForRoom");
+  report.preempted += has("PreemptedForPlacement");
   report.moved += has("Consolidated");
-  report.moved_for += has("MovedForRoom");
+  report.moved_for += has("MigratedForPlacement");
 }
 
 }  // namespace qm::sim

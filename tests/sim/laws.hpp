@@ -1,5 +1,5 @@
 #pragma once
-#include "people.hpp"
+#include "actors.hpp"
 #include "sim.hpp"
 
 #include <functional>

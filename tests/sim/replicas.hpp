@@ -12,10 +12,10 @@ namespace qm::sim {
 
 /// The clocks of one host: its UTC jumps, and both clocks run at a rate of their own. A process on the host reads them
 /// through qm::SystemClock, as in production.
-class MachineClock final : public DomainClock {
+class HostClock final : public DomainClock {
  public:
   static constexpr int kFastest = 20'000;  ///< per million
-  explicit MachineClock(const DomainClock& truth);
+  explicit HostClock(const DomainClock& truth);
   [[nodiscard]] Instant now() const override { return process_->now(); }
   [[nodiscard]] SteadyDuration until(Instant t) const override;
   void confirm(Instant reference) const override;
@@ -51,7 +51,7 @@ struct Process {
   [[nodiscard]] bool leads(SteadyInstant at) const { return running() && state->leads(clock.steady(at)); }
 
   int number;
-  MachineClock clock;
+  HostClock clock;
   int lives = 0;
   std::string holder;
   std::unique_ptr<store::LeaseState> state;  ///< null: it was killed

@@ -98,7 +98,7 @@ class FaultyStore final : public store::Store {
   // A clock follows a step of up to 10 s, and its own rate.
   void check_time(const store::Commit& batch) const {
     const Instant now = service_.truth_.now();
-    const Duration drift = (now - service_.since_) * MachineClock::kFastest / 1'000'000;
+    const Duration drift = (now - service_.since_) * HostClock::kFastest / 1'000'000;
     const Duration ahead = batch.now - now;
     if (ahead > SystemClock::kMaxJump + drift + kFollowed) {
       service_.parts_.broken(fmt::format("{}: batch {} is {} s ahead of the database's clock", process_.holder,

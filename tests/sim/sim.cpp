@@ -85,7 +85,7 @@ std::vector<cost::Budget> draw_budgets(Random& random, Instant now) {
   hours.period = cost::BudgetPeriod::kDay;
   const Duration until_midnight = std::chrono::hours(24) - (now.time_since_epoch() % std::chrono::hours(24));
   hours.utc_offset = until_midnight - minutes(random.between(1, 30));
-  hours.carry_permille = static_cast<std::int32_t>(random.between(0, 1000));
+  hours.carry_over_permille = static_cast<std::int32_t>(random.between(0, 1000));
   hours.default_run = minutes(random.between(1, 40));
   cost::Budget dollars;
   dollars.name = "dollars";
@@ -103,9 +103,9 @@ Sim::Sim(std::uint64_t seed, Bug bug)
       later_(~seed),
       bug_(bug),
       sliced_(seed % 5 == 0),
-      cut_later_(seed % 10 == 0),
+      mig_on_demand_(seed % 10 == 0),
       elastic_(seed % 7 == 3),
-      in_turns_(seed % 7 == 5),
+      work_queue_(seed % 7 == 5),
       // Some runs cross the end of a month.
       clock_(random_.chance(250) ? *from_rfc3339("2026-11-30T23:50:00Z") : *from_rfc3339("2026-11-21T08:00:00Z")),
       world_(random_, bug),
@@ -181,16 +181,16 @@ void Sim::make_services(std::uint64_t seed) {
   };
   placement::Options placing;
   Random of_proposals(seed);  // separate, too
-  placing.proposing.on = of_proposals.chance(500);
-  placing.proposing.after = seconds(of_proposals.between(0, 40));
+  placing.preemption.on = of_proposals.chance(500);
+  placing.preemption.after = seconds(of_proposals.between(0, 40));
   if (of_proposals.chance(500)) placing.returning = seconds(of_proposals.between(60, 400));
-  placing.tidying.on = of_proposals.chance(500);
-  placing.tidying.every = seconds(of_proposals.between(20, 300));
-  placing.tidying.least_gpus = 1;
-  placing.tidying.most_lost = 100'000;
-  placing.recutting.on = cut_later_;
-  placing.recutting.pools = {kLayoutPool};
-  placing.recutting.after = seconds(of_proposals.between(0, 40));
+  placing.defrag.on = of_proposals.chance(500);
+  placing.defrag.every = seconds(of_proposals.between(20, 300));
+  placing.defrag.least_gpus = 1;
+  placing.defrag.max_lost_gpu_seconds = 100'000;
+  placing.mig_repartition.on = mig_on_demand_;
+  placing.mig_repartition.pools = {kLayoutPool};
+  placing.mig_repartition.after = seconds(of_proposals.between(0, 40));
   five_.placement = add(placement::host_options("default"), &pods_, [placing] {
     return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(placing), placement::Codec{});
   });
@@ -242,7 +242,7 @@ void Sim::opened(Service& service) {
   }
   if (&service == five_.placement) {
     (void)service.host().submit(placement::watch_started());
-    if (cut_later_) offer_layout();
+    if (mig_on_demand_) offer_layout();
     watches_[1].restart();
     watches_[2].restart();
   }
@@ -260,7 +260,7 @@ void Sim::opened(Service& service) {
   }
   if (&service == five_.cost) {
     (void)service.host().submit(cost::prices_input(cost::builtin_prices()));
-    tell_budgets();
+    publish_budgets();
   }
 }
 
@@ -281,7 +281,7 @@ void Sim::offer_layout() {
   });
 }
 
-void Sim::tell_budgets() {
+void Sim::publish_budgets() {
   if (five_.cost->up()) (void)five_.cost->host().submit(cost::budgets_input(budgets_));
 }
 
@@ -374,9 +374,10 @@ Report Sim::run() {
     looks_->quotes.emplace_back(clock_.now(), random_.between(15, 50) * 1'000'000'000);
     const auto statics = random_.between(1, 3);
     for (std::int64_t i = 0; i < statics; ++i) world_.add_static(CloudLooks::kType);
-    if (sliced_) world_.add_static(CloudLooks::kType, cut_later_ ? World::Cut::kWhenAsked : World::Cut::kFromTheFirst);
+    if (sliced_)
+      world_.add_static(CloudLooks::kType, mig_on_demand_ ? World::MigMode::kOnRequest : World::MigMode::kFromStart);
     for (auto& service : services_) service->pass();
-    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), {sliced_, elastic_, in_turns_});
+    users_->plan(static_cast<int>(random_.between(4, 14)), minutes(10), {sliced_, elastic_, work_queue_});
     const int turns = static_cast<int>(random_.between(200, 500));
     for (int i = 0; i < turns; ++i) {
       tick(milliseconds(random_.chance(300) ? random_.between(1, 300) : random_.between(300, 4000)));
@@ -388,7 +389,7 @@ Report Sim::run() {
       } else {
         check_waits(five_, clock_.now(), waits_, broken_);
       }
-      trouble();
+      inject_faults();
       if (i % 50 == 0) check_running(five_, clock_.now(), lossy(), broken_);
       if (i % 10 == 0) report_.returning += returning(five_);
     }
@@ -408,7 +409,7 @@ Report Sim::run() {
     std::string left = "not looked yet";
     for (int i = 0; !left.empty(); ++i) {
       tick(milliseconds(random_.between(1000, 8000)));
-      if (i % 50 == 0) tell_budgets();  // a process that was stopped at the first time lists them when it continues
+      if (i % 50 == 0) publish_budgets();  // a process that was stopped at the first time lists them when it continues
       outside(false);
       turn_all(false);
       check_waits(five_, clock_.now(), waits_, broken_);
@@ -455,7 +456,7 @@ Counts& Counts::operator+=(const Counts& more) {
       &Counts::rollbacks,   &Counts::lost_events, &Counts::breaks,    &Counts::abandoned, &Counts::truncations,
       &Counts::recreations, &Counts::emptied,     &Counts::snapshots, &Counts::jumps,     &Counts::leaps,
       &Counts::rejections,  &Counts::overlaps,    &Counts::refused,   &Counts::layouts,   &Counts::meetings,
-      &Counts::returning,   &Counts::grown,       &Counts::proposed,  &Counts::withdrawn, &Counts::gave_way,
+      &Counts::returning,   &Counts::grown,       &Counts::proposed,  &Counts::withdrawn, &Counts::preempted,
       &Counts::moved,       &Counts::moved_for};
   static_assert(std::size(kAll) * sizeof(std::uint64_t) == sizeof(Counts));
   for (const auto count : kAll) this->*count += more.*count;

@@ -24,7 +24,7 @@ struct Counts {
   std::uint64_t returning = 0;              ///< gangs in recovery, at every tenth check
   std::uint64_t grown = 0;                  ///< pods that were bound to gangs already running without them
   /// Preemption proposals published and withdrawn; events of workloads: preempted, migrated, migrated for another.
-  std::uint64_t proposed = 0, withdrawn = 0, gave_way = 0, moved = 0, moved_for = 0;
+  std::uint64_t proposed = 0, withdrawn = 0, preempted = 0, moved = 0, moved_for = 0;
 
   Counts& operator+=(const Counts& more);
 };

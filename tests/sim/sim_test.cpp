@@ -50,7 +50,7 @@ void print(const Counts& r) {
       "{} MIG instances on a GPU with instances of another tenant; {} pods joined a running gang; {} MIG repartitions\n"
       "preemption proposals: {} published, {} withdrawn; events of workloads: {} preempted, {} migrated, {} migrated for another; "
       "{} gangs in recovery\n",
-      r.meetings, r.grown, r.layouts, r.proposed, r.withdrawn, r.gave_way, r.moved, r.moved_for, r.returning);
+      r.meetings, r.grown, r.layouts, r.proposed, r.withdrawn, r.preempted, r.moved, r.moved_for, r.returning);
   std::fflush(stdout);
 }
 
@@ -113,7 +113,7 @@ constexpr Past kPast[] = {
     {218, "the same", "6e7f77ab"},
     {228, "the same", "6e7f77ab"},
     {323, "the same", "6e7f77ab"},
-    {219, "three workloads preempted each other in turns", "5d048fba"},
+    {219, "three workloads preempted each other in a cycle", "5d048fba"},
     {1200, "a job whose creation was answered late was created again after its deletion", "5d048fba"},
     {19, "a later attempt waited for pods of a work-queue Job that had succeeded", "910000a3"},
     {555, "the success of a rank was not observed", "910000a3"},
@@ -121,7 +121,7 @@ constexpr Past kPast[] = {
      "admission: an expired reservation is requested as the next attempt"},
     {545, "a call that cannot be written was repeated every 5 s, and admission did nothing else",
      "tests/sim: calls are repeated at growing intervals, and past seeds"},
-    {963, "three workloads preempted each other in turns: placement did not follow the order in which they got quota",
+    {963, "three workloads preempted each other in a cycle: placement did not follow the order in which they got quota",
      "admission, placement: workloads that get quota at once get their nodes in that order"},
     {578, "versions that a snapshot skipped were counted as missed",
      "service: versions that a snapshot skips are not counted as missed"},
@@ -132,17 +132,17 @@ constexpr Past kPast[] = {
     {513, "a rebalance moved the history of a partition back, and a version that was issued again was dropped",
      "service: a rebalance does not move the history of a partition back to a snapshot"},
     {1479, "the same", "service: a rebalance does not move the history of a partition back to a snapshot"},
-    {13368, "a leader that stood still committed in a restored database whose next leader had the same epoch number",
+    {13368, "a paused leader committed in a restored database whose next leader had the same epoch number",
      "store, service: a commit compares its term, and a lost session begins a new one"},
     {4855, "the same", "store, service: a commit compares its term, and a lost session begins a new one"},
     {9804, "a snapshot of a leader whose takeover was lost ended the term of the leader that went on",
      "store, service: a commit compares its term, and a lost session begins a new one"},
-    {10010, "messages of a recreated log were passed over whose last applied message retention had deleted",
-     "service: at a start, a log whose last applied message is gone is a gap"},
+    {10010, "messages of a recreated log were skipped whose last applied message retention had deleted",
+     "service: at a start, a log without its last applied message is a gap"},
     {1413, "the place of a rank that had succeeded was not offered in the step that freed it",
-     "placement: room that a decision frees is offered in the same step"},
+     "placement: capacity that a decision frees is offered in the same step"},
     {11140, "an elastic gang of which no pod ran waited for nodes that nothing asked for",
-     "placement: an elastic gang of which no pod runs, and whose others find no node, ends its attempt"},
+     "placement: an elastic gang without a running pod or a place for one ends its attempt"},
     {15860, "a requeue list was lost with all messages of its topic, which no consumer can notice",
      "tests/sim: a list that is lost with its whole topic is not held against admission"},
     {17688, "the keys of a snapshot were committed without its history, and the owner's database lost what it had",
@@ -157,8 +157,7 @@ constexpr Past kPast[] = {
      "admission/engine: what binds a victim ends with it, also while it does not compete for quota"},
     {8716, "a snapshot of before a reload was left out, and its topic was read on behind it",
      "service: after a reload snapshots are taken again also where no consumer is open"},
-    {6795, "a budget was raised while cost was stopped, and it never read that",
-     "tests/sim: budgets are listed again"},
+    {6795, "a budget was raised while cost was stopped, and it never read that", "tests/sim: budgets are listed again"},
 };
 
 TEST_F(Simulation, SeedsOfPastFailuresPass) {
@@ -203,7 +202,7 @@ std::string verdict(std::uint64_t seed, Bug bug) {
   int status = 0;
   waitpid(child, &status, 0);
   const bool ended_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return ended_well || !text.empty() ? text : "the process died without a word";
+  return ended_well || !text.empty() ? text : "the process died without output";
 }
 
 /// A bug, its name, and the message of a law that detects it. Another law may detect it first, but not on every seed.
@@ -223,13 +222,13 @@ TEST_P(Planted, IsFound) {
     std::printf("seed %llu: %.160s\n", static_cast<unsigned long long>(seed), broken.c_str());
     return;
   }
-  ADD_FAILURE() << "no law says \"" << GetParam().law << "\" in " << most
-                << " seeds, the last of which says: " << broken;
+  ADD_FAILURE() << "no law reports \"" << GetParam().law << "\" in " << most
+                << " seeds, the last of which reports: " << broken;
 }
 
 INSTANTIATE_TEST_SUITE_P(Bugs, Planted,
                          ::testing::Values(Plant{Bug::kLaunchTwice, "LaunchTwice", "has instances"},
-                                           Plant{Bug::kCreateTwice, "CreateTwice", "jobs stand for the submission"},
+                                           Plant{Bug::kCreateTwice, "CreateTwice", "jobs exist for the submission"},
                                            Plant{Bug::kSkipMessages, "SkipMessages", "missed a version"},
                                            Plant{Bug::kOldAttemptRuns, "OldAttemptRuns", "at once"},
                                            Plant{Bug::kWrongDevices, "WrongDevices", " serves "},

@@ -49,9 +49,9 @@ class Sim {
   void in_call(Service& service);
   void blocked(Process& process);
   Result<service::Snapshot> snapshot(const std::string& topic);
-  void trouble_of_replicas();
-  void trouble_of_time();
-  void trouble_of_history();
+  void inject_replica_faults();
+  void inject_time_faults();
+  void inject_history_faults();
   void take_copies();
   void restore(Service& service);
   void restore(Service& service, std::size_t copy);
@@ -64,19 +64,19 @@ class Sim {
   [[nodiscard]] bool all_read(const std::string& topic);
   void turn(Service& service, bool busy);
   void outside(bool busy);
-  void trouble();
+  void inject_faults();
   void apply_config();
-  void tell_budgets();
+  void publish_budgets();
   void offer_layout();
   void turn_all(bool busy);
 
   Random random_;
   Random later_;  ///< of faults that were added later, so that a seed keeps its earlier part
   Bug bug_;
-  bool sliced_;     ///< two tenants also share a node with GPUs partitioned by MIG
-  bool cut_later_;  ///< it is not partitioned before a workload is pending for instances
-  bool elastic_;    ///< most jobs may run with fewer pods than requested, and quota is sufficient
-  bool in_turns_;   ///< most jobs have more completions than parallelism
+  bool sliced_;         ///< two tenants also share a node with GPUs partitioned by MIG
+  bool mig_on_demand_;  ///< it is not partitioned before a workload is pending for instances
+  bool elastic_;        ///< most jobs may run with fewer pods than requested, and quota is sufficient
+  bool work_queue_;       ///< most jobs have more completions than parallelism
   ManualClock clock_;
   Faults faults_;
   World world_;

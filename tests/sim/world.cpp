@@ -36,15 +36,15 @@ int attempt_of(const Json& body) {
 
 // ---- what listeners receive ----
 
-void World::tell_job(const Job& job) { changed(Kind::kJob, job.uid, job.body, false); }
+void World::publish_job(const Job& job) { changed(Kind::kJob, job.uid, job.body, false); }
 
-void World::tell_pod(Pod& pod) {
+void World::publish_pod(Pod& pod) {
   constexpr const char* kNames[] = {"Pending", "Running", "Succeeded", "Failed"};
   pod.body.set("status").set("phase", kNames[static_cast<int>(pod.phase)]);
   changed(Kind::kPod, pod.uid, pod.body, false);
 }
 
-void World::tell_node(Node& node) {
+void World::publish_node(Node& node) {
   const Json ready = Json::object({{"type", "Ready"}, {"status", node.alive && node.ready ? "True" : "Unknown"}});
   node.body.set("status").set("conditions", Json::array({ready}));
   changed(Kind::kNode, node.name, node.body, false);
@@ -73,7 +73,7 @@ std::string World::create_job(Json body, const std::string& intent) {
   job.body = std::move(body);
   const std::string uid = job.uid;
   jobs.emplace(uid, std::move(job));
-  tell_job(jobs.at(uid));
+  publish_job(jobs.at(uid));
   ask_sync(uid);
   return uid;
 }
@@ -88,7 +88,7 @@ void World::ask_sync(const std::string& uid) {
 void World::patch_job(const std::string& uid, const Json& patch) {
   Job& job = jobs.at(uid);
   job.body.merge_patch(patch);
-  tell_job(job);
+  publish_job(job);
   ask_sync(uid);
 }
 
@@ -168,7 +168,7 @@ void World::make_pod(Job& job, int index) {
                                  {"tolerationSeconds", kind == 1 ? 60 : 300}}));
   }
   const std::string uid = pod.uid;
-  tell_pod(pods.emplace(uid, std::move(pod)).first->second);
+  publish_pod(pods.emplace(uid, std::move(pod)).first->second);
 }
 
 // ---- pods and kubelets ----
@@ -206,7 +206,7 @@ Status World::bind_pod(const std::string& ns, const std::string& name, const std
     } else if (static_cast<int>(pod.devices.size()) != pod.gpus) {
       broken(fmt::format("pod {} asks for {} GPUs and is bound to [{}]", name, pod.gpus, devices));
     }
-    tell_pod(pod);
+    publish_pod(pod);
     check();
     return {};
   }
@@ -256,7 +256,7 @@ void World::delete_pod(const std::string& ns, const std::string& name, const std
   pod.deleting = true;
   pod.gone_at = gone;
   pod.body.set("metadata").set("deletionTimestamp", to_rfc3339(now_));
-  tell_pod(pod);
+  publish_pod(pod);
   ask_sync(pod.job);
 }
 
@@ -290,10 +290,10 @@ void World::run_pods() {
       pod.phase = Pod::Phase::kRunning;
       pod.started = now_;
       ++starts;
-      tell_pod(pod);
+      publish_pod(pod);
     } else if (pod.phase == Pod::Phase::kRunning && pod.started + Duration{pod.left_us} <= now_) {
       pod.phase = Pod::Phase::kSucceeded;
-      tell_pod(pod);
+      publish_pod(pod);
       Job& job = jobs.at(pod.job);
       if (++job.succeeded[pod.index] > 1) {
         broken(fmt::format("index {} of job {} succeeded twice", pod.index, job.name));
@@ -306,7 +306,7 @@ void World::run_pods() {
           job.body.set("status").set("conditions",
                                      Json::array({Json::object({{"type", "Complete"}, {"status", "True"}})}));
         }
-        tell_job(job);
+        publish_job(job);
       }
       ask_sync(pod.job);
     }
@@ -330,7 +330,7 @@ void World::cordon(const std::string& name, const std::string& causes) {
   if (causes.empty() ? ours.empty() : (cordoned && (ours == causes || ours.empty()))) return;
   at->body.set("metadata").set("annotations").set(kCordonedBy, causes.empty() ? Json() : Json(causes));
   at->body.set("spec").set("unschedulable", causes.empty() ? Json() : Json(true));
-  tell_node(*at);
+  publish_node(*at);
 }
 
 void World::release_node(const std::string& name) {
@@ -375,11 +375,11 @@ Result<std::string> World::launch(const std::string& token, const std::string& p
   return id;
 }
 
-std::string World::add_static(const std::string& type, Cut cut) {
-  const bool later = cut == Cut::kWhenAsked;
+std::string World::add_static(const std::string& type, MigMode cut) {
+  const bool later = cut == MigMode::kOnRequest;
   const std::string id = *launch("", "", type, "us-east-1a", false,
                                  later ? Labels{{std::string(words::kNodePool), kLayoutPool}} : Labels{});
-  instances.at(id).sliced = cut == Cut::kFromTheFirst;
+  instances.at(id).sliced = cut == MigMode::kFromStart;
   instances.at(id).cuttable = later;
   return id;
 }
@@ -390,7 +390,7 @@ void World::stop_instance(Instance& instance) {
   instance.vanish_at = now_ + milliseconds(random_.between(2000, 40'000));
   if (Node* at = node(instance.node)) {
     at->alive = false;
-    tell_node(*at);
+    publish_node(*at);
   }
 }
 
@@ -459,10 +459,10 @@ void World::run_instances() {
       node.body.set("status").set("allocatable").set(words::kGpuResource, std::to_string(8 - kSlicedGpus));
       node.body.set("status").set("allocatable").set(kSlice, std::to_string(kSlicedGpus * kSlicesOfAGpu));
     }
-    tell_node(nodes.emplace(i.node, std::move(node)).first->second);
+    publish_node(nodes.emplace(i.node, std::move(node)).first->second);
   }
   for (auto& [name, node] : nodes) {
-    if (!node.layout.empty() && node.cut_at <= now_ && node.ready && node.alive) cut_gpus(node);
+    if (!node.layout.empty() && node.cut_at <= now_ && node.ready && node.alive) partition_gpus(node);
     if (node.ready || node.back_at > now_ || !node.alive) continue;
     node.ready = true;
     // The kubelet first handles what it missed; running pods continue.
@@ -470,7 +470,7 @@ void World::run_instances() {
       if (pod.node == name && pod.deleting) pod.gone_at = now_;
     }
     run_pods();
-    tell_node(node);
+    publish_node(node);
   }
 }
 
@@ -485,13 +485,13 @@ void World::label_layout(const std::string& name, const std::string& layout) {
   labels.erase("nvidia.com/mig.config.state");
   at->layout = layout;
   at->cut_at = now_ + milliseconds(random_.between(2000, 40'000));
-  tell_node(*at);
+  publish_node(*at);
 }
 
-void World::cut_gpus(Node& node) {
+void World::partition_gpus(Node& node) {
   for (const auto& [uid, pod] : pods) {
     if (pod.node == node.name && !pod.terminal() && pod.gpus + pod.slices > 0)
-      broken(fmt::format("GPUs of {} are cut anew under pod {}", node.name, pod.name));
+      broken(fmt::format("the MIG layout of {} changes under pod {}", node.name, pod.name));
   }
   node.sliced = std::exchange(node.layout, {}) == kLayout;
   const int cut = node.sliced ? kSlicedGpus : 0;
@@ -500,7 +500,7 @@ void World::cut_gpus(Node& node) {
   room.set(kSlice, std::to_string(cut * kSlicesOfAGpu));
   node.body.set("metadata").set("labels").set("nvidia.com/mig.config.state", "success");
   ++layouts;
-  tell_node(node);
+  publish_node(node);
 }
 
 void World::advance(Instant now) {

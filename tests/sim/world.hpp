@@ -132,8 +132,8 @@ class World {
   Node* node(const std::string& name);
 
   // The cloud.
-  enum class Cut { kNever, kFromTheFirst, kWhenAsked };
-  std::string add_static(const std::string& type, Cut cut = Cut::kNever);
+  enum class MigMode { kNever, kFromStart, kOnRequest };
+  std::string add_static(const std::string& type, MigMode cut = MigMode::kNever);
   Result<std::string> launch(const std::string& token, const std::string& pool, const std::string& type,
                              const std::string& zone, bool spot, const Labels& labels);
   bool terminate(const std::string& id);
@@ -161,17 +161,17 @@ class World {
   std::uint64_t layouts = 0;   ///< layouts that mig-manager applied
 
  private:
-  void tell_job(const Job& job);
-  void tell_pod(Pod& pod);
+  void publish_job(const Job& job);
+  void publish_pod(Pod& pod);
   void give_instances(Pod& pod, const std::vector<int>& assigned);
-  void tell_node(Node& node);
+  void publish_node(Node& node);
   void control(Job& job);
   void make_pod(Job& job, int index);
   void ask_sync(const std::string& uid);
   void remove_pod(const std::string& uid);
   void run_pods();
   void run_instances();
-  void cut_gpus(Node& node);
+  void partition_gpus(Node& node);
   void stop_instance(Instance& instance);
   void release_node(const std::string& name);
   [[nodiscard]] bool kubelet(const std::string& node) const;

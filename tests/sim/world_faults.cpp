@@ -22,7 +22,7 @@ void World::silence_node(const std::string& name, Duration for_how_long) {
       pod.left_us = std::max<std::int64_t>(1'000'000, pod.left_us - (now_ - pod.started).count());
     }
   }
-  tell_node(*at);
+  publish_node(*at);
 }
 
 void World::forge_pod(const std::string& uid, bool succeeded) {
@@ -47,7 +47,7 @@ void World::forge_pod(const std::string& uid, bool succeeded) {
   pod.body = Json::object({{"metadata", std::move(meta)}, {"spec", of["spec"]}});
   const std::string key = pod.uid;
   note(fmt::format("a tenant forges pod {} of {}", pod.name, job.name));
-  tell_pod(pods.emplace(key, std::move(pod)).first->second);
+  publish_pod(pods.emplace(key, std::move(pod)).first->second);
 }
 
 void World::spot_notice(const std::string& id, Duration notice) {

@@ -237,8 +237,10 @@ TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
     std::string title, text;
   };
   std::map<std::string, Section> sections;
+  std::set<std::string> listed;  ///< in the table at the top of the page
   std::string open;
   for (const auto& line : lines_of("docs/decisions.md")) {
+    if (line.starts_with("| [C-")) listed.insert(line.substr(3, 4));
     if (line.starts_with("## ")) {
       open = line.size() > 7 && line.starts_with("## C-") ? line.substr(3, 4) : "";
       if (!open.empty()) {
@@ -249,11 +251,11 @@ TEST(Decisions, AllAreThereWithDefaultSettingAndTest) {
       sections[open].text += line + "\n";
     }
   }
-  ASSERT_EQ(sections.size(), 25U);
-  for (int i = 1; i <= 25; ++i) {
-    const std::string id = fmt::format("C-{:02}", i);
-    ASSERT_TRUE(sections.contains(id)) << id << " is missing";
-    const std::string& text = sections[id].text;
+  ASSERT_GE(sections.size(), 17U);
+  EXPECT_EQ(listed.size(), sections.size());
+  for (const auto& [id, section] : sections) {
+    EXPECT_TRUE(listed.contains(id)) << id << " is not in the table";
+    const std::string& text = section.text;
     for (const char* part : {"**Conflict.**", "**Default.**", "**Setting.**", "**Test.**"}) {
       EXPECT_NE(text.find(part), std::string::npos) << id << " has no " << part;
     }

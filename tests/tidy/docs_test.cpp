@@ -66,13 +66,13 @@ TEST(Documents, EveryTopicHasItsRow) {
   }
   ASSERT_GE(topics.size(), 7U);
   std::set<std::string> written;
-  for (const auto& line : lines_of("docs/topics.md")) {
+  for (const auto& line : lines_of("docs/api.md")) {
     const auto cells = markdown_cells(line);
     if (!cells.empty()) {
       for (const auto& name : quoted_names(cells[0])) written.insert(name);
     }
   }
-  for (const auto& topic : topics) EXPECT_TRUE(written.contains(topic)) << topic << " is not in docs/topics.md";
+  for (const auto& topic : topics) EXPECT_TRUE(written.contains(topic)) << topic << " is not in docs/api.md";
 }
 
 }  // namespace docs_test

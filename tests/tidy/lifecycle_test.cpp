@@ -66,7 +66,7 @@ struct Machine {
 };
 const Machine kMachines[] = {
     {"Admission", "services/admission/include/qm/admission/workload.hpp", "enum class Phase",
-     "services/admission/include/qm/admission/engine.hpp"},
+     "services/admission/include/qm/admission/commands.hpp"},
     {"Placement", "services/placement/include/qm/placement/model.hpp", "enum class AssignmentState",
      "services/placement/include/qm/placement/commands.hpp"},
     {"Autoscaler", "services/autoscaler/include/qm/autoscaler/tables.hpp", "enum class ClaimState",

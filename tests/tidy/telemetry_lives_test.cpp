@@ -18,13 +18,13 @@ class Life : public ::testing::Test {
     return out;
   }
   void wait(Duration d) { now_ += d; }
-  [[nodiscard]] XidSeen xid(std::int32_t code, std::int32_t gpu = 0) const {
+  [[nodiscard]] XidUpdated xid(std::int32_t code, std::int32_t gpu = 0) const {
     return {kNode, code, gpu, DeviceUuid("GPU-0"), "", now_};
   }
-  [[nodiscard]] OrderHeard order(const std::string& id) const {
+  [[nodiscard]] OrderUpdated order(const std::string& id) const {
     return {id, kAttempt, {kNode, kOther}, "SpotInterruption", now_ + std::chrono::seconds(110), false};
   }
-  [[nodiscard]] AckSeen ack(const std::string& id, const NodeName& node) const {
+  [[nodiscard]] AckUpdated ack(const std::string& id, const NodeName& node) const {
     return {id, kAttempt, node, 1, 70, "s3://70", "", true, now_};
   }
 
@@ -56,15 +56,15 @@ TEST_F(Verdict, AnUnknownCodeIsWatched) {
 }
 
 TEST_F(Verdict, GoesWithTheNode) {
-  (void)step({xid(79), NoticeSeen{kNode, InstanceId("i-1"), "terminate", now_},
-              DevicesSeen{kNode, now_, {{Namespace("a"), "p", {}}}}});
-  (void)step({NodeGone{kNode}});
+  (void)step({xid(79), NoticeUpdated{kNode, InstanceId("i-1"), "terminate", now_},
+              DevicesUpdated{kNode, now_, {{Namespace("a"), "p", {}}}}});
+  (void)step({NodeDeleted{kNode}});
   EXPECT_EQ(engine_.tables().health.size() + engine_.tables().notices.size() + engine_.tables().devices.size(), 0U);
   EXPECT_EQ(step({xid(13)}).health.size(), 1U) << "a new node of the name starts anew";
 }
 
 TEST_F(News, ANoticeIsPublishedOnce) {
-  const NoticeSeen notice{kNode, InstanceId("i-1"), "terminate", now_ + std::chrono::minutes(2)};
+  const NoticeUpdated notice{kNode, InstanceId("i-1"), "terminate", now_ + std::chrono::minutes(2)};
   EXPECT_EQ(step({notice, notice}).notices.size(), 1U);
   EXPECT_TRUE(step({notice}).notices.empty());
   auto next = notice;
@@ -73,16 +73,16 @@ TEST_F(News, ANoticeIsPublishedOnce) {
 }
 
 TEST_F(News, DevicesArePublishedWhenTheyChange) {
-  EXPECT_TRUE(step({DevicesSeen{kNode, now_, {}}}).devices.empty()) << "nothing is what was known";
-  const DevicesSeen one{kNode, now_, {{Namespace("a"), "p", {}}}};
+  EXPECT_TRUE(step({DevicesUpdated{kNode, now_, {}}}).devices.empty()) << "nothing is what was known";
+  const DevicesUpdated one{kNode, now_, {{Namespace("a"), "p", {}}}};
   EXPECT_EQ(step({one}).devices.size(), 1U);
   wait(std::chrono::minutes(1));
-  EXPECT_TRUE(step({DevicesSeen{kNode, now_, one.pods}}).devices.empty()) << "the same a minute later";
-  EXPECT_EQ(step({DevicesSeen{kNode, now_, {}}}).devices.size(), 1U);
+  EXPECT_TRUE(step({DevicesUpdated{kNode, now_, one.pods}}).devices.empty()) << "the same a minute later";
+  EXPECT_EQ(step({DevicesUpdated{kNode, now_, {}}}).devices.size(), 1U);
 }
 
 TEST_F(News, AClosedIntervalIsPassedOn) {
-  UsageSeen usage;
+  UsageUpdated usage;
   usage.node = kNode;
   usage.utilization = 0.5;
   const auto out = step({usage});

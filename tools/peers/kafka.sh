@@ -12,7 +12,7 @@
 #   eval "$(tools/peers/kafka.sh env)" && build/release/bin/bus_contract_kafka_test
 #
 # A second listener uses TLS and requires a client certificate: QM_KAFKA_TLS=host:port, and QM_KAFKA_TLS_DIR, a folder
-# with ca.crt and NAME.crt, NAME.key of quartermaster-admission, -placement and -nobody.
+# with ca.crt and NAME.crt, NAME.key of quartermaster-admission, -placement and -none.
 #
 # Settings: QM_PEERS_DIR (default build/peers), QM_KAFKA_RUN (run folder), QM_KAFKA_PORT (client port; the controller
 # takes the next one, TLS the one after that), QM_KAFKA_HEAP (default 384m).
@@ -69,7 +69,7 @@ certificates() {
   cd "$run/tls"
   [ -e ca.crt ] || openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=kafka-test-ca -keyout ca.key -out ca.crt 2>/dev/null
   local name
-  for name in broker quartermaster-admission quartermaster-placement quartermaster-nobody; do
+  for name in broker quartermaster-admission quartermaster-placement quartermaster-none; do
     [ -e "$name.crt" ] && continue
     openssl req -newkey rsa:2048 -nodes -subj "/CN=$name" -keyout "$name.key" -out "$name.csr" 2>/dev/null
     openssl x509 -req -in "$name.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 365 \

@@ -97,7 +97,7 @@ void double_driver(const Cluster& cluster, const OperatorFlags* flags, std::vect
   const bool planned = flags != nullptr && flags->at("driver");
   if (theirs.empty() || (!planned && daemon_set_of(cluster, Component::kDriver) == nullptr)) return;
   out.push_back({"DOUBLE_DRIVER", Outcome::kWarn,
-                 fmt::format("{} come with a driver, and the operator installs one, too", some(theirs)),
+                 fmt::format("{} have a preinstalled driver, and the operator installs another one", some(theirs)),
                  "set driver.enabled=false in the operator's values, or make the pool without the provider's driver"});
 }
 
@@ -162,16 +162,17 @@ std::vector<Checked> check_node(const Cluster& cluster, const std::string& node)
   for (const auto& [key, value] : (*found)["metadata"]["labels"].members()) {
     if (key.starts_with("nvidia.com/")) labels.push_back(key + "=" + value.string());
   }
-  out.push_back(labels.empty() ? Checked{"LABELS", Outcome::kFail, "no label of nvidia.com/",
-                                         "feature discovery writes them: is it there, and does it run here?"}
-                               : Checked{"LABELS", Outcome::kPass, fmt::format("{}", fmt::join(labels, " ")), {}});
+  out.push_back(labels.empty()
+                    ? Checked{"LABELS", Outcome::kFail, "no label of nvidia.com/",
+                              "GPU feature discovery sets them: check that it is installed and runs on this node"}
+                    : Checked{"LABELS", Outcome::kPass, fmt::format("{}", fmt::join(labels, " ")), {}});
 
   std::vector<std::string> offered;
   for (const auto& [name, amount] : (*found)["status"]["allocatable"].members()) {
     if (name.starts_with("nvidia.com/") && amount.string() != "0") offered.push_back(amount.string() + " " + name);
   }
   out.push_back(offered.empty() ? Checked{"CAPACITY", Outcome::kFail, "it offers no GPU",
-                                          "the device plugin registers them: look at its pod on this node"}
+                                          "the device plugin registers them: check its pod on this node"}
                                 : Checked{"CAPACITY", Outcome::kPass, fmt::format("{}", fmt::join(offered, ", ")), {}});
 
   const auto exporter = std::ranges::find_if(

@@ -36,19 +36,19 @@ Result<Checked> check_nccl(std::string_view output) {
     if (const auto text = said(line, "Out of bounds values")) wrong = wrong || !text->starts_with("0 ");
   }
   if (!bandwidth) {
-    return fail(Error{Code::kInvalid, "the output holds no line \"# Avg bus bandwidth : N\"", "--nccl",
-                      "give what all_reduce_perf of nccl-tests printed"});
+    return fail(Error{Code::kInvalid, "the output has no line \"# Avg bus bandwidth : N\"", "--nccl",
+                      "pass the output of all_reduce_perf of nccl-tests"});
   }
   Checked out{"NCCL", Outcome::kPass, fmt::format("bus bandwidth {:.1f} GB/s", *bandwidth), {}};
   if (wrong) {
     out.outcome = Outcome::kFail;
-    out.remedy = "results were wrong: look for XIDs and bad links before anything else";
+    out.remedy = "wrong results: check XIDs and link errors first";
   } else if (*bandwidth < kFallenBack) {
     out.outcome = Outcome::kFail;
-    out.remedy = "fallback-to-ethernet: look at NCCL_IB_HCA, NCCL_SOCKET_IFNAME, and the RDMA device plugin";
+    out.remedy = "fallback-to-ethernet: check NCCL_IB_HCA, NCCL_SOCKET_IFNAME, and the RDMA device plugin";
   } else if (*bandwidth < kHealthy) {
     out.outcome = Outcome::kWarn;
-    out.remedy = fmt::format("below {:.0f} GB/s: fewer rails than there are, or GPUDirect RDMA is off", kHealthy);
+    out.remedy = fmt::format("below {:.0f} GB/s: not all rails are used, or GPUDirect RDMA is off", kHealthy);
   }
   return out;
 }

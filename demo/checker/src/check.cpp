@@ -67,7 +67,7 @@ class Judge {
     for (const auto& name : in_.acked) {
       if (ended.contains(name) || in_.known.contains(name)) continue;
       ++out_.lost;
-      blame("lost", fmt::format("{} was acknowledged, has not finished, and nobody knows it", name));
+      blame("lost", fmt::format("{} was acknowledged, has not finished, and no service has it", name));
     }
   }
 
@@ -127,7 +127,7 @@ class Judge {
       if (run.gpus < 0 || static_cast<std::int32_t>(distinct.size()) == run.gpus) continue;
       ++out_.double_booked;
       blame("double_booked",
-            fmt::format("{} asked for {} GPUs and has {} of {}", run.pod, run.gpus, distinct.size(), run.node));
+            fmt::format("{} requested {} GPUs and has {} of {}", run.pod, run.gpus, distinct.size(), run.node));
     }
     std::map<std::pair<std::string, std::int32_t>, std::vector<const PodRun*>> by_device;
     for (const auto& run : h_.pods) {
@@ -191,7 +191,7 @@ class Judge {
       auto claim = h_.claims.find(i.claim);
       if (claim == h_.claims.end() || claim->second > i.launch_us + 1'000'000) {
         ++out_.orphan_instances;
-        blame("orphan_instance", fmt::format("instance {} names claim {}, which nobody had made", i.id, i.claim));
+        blame("orphan_instance", fmt::format("instance {} names claim {}, which does not exist", i.id, i.claim));
       }
       by_claim[i.claim].push_back(&i);
     }
@@ -211,7 +211,7 @@ class Judge {
                                 : i.market == "spot"    ? row->second.spot_nano
                                                         : row->second.on_demand_nano;
       if (rate != i.nano_usd_hour) {
-        blame("price", fmt::format("instance {} ({}, {}) ran at {} nano-dollars an hour, the list says {}", i.id,
+        blame("price", fmt::format("instance {} ({}, {}) ran at {} nano-dollars an hour, the list price is {}", i.id,
                                    i.type, i.market, i.nano_usd_hour, rate));
       }
       const std::int64_t stop = i.stop_us < 0 ? h_.end_us : std::min(i.stop_us, h_.end_us);

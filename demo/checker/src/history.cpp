@@ -25,7 +25,7 @@ Result<std::int64_t> nano_of_usd(const std::string& text) {
       nano = nano * 10 + (c - '0');
       if (decimals >= 0) ++decimals;
     } else {
-      return fail(Code::kInvalid, "\"{}\" is no price in dollars", text);
+      return fail(Code::kInvalid, "\"{}\" is not a valid price in dollars", text);
     }
   }
   for (int i = std::max(decimals, 0); i < 9; ++i) nano *= 10;

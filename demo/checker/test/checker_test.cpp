@@ -118,7 +118,7 @@ TEST(Checker, PartialGangNeedsALongTime) {
   EXPECT_EQ(r.violations[0].law, "partial_gang");
 }
 
-TEST(Checker, AnAcknowledgedJobThatNobodyKnowsIsLost) {
+TEST(Checker, AnAcknowledgedJobThatNoServiceHasIsLost) {
   const Report r = judge(kGood, {{"vision/a", "speech/b", "speech/c"}, {}, 0});
   ASSERT_EQ(r.violations.size(), 1u);
   EXPECT_EQ(r.violations[0].law, "lost");

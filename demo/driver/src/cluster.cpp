@@ -53,17 +53,17 @@ bool is_ready(const Json& node) {
 }
 
 // The Node as the kubelet would register it; kwok adds the rest.
-Json as_registered(const Json& machine) {
+Json as_registered(const Json& source_node) {
   Json node = Json::object({{"apiVersion", "v1"}, {"kind", "Node"}});
   node.set("metadata")
-      .set("name", kube::name_of(machine))
-      .set("labels", machine["metadata"]["labels"])
+      .set("name", kube::name_of(source_node))
+      .set("labels", source_node["metadata"]["labels"])
       .set("annotations", Json::object({{"kwok.x-k8s.io/node", "fake"}}));
-  node.set("spec").set("providerID", machine["spec"]["providerID"]);
-  if (machine["spec"]["taints"].size() > 0) node.set("spec").set("taints", machine["spec"]["taints"]);
+  node.set("spec").set("providerID", source_node["spec"]["providerID"]);
+  if (source_node["spec"]["taints"].size() > 0) node.set("spec").set("taints", source_node["spec"]["taints"]);
   node.set("status")
-      .set("capacity", machine["status"]["capacity"])
-      .set("allocatable", machine["status"]["allocatable"]);
+      .set("capacity", source_node["status"]["capacity"])
+      .set("allocatable", source_node["status"]["allocatable"]);
   return node;
 }
 
@@ -131,19 +131,20 @@ Status RealCluster::install_kinds() {
 }
 
 // Called only by the informer's thread. The server may be down for a while: missing objects are retried.
-void RealCluster::carry(const Json& machine, bool deleted) {
-  const std::string name = kube::name_of(machine);
-  const std::string room = machine["status"]["allocatable"].dump();
+void RealCluster::carry(const Json& source_node, bool deleted) {
+  const std::string name = kube::name_of(source_node);
+  const std::string capacity = source_node["status"]["allocatable"].dump();
   const auto known = carried_.find(name);
-  if (!deleted && known != carried_.end() && known->second == room) return;
+  if (!deleted && known != carried_.end() && known->second == capacity) return;
   const auto once = [&]() -> Status {
     if (deleted) return client_->remove(kNodes, "", name, {});
     if (known != carried_.end()) {
-      const Json patch = Json::object({{"status", Json::object({{"allocatable", machine["status"]["allocatable"]}})}});
+      const Json patch =
+          Json::object({{"status", Json::object({{"allocatable", source_node["status"]["allocatable"]}})}});
       auto patched = client_->merge_patch(kNodes, "", name, patch, "status");
       return patched ? Status() : fail(patched.error());
     }
-    auto made = client_->create(kNodes, "", as_registered(machine));
+    auto made = client_->create(kNodes, "", as_registered(source_node));
     return made || made.error().code == Code::kAlreadyExists ? Status() : fail(made.error());
   };
   for (;;) {
@@ -156,7 +157,7 @@ void RealCluster::carry(const Json& machine, bool deleted) {
   if (deleted) {
     carried_.erase(name);
   } else {
-    carried_[name] = room;
+    carried_[name] = capacity;
   }
 }
 
@@ -237,7 +238,7 @@ std::string RealCluster::history() const {
 void RealCluster::clean() {
   if (own_ || !client_) return;
   for (const auto& name : namespaces_) (void)client_->remove(kNamespaces, "", name, {});
-  for (const auto& [name, room] : carried_) (void)client_->remove(kNodes, "", name, {});
+  for (const auto& [name, capacity] : carried_) (void)client_->remove(kNodes, "", name, {});
 }
 
 void RealCluster::end_own() {

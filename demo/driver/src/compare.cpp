@@ -103,8 +103,8 @@ class Mean {
     witness::Packing mean = sum_;
     for (auto* part : {&mean.pods, &mean.gpus, &mean.nodes_used, &mean.stranded, &mean.whole_free})
       *part /= std::max<std::int64_t>(1, n_);
-    const auto room = sum_.gpus + sum_.stranded;
-    if (room > 0) mean.share_of_used = static_cast<double>(sum_.gpus) / static_cast<double>(room);
+    const auto capacity = sum_.gpus + sum_.stranded;
+    if (capacity > 0) mean.share_of_used = static_cast<double>(sum_.gpus) / static_cast<double>(capacity);
     return mean;
   }
 
@@ -118,7 +118,7 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
   auto& witness = stack.real()->witness();
   witness.forget();
   Contest::Side side;
-  side.who = ours ? "quartermaster" : "kube-scheduler";
+  side.scheduler = ours ? "quartermaster" : "kube-scheduler";
   std::set<std::string> namespaces;
   for (const auto& job : window.arriving) {
     ++side.jobs;
@@ -148,7 +148,7 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
       looked = now;
       mean.add(witness.packing());
     }
-    progress.status(fmt::format("{}: {} of {} pods bound after {:.0f} s", side.who, bound, side.pods, since()));
+    progress.status(fmt::format("{}: {} of {} pods bound after {:.0f} s", side.scheduler, bound, side.pods, since()));
     std::this_thread::sleep_for(50ms);
   }
   maker.join();
@@ -157,7 +157,8 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
   side.bound = witness.bound();
   side.packing = lasting ? witness.packing() : mean.get();
   if (lasting) side.partial = witness.partial_gangs();
-  progress.line(fmt::format("{}: {} of {} pods bound in {:.1f} s", side.who, side.bound.n, side.pods, side.all_s));
+  progress.line(
+      fmt::format("{}: {} of {} pods bound in {:.1f} s", side.scheduler, side.bound.n, side.pods, side.all_s));
   for (const auto& ns : namespaces) {
     QM_ASSIGN(const auto jobs, client.list_all(kJobs, ns));
     for (const auto& job : jobs) (void)client.remove(kJobs, ns, kube::name_of(job), {});
@@ -170,7 +171,7 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
         return left && *left == 0;
       },
       600s);
-  if (!gone) return fail(Code::kDeadlineExceeded, "the pods of {} do not go", side.who);
+  if (!gone) return fail(Code::kDeadlineExceeded, "the pods of {} are not deleted", side.scheduler);
   return side;
 }
 
@@ -178,9 +179,9 @@ Result<Contest::Side> run_side(Stack& stack, const trace::Window& window, bool o
 
 trace::Window lasting_jobs(const Options& o) {
   std::mt19937_64 random(o.seed);
-  const std::int64_t room = std::int64_t{o.nodes > 0 ? o.nodes : 20} * 8 * 3 / 4;
+  const std::int64_t capacity = std::int64_t{o.nodes > 0 ? o.nodes : 20} * 8 * 3 / 4;
   trace::Window window;
-  for (std::int64_t asked = 0; asked < room;) {
+  for (std::int64_t asked = 0; asked < capacity;) {
     trace::Job job;
     auto draw = static_cast<int>(random() % kWeights);
     for (const Size& size : kSizes) {
@@ -214,7 +215,7 @@ Result<Contest> compare(const Options& o, Stack& stack, const trace::Window& win
 Json Contest::to_json() const {
   Json list = Json::array();
   for (const auto& s : sides) {
-    list.push_back(Json::object({{"who", s.who},
+    list.push_back(Json::object({{"who", s.scheduler},
                                  {"jobs", s.jobs},
                                  {"pods", s.pods},
                                  {"gpus", s.gpus},
@@ -234,15 +235,15 @@ Json Contest::to_json() const {
 }
 
 void Contest::print() const {
-  std::printf("\n%ld nodes of 8 GPUs, %ld Jobs with %ld pods that ask for %ld GPUs\n\n%-28s", nodes, sides[0].jobs,
+  std::printf("\n%ld nodes of 8 GPUs, %ld Jobs with %ld pods that request %ld GPUs\n\n%-28s", nodes, sides[0].jobs,
               sides[0].pods, sides[0].gpus, "");
-  for (const auto& s : sides) std::printf("%16s", s.who.c_str());
+  for (const auto& s : sides) std::printf("%16s", s.scheduler.c_str());
   const auto row = [&](const char* what, int digits, const std::function<double(const Side&)>& value) {
     std::printf("\n%-28s", what);
     for (const auto& s : sides) std::printf("%16.*f", digits, value(s));
   };
   row("pods bound", 0, [](const Side& s) { return static_cast<double>(s.bound.n); });
-  row("seconds to make the Jobs", 1, [](const Side& s) { return s.made_s; });
+  row("seconds to create the Jobs", 1, [](const Side& s) { return s.made_s; });
   row("seconds until all bound", 1, [](const Side& s) { return s.all_s; });
   row("pods/s, whole", 1, [](const Side& s) { return s.all_s > 0 ? static_cast<double>(s.bound.n) / s.all_s : 0; });
   row("pods/s, middle 80 %", 1, [](const Side& s) { return s.bound.middle; });

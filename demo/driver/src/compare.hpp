@@ -18,7 +18,7 @@ trace::Window lasting_jobs(const Options& options);
 /// after the other. Both get plain Jobs from one client; the controller-manager creates the pods for both.
 struct Contest {
   struct Side {
-    std::string who;
+    std::string scheduler;
     std::int64_t jobs = 0, pods = 0, gpus = 0;  ///< requested
     double made_s = 0;                          ///< until every Job was created
     double all_s = 0;                           ///< from the first Job created to the last pod bound

@@ -56,7 +56,7 @@ std::string FaultPlan::break_outside(const std::string& what) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
   if (!back) {
     failures_.push_back(back.error().to_string());
-    return fmt::format("SIGKILL {}, it does not come back: {}", what, back.error().to_string());
+    return fmt::format("SIGKILL {}, it does not recover: {}", what, back.error().to_string());
   }
   return fmt::format("SIGKILL {}, it serves again after {} ms", what, ms.count());
 }
@@ -92,7 +92,7 @@ std::string FaultPlan::kill(const std::string& service) {
     }
     if (auto back = stack_.start_service(service); !back) {
       failures_.push_back(back.error().to_string());
-      text += ", it does not come back: " + back.error().to_string();
+      text += ", it does not recover: " + back.error().to_string();
     } else {
       if (next.empty()) note_takeover(begin);
       text += fmt::format(", {} leads after {} ms", next.empty() ? service : next, takeovers_.back());

@@ -11,8 +11,8 @@ Options parse(int argc, char** argv) {
   Options o;
   CLI::App app{
       "Replays busy hours of GPU jobs through the whole suite on a simulated fleet: five services, a bus, agents, a "
-      "Kubernetes API and a cloud API. Ends with waits, utilisation, losses and a chargeback that equals the provider's "
-      "bill. Exit 0: every law held. 1: one is broken. 2: it could not run.",
+      "Kubernetes API and a cloud API. Reports wait times, utilization, losses and a chargeback that equals the provider's "
+      "bill. Exit 0: every law held. 1: one is violated. 2: it could not run.",
       "./qm demo"};
   bool no_faults = false;
   app.add_option("--trace", o.trace,
@@ -23,8 +23,8 @@ Options parse(int argc, char** argv) {
   ranged(app.add_option("--until", o.until_s, "window end in trace seconds"), at_least<std::int64_t>(1, "seconds"));
   ranged(app.add_option("--hours", o.hours, "length of the window in hours"), OptionRange<int>(1, 48, "hours"))
       ->capture_default_str();
-  ranged(app.add_option("--jobs", o.jobs, "at most so many arriving jobs, taken evenly"), at_least<int>(0, "jobs"));
-  ranged(app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the work would fill, so that jobs wait"),
+  ranged(app.add_option("--jobs", o.jobs, "limit of arriving jobs, chosen evenly"), at_least<int>(0, "jobs"));
+  ranged(app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the jobs need, so that some are pending"),
          at_least<int>(1, "nodes"));
   ranged(app.add_option("--spot-nodes", o.spot_nodes, "of them spot"), at_least<int>(0, "nodes"))
       ->capture_default_str();
@@ -32,7 +32,7 @@ Options parse(int argc, char** argv) {
          OptionRange<double>(1.0, 1000.0, "seconds in a second"))
       ->capture_default_str();
   app.add_option("--seed", o.seed, "of the drawn hours and the faults")->capture_default_str();
-  ranged(app.add_option("--replicas", o.replicas, "processes of each service; one leads, the others stand by"),
+  ranged(app.add_option("--replicas", o.replicas, "replicas of each service: one leader, the others standby"),
          OptionRange<int>(1, 3, "processes"))
       ->capture_default_str();
   app.add_option("--bus", o.bus, "postgres or kafka (./qm peers kafka gets it)")
@@ -41,7 +41,7 @@ Options parse(int argc, char** argv) {
   app.add_option(
          "--kube", o.kube,
          "fleet: the simulated API server. peer: a real control plane with kwok (./qm peers kubernetes gets it), "
-         "kubeconfig:PATH: one that is there; both on the wall's clock, with short jobs instead of a trace")
+         "kubeconfig:PATH: an existing cluster; both in real time, with short jobs instead of a trace")
       ->capture_default_str();
   ranged(app.add_option("--pods", o.pods, "with a real --kube: at least so many pods in all"), at_least<int>(1, "pods"))
       ->capture_default_str();
@@ -60,16 +60,17 @@ Options parse(int argc, char** argv) {
   ranged(app.add_option("--random-kills", o.random_kills,
                         "SIGKILL so many random processes of the suite instead of one service of each kind"),
          at_least<int>(0, "processes"));
-  app.add_flag("--no-faults", no_faults, "nothing breaks on the way");
-  app.add_flag("--keep", o.keep, "leave everything up for qmctl; ./qm down stops it");
-  app.add_flag("--up", o.up, "only start the suite and leave it up");
-  app.add_flag("--down", o.down, "stop what --keep or --up left");
+  app.add_flag("--no-faults", no_faults, "no injected faults");
+  app.add_flag("--keep", o.keep, "leave all processes running for qmctl; ./qm down stops them");
+  app.add_flag("--up", o.up, "only start the suite and leave it running");
+  app.add_flag("--down", o.down, "stop the processes that --keep or --up left");
   try {
     app.parse(argc, argv);
     if (o.kube != "fleet" && o.kube != "peer" && !o.kube.starts_with("kubeconfig:"))
       throw CLI::ValidationError("--kube is fleet, peer or kubeconfig:PATH");
-    if (o.compare && o.kube != "peer") throw CLI::ValidationError("--compare wants --kube peer");
-    if ((o.from_s >= 0) != (o.until_s >= 0)) throw CLI::ValidationError("--from and --until go together");
+    if (o.compare && o.kube != "peer") throw CLI::ValidationError("--compare needs --kube peer");
+    if ((o.from_s >= 0) != (o.until_s >= 0))
+      throw CLI::ValidationError("--from needs --until, and --until needs --from");
     if (o.from_s >= 0 && o.until_s <= o.from_s) throw CLI::ValidationError("--until must be after --from");
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);

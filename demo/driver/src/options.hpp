@@ -25,7 +25,7 @@ struct Options {
   std::string dir = "build/run";
   bool keep = false;  ///< keep everything running after the report
   bool up = false;    ///< no jobs, no faults: only the suite
-  bool down = false;  ///< stop what --keep or --up left running
+  bool down = false;  ///< stop the processes that --keep or --up left running
   bool faults = true;
   int random_kills = 0;  ///< number of SIGKILLs at random services instead of one of each kind
 };

@@ -107,7 +107,8 @@ Result<Outcome> replay_on_cluster(const Options& o, Stack& stack, const trace::W
       progress.line(to_rfc3339(stack.clock().now()).substr(11, 8) + " " + text);
     }
     for (const auto& name : stack.processes()) {
-      if (!stack.running(name)) return fail(Code::kInternal, "{} ended by itself; see its log in {}/logs", name, o.dir);
+      if (!stack.running(name))
+        return fail(Code::kInternal, "{} exited unexpectedly; see its log in {}/logs", name, o.dir);
     }
     progress.status(status_of(stack, submitter));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

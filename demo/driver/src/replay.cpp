@@ -47,7 +47,7 @@ Result<trace::Window> choose_window(const Options& o) {
     std::stringstream text;
     text << in.rdbuf();
     QM_ASSIGN(const auto jobs, trace::read_csv(text.str(), o.trace));
-    window = o.from_s >= 0 ? trace::cut(jobs, o.from_s, o.until_s) : trace::busiest(jobs, o.hours, kGpusPerNode);
+    window = o.from_s >= 0 ? trace::window_of(jobs, o.from_s, o.until_s) : trace::busiest(jobs, o.hours, kGpusPerNode);
   }
   const std::size_t jobs = o.jobs >= 0 ? static_cast<std::size_t>(o.jobs) : window.arriving.size();
   const std::int64_t running = o.nodes > 0 ? std::int64_t{o.nodes} * kGpusPerNode * 9 / 10 : window.running_gpus();

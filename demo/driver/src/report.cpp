@@ -97,7 +97,7 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
           if (service == "autoscaler") {
             const auto now = (*state)["cloud_looks"].integer();
             if (looks < 0) looks = now;
-            if (now < looks + 2) busy = "the autoscaler has not looked at its machines again";
+            if (now < looks + 2) busy = "the autoscaler has not listed its instances again";
           }
           const Json& host = (*state)["host"];
           for (const char* counter : {"outbox_backlog", "mailbox", "bus_lag", "open_intents"}) {
@@ -109,7 +109,7 @@ Status wait_quiet(Stack& stack, std::chrono::seconds timeout) {
         return quiet >= 5;  // a message may be between two services at one poll
       },
       timeout);
-  if (!done) return fail(Code::kDeadlineExceeded, "the suite does not come to rest: {}", busy);
+  if (!done) return fail(Code::kDeadlineExceeded, "the suite does not become idle: {}", busy);
   return {};
 }
 
@@ -206,7 +206,7 @@ void Outcome::print() const {
   for (const auto& [name, mib] : peak_mib) std::printf("  %s %.0f", name.c_str(), mib);
   std::printf("\n");
   for (const auto& v : j.violations) std::printf("BROKEN LAW %s: %s\n", v.law.c_str(), v.text.c_str());
-  for (const auto& t : troubles) std::printf("TROUBLE %s\n", t.c_str());
+  for (const auto& t : troubles) std::printf("PROBLEM %s\n", t.c_str());
   std::printf("%s\n", ok() ? "Every law held." : "NOT every law held.");
 }
 

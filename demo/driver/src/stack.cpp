@@ -76,7 +76,8 @@ Status Stack::choose_bus() {
     QM_TRY(output_of("tools/peers/kafka.sh get 2>&1 && tools/peers/kafka.sh start 2>&1"));
     QM_ASSIGN(const std::string env, output_of("tools/peers/kafka.sh env"));
     const auto at = env.find("QM_KAFKA=");
-    if (at == std::string::npos) return fail(Code::kUnavailable, "tools/peers/kafka.sh env says no QM_KAFKA: {}", env);
+    if (at == std::string::npos)
+      return fail(Code::kUnavailable, "tools/peers/kafka.sh env prints no QM_KAFKA: {}", env);
     bootstrap = env.substr(at + 9, env.find_first_of("\r\n ", at) - at - 9);
   }
   bus_ = "kafka:" + bootstrap;
@@ -411,7 +412,7 @@ Result<Json> Stack::debug_state(const std::string& service) {
     auto state = state_of(replica);
     if (state && !(*state)["host"].is_null()) return state;
   }
-  return fail(Code::kUnavailable, "nobody leads {}", service);
+  return fail(Code::kUnavailable, "{} has no leader", service);
 }
 
 }  // namespace qm::demo

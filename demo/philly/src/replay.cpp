@@ -60,7 +60,7 @@ class Cluster {
       }
       held.push_back({found->node, gpus});
       used_ += gpus;
-      QM_ASSERT(used_ <= all_, "{} of {} GPUs are given away", used_, all_);
+      QM_ASSERT(used_ <= all_, "{} of {} GPUs are allocated", used_, all_);
     }
     return held;
   }
@@ -69,7 +69,8 @@ class Cluster {
     for (const auto& [node, gpus] : held) {
       pack::NodeState state = *nodes_.state_of(node);
       const auto idle = static_cast<std::size_t>(state.idle());
-      QM_ASSERT(idle + static_cast<std::size_t>(gpus) <= state.gpus, "node {} gets back more than it has", node);
+      QM_ASSERT(idle + static_cast<std::size_t>(gpus) <= state.gpus, "more GPUs of node {} are released than it has",
+                node);
       std::fill_n(state.free.begin() + static_cast<std::ptrdiff_t>(idle), gpus, std::uint16_t{pack::kDevice});
       ++state.pods;
       nodes_.set(node, state);
@@ -135,7 +136,7 @@ class Replay {
       let_in();
       out.busiest = std::max(out.busiest, cluster_.share_used());
     }
-    QM_ASSERT(queue_.empty(), "{} jobs wait in an empty cluster", queue_.size());
+    QM_ASSERT(queue_.empty(), "{} jobs are pending in an empty cluster", queue_.size());
     sum_up(out);
     return out;
   }

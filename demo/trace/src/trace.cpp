@@ -23,7 +23,7 @@ Result<std::int64_t> whole_number(std::string_view cell, const char* column, con
   const std::string_view whole = cell.substr(0, cell.find('.'));
   const auto [end, error] = std::from_chars(whole.data(), whole.data() + whole.size(), value);
   if (error != std::errc{} || end != whole.data() + whole.size() || value < 0) {
-    return fail(Error{Code::kInvalid, fmt::format("{}:{}: \"{}\" is no whole number from 0 up", file, line, cell),
+    return fail(Error{Code::kInvalid, fmt::format("{}:{}: \"{}\" is not a whole number from 0 up", file, line, cell),
                       column, "write seconds or a count"});
   }
   return value;
@@ -71,7 +71,7 @@ Result<std::vector<Job>> read_csv(std::string_view text, const std::string& file
     jobs.push_back(std::move(job));
   }
   if (jobs.empty())
-    return fail(Error{Code::kInvalid, fmt::format("{} holds no job", file), {}, "give a CSV with a header and jobs"});
+    return fail(Error{Code::kInvalid, fmt::format("{} has no job", file), {}, "give a CSV with a header and jobs"});
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.submit_s < b.submit_s; });
   return jobs;
 }
@@ -82,7 +82,7 @@ std::int64_t Window::running_gpus() const {
   return sum;
 }
 
-Window cut(const std::vector<Job>& jobs, std::int64_t from_s, std::int64_t until_s) {
+Window window_of(const std::vector<Job>& jobs, std::int64_t from_s, std::int64_t until_s) {
   Window w{from_s, until_s, {}, {}};
   for (const auto& job : jobs) {
     if (job.submit_s >= until_s) break;
@@ -120,7 +120,7 @@ Window busiest(const std::vector<Job>& jobs, int hours, std::int32_t gpus_per_no
       best_count = c;
     }
   }
-  return cut(jobs, best * step, (best + 1) * step);
+  return window_of(jobs, best * step, (best + 1) * step);
 }
 
 Window thinned(const Window& window, std::size_t jobs, std::int64_t running_gpus) {

@@ -23,17 +23,17 @@ TEST(Trace, NamesLineAndColumnOfBadInput) {
   const auto message = [](const char* text) { return read_csv(text, "t.csv").error().to_string(); };
   EXPECT_NE(message("a,b\n").find("t.csv:1: the header has no column submit_s"), std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,2\n").find("t.csv:2: 2 of 4 columns"), std::string::npos);
-  EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,x,1,a\n").find("t.csv:2: \"x\" is no whole number"),
+  EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,x,1,a\n").find("t.csv:2: \"x\" is not a whole number"),
             std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,-5,1,a\n").find("duration_s"), std::string::npos);
   EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n1,5,0,a\n").find("0 GPUs"), std::string::npos);
-  EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n").find("holds no job"), std::string::npos);
+  EXPECT_NE(message("submit_s,duration_s,num_gpus,vc\n").find("has no job"), std::string::npos);
 }
 
-TEST(Trace, CutTakesWhatRunsAndWhatComes) {
+TEST(Trace, AWindowHasRunningJobsAndArrivals) {
   const std::vector<Job> jobs = {
       {0, 100, 1, "a"}, {10, 5, 2, "a"}, {50, 10, 4, "a"}, {99, 1, 1, "a"}, {100, 1, 1, "a"}};
-  const Window w = cut(jobs, 50, 100);
+  const Window w = window_of(jobs, 50, 100);
   ASSERT_EQ(w.running.size(), 1u);
   EXPECT_EQ(w.running[0].duration_s, 50);
   EXPECT_EQ(w.running_gpus(), 1);

@@ -257,7 +257,7 @@ Packing Witness::packing() const {
     ++packing.pods;
     packing.gpus += pod.gpus;
   }
-  std::int64_t room = 0;
+  std::int64_t capacity = 0;
   for (const auto& [node, gpus] : nodes_) {
     const auto used = held.find(node);
     if (used == held.end()) {
@@ -265,10 +265,10 @@ Packing Witness::packing() const {
       continue;
     }
     ++packing.nodes_used;
-    room += gpus;
+    capacity += gpus;
     packing.stranded += gpus - used->second;
   }
-  if (room > 0) packing.share_of_used = static_cast<double>(packing.gpus) / static_cast<double>(room);
+  if (capacity > 0) packing.share_of_used = static_cast<double>(packing.gpus) / static_cast<double>(capacity);
   return packing;
 }
 

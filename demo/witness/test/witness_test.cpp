@@ -66,7 +66,7 @@ class WitnessTest : public ::testing::Test {
                    }};
 };
 
-TEST_F(WitnessTest, AClaimThatIsSeenLateWasMadeWhenTheServerSaysSo) {
+TEST_F(WitnessTest, AClaimSeenLateHasTheCreationTimeOfTheServer) {
   const auto claim = [](const std::string& name, Instant made) {
     return parsed(fmt::format(R"({{"metadata":{{"name":"{}","creationTimestamp":"{}"}}}})", name, to_rfc3339(made)));
   };
@@ -120,7 +120,7 @@ TEST_F(WitnessTest, TwoPodsOnOneGpuAreSeen) {
   EXPECT_EQ(judged().double_booked, 1);
 }
 
-TEST_F(WitnessTest, AfterAWatchThatWasCutAnEndIsTakenFromTheKubelet) {
+TEST_F(WitnessTest, AfterABrokenWatchTheEndIsReadFromTheKubelet) {
   two_nodes();
   const auto ended = [](const char* finished) {
     auto p = pod({"p0", "j", "n1", "0", "Succeeded"});
@@ -176,7 +176,7 @@ TEST_F(WitnessTest, AGangThatCanDoWithFewerIsWholeWithThose) {
   EXPECT_EQ(judged().partial_gangs, 0);
 }
 
-TEST_F(WitnessTest, WhyAPodStoppedIsTold) {
+TEST_F(WitnessTest, TheReasonOfAPodsEndIsRecorded) {
   two_nodes();
   const auto run = [&](const std::string& uid, const std::string& phase, bool deleting, bool gone) {
     witness_.see_pod(pod({uid, "j", "n2", "0", "Running"}), false, at(1));

@@ -105,7 +105,7 @@ class Decoder {
   void read_quantity(const Json& value) {
     const bool fits = value.is_string() || value.is_number();
     if (fits && Quantity::parse(value.is_string() ? value.string() : value.dump())) return;
-    say("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
+    add_cause("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'");
   }
 
   void wrong(std::string_view of, std::string_view type, const std::string& path, const Json& value) {
@@ -115,11 +115,11 @@ class Decoder {
       inside = (inside || c == '[') && c != ']';
       if (!inside && c != ']') plain += c;
     }
-    say(fmt::format("json: cannot unmarshal {} into Go struct field {}.{} of type {}", found_in(value), type, plain,
-                    go_type(of.starts_with(kMap) && value.is_object() ? of.substr(kMap.size()) : of)));
+    add_cause(fmt::format("json: cannot unmarshal {} into Go struct field {}.{} of type {}", found_in(value), type,
+                          plain, go_type(of.starts_with(kMap) && value.is_object() ? of.substr(kMap.size()) : of)));
   }
 
-  void say(std::string text) {
+  void add_cause(std::string text) {
     if (result.mistake.empty()) result.mistake = std::move(text);
   }
 };

@@ -30,7 +30,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::info;
 }
 
-std::string_view word(Level level) {
+std::string_view name_of(Level level) {
   constexpr std::string_view words[] = {"trace", "debug", "info", "warn", "error", "off"};
   return words[static_cast<int>(level)];
 }
@@ -76,7 +76,7 @@ Level level() { return state().level; }
 
 Result<Level> parse_level(std::string_view text) {
   for (int i = 0; i <= static_cast<int>(Level::kOff); ++i) {
-    if (text == word(static_cast<Level>(i))) return static_cast<Level>(i);
+    if (text == name_of(static_cast<Level>(i))) return static_cast<Level>(i);
   }
   return fail(Error{Code::kInvalid, fmt::format("unknown log level \"{}\"", text), "log-level",
                     "use trace, debug, info, warn, error or off"});
@@ -97,7 +97,7 @@ void write(Level level, std::string_view text, Fields fields) {
   const std::string at = to_rfc3339(from_micros(now.time_since_epoch().count() * 1000));
   std::string line;
   if (s.format == Format::kJson) {
-    line = fmt::format("{{\"time\":\"{}\",\"level\":\"{}\",\"process\":\"{}\",\"msg\":", at, word(level), s.process);
+    line = fmt::format("{{\"time\":\"{}\",\"level\":\"{}\",\"process\":\"{}\",\"msg\":", at, name_of(level), s.process);
     append_json_string(line, text);
     for (const auto& f : fields) {
       line += ',';
@@ -107,7 +107,7 @@ void write(Level level, std::string_view text, Fields fields) {
     }
     line += '}';
   } else {
-    line = fmt::format("{} {:5} {}: {}", at, word(level), s.process, text);
+    line = fmt::format("{} {:5} {}: {}", at, name_of(level), s.process, text);
     for (const auto& f : fields) {
       line += ' ';
       line += f.key;

@@ -14,20 +14,20 @@ bool is_control(char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }
 Status check_request_id(std::string_view id) {
   if (id.size() > kMaxRequestId) {
     return fail(Error{Code::kInvalid,
-                      fmt::format("the request id has {} bytes, {} are taken at most", id.size(), kMaxRequestId),
+                      fmt::format("the request id has {} bytes, at most {} are allowed", id.size(), kMaxRequestId),
                       "request_id", "use a UUID"});
   }
   const auto bad = std::ranges::find_if(id, [](char c) { return c < 0x20 || c > 0x7e; });
   if (bad == id.end()) return {};
   return fail(Error{Code::kInvalid,
-                    fmt::format("byte {} of the request id is 0x{:02x}, which is no printable ASCII character",
+                    fmt::format("byte {} of the request id is 0x{:02x}, which is not a printable ASCII character",
                                 bad - id.begin(), static_cast<unsigned char>(*bad)),
                     "request_id", "use a UUID"});
 }
 
 Status check_key(std::string_view what, std::string_view key) {
   if (key.size() > kMaxKey)
-    return fail(Code::kInvalid, "{} has {} bytes, {} are taken at most", what, key.size(), kMaxKey);
+    return fail(Code::kInvalid, "{} has {} bytes, at most {} are allowed", what, key.size(), kMaxKey);
   const auto bad = std::ranges::find_if(key, is_control);
   if (bad != key.end()) {
     return fail(Code::kInvalid, "byte {} of {} is the control character 0x{:02x}", bad - key.begin(), what,

@@ -67,7 +67,7 @@ std::string to_rfc3339(Instant t) {
 Result<Instant> from_rfc3339(std::string_view text) {
   const auto bad = [&] {
     return fail(Error{
-        Code::kInvalid, fmt::format("\"{}\" is no RFC 3339 time", text), {}, "write it like 2026-11-21T09:14:29Z"});
+        Code::kInvalid, fmt::format("\"{}\" is not an RFC 3339 time", text), {}, "write it like 2026-11-21T09:14:29Z"});
   };
   int y = 0, mo = 0, d = 0, h = 0, mi = 0, s = 0;
   if (!digits(text, 0, 4, y) || !digits(text, 5, 2, mo) || !digits(text, 8, 2, d) || !digits(text, 11, 2, h) ||

@@ -37,7 +37,7 @@ TEST(Result, PassesValuesAndErrorsThrough) {
   EXPECT_EQ(check(5).error().with_context("sizing").message, "sizing: 5 is odd");
 }
 
-TEST(Result, NothingIsSaidTwiceInAnError) {
+TEST(Result, AnErrorHasNoRepetition) {
   const Error error{Code::kInvalid, "job.yaml:4: KEY is not set; set it", "KEY", "set it"};
   EXPECT_EQ(error.to_string(), "INVALID_ARGUMENT: job.yaml:4: KEY is not set; set it");
   EXPECT_EQ(error.with_context("job.yaml").message, error.message);
@@ -51,7 +51,7 @@ TEST(Result, NothingIsSaidTwiceInAnError) {
             "list: the list is empty");
 }
 
-TEST(Result, OnlyPassingTroubleIsRetryable) {
+TEST(Result, OnlyTransientErrorsAreRetryable) {
   for (const Code code : {Code::kUnavailable, Code::kAborted, Code::kExhausted, Code::kDeadlineExceeded}) {
     EXPECT_TRUE((Error{code, "", "", ""}.retryable())) << name_of(code);
   }
@@ -157,7 +157,7 @@ TEST(CrashPoint, FiresAtTheArmedPassageOnly) {
   disarm_crash_points();
 }
 
-[[maybe_unused]] void nobody_comes_here() { QM_CRASH_POINT("base.never_passed"); }
+[[maybe_unused]] void never_reached() { QM_CRASH_POINT("base.never_passed"); }
 
 TEST(CrashPoint, IsListedOnceWhetherItWasPassedOrNot) {
   const auto again = [] { QM_CRASH_POINT("base.test_point"); };

@@ -5,7 +5,7 @@
 namespace qm {
 namespace option_range_test {
 
-TEST(OptionRange, IsWrittenAsPeopleWriteIt) {
+TEST(OptionRange, IsWrittenWithThousandsSeparators) {
   EXPECT_EQ(OptionRange<int>(1, 48, "hours").text(), "1 to 48 hours");
   EXPECT_EQ(OptionRange<std::int64_t>(1, 1'000'000).text(), "1 to 1,000,000");
   EXPECT_EQ(OptionRange<double>(0.01, 10).text(), "0.01 to 10");

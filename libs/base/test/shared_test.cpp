@@ -25,7 +25,7 @@ TEST(Shared, ReadsAsItsValue) {
   EXPECT_EQ(sum, 1);
 }
 
-TEST(Shared, WhoWritesGetsOneOfItsOwn) {
+TEST(Shared, AWriterGetsItsOwnCopy) {
   Text a = "one";
   const Text b = a;
   EXPECT_EQ(&*a, &*b);
@@ -34,7 +34,7 @@ TEST(Shared, WhoWritesGetsOneOfItsOwn) {
   EXPECT_EQ(b, "one");
   const auto* at = &*a;
   a.edit() = "alone";
-  EXPECT_EQ(&*a, at) << "nobody else had it";
+  EXPECT_EQ(&*a, at) << "no other owner";
 }
 
 TEST(Shared, IsOrderedByValue) {
@@ -58,7 +58,7 @@ TEST(Pool, MakesEqualValuesOne) {
   EXPECT_EQ(&*a, &*c);
 }
 
-TEST(Pool, LetsGoOfWhatNobodyHas) {
+TEST(Pool, ReleasesUnusedEntries) {
   struct Counted {
     int value = 0;
     std::shared_ptr<int> alive{};

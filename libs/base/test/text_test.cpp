@@ -18,9 +18,9 @@ TEST(RequestId, IsPrintableAndShort) {
     EXPECT_EQ(checked.error().field, "request_id");
   }
   EXPECT_EQ(check_request_id("ab\ncd").error().message,
-            "byte 2 of the request id is 0x0a, which is no printable ASCII character");
+            "byte 2 of the request id is 0x0a, which is not a printable ASCII character");
   EXPECT_EQ(check_request_id(std::string(12'000, 'x')).error().message,
-            "the request id has 12000 bytes, 128 are taken at most");
+            "the request id has 12000 bytes, at most 128 are allowed");
 }
 
 TEST(Key, IsShortTextWithoutControlCharacters) {

@@ -29,7 +29,7 @@ TEST(ReadUnpacked, TakesBothForms) {
   std::filesystem::remove_all(dir);
 }
 
-TEST(ReadUnpacked, SaysWhatToDoAboutAFileThatIsNotThere) {
+TEST(ReadUnpacked, NamesTheRemedyForAMissingFile) {
   const auto none = read_unpacked("/nowhere/file", "name a file");
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kNotFound);

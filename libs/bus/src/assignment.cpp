@@ -24,8 +24,8 @@ std::vector<TopicPartition> assign(const std::map<std::string, std::vector<std::
 std::string member_id(std::uint64_t number) { return fmt::format("{:020}", number); }
 
 Error other_partitions(const std::string& topic, int has, int wanted) {
-  return {Code::kFailedPrecondition, fmt::format("topic {} has {} partitions, {} were asked for", topic, has, wanted),
-          "partitions", "the count of a standing topic never changes: drain it into a new topic instead"};
+  return {Code::kFailedPrecondition, fmt::format("topic {} has {} partitions, {} were requested", topic, has, wanted),
+          "partitions", "the count of an existing topic never changes: drain it into a new topic instead"};
 }
 
 }  // namespace qm::bus

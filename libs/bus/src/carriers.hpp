@@ -28,9 +28,9 @@ inline Status check_sizes(std::span<const Record> records) {
   for (const auto& record : records) {
     if (record.value.size() <= kMaxValue) continue;
     return fail(Error{Code::kOutOfRange,
-                      fmt::format("the record of key {} for topic {} has {} bytes, {} are taken at most", record.key,
+                      fmt::format("the record of key {} for topic {} has {} bytes, at most {} are allowed", record.key,
                                   record.topic, record.value.size(), kMaxValue),
-                      "value", "say less in one record"});
+                      "value", "make the record smaller"});
   }
   return {};
 }
@@ -38,7 +38,7 @@ inline Status check_sizes(std::span<const Record> records) {
 /// The error of a consumer that lost its instance name to another consumer.
 inline Error displaced(const std::string& group, const std::string& instance) {
   return {Code::kAborted, "another reader of group " + group + " has taken the place of " + instance, "",
-          "make sure that this process still leads before it reads again"};
+          "check that this process still leads before it reads again"};
 }
 
 }  // namespace qm::bus

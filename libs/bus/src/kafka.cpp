@@ -52,7 +52,7 @@ Result<std::map<std::string, int>> read_partitions(rd_kafka_t* client, const std
   for (int i = 0; i < found->topic_cnt; ++i) {
     const auto& entry = found->topics[i];
     if (only != nullptr && entry.err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
-      return fail(error_of(entry.err, fmt::format("topic {} cannot be seen", *only)));
+      return fail(error_of(entry.err, fmt::format("topic {} is not visible", *only)));
     bool led = entry.err == RD_KAFKA_RESP_ERR_NO_ERROR && entry.partition_cnt > 0;
     for (int p = 0; p < entry.partition_cnt; ++p) led = led && entry.partitions[p].leader >= 0;
     if (led) out[entry.topic] = entry.partition_cnt;
@@ -153,7 +153,7 @@ class KafkaProducer final : public Producer {
     char why[512] = "";
     auto error = failed_ == RD_KAFKA_RESP_ERR_NO_ERROR
                      ? Error{Code::kUnknown, fmt::format("{} records are not acknowledged in time", waiting_), "", ""}
-                     : error_of(failed_, "topic " + failed_topic_ + " did not take a record");
+                     : error_of(failed_, "topic " + failed_topic_ + " did not accept a record");
     if (const auto fatal = rd_kafka_fatal_error(client_.get(), why, sizeof why); fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
       error = error_of(fatal, why);
     // A producer without an id fails as a whole; other errors concern one topic.
@@ -434,7 +434,7 @@ class KafkaBus final : public Bus {
       auto* made = rd_kafka_NewTopic_new(topic.c_str(), partitions, -1, why, sizeof why);  // -1: the broker's default
       if (made == nullptr) {
         rd_kafka_NewTopic_destroy_array(wanted.data(), wanted.size());
-        return fail(Error{Code::kInvalid, fmt::format("topic {} cannot be made: {}", topic, why), "topics", ""});
+        return fail(Error{Code::kInvalid, fmt::format("topic {} cannot be created: {}", topic, why), "topics", ""});
       }
       using std::chrono::milliseconds;
       const std::pair<const char*, std::int64_t> settings[] = {
@@ -485,11 +485,12 @@ Result<Settings> parse(const std::string& text) {
   QM_TRY(expand_tls(out));
   const auto mechanism = out.find("sasl.mechanisms");
   if (mechanism != out.end() && mechanism->second.starts_with("SCRAM") && rd_kafka_version() < kFirstVersionWithScram)
-    return fail(Error{Code::kFailedPrecondition,
-                      fmt::format("librdkafka {} cannot log in to Kafka 4 by SCRAM: it would be told that the password "
-                                  "is wrong",
-                                  rd_kafka_version_str()),
-                      "bus", "use TLS client certificates or PLAIN over TLS, or librdkafka 2.6.1"});
+    return fail(
+        Error{Code::kFailedPrecondition,
+              fmt::format("librdkafka {} cannot log in to Kafka 4 by SCRAM: it would be answered that the password "
+                          "is wrong",
+                          rd_kafka_version_str()),
+              "bus", "use TLS client certificates or PLAIN over TLS, or librdkafka 2.6.1"});
   return out;
 }
 

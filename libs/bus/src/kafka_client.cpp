@@ -65,14 +65,14 @@ Status KafkaConfig::set(const KafkaSettings& settings) {
   char why[512];
   for (const auto& [key, value] : settings)
     if (rd_kafka_conf_set(conf_.get(), key.c_str(), value.c_str(), why, sizeof why) != RD_KAFKA_CONF_OK)
-      return fail(Error{Code::kInvalid, why, "bus", "see the configuration page of librdkafka for the names"});
+      return fail(Error{Code::kInvalid, why, "bus", "the configuration page of librdkafka lists the names"});
   return {};
 }
 
 Result<KafkaClient> KafkaConfig::make(int type) {
   char why[512];
   KafkaClient client(rd_kafka_new(static_cast<rd_kafka_type_t>(type), conf_.get(), why, sizeof why));
-  if (!client) return fail(Code::kInvalid, "a Kafka client cannot be made: {}", why);
+  if (!client) return fail(Code::kInvalid, "a Kafka client cannot be created: {}", why);
   (void)conf_.release();  // the client owns it now
   return client;
 }

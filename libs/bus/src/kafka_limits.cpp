@@ -91,14 +91,14 @@ Result<ByTopic> read(rd_kafka_t* client, const std::vector<std::string>& topics)
   return out;
 }
 
-void say_refused(const std::string& topic, const std::string& limit, const std::string& why) {
-  log::warn("a topic may be set to take shorter events than can come, and this process may not change that",
+void log_refused(const std::string& topic, const std::string& limit, const std::string& why) {
+  log::warn("max.message.bytes of a topic may be too small for an event, and this process may not change it",
             {{"topic", topic},
              {kName, limit},
              {"wanted", kMaxMessage},
              {"error", why},
              {"remedy", fmt::format("set {} of the topic to {}, or allow DescribeConfigs and AlterConfigs on it; "
-                                    "until then longer events go to the dead-letter topic",
+                                    "until then larger events go to the dead-letter topic",
                                     kName, kMaxMessage)}});
 }
 
@@ -108,7 +108,7 @@ Status raise(rd_kafka_t* client, const std::vector<std::string>& topics) {
   Resources changed;
   std::vector<std::string> raised;
   for (auto& [topic, settings] : found) {
-    if (!settings.refused.empty()) say_refused(topic, "unknown", settings.refused);
+    if (!settings.refused.empty()) log_refused(topic, "unknown", settings.refused);
     if (!settings.refused.empty() || settings.limit >= kWanted) continue;
     settings.own[kName] = std::to_string(kWanted);
     changed.add(topic, settings.own);
@@ -121,10 +121,10 @@ Status raise(rd_kafka_t* client, const std::vector<std::string>& topics) {
     const std::string topic = rd_kafka_ConfigResource_name(answers[i]);
     const auto before = std::to_string(found[topic].limit);
     if (const auto why = refusal(answers[i]); !why.empty()) {
-      say_refused(topic, before, why);
+      log_refused(topic, before, why);
       continue;
     }
-    log::info("a topic takes longer events now", {{"topic", topic}, {"before", before}, {kName, kWanted}});
+    log::info("max.message.bytes of a topic was raised", {{"topic", topic}, {"before", before}, {kName, kWanted}});
     raised.push_back(topic);
   }
   // The response is from the controller; the brokers apply the change a little later.
@@ -145,7 +145,7 @@ Status raise_limits(rd_kafka_t* client, const std::vector<std::string>& topics) 
   if (topics.empty()) return {};
   auto done = raise(client, topics);
   if (done || done.error().code == Code::kUnavailable) return done;
-  say_refused(fmt::format("{}", fmt::join(topics, ", ")), "unknown", done.error().to_string());
+  log_refused(fmt::format("{}", fmt::join(topics, ", ")), "unknown", done.error().to_string());
   return {};
 }
 

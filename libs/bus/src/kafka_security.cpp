@@ -42,7 +42,7 @@ Status expand_tls(KafkaSettings& settings) {
   }
   if (!any) return {};
   if (settings.contains("ssl.certificate.location") != settings.contains("ssl.key.location")) {
-    return fail(Error{Code::kInvalid, "a certificate for Kafka and its key go together", "bus",
+    return fail(Error{Code::kInvalid, "a certificate for Kafka needs its key, and the key its certificate", "bus",
                       "write kafka:HOST:PORT?tls_ca=FILE&tls_cert=FILE&tls_key=FILE"});
   }
   settings.try_emplace("security.protocol", settings.contains("sasl.mechanisms") ? "sasl_ssl" : "ssl");
@@ -73,7 +73,7 @@ Error explain_denial(Error error, const KafkaSettings& settings, const KafkaDeni
     error.message +=
         fmt::format("; {} may write to no topic, so it gets no number as an idempotent producer", principal);
     error.remedy = allow("--operation Write --operation Describe --topic TOPIC") +
-                   " (a broker before 2.8 wants --operation IdempotentWrite --cluster too)";
+                   " (a broker before 2.8 needs --operation IdempotentWrite --cluster too)";
   }
   if (!error.remedy.empty()) error.remedy += "; deploy/kafka/acls.sh prints all that a suite needs";
   return error;

@@ -267,7 +267,7 @@ class PgConsumer final : public Consumer {
       next_beat_ = steady_clock::now() + std::min(options_.session_timeout / 3, kBeatEvery);
       if (!rows.boolean(0, 1)) {
         QM_TRY(check_place());
-        log::warn("removed from the reader group, joining again", {{"group", options_.group}});
+        log::warn("removed from the reader group, rejoining", {{"group", options_.group}});
         QM_TRY(join());
         continue;
       }

@@ -31,9 +31,9 @@ TEST(KafkaSecurity, ShortNamesTurnTlsOn) {
   EXPECT_EQ(expand_tls(half).error().code, Code::kInvalid);
 }
 
-TEST(KafkaSecurity, ADenialNamesWhoWhatAndTheWayOut) {
+TEST(KafkaSecurity, ADenialNamesPrincipalOperationAndRemedy) {
   const KafkaSettings settings{{"sasl.username", "qm"}};
-  const Error denied{Code::kPermissionDenied, "the broker says no", {}, {}};
+  const Error denied{Code::kPermissionDenied, "the broker refuses", {}, {}};
   const auto write = explain_denial(denied, settings, {"qm.cost", {}, true});
   EXPECT_NE(write.message.find("User:qm may not write to topic qm.cost"), std::string::npos) << write.message;
   EXPECT_NE(write.remedy.find("--operation Write --operation Describe --topic qm.cost"), std::string::npos);
@@ -61,10 +61,10 @@ TEST(KafkaSecurity, AComplaintShowsNoPassword) {
   EXPECT_EQ(uri.error().to_string().find("canary"), std::string::npos) << uri.error().to_string();
 }
 
-/// The rows of docs/topics.md: the producer and the consumers of each topic.
+/// The rows of docs/api.md: who writes a topic, and who hears it.
 std::set<std::string> rows_of_the_page() {
   std::set<std::string> out;
-  std::istringstream page(qm::testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/topics.md"));
+  std::istringstream page(qm::testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/api.md"));
   std::string topic;
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("| `qm.") && !line.starts_with("| | `")) continue;

@@ -44,7 +44,7 @@ std::string field_of(const Need& need) { return std::string(need.memory_bytes > 
 
 tl::unexpected<Error> sms_not_known(std::string_view product) {
   return fail({Code::kInvalid, fmt::format("the SMs of {} are not known", product), std::string(kSmsNeed),
-               fmt::format("ask by {} alone, or for a resource by its name", kMemoryNeed)});
+               fmt::format("set only {}, or request a resource by its name", kMemoryNeed)});
 }
 
 Result<Share> share_in(const Need& need, std::string_view product, std::int64_t memory_bytes, std::int64_t sms) {
@@ -93,10 +93,10 @@ Result<Share> share_of_product(const Need& need, const std::string& product, boo
   }
   const auto known = std::ranges::find(kUncuttable, plain, &Uncuttable::product);
   if (known != kUncuttable.end()) return share_in(need, plain, known->memory_mib * kMiB, 0);
-  return fail(
-      {Code::kInvalid, fmt::format("{} are needed of {}, a GPU that nobody here knows", shown(need), product),
-       field_of(need),
-       fmt::format("name a model as the node label {} does, or ask for a resource by its name", words::kGpuProduct)});
+  return fail({Code::kInvalid,
+               fmt::format("{} are requested of {}, which is not in the GPU catalog", shown(need), product),
+               field_of(need),
+               fmt::format("use a value of the node label {}, or request a resource by its name", words::kGpuProduct)});
 }
 
 }  // namespace
@@ -111,14 +111,14 @@ Result<std::optional<Need>> need_of(const Labels& annotations) {
   for (auto at = annotations.lower_bound(std::string(kNeedPrefix));
        at != annotations.end() && at->first.starts_with(kNeedPrefix); ++at) {
     if (at->first == kMemoryNeed || at->first == kSmsNeed) continue;
-    return fail({Code::kInvalid, "is nothing that can be needed of a GPU", at->first,
+    return fail({Code::kInvalid, "is not a known requirement of a GPU", at->first,
                  fmt::format("use {} or {}", kMemoryNeed, kSmsNeed)});
   }
   Need out;
   if (const auto said = annotations.find(std::string(kMemoryNeed)); said != annotations.end()) {
     const auto amount = Quantity::parse(said->second);
     if (!amount || *amount < Quantity::of(kMiB)) {  // "10" would be ten bytes, and is probably a mistake
-      return fail({Code::kInvalid, fmt::format("\"{}\" is no amount of GPU memory", said->second),
+      return fail({Code::kInvalid, fmt::format("\"{}\" is not a valid amount of GPU memory", said->second),
                    std::string(kMemoryNeed), "write it as 10Gi"});
     }
     out.memory_bytes = amount->units();
@@ -127,8 +127,8 @@ Result<std::optional<Need>> need_of(const Labels& annotations) {
     const char* const end = said->second.data() + said->second.size();
     const auto read = std::from_chars(said->second.data(), end, out.sms);
     if (read.ec != std::errc() || read.ptr != end || out.sms < 1) {
-      return fail({Code::kInvalid, fmt::format("\"{}\" is no number of SMs", said->second), std::string(kSmsNeed),
-                   "give a whole number from 1 on"});
+      return fail({Code::kInvalid, fmt::format("\"{}\" is not a valid number of SMs", said->second),
+                   std::string(kSmsNeed), "give a whole number from 1 on"});
     }
   }
   return std::optional<Need>(out);
@@ -153,8 +153,8 @@ ForGpus gpus_for(const Labels& node_selector, const std::vector<std::string>& mo
 
 Result<Share> share_of(const Need& need, const ForGpus& gpus) {
   if (gpus.products.empty()) {
-    return fail({Code::kInvalid, fmt::format("{} are needed, and of which GPU is not said", shown(need)),
-                 field_of(need), fmt::format("choose a model with the node selector {}", words::kGpuProduct)});
+    return fail({Code::kInvalid, fmt::format("{} are requested without a GPU model", shown(need)), field_of(need),
+                 fmt::format("choose a model with the node selector {}", words::kGpuProduct)});
   }
   std::optional<Share> out;
   for (const std::string& product : gpus.products) {
@@ -163,7 +163,7 @@ Result<Share> share_of(const Need& need, const ForGpus& gpus) {
       return fail({Code::kInvalid,
                    fmt::format("{} are {} {} of {} and {} {} of {}", shown(need), out->amount, out->resource,
                                gpus.products.front(), share.amount, share.resource, product),
-                   field_of(need), "choose one model, or models that come to the same"});
+                   field_of(need), "set one model, or models with the same result"});
     }
     out = share;
   }

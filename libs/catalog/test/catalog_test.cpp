@@ -7,7 +7,7 @@
 namespace qm::catalog {
 namespace catalog_test {
 
-TEST(Catalog, KnowsTheEightGpuMachines) {
+TEST(Catalog, HasTheInstanceTypesWithEightGpus) {
   const Type* p5 = find("p5.48xlarge");
   ASSERT_NE(p5, nullptr);
   EXPECT_EQ(p5->gpus, 8);

@@ -68,7 +68,7 @@ TEST(NeedShare, OfNodesWhoseInstancesStandForGpusItIsOne) {
             "10Gi of GPU memory and 16 SMs; need less, or choose a larger model");
 }
 
-TEST(NeedShare, WhatCannotBeIsSaidWithFieldAndRemedy) {
+TEST(NeedShare, AnImpossibleRequestIsReportedWithFieldAndRemedy) {
   EXPECT_EQ(of(kH100, {81 * kGiB, 0}),
             "quartermaster.dev/gpu-memory: 81Gi of GPU memory are needed, and the largest MIG profile of H100-80GB is "
             "7g.80gb; need less, or choose a larger model");
@@ -79,18 +79,19 @@ TEST(NeedShare, WhatCannotBeIsSaidWithFieldAndRemedy) {
   EXPECT_EQ(of(kH100, {0, std::int64_t{1} << 62}).substr(0, 27), "quartermaster.dev/gpu-sms: ");
   EXPECT_EQ(
       of("NVIDIA-H200", {0, 1}),
-      "quartermaster.dev/gpu-sms: the SMs of H200-141GB are not known; ask by quartermaster.dev/gpu-memory alone, "
-      "or for a resource by its name");
+      "quartermaster.dev/gpu-sms: the SMs of H200-141GB are not known; set only quartermaster.dev/gpu-memory, "
+      "or request a resource by its name");
   EXPECT_EQ(of("NVIDIA-H200", {0, 1}, true).substr(0, 30), of("NVIDIA-H200", {0, 1}).substr(0, 30));
   EXPECT_EQ(of("Tesla-T4", {0, 1}).substr(0, 50), "quartermaster.dev/gpu-sms: the SMs of Tesla-T4 are");
   EXPECT_EQ(of("Tesla-T4", {17 * kGiB, 0}),
             "quartermaster.dev/gpu-memory: 17Gi of GPU memory are needed, and Tesla-T4 has 16Gi of GPU memory; need "
             "less, or choose a larger model");
-  EXPECT_EQ(of("H100", {kGiB, 0}),
-            "quartermaster.dev/gpu-memory: 1Gi of GPU memory are needed of H100, a GPU that nobody here knows; name a "
-            "model as the node label nvidia.com/gpu.product does, or ask for a resource by its name");
+  EXPECT_EQ(
+      of("H100", {kGiB, 0}),
+      "quartermaster.dev/gpu-memory: 1Gi of GPU memory are requested of H100, which is not in the GPU catalog; use a "
+      "value of the node label nvidia.com/gpu.product, or request a resource by its name");
   EXPECT_EQ(shown(share_of({0, 16}, {})),
-            "quartermaster.dev/gpu-sms: 16 SMs are needed, and of which GPU is not said; choose a model with the node "
+            "quartermaster.dev/gpu-sms: 16 SMs are requested without a GPU model; choose a model with the node "
             "selector nvidia.com/gpu.product");
 }
 
@@ -99,7 +100,7 @@ TEST(NeedShare, SeveralModelsMustComeToTheSame) {
   EXPECT_EQ(shown(share_of({10 * kGiB, 0}, alike)), "1 nvidia.com/mig-1g.10gb");
   EXPECT_EQ(shown(share_of({0, 15}, alike)),
             "quartermaster.dev/gpu-sms: 15 SMs are 1 nvidia.com/mig-2g.20gb of NVIDIA-A100-SXM4-80GB and 1 "
-            "nvidia.com/mig-1g.10gb of NVIDIA-H100-80GB-HBM3; choose one model, or models that come to the same");
+            "nvidia.com/mig-1g.10gb of NVIDIA-H100-80GB-HBM3; set one model, or models with the same result");
   EXPECT_FALSE(share_of({5 * kGiB, 0}, unlike));
 }
 
@@ -115,15 +116,17 @@ TEST(NeedText, IsReadOrRefused) {
   EXPECT_EQ(read({{memory, "1G"}, {sms, "26"}}), "1000000000 26");
   for (const char* wrong : {"", "ten", "-1Gi", "0", "10", "10GiB"}) {
     EXPECT_EQ(read({{memory, wrong}}),
-              fmt::format("quartermaster.dev/gpu-memory: \"{}\" is no amount of GPU memory; write it as 10Gi", wrong));
+              fmt::format("quartermaster.dev/gpu-memory: \"{}\" is not a valid amount of GPU memory; write it as 10Gi",
+                          wrong));
   }
   for (const char* wrong : {"", "few", "-1", "0", "1.5", "16 ", "99999999999999999999"}) {
     EXPECT_EQ(
         read({{sms, wrong}}),
-        fmt::format("quartermaster.dev/gpu-sms: \"{}\" is no number of SMs; give a whole number from 1 on", wrong));
+        fmt::format("quartermaster.dev/gpu-sms: \"{}\" is not a valid number of SMs; give a whole number from 1 on",
+                    wrong));
   }
   EXPECT_EQ(read({{memory, "1Gi"}, {"quartermaster.dev/gpu-memroy", "1Gi"}}),
-            "quartermaster.dev/gpu-memroy: is nothing that can be needed of a GPU; use quartermaster.dev/gpu-memory or "
+            "quartermaster.dev/gpu-memroy: is not a known requirement of a GPU; use quartermaster.dev/gpu-memory or "
             "quartermaster.dev/gpu-sms");
   EXPECT_TRUE(states_need({{"quartermaster.dev/gpu-memroy", "1Gi"}}));
   EXPECT_FALSE(states_need({{"quartermaster.dev/gang", "1"}, {"quartermaster.dev/team", "a"}}));

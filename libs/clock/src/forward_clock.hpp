@@ -23,17 +23,17 @@ class ForwardClock {
     const SteadyInstant at = steady();
     seen = newest_.load(std::memory_order_relaxed);
     // Not the previous lag: since then time continued at the full rate.
-    if (seen != told_) from_ = seen, since_ = at;
-    told_ = from_ + std::chrono::duration_cast<Duration>(at - since_).count() / 2;
-    while (seen < told_ && !newest_.compare_exchange_weak(seen, told_, std::memory_order_relaxed)) {
+    if (seen != published_) from_ = seen, since_ = at;
+    published_ = from_ + std::chrono::duration_cast<Duration>(at - since_).count() / 2;
+    while (seen < published_ && !newest_.compare_exchange_weak(seen, published_, std::memory_order_relaxed)) {
     }
-    return seen < told_ ? told_ : seen;
+    return seen < published_ ? published_ : seen;
   }
 
  private:
   std::atomic<std::int64_t> newest_{INT64_MIN};
   std::mutex mutex_;
-  std::int64_t told_ = INT64_MIN, from_ = 0;
+  std::int64_t published_ = INT64_MIN, from_ = 0;
   SteadyInstant since_{};
 };
 

@@ -137,14 +137,14 @@ Result<std::unique_ptr<ScaledClock>> ScaledClock::open(const std::string& path) 
   }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size != sizeof(ClockFile)) {
-    return fail(file_error(Code::kInvalid, path, "this is no clock file (wrong size)"));
+    return fail(file_error(Code::kInvalid, path, "not a clock file (wrong size)"));
   }
   auto mapping = std::make_unique<Mapping>();
   mapping->file = map(fd.get(), false);
   if (mapping->file == nullptr) return fail(file_error(Code::kUnavailable, path, std::strerror(errno)));
   if (mapping->file->magic.load(std::memory_order_acquire) != kMagic ||
       mapping->file->count.load(std::memory_order_acquire) < 1) {
-    return fail(file_error(Code::kInvalid, path, "this is no clock file (wrong first bytes)"));
+    return fail(file_error(Code::kInvalid, path, "not a clock file (wrong first bytes)"));
   }
   return std::unique_ptr<ScaledClock>(new ScaledClock(std::move(mapping)));
 }

@@ -31,7 +31,7 @@ TEST(SystemClock, NeverGoesBackAndBoundsItsWaits) {
   EXPECT_EQ(clock.until(Instant::max()), SteadyDuration(24h));
 }
 
-TEST(ManualClock, MovesOnlyWhenTold) {
+TEST(ManualClock, MovesOnlyWhenAdvanced) {
   ManualClock clock(kStart);
   EXPECT_EQ(clock.now(), kStart);
   EXPECT_GT(clock.until(kStart + 1us), SteadyDuration::zero());

@@ -10,7 +10,7 @@ namespace forward_clock_test {
 
 using namespace std::chrono_literals;
 
-TEST(ForwardClock, GoesOnAtHalfThePaceWhileTheMachinesClockIsBehind) {
+TEST(ForwardClock, RunsAtHalfThePaceWhileTheHostClockIsBehind) {
   ForwardClock clock;
   SteadyInstant steady{1h};
   const auto now = [&](std::int64_t system) { return clock.now(system, [&] { return steady; }); };
@@ -27,7 +27,7 @@ TEST(ForwardClock, GoesOnAtHalfThePaceWhileTheMachinesClockIsBehind) {
   }
   EXPECT_EQ(now(4'000'000), 6'500'000);
   steady += 5s;
-  EXPECT_EQ(now(9'000'000), 9'000'000) << "the machine's has caught up";
+  EXPECT_EQ(now(9'000'000), 9'000'000) << "the host clock has caught up";
   steady += 1h;
   EXPECT_EQ(now(3'609'000'000), 3'609'000'000);
   // Set back again: the first setback has no further effect.

@@ -55,7 +55,7 @@ TEST(JumpGuard, SmallStepsAndSuspensionAreAccepted) {
   m.system += 9 * kSecond;
   EXPECT_EQ(m.now(), m.system) << "a step of NTP";
   m.pass(12 * kHour);
-  EXPECT_EQ(m.now(), m.system) << "boot time counts while the machine is suspended";
+  EXPECT_EQ(m.now(), m.system) << "boot time counts while the host is suspended";
 }
 
 TEST(JumpGuard, ManySmallStepsAreOneJump) {
@@ -87,7 +87,7 @@ TEST(JumpGuard, SmallStepsWithAReferenceBetweenThemAreOneJump) {
   EXPECT_EQ(m.guard.rejected(), Duration::zero());
 }
 
-TEST(JumpGuard, AReferenceThatIsBehindDoesNotHoldBackAMachineThatIsCorrected) {
+TEST(JumpGuard, AReferenceThatIsBehindDoesNotHoldBackACorrectedHost) {
   Guarded m;
   m.confirm(m.system);
   m.system += kHour;
@@ -117,7 +117,7 @@ TEST(JumpGuard, TheReferenceDecides) {
   (void)m.now();
   EXPECT_EQ(m.guard.rejected(), 1h);
   m.confirm(m.system - 3 * kSecond);
-  EXPECT_EQ(m.now(), m.system) << "the database's clock says so, too: a resumed VM";
+  EXPECT_EQ(m.now(), m.system) << "the clock of the database confirms it: a resumed VM";
   EXPECT_EQ(m.guard.rejected(), Duration::zero());
   const auto before = m.now();
   m.system += 10 * kHour;
@@ -127,7 +127,7 @@ TEST(JumpGuard, TheReferenceDecides) {
   EXPECT_EQ(m.guard.rejected(), 9h);
 }
 
-TEST(JumpGuard, AMachineThatIsAheadFromTheStartIsBoundToTheReference) {
+TEST(JumpGuard, AHostThatIsAheadFromTheStartIsBoundToTheReference) {
   Guarded m;
   const auto wrong = m.now();
   m.confirm(m.system - 24 * kHour);
@@ -135,7 +135,7 @@ TEST(JumpGuard, AMachineThatIsAheadFromTheStartIsBoundToTheReference) {
   EXPECT_EQ(m.guard.rejected(), 24h);
 }
 
-TEST(SystemClock, FollowsItsMachineWithinTheBound) {
+TEST(SystemClock, FollowsTheHostClockWithinTheBound) {
   Machine machine;
   const SystemClock clock({[&] { return machine.system; }, [&] { return machine.boot; }});
   clock.confirm(from_micros(machine.system));

@@ -53,7 +53,7 @@ Status Aws::Impl::pages(std::string_view service, const Form& form, const std::s
     QM_TRY(take(root));
     token = next_token_path.empty() ? root.value("nextToken") : root[next_token_path].value("NextToken");
     if (token.empty()) return {};
-    if (!seen.insert(token).second) return fail(Code::kInternal, "{} gives the same page for ever", service);
+    if (!seen.insert(token).second) return fail(Code::kInternal, "{} returns the same page repeatedly", service);
   }
   return fail(Code::kInternal, "{} has more than {} pages", service, kMaxPages);
 }

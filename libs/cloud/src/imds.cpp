@@ -36,7 +36,7 @@ struct InstanceMetadata::Impl {
                                       std::to_string(options.token_ttl.count())));
     if (answer.status != 200 || trim(answer.body).empty()) {
       return fail(Error{Code::kPermissionDenied,
-                        fmt::format("the metadata service at {} gives no token: status {}", origin, answer.status),
+                        fmt::format("the metadata service at {} returns no token: status {}", origin, answer.status),
                         {},
                         "is IMDSv2 on, and the token's lifetime between 1 and 21600 seconds?"});
     }

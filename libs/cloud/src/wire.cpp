@@ -172,10 +172,10 @@ Result<std::string> Wire::call(const Call& call) {
     ++failures;
     const bool harmless = call.effect != Effect::kOnce || !attempt.may_be_done;
     if (!harmless || failures >= options_.max_attempts || !take_retry()) {
-      auto error = attempt.error.with_context(fmt::format("gave up after {} attempts", failures));
+      auto error = attempt.error.with_context(fmt::format("failed after {} attempts", failures));
       if (may_be_done && call.effect != Effect::kRead) {
         error.code = Code::kUnknown;
-        error.remedy = "look up what is there before asking again";
+        error.remedy = "check the current state before the call is repeated";
       }
       return fail(std::move(error));
     }

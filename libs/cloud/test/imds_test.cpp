@@ -92,7 +92,7 @@ TEST(Imds, ARefusedTokenIsReplacedOnce) {
   EXPECT_NE(refused.error().remedy.find("hop limit"), std::string::npos);
 }
 
-TEST(Imds, FailuresSayWhich) {
+TEST(Imds, FailuresNameTheCause) {
   Scripted service;
   service.then(400, "bad ttl");
   InstanceMetadata imds("http://x", options_of(service));

@@ -26,7 +26,7 @@ std::string as_text(const Json& value) {
 
 }  // namespace
 
-void Scope::say(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy) {
+void Scope::report(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy) {
   // A field without a line of its own has the line of its parent.
   std::string at = path;
   int line = document_.line;
@@ -43,17 +43,17 @@ void Scope::say(Diagnostic::Severity severity, const std::string& path, std::str
 }
 
 void Scope::unknown(const std::string& path, std::string message, std::string remedy) {
-  say(Diagnostic::Severity::kWarning, path, std::move(message), std::move(remedy));
+  report(Diagnostic::Severity::kWarning, path, std::move(message), std::move(remedy));
   diagnostics_.back().unknown_field = true;
 }
 
 void Scope::error(const std::string& path, std::string message, std::string remedy) {
   failed_ = true;
-  say(Diagnostic::Severity::kError, path, std::move(message), std::move(remedy));
+  report(Diagnostic::Severity::kError, path, std::move(message), std::move(remedy));
 }
 
 void Scope::warn(const std::string& path, std::string message, std::string remedy) {
-  say(Diagnostic::Severity::kWarning, path, std::move(message), std::move(remedy));
+  report(Diagnostic::Severity::kWarning, path, std::move(message), std::move(remedy));
 }
 
 Cursor Cursor::member(std::string_view name) const {

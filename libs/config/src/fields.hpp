@@ -32,7 +32,7 @@ class Scope {
   [[nodiscard]] std::vector<Diagnostic>& diagnostics() { return diagnostics_; }
 
  private:
-  void say(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy);
+  void report(Diagnostic::Severity severity, const std::string& path, std::string message, std::string remedy);
 
   Document& document_;
   Origin origin_;
@@ -255,7 +255,7 @@ Field<T> custom(std::string_view name, std::function<void(const Cursor&, T&)> re
 }
 /// A row with a description for kubectl explain.
 template <class T>
-Field<T> said(std::string_view text, Field<T> row) {
+Field<T> documented(std::string_view text, Field<T> row) {
   row.schema = schema::described(text, std::move(row.schema));
   return row;
 }

@@ -41,8 +41,8 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
     } else if (member.first == words::kCheckpoint) {
       out.checkpoints = true;
     } else if (of_pods && member.first == words::kDoNotDisrupt) {
-      std::string said;
-      if (read_text(annotation, said) && said == "true") out.pod_labels[member.first] = said;
+      std::string flag_text;
+      if (read_text(annotation, flag_text) && flag_text == "true") out.pod_labels[member.first] = flag_text;
     } else if (member.first == words::kJobLeast) {
       read_number(annotation, out.min_parallelism);
     } else if (member.first == kParallelism) {

@@ -29,7 +29,7 @@ void read_requirements(const Cursor& at, NodePool& out) {
     if (op == "In" && requirement.values.empty()) {
       values.error("operator In needs values", "list the values that may be chosen");
     } else if ((op == "Exists" || op == "DoesNotExist") && !requirement.values.empty()) {
-      values.error(fmt::format("operator {} takes no values", op), "remove them, or use In");
+      values.error(fmt::format("operator {} does not allow values", op), "remove them, or use In");
     } else if ((op.starts_with("Gt") || op.starts_with("Lt")) &&
                (requirement.values.size() != 1 || !whole_number(requirement.values[0]))) {
       values.error(fmt::format("operator {} needs one whole number", op), "write it as in values: [\"4\"]");
@@ -44,7 +44,7 @@ void read_nodes(const Cursor& at, DisruptionBudget& out) {
   const bool percent = nodes.ends_with('%');
   const std::string number = nodes.substr(0, nodes.size() - (percent ? 1 : 0));
   if (!whole_number(number) || (percent && std::stol(number) > 100)) {
-    return at.error(fmt::format("\"{}\" is no number of nodes", nodes),
+    return at.error(fmt::format("\"{}\" is not a valid number of nodes", nodes),
                     "write a number such as \"2\", or a share such as \"10%\"");
   }
   out.nodes = nodes;
@@ -58,7 +58,7 @@ void read_budgets(const Cursor& at, NodePool& out) {
     B budget;
     read_object(item, table, budget);
     if (budget.schedule.empty() != (budget.duration == Duration::zero())) {
-      item.error("schedule and duration belong together", "give both, or neither");
+      item.error("schedule and duration need each other", "set both, or neither");
     }
     out.budgets.push_back(std::move(budget));
   });
@@ -113,7 +113,7 @@ Typed read_node_pool(const Cursor& root, std::string_view version) {
         .member("template")
         .member("spec")
         .member("nodeClassRef")
-        .warn("is missing; the class \"default\" is taken", "name the node class, as an API server demands");
+        .warn("is missing; the class \"default\" is used", "name the node class, as an API server demands");
     pool.node_class = "default";
   }
   return pool;

@@ -47,7 +47,7 @@ std::string shown(std::string_view name) {
 }
 
 /// A valid name as similar as possible to this one; empty if no valid character is left.
-std::string mended(const Shape& shape, std::string_view name) {
+std::string corrected(const Shape& shape, std::string_view name) {
   std::string out;
   for (const char c : name) {
     const char kept = shape.upper_case ? c : lower(c);
@@ -61,7 +61,7 @@ std::string mended(const Shape& shape, std::string_view name) {
 }
 
 std::string remedy_for(const Shape& shape, std::string_view name) {
-  const auto example = mended(shape, name);
+  const auto example = corrected(shape, name);
   return example.empty() || example.size() > 40 ? std::string(shape.remedy)
                                                 : fmt::format("{}; for example \"{}\"", shape.remedy, example);
 }

@@ -28,12 +28,15 @@ constexpr std::size_t kMostPrices = 256;
 const Table<PricePlan::Entry>& price_table() {
   using E = PricePlan::Entry;
   static const Table<E> table{
-      said("An instance type such as p5.48xlarge; absent = any.", up_to(63, text("instanceType", &E::instance_type))),
-      said("The market; absent = any.", one_of("capacityType", &E::capacity_type, {"on-demand", "spot", "reserved"})),
-      said("An availability zone; absent = any.", up_to(63, text("zone", &E::zone))),
-      said("Dollars an hour, down to a nano-dollar; a fraction in quotes.",
-           required(custom<E>(
-               "usdPerHour", [](const Cursor& at, E& out) { read_money(at, out.rate.per_hour); }, schema::money())))};
+      documented("An instance type such as p5.48xlarge; absent = any.",
+                 up_to(63, text("instanceType", &E::instance_type))),
+      documented("The market; absent = any.",
+                 one_of("capacityType", &E::capacity_type, {"on-demand", "spot", "reserved"})),
+      documented("An availability zone; absent = any.", up_to(63, text("zone", &E::zone))),
+      documented(
+          "Dollars an hour, down to a nano-dollar; a fraction in quotes.",
+          required(custom<E>(
+              "usdPerHour", [](const Cursor& at, E& out) { read_money(at, out.rate.per_hour); }, schema::money())))};
   return table;
 }
 
@@ -41,7 +44,7 @@ const Table<PricePlan>& price_plan_table() {
   using T = PricePlan;
   static const Table<T> table = with_identity<T>({required(group<T>(
       "spec",
-      {said(
+      {documented(
           "The narrowest entry that fits a node counts.",
           required(ruled(
               "self.all(a, self.exists_one(b, has(a.instanceType) == has(b.instanceType) && (!has(a.instanceType) || a.instanceType == b.instanceType) && "
@@ -75,11 +78,11 @@ void read_selector(const Cursor& at, CheckpointPolicy& out) {
 const Table<CheckpointPolicy>& checkpoint_policy_table() {
   using T = CheckpointPolicy;
   static const Table<T> table = with_identity<T>({required(group<T>(
-      "spec", {said("Of workloads' labels, such as \"team in (research, vision)\"; absent = every workload.",
-                    custom<T>("selector", read_selector, schema::text())),
-               said("How ranks are asked: http, a POST to each.", one_of("mode", &T::mode, {"http"})),
-               said("The port on which ranks answer.", required(integer("port", &T::port, 1, 65'535))),
-               said("How long a save is thought to take, such as 40s.", duration("expected", &T::expected))}))});
+      "spec", {documented("Of workloads' labels, such as \"team in (research, vision)\"; absent = every workload.",
+                          custom<T>("selector", read_selector, schema::text())),
+               documented("How ranks get the order: http, a POST to each.", one_of("mode", &T::mode, {"http"})),
+               documented("The port on which ranks answer.", required(integer("port", &T::port, 1, 65'535))),
+               documented("Expected duration of a save, such as 40s.", duration("expected", &T::expected))}))});
   return table;
 }
 
@@ -103,7 +106,7 @@ void read_offset(const Cursor& at, Budget& out) {
                     std::from_chars(&text[4], &text[6], minutes).ptr == &text[6];
   const Duration offset = std::chrono::hours(hours) + std::chrono::minutes(minutes);
   if (!form || minutes > 59 || offset > kMostOffset) {
-    return at.error(fmt::format("\"{}\" is no offset from UTC", text),
+    return at.error(fmt::format("\"{}\" is not a valid offset from UTC", text),
                     "write it as +02:00 or -05:30, at most 14 hours");
   }
   out.utc_offset = text[0] == '-' ? -offset : offset;
@@ -113,53 +116,53 @@ const Table<Budget>& budget_table() {
   using T = Budget;
   static const Table<T> table = with_identity<T>({required(ruled(
       "(has(self.clusterQueue) ? 1 : 0) + (has(self.team) ? 1 : 0) + (has(self.__namespace__) ? 1 : 0) == 1",
-      "give one of clusterQueue, team and namespace",
+      "set one of clusterQueue, team and namespace",
       group<
           T>("spec",
-             {said("Whatever this queue admits is paid from it.", up_to(253, text("clusterQueue", &T::cluster_queue))),
-              said("Whatever this team runs is paid from it.", up_to(63, text("team", &T::team))),
-              said("Whatever runs in this namespace is paid from it.", up_to(63, text("namespace", &T::ns))),
-              said("What is counted.", required(one_of("unit", &T::unit, {"GPUHours", "USD"}))),
-              said(
-                  "Of each period; a fraction in quotes.", required(custom<T>(
-                                                               "amount",
-                                                               [](const Cursor& at, T& out) {
-                                                                 if (!read_money(at, out.amount) ||
-                                                                     out.amount <= kMostBudget)
-                                                                   return;
-                                                                 at.error(fmt::format("{} is more than can be counted",
-                                                                                      out.amount.to_usd(0)),
-                                                                          "give at most 100000000");
-                                                               },
-                                                               schema::money()))),
-              said("Weeks begin on Monday.", required(one_of("period", &T::period, {"Year", "Month", "Week", "Day"}))),
-              said(
-                  "Of the calendar, such as +02:00; absent = UTC.",
-                  custom<T>("utcOffset", read_offset, schema::pattern("^[+-](0[0-9]|1[0-4]):[0-5][0-9]$"))),
-              said(
-                  "Of what is free at the end of a period, so much goes to the next.",
-                  integer("carryOverPercent", &T::carry_over_percent, 0, 100)),
-              said(
-                  "Hard: nobody is admitted whom it cannot pay. Soft: it is only counted.",
-                  one_of("policy", &T::policy, {"Hard", "Soft"})),
-              said(
-                  "How long whoever does not say so is taken to run, such as 1h.", custom<T>(
-                                                                                       "defaultRun",
-                                                                                       [](const Cursor& at, T& out) {
-                                                                                         if (!read_duration(
-                                                                                                 at, out.default_run,
-                                                                                                 false))
-                                                                                           return;
-                                                                                         if (out.default_run >
-                                                                                                 Duration{0} &&
-                                                                                             out.default_run <=
-                                                                                                 kMostDefaultRun)
-                                                                                           return;
-                                                                                         at.error(
-                                                                                             "is out of range",
-                                                                                             "give more than zero, and at most a year");
-                                                                                       },
-                                                                                       schema::duration(false)))})))});
+             {documented("The budget pays for workloads of this ClusterQueue.",
+                         up_to(253, text("clusterQueue", &T::cluster_queue))),
+              documented("The budget pays for workloads of this team.", up_to(63, text("team", &T::team))),
+              documented("The budget pays for workloads of this namespace.", up_to(63, text("namespace", &T::ns))),
+              documented("What is counted.", required(one_of("unit", &T::unit, {"GPUHours", "USD"}))),
+              documented(
+                  "Of each period; a fraction in quotes.",
+                  required(custom<T>(
+                      "amount",
+                      [](const Cursor& at, T& out) {
+                        if (!read_money(at, out.amount) || out.amount <= kMostBudget) return;
+                        at.error(fmt::format("{} is more than can be counted", out.amount.to_usd(0)),
+                                 "give at most 100000000");
+                      },
+                      schema::money()))),
+              documented("Weeks begin on Monday.",
+                         required(one_of("period", &T::period, {"Year", "Month", "Week", "Day"}))),
+              documented("Of the calendar, such as +02:00; absent = UTC.",
+                         custom<T>("utcOffset", read_offset, schema::pattern("^[+-](0[0-9]|1[0-4]):[0-5][0-9]$"))),
+              documented("Share of the free rest of a period that is added to the next one.",
+                         integer("carryOverPercent", &T::carry_over_percent, 0, 100)),
+              documented("Hard: a workload that it cannot pay is not admitted. Soft: usage is only counted.",
+                         one_of("policy", &T::policy, {"Hard", "Soft"})),
+              documented(
+                  "Assumed run time of a workload without an expected one, such as 1h.", custom<T>(
+                                                                                             "defaultRun",
+                                                                                             [](const Cursor& at,
+                                                                                                T& out) {
+                                                                                               if (!read_duration(
+                                                                                                       at,
+                                                                                                       out.default_run,
+                                                                                                       false))
+                                                                                                 return;
+                                                                                               if (out.default_run >
+                                                                                                       Duration{0} &&
+                                                                                                   out.default_run <=
+                                                                                                       kMostDefaultRun)
+                                                                                                 return;
+                                                                                               at.error(
+                                                                                                   "is out of range",
+                                                                                                   "give more than zero, and at most a year");
+                                                                                             },
+                                                                                             schema::duration(
+                                                                                                 false)))})))});
   return table;
 }
 
@@ -168,9 +171,8 @@ Typed read_budget(const Cursor& root, std::string_view) {
   read_object(root, budget_table(), budget);
   const int scopes = !budget.cluster_queue.empty() + !budget.team.empty() + !budget.ns.empty();
   if (scopes != 1 && (*root.value)["spec"].is_object()) {
-    root.member("spec").error(
-        scopes == 0 ? "does not say whose budget it is" : "says more than once whose budget it is",
-        "give one of clusterQueue, team and namespace");
+    root.member("spec").error(scopes == 0 ? "has no scope" : "has more than one scope",
+                              "set one of clusterQueue, team and namespace");
   }
   return budget;
 }
@@ -189,7 +191,7 @@ std::vector<Definition> own_definitions() {
       {"PricePlan",
        "priceplans",
        "qmpp",
-       "What a node costs, where the provider does not say.",
+       "Price of a node without a price of the provider.",
        object_schema(price_plan_table()),
        {}},
       {"CheckpointPolicy",

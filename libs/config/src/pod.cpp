@@ -60,7 +60,7 @@ void fill_shape(const Cursor& at, const Resources& resources, PodShape& out) {
       }
     } else if (name.starts_with(words::kMigPrefix) && quantity.units() > 0) {
       if (out.gpu.mig_count > 0) {
-        at.error(fmt::format("asks for two MIG profiles, {} and {}", out.gpu.mig_profile,
+        at.error(fmt::format("requests two MIG profiles, {} and {}", out.gpu.mig_profile,
                              name.substr(words::kMigPrefix.size())),
                  "use one profile in a pod, or split it into pods with one profile each");
         continue;
@@ -179,8 +179,8 @@ Result<std::optional<catalog::Share>> share_for(const Labels& needs, const PodSh
   if (!shape.gpu.none() && shape.gpu != chosen) {
     const auto key = need->memory_bytes > 0 ? catalog::kMemoryNeed : catalog::kSmsNeed;
     return fail({Code::kInvalid,
-                 fmt::format("comes to {} {}, and the containers ask for other GPUs", share.amount, share.resource),
-                 std::string(key), "leave out the one or the other"});
+                 fmt::format("is {} {}, and the containers request other GPUs", share.amount, share.resource),
+                 std::string(key), "remove one of the two"});
   }
   return std::optional<catalog::Share>(share);
 }

@@ -19,7 +19,7 @@ Status check_setting_names(const std::map<std::string, std::string>& given,
     if (std::ranges::find(known, name) != known.end()) continue;
     const auto meant = nearest(name, known);
     return fail(Error{Code::kInvalid,
-                      fmt::format("--set {}: there is no such setting{}", name,
+                      fmt::format("--set {}: unknown setting{}", name,
                                   meant.empty() ? std::string() : fmt::format("; did you mean {}?", meant)),
                       name,
                       known.empty() ? std::string("this program has no settings of its own; remove the option")

@@ -276,8 +276,9 @@ bool is_complete(const Json& object, const WorkloadKind& kind) {
 
 bool is_failed(const Json& object, const WorkloadKind& kind) {
   if (kind.kind == "RayJob") {
-    const auto& said = object.path("status.jobStatus").string();
-    return said == "FAILED" || said == "STOPPED" || object.path("status.jobDeploymentStatus").string() == "Failed";
+    const auto& flag_text = object.path("status.jobStatus").string();
+    return flag_text == "FAILED" || flag_text == "STOPPED" ||
+           object.path("status.jobDeploymentStatus").string() == "Failed";
   }
   return !kind.failed.empty() && has_condition(object, kind.failed);
 }
@@ -313,8 +314,8 @@ Result<WorkloadSpec> workload_from_object(const Json& object) {
   const auto* kind = workload_kind(object["apiVersion"].string(), object["kind"].string());
   if (kind == nullptr) {
     return fail({Code::kUnimplemented,
-                 fmt::format("{} {} is no workload", object["apiVersion"].string(), object["kind"].string()), "kind",
-                 "its pods may be: give them a queue"});
+                 fmt::format("{} {} is not a workload", object["apiVersion"].string(), object["kind"].string()), "kind",
+                 "its pods may be workloads: set a queue on them"});
   }
   if (kind->kind == "Job") return workload_from_job(object);
   return without_file(object, [&](const Cursor& root) {

@@ -112,11 +112,11 @@ class Builder final : public YAML::EventHandler {
       refuse(mark, fmt::format("more than {} aliases", kMaxAliases), "write the values out");
     }
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) refuse(mark, "an alias stands inside what it names", "write the value out");
+    if (found == anchors_.end()) refuse(mark, "an alias is inside the node that it names", "write the value out");
     const Anchored& target = found->second;
     grow(mark, target.size);
     if (!wants_key()) return attach(mark, Json(target.value), target.size);
-    if (!target.value.is_string()) refuse(mark, "a key is no text", "quote it");
+    if (!target.value.is_string()) refuse(mark, "a key is not a string", "quote it");
     take_key(mark, target.value.string(), false);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
@@ -251,7 +251,7 @@ class Builder final : public YAML::EventHandler {
       for (const Json& item : base.items()) merge(into, mark, item);
       return;
     }
-    if (!base.is_object()) refuse(mark, "\"<<\" wants a map or a list of maps", "name an anchor of a map");
+    if (!base.is_object()) refuse(mark, "\"<<\" needs a map or a list of maps", "name an anchor of a map");
     into.merged.insert(into.merged.end(), base.members().begin(), base.members().end());
   }
 
@@ -323,7 +323,7 @@ YamlText read_yaml(std::string_view text, const std::string& file) {
     out.diagnostics.push_back(error_at(file, refusal.line, refusal.field, refusal.message, refusal.remedy));
   } catch (const YAML::Exception& error) {
     const int line = error.mark.is_null() ? 1 : error.mark.line + 1;
-    out.diagnostics.push_back(error_at(file, line, {}, fmt::format("this is no YAML: {}", error.msg),
+    out.diagnostics.push_back(error_at(file, line, {}, fmt::format("not valid YAML: {}", error.msg),
                                        "check indentation, quotes and brackets near here"));
   }
   out.documents = std::move(builder.documents);

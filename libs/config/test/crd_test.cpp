@@ -25,7 +25,7 @@ const Json& spec_of(const Json& crd) {
   return crd["spec"]["versions"].at(0)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
 }
 
-TEST(Crds, TheShippedFileIsWhatTheTablesSay) {
+TEST(Crds, TheShippedFileMatchesTheTables) {
   EXPECT_TRUE(testing::matches_golden(std::string(QM_SOURCE_DIR) + "/deploy/crds/quartermaster.yaml", own_crds_text()));
 }
 
@@ -66,7 +66,7 @@ TEST(Crds, EveryFieldOfTheTablesIsTyped) {
   EXPECT_EQ(budget["carryOverPercent"]["maximum"].integer(), 100);
 }
 
-TEST(Crds, TheReaderKeepsTheBoundsThatItTellsTheServer) {
+TEST(Crds, TheReaderEnforcesTheBoundsOfTheSchema) {
   std::string many = "apiVersion: quartermaster.dev/v1alpha1\nkind: PricePlan\nmetadata: {name: a}\nspec:\n  prices:\n";
   for (int i = 0; i < 256; ++i) many += fmt::format("  - {{instanceType: t{}, usdPerHour: 1}}\n", i);
   EXPECT_TRUE(load_text(many, "a.yaml").ok());
@@ -100,7 +100,7 @@ void cel_rules(const Json& schema, std::set<std::string>& out) {
 // new CEL rule fails here until the reader has it too.
 TEST(Crds, WhatARuleInCelRefusesTheReaderRefuses) {
   const std::map<std::string, std::string> refused = {
-      {"give one of clusterQueue, team and namespace",
+      {"set one of clusterQueue, team and namespace",
        "kind: Budget\nmetadata: {name: a}\nspec: {clusterQueue: a, team: b, amount: 1, unit: USD, period: Month}\n"},
       {"two entries price the same nodes; keep one of them",
        "kind: PricePlan\nmetadata: {name: a}\nspec:\n  prices:\n  - {zone: a, usdPerHour: 1}\n  - {zone: a, usdPerHour: 2}\n"}};

@@ -174,11 +174,11 @@ TEST(Job, MorePodsMayHaveToSucceedThanRunAtOnce) {
   const auto back = there_and_back(spec);
   ASSERT_TRUE(back) << back.error().to_string();
   EXPECT_EQ(*back, spec);
-  EXPECT_TRUE(back->pod_sets[0].in_turns());
-  EXPECT_FALSE(sample().pod_sets[0].in_turns());
+  EXPECT_TRUE(back->pod_sets[0].is_work_queue());
+  EXPECT_FALSE(sample().pod_sets[0].is_work_queue());
 }
 
-TEST(Job, SaysWhatIsWrong) {
+TEST(Job, ReportsTheError) {
   const auto refused = [](std::string_view text) {
     const auto spec = workload_from_job(parse(text));
     EXPECT_FALSE(spec) << text;
@@ -247,10 +247,10 @@ TEST(PodShape, SumsAsTheScheduler) {
   // cpu: the first init container's 10 exceed 1.5 + 2 + 0.5 sidecar; memory: 9 + 2 sidecar exceed 3 + 4 + 2.
   EXPECT_EQ(shape->cpu_milli, 10'250);
   EXPECT_EQ(shape->memory_bytes, (11LL << 30) + (120LL << 20));
-  EXPECT_EQ(shape->gpu.whole, 3) << "a limit stands for the request";
+  EXPECT_EQ(shape->gpu.whole, 3) << "a limit replaces the request";
 }
 
-TEST(PodShape, AmountsBeyondAllMachinesAreSummedLikeOthers) {
+TEST(PodShape, HugeAmountsAreSummedLikeOthers) {
   for (const char* amount : {"170000000000000000000000000000", "9223372036854775807Ei", "1e29"}) {
     const auto shape =
         shape_from_pod_spec(parse(fmt::format(R"({{"containers":[{{"resources":{{"requests":{{"cpu":"{0}",
@@ -299,7 +299,7 @@ TEST(PodShape, ReportedPodsWithResourcesAsAWholeCountTheirCpus) {
   }
 }
 
-TEST(PodShape, AffinityIsReadWhereASelectorCouldSayIt) {
+TEST(PodShape, AffinityIsReadWhereItEqualsASelector) {
   const auto with = [](std::string_view expressions) {
     return *shape_from_pod_spec(parse(fmt::format(
         R"({{"containers":[],"nodeSelector":{{"s":"1"}},"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":
@@ -328,7 +328,7 @@ TEST(PodShape, RefusesGpuRequestsThatCannotBe) {
   EXPECT_EQ(refused(R"({"quartermaster.dev/gpu-milli":1000})"),
             "containers 1k of quartermaster.dev/gpu-milli is more than the 999 thousandths of a share");
   EXPECT_EQ(refused(R"({"nvidia.com/mig-1g.10gb":1,"nvidia.com/mig-2g.20gb":1})"),
-            "containers asks for two MIG profiles, 1g.10gb and 2g.20gb");
+            "containers requests two MIG profiles, 1g.10gb and 2g.20gb");
   EXPECT_EQ(refused(R"({"nvidia.com/gpu":1,"nvidia.com/mig-2g.20gb":1})"),
             "containers requests GPUs in more than one way: 1 whole, 0 thousandths of a share, 1 MIG instances");
 }

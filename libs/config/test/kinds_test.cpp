@@ -315,7 +315,7 @@ TEST(Kinds, EachFieldOfOurOwnKindsHasAnEffect) {
   EXPECT_EQ(budget("+02:00", "-05:30").utc_offset, -(5h + 30min));
   EXPECT_EQ(budget("  utcOffset: \"+02:00\"\n", "").utc_offset, 0h);
   EXPECT_EQ(whole.carry_over_percent, 20);
-  EXPECT_EQ(budget("  carryOverPercent: 20\n", "").carry_over_percent, 0) << "nothing is carried unless it is said";
+  EXPECT_EQ(budget("  carryOverPercent: 20\n", "").carry_over_percent, 0) << "nothing is carried over unless it is set";
   EXPECT_EQ(whole.policy, "Soft");
   EXPECT_EQ(budget("  policy: Soft\n", "").policy, "Hard");
   EXPECT_EQ(whole.default_run, 2h);
@@ -363,8 +363,8 @@ INSTANTIATE_TEST_SUITE_P(
             "f.yaml:7: spec.queueingStrategy: \"Fifo\" is not one of the allowed values; use one of StrictFIFO, BestEffortFIFO"},
         Wrong{
             kQueue, "nominalQuota: 16", "nominalQuota: 16GB",
-            "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: \"16GB\" is no quantity: \"GB\" is no "
-            "suffix; write a number with an optional suffix such as 100m, 1.5, 8Gi or 1e3"},
+            "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: \"16GB\" is not a valid quantity: \"GB\" is not a "
+            "valid suffix; write a number with an optional suffix such as 100m, 1.5, 8Gi or 1e3"},
         Wrong{kQueue, "nominalQuota: 16", "nominalQuota: -1",
               "f.yaml:15: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: -1 is negative; use 0 or more"},
         Wrong{
@@ -441,7 +441,7 @@ INSTANTIATE_TEST_SUITE_P(
             "f.yaml:13: spec.template.spec.requirements[0].values: operator In needs values; list the values that may be chosen"},
         Wrong{
             kPool, "operator: In", "operator: Exists",
-            "f.yaml:15: spec.template.spec.requirements[0].values: operator Exists takes no values; remove them, or use In"},
+            "f.yaml:15: spec.template.spec.requirements[0].values: operator Exists does not allow values; remove them, or use In"},
         Wrong{
             kPool, "operator: In", "operator: Gt",
             "f.yaml:15: spec.template.spec.requirements[0].values: operator Gt needs one whole number; write it as in values: "
@@ -456,13 +456,13 @@ INSTANTIATE_TEST_SUITE_P(
             "h; write a duration such as 30m or 720h, or Never"},
         Wrong{
             kPool, "\"10%\"", "\"110%\"",
-            "f.yaml:28: spec.disruption.budgets[0].nodes: \"110%\" is no number of nodes; write a number such as \"2\", or a "
+            "f.yaml:28: spec.disruption.budgets[0].nodes: \"110%\" is not a valid number of nodes; write a number such as \"2\", or a "
             "share such as \"10%\""},
         Wrong{kPool, "\"10%\"", "\"1\"\n      schedule: 0 9 * * *",
-              "f.yaml:28: spec.disruption.budgets[0]: schedule and duration belong together; give both, or neither"},
+              "f.yaml:28: spec.disruption.budgets[0]: schedule and duration need each other; set both, or neither"},
         Wrong{
             kPrices, "\"98.32\"", "ninety",
-            "f.yaml:10: spec.prices[0].usdPerHour: \"ninety\" is no amount in dollars: it holds something other than digits; "
+            "f.yaml:10: spec.prices[0].usdPerHour: \"ninety\" is not a valid amount in dollars: it has other characters than digits; "
             "write a decimal number such as 98.32, with at most nine digits behind the point"},
         Wrong{kPrices, "\"98.32\"", "-1", "f.yaml:10: spec.prices[0].usdPerHour: -1.00 is negative; use 0 or more"},
         Wrong{kPrices, "    usdPerHour: \"98.32\"\n", "",
@@ -476,9 +476,9 @@ INSTANTIATE_TEST_SUITE_P(
             "in a=b,c!=d,e in (f,g),h,!i"},
         Wrong{kCheckpoint, "8480", "0", "f.yaml:8: spec.port: 0 is out of range; write a whole number from 1 to 65535"},
         Wrong{kBudget, "  clusterQueue: research\n", "",
-              "f.yaml:5: spec: does not say whose budget it is; give one of clusterQueue, team and namespace"},
+              "f.yaml:5: spec: has no scope; set one of clusterQueue, team and namespace"},
         Wrong{kBudget, "  unit:", "  team: a\n  unit:",
-              "f.yaml:5: spec: says more than once whose budget it is; give one of clusterQueue, team and namespace"},
+              "f.yaml:5: spec: has more than one scope; set one of clusterQueue, team and namespace"},
         Wrong{kBudget, "GPUHours", "GPUh",
               "f.yaml:7: spec.unit: \"GPUh\" is not one of the allowed values; use one of GPUHours, USD"},
         Wrong{kBudget, "1000", "100000001",
@@ -488,7 +488,7 @@ INSTANTIATE_TEST_SUITE_P(
               "f.yaml:9: spec.period: \"Quarter\" is not one of the allowed values; use one of Year, Month, Week, Day"},
         Wrong{
             kBudget, "+02:00", "CET",
-            "f.yaml:10: spec.utcOffset: \"CET\" is no offset from UTC; write it as +02:00 or -05:30, at most 14 hours"},
+            "f.yaml:10: spec.utcOffset: \"CET\" is not a valid offset from UTC; write it as +02:00 or -05:30, at most 14 hours"},
         Wrong{kBudget, "20", "101",
               "f.yaml:11: spec.carryOverPercent: 101 is out of range; write a whole number from 0 to 100"},
         Wrong{kBudget, "2h", "0s",
@@ -500,14 +500,14 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{kQueue, "stopPolicy: None", "stopPolic: Hold",
               "f.yaml:8: warning: spec.stopPolic: unknown field, it has no effect; did you mean "
               "stopPolicy?"},
-        Wrong{kQueue, "stopPolicy: None", "colour: red",
-              "f.yaml:8: warning: spec.colour: unknown field, it has no effect; remove it"},
+        Wrong{kQueue, "stopPolicy: None", "color: red",
+              "f.yaml:8: warning: spec.color: unknown field, it has no effect; remove it"},
         Wrong{kWorkloadPriority, "value: 100", "spec:\n  value: 100",
               "f.yaml:5: warning: spec: is not a field of WorkloadPriorityClass; its value is used; move value and "
               "description to the top level, where an API server expects them"},
         Wrong{
             kPool, "      nodeClassRef:\n        name: gpu\n", "",
-            "f.yaml:11: warning: spec.template.spec.nodeClassRef: is missing; the class \"default\" is taken; name the node "
+            "f.yaml:11: warning: spec.template.spec.nodeClassRef: is missing; the class \"default\" is used; name the node "
             "class, as an API server demands"},
         Wrong{
             kLocal, "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\n", "",

@@ -89,7 +89,7 @@ TEST(OwnManifests, EachOddityIsAWarningAtItsPlace) {
                    }));
 }
 
-TEST(ReferenceManifests, SayWhatTheySay) {
+TEST(ReferenceManifests, AreReadAsWritten) {
   struct QueueCase {
     std::string file, name, cohort, memory;
     std::int64_t nominal, borrowing;
@@ -203,7 +203,7 @@ TEST(ReferenceManifests, SayWhatTheySay) {
   }
 }
 
-TEST(Examples, LoadWithoutAWord) {
+TEST(Examples, LoadWithoutDiagnostics) {
   const Loaded loaded = load_path(QM_SOURCE_DIR "/examples");
   for (const Diagnostic& diagnostic : loaded.diagnostics) ADD_FAILURE() << diagnostic.to_string();
   std::map<std::string, int> kinds;

@@ -33,7 +33,7 @@ TEST(PodNeeds, AreWhatTheShapeAsksFor) {
   EXPECT_EQ(read(pod_of(R"("quartermaster.dev/gpu-sms":"61")", kH100)), "1 x 4g.40gb");
   EXPECT_EQ(read(pod_of(R"("quartermaster.dev/gpu-memory":"5Gi","quartermaster.dev/gpu-sms":"30")", kH100)),
             "1 x 2g.20gb");
-  EXPECT_EQ(read(pod_of("", kH100)), "0 GPUs") << "nothing is said";
+  EXPECT_EQ(read(pod_of("", kH100)), "0 GPUs") << "nothing is set";
   EXPECT_EQ(read(pod_of(R"("quartermaster.dev/gpu-memory":"4Gi")",
                         R"("nodeSelector":{"nvidia.com/gpu.product":"Tesla-T4"},)")),
             "milli 250");
@@ -62,19 +62,19 @@ TEST(PodNeeds, OnceAskedForByTheWebhookTheyCountOnce) {
   for (const char* other : {R"("nvidia.com/mig-1g.20gb":"1")", R"("nvidia.com/mig-1g.10gb":"2")",
                             R"("nvidia.com/gpu":"1")", R"("quartermaster.dev/gpu-milli":"125")"}) {
     EXPECT_EQ(read(pod_of(need, kH100, other)),
-              "metadata.annotations.quartermaster.dev/gpu-memory comes to 1 nvidia.com/mig-1g.10gb, and the containers "
-              "ask for other GPUs; leave out the one or the other")
+              "metadata.annotations.quartermaster.dev/gpu-memory is 1 nvidia.com/mig-1g.10gb, and the containers "
+              "request other GPUs; remove one of the two")
         << other;
   }
 }
 
 TEST(PodNeeds, ThatCannotBeMetAreRefusedByTheAnnotation) {
   EXPECT_EQ(read(pod_of(R"("quartermaster.dev/gpu-memory":"10Gi")", "")),
-            "metadata.annotations.quartermaster.dev/gpu-memory 10Gi of GPU memory are needed, and of which GPU is not "
-            "said; choose a model with the node selector nvidia.com/gpu.product");
+            "metadata.annotations.quartermaster.dev/gpu-memory 10Gi of GPU memory are requested "
+            "without a GPU model; choose a model with the node selector nvidia.com/gpu.product");
   EXPECT_EQ(
       read(pod_of(R"("quartermaster.dev/gpu-sms":"few")", kH100)),
-      "metadata.annotations.quartermaster.dev/gpu-sms \"few\" is no number of SMs; give a whole number from 1 on");
+      "metadata.annotations.quartermaster.dev/gpu-sms \"few\" is not a valid number of SMs; give a whole number from 1 on");
 }
 
 TEST(PodNeeds, AreReadInJobsAndInEveryOrder) {
@@ -88,7 +88,7 @@ TEST(PodNeeds, AreReadInJobsAndInEveryOrder) {
   }
 }
 
-TEST(PodNeeds, TheShareIsToldToWhoeverAsks) {
+TEST(PodNeeds, TheShareIsReturnedToTheCaller) {
   const auto told = [](const Json& pod) {
     const auto share = share_of_pod(pod);
     if (!share) return fmt::format("{}: {}", share.error().field, share.error().message);
@@ -97,10 +97,10 @@ TEST(PodNeeds, TheShareIsToldToWhoeverAsks) {
   EXPECT_EQ(told(pod_of("", kH100, R"("nvidia.com/gpu":"1")")), "none");
   EXPECT_EQ(told(pod_of(R"("quartermaster.dev/gpu-sms":"26")", kH100)), "1 nvidia.com/mig-1g.20gb");
   EXPECT_EQ(told(pod_of(R"("quartermaster.dev/gpu-memroy":"10Gi")", kH100)),
-            "metadata.annotations[quartermaster.dev/gpu-memroy]: is nothing that can be needed of a GPU");
+            "metadata.annotations[quartermaster.dev/gpu-memroy]: is not a known requirement of a GPU");
   Json blanket = pod_of(R"("quartermaster.dev/gpu-sms":"26")", kH100);
   blanket.set("spec").set("tolerations", *Json::parse(R"([{"key":"","operator":"Exists"}])"));
-  EXPECT_EQ(told(blanket), "1 nvidia.com/mig-1g.20gb") << "whatever else it says";
+  EXPECT_EQ(told(blanket), "1 nvidia.com/mig-1g.20gb") << "whatever else is set";
 }
 
 TEST(PodNeeds, OfOnePodAreInItsShape) {

@@ -14,12 +14,12 @@ TEST(Settings, AWrongValueIsNamedWithItsOptionAndWhatIsAllowed) {
 TEST(Settings, AnUnknownNameIsNamedWithTheNearestOne) {
   EXPECT_TRUE(check_setting_names({{"hold", "1"}}, {"hold", "rest"}));
   EXPECT_EQ(check_setting_names({{"hold", "1"}, {"holds", "1"}}, {"hold", "rest"}).error().to_string(),
-            "INVALID_ARGUMENT: --set holds: there is no such setting; did you mean hold?; the settings are hold, rest");
+            "INVALID_ARGUMENT: --set holds: unknown setting; did you mean hold?; the settings are hold, rest");
   EXPECT_EQ(check_setting_names({{"zone", "a"}}, {"hold", "rest"}).error().to_string(),
-            "INVALID_ARGUMENT: --set zone: there is no such setting; the settings are hold, rest");
+            "INVALID_ARGUMENT: --set zone: unknown setting; the settings are hold, rest");
   EXPECT_EQ(
       check_setting_names({{"zone", "a"}}, {}).error().to_string(),
-      "INVALID_ARGUMENT: --set zone: there is no such setting; this program has no settings of its own; remove the option");
+      "INVALID_ARGUMENT: --set zone: unknown setting; this program has no settings of its own; remove the option");
 }
 
 }  // namespace settings_test

@@ -140,9 +140,9 @@ TEST(WorkloadKinds, WhatCannotBeReadIsRefusedByName) {
     const auto spec = workload_from_object(object_of(yaml));
     return spec ? std::string() : spec.error().field + ": " + spec.error().message;
   };
-  EXPECT_EQ(refused("{apiVersion: v1, kind: Service, metadata: {name: a}}"), "kind: v1 Service is no workload");
+  EXPECT_EQ(refused("{apiVersion: v1, kind: Service, metadata: {name: a}}"), "kind: v1 Service is not a workload");
   EXPECT_EQ(refused("{apiVersion: example.org/v1, kind: MPIJob, metadata: {name: a}}"),
-            "kind: example.org/v1 MPIJob is no workload");
+            "kind: example.org/v1 MPIJob is not a workload");
   EXPECT_EQ(refused(with("{apiVersion: kubeflow.org/v1, kind: PyTorchJob}", "{}")), "spec: spec has no pod template");
   EXPECT_EQ(refused(with("{apiVersion: kubeflow.org/v1, kind: PyTorchJob}", "{pytorchReplicaSpecs: {Worker: {}}}")),
             "spec.pytorchReplicaSpecs.Worker.template: spec.pytorchReplicaSpecs.Worker.template is missing");
@@ -152,7 +152,7 @@ TEST(WorkloadKinds, WhatCannotBeReadIsRefusedByName) {
             std::string::npos);
 }
 
-TEST(WorkloadKinds, EndsAndWhoIsAbout) {
+TEST(WorkloadKinds, EndsAndRunningPods) {
   const auto& pytorch = *workload_kind("kubeflow.org/v1", "PyTorchJob");
   const auto status = [](const char* text) { return *Json::parse(fmt::format(R"({{"status":{}}})", text)); };
   EXPECT_TRUE(is_complete(status(R"({"conditions":[{"type":"Succeeded","status":"True"}]})"), pytorch));

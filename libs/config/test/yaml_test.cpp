@@ -146,20 +146,20 @@ TEST(Yaml, ErrorsNameTheLine) {
   EXPECT_EQ(only_error("kind: X\na: 1\nb: 2\na: 3\n"), "f.yaml:4: a: given twice, first on line 2; keep one of them");
   EXPECT_EQ(
       only_error("kind: X\na: [1, 2\nb: 3\n"),
-      "f.yaml:3: this is no YAML: end of sequence flow not found; check indentation, quotes and brackets near here");
+      "f.yaml:3: not valid YAML: end of sequence flow not found; check indentation, quotes and brackets near here");
   EXPECT_EQ(
       only_error("kind: X\na: *none\n"),
-      "f.yaml:2: this is no YAML: the referenced anchor is not defined; check indentation, quotes and brackets near here");
+      "f.yaml:2: not valid YAML: the referenced anchor is not defined; check indentation, quotes and brackets near here");
   EXPECT_EQ(only_error("kind: X\n? [a, b]\n: 1\n"),
             "f.yaml:2: a key is a list or a map; quote keys that hold brackets or braces");
   EXPECT_EQ(only_error("kind: X\na: &a [1, *a]\n"),
-            "f.yaml:2: a[1]: an alias stands inside what it names; write the value out");
+            "f.yaml:2: a[1]: an alias is inside the node that it names; write the value out");
   EXPECT_EQ(only_error("kind: X\na:\n  <<: 5\n"),
-            "f.yaml:3: a.<<: \"<<\" wants a map or a list of maps; name an anchor of a map");
-  EXPECT_EQ(only_error("kind: X\nm: &m {a: 1}\n*m : 1\n"), "f.yaml:3: a key is no text; quote it");
+            "f.yaml:3: a.<<: \"<<\" needs a map or a list of maps; name an anchor of a map");
+  EXPECT_EQ(only_error("kind: X\nm: &m {a: 1}\n*m : 1\n"), "f.yaml:3: a key is not a string; quote it");
 }
 
-TEST(Yaml, WhatStandsBeforeAnErrorIsRead) {
+TEST(Yaml, WhatPrecedesAnErrorIsRead) {
   const Loaded loaded = load_text("kind: A\n---\nkind: B\nx: [\n", "f.yaml");
   ASSERT_EQ(loaded.objects.size(), 1u);
   EXPECT_EQ(loaded.objects[0].document.kind, "A");
@@ -227,7 +227,7 @@ TEST(YamlBounds, GrowingTextsAreRefusedQuickly) {
   EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 30);
 }
 
-TEST(LoadPath, SaysWhatCannotBeRead) {
+TEST(LoadPath, ReportsWhatCannotBeRead) {
   const Loaded loaded = load_path("/no/such/file.yaml");
   ASSERT_EQ(loaded.diagnostics.size(), 1u);
   EXPECT_EQ(loaded.diagnostics[0].to_string(),

@@ -95,7 +95,7 @@ Result<Identity> make(const CertificateTerms& terms, const Identity* issuer) {
   for (const auto& uri : terms.uris) {
     if (uri.empty() || uri.find_first_of(", \t\r\n") != std::string::npos)
       return fail(
-          Error{Code::kInvalid, fmt::format("'{}' is no URI", uri), "uris", "give it without spaces or commas"});
+          Error{Code::kInvalid, fmt::format("'{}' is not a URI", uri), "uris", "write it without spaces or commas"});
     names += fmt::format("{}URI:{}", names.empty() ? "" : ",", uri);
   }
   const Key key(EVP_EC_gen("P-256"));
@@ -134,7 +134,7 @@ Result<Identity> make(const CertificateTerms& terms, const Identity* issuer) {
   const Bytes certificate_text(BIO_new(BIO_s_mem())), key_text(BIO_new(BIO_s_mem()));
   ok = ok && PEM_write_bio_X509(certificate_text.get(), made.get()) == 1 &&
        PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1;
-  if (!ok) return failed("no certificate could be made");
+  if (!ok) return failed("the certificate cannot be created");
   return Identity{written(certificate_text), written(key_text)};
 }
 

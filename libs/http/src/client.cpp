@@ -51,7 +51,7 @@ Status check(const Request& request) {
              request.target.find(' ') != std::string::npos;
   for (const auto& [name, value] : request.headers.all()) bad = bad || broken(name) || broken(value);
   if (!bad) return {};
-  return fail(Error{Code::kInvalid, "the request's target or a header holds a space or line break", "target",
+  return fail(Error{Code::kInvalid, "the target or a header of the request has a space or line break", "target",
                     "percent-encode it with url_encode"});
 }
 
@@ -95,7 +95,7 @@ class Reader {
     starved_ = ec == bhttp::error::need_more;
     if (ec == bhttp::error::body_limit) {
       return fail(Error{Code::kInvalid, fmt::format("the answer is larger than {} bytes", *max_body_), "max_body",
-                        "ask for less, or raise the limit"});
+                        "request less, or raise the limit"});
     }
     if (ec && !starved_) return fail(Code::kUnavailable, "not an HTTP answer: {}", ec.message());
     if (parser_->is_done() && parser_->get().result_int() < 200) fresh();  // 100 Continue and similar
@@ -232,7 +232,7 @@ Result<Response> Client::send(const Request& request) {
   auto error = tried.answer.error();
   if (error.code == Code::kUnavailable && !again) {
     error.code = Code::kUnknown;
-    error.remedy = "look whether it took effect before repeating it";
+    error.remedy = "check whether it took effect before repeating it";
   }
   return name(std::move(error));
 }

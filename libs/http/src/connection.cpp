@@ -44,7 +44,7 @@ bool is_ip(const std::string& host) {
 
 Result<Origin> Origin::parse(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return fail(Error{Code::kInvalid, fmt::format("'{}' is no origin: {}", text, why), "origin",
+    return fail(Error{Code::kInvalid, fmt::format("'{}' is not a valid origin: {}", text, why), "origin",
                       "write http://host:port or https://host:port"});
   };
   Origin origin;

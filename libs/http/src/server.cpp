@@ -276,7 +276,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
     if (gone_) return;
     // Before the check of writing_: closing must not wait for a write without progress.
     if (chunks_->look()) {
-      log::warn("http stream cut: its reader is too slow", {{"backlog_limit", shared_.options.max_stream_backlog}});
+      log::warn("http stream closed: its reader is too slow", {{"backlog_limit", shared_.options.max_stream_backlog}});
       return close_now();
     }
     if (writing_) return;
@@ -347,8 +347,8 @@ Result<tcp::endpoint> endpoint_of(const ServerOptions& options) {
   const auto address =
       asio::ip::make_address(options.address == "localhost" ? std::string("127.0.0.1") : options.address, ec);
   if (ec) {
-    return fail(Error{Code::kInvalid, fmt::format("'{}' is no IP address", options.address), "address",
-                      "give a numeric address such as 127.0.0.1 or 0.0.0.0"});
+    return fail(Error{Code::kInvalid, fmt::format("'{}' is not an IP address", options.address), "address",
+                      "use a numeric address such as 127.0.0.1 or 0.0.0.0"});
   }
   return tcp::endpoint(address, options.port);
 }

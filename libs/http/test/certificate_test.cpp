@@ -18,7 +18,7 @@ Identity server_of(const Identity& by, WallTime from = kStart - 1h) {
   return *make_certificate({"server", {"127.0.0.1", "webhook.example.svc"}, from, from + 10h}, by);
 }
 
-TEST(Certificates, SayWhatTheyWereMadeWith) {
+TEST(Certificates, HaveTheFieldsTheyWereCreatedWith) {
   const auto ca = authority();
   const auto leaf = server_of(ca);
   EXPECT_EQ(*read_certificate(ca.certificate),
@@ -68,13 +68,13 @@ TEST(Certificates, AreReplacedInARunningServer) {
   ASSERT_TRUE(kept.send({}));
 
   ASSERT_TRUE(server.replace_certificate(server_of(second)));
-  EXPECT_TRUE(kept.send({})) << "a connection that stands goes on";
+  EXPECT_TRUE(kept.send({})) << "an open connection continues";
   EXPECT_EQ(ask(server, first.certificate).error().code, Code::kUnauthenticated);
   EXPECT_TRUE(ask(server, second.certificate));
   EXPECT_TRUE(ask(server, first.certificate + second.certificate)) << "either of a bundle will do";
 
   EXPECT_EQ(server.replace_certificate({server_of(first).certificate, second.key}).error().code, Code::kInvalid);
-  EXPECT_TRUE(ask(server, second.certificate)) << "the old one stays where the new one is no good";
+  EXPECT_TRUE(ask(server, second.certificate)) << "the old one stays if the new one is invalid";
 }
 
 TEST(Certificates, AreJudgedAsOfTheTimeGiven) {

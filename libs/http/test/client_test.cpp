@@ -91,7 +91,7 @@ TEST(Client, AFreshConnectionThatBreaksIsNotRepeated) {
   EXPECT_EQ(peer.connections(), 1);
 }
 
-TEST(Client, ACutAnswerIsUnavailable) {
+TEST(Client, ATruncatedAnswerIsUnavailable) {
   ScriptedPeer peer([](ScriptedPeer::Wire& wire, int) {
     wire.read_request();
     wire.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
@@ -101,7 +101,7 @@ TEST(Client, ACutAnswerIsUnavailable) {
   EXPECT_EQ(answer.error().code, Code::kUnavailable);
 }
 
-TEST(Client, NobodyThereIsUnavailable) {
+TEST(Client, NoServerIsUnavailable) {
   const auto origin = "http://127.0.0.1:" + std::to_string(testing::free_port());
   const auto answer = Client(origin).send(request_of("POST"));
   ASSERT_FALSE(answer);
@@ -178,7 +178,7 @@ TEST(Client, NamesAWrongOrigin) {
   }
 }
 
-TEST(ClientStream, ACutInTheMiddleIsUnavailable) {
+TEST(ClientStream, ABrokenConnectionIsUnavailable) {
   ScriptedPeer peer([](ScriptedPeer::Wire& wire, int) {
     wire.read_request();
     wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n8\r\nef");

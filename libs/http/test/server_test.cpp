@@ -105,7 +105,7 @@ TEST(Server, ADrainingServerAnswersOnceMoreOnEachConnection) {
     return late.find("Connection: close\r\n") != std::string::npos;
   }));
   EXPECT_NE(late.find("200 OK"), std::string::npos);
-  EXPECT_FALSE(drained) << "two connections stand";
+  EXPECT_FALSE(drained) << "two connections are open";
   kept.send("GET /3 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(kept.read_all().ends_with("GET /3 ")) << "answered, then closed";
   kept.close();
@@ -317,7 +317,7 @@ TEST(Stream, ChunksArriveInOrderAndEndCleanly) {
   EXPECT_EQ(got, want);
 }
 
-TEST(Stream, ASlowReaderIsCutAtTheBacklog) {
+TEST(Stream, ASlowReaderIsClosedAtTheBacklog) {
   ServerOptions options;
   options.max_stream_backlog = 1 << 20;
   StreamServer fixture(options);

@@ -26,14 +26,15 @@ Json review_of(const AccessRequest& r) {
 Status decided(const AccessRequest& r, const Result<Json>& answer) {
   const auto unknown = [&](const std::string& why, std::string remedy) {
     return fail(Error{Code::kUnavailable,
-                      fmt::format("whether {} may {} cannot be reviewed: {}", r.user, r.what(), why),
+                      fmt::format("the access review of {} for {} failed: {}", r.user, r.what(), why),
                       {},
                       std::move(remedy)});
   };
   if (!answer) {
-    return unknown(answer.error().message, answer.error().code == Code::kPermissionDenied
-                                               ? "let the service create subjectaccessreviews (system:auth-delegator)"
-                                               : "try again in a second");
+    return unknown(answer.error().message,
+                   answer.error().code == Code::kPermissionDenied
+                       ? "allow the service to create subjectaccessreviews (system:auth-delegator)"
+                       : "try again in a second");
   }
   const auto& status = (*answer)["status"];
   if (status["allowed"].boolean()) return {};

@@ -273,11 +273,6 @@ Result<Resource> Client::find_kind(const std::string& group, const std::string& 
   return fail(Code::kNotFound, "{} of {} are not served", plural, group.empty() ? "the core group" : group);
 }
 
-Result<Json> Client::update_status(const Resource& r, const std::string& ns, const std::string& name,
-                                   const Json& object) {
-  return impl_->call(impl_->request("PUT", r.path(ns, name) + "/status", &object));
-}
-
 Status Client::remove(const Resource& r, const std::string& ns, const std::string& name, const DeleteOptions& options) {
   auto body = Json::object({{"apiVersion", "v1"}, {"kind", "DeleteOptions"}});
   if (!options.uid.empty()) body.set("preconditions", Json::object({{"uid", options.uid}}));
@@ -375,7 +370,7 @@ Status Client::watch(const Resource& r, const Scope& scope, const std::string& r
     head.body = std::move(line);
     return fail(error_of(what, head));
   }
-  if (!line.empty()) return fail(Code::kUnavailable, "{}: cut in the middle of an event", what);
+  if (!line.empty()) return fail(Code::kUnavailable, "{}: cut off in the middle of an event", what);
   return {};
 }
 

@@ -67,14 +67,14 @@ struct ConfigFeed::Feed {
   }
 
   void refuse(const Json& object, const Key& at, const Error& error) {
-    log::warn("object not taken",
+    log::warn("object rejected",
               {{"kind", kind.kind}, {"namespace", at.first}, {"name", at.second}, {"error", error.to_string()}});
     const auto why = whole(error);
     note(at, why);
-    const auto said = events.record(
-        {object["apiVersion"].string(), kind.kind, at.first, at.second, uid_of(object)},
-        {true, "NotTaken",
-         fmt::format("{}; the last version that could be read stays in force", why.substr(0, 900))});
+    const auto said =
+        events.record({object["apiVersion"].string(), kind.kind, at.first, at.second, uid_of(object)},
+                      {true, "NotAccepted",
+                       fmt::format("{}; the last version that could be read stays in force", why.substr(0, 900))});
     if (!said) log::warn("event not written", {{"object", at.second}, {"error", said.error().to_string()}});
   }
 

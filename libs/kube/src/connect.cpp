@@ -26,7 +26,7 @@ class Kubeconfig {
     const auto loaded = config::load_text(text, path);
     if (!loaded.ok()) return fail(Code::kInvalid, "{}", loaded.diagnostics.front().to_string());
     if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "Config") {
-      return fail(Error{Code::kInvalid, path + " is no kubeconfig: it does not hold one object of kind Config", path,
+      return fail(Error{Code::kInvalid, path + " is not a kubeconfig: it is not one object of kind Config", path,
                         "name the file that kubectl uses"});
     }
     return Kubeconfig(path, loaded.objects[0].document.content);
@@ -105,8 +105,8 @@ Status add_user(const Kubeconfig& config, const Json& user, ClientOptions& out) 
     out.key.clear();
   }
   if ((out.certificate_pem.empty() && out.certificate.empty()) != (out.key_pem.empty() && out.key.empty())) {
-    return fail(config.wrong("client-certificate", "certificate and key come together or not at all",
-                             "give client-certificate and client-key, or their -data"));
+    return fail(config.wrong("client-certificate", "a client certificate needs its key, and the key its certificate",
+                             "set client-certificate and client-key, or their -data"));
   }
   out.token = user["token"].string();
   out.token_file = config.file(user, "tokenFile");
@@ -134,7 +134,7 @@ Result<ClientOptions> from_kubeconfig(const std::string& path, const std::string
 Result<ClientOptions> in_cluster(const std::string& folder) {
   const auto host = variable("KUBERNETES_SERVICE_HOST"), port = variable("KUBERNETES_SERVICE_PORT");
   if (host.empty() || port.empty()) {
-    return fail(Error{Code::kNotFound, "this is no pod: KUBERNETES_SERVICE_HOST and _PORT are not set",
+    return fail(Error{Code::kNotFound, "not in a pod: KUBERNETES_SERVICE_HOST and _PORT are not set",
                       "KUBERNETES_SERVICE_HOST", "give the API server's URL, or kubeconfig:PATH"});
   }
   ClientOptions out;

@@ -14,7 +14,7 @@ bool caused_by(const Json& object, std::string_view reason) {
                              [&](const Json& cause) { return cause["reason"].string() == reason; });
 }
 
-constexpr const char* kChangeIt = "change the object as the message says, or have the policy changed";
+constexpr const char* kChangeIt = "change the object as the message requires, or have the policy changed";
 
 /// 403 has two sources: the authorizer (permissions) and the admission plugins (accepted objects). Only the text
 /// distinguishes them.
@@ -24,7 +24,7 @@ Refusal forbidden(const Json& object) {
   if (has(text, "admission webhook") || has(text, "denied request") || has(text, "violates PodSecurity"))
     return {Code::kInvalid, kChangeIt};
   if (caused_by(object, "NamespaceTerminating") || has(text, "because it is being terminated"))
-    return {Code::kFailedPrecondition, "use another namespace, or create this one again once it is gone"};
+    return {Code::kFailedPrecondition, "use another namespace, or create this one again once it is deleted"};
   if (has(text, "exceeded quota") || has(text, "status unknown for quota"))
     return {Code::kExhausted, "raise the ResourceQuota, or delete what uses it (kubectl describe resourcequota)"};
   if (has(text, "error looking up service account")) return {Code::kUnavailable, "create the ServiceAccount"};

@@ -31,21 +31,13 @@ std::string cut(const std::string& text) {
 EventRecorder::EventRecorder(Client& client, std::string component, std::function<SteadyInstant()> now)
     : client_(client), component_(std::move(component)), now_(std::move(now)) {}
 
-std::uint64_t EventRecorder::withheld() const {
-  const std::lock_guard lock(mutex_);
-  return withheld_;
-}
-
 bool EventRecorder::may(const std::string& uid) {
   const std::lock_guard lock(mutex_);
   const auto now = now_();
   auto& bucket = buckets_[uid];
   bucket.used = ++uses_;
   bucket.full_at = std::max(bucket.full_at, now);
-  if (bucket.full_at + kRefill - now > kBurst * SteadyDuration(kRefill)) {
-    ++withheld_;
-    return false;
-  }
+  if (bucket.full_at + kRefill - now > kBurst * SteadyDuration(kRefill)) return false;
   bucket.full_at += kRefill;
   if (buckets_.size() > kSubjects) {
     buckets_.erase(std::ranges::min_element(buckets_, {}, [](const auto& item) { return item.second.used; }));
@@ -55,8 +47,8 @@ bool EventRecorder::may(const std::string& uid) {
 
 Status EventRecorder::record(const EventSubject& about, const EventText& text) {
   if (!may(about.uid.empty() ? about.ns + "/" + about.name : about.uid)) {
-    return fail(Code::kExhausted, "{} {}/{} has said too much; {} is withheld", about.kind, about.ns, about.name,
-                text.reason);
+    return fail(Code::kExhausted, "{} {}/{} has reached its rate of events; {} is withheld", about.kind, about.ns,
+                about.name, text.reason);
   }
   const std::string ns = about.ns.empty() ? "default" : about.ns;
   const std::string id = sha256_hex(fmt::format("{}\n{}\n{}\n{}", about.uid, about.kind, about.name, text.reason));

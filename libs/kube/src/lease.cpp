@@ -53,7 +53,7 @@ Status LeaseRecord::write(bool holds) {
   const auto written =
       found ? client_.update(resources::kLeases, ns_, name_, lease) : client_.create(resources::kLeases, ns_, lease);
   if (!written && written.error().code == Code::kAlreadyExists)
-    return fail(Code::kAborted, "the Lease {}/{} was made by another meanwhile", ns_, name_);
+    return fail(Code::kAborted, "the Lease {}/{} was created by another replica meanwhile", ns_, name_);
   return written ? Status{} : Status(fail(written.error()));
 }
 

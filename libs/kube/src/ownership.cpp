@@ -1,4 +1,4 @@
-// Namespaces are watched by an informer, rivals are polled: their leases are renewed every two seconds, so a
+// Namespaces are watched by an informer, other controllers are polled: their leases are renewed every two seconds, so a
 // watch on those would be the busiest of all.
 #include "qm/kube/ownership.hpp"
 
@@ -36,16 +36,16 @@ bool held(const Json& lease) {
 
 }  // namespace
 
-std::vector<Rival> rivals_of(const std::string& what) {
-  const Rival kueue{
+std::vector<OtherController> other_controllers_of(const std::string& what) {
+  const OtherController kueue{
       "kueue", "kueue.x-k8s.io", {"c1f6bfd2.kueue.x-k8s.io", "kueue-controller-manager"}, {"kueue-controller-manager"}};
-  const Rival volcano{"volcano",
-                      "scheduling.volcano.sh",
-                      {"volcano", "vc-scheduler", "vc-controller-manager", "volcano-scheduler"},
-                      {"volcano-scheduler"}};
-  const Rival karpenter{"karpenter", "karpenter.sh", {"karpenter-leader-election"}, {"karpenter"}};
-  const Rival cluster_autoscaler{"cluster-autoscaler", "", {"cluster-autoscaler"}, {"cluster-autoscaler"}};
-  const Rival keda{"keda", "keda.sh", {"operator.keda.sh"}, {"keda-operator"}};
+  const OtherController volcano{"volcano",
+                                "scheduling.volcano.sh",
+                                {"volcano", "vc-scheduler", "vc-controller-manager", "volcano-scheduler"},
+                                {"volcano-scheduler"}};
+  const OtherController karpenter{"karpenter", "karpenter.sh", {"karpenter-leader-election"}, {"karpenter"}};
+  const OtherController cluster_autoscaler{"cluster-autoscaler", "", {"cluster-autoscaler"}, {"cluster-autoscaler"}};
+  const OtherController keda{"keda", "keda.sh", {"operator.keda.sh"}, {"keda-operator"}};
   if (what == "quota") return {kueue, volcano};
   if (what == "binding") return {volcano};
   if (what == "scaling") return {karpenter, cluster_autoscaler};
@@ -73,14 +73,14 @@ struct Ownership::Impl {
   std::map<std::string, std::string> owners;  // of the namespaces that name one
   std::map<std::string, std::string> uids;
   bool synced = false, stopping = false;
-  std::optional<std::string> rival;                          // "" = none; unset = not checked yet
-  std::string rival_seen;                                    // the object that showed its activity
+  std::optional<std::string> other;                          // "" = none; unset = not checked yet
+  std::string other_seen;                                    // the object that showed its activity
   std::map<std::string, std::string> left;                   // namespace -> its owner, of skipped namespaces
   std::vector<std::pair<std::string, std::string>> reports;  // (namespace, subject)
   std::unique_ptr<Informer> namespaces;
   std::thread thread;
 
-  void tell() {
+  void notify_listeners() {
     for (const auto& fn : listeners) fn();
   }
 
@@ -102,14 +102,14 @@ struct Ownership::Impl {
         owners[name] = owner;
       }
     }
-    if (changed) tell();
+    if (changed) notify_listeners();
   }
   void on_synced() {
     {
       const std::scoped_lock lock(mutex);
       if (std::exchange(synced, true)) return;
     }
-    tell();
+    notify_listeners();
   }
 
   /// Whether any object has that name, in any namespace. `failed` is set if the server could not be reached.
@@ -134,7 +134,7 @@ struct Ownership::Impl {
   void look() {
     std::string found, where;
     bool failed = false;
-    for (const auto& candidate : options.rivals) {
+    for (const auto& candidate : options.other_controllers) {
       if (!candidate.group.empty()) {
         const auto served = client.versions_of(candidate.group);
         failed = failed || (!served && served.error().retryable());
@@ -156,31 +156,32 @@ struct Ownership::Impl {
     bool changed = false;
     {
       const std::scoped_lock lock(mutex);
-      changed = rival != found;
+      changed = other != found;
       if (changed) {
-        log::info("who is at work",
-                  {{"what", options.what}, {"rival", found.empty() ? "nobody" : found}, {"seen", where}});
+        log::info("other controller changed",
+                  {{"what", options.what}, {"controller", found.empty() ? "none" : found}, {"seen", where}});
         left.clear();
       }
-      rival = found;
-      rival_seen = where;
+      other = found;
+      other_seen = where;
     }
-    if (changed) tell();
+    if (changed) notify_listeners();
   }
 
   Verdict of(const std::string& ns) const {
     const auto it = owners.find(ns);
-    if (!synced) return {false, false, "unknown", "the namespaces were not seen yet"};
+    if (!synced) return {false, false, "unknown", "the namespaces are not listed yet"};
     if (it != owners.end()) {
-      return {it->second == kUs, true, it->second, fmt::format("namespace {} says {}={}", ns, key, it->second)};
+      return {it->second == kUs, true, it->second,
+              fmt::format("namespace {} has the label {}={}", ns, key, it->second)};
     }
-    if (options.standard == kUs) return {true, true, std::string(kUs), "the setting says so"};
+    if (options.standard == kUs) return {true, true, std::string(kUs), "by the setting"};
     if (options.standard != "auto") {
       return {false, true, options.standard, fmt::format("the setting {} is {}", options.what, options.standard)};
     }
-    if (!rival) return {false, false, "unknown", "it is not known yet who else is at work"};
-    if (rival->empty()) return {true, false, std::string(kUs), "nobody else is at work"};
-    return {false, false, *rival, fmt::format("{} is at work ({})", *rival, rival_seen)};
+    if (!other) return {false, false, "unknown", "it is not known yet whether another controller is active"};
+    if (other->empty()) return {true, false, std::string(kUs), "no other controller is active"};
+    return {false, false, *other, fmt::format("{} is active ({})", *other, other_seen)};
   }
 
   void report(const std::string& ns, const std::string& subject) {
@@ -194,9 +195,10 @@ struct Ownership::Impl {
     }
     if (verdict.ours || verdict.owner == "unknown") return;
     const std::string message =
-        fmt::format("{} is left to {}: {}; label the namespace {}={} to hand its {} to Quartermaster", subject,
+        fmt::format("{} is left to {}: {}; label the namespace {}={} to let Quartermaster do its {}", subject,
                     verdict.owner, verdict.why, key, kUs, options.what);
-    log::warn("left alone", {{"namespace", ns}, {"what", options.what}, {"owner", verdict.owner}, {"why", message}});
+    log::warn("left to another controller",
+              {{"namespace", ns}, {"what", options.what}, {"owner", verdict.owner}, {"why", message}});
     const Json event = Json::object(
         {{"apiVersion", "v1"},
          {"kind", "Event"},
@@ -206,7 +208,7 @@ struct Ownership::Impl {
          {"involvedObject",
           Json::object({{"apiVersion", "v1"}, {"kind", "Namespace"}, {"name", ns}, {"namespace", ns}, {"uid", uid}})},
          {"type", "Normal"},
-         {"reason", "LeftToOther"},
+         {"reason", "DeferredToOtherController"},
          {"message", message},
          {"source", Json::object({{"component", "quartermaster"}})}});
     const auto written = client.create(resources::kEvents, ns, event);
@@ -229,7 +231,7 @@ struct Ownership::Impl {
       if (std::chrono::steady_clock::now() < next) continue;
       look();
       const std::scoped_lock lock(mutex);
-      next = std::chrono::steady_clock::now() + (rival ? options.period : std::chrono::milliseconds(500));
+      next = std::chrono::steady_clock::now() + (other ? options.period : std::chrono::milliseconds(500));
     }
   }
 };
@@ -257,7 +259,7 @@ void Ownership::listen(std::function<void()> on_change) { impl_->listeners.push_
 
 bool Ownership::known() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->synced && impl_->rival.has_value();
+  return impl_->synced && impl_->other.has_value();
 }
 
 Ownership::Verdict Ownership::of(const std::string& ns) const {
@@ -265,7 +267,7 @@ Ownership::Verdict Ownership::of(const std::string& ns) const {
   return impl_->of(ns);
 }
 
-std::map<std::string, std::string> Ownership::told() const {
+std::map<std::string, std::string> Ownership::named_owners() const {
   const std::scoped_lock lock(impl_->mutex);
   return impl_->owners;
 }

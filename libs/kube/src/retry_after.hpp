@@ -33,7 +33,7 @@ class RetryAfter {
     }
     Error error = found->second.error;
     const auto left = std::chrono::ceil<std::chrono::seconds>(found->second.until - now).count();
-    error.message += fmt::format(" (repeated in {} s, as the API server asks by Retry-After)", left);
+    error.message += fmt::format(" (repeated in {} s, by Retry-After of the API server)", left);
     return error;
   }
 

@@ -35,7 +35,7 @@ Result<std::string> from_base64(std::string_view text) {
       continue;
     }
     const auto value = kDigits.find(c);
-    if (value == std::string_view::npos || padding > 0) return fail(Code::kInvalid, "this is no base64");
+    if (value == std::string_view::npos || padding > 0) return fail(Code::kInvalid, "not valid base64");
     bits = (bits << 6U | static_cast<unsigned int>(value)) & 0xFFFFFU;
     held += 6;
     if (held >= 8) {
@@ -43,7 +43,7 @@ Result<std::string> from_base64(std::string_view text) {
       out += static_cast<char>(bits >> static_cast<unsigned int>(held) & 0xFFU);
     }
   }
-  if (digits % 4 != 0 || padding > 2) return fail(Code::kInvalid, "this is no base64, or only a part of it");
+  if (digits % 4 != 0 || padding > 2) return fail(Code::kInvalid, "not valid base64, or only a part of it");
   return out;
 }
 

@@ -62,7 +62,7 @@ TEST(AccessReviews, WhatIsNotKnownIsNeitherYesNorNo) {
   r.now += 1s;
   r.answer = fail(Code::kPermissionDenied, "403");
   const auto ours = r.reviews.check(kJobs);
-  EXPECT_EQ(ours.error().code, Code::kUnavailable) << "a refusal of the review speaks of our account";
+  EXPECT_EQ(ours.error().code, Code::kUnavailable) << "a refused review concerns our own account";
   EXPECT_NE(ours.error().remedy.find("subjectaccessreviews"), std::string::npos);
   r.now += 1s;
   r.says(R"({"allowed":false,"evaluationError":"webhook timed out"})");

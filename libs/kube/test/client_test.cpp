@@ -193,7 +193,7 @@ TEST(KubeWatch, GoneAsTheAnswer) {
   EXPECT_EQ(watch_once(api).ended.error().code, Code::kPermissionDenied);
 }
 
-TEST(KubeWatch, CutInTheMiddleOfALine) {
+TEST(KubeWatch, BreaksInTheMiddleOfALine) {
   Api api;
   const auto line = Api::event("ADDED", Api::pod("b", "7"));
   api.watches = {Api::watch(Api::event("ADDED", Api::pod("a", "6")) + line.substr(0, line.size() / 2))};

@@ -151,7 +151,7 @@ TEST_F(Connect, AFileThatIsNoKubeconfig) {
             Code::kInvalid);
 }
 
-TEST_F(Connect, TheSettingSaysWhere) {
+TEST_F(Connect, TheSettingSelectsTheServer) {
   const auto direct = find_server("http://127.0.0.1:8080");
   ASSERT_TRUE(direct);
   EXPECT_EQ(direct->server, "http://127.0.0.1:8080");
@@ -174,7 +174,7 @@ TEST_F(Connect, TheSettingSaysWhere) {
   EXPECT_EQ(find_server("").error().code, Code::kInvalid);
 }
 
-TEST_F(Connect, APodIsToldItsServer) {
+TEST_F(Connect, APodUsesItsOwnServer) {
   environment.set("KUBERNETES_SERVICE_HOST", "fd00::1");
   environment.set("KUBERNETES_SERVICE_PORT", "443");
   EXPECT_EQ(in_cluster(folder.path()).error().code, Code::kNotFound) << "no token is there yet";

@@ -180,7 +180,7 @@ TEST(KubeErrors, ACallIsNotSentAgainBeforeItsRetryAfter) {
     const auto early = get("a");
     ASSERT_FALSE(early);
     EXPECT_TRUE(early.error().retryable());
-    EXPECT_NE(early.error().message.find("slow down (repeated in 1 s, as the API server asks by Retry-After)"),
+    EXPECT_NE(early.error().message.find("slow down (repeated in 1 s, by Retry-After of the API server)"),
               std::string::npos)
         << early.error().message;
     EXPECT_EQ(api.seen().size(), 1U);

@@ -106,7 +106,7 @@ TEST(Informer, ANameGivenToAnotherObjectIsADeletionToo) {
   recorder.expect({"+a@1", "synced", "-a@1", "+a@15", "synced"});
 }
 
-TEST(Informer, ACutWatchGoesOnWithoutANewList) {
+TEST(Informer, ABrokenWatchResumesWithoutANewList) {
   Api api;
   const auto line = Api::event("ADDED", Api::pod("b", "12"));
   api.lists = {Api::list({}, "10")};
@@ -129,7 +129,7 @@ TEST(Informer, TriesAgainUntilTheServerAnswers) {
   EXPECT_EQ(recorder.informer().counters().cut, 1U);
 }
 
-TEST(Informer, ARepeatedEventIsToldOnce) {
+TEST(Informer, ARepeatedEventIsDeliveredOnce) {
   Api api;
   api.lists = {Api::list({Api::pod("a", "11")}, "10")};  // the list is newer than its version
   api.watches = {api.watch_and_hang(Api::event("MODIFIED", Api::pod("a", "11")) +

@@ -122,11 +122,11 @@ class Server {
 };
 
 Ownership::Options options_of(const std::string& what, const std::string& standard = "auto") {
-  return {what, standard, rivals_of(what), 20ms};
+  return {what, standard, other_controllers_of(what), 20ms};
 }
 const std::string kQuota = "quartermaster.dev/quota";
 
-TEST(Ownership, NobodyElseIsAtWorkSoWeAre) {
+TEST(Ownership, WithoutAnotherControllerItActs) {
   Server server;
   server.put_namespace("team", {});
   server.group("kueue.x-k8s.io");  // definitions alone do not count as active
@@ -137,15 +137,15 @@ TEST(Ownership, NobodyElseIsAtWorkSoWeAre) {
   ownership.start();
   ASSERT_TRUE(wait_until([&] { return ownership.known(); }));
   EXPECT_TRUE(ownership.of("team").ours);
-  EXPECT_FALSE(ownership.of("team").told);
+  EXPECT_FALSE(ownership.of("team").explicit_owner);
   EXPECT_TRUE(ownership.acts("team", "job team/a"));
   EXPECT_TRUE(server.events().empty());
 }
 
-TEST(Ownership, AHeldLeaseMakesUsStandBackUntilTold) {
+TEST(Ownership, AHeldLeaseOfAnotherControllerPreventsActionUntilALabel) {
   Server server;
   server.put_namespace("silent", {});
-  server.put_namespace("told", Json::object({{kQuota, "quartermaster"}}));
+  server.put_namespace("label", Json::object({{kQuota, "quartermaster"}}));
   server.put_namespace("noted", {}, Json::object({{kQuota, "quartermaster"}}));
   server.put_namespace("theirs", Json::object({{kQuota, "volcano"}}));
   server.group("kueue.x-k8s.io");
@@ -156,7 +156,7 @@ TEST(Ownership, AHeldLeaseMakesUsStandBackUntilTold) {
   ownership.start();
   ASSERT_TRUE(wait_until([&] { return ownership.known(); }));
   EXPECT_EQ(ownership.of("silent").owner, "kueue");
-  EXPECT_TRUE(ownership.of("told").ours);
+  EXPECT_TRUE(ownership.of("label").ours);
   EXPECT_TRUE(ownership.of("noted").ours);
   EXPECT_EQ(ownership.of("theirs").owner, "volcano");
 
@@ -165,9 +165,9 @@ TEST(Ownership, AHeldLeaseMakesUsStandBackUntilTold) {
   EXPECT_FALSE(ownership.acts("silent", "job silent/b"));
   ASSERT_TRUE(wait_until([&] { return server.events().size() == 1; }));
   const auto event = server.events().front();
-  EXPECT_EQ(event["reason"].string(), "LeftToOther");
+  EXPECT_EQ(event["reason"].string(), "DeferredToOtherController");
   EXPECT_EQ(event.path("metadata.namespace").string(), "silent");
-  EXPECT_NE(event["message"].string().find("kueue is at work (leases kueue-system/c1f6bfd2.kueue.x-k8s.io)"),
+  EXPECT_NE(event["message"].string().find("kueue is active (leases kueue-system/c1f6bfd2.kueue.x-k8s.io)"),
             std::string::npos)
       << event["message"].string();
   EXPECT_NE(event["message"].string().find("quartermaster.dev/quota=quartermaster"), std::string::npos);
@@ -181,7 +181,7 @@ TEST(Ownership, AHeldLeaseMakesUsStandBackUntilTold) {
   EXPECT_FALSE(ownership.left_alone().contains("silent"));
 }
 
-TEST(Ownership, ALeaseThatNobodyRenewsIsNobody) {
+TEST(Ownership, AnExpiredLeaseShowsNoController) {
   Server server;
   server.put_namespace("team", {});
   server.group("kueue.x-k8s.io");
@@ -191,14 +191,14 @@ TEST(Ownership, ALeaseThatNobodyRenewsIsNobody) {
   ownership.start();
   ASSERT_TRUE(wait_until([&] { return ownership.known(); }));
   EXPECT_TRUE(ownership.of("team").ours);
-  // The rival becomes active again at run time.
+  // The other controller becomes active again at run time.
   server.lease("kueue-system", "kueue-controller-manager", Server::now());
   EXPECT_TRUE(wait_until([&] { return !ownership.of("team").ours; }));
   server.lease("kueue-system", "kueue-controller-manager", Server::now(), "");
   EXPECT_TRUE(wait_until([&] { return ownership.of("team").ours; }));
 }
 
-TEST(Ownership, EachRivalIsKnownByItsOwnSigns) {
+TEST(Ownership, EachOtherControllerIsDetectedByItsObjects) {
   struct Case {
     const char *what, *group, *lease, *deployment, *owner;
   };
@@ -243,7 +243,7 @@ TEST(Ownership, TheSettingHoldsWhereTheNamespaceIsSilent) {
   none.start();
   ASSERT_TRUE(wait_until([&] { return ours.known() && none.known(); }));
   EXPECT_TRUE(ours.of("silent").ours);
-  EXPECT_TRUE(ours.of("silent").told);
+  EXPECT_TRUE(ours.of("silent").explicit_owner);
   EXPECT_FALSE(ours.of("theirs").ours);
   EXPECT_FALSE(none.of("silent").ours);
   EXPECT_EQ(none.of("silent").owner, "none");

@@ -28,7 +28,7 @@ void* make(const std::string& name, Fn fn) {
   } catch (const std::exception& e) {
     problem = e.what();
   }
-  QM_ASSERT(problem.empty(), "metric '{}' cannot be made: {}", name, problem);
+  QM_ASSERT(problem.empty(), "metric '{}' cannot be created: {}", name, problem);
   return nullptr;
 }
 
@@ -38,7 +38,7 @@ bool is_name(const std::string& name) {
 }
 
 prometheus::MetricFamily to_prometheus(const Family& family) {
-  QM_ASSERT(is_name(family.name), "metric '{}' cannot be made: the name is not valid", family.name);
+  QM_ASSERT(is_name(family.name), "metric '{}' cannot be created: the name is not valid", family.name);
   const bool counts = family.kind == Family::Kind::kCounter;
   prometheus::MetricFamily out;
   out.name = family.name;

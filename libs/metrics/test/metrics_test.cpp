@@ -95,7 +95,7 @@ TEST(Metrics, HooksRunBeforeEachScrape) {
   EXPECT_EQ(parse(registry.text()).at("qm_scrapes"), 2);
 }
 
-TEST(Metrics, ACollectedSeriesGoesWithWhatItSpeaksOf) {
+TEST(Metrics, ACollectedSeriesEndsWithItsObject) {
   Registry registry;
   registry.gauge("qm_stays", "S.").set(1);
   std::vector<std::string> nodes = {"a", "b"};

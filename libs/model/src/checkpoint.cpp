@@ -19,7 +19,7 @@ Status check_resume_uri(std::string_view uri) {
     return fail(Error{Code::kInvalid,
                       fmt::format("the URI has the byte 0x{:02x} at position {}, which no URI has",
                                   static_cast<unsigned char>(*odd), odd - uri.begin()),
-                      "uri", "write it percent-encoded, as RFC 3986 says"});
+                      "uri", "write it percent-encoded, by RFC 3986"});
   }
   return {};
 }

@@ -45,16 +45,16 @@ std::optional<Fabric> fabric_of(std::string_view word) {
   return std::nullopt;
 }
 
-Level level_of(const Seat& a, const Seat& b) {
+Level level_of(const LinkEndpoint& a, const LinkEndpoint& b) {
   if (a.node != b.node) return a.fabric == b.fabric && a.domain == b.domain ? Level::kFabric : Level::kNone;
   if (a.gpu == b.gpu) return Level::kGpu;
   if (a.zone == b.zone) return a.pcie == b.pcie && a.pcie >= 0 ? Level::kSwitch : Level::kNuma;
   return a.island == b.island && a.island >= 0 ? Level::kIsland : Level::kNode;
 }
 
-Level level_of(std::span<const Seat> seats) {
+Level level_of(std::span<const LinkEndpoint> endpoints) {
   auto widest = Level::kGpu;
-  for (const Seat& seat : seats) widest = std::max(widest, level_of(seats.front(), seat));
+  for (const LinkEndpoint& endpoint : endpoints) widest = std::max(widest, level_of(endpoints.front(), endpoint));
   return widest;
 }
 
@@ -78,13 +78,13 @@ std::string_view name_of(Level level) {
   return "?";
 }
 
-double ring(std::span<const Seat> seats) {
-  if (seats.size() < 2) return 0;
-  const auto hops = seats.size() == 2 ? 1 : seats.size();  // two GPUs exchange over one link, both ways
+double ring(std::span<const LinkEndpoint> endpoints) {
+  if (endpoints.size() < 2) return 0;
+  const auto hops = endpoints.size() == 2 ? 1 : endpoints.size();  // two GPUs exchange over one link, both ways
   double slowest = kNvlink * 1000;
   std::map<Bottleneck, std::pair<double, std::int32_t>> shared;  // speed, and hops that share it
   for (std::size_t i = 0; i < hops; ++i) {
-    const Seat &from = seats[i], &to = seats[(i + 1) % seats.size()];
+    const LinkEndpoint &from = endpoints[i], &to = endpoints[(i + 1) % endpoints.size()];
     if (from.node != to.node) {
       const auto rails = std::max(std::min(from.rails, to.rails), 1);
       auto speed = std::min(speed_of(from.fabric), speed_of(to.fabric));
@@ -105,10 +105,10 @@ double ring(std::span<const Seat> seats) {
   return slowest;
 }
 
-double seconds_of(const Step& step, std::span<const Seat> seats) {
-  const double speed = ring(seats);
+double seconds_of(const Step& step, std::span<const LinkEndpoint> endpoints) {
+  const double speed = ring(endpoints);
   if (speed == 0) return step.compute_s;
-  const auto ranks = static_cast<double>(seats.size());
+  const auto ranks = static_cast<double>(endpoints.size());
   return step.compute_s + 2 * (ranks - 1) / ranks * step.bytes / (speed * 1e9);
 }
 

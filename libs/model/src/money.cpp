@@ -19,7 +19,7 @@ constexpr std::int64_t kMicrosPerHour = 3'600'000'000;
 Error not_an_amount(std::string_view text, std::string_view why) {
   const bool cut = text.size() > 40;
   return Error{Code::kInvalid,
-               fmt::format("\"{}{}\" is no amount in dollars: {}", text.substr(0, 40), cut ? "..." : "", why),
+               fmt::format("\"{}{}\" is not a valid amount in dollars: {}", text.substr(0, 40), cut ? "..." : "", why),
                {},
                "write a decimal number such as 98.32, with at most nine digits behind the point"};
 }
@@ -53,7 +53,7 @@ Result<Money> Money::parse_usd(std::string_view decimal) {
     }
   }
   for (const char c : digits) {
-    if (c < '0' || c > '9') return fail(not_an_amount(decimal, "it holds something other than digits"));
+    if (c < '0' || c > '9') return fail(not_an_amount(decimal, "it has other characters than digits"));
     if (!take(c)) return fail(not_an_amount(decimal, "it is beyond nine billion"));
   }
   if (minus) return Money(nano);

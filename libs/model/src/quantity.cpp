@@ -119,7 +119,7 @@ std::string digits_of(Wide magnitude) {
 Error not_a_quantity(std::string_view text, std::string_view why) {
   const bool cut = text.size() > 40;
   return Error{Code::kInvalid,
-               fmt::format("\"{}{}\" is no quantity: {}", text.substr(0, 40), cut ? "..." : "", why),
+               fmt::format("\"{}{}\" is not a valid quantity: {}", text.substr(0, 40), cut ? "..." : "", why),
                {},
                "write a number with an optional suffix such as 100m, 1.5, 8Gi or 1e3"};
 }
@@ -158,7 +158,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
   }
   if (digits.empty()) return fail(not_a_quantity(text, "it has no digits"));
   const auto scale = parse_suffix(rest.substr(at));
-  if (!scale) return fail(not_a_quantity(text, fmt::format("\"{}\" is no suffix", rest.substr(at, 20))));
+  if (!scale) return fail(not_a_quantity(text, fmt::format("\"{}\" is not a valid suffix", rest.substr(at, 20))));
 
   if (scale->base == 10) point += scale->exponent;
   auto nano = to_nano(std::move(digits), point, scale->base == 2 ? static_cast<int>(scale->exponent) : 0);
@@ -222,7 +222,7 @@ Quantity Quantity::operator+(const Quantity& other) const {
   Quantity out;
   out.format_ = nano_ == 0 ? other.format_ : format_;
   const bool overflow = __builtin_add_overflow(nano_, other.nano_, &out.nano_);
-  QM_ASSERT(!overflow, "{} + {} leaves the range of a quantity", to_string(), other.to_string());
+  QM_ASSERT(!overflow, "{} + {} exceeds the range of a quantity", to_string(), other.to_string());
   return out;
 }
 
@@ -230,7 +230,7 @@ Quantity Quantity::operator-(const Quantity& other) const {
   Quantity out;
   out.format_ = nano_ == 0 ? other.format_ : format_;
   const bool overflow = __builtin_sub_overflow(nano_, other.nano_, &out.nano_);
-  QM_ASSERT(!overflow, "{} - {} leaves the range of a quantity", to_string(), other.to_string());
+  QM_ASSERT(!overflow, "{} - {} exceeds the range of a quantity", to_string(), other.to_string());
   return out;
 }
 

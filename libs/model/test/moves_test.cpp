@@ -5,10 +5,10 @@
 namespace qm {
 namespace moves_test {
 
-TEST(Moves, WhoStaysWhereHeIs) {
+TEST(Moves, UnmovedPodsKeepTheirPlace) {
   EXPECT_FALSE(stays_where_it_is("Job", {}));
   EXPECT_FALSE(stays_where_it_is("PyTorchJob", {{"app", "train"}}));
-  EXPECT_TRUE(stays_where_it_is("Pod", {})) << "nobody makes it again";
+  EXPECT_TRUE(stays_where_it_is("Pod", {})) << "no controller creates it again";
   EXPECT_TRUE(stays_where_it_is("PodGroup", {}));
   EXPECT_TRUE(stays_where_it_is("Job", {{"quartermaster.dev/movable", "false"}}));
   EXPECT_FALSE(stays_where_it_is("Job", {{"quartermaster.dev/movable", "true"}}));

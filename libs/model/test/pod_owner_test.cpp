@@ -22,7 +22,7 @@ TEST(PodOwner, TheTableOfClaims) {
       {"another namespace, by owner reference", {"b", "p", "", "w", "Job"}, "Job", kOtherNamespace},
       {"another namespace, by annotation", {"b", "p", "w", "", ""}, "Job", kOtherNamespace},
       {"another namespace, of a group", {"b", "p", "w", "", ""}, "PodGroup", kOtherNamespace},
-      {"an annotation alone is no pod of a Job", {"a", "p", "w", "", ""}, "Job", kOtherController},
+      {"an annotation alone does not make a pod of a Job", {"a", "p", "w", "", ""}, "Job", kOtherController},
       {"controlled by another Job", {"a", "p", "w", "v", "Job"}, "Job", kOtherController},
       {"controlled by a ReplicaSet", {"a", "p", "w", "v", "ReplicaSet"}, "PyTorchJob", kOtherController},
       {"a replica of a PyTorchJob", {"a", "p", "w", "w", "PyTorchJob"}, "PyTorchJob", kOwned},

@@ -61,7 +61,7 @@ TEST(PodResources, SumsAsKubernetes) {
       {"amounts are rounded up to milli-units one by one",
        R"({"containers":[{"resources":{"requests":{"cpu":"100u","memory":"0.0001"}}},{"resources":{"requests":{"cpu":"1500u"}}}]})",
        "cpu=3m memory=1m ", ""},
-      {"what is no quantity, and what is below zero, counts nothing",
+      {"invalid and negative quantities count nothing",
        R"({"containers":[{"resources":{"requests":{"cpu":"two","memory":"-1Gi"}}}]})", "memory=0 ", ""},
   };
   for (const auto& one : cases) {
@@ -73,7 +73,7 @@ TEST(PodResources, SumsAsKubernetes) {
   }
 }
 
-TEST(PodResources, AmountsBeyondAllMachinesHaveASum) {
+TEST(PodResources, HugeAmountsHaveASum) {
   const auto resources = pod(R"({"overhead":{"cpu":"1e29"},"containers":[
       {"resources":{"limits":{"cpu":"1e29"}}},{"resources":{"limits":{"cpu":"9223372036854775807Ei"}}}]})");
   EXPECT_EQ(resources.total_requests().at("cpu"), Quantity::of(std::int64_t{1} << 62));

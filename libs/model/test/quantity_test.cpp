@@ -101,9 +101,9 @@ TEST(Quantity, RefusesWhatIsNoQuantity) {
     EXPECT_EQ(parsed.error().code, Code::kInvalid);
     EXPECT_FALSE(parsed.error().remedy.empty());
   }
-  EXPECT_EQ(Quantity::parse("5GB").error().message, "\"5GB\" is no quantity: \"GB\" is no suffix");
+  EXPECT_EQ(Quantity::parse("5GB").error().message, "\"5GB\" is not a valid quantity: \"GB\" is not a valid suffix");
   EXPECT_EQ(Quantity::parse(std::string(500, '1')).error().message,
-            "\"1111111111111111111111111111111111111111...\" is no quantity: it is too long");
+            "\"1111111111111111111111111111111111111111...\" is not a valid quantity: it is too long");
 }
 
 TEST(Quantity, SumsKeepTheFormatUnlessTheyStartFromZero) {
@@ -127,7 +127,7 @@ TEST(Quantity, SumsKeepTheFormatUnlessTheyStartFromZero) {
 TEST(QuantityDeathTest, ASumBeyondTheRangeIsABrokenLaw) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const Quantity large = *Quantity::parse("1e29");
-  EXPECT_DEATH((void)(large + large), "leaves the range of a quantity");
+  EXPECT_DEATH((void)(large + large), "exceeds the range of a quantity");
 }
 
 }  // namespace quantity_test

@@ -134,7 +134,7 @@ TEST(LabelSelector, MatchesAsKubernetes) {
   }
 }
 
-TEST(LabelSelector, SaysWhereItIsWrong) {
+TEST(LabelSelector, ReportsThePositionOfTheError) {
   for (const char* text : {"a=b,", ",a=b", "a=b c=d", "a in b", "a in (b", "a ! b", "a > 5", "=b", "!", "a=b;c=d"}) {
     const auto parsed = LabelSelector::parse(text);
     ASSERT_FALSE(parsed) << text;

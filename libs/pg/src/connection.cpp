@@ -43,7 +43,7 @@ std::int64_t Rows::int8(std::size_t row, int column) const {
   const auto digits = text(row, column);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  QM_ASSERT(error == std::errc() && end == digits.data() + digits.size(), "column {} holds \"{}\", no bigint", column,
+  QM_ASSERT(error == std::errc() && end == digits.data() + digits.size(), "column {} has \"{}\", not a bigint", column,
             digits);
   return value;
 }
@@ -52,7 +52,7 @@ bool Rows::boolean(std::size_t row, int column) const { return text(row, column)
 
 std::string Rows::bytes(std::size_t row, int column) const {
   auto hex = text(row, column);
-  QM_ASSERT(hex.starts_with("\\x") && hex.size() % 2 == 0, "column {} holds no bytea in hex form", column);
+  QM_ASSERT(hex.starts_with("\\x") && hex.size() % 2 == 0, "column {} has no bytea in hex form", column);
   hex.remove_prefix(2);
   std::string out(hex.size() / 2, '\0');
   for (std::size_t i = 0; i < out.size(); ++i)

@@ -36,10 +36,10 @@ Status same_steps(const Rows& applied, const std::string& schema, const std::str
     if (row >= steps.size())
       return fail(Error{
           Code::kFailedPrecondition,
-          fmt::format("schema {} has migration {} {} ({}), which this program does not know: it knows {} "
+          fmt::format("schema {} has migration {} {} ({}), which is newer than this program, which has {} "
                       "of {}, found are {}",
                       schema, origin, applied.int8(row, 0), applied.text(row, 1), steps.size(), origin, applied.size()),
-          "migrations", "run a newer program; schemas go forward only"});
+          "migrations", "run a newer program; a schema is never downgraded"});
     const auto ours = sha256_hex(steps[row].sql);
     if (applied.text(row, 2) != ours)
       return fail(
@@ -72,7 +72,7 @@ Status check_migrations(Connection& connection, const std::string& schema, const
   }
   if (found == steps.size()) return {};
   return fail(Error{Code::kFailedPrecondition,
-                    fmt::format("schema {} is at version {} of {}, this program wants {} ({})", schema, found, origin,
+                    fmt::format("schema {} is at version {} of {}, this program needs {} ({})", schema, found, origin,
                                 steps.size(), steps.back().name),
                     "migrations", "run this program once with --migrate-only, then start it again"});
 }

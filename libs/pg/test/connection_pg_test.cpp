@@ -131,7 +131,7 @@ TEST_F(ConnectionTest, UriFormsAreTaken) {
 
 TEST_F(ConnectionTest, NamesAreQuoted) { EXPECT_EQ(quote_name("a\"b"), "\"a\"\"b\""); }
 
-TEST(ConnectionWithoutServer, SaysThatItIsAway) {
+TEST(ConnectionWithoutServer, ReportsThatItIsUnavailable) {
   const auto session = Connection::open("host=127.0.0.1 port=1", {"test"});
   ASSERT_FALSE(session.has_value());
   EXPECT_EQ(session.error().code, Code::kUnavailable);

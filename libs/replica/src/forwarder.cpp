@@ -53,7 +53,7 @@ struct Forwarder::Impl {
     }
     return stub;
   }
-  [[nodiscard]] grpc::Status nobody(const std::string& why) const {
+  [[nodiscard]] grpc::Status no_leader(const std::string& why) const {
     return rpc::to_grpc(
         {Code::kUnavailable, service + ": " + why, {}, "send the call again; a leader is chosen within seconds"});
   }
@@ -77,7 +77,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
       if (passes(key)) up_.context.AddMetadata({key.data(), key.size()}, {value.data(), value.size()});
     }
     const auto from = rpc::service_of(down);
-    up_.context.AddMetadata(rpc::kForwarded, from.empty() ? rpc::kForPeople : from);
+    up_.context.AddMetadata(rpc::kForwarded, from.empty() ? rpc::kForUsers : from);
     up_.context.set_deadline(down.deadline());
   }
   void start(const std::string& method) {
@@ -113,7 +113,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
         return;
       }
       const std::lock_guard lock(call.mutex_);
-      call.said_all_ = true;
+      call.writes_done_ = true;
       RemoveHold();
     }
     void OnWriteDone(bool ok) override {
@@ -121,7 +121,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
     }
     void OnDone(const grpc::Status& status) override {
       const bool ended_by_us = call.stopped_ && status.error_code() == grpc::StatusCode::CANCELLED;
-      call.Finish(ended_by_us ? call.owner_->nobody("this replica takes the lead") : status);
+      call.Finish(ended_by_us ? call.owner_->no_leader("this replica is becoming the leader") : status);
       call.release();
     }
     Call& call;
@@ -130,7 +130,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
 
   void OnReadDone(bool ok) override {
     const std::lock_guard lock(mutex_);
-    if (said_all_) return;
+    if (writes_done_) return;
     if (ok) {
       up_.StartWrite(&from_client_);
     } else {
@@ -147,7 +147,7 @@ class Forwarder::Impl::Call final : public grpc::ServerGenericBidiReactor {
   const std::shared_ptr<Impl> owner_;
   const std::shared_ptr<grpc::GenericStub> stub_;
   std::mutex mutex_;
-  bool said_all_ = false;
+  bool writes_done_ = false;
   std::atomic<bool> stopped_ = false;
   int halves_ = 2;  ///< unfinished halves: down and up, and one for stop() while it cancels; under the owner's mutex
   grpc::ByteBuffer from_client_, from_leader_;
@@ -175,15 +175,15 @@ void Forwarder::stop() {
 
 grpc::ServerGenericBidiReactor* Forwarder::CreateReactor(grpc::GenericCallbackServerContext* context) {
   if (context->client_metadata().count(rpc::kForwarded) > 0)
-    return new Refused(impl_->nobody("this replica does not lead"));
+    return new Refused(impl_->no_leader("this replica does not lead"));
   const auto address = impl_->leader();
-  if (address.empty()) return new Refused(impl_->nobody("nobody leads now"));
+  if (address.empty()) return new Refused(impl_->no_leader("there is no leader at the moment"));
   auto* call = new Impl::Call(impl_, impl_->stub_for(address), *context);
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->stopped) {
       delete call;
-      return new Refused(impl_->nobody("this replica takes the lead"));
+      return new Refused(impl_->no_leader("this replica is becoming the leader"));
     }
     impl_->calls.insert(call);
   }

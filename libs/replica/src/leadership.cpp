@@ -40,14 +40,14 @@ bool Leadership::look_again(bool at_once) {
     const auto before = state_.view().holder;
     free = state_.looked(view, now, at_once);
     if (!view) {
-      if (!was_away) log::warn("cannot see who leads", {{"error", view.error().to_string()}});
+      if (!was_away) log::warn("the current leader cannot be read", {{"error", view.error().to_string()}});
     } else if (!free && (before != view->holder || !was_known)) {
-      log::info("another leads, standing by", {{"leader", view->holder}, {"term", view->terms}});
+      log::info("another replica leads; this one is standby", {{"leader", view->holder}, {"term", view->terms}});
     }
   }
   if (!free) return false;
   if (const auto fit = lease_->ready(); !fit) {
-    if (!unfit_) log::error("nobody leads, and this replica cannot", {{"error", fit.error().to_string()}});
+    if (!unfit_) log::error("there is no leader, and this replica cannot lead", {{"error", fit.error().to_string()}});
     unfit_ = true;
     return false;
   }
@@ -78,10 +78,11 @@ void Leadership::keep(const std::stop_token& stop) {
     const auto renewed = lease_->renew(holder_, address);
     const auto after = boot_now();
     const std::lock_guard lock(mutex_);
-    if (!renewed && !state_.away()) log::warn("the lead cannot be renewed", {{"error", renewed.error().to_string()}});
+    if (!renewed && !state_.away())
+      log::warn("the leader lease cannot be renewed", {{"error", renewed.error().to_string()}});
     state_.renewed(renewed, before, after);
     if (state_.lost()) {
-      log::error("another replica has taken the lead", {{"holder", holder_}});
+      log::error("another replica is the leader now", {{"holder", holder_}});
       return;
     }
   }
@@ -104,7 +105,7 @@ void Leadership::release() {
     released_ = true;
   }
   if (const auto told = lease_->release(holder_); !told)
-    log::warn("the lead is left without a word", {{"error", told.error().to_string()}});
+    log::warn("the leader lease is dropped without a release", {{"error", told.error().to_string()}});
 }
 
 bool Leadership::leads() const {

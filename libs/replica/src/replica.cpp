@@ -56,7 +56,7 @@ std::invoke_result_t<Open, store::PgOptions> once_there(Open open, const store::
   for (bool told = false;; told = true) {
     auto opened = open(options);
     if (opened || !opened.error().retryable()) return opened;
-    if (!told) log::warn("the database is away, waiting for it", {{"error", opened.error().to_string()}});
+    if (!told) log::warn("the database is not available, waiting for it", {{"error", opened.error().to_string()}});
     if (rpc::signal_pending()) return fail(Code::kCancelled, "{} ends without a database", options.service);
     std::this_thread::sleep_for(kLookForDatabase);
   }
@@ -120,7 +120,7 @@ struct Replica::Impl {
                                                {"served", leadership->served()}});
                         }});
     QM_TRY(admin->start());
-    log::info("stands by", {{"service", service}, {"grpc", server->port()}, {"http", admin->port()}});
+    log::info("standby", {{"service", service}, {"grpc", server->port()}, {"http", admin->port()}});
     return {};
   }
 
@@ -128,7 +128,7 @@ struct Replica::Impl {
     if (settings.kube.empty()) return;
     auto api = kube::find_server(settings.kube);
     if (!api) {
-      log::warn("no Lease tells who leads", {{"error", api.error().to_string()}});
+      log::warn("no Lease shows the leader", {{"error", api.error().to_string()}});
       return;
     }
     kube_lease = std::make_unique<KubeLease>(
@@ -145,7 +145,7 @@ Replica::~Replica() { end_standby(); }
 Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, const std::string& service,
                                                 std::vector<store::Migration> migrations) {
   if (settings.postgres.empty())
-    return fail({Code::kInvalid, "no database is named", "--postgres", "give a conninfo, or set QM_POSTGRES"});
+    return fail({Code::kInvalid, "no database is named", "--postgres", "set a conninfo, or QM_POSTGRES"});
   store::PgOptions pg{
       .conninfo = settings.postgres, .service = service, .shard = settings.shard, .migrations = std::move(migrations)};
   pg.fenced = true;
@@ -197,12 +197,12 @@ void Replica::wait_for_end() {
 
 Status Replica::end() {
   if (impl_->rolled_back) ::setenv(kRollbacks, std::to_string(rollbacks() + 1).c_str(), 1);
-  if (impl_->leadership->lost()) return fail(Code::kAborted, "another replica has taken the lead");
+  if (impl_->leadership->lost()) return fail(Code::kAborted, "another replica is the leader now");
   impl_->kube_lease.reset();
   impl_->leadership->release();
   if (impl_->rolled_back) return fail(Code::kAborted, "the database lost commits, and the lease is released");
-  if (impl_->host_lost) return fail(Code::kAborted, "another process took the shard, and the lease is released");
-  log::info("the lead is given back", {{"service", impl_->service}});
+  if (impl_->host_lost) return fail(Code::kAborted, "another process acquired the shard, and the lease is released");
+  log::info("the leader lease is released", {{"service", impl_->service}});
   return {};
 }
 
@@ -217,10 +217,10 @@ int main(int argc, char** argv, const std::string& process, const std::string& d
   if (done.error().code != Code::kAborted) return 1;
   if (rpc::signal_received()) return 0;  // shutting down, so it does not return to standby
   // Like a new process, except for its pid: all state of its lead is gone. Sockets would remain open.
-  log::info("begins again, to stand by");
+  log::info("restarting as standby");
   (void)::close_range(3, ~0U, 0);
   (void)::execv("/proc/self/exe", argv);
-  log::error("cannot begin again", {{"errno", errno}});
+  log::error("cannot restart", {{"errno", errno}});
   return 1;
 }
 

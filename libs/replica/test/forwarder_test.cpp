@@ -157,7 +157,7 @@ TEST_F(Forwarding, AStreamGoesBothWaysAndEndsWithItsClient) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST_F(Forwarding, WhoGivesUpIsGivenUpAtTheLeaderToo) {
+TEST_F(Forwarding, ACanceledCallIsCanceledAtTheLeader) {
   grpc::ClientContext context;
   std::thread caller([&] {
     v1::ListWorkloadsResponse response;

@@ -108,17 +108,17 @@ TEST_F(ForwardingOverTls, AnAgentReachesTheLeaderThroughAnyReplica) {
   EXPECT_EQ(push(*leader_, "agent"), grpc::StatusCode::OK);
   EXPECT_EQ(said_, "agent");
   EXPECT_EQ(push(*standby_, "agent"), grpc::StatusCode::OK);
-  EXPECT_EQ(said_, "agent") << "the leader does not know for whom the call was passed on";
+  EXPECT_EQ(said_, "agent") << "the leader does not know the original caller of the forwarded call";
 }
 
-TEST_F(ForwardingOverTls, NobodyElseBecomesAnAgentByIt) {
-  for (const char* who : {"placement", "telemetry", "stranger"}) {
+TEST_F(ForwardingOverTls, NoOtherCallerBecomesAnAgentByIt) {
+  for (const char* who : {"placement", "telemetry", "unknown"}) {
     EXPECT_EQ(push(*leader_, who), grpc::StatusCode::PERMISSION_DENIED) << who;
     EXPECT_EQ(push(*standby_, who), grpc::StatusCode::PERMISSION_DENIED) << who;
   }
-  for (const char* who : {"placement", "stranger"})
+  for (const char* who : {"placement", "unknown"})
     EXPECT_EQ(push(*leader_, who, "agent"), grpc::StatusCode::PERMISSION_DENIED) << who;
-  EXPECT_EQ(push(*leader_, "telemetry", "agent"), grpc::StatusCode::OK) << "a replica's word counts";
+  EXPECT_EQ(push(*leader_, "telemetry", "agent"), grpc::StatusCode::OK) << "the caller named by a replica is accepted";
 }
 
 /// A replica that expects the address of the lease in the certificate.

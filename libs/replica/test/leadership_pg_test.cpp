@@ -115,7 +115,7 @@ TEST_F(LeadershipTest, AStoppedLeaderIsFollowedAndKnowsItWhenItWakes) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_F(LeadershipTest, WhoIsOvertakenDoesNothingMore) {
+TEST_F(LeadershipTest, AReplacedLeaderDoesNothingMore) {
   const auto first = replica("first"), second = replica("second");
   ASSERT_TRUE(first->wait(never));
   ASSERT_TRUE(second->wait(never, {}, true));
@@ -129,19 +129,19 @@ TEST_F(LeadershipTest, WhoIsOvertakenDoesNothingMore) {
   EXPECT_FALSE(second->lost());
 }
 
-TEST_F(LeadershipTest, WithoutADatabaseNothingIsDoneButWhatIsKnownIsSaid) {
+TEST_F(LeadershipTest, WithoutADatabaseTheLastKnownLeaderIsReported) {
   const auto first = replica("first");
   ASSERT_TRUE(first->wait(never));
   server_->kill9();
   EXPECT_TRUE(testing::wait_until([&] { return !first->leads(); })) << "a lead that cannot be proven ends";
-  EXPECT_TRUE(first->may_answer()) << "nobody can have taken it";
+  EXPECT_TRUE(first->may_answer()) << "no other replica can have acquired it";
   EXPECT_FALSE(first->lost());
   const auto up = server_->restart();
   ASSERT_TRUE(up) << up.error().to_string();
   EXPECT_TRUE(testing::wait_until([&] { return first->leads(); })) << "the same leader goes on";
 }
 
-TEST_F(LeadershipTest, OneThatCannotReadTheSchemaStandsByForEver) {
+TEST_F(LeadershipTest, AReplicaThatCannotReadTheSchemaStaysStandby) {
   const auto first = replica("first"), old = replica("old");
   ASSERT_TRUE(first->wait(never));
   first->serves_at("127.0.0.1:1");

@@ -94,7 +94,7 @@ std::string service_of(const Call& call) {
 
 struct Access::Impl {
   explicit Impl(AccessOptions o) : options(std::move(o)) {
-    QM_ASSERT(!options.review || options.roles, "tokens are reviewed, but nobody has a role");
+    QM_ASSERT(!options.review || options.roles, "tokens are reviewed, but no user has a role");
     if (options.review) {
       for (std::size_t i = 0; i < kLookUps; ++i) workers.push_back(std::make_unique<Worker>());
     }
@@ -141,7 +141,7 @@ struct Access::Impl {
   }
 
   static Answer busy() {
-    return denied(Code::kUnavailable, "too many tokens wait to be looked up", "try again in a second");
+    return denied(Code::kUnavailable, "too many token reviews are queued", "try again in a second");
   }
 
   void look_up(const std::string& token, const std::string& digest) {
@@ -156,8 +156,8 @@ struct Access::Impl {
       const std::lock_guard lock(mutex);
       auto& entry = tokens[digest];
       waiting.swap(entry.waiting);
-      const bool nobody = !answer && answer.error().code == Code::kUnauthenticated;
-      if (answer || nobody) {
+      const bool unauthenticated = !answer && answer.error().code == Code::kUnauthenticated;
+      if (answer || unauthenticated) {
         if (!entry.answer) order.push_back(digest);
         entry.answer = answer;
         entry.until = options.now() + (answer ? options.keep : options.keep_refused);
@@ -213,7 +213,7 @@ struct Access::Impl {
     };
     const auto method = std::string(method_of(call.path));
     const auto* rule = rule_of(method);
-    if (rule == nullptr) return refuse(Code::kPermissionDenied, fmt::format("nobody may call {}", method), {});
+    if (rule == nullptr) return refuse(Code::kPermissionDenied, fmt::format("no caller may use {}", method), {});
     if (rule->need == Need::kAnyone) return done({});
     const auto service = from(call);
     if (rule->need == Need::kServices || rule->need == Need::kAgents) {
@@ -245,10 +245,10 @@ struct Access::Impl {
         return done(fail(answer.error()));
       }
       const Error error{Code::kPermissionDenied,
-                        fmt::format("{} may not call {}: that takes {}, and it is {}", (*answer)->name, method,
-                                    needed(rule->need), (*answer)->roles()),
+                        fmt::format("{} may not call {}: the call needs {}, and the caller is {}", (*answer)->name,
+                                    method, needed(rule->need), (*answer)->roles()),
                         {},
-                        "ask for a group that the roles file names for it"};
+                        "request membership in a group of the roles file"};
       note(call, answer->get(), error);
       done(fail(error));
     });
@@ -287,8 +287,7 @@ Caller Access::caller(const Call& call) { return impl_->caller(call); }
 
 void Access::export_to(metrics::Registry& registry, const std::string& service) {
   registry.on_collect([weak = std::weak_ptr(impl_), service] {
-    metrics::Family family{
-        "qm_rpc_denied_total", "Calls that were not let through.", metrics::Family::Kind::kCounter, {}};
+    metrics::Family family{"qm_rpc_denied_total", "Calls that were refused.", metrics::Family::Kind::kCounter, {}};
     const auto impl = weak.lock();
     if (!impl) return std::vector{family};
     const std::lock_guard lock(impl->mutex);

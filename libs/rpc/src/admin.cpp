@@ -54,7 +54,7 @@ Result<http::ServerOptions> options_of(const std::string& address) {
   const auto colon = address.rfind(':');
   const char* end = address.data() + address.size();
   const auto bad = [&] {
-    return fail(Error{Code::kInvalid, fmt::format("'{}' is no address", address), "http", "write host:port"});
+    return fail(Error{Code::kInvalid, fmt::format("'{}' is not a valid address", address), "http", "write host:port"});
   };
   if (colon == std::string::npos || colon == 0) return bad();
   const auto [stop, ec] = std::from_chars(address.data() + colon + 1, end, options.port);
@@ -160,7 +160,7 @@ struct AdminServer::Impl {
       return answer;
     });
     add("GET", "/healthz", [this](const Request&, const Params&) -> Answer {
-      return pages.alive() ? http::text(200, "ok\n") : http::text(503, "the loop stands still\n");
+      return pages.alive() ? http::text(200, "ok\n") : http::text(503, "the loop is stuck\n");
     });
     add("GET", "/readyz", [this](const Request&, const Params&) -> Answer {
       const auto now = pages.ready();
@@ -173,7 +173,7 @@ struct AdminServer::Impl {
       if (uid.empty()) return http::text(400, "uid is missing; ask for /debug/explain?uid=UID\n");
       Json::Object found;
       find_mentions(pages.state(), "", uid, found);
-      if (found.empty()) return http::text(404, "nothing in the state speaks of " + uid + "\n");
+      if (found.empty()) return http::text(404, "nothing in the state refers to " + uid + "\n");
       return http::json(200, Json(std::move(found)).pretty() + "\n");
     });
     add("GET", "/debug/log-level",

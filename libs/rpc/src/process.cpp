@@ -29,14 +29,14 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   total("qm_host_events_total", "Events written to the outbox.", &Counters::events);
   total("qm_host_intents_total", "Intents written.", &Counters::intents);
   total("qm_host_duplicates_total", "Bus messages dropped as already applied.", &Counters::duplicates);
-  total("qm_host_gaps_total", "Versions that were never seen: the newest state of the key was applied over them.",
+  total("qm_host_gaps_total", "Versions that were never received: the newest state of the key was applied over them.",
         &Counters::gaps);
   total("qm_host_history_breaks_total", "Topics replaced by a snapshot because their producer's database lost events.",
         &Counters::history_breaks);
   total("qm_host_abandoned_total", "Bus messages dropped because the database of their producer lost them.",
         &Counters::abandoned);
   total("qm_host_poison_total", "Inputs sent to the dead-letter topic.", &Counters::poison);
-  total("qm_host_undone_total", "Batches undone because they were not committed.", &Counters::undone);
+  total("qm_host_undone_total", "Batches rolled back because they were not committed.", &Counters::undone);
   total("qm_host_reloads_total", "Reloads of the engine from its rows.", &Counters::reloads);
   total("qm_host_rollbacks_total", "Times that the database was found behind commits that it had acknowledged.",
         &Counters::rollbacks);
@@ -45,8 +45,7 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
         &Counters::send_failures);
   total("qm_host_too_large_total", "Inputs refused and events withheld because an event would be too long for the bus.",
         &Counters::too_large);
-  total("qm_host_parked_total", "Events that the bus refused as too long: a dead letter stands for each.",
-        &Counters::parked);
+  total("qm_host_parked_total", "Events that the bus refused as too long; each has a dead letter.", &Counters::parked);
   total("qm_host_outcomes_total", "Outcomes of intents applied.", &Counters::outcomes);
   total("qm_host_refused_total", "Inputs refused because the mailbox was full.", &Counters::refused);
 
@@ -59,14 +58,14 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
     levels->push_back({registry.gauge(name, help, labels), field});
   };
   gauge("qm_host_mailbox", "Inputs waiting in the mailbox.", &Counters::mailbox);
-  gauge("qm_host_paused_topics", "Topics that are not read: messages are missing and the snapshot cannot be had.",
+  gauge("qm_host_paused_topics", "Topics that are not read: messages are missing and the snapshot is not available.",
         &Counters::paused_topics);
   gauge("qm_host_outbox_backlog", "Outbox rows not yet on the bus.", &Counters::outbox_backlog);
   gauge("qm_host_open_intents", "Intents without an outcome.", &Counters::open_intents);
   gauge("qm_host_epoch", "The leader's epoch.", &Counters::epoch);
   auto clock =
       registry.gauge("qm_host_clock_rejected_seconds",
-                     "By how much the machine's clock is ahead of domain time, because a jump was rejected.", labels);
+                     "By how much the clock of the host is ahead of domain time, because a jump was rejected.", labels);
   auto lag = registry.gauge("qm_host_bus_lag", "Bus messages not yet applied.", labels);
   auto ready = registry.gauge("qm_host_ready", "1 while loaded and committing.", labels);
   auto seconds = registry.counter("qm_host_commit_seconds_total", "Time spent in commits.", labels);

@@ -51,7 +51,7 @@ class Reader {
                    field, remedy};
   }
   void keys(const Json& at, const std::string& field, const std::vector<std::string>& known) {
-    if (!at.is_object()) return complain(field, "is no mapping", fmt::format("give it {}", fmt::join(known, ", ")));
+    if (!at.is_object()) return complain(field, "is not a mapping", fmt::format("use {}", fmt::join(known, ", ")));
     for (const auto& [key, value] : at.members()) {
       if (std::ranges::find(known, key) == known.end())
         complain(field + "." + key, "is not known", fmt::format("use {}", fmt::join(known, ", ")));
@@ -60,9 +60,9 @@ class Reader {
   std::set<std::string> names(const Json& at, const std::string& field) {
     std::set<std::string> out;
     if (at.is_null()) return out;
-    if (!at.is_array()) complain(field, "is no list", "write it as a list of names");
+    if (!at.is_array()) complain(field, "is not a list", "write it as a list of names");
     for (const auto& item : at.items()) {
-      if (item.string().empty()) complain(field, "has an entry that is no name", "write names as text, none empty");
+      if (item.string().empty()) complain(field, "has an entry that is not a name", "write names as text, none empty");
       out.insert(item.string());
     }
     return out;
@@ -87,7 +87,7 @@ Result<Roles> read_roles(const std::string& path, const std::string& text) {
   if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != "RoleMap" ||
       loaded.objects[0].document.api_version != "access.quartermaster.dev/v1alpha1") {
     return fail(
-        Error{Code::kInvalid, fmt::format("{} is no RoleMap", path), "--roles",
+        Error{Code::kInvalid, fmt::format("{} is not a RoleMap", path), "--roles",
               "write one document of access.quartermaster.dev/v1alpha1, kind RoleMap, as docs/security.md shows"});
   }
   const auto& document = loaded.objects[0].document;
@@ -99,7 +99,7 @@ Result<Roles> read_roles(const std::string& path, const std::string& text) {
   out.operators = reader.grant(spec["operators"], "spec.operators");
   out.auditors = reader.grant(spec["auditors"], "spec.auditors");
   const auto& tenants = spec["tenants"];
-  if (!tenants.is_null() && !tenants.is_array()) reader.complain("spec.tenants", "is no list", "begin each with -");
+  if (!tenants.is_null() && !tenants.is_array()) reader.complain("spec.tenants", "is not a list", "begin each with -");
   if (tenants.size() > kMostTenants) reader.complain("spec.tenants", "is too long", "name at most 10000");
   for (std::size_t i = 0; i < tenants.size() && i < kMostTenants; ++i) {
     const auto& at = tenants.at(i);
@@ -147,9 +147,10 @@ struct RoleMap::Impl {
     auto read = text ? read_roles(path, *text) : Result<Roles>(fail(text.error()));
     if (read) {
       roles = std::move(*read);
-      log::info("roles read again", {{"file", path}, {"tenants", roles.tenants.size()}});
+      log::info("roles reloaded", {{"file", path}, {"tenants", roles.tenants.size()}});
     } else {
-      log::error("the roles file cannot be used; what it said before holds", {{"error", read.error().to_string()}});
+      log::error("the roles file cannot be used; its previous content stays in effect",
+                 {{"error", read.error().to_string()}});
     }
   }
 };
@@ -187,8 +188,8 @@ Caller RoleMap::caller(const Identity& identity) {
 
 Review review_by_kubernetes(std::function<Result<Json>(const Json& review)> post, std::string audience) {
   return [post = std::move(post), audience = std::move(audience)](const std::string& token) -> Result<Identity> {
-    const auto nobody = [](std::string why) {
-      return fail(Error{Code::kUnauthenticated, std::move(why), {}, "ask for a new token, of audience quartermaster"});
+    const auto unauthenticated = [](std::string why) {
+      return fail(Error{Code::kUnauthenticated, std::move(why), {}, "request a new token of audience quartermaster"});
     };
     const auto answer =
         post(Json::object({{"apiVersion", "authentication.k8s.io/v1"},
@@ -200,19 +201,19 @@ Review review_by_kubernetes(std::function<Result<Json>(const Json& review)> post
                         fmt::format("the token cannot be reviewed: {}", answer.error().message),
                         {},
                         answer.error().code == Code::kPermissionDenied
-                            ? "let the service create tokenreviews (system:auth-delegator)"
+                            ? "allow the service to create tokenreviews (system:auth-delegator)"
                             : "try again in a second"});
     }
     const auto& status = (*answer)["status"];
-    if (!status["authenticated"].boolean()) return nobody("the bearer token is not valid");
+    if (!status["authenticated"].boolean()) return unauthenticated("the bearer token is not valid");
     // A server without support for audiences omits them, and so has not checked any.
     const auto& audiences = status["audiences"].items();
     if (std::ranges::none_of(audiences, [&](const Json& one) { return one.string() == audience; }))
-      return nobody(fmt::format("the bearer token was not made for audience {}", audience));
+      return unauthenticated(fmt::format("the bearer token was not made for audience {}", audience));
     Identity out;
     out.name = status["user"]["username"].string();
     for (const auto& group : status["user"]["groups"].items()) out.groups.push_back(group.string());
-    if (out.name.empty()) return nobody("the bearer token belongs to nobody");
+    if (out.name.empty()) return unauthenticated("the bearer token is not authenticated");
     return out;
   };
 }
@@ -228,7 +229,8 @@ Result<Review> review_by_file(const std::string& path) {
     const auto token_end = line.find(',');
     const auto user_end = token_end == std::string::npos ? token_end : line.find(',', token_end + 1);
     if (token_end == 0 || user_end == std::string::npos || user_end == token_end + 1) {
-      return fail(Error{Code::kInvalid, fmt::format("{}:{}: is no token,user,uid,\"groups\"", path, number), "--auth",
+      return fail(Error{Code::kInvalid,
+                        fmt::format("{}:{}: is not of the form token,user,uid,\"groups\"", path, number), "--auth",
                         "write it as kube-apiserver's --token-auth-file is written"});
     }
     Identity identity;
@@ -246,7 +248,7 @@ Result<Review> review_by_file(const std::string& path) {
   return Review([known](const std::string& token) -> Result<Identity> {
     const auto found = known->find(token);
     if (found != known->end()) return found->second;
-    return fail(Error{Code::kUnauthenticated, "the bearer token is not known", {}, "ask for a new one"});
+    return fail(Error{Code::kUnauthenticated, "the bearer token is not known", {}, "request a new one"});
   });
 }
 

@@ -11,7 +11,7 @@ std::string_view words(Need need, Effect effect) {
   const bool reads = effect == Effect::kReads;
   switch (need) {
     case Need::kAnyone:
-      return "anyone";
+      return "any caller";
     case Need::kUser:
       return reads ? "user, team lead, operator, auditor" : "user, team lead, operator";
     case Need::kTeamLead:
@@ -64,7 +64,7 @@ bool may_call(const Caller& caller, const Rule& rule) {
 }
 
 std::string rules_as_markdown() {
-  std::string out = "| call | who may | reads or changes | whose |\n| --- | --- | --- | --- |\n";
+  std::string out = "| call | callers | access | scope |\n| --- | --- | --- | --- |\n";
   for (const auto& rule : kRules) {
     out += fmt::format("| `{}` | {} | {} | {} |\n", rule.method, words(rule.need, rule.effect),
                        rule.effect == Effect::kReads ? "reads" : "changes", words(rule.scope));

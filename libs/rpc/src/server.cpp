@@ -77,7 +77,7 @@ void log_as_ours(gpr_log_func_args* line) {
   if (text.starts_with("Failed accept4: Invalid argument")) return;  // logged after stop_listening()
   const std::string_view file = line->file;
   const auto level = line->severity == GPR_LOG_SEVERITY_ERROR ? log::Level::kWarn : log::Level::kDebug;
-  log::write(level, "gRPC says",
+  log::write(level, "gRPC",
              {{"text", text}, {"at", fmt::format("{}:{}", file.substr(file.rfind('/') + 1), line->line)}});
 }
 
@@ -85,15 +85,15 @@ void log_as_ours(gpr_log_func_args* line) {
 Status check_exposure(const ServerOptions& options) {
   if (options.insecure || is_loopback(options.address)) return {};
   if (!options.tls.any()) {
-    return fail(Error{Code::kFailedPrecondition, fmt::format("{} would be served in plain text", options.address),
-                      "--grpc",
-                      "give --tls-cert, --tls-key and --tls-ca; or listen on 127.0.0.1; or say --insecure where nobody "
-                      "else is on the network"});
+    return fail(
+        Error{Code::kFailedPrecondition, fmt::format("{} would be served in plain text", options.address), "--grpc",
+              "set --tls-cert, --tls-key and --tls-ca; or listen on 127.0.0.1; or set --insecure if the network "
+              "is isolated"});
   }
   if (!options.access || !options.access->asks()) {
     return fail(Error{Code::kFailedPrecondition,
-                      fmt::format("anyone who reaches {} could give orders", options.address), "--auth",
-                      "give --auth tokenreview and --roles FILE, or say --insecure"});
+                      fmt::format("any client that reaches {} could change the state", options.address), "--auth",
+                      "set --auth tokenreview and --roles FILE, or --insecure"});
   }
   return {};
 }
@@ -176,7 +176,7 @@ void Server::stop() {
     // Repeatedly: a connection may have been accepted since the last time.
     grpc_server_cancel_all_calls(impl_->server->c_server());
     std::this_thread::sleep_for(kClosing);
-  } while (anybody_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
+  } while (any_connected(impl_->port) && std::chrono::steady_clock::now() < patience);
   {
     // Shutdown waits until every client has closed its connection, and a client that never sent a byte does not.
     // Once no call is running this wait is unnecessary.

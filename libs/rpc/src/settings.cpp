@@ -45,9 +45,11 @@ void security_options(CLI::App& app, Settings& settings) {
       ->envname("QM_TLS_CERT");
   app.add_option("--tls-key", settings.tls.key, "its private key, PEM")->envname("QM_TLS_KEY");
   app.add_option("--tls-ca", settings.tls.ca, "authorities whose certificates are trusted, PEM")->envname("QM_TLS_CA");
-  app.add_flag("--insecure", settings.insecure, "plain text, and calls of anyone, on other addresses than loopback too")
+  app.add_flag("--insecure", settings.insecure,
+               "plain text, and unauthenticated calls, on other addresses than loopback too")
       ->envname("QM_INSECURE");
-  app.add_option("--auth", settings.auth, "who people are: none, tokenreview of Kubernetes, or static:FILE of tokens")
+  app.add_option("--auth", settings.auth,
+                 "authentication of users: none, tokenreview of Kubernetes, or static:FILE of tokens")
       ->envname("QM_AUTH")
       ->check(check_auth)
       ->capture_default_str();
@@ -66,7 +68,7 @@ void check_security(Settings& settings, const std::string& process) {
       throw CLI::ValidationError(ok.error().field, fmt::format("{}; {}", ok.error().message, ok.error().remedy));
   }
   if (settings.auth != "none" && settings.roles.empty())
-    throw CLI::ValidationError("--roles", "nobody has a role; name a RoleMap, see docs/security.md");
+    throw CLI::ValidationError("--roles", "no user has a role; set a RoleMap, see docs/security.md");
 }
 
 /// For container runtimes, whose images have no shell and no curl.
@@ -113,18 +115,18 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
       ->capture_default_str();
   bool probe = false;
   app.add_flag("--probe", probe,
-               "asks the process that runs with these settings whether it is ready, and ends: 0 or 1");
+               "checks whether the process that runs with these settings is ready, and exits: 0 or 1");
   std::string replica = "standby";
-  app.add_option("--replica", replica, "standby: waits for the lead; take: takes it from whoever has it")
+  app.add_option("--replica", replica, "standby: waits until there is no leader; take: replaces the current leader")
       ->envname("QM_REPLICA")
       ->check(CLI::IsMember({"standby", "take"}))
       ->capture_default_str();
-  app.add_option("--advertise", settings.advertise, "where other replicas reach --grpc, host:port")
+  app.add_option("--advertise", settings.advertise, "address of --grpc for other replicas, host:port")
       ->envname("QM_ADVERTISE")
       ->check(check_address);
-  app.add_option("--lease-namespace", settings.lease_namespace, "namespace of the Lease that tells who leads")
+  app.add_option("--lease-namespace", settings.lease_namespace, "namespace of the Lease that shows the leader")
       ->envname("QM_LEASE_NAMESPACE");
-  app.add_flag("--migrate-only", settings.migrate_only, "brings the schema up to date and ends");
+  app.add_flag("--migrate-only", settings.migrate_only, "migrates the schema and exits");
   security_options(app, settings);
   app.add_option("--peer", peers, "a peer's gRPC address, service=host:port (repeatable)")
       ->envname("QM_PEERS")
@@ -178,7 +180,7 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
             *log::parse_level(settings.log_level));
   for (const auto& address : {settings.grpc, settings.http}) {
     if (const auto free = check_free(address); !free) {
-      log::error("an address is taken", {{"error", free.error().to_string()}});
+      log::error("an address is in use", {{"error", free.error().to_string()}});
       std::exit(1);
     }
   }

@@ -64,7 +64,7 @@ class Peers {
     request.set_ended(true);
     request.set_page_size(kPageSize);
     for (;;) {
-      if (give_up()) return fail(Code::kCancelled, "the snapshot of {} is no longer wanted", topic);
+      if (give_up()) return fail(Code::kCancelled, "the snapshot of {} is no longer needed", topic);
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + kPageDeadline);
       v1::SnapshotResponse response;

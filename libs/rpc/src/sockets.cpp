@@ -46,7 +46,7 @@ void stop_listening(int port) {
   });
 }
 
-bool anybody_connected(int port) {
+bool any_connected(int port) {
   bool found = false;
   each_socket(port, [&found](int fd) { found = found || tcp_state(fd) == TCP_ESTABLISHED; });
   return found;

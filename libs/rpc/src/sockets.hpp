@@ -10,6 +10,6 @@ void stop_listening(int port);
 /// Whether this local port has any connection.
 ///
 /// Threads  any. Cost: as above.
-[[nodiscard]] bool anybody_connected(int port);
+[[nodiscard]] bool any_connected(int port);
 
 }  // namespace qm::rpc

@@ -58,26 +58,26 @@ bool is_loopback(const std::string& address) {
 
 Status check_tls(const TlsFiles& files, bool server) {
   if (files.certificate.empty() != files.key.empty())
-    return bad(files.key.empty() ? "--tls-key" : "--tls-cert", "a certificate and its key go together",
-               "give both --tls-cert and --tls-key");
-  if (files.ca.empty()) return bad("--tls-ca", "nobody is named whose certificates to trust", "add --tls-ca FILE");
+    return bad(files.key.empty() ? "--tls-key" : "--tls-cert", "a certificate needs its key, and a key its certificate",
+               "set both --tls-cert and --tls-key");
+  if (files.ca.empty()) return bad("--tls-ca", "no certificate authority is set", "add --tls-ca FILE");
   if (server && files.certificate.empty())
     return bad("--tls-cert", "a server needs a certificate of its own", "add --tls-cert FILE and --tls-key FILE");
   QM_ASSIGN(const auto ca, read("--tls-ca", files.ca));
   if (const auto facts = http::read_certificate(ca); !facts)
-    return bad("--tls-ca", fmt::format("{} holds no certificate", files.ca), "give the PEM file of the authority");
+    return bad("--tls-ca", fmt::format("{} contains no certificate", files.ca), "give the PEM file of the authority");
   if (files.certificate.empty()) return {};
   QM_ASSIGN(const auto certificate, read("--tls-cert", files.certificate));
   QM_ASSIGN(const auto key, read("--tls-key", files.key));
   const auto facts = http::read_certificate(certificate);
-  if (!facts) return bad("--tls-cert", fmt::format("{} holds no certificate", files.certificate), "give a PEM file");
+  if (!facts) return bad("--tls-cert", fmt::format("{} contains no certificate", files.certificate), "give a PEM file");
   if (!http::belongs({certificate, key}))
     return bad("--tls-key", fmt::format("{} is not the key of {}", files.key, files.certificate),
-               "give the two files that were made together");
+               "use the key of this certificate");
   if (facts->until < std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()))
     return bad("--tls-cert",
                fmt::format("the certificate of {} in {} has expired", facts->common_name, files.certificate),
-               "have it renewed; the new file is taken without a restart");
+               "renew it; the new file is loaded without a restart");
   return {};
 }
 
@@ -86,7 +86,7 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address, 
   if (!security.tls.any()) {
     if (!security.insecure && !is_loopback(address)) {
       return fail(Error{Code::kFailedPrecondition, fmt::format("{} would be called in plain text", address), "--tls-ca",
-                        "give --tls-ca FILE, or --insecure where nobody else is on the network"});
+                        "set --tls-ca FILE, or --insecure if the network is isolated"});
     }
     return grpc::CreateCustomChannel(target_of(address), grpc::InsecureChannelCredentials(), arguments);
   }
@@ -114,7 +114,7 @@ Status add_token(grpc::ClientContext& context, const ClientSecurity& security) {
   if (token.empty()) return {};
   // A line break inside would end the header, and gRPC aborts the process on it.
   if (token.find_first_of("\r\n\t ") != std::string::npos)
-    return bad("--token", "a bearer token is one word", "give the token alone, without \"Bearer\"");
+    return bad("--token", "a bearer token has no blanks", "use the token alone, without \"Bearer\"");
   context.AddMetadata("authorization", "Bearer " + token);
   return {};
 }
@@ -156,7 +156,7 @@ void export_certificates(metrics::Registry& registry, const TlsFiles& files, con
                                metrics::Family::Kind::kGauge,
                                {}};
     metrics::Family not_before{"qm_tls_certificate_not_before_timestamp_seconds",
-                               "Begin of a certificate's validity, Unix time.",
+                               "Begin of the validity of a certificate, Unix time.",
                                metrics::Family::Kind::kGauge,
                                {}};
     const auto add = [&](const char* use, const std::optional<http::CertificateFacts>& facts) {

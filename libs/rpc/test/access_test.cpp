@@ -36,7 +36,7 @@ std::shared_ptr<RoleMap> roles_in(const TempDir& dir, const std::string& text = 
   return made ? *made : nullptr;
 }
 
-TEST(Identity, ACertificateSpeaksForOneService) {
+TEST(Identity, ACertificateIdentifiesOneService) {
   struct Case {
     Call call;
     const char* service;
@@ -60,7 +60,7 @@ TEST(Identity, ACertificateSpeaksForOneService) {
 TEST(Roles, GroupsAndUsersBecomeRolesAndTenants) {
   const TempDir dir;
   const auto roles = roles_in(dir);
-  const auto user = roles->caller({"ursula", {"everybody", "research"}});
+  const auto user = roles->caller({"ursula", {"all-users", "research"}});
   EXPECT_EQ(user.roles(), "user");
   EXPECT_TRUE(user.sees("lab") && user.sees("", "research") && user.changes("lab-2", "research"));
   EXPECT_FALSE(user.sees("shop") || user.sees("", "product") || user.sees("", ""));
@@ -86,12 +86,13 @@ TEST(Roles, AMistakeIsNamedWithItsLine) {
     const char* says;
   };
   const Case cases[] = {
-      {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "is no RoleMap"},
+      {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "is not a RoleMap"},
       {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  operators: {group: [x]}\n",
        ":4: spec.operators.group"},
-      {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  operators: {groups: x}\n", "is no list"},
+      {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  operators: {groups: x}\n",
+       "is not a list"},
       {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants: [{name: a, groups: [\"\"]}]\n",
-       "is no name"},
+       "is not a name"},
       {"apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  admins: {}\n", "spec.admins"},
       {"spec: [", ""},
   };
@@ -119,10 +120,10 @@ TEST(Roles, AChangedFileCountsAndABrokenOneDoesNot) {
 TEST(Tokens, AFileAsKubernetesWritesIt) {
   const TempDir dir;
   const auto path = dir.path() + "/tokens";
-  write_file(path, "# tests\nabc,ursula,1,\"research,everybody\"\ndef,leo,2\n");
+  write_file(path, "# tests\nabc,ursula,1,\"research,all-users\"\ndef,leo,2\n");
   const auto review = review_by_file(path);
   ASSERT_TRUE(review);
-  EXPECT_EQ((*review)("abc")->groups, (std::vector<std::string>{"research", "everybody"}));
+  EXPECT_EQ((*review)("abc")->groups, (std::vector<std::string>{"research", "all-users"}));
   EXPECT_EQ((*review)("def")->name, "leo");
   EXPECT_EQ((*review)("ab").error().code, Code::kUnauthenticated);
   write_file(path, "abc\n");
@@ -258,7 +259,7 @@ TEST(Access, TheCacheIsBounded) {
   EXPECT_EQ(asked.reviews, 51);
 }
 
-TEST(Access, DenialsAreTold) {
+TEST(Access, DenialsAreReported) {
   Asked asked;
   EXPECT_EQ(asked.ask("ursula", "Admission/Apply"), Code::kPermissionDenied);
   EXPECT_EQ(asked.ask("", "Admission/Apply"), Code::kUnauthenticated);
@@ -286,15 +287,15 @@ TEST(Access, WhatAReplicaPassesOnIsFromItsFirstCaller) {
       {"an agent", "telemetry", "agent", "", "Telemetry/Push", true},
       {"an agent, passed on", "telemetry", "telemetry", "agent", "Telemetry/Push", true},
       {"telemetry itself", "telemetry", "telemetry", "", "Telemetry/Push", false},
-      {"a person, passed on", "telemetry", "telemetry", kForPeople, "Telemetry/Push", false},
-      {"nobody we know, passed on", "telemetry", "telemetry", "root", "Telemetry/Push", false},
-      {"another service says so", "telemetry", "placement", "agent", "Telemetry/Push", false},
-      {"an agent says that it is a service", "telemetry", "agent", "cost", "Telemetry/Snapshot", false},
-      {"who has no certificate says so", "telemetry", "", "agent", "Telemetry/Push", false},
-      {"a server that is no service's", "", "telemetry", "agent", "Telemetry/Push", false},
+      {"a person, passed on", "telemetry", "telemetry", kForUsers, "Telemetry/Push", false},
+      {"an unknown caller, forwarded", "telemetry", "telemetry", "root", "Telemetry/Push", false},
+      {"named by another service", "telemetry", "placement", "agent", "Telemetry/Push", false},
+      {"an agent that claims to be a service", "telemetry", "agent", "cost", "Telemetry/Snapshot", false},
+      {"named by a caller without a certificate", "telemetry", "", "agent", "Telemetry/Push", false},
+      {"a server that is not of a service", "", "telemetry", "agent", "Telemetry/Push", false},
       {"a service, passed on", "cost", "cost", "placement", "Cost/Snapshot", true},
       {"an agent gains nothing by it", "cost", "cost", "agent", "Cost/Snapshot", false},
-      {"nor does a person", "cost", "cost", kForPeople, "Cost/Snapshot", false},
+      {"nor does a person", "cost", "cost", kForUsers, "Cost/Snapshot", false},
   };
   for (const auto& c : cases) {
     AccessOptions options;
@@ -313,7 +314,7 @@ TEST(Access, WhatAReplicaPassesOnIsFromItsFirstCaller) {
   }
 }
 
-TEST(Access, WhoAsksNobodyLetsPeopleInButNotStrangeServices) {
+TEST(Access, WithoutAuthenticationUsersAreAcceptedAndUnknownServicesAreNot) {
   Access open({});
   Call call;
   call.path = "/quartermaster.v1.Admission/Apply";

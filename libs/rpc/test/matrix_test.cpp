@@ -27,7 +27,7 @@ const std::string kTokens =
     "t-lead,leo,2,\"research-leads\"\n"
     "t-operator,olga,3,\"platform\"\n"
     "t-auditor,anna,4,\"finance\"\n"
-    "t-nobody,norbert,5,\"canteen\"\n";
+    "t-none,norbert,5,\"canteen\"\n";
 const std::string kRoleMap = R"(apiVersion: access.quartermaster.dev/v1alpha1
 kind: RoleMap
 metadata: {name: roles}
@@ -90,7 +90,7 @@ TEST(Rules, ThePageShowsTheTable) {
                                                                << rules_as_markdown();
 }
 
-TEST(Rules, NobodyChangesAnythingByReading) {
+TEST(Rules, NoReadChangesState) {
   for (const auto& rule : kRules) {
     Caller auditor;
     auditor.auditor = auditor.everything = true;
@@ -165,7 +165,7 @@ TEST(Rules, TheWholeMatrixOverMutualTls) {
       {"team lead", "t-lead", {}},
       {"operator", "t-operator", {}},
       {"auditor", "t-auditor", {}},
-      {"(no role)", "t-nobody", {}},
+      {"(no role)", "t-none", {}},
       {"(unknown token)", "t-forged", {}},
       {"(no token)", {}, {}},
       {"services, by certificate", {}, "quartermaster-placement"},
@@ -189,7 +189,7 @@ TEST(Rules, TheWholeMatrixOverMutualTls) {
       const bool denied = status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
                           status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
       const auto listed = ", " + allowed + ",";
-      const bool may = allowed == "anyone" || listed.find(", " + who.word + ",") != std::string::npos;
+      const bool may = allowed == "any caller" || listed.find(", " + who.word + ",") != std::string::npos;
       EXPECT_EQ(!denied, may) << who.word << " " << who.certificate << " -> " << method << ": " << status.error_code()
                               << " " << status.error_message();
       if (!denied && !method.starts_with("grpc.")) {

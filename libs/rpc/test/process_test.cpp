@@ -157,7 +157,7 @@ TEST(SettingsDeathTest, AProbeAsksTheProcessThatRuns) {
   EXPECT_EXIT(probe("127.0.0.1" + port), ::testing::ExitedWithCode(1), "");
 }
 
-TEST(AdminServer, StateAndWhatSpeaksOfAWorkload) {
+TEST(AdminServer, StateAndReferencesToAWorkload) {
   Admin admin;
   EXPECT_TRUE(Json::parse(admin.ask("/debug/state").body)->contains("workloads"));
   const auto found = Json::parse(admin.ask("/debug/explain?uid=u1").body);
@@ -230,7 +230,7 @@ TEST(AdminServer, PagesOfDebugNeedATokenOfARoleWhereCallersAreAsked) {
   EXPECT_EQ(no_token.headers.get("WWW-Authenticate"), "Bearer");
   EXPECT_NE(no_token.body.find("GET /debug/state needs a bearer token"), std::string::npos) << no_token.body;
   const auto user = admin.ask("/debug/state", "GET", {}, "t-user");
-  EXPECT_NE(user.body.find("ursula may not call GET /debug/state: that takes an operator, and it is user"),
+  EXPECT_NE(user.body.find("ursula may not call GET /debug/state: the call needs an operator, and the caller is user"),
             std::string::npos)
       << user.body;
   EXPECT_EQ(user.body.find("workloads"), std::string::npos) << user.body;
@@ -248,7 +248,7 @@ TEST(AdminServer, WithoutAuthenticationTheLoopbackInterfaceAloneIsAnswered) {
     const auto* address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
     other = inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
   }
-  if (other.empty()) GTEST_SKIP() << "this machine has no address but the loopback's";
+  if (other.empty()) GTEST_SKIP() << "this host has no address but loopback";
   Admin admin({}, "0.0.0.0:0");
   EXPECT_EQ(admin.ask("/debug/state").status, 200);
   admin.client = std::make_unique<http::Client>(fmt::format("http://{}:{}", other, admin.server.port()));

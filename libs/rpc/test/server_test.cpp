@@ -62,7 +62,7 @@ std::optional<std::int64_t> retry_seconds(const grpc::Status& status) {
   return std::nullopt;
 }
 
-TEST(RpcStatus, WhatIsExhaustedSaysWhenToComeBack) {
+TEST(RpcStatus, AnExhaustedCallHasARetryTime) {
   EXPECT_EQ(retry_seconds(to_grpc({Code::kExhausted, "full", {}, {}})), 1);
   EXPECT_EQ(retry_seconds(to_grpc({Code::kInvalid, "wrong", {}, {}})), std::nullopt);
 }
@@ -198,7 +198,7 @@ TEST(RpcServer, DrainLetsRunningCallsEnd) {
   ASSERT_TRUE(wait_until([&] { return running.service.waiting() == 1; }));
   std::thread stopper([&] { running.server.stop(); });
   // Other calls are served while the old one still runs: callers do not notice a handover.
-  EXPECT_TRUE(wait_until([&] { return health(running.server.port()) == "NOT_SERVING"; })) << "it says that it ends";
+  EXPECT_TRUE(wait_until([&] { return health(running.server.port()) == "NOT_SERVING"; })) << "it reports that it ends";
   {
     grpc::ClientContext context;
     deadline(context);
@@ -364,7 +364,7 @@ TEST(RpcHost, MutationsAreCommittedOnceAndReadBack) {
   EXPECT_EQ(hosted.count("u"), 2U);
 }
 
-TEST(RpcHost, AFullMailboxSaysExhaustedAndWhenToComeBack) {
+TEST(RpcHost, AFullMailboxIsExhaustedWithARetryTime) {
   service::HostOptions options;
   options.mailbox = 0;
   Hosted hosted("rpc-full", options);
@@ -382,7 +382,7 @@ TEST(RpcHost, RefusalsCarryTheirField) {
   const auto error = from_grpc(hosted.cancel("r1", "", &response), "Cancel");
   EXPECT_EQ(error.code, Code::kInvalid);
   EXPECT_EQ(error.field, "uid");
-  const auto absent = hosted.count("nobody");
+  const auto absent = hosted.count("unknown");
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, Code::kNotFound);
 }
@@ -486,7 +486,7 @@ TEST(RpcSnapshot, PagesThroughTheOwnTopic) {
   EXPECT_EQ(fill_snapshot(*hosted.host, request, refused).error().field, "topic");
 }
 
-TEST(RpcSnapshot, SaysWhoIsMissing) {
+TEST(RpcSnapshot, NamesTheMissingService) {
   const auto fetch = snapshot_over_grpc({{"cost", "127.0.0.1:" + std::to_string(qm::testing::free_port())}});
   const auto unknown = fetch("qm.node", wanted);
   ASSERT_FALSE(unknown);

@@ -50,7 +50,7 @@ TEST(StreamWriter, WhatItBeginsWithIsNotHeldAgainstTheReader) {
   EXPECT_TRUE(writer.push("fourth"));
 }
 
-TEST(StreamWriter, AReaderThatIsTooFarBehindIsToldToStartAgain) {
+TEST(StreamWriter, AReaderThatIsTooFarBehindHasToRestart) {
   Reader reader;
   StreamWriter<Reader, std::string> writer(reader, 2);
   ASSERT_TRUE(writer.push("opening"));

@@ -48,9 +48,9 @@ TEST(Tls, BothSidesProveThemselves) {
   EXPECT_EQ(call(running.address(), without_certificate).code, Code::kExhausted);
 }
 
-TEST(Tls, StrangersDoNotGetIn) {
+TEST(Tls, UnknownClientsAreRefused) {
   Authority authority;
-  Authority stranger("somebody else");
+  Authority stranger("another client");
   const Running running(serving(authority.issue("quartermaster-placement")));
   // An untrusted server; an untrusted client certificate; an expired one; and plain text.
   EXPECT_EQ(call(running.address(), {stranger.issue("quartermaster-admission")}).code, Code::kUnavailable);
@@ -174,7 +174,7 @@ TEST(Tls, TheExpirationOfTheCertificatesIsExported) {
   EXPECT_EQ(plain.text().find("qm_tls_certificate"), std::string::npos);
 }
 
-TEST(Tls, PlainTextStaysOnTheMachine) {
+TEST(Tls, PlainTextStaysOnLoopback) {
   ServerOptions options;
   options.address = "0.0.0.0:0";
   TinyService service;
@@ -225,12 +225,12 @@ TEST(Tls, FilesThatDoNotFitAreNamed) {
     const char* says;
   };
   const Case cases[] = {
-      {"--tls-key", {good.certificate, "", good.ca}, "go together"},
-      {"--tls-ca", {good.certificate, good.key, ""}, "trust"},
+      {"--tls-key", {good.certificate, "", good.ca}, "needs its key"},
+      {"--tls-ca", {good.certificate, good.key, ""}, "authority"},
       {"--tls-cert", {"", "", good.ca}, "certificate of its own"},
       {"--tls-cert", {authority.folder() + "/none", good.key, good.ca}, "cannot be read"},
-      {"--tls-cert", {good.key, good.key, good.ca}, "holds no certificate"},
-      {"--tls-ca", {good.certificate, good.key, good.key}, "holds no certificate"},
+      {"--tls-cert", {good.key, good.key, good.ca}, "contains no certificate"},
+      {"--tls-ca", {good.certificate, good.key, good.key}, "contains no certificate"},
       {"--tls-key", {good.certificate, other.key, good.ca}, "is not the key of"},
       {"--tls-cert", authority.issue("quartermaster-agent", {{}, std::chrono::hours(-1)}), "has expired"},
   };

@@ -61,7 +61,7 @@ class TokenReview : public ::testing::Test {
   std::string ns_;
 };
 
-TEST_F(TokenReview, ATokenForUsSaysWhoItsBearerIs) {
+TEST_F(TokenReview, ATokenOfOurAudienceNamesItsUser) {
   const auto who = reviewer(*admin_)(token_for("quartermaster"));
   ASSERT_TRUE(who) << who.error().to_string();
   EXPECT_EQ(who->name, "system:serviceaccount:" + ns_ + ":person");
@@ -98,11 +98,11 @@ TEST_F(TokenReview, ATokenOfAnAccountThatIsGoneIsRefused) {
       std::chrono::seconds(60)));
 }
 
-TEST_F(TokenReview, AServiceThatMayNotReviewIsToldWhatItLacks) {
+TEST_F(TokenReview, AServiceThatMayNotReviewNamesTheMissingRole) {
   const auto unprivileged = client(setting("QM_KUBE_USER_TOKEN"));
   const auto who = reviewer(*unprivileged)("anything");
   ASSERT_FALSE(who);
-  EXPECT_EQ(who.error().code, Code::kUnavailable) << "it says nothing about the caller";
+  EXPECT_EQ(who.error().code, Code::kUnavailable) << "it does not concern the caller";
   EXPECT_NE(who.error().remedy.find("system:auth-delegator"), std::string::npos) << who.error().to_string();
 }
 

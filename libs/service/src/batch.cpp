@@ -42,13 +42,14 @@ Status Host::Impl::open(const std::function<bool()>& patient) {
         options.holder.empty() ? fmt::format("{}/{}/{}", options.service, options.shard, ::getpid()) : options.holder);
     if (state) return adopt(*state);
     if (state.error().code == Code::kFailedPrecondition) {
-      return fail(Error{Code::kAborted, state.error().message, options.shard, "stand by until its lease is free"});
+      return fail(
+          Error{Code::kAborted, state.error().message, options.shard, "wait as standby until its lease is free"});
     }
     if (!patient || !state.error().retryable() || !patient()) {
       return fail(
-          state.error().with_context(fmt::format("{} cannot take its shard {}", options.service, options.shard)));
+          state.error().with_context(fmt::format("{} cannot acquire its shard {}", options.service, options.shard)));
     }
-    log::warn("the store is away, waiting for it", {{"error", state.error().to_string()}});
+    log::warn("the store is not available, waiting for it", {{"error", state.error().to_string()}});
     std::unique_lock lock(mutex);
     saving.again(state.error().to_string());
     arrived.wait_for(lock, std::chrono::milliseconds(500));
@@ -114,11 +115,11 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   follow_term();
   loaded_term = state.term;  // last: relay and consumer restart from the values set above
   loaded = true;
-  log::info("shard taken", {{"shard", options.shard},
-                            {"epoch", state.epoch},
-                            {"rows", state.state.size()},
-                            {"open_intents", state.open_intents.size()},
-                            {"journal", journal_sequence}});
+  log::info("shard acquired", {{"shard", options.shard},
+                               {"epoch", state.epoch},
+                               {"rows", state.state.size()},
+                               {"open_intents", state.open_intents.size()},
+                               {"journal", journal_sequence}});
   return {};
 }
 
@@ -179,11 +180,11 @@ Instant Host::Impl::time() {
   }
   if (changed && ahead > 0) {
     log::error(
-        "the machine's clock jumped forward and the database's did not; domain time goes on without the jump: correct the "
+        "the clock of the host jumped forward and that of the database did not; domain time continues without the jump: correct the "
         "clock (chronyc tracking)",
         {{"shard", options.shard}, {"ahead_seconds", ahead}});
   } else if (changed) {
-    log::info("the machine's clock is accepted again", {{"shard", options.shard}});
+    log::info("the clock of the host is accepted again", {{"shard", options.shard}});
   }
   return std::max(now, last_now);
 }
@@ -381,9 +382,9 @@ void Host::Impl::write(Batch& batch) {
     case store::CommitOutcome::kEpochLost:
       shell->undo();
       loaded = false;
-      log::error("another leader took this shard; this process stops deciding", {{"epoch", epoch}});
+      log::error("another leader acquired this shard; this process stops", {{"epoch", epoch}});
       retry.push_back(std::move(batch.pending));
-      step_down("another leader took over");
+      step_down("another replica is the leader now");
       break;
     case store::CommitOutcome::kRolledBack:
       shell->undo();
@@ -413,7 +414,7 @@ void Host::Impl::step_down(const char* why) {
 
 void Host::Impl::committed(Batch& batch) {
   shell->commit();
-  say_decided(batch);
+  log_decided(batch);
   prove_lead = false;
   retries = 0;
   last_now = batch.now;
@@ -475,7 +476,7 @@ void Host::Impl::committed(Batch& batch) {
 
 // A client that sent a trace finds the resulting decisions in the log of each service; other decisions are logged
 // only at level debug.
-void Host::Impl::say_decided(const Batch& batch) {
+void Host::Impl::log_decided(const Batch& batch) {
   const auto say = [&](log::Level level, std::string_view trace) {
     log::write(level, "decided",
                {{"decision_id", batch.decision_id},
@@ -492,7 +493,7 @@ void Host::Impl::say_decided(const Batch& batch) {
 void Host::Impl::take_back(Batch& batch, const std::string& why) {
   shell->undo();
   if (retries++ % 16 == 0)
-    log::warn("batch taken back, will be tried again", {{"why", why}, {"inputs", batch.pending.size()}});
+    log::warn("batch rolled back, will be retried", {{"why", why}, {"inputs", batch.pending.size()}});
   retry.push_front(std::move(batch.pending));
   retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
   for (auto& p : retry.front()) p.settled = false;
@@ -515,7 +516,7 @@ void Host::Impl::works(Failing& what) {
 // not report an observation twice. So the process restarts and observes everything again.
 void Host::Impl::rolled_back(Batch& batch) {
   log::error(
-      "the database is behind commits that it acknowledged, as after a restore; this process begins again on what is there",
+      "the database is behind commits that it acknowledged, as after a restore; this process restarts from the current state",
       {{"shard", options.shard}});
   {
     const std::lock_guard lock(mutex);
@@ -529,7 +530,7 @@ void Host::Impl::rolled_back(Batch& batch) {
 
 void Host::Impl::reload(Batch& batch) {
   const std::uint64_t attempted = batch.commit.journal_sequence, acknowledged = journal_sequence, led = term;
-  log::warn("the outcome of a commit is not known; reading the state back", {{"journal", attempted}});
+  log::warn("the outcome of a commit is not known; reloading the state", {{"journal", attempted}});
   {
     std::lock_guard lock(mutex);
     ++counters.reloads;
@@ -537,7 +538,7 @@ void Host::Impl::reload(Batch& batch) {
   shell->undo();
   loaded = false;
   if (auto ok = open([this] { return !stopping; }); !ok) {
-    log::error("cannot read the state back; this process stops deciding", {{"error", ok.error().to_string()}});
+    log::error("cannot reload the state; this process stops", {{"error", ok.error().to_string()}});
     for (auto& p : batch.pending) {
       if (p.done)
         p.done(fail(Error{Code::kUnknown,
@@ -545,7 +546,7 @@ void Host::Impl::reload(Batch& batch) {
                           {},
                           "read the object's state, or repeat with the same request id"}));
     }
-    step_down("another leader took over");
+    step_down("another replica is the leader now");
     return;
   }
   // The numbers of another history say nothing about this batch.

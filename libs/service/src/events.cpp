@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kMaxLetter = 512 << 10;  // of the original bytes
 constexpr std::size_t kMaxReason = 4 << 10;
-constexpr std::size_t kMaxSaid = 256 << 20;  // per batch: a transaction contains all of it
+constexpr std::size_t kMaxEventBytes = 256 << 20;  // per batch: a transaction contains all of it
 
 Status check_event(const std::string& topic, const std::string& key, std::size_t size) {
   if (const auto good = check_key("the key of the event for topic " + topic, key); !good) {
@@ -34,7 +34,7 @@ Status check_event(const std::string& topic, const std::string& key, std::size_t
   }
   if (size > bus::kMaxValue) {
     return fail(Error{Code::kInvalid,
-                      fmt::format("the event for topic {} about {} would have {} bytes, {} are taken at most", topic,
+                      fmt::format("the event for topic {} about {} would have {} bytes, at most {} are allowed", topic,
                                   key, size, bus::kMaxValue),
                       {},
                       "shorten what the input carries (labels, annotations, lists), or split it into several"});
@@ -44,7 +44,7 @@ Status check_event(const std::string& topic, const std::string& key, std::size_t
 
 Error too_much(std::size_t said) {
   return {Code::kInvalid,
-          fmt::format("events of {} bytes would follow from one input, {} are written at most", said, kMaxSaid),
+          fmt::format("events of {} bytes would follow from one input, {} are written at most", said, kMaxEventBytes),
           {},
           "split the input into several"};
 }
@@ -121,14 +121,14 @@ void Host::Impl::say(Batch& batch) {
   for (const auto& event : batch.effects.events) {
     auto added = add_event(batch, event, traces.of(event.key));
     said += event.payload.size();
-    if (added && said > kMaxSaid && !batch.withhold) added = fail(too_much(said));
+    if (added && said > kMaxEventBytes && !batch.withhold) added = fail(too_much(said));
     if (added) continue;
     if (!batch.withhold) {
       batch.unwritable = added.error();
       return;
     }
     ++batch.oversized;
-    log::error("an event is longer than the bus takes and is withheld: the others keep the last state of its key",
+    log::error("an event is larger than the bus accepts and is withheld: consumers keep the last state of its key",
                {{"topic", event.topic}, {"key", fitting(event.key)}, {"error", added.error().to_string()}});
     pb::Envelope message;
     message.set_topic(event.topic);
@@ -157,7 +157,7 @@ void Host::Impl::say(Batch& batch) {
   for (const auto& p : batch.pending) {
     if (!p.refused) continue;
     ++batch.oversized;
-    log::error("an input is refused: what it leads to cannot be written",
+    log::error("an input is refused: its result cannot be written",
                {{"input", p.input.name},
                 {"key", p.input.key},
                 {"id", p.input.id},
@@ -224,10 +224,10 @@ Status Host::Impl::park(const store::OutboxRow& row, const Error& error) {
   const bus::Record letter{bus::dead_letter(row.topic), row.key, e.SerializeAsString()};
   if (auto sent = producer->publish({&letter, 1}, options.publish_timeout); !sent) {
     if (sent.error().code != Code::kOutOfRange) return sent;
-    log::error("not even the dead letter is taken", {{"error", sent.error().to_string()}});
+    log::error("the dead letter is refused as well", {{"error", sent.error().to_string()}});
   }
   log::error(
-      "an event is longer than the bus takes: a dead letter stands for it, and the others keep the last state "
+      "an event is larger than the bus accepts: it has a dead letter, and consumers keep the last state "
       "of its key until its next event",
       {{"topic", row.topic},
        {"key", row.key},

@@ -165,7 +165,7 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
     if (!snapshot) {
       const auto why = snapshot.error().to_string();
       if (known == paused.end()) {
-        log::error("the topic is not read on until its snapshot can be had", {{"topic", topic}, {"error", why}});
+        log::error("the topic is not read until its snapshot is available", {{"topic", topic}, {"error", why}});
         paused[topic] = {now, again, why, replaces};
       } else {
         known->second.again = again;
@@ -178,7 +178,7 @@ bool Host::Impl::close_gap(const std::string& topic, bool replaces) {
     counters.paused_topics = paused.size();
   }
   if (!snapshot) return false;
-  log::info("snapshot taken", {{"topic", topic}, {"keys", snapshot->entries.size()}});
+  log::info("snapshot applied", {{"topic", topic}, {"keys", snapshot->entries.size()}});
   complete_positions(topic);
   replaces = replaces || breaks_with(topic, snapshot->history);
   adopt_history(topic, snapshot->history, replaces);

@@ -33,7 +33,7 @@ Status Host::open(const std::function<bool()>& patient) {
     if (auto made = m.make_topics(); !made) {
       if (!patient || !made.error().retryable()) return fail(made.error().with_context("topics"));
       // Decisions need only the store: events wait in the outbox, and relay and consumer create the topics later.
-      log::warn("the bus is away, starting without it", {{"error", made.error().to_string()}});
+      log::warn("the bus is not available, starting without it", {{"error", made.error().to_string()}});
     }
   }
   return m.open(patient);
@@ -121,7 +121,7 @@ std::int64_t seconds_since(SteadyInstant since) {
 
 /// Empty if ready.
 std::string Host::Impl::not_ready() const {
-  if (lost) return "another leader took the shard";
+  if (lost) return "another leader acquired the shard";
   {
     const std::lock_guard lock(mutex);
     if (saving.since) {
@@ -150,10 +150,10 @@ Readiness Host::readiness() const {
     if (failing->since) text += fmt::format("; {} for {} s: {}", what, seconds_since(*failing->since), failing->why);
   }
   if (const auto ahead = impl_->counters.clock_rejected_seconds; ahead > 0) {
-    text += fmt::format("; the machine's clock is {:.0f} s ahead of the database's and is not followed", ahead);
+    text += fmt::format("; the clock of the host is {:.0f} s ahead of that of the database and is not used", ahead);
   }
   for (const auto& [topic, paused] : impl_->paused) {
-    text += fmt::format("; {} is not read for {} s, because messages are missing and its snapshot cannot be had: {}",
+    text += fmt::format("; {} is not read for {} s, because messages are missing and its snapshot is not available: {}",
                         topic, seconds_since(paused.since), paused.why);
   }
   return {true, text};
@@ -186,7 +186,7 @@ Status Host::submit(Input input, ReplyFn done) {
   {
     std::lock_guard lock(m.mutex);
     if (m.stopping) return fail(Error{Code::kUnavailable, "the service is stopping", {}, "send the call again"});
-    if (m.lost) return fail(Error{Code::kUnavailable, "another leader took over", {}, "send the call again"});
+    if (m.lost) return fail(Error{Code::kUnavailable, "another replica is the leader now", {}, "send the call again"});
     if (m.mailbox.full()) {
       ++m.counters.refused;
       return fail(Error{
@@ -217,7 +217,7 @@ Status Host::read_async(std::function<void(const Shell&)> fn) {
     std::lock_guard lock(m.mutex);
     if (m.reads.size() >= m.options.mailbox) {
       ++m.counters.refused;
-      return fail(Error{Code::kExhausted, "too many reads are waiting", {}, "try again in a second"});
+      return fail(Error{Code::kExhausted, "too many reads are queued", {}, "try again in a second"});
     }
     m.reads.push_back(std::move(fn));
   }

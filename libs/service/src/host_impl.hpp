@@ -114,7 +114,7 @@ struct Host::Impl {
   std::uint64_t announced = 0;           // the last term that was announced
   std::atomic<std::uint64_t> term{0};    // term of the commits
   std::atomic<std::uint64_t> loaded_term{
-      0};  // term at the load of the state: earlier messages from the bus are read again
+      0};                                 // term at the load of the state: earlier messages from the bus are read again
   std::atomic<std::uint64_t> written{0};  // newest committed outbox sequence
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
@@ -158,7 +158,7 @@ struct Host::Impl {
   void committed(Batch& batch);
   void forget(Batch& batch);  // adds the deleted keys that are due for removal to the batch
   void note_ended(const store::Commit& commit);
-  void say_decided(const Batch& batch);
+  void log_decided(const Batch& batch);
   void take_back(Batch& batch, const std::string& why);
   [[nodiscard]] std::string not_ready() const;
   void failed(Failing& what, const Error& error);

@@ -110,7 +110,7 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
       if (queue.failures == 0) queue.since = std::chrono::steady_clock::now();
       queue.error = result.error().to_string();
       if (++queue.failures % 8 == 1) {
-        log::warn("intent failed and is tried again",
+        log::warn("intent failed and is retried",
                   {{"id", intent.id}, {"kind", intent.kind}, {"error", result.error().to_string()}});
       }
       line_up(intent.key,

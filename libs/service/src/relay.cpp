@@ -192,8 +192,9 @@ Pending Host::Impl::pending_of(bus::Message message) {
   read.next = message.offset + 1;
   read.mark = stable_hash(message.value);
   if (read.anchor.offset < 0) read.anchor = {message.offset, read.mark};
-  auto good = e.ParseFromString(message.value) ? check_key("the key", e.key())
-                                               : fail(Code::kInvalid, "{} bytes are no Envelope", message.value.size());
+  auto good = e.ParseFromString(message.value)
+                  ? check_key("the key", e.key())
+                  : fail(Code::kInvalid, "{} bytes are not an Envelope", message.value.size());
   if (good && breaks_before(e.key_version()) != 0)
     good = fail(Code::kInvalid, "the version {} of the key is out of range", e.key_version());
   if (good && e.key_version() == 0 && e.key().empty()) {
@@ -301,7 +302,7 @@ bool Host::Impl::is_gap(const bus::Message& message) {
              {"expected", next},
              {"found", message.offset},
              {"why", last_applied ? "the last message that was applied is another one"
-                     : verifies   ? "the last message that was applied is gone, so the log may be another one"
+                     : verifies   ? "the last applied message is missing, so the log may be another one"
                                   : "offset"}});
   return true;
 }
@@ -330,7 +331,7 @@ bool Host::Impl::is_same_log() {
              {"offset", read.anchor.offset},
              {"why", !value   ? value.error().message
                      : *value ? "the message is another one"
-                              : "the message is gone, so the log may be another one"}});
+                              : "the message is missing, so the log may be another one"}});
   other_logs.insert(at);
   return !leave_log(std::string(at.topic));
 }
@@ -378,7 +379,7 @@ bool Host::Impl::consume_once() {
   auto messages = consumer->poll(kPollBatch, stopping ? std::chrono::milliseconds(0) : std::chrono::milliseconds(100));
   if (!messages) {
     const bool displaced = messages.error().code == Code::kAborted;
-    log::warn(displaced ? "another reader has our place" : "the bus is away",
+    log::warn(displaced ? "another reader has our place" : "the bus is not available",
               {{"bus", bus->name()}, {"error", messages.error().to_string()}});
     failed(reading, messages.error());
     consumer.reset();

@@ -43,7 +43,7 @@ TEST(Audit, EachChangeHasOneRowWhateverIsSentAgain) {
                                                           "olga operator add sum/b  ok test/default/3"}));
 }
 
-TEST(Audit, ARefusalStandsThereToo) {
+TEST(Audit, ARefusalIsRecordedToo) {
   World world("audit-2");
   world.boot();
   ASSERT_TRUE(world.host->submit(asked("nonsense", "r1")));
@@ -56,12 +56,12 @@ TEST(Audit, ARefusalStandsThereToo) {
 TEST(Audit, ADeniedCallChangesNothingButTheTrail) {
   World world("audit-3");
   world.boot();
-  world.host->note_denied(asked("a=1", "r1", "mallory"), {Code::kPermissionDenied, "that takes an operator", {}, {}});
+  world.host->note_denied(asked("a=1", "r1", "mallory"), {Code::kPermissionDenied, "the call needs an operator", {}, {}});
   world.settle();
   const auto rows = trail(*world.disk);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_TRUE(rows[0].starts_with("mallory operator add sum/a r1 ")) << rows[0];
-  EXPECT_NE(rows[0].find("that takes an operator"), std::string::npos) << rows[0];
+  EXPECT_NE(rows[0].find("the call needs an operator"), std::string::npos) << rows[0];
   EXPECT_EQ(world.sums->sum("a"), 0);
   // The id was not used: an authorized caller may use it.
   ASSERT_TRUE(world.host->submit(asked("a=1", "r1")));
@@ -91,7 +91,7 @@ TEST(Audit, WhatIsNoTextIsMadeText) {
   EXPECT_TRUE(trail(*world.disk).at(0).starts_with("a?b? "));
 }
 
-TEST(Audit, WhatNobodyAskedForHasNoRow) {
+TEST(Audit, WhatNoCallerRequestedHasNoRow) {
   World world("audit-6");
   world.boot();
   ASSERT_TRUE(world.add("a=1", "r1"));

@@ -72,7 +72,7 @@ TEST(HostAtTheBus, WhatIsNoEnvelopeIsShownToNoCodec) {
   ASSERT_TRUE(e.ParseFromString(letters[0].value));
   ASSERT_TRUE(letter.ParseFromString(e.payload()));
   EXPECT_EQ(letter.message().payload(), "x=5");
-  EXPECT_NE(letter.reason().find("3 bytes are no Envelope"), std::string::npos) << letter.reason();
+  EXPECT_NE(letter.reason().find("3 bytes are not an Envelope"), std::string::npos) << letter.reason();
   w.boot({.consumes = {"qm.in"}});
   EXPECT_FALSE(w.host->consume_once()) << "the cursor is past it";
 }
@@ -137,7 +137,7 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
       << "a key that lives again goes on above every forgotten version";
 }
 
-TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
+TEST(HostAtTheBus, AReaderThatLostItsMembershipReadsOnOnlyIfItLeads) {
   World w("place");
   w.boot({.consumes = {"qm.in"}});
   w.settle();
@@ -160,7 +160,7 @@ TEST(HostAtTheBus, WhoLosesHisPlaceOnTheBusReadsOnOnlyIfHeLeads) {
   const auto reader = intruder();
   w.settle();  // fenced
   w.settle();  // and checks whether it leads
-  EXPECT_FALSE(w.host->alive()) << "an empty commit has told that another leads";
+  EXPECT_FALSE(w.host->alive()) << "an empty commit has shown that another replica leads";
   EXPECT_FALSE(w.host->consume_once());
   EXPECT_TRUE(reader->poll(1, std::chrono::milliseconds(1))) << "and the new leader is not driven out in return";
 }

@@ -14,7 +14,7 @@ void fill(World& w) {
   }
 }
 
-TEST(StateDump, ALargeStateIsReadInTurnsOfABoundedNumberOfObjects) {
+TEST(StateDump, ALargeStateIsReadInBoundedParts) {
   World w("dump");
   w.boot();
   fill(w);
@@ -83,7 +83,7 @@ TEST(StateDump, TheEngineDecidesBetweenTheTurns) {
   EXPECT_EQ(turns, 11);
   ASSERT_EQ(answered.size(), 11U);
   for (int i = 0; i < 11; ++i) EXPECT_EQ(answered[static_cast<std::size_t>(i)], i + 1) << "request " << i;
-  EXPECT_LT(state.path("journal.first").integer(), state.path("journal.last").integer()) << "the dump says so";
+  EXPECT_LT(state.path("journal.first").integer(), state.path("journal.last").integer()) << "the dump shows it";
 }
 
 TEST(StateDump, TheDigestIsThatOfTheRowsAndSurvivesARestart) {

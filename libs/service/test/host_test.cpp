@@ -100,7 +100,7 @@ TEST(Host, OldLeaderStopsDecidingAndLosesNothing) {
   std::string reply;
   ASSERT_TRUE(w.add("a=1", "r2", [&](Result<std::string> r) { reply = reply_of(r); }));
   w.settle();
-  EXPECT_NE(reply.find("another leader took over"), std::string::npos) << reply;
+  EXPECT_NE(reply.find("another replica is the leader now"), std::string::npos) << reply;
   EXPECT_FALSE(w.host->ready());
   EXPECT_FALSE(w.host->alive());
   EXPECT_FALSE(w.add("a=1", "r3"));
@@ -108,7 +108,7 @@ TEST(Host, OldLeaderStopsDecidingAndLosesNothing) {
   EXPECT_EQ(w.sums->sum("a"), 1);
 }
 
-TEST(Host, WhoStillWaitsIsToldAtOnceThatAnotherLeads) {
+TEST(Host, PendingCallsFailAtOnceWhenAnotherReplicaLeads) {
   std::vector<std::string> replies;
   World w("epoch2");
   HostOptions options;
@@ -120,10 +120,11 @@ TEST(Host, WhoStillWaitsIsToldAtOnceThatAnotherLeads) {
   for (const char* id : {"r1", "r2", "r3"}) ASSERT_TRUE(w.add("a=1", id, note));
   w.host->pump();  // handles the first; a server that drains would wait for the others
   ASSERT_EQ(replies.size(), 3U);
-  for (const auto& reply : replies) EXPECT_NE(reply.find("another leader took over"), std::string::npos) << reply;
+  for (const auto& reply : replies)
+    EXPECT_NE(reply.find("another replica is the leader now"), std::string::npos) << reply;
   EXPECT_EQ(w.host->counters().mailbox, 0U);
   w.host->stop();
-  EXPECT_EQ(replies.size(), 3U) << "each is told once";
+  EXPECT_EQ(replies.size(), 3U) << "each is published once";
 }
 
 /// Counts the calls of until().
@@ -189,7 +190,7 @@ TEST(Host, WakesTheEngineAtTheTimeItAskedFor) {
   EXPECT_EQ(w.sums->timers, before + 1);
 }
 
-TEST(Host, FullMailboxSaysExhausted) {
+TEST(Host, FullMailboxIsExhausted) {
   World w("full");
   w.boot({.mailbox = 2});
   ASSERT_TRUE(w.add("a=1", "r1"));
@@ -235,7 +236,7 @@ TEST(Host, DropsDuplicatesByVersionAndStartsAtItsOwnCursor) {
   EXPECT_EQ(w.host->counters().gaps, 1u);
 }
 
-TEST(Host, PassesOverWhatOtherShardsSayOnTheSameBus) {
+TEST(Host, IgnoresMessagesOfOtherShardsOnTheSameBus) {
   World w("shards");
   w.boot({.consumes = {"qm.in"}});
   auto producer = *w.bus->producer("p");
@@ -277,7 +278,7 @@ TEST(Host, WaitsForItsStoreAsLongAsItsCallerDoes) {
   const auto opened = host.open([&] { return ++asked < 2; });
   EXPECT_EQ(asked, 2);
   ASSERT_FALSE(opened);
-  EXPECT_EQ(opened.error().message, "test cannot take its shard default: no answer");
+  EXPECT_EQ(opened.error().message, "test cannot acquire its shard default: no answer");
 }
 
 /// A bus that is unavailable until `there` is set.
@@ -307,7 +308,8 @@ TEST(Host, StartsAndDecidesWithoutItsBus) {
   World w("alone");
   const auto away = std::make_shared<Away>(w.bus);
   w.bus = away;
-  EXPECT_EQ(w.make({.consumes = {"qm.in"}}).open().error().code, Code::kUnavailable) << "who is not patient is told";
+  EXPECT_EQ(w.make({.consumes = {"qm.in"}}).open().error().code, Code::kUnavailable)
+      << "a call without a deadline gets the error";
   ASSERT_TRUE(w.make({.consumes = {"qm.in"}}).open([] { return true; }));
   std::string reply;
   ASSERT_TRUE(w.add("a=5", "r1", [&](Result<std::string> r) { reply = reply_of(r); }));
@@ -367,7 +369,7 @@ TEST(Host, EventsNotYetSentSurviveTheProcess) {
   EXPECT_EQ(w.host->counters().outbox_backlog, 1u);
 }
 
-TEST(Host, WatchesResumeByVersionOrAreToldToListAgain) {
+TEST(Host, WatchesResumeByVersionOrHaveToListAgain) {
   World w("feed");
   w.boot({.feed = 3});
   std::vector<std::string> seen;

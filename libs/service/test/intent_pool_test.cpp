@@ -44,7 +44,7 @@ struct Pool {
   }
 };
 
-TEST(IntentPool, WhoWaitsLongestIsFirstWhateverHisName) {
+TEST(IntentPool, TheOldestIsFirstWhateverItsName) {
   Pool p;
   p.pool.add({intent("1", "z"), intent("2", "m"), intent("3", "z")});
   p.pool.add({intent("4", "a")});
@@ -53,7 +53,7 @@ TEST(IntentPool, WhoWaitsLongestIsFirstWhateverHisName) {
   EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "2", "4", "3"}));
 }
 
-TEST(IntentPool, WhoFailsWaitsAndHoldsNobodyElseUp) {
+TEST(IntentPool, AFailedIntentBacksOffAndDelaysNoOther) {
   Pool p;
   p.recorder.failing = "1";
   p.recorder.failures = 2;

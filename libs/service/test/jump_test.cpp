@@ -45,7 +45,7 @@ struct Clocks {
   }
 };
 
-TEST(HostClock, AJumpOfTheMachineAloneIsRejectedAndReported) {
+TEST(HostClock, AJumpOfTheHostClockAloneIsRejectedAndReported) {
   Clocks c;
   c.boot();
   const auto start = c.decide();
@@ -57,7 +57,7 @@ TEST(HostClock, AJumpOfTheMachineAloneIsRejectedAndReported) {
   EXPECT_EQ(c.host->counters().clock_rejected_seconds, 86'400);
   const auto ready = c.host->readiness();
   EXPECT_TRUE(ready.ready) << ready.text;
-  EXPECT_EQ(ready.text, "ok; the machine's clock is 86400 s ahead of the database's and is not followed");
+  EXPECT_EQ(ready.text, "ok; the clock of the host is 86400 s ahead of that of the database and is not used");
   EXPECT_EQ(c.host->debug_state().path("host.clock_rejected_seconds"), Json(86'400.0));
   c.machine.pass(5s);
   EXPECT_EQ(c.decide(), start + 6s) << "at the pace of boot time";
@@ -86,7 +86,7 @@ TEST(HostClock, ANewLeaderIsComparedWithTheDatabase) {
   Machine wrong;
   wrong.system_us = c.machine.system_us + std::int64_t{30} * 86'400 * 1'000'000;
   c.boot(wrong);
-  EXPECT_EQ(c.decide(), start + 2s) << "the first time of a takeover is not the new machine's alone";
+  EXPECT_EQ(c.decide(), start + 2s) << "the first time of a takeover is not that of the new host alone";
   EXPECT_EQ(c.host->counters().clock_rejected_seconds, 30 * 86'400);
   Machine behind;
   behind.system_us = c.machine.system_us - 3600LL * 1'000'000;
@@ -94,7 +94,7 @@ TEST(HostClock, ANewLeaderIsComparedWithTheDatabase) {
   EXPECT_EQ(c.decide(), start + 2s) << "and never goes back";
 }
 
-TEST(HostClock, WithoutAClockOfTheStoreTheMachinesIsFollowed) {
+TEST(HostClock, WithoutAClockOfTheStoreTheHostClockIsUsed) {
   Clocks c;
   c.disk = store::make_memory_disk();
   c.boot();

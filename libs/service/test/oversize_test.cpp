@@ -65,7 +65,7 @@ void expect_replays(World& w) {
   }
 }
 
-TEST(Oversize, ARequestThatWouldSayTooMuchIsRefusedAndTheOthersAreApplied) {
+TEST(Oversize, ARequestWithTooLargeEventsIsRefusedAndTheOthersAreApplied) {
   World w("too_long_request");
   w.boot();
   std::map<std::string, std::string> replies;
@@ -89,7 +89,7 @@ TEST(Oversize, ARequestThatWouldSayTooMuchIsRefusedAndTheOthersAreApplied) {
   EXPECT_EQ(w.host->counters().too_large, 1U);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0U);
   EXPECT_TRUE(w.host->ready());
-  EXPECT_TRUE(letters(w, "qm.test").empty()) << "who asked was told";
+  EXPECT_TRUE(letters(w, "qm.test").empty()) << "the caller got the error";
   expect_replays(w);
 
   w.boot();
@@ -124,7 +124,7 @@ TEST(Oversize, AKeyThatIsTooLongIsRefusedToo) {
   EXPECT_EQ(w.host->counters().outbox_backlog, 0U);
 }
 
-TEST(Oversize, AMessageThatWouldSayTooMuchGoesToTheDeadLetters) {
+TEST(Oversize, AMessageWithTooLargeEventsIsDeadLettered) {
   World w("too_long_message");
   w.boot({.consumes = {"qm.in"}});
   auto producer = *w.bus->producer("p");
@@ -163,7 +163,7 @@ TEST(Oversize, ARefusedMessageIsKnownWhenItComesAgain) {
   EXPECT_EQ(letters(w, "qm.in").size(), 1U);
 }
 
-TEST(Oversize, AnOutcomeThatWouldSayTooMuchEndsItsIntent) {
+TEST(Oversize, AnOutcomeWithTooLargeEventsEndsItsIntent) {
   World w("too_long_outcome");
   w.boot();
   w.doer.outcome = kPad;
@@ -178,7 +178,7 @@ TEST(Oversize, AnOutcomeThatWouldSayTooMuchEndsItsIntent) {
   EXPECT_EQ(w.doer.done.size(), 1U) << "it was done, and is not done again";
 }
 
-TEST(Oversize, WhatTheEngineSaysByItselfIsWithheldAndItsOtherWorkIsDone) {
+TEST(Oversize, TooLargeEventsOfATickAreWithheldAndItsOtherWorkIsDone) {
   World w("too_long_timer");
   w.boot();
   w.settle();
@@ -211,7 +211,7 @@ TEST(Oversize, WhatTheEngineSaysByItselfIsWithheldAndItsOtherWorkIsDone) {
 }
 
 /// An engine whose own work is oversized at every step: the input is refused, and the loop continues.
-TEST(Oversize, AnInputAndTheEnginesOwnWorkMayBothSayTooMuch) {
+TEST(Oversize, AnInputAndATickMayBothHaveTooLargeEvents) {
   World w("too_long_both");
   w.boot();
   w.settle();
@@ -326,7 +326,7 @@ TEST_F(NarrowBus, WhatItRefusesIsParkedAndTheOtherKeysGoOn) {
   EXPECT_EQ(kept.at(0).key_version, 21U);
 }
 
-TEST_F(NarrowBus, AnEventWaitsUntilItsDeadLetterIsSaid) {
+TEST_F(NarrowBus, AnEventWaitsUntilItsDeadLetterIsSent) {
   boot("narrow_away");
   bus_->letters_away = true;
   add("a=1 pad=5000");
@@ -342,7 +342,7 @@ TEST_F(NarrowBus, AnEventWaitsUntilItsDeadLetterIsSaid) {
   EXPECT_EQ(said(*w_, "qm.test"), (std::vector<Said>{{"b", 1, "1"}}));
 }
 
-TEST_F(NarrowBus, ALetterThatIsRefusedTooHoldsNobodyUp) {
+TEST_F(NarrowBus, ARefusedDeadLetterDelaysNoOtherEvent) {
   boot("narrow_letters");
   bus_->no_letters = true;
   add("a=1 pad=5000");

@@ -32,7 +32,7 @@ TEST(Traces, GoOnWithTheEventsAboutTheSameKey) {
   EXPECT_EQ(traces.of("a"), parent(kIdA));
   EXPECT_EQ(traces.of("a/2"), parent(kIdA)) << "below the input's key";
   EXPECT_EQ(traces.of("b"), parent(kIdB)) << "above it";
-  EXPECT_EQ(traces.of("c"), "") << "not under the trace of somebody else";
+  EXPECT_EQ(traces.of("c"), "") << "not under the trace of another call";
   EXPECT_EQ(traces.of("c/1"), "");
   EXPECT_EQ(traces.of("demand"), "");
   EXPECT_EQ(traces.ids(), (std::vector<std::string_view>{kIdA, kIdB}));
@@ -72,7 +72,7 @@ std::string log_of(const std::function<void()>& fn) {
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST(HostTrace, StandsInEventsAndInTheLogOfTheDecision) {
+TEST(HostTrace, IsInEventsAndInTheLogOfTheDecision) {
   const auto bus = *bus::make_bus("memory:host-trace");
   ManualClock clock{from_micros(1'000'000)};
   HostOptions options;
@@ -90,7 +90,7 @@ TEST(HostTrace, StandsInEventsAndInTheLogOfTheDecision) {
         << traced;
   }
   ASSERT_TRUE(host.submit(about("c", "")));
-  EXPECT_EQ(log_of([&] { EXPECT_TRUE(host.pump()); }), "") << "what nobody traces is not told";
+  EXPECT_EQ(log_of([&] { EXPECT_TRUE(host.pump()); }), "") << "an untraced call has no trace";
 
   EXPECT_TRUE(host.relay_once());
   const auto consumer = *bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});

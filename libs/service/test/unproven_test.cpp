@@ -43,7 +43,7 @@ TEST(Host, AnIntentThatWasTakenWaitsToo) {
   EXPECT_EQ(u.looks, 2);
   EXPECT_TRUE(u.w.doer.done.empty());
   u.gone_after = -1;
-  EXPECT_TRUE(u.w.host->execute_once()) << "it was put back";
+  EXPECT_TRUE(u.w.host->execute_once()) << "it was restored";
   EXPECT_EQ(u.w.doer.done.size(), 1U);
 }
 

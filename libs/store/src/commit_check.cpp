@@ -9,14 +9,14 @@ namespace {
 
 Status text(std::string_view what, std::string_view value) {
   if (is_text(value)) return {};
-  return fail(Code::kInvalid, "{} contains a NUL byte, which a text column cannot hold", what);
+  return fail(Code::kInvalid, "{} contains a NUL byte, which a text column cannot store", what);
 }
 
 /// Checks a value of an indexed column.
 Status key(std::string_view what, std::string_view value) {
   QM_TRY(text(what, value));
   if (value.size() <= kMaxRowKey) return {};
-  return fail(Code::kInvalid, "{} has {} bytes, {} are taken at most", what, value.size(), kMaxRowKey);
+  return fail(Code::kInvalid, "{} has {} bytes, at most {} are allowed", what, value.size(), kMaxRowKey);
 }
 
 }  // namespace

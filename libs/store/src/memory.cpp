@@ -131,7 +131,7 @@ class MemoryStore final : public Store {
     disk_->rollback.reset();
     const auto& lease = disk_->lease;
     if (fenced_ && (lease.holder != holder || lease.released))
-      return fail(Code::kFailedPrecondition, "{} does not hold the lease, \"{}\" does", holder, lease.holder);
+      return fail(Code::kFailedPrecondition, "{} does not have the lease, \"{}\" has it", holder, lease.holder);
     epoch_ = ++disk_->epoch;
     commits_ = disk_->commits;
     const auto last_term = disk_->term;

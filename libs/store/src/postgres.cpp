@@ -255,7 +255,7 @@ class PgStore final : public Store {
     if (!options_.fenced) return {};
     QM_ASSIGN(const auto lease, engine_->query("select holder, released from " + name_ + ".lease" + lock));
     if (lease.size() == 1 && lease.str(0, 0) == holder && !lease.boolean(0, 1)) return {};
-    return fail(Code::kFailedPrecondition, "{} does not hold the lease of {}, \"{}\" does", holder, schema_,
+    return fail(Code::kFailedPrecondition, "{} does not have the lease of {}, \"{}\" has it", holder, schema_,
                 lease.size() == 1 ? lease.str(0, 0) : std::string());
   }
 
@@ -446,7 +446,7 @@ class PgStore final : public Store {
 
   /// The COMMIT was sent and its result lost. Waits until the old session is over, then reads the outcome.
   Result<CommitOutcome> look_up(const Error& lost) {
-    log::warn("the answer to a commit is lost, looking it up", {{"schema", schema_}, {"error", lost.message}});
+    log::warn("the answer to a commit is lost, checking the outcome", {{"schema", schema_}, {"error", lost.message}});
     const auto until = std::chrono::steady_clock::now() + options_.in_doubt_lookup;
     const int old_pid = engine_->backend_pid();
     for (int attempt = 0; std::chrono::steady_clock::now() < until; attempt = std::min(attempt + 1, 5)) {
@@ -458,7 +458,7 @@ class PgStore final : public Store {
       if (!end_engines(*engine_, old_pid)) continue;
       const auto position = Lead::read(*engine_, name_, " for share");
       if (!position) continue;
-      log::warn("the lost commit is looked up", {{"schema", schema_}, {"commits", position->commits}});
+      log::warn("outcome of the lost commit", {{"schema", schema_}, {"commits", position->commits}});
       if (lead_.is_next(*position)) return CommitOutcome::kCommitted;
       if (const auto left = lead_.left_by(*position)) return *left;
       return fail(Error{Code::kUnavailable, "the commit did not happen: " + lost.message, "", ""});

@@ -26,7 +26,7 @@ class Judged : public ::testing::Test {
   LeaseView view_{.holder = "a", .address = "a:1", .beat = 7, .terms = 1, .released = false, .session = true};
 };
 
-TEST_F(Judged, NobodyEverLed) {
+TEST_F(Judged, NoReplicaHasLedYet) {
   view_ = {};
   EXPECT_TRUE(look());
   EXPECT_FALSE(judge_.served());
@@ -82,7 +82,7 @@ TEST_F(Judged, NoClaimWhileAProofIsValid) {
   }
 }
 
-TEST_F(Judged, WhoCouldNotLookHasNotSeenSilence) {
+TEST_F(Judged, AFailedReadIsNotSilence) {
   EXPECT_FALSE(look());
   now_ += 60s;  // it was suspended, or the database was
   EXPECT_FALSE(look());

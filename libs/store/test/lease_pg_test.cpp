@@ -52,7 +52,7 @@ Shard place(std::string* why_not) {
 
 INSTANTIATE_TEST_SUITE_P(Postgres, LeaseContract, ::testing::Values(LeasePlace{"postgres", &place}));
 
-TEST_F(PgLeaseTest, ReleaseWakesWhoWaits) {
+TEST_F(PgLeaseTest, ReleaseWakesAWaitingReplica) {
   const auto a = lease(), b = lease();
   ASSERT_EQ(a->claim(0, "a"), true);
   ASSERT_TRUE(b->look());  // connects
@@ -94,7 +94,7 @@ TEST_F(PgLeaseTest, ACheckChangesNothingAndNamesBothVersions) {
   ASSERT_FALSE(older);
   EXPECT_EQ(older.error().code, Code::kFailedPrecondition);
   EXPECT_THAT(older.error().to_string(),
-              HasSubstr("schema admission is at version 0 of admission, this program wants 1"));
+              HasSubstr("schema admission is at version 0 of admission, this program needs 1"));
   EXPECT_THAT(older.error().to_string(), HasSubstr("--migrate-only"));
   ASSERT_TRUE(open_postgres(options({one})));
   EXPECT_TRUE(open_postgres(ask));
@@ -109,7 +109,7 @@ TEST_F(PgLeaseTest, ACheckChangesNothingAndNamesBothVersions) {
   ask.conninfo = server_->fresh_database();
   const auto empty = open_postgres(ask);
   ASSERT_FALSE(empty);
-  EXPECT_THAT(empty.error().to_string(), HasSubstr("is at version 0 of common, this program wants"));
+  EXPECT_THAT(empty.error().to_string(), HasSubstr("is at version 0 of common, this program needs"));
 }
 
 }  // namespace lease_pg_test

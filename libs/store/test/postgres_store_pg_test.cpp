@@ -230,7 +230,7 @@ TEST_F(PgStoreTest, OnlyTheHolderOfTheLeaseAcquires) {
   ASSERT_EQ(lease->claim(1, "b"), true);
   const auto deposed = store->acquire("a");
   ASSERT_FALSE(deposed);
-  EXPECT_THAT(deposed.error().message, ::testing::HasSubstr("a does not hold the lease of admission, \"b\" does"));
+  EXPECT_THAT(deposed.error().message, ::testing::HasSubstr("a does not have the lease of admission, \"b\" has it"));
   EXPECT_EQ(other->acquire("b").value().epoch, 3U);
   ASSERT_TRUE(lease->release("b"));
   EXPECT_FALSE(other->acquire("b")) << "released";
@@ -384,7 +384,7 @@ TEST_F(PgStoreTest, TheServerMayDieAndComeBack) {
   EXPECT_TRUE(testing::wait_until([&] {
     const auto newer = store->read_outbox(1, 10);
     return !newer && newer.error().code == Code::kUnavailable;
-  })) << "who asks for what is not there yet hears that the store is away";
+  })) << "a request for a missing schema gets kUnavailable";
   EXPECT_EQ(open_postgres({.conninfo = conninfo_, .service = "admission"}).error().code, Code::kUnavailable);
   ASSERT_TRUE(server_->restart());
   EXPECT_EQ(store->commit(batch(2)), CommitOutcome::kTermEnded);

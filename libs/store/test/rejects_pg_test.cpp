@@ -45,7 +45,7 @@ TEST_F(PgRejects, ABatchThatViolatesAConstraintIsInvalidAndTheNextOneIsWritten) 
   EXPECT_EQ(ask("select count(*) from admission.ledger"), "6");
 }
 
-TEST_F(PgRejects, ShowsTheClockOfTheDatabasesMachine) {
+TEST_F(PgRejects, ShowsTheClockOfTheDatabaseHost) {
   auto store = open();
   const auto clock = [&] {
     return std::stoll(ask("select (extract(epoch from clock_timestamp()) * 1000000)::bigint"));

@@ -166,7 +166,7 @@ TEST_P(StoreContract, OnlyTheNewestLeaderWrites) {
   EXPECT_EQ(write(*store_, empty), CommitOutcome::kEpochLost);
 }
 
-TEST_P(StoreContract, NobodyWritesBeforeTheyLead) {
+TEST_P(StoreContract, NoReplicaWritesBeforeItLeads) {
   const auto other = open_();
   EXPECT_EQ(write(*other, {}), CommitOutcome::kEpochLost);
 }

@@ -229,10 +229,4 @@ std::vector<PodSetResult> assign(Search& search, std::span<const PodSetRequest> 
   return Assigner(search, std::move(options)).run(pod_sets);
 }
 
-bool still_fits(const Topology& topology, std::span<const LeafLoad> loads) {
-  return std::ranges::all_of(loads, [&](const LeafLoad& l) {
-    return l.leaf != kNoDomain && pods_in(l.per_pod, topology.free(l.leaf)) >= l.pods;
-  });
-}
-
 }  // namespace qm::topology

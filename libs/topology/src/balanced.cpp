@@ -62,7 +62,7 @@ class Saved {
   Saved(const Tree& tree, const State& state, DomainRange top) {
     each_below(tree, top, [&](DomainId d) { counts_.emplace_back(d, at(state, d)); });
   }
-  void put_back(State& state) const {
+  void revert(State& state) const {
     for (const auto& [d, c] : counts_) at(state, d) = c;
   }
 
@@ -177,8 +177,8 @@ std::vector<DomainId> share_evenly(const Tree& tree, State& state, std::span<con
   Pods extra = load.slices - least, leaders = load.leaders;
   for (const DomainId d : out) {
     Counts& c = at(state, d);
-    const Pods room = (leaders > 0 ? c.slices_with_leader : c.slices) - threshold;
-    const Pods more = leaders > 0 || extra > 0 ? std::min(room, extra) : 0;
+    const Pods free_amounts = (leaders > 0 ? c.slices_with_leader : c.slices) - threshold;
+    const Pods more = leaders > 0 || extra > 0 ? std::min(free_amounts, extra) : 0;
     c.leaders = leaders > 0 ? 1 : 0;
     leaders -= c.leaders;
     c.slices = c.slices_with_leader = threshold + more;
@@ -218,9 +218,9 @@ std::optional<BalancedChoice> choose_siblings(const Tree& tree, State& state, in
     if (!fit || fit->domains == 0) continue;
     Pods threshold = threshold_of(state, load, *fit);
     // Below this the last domain could not also fit the leader.
-    const Pods with_room = with_leader && fit->last != kNoDomain
-                               ? std::min(threshold, at(state, fit->last).slices_with_leader)
-                               : threshold;
+    const Pods with_capacity = with_leader && fit->last != kNoDomain
+                                   ? std::min(threshold, at(state, fit->last).slices_with_leader)
+                                   : threshold;
     const Pods so_far = best ? best->threshold : 0;
     if (threshold < so_far) continue;
 
@@ -228,9 +228,9 @@ std::optional<BalancedChoice> choose_siblings(const Tree& tree, State& state, in
     const auto list = to_list(siblings);
     prune_below(tree, state, siblings, threshold, slices, with_leader);
     auto pruned = greedy_fit(state, list, load, affinity);
-    if (!pruned && with_room < threshold && with_room > 0 && with_room >= so_far) {
-      before.put_back(state);
-      threshold = with_room;
+    if (!pruned && with_capacity < threshold && with_capacity > 0 && with_capacity >= so_far) {
+      before.revert(state);
+      threshold = with_capacity;
       prune_below(tree, state, siblings, threshold, slices, with_leader);
       pruned = greedy_fit(state, list, load, affinity);
     }
@@ -239,10 +239,10 @@ std::optional<BalancedChoice> choose_siblings(const Tree& tree, State& state, in
       best_domains = pruned->domains;
       best_state.emplace(tree, state, siblings);
     }
-    before.put_back(state);
+    before.revert(state);
   }
   if (!best || best->threshold <= 0) return std::nullopt;
-  best_state->put_back(state);
+  best_state->revert(state);
   return best;
 }
 

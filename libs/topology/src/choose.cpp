@@ -64,18 +64,18 @@ Result<Search::Chosen> Search::choose_level(const Need& need, int level) const {
 /// The nodes' preference comes before capacity. Only if the level is required may the domain be less preferred than
 /// the first: otherwise more domains are better than less preferred ones.
 DomainId Search::one_for_all(const Need& need, DomainRange range) const {
-  const auto room = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
+  const auto free_amounts = need.leaders > 0 ? kInSlices.with_leader : kInSlices.plain;
   const bool affinity = gates_.preferred_affinity;
   const auto before = [&](DomainId a, DomainId b) { return first_with_leader(state_, a, b, ordering(need)); };
   const auto better = [&](DomainId a, DomainId b) {
     if (best_fit(need) && affinity && at(a).affinity != at(b).affinity) return at(a).affinity > at(b).affinity;
-    if (best_fit(need) && at(a).*room != at(b).*room) return at(a).*room < at(b).*room;
+    if (best_fit(need) && at(a).*free_amounts != at(b).*free_amounts) return at(a).*free_amounts < at(b).*free_amounts;
     return before(a, b);
   };
   DomainId out = kNoDomain, first = range.begin;
   for (DomainId d = range.begin; d < range.end; ++d) {
     if (affinity && before(d, first)) first = d;
-    if (at(d).leaders < need.leaders || at(d).*room < need.slice_count()) continue;
+    if (at(d).leaders < need.leaders || at(d).*free_amounts < need.slice_count()) continue;
     if (out == kNoDomain || better(d, out)) out = d;
   }
   if (out == kNoDomain || !best_fit(need) || !affinity || need.required) return out;
@@ -107,15 +107,15 @@ Result<Search::Chosen> Search::choose_several(const Need& need, int level, std::
 
 /// The first domain with least capacity that fits the need; the first of all if none does. Preference is
 /// not traded for capacity: only domains as preferred as the first count.
-DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, RoomUnit unit) const {
-  const auto room = leaders > 0 ? unit.with_leader : unit.plain;
+DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, CapacityUnit unit) const {
+  const auto free_amounts = leaders > 0 ? unit.with_leader : unit.plain;
   DomainId out = domains.front();
   Pods least = std::numeric_limits<Pods>::max();
   for (const DomainId d : domains) {
     if (gates_.preferred_affinity && at(d).affinity != at(domains.front()).affinity) break;
-    if (at(d).leaders < leaders || at(d).*room < needed || at(d).*room >= least) continue;
+    if (at(d).leaders < leaders || at(d).*free_amounts < needed || at(d).*free_amounts >= least) continue;
     out = d;
-    least = at(d).*room;
+    least = at(d).*free_amounts;
   }
   return out;
 }
@@ -123,13 +123,13 @@ DomainId Search::tightest(std::span<const DomainId> domains, Pods needed, Pods l
 /// Moves the first domain to the front that fits the leader and leaves the others enough: a parent's count assumed
 /// the capacity that remains where the leader costs least.
 std::vector<DomainId> Search::leader_first(std::vector<DomainId> domains, Pods needed, Pods leaders,
-                                           RoomUnit unit) const {
+                                           CapacityUnit unit) const {
   if (leaders == 0 || domains.size() < 2) return domains;
-  Pods room = 0;
-  for (const DomainId d : domains) room += at(d).*unit.plain;
+  Pods free_amounts = 0;
+  for (const DomainId d : domains) free_amounts += at(d).*unit.plain;
   const auto it = std::ranges::find_if(domains, [&](DomainId d) {
     const Pods cost = at(d).*unit.plain - at(d).*unit.with_leader;
-    return at(d).leaders >= leaders && room - cost >= needed;
+    return at(d).leaders >= leaders && free_amounts - cost >= needed;
   });
   if (it != domains.end()) std::rotate(domains.begin(), it, it + 1);
   return domains;
@@ -178,18 +178,18 @@ GangPlacement Search::descend(const Need& need, Chosen chosen) {
 /// Fills domains in their order until all is placed, the last with the tightest that fits the rest; their counts
 /// become the assignment. Empty if the domains do not fit it, although their parents' counts did.
 std::vector<DomainId> Search::fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
-                                     RoomUnit unit, const Need& need) {
+                                     CapacityUnit unit, const Need& need) {
   Pods rest = pods / per_unit;
   domains = leader_first(std::move(domains), rest, leaders, unit);
   std::vector<DomainId> out;
   for (auto it = domains.begin(); it != domains.end(); ++it) {
-    const auto room = leaders > 0 ? unit.with_leader : unit.plain;
-    const auto holds = [&](DomainId d) { return at(d).*room >= rest && at(d).leaders >= leaders; };
+    const auto free_amounts = leaders > 0 ? unit.with_leader : unit.plain;
+    const auto holds = [&](DomainId d) { return at(d).*free_amounts >= rest && at(d).leaders >= leaders; };
     const bool tighten = best_fit(need) && holds(*it);
     const DomainId d = tighten ? tightest({it, domains.end()}, rest, leaders, unit) : *it;
     const bool last = holds(d);
     Counts& c = at(d);
-    const Pods given = std::min(c.*room, rest);
+    const Pods given = std::min(c.*free_amounts, rest);
     c.leaders = std::min(c.leaders, leaders);
     c.*unit.plain = given;
     c.pods = given * per_unit;

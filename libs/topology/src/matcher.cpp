@@ -17,9 +17,9 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 
 /// A requirement in the word ids of one matcher.
 struct CompiledRequirement {
-  WordId key = kNoWord;  ///< kNoWord: no leaf has it
+  LabelId key = kNoLabel;  ///< kNoLabel: no leaf has it
   Requirement::Op op = Requirement::Op::kExists;
-  std::vector<WordId> values;  ///< sorted
+  std::vector<LabelId> values;  ///< sorted
   std::optional<std::int64_t> bound;
 
   CompiledRequirement(const Matcher& m, const Requirement& r) : key(m.find(r.key)), op(r.op) {
@@ -28,8 +28,8 @@ struct CompiledRequirement {
     if (!r.values.empty()) bound = whole_number(r.values[0]);
   }
 
-  [[nodiscard]] bool holds(const Matcher& m, WordId value) const {
-    const bool there = value != kNoWord;
+  [[nodiscard]] bool holds(const Matcher& m, LabelId value) const {
+    const bool there = value != kNoLabel;
     const bool listed = there && std::ranges::binary_search(values, value);
     switch (op) {
       case Requirement::Op::kIn:
@@ -73,25 +73,25 @@ std::string text_of(const Taint& t) {
 
 }  // namespace
 
-std::optional<Requirement::Op> op_of(std::string_view word) {
-  if (word == "In") return Requirement::Op::kIn;
-  if (word == "NotIn") return Requirement::Op::kNotIn;
-  if (word == "Exists") return Requirement::Op::kExists;
-  if (word == "DoesNotExist") return Requirement::Op::kDoesNotExist;
-  if (word == "Gt") return Requirement::Op::kGt;
-  if (word == "Lt") return Requirement::Op::kLt;
+std::optional<Requirement::Op> op_of(std::string_view label) {
+  if (label == "In") return Requirement::Op::kIn;
+  if (label == "NotIn") return Requirement::Op::kNotIn;
+  if (label == "Exists") return Requirement::Op::kExists;
+  if (label == "DoesNotExist") return Requirement::Op::kDoesNotExist;
+  if (label == "Gt") return Requirement::Op::kGt;
+  if (label == "Lt") return Requirement::Op::kLt;
   return std::nullopt;
 }
 
-WordId Matcher::intern(const std::string& word) {
-  const auto [it, fresh] = ids.try_emplace(word, static_cast<WordId>(words.size()));
-  if (fresh) words.push_back(word);
+LabelId Matcher::intern(const std::string& label) {
+  const auto [it, fresh] = ids.try_emplace(label, static_cast<LabelId>(words.size()));
+  if (fresh) words.push_back(label);
   return it->second;
 }
 
-WordId Matcher::find(std::string_view word) const {
-  const auto it = ids.find(word);
-  return it == ids.end() ? kNoWord : it->second;
+LabelId Matcher::find(std::string_view label) const {
+  const auto it = ids.find(label);
+  return it == ids.end() ? kNoLabel : it->second;
 }
 
 void Matcher::add(const Node& node) {
@@ -105,13 +105,13 @@ void Matcher::add(const Node& node) {
   taint_class.push_back(it->second);
 }
 
-WordId Matcher::value_of(DomainId leaf, WordId key) const {
-  if (key == kNoWord) return kNoWord;
+LabelId Matcher::value_of(DomainId leaf, LabelId key) const {
+  if (key == kNoLabel) return kNoLabel;
   const auto i = index(leaf);
   const auto begin = labels.begin() + static_cast<std::ptrdiff_t>(i == 0 ? 0 : labels_end[i - 1]);
   const auto end = labels.begin() + static_cast<std::ptrdiff_t>(labels_end[i]);
-  const auto it = std::lower_bound(begin, end, key, [](Label a, WordId k) { return a.key < k; });
-  return it != end && it->key == key ? it->value : kNoWord;
+  const auto it = std::lower_bound(begin, end, key, [](Label a, LabelId k) { return a.key < k; });
+  return it != end && it->key == key ? it->value : kNoLabel;
 }
 
 struct LeafMatcher::Compiled {
@@ -148,7 +148,7 @@ LeafMatcher::Verdict LeafMatcher::of(DomainId leaf) const {
   const auto taints = static_cast<std::size_t>(m->taint_class[m->index(leaf)]);
   if (rules_->in_the_way[taints] != nullptr) return Verdict::kTaint;
   for (const auto& [key, value] : rules_->selector) {
-    if (value == kNoWord || m->value_of(leaf, key) != value) return Verdict::kSelector;
+    if (value == kNoLabel || m->value_of(leaf, key) != value) return Verdict::kSelector;
   }
   const auto matches = [&](const CompiledTerm& term) { return term.matches(*m, leaf); };
   if (rules_->required && std::ranges::none_of(*rules_->required, matches)) return Verdict::kAffinity;

@@ -75,7 +75,7 @@ Placement to_placement(const Tree& tree, const Assignment& assignment) {
   Placement out;
   for (const auto& domain : assignment.domains) {
     out.push_back({tree.find_leaf(domain.values), domain.count});
-    QM_ASSERT(out.back().leaf != kNoDomain, "an assignment names a domain that is not there");
+    QM_ASSERT(out.back().leaf != kNoDomain, "an assignment names a domain that does not exist");
   }
   return out;
 }

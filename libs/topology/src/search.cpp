@@ -138,35 +138,35 @@ void Search::count(const PodSetRequest& workers, const PodSetRequest* leader, co
       ++excluded_.elsewhere;
       continue;
     }
-    auto room = options.simulate_empty ? topology_.free_when_empty(leaf) : topology_.free(leaf);
+    auto free_amounts = options.simulate_empty ? topology_.free_when_empty(leaf) : topology_.free(leaf);
     while (next != assumed.end() && next->first < leaf) ++next;
     if (next != assumed.end() && next->first == leaf) {
-      room_.assign(room.begin(), room.end());
+      free_.assign(free_amounts.begin(), free_amounts.end());
       for (const Amount& a : next->second) {
-        if (static_cast<std::size_t>(a.resource) >= room_.size())
-          room_.resize(static_cast<std::size_t>(a.resource) + 1);
-        room_[static_cast<std::size_t>(a.resource)] -= a.amount;
+        if (static_cast<std::size_t>(a.resource) >= free_.size())
+          free_.resize(static_cast<std::size_t>(a.resource) + 1);
+        free_[static_cast<std::size_t>(a.resource)] -= a.amount;
       }
-      room = room_;
+      free_amounts = free_;
     }
-    count_leaf(leaf, room, worker, leader == nullptr ? nullptr : &lead);
+    count_leaf(leaf, free_amounts, worker, leader == nullptr ? nullptr : &lead);
   }
   roll_up(tree_, state_, tree_.at(0), need.slices, need.leaders > 0);
 }
 
-void Search::count_leaf(DomainId leaf, std::span<const std::int64_t> room, const Requests& worker,
+void Search::count_leaf(DomainId leaf, std::span<const std::int64_t> free_amounts, const Requests& worker,
                         const Requests* leader) {
   Counts& c = at(leaf);
-  c.pods = c.pods_with_leader = pods_in(worker, room);
-  if (c.pods == 0) ++excluded_.resources[scarcest(topology_.names(), worker, room)];
-  if (leader == nullptr || pods_in(*leader, room) == 0) return;
+  c.pods = c.pods_with_leader = pods_in(worker, free_amounts);
+  if (c.pods == 0) ++excluded_.resources[scarcest(topology_.names(), worker, free_amounts)];
+  if (leader == nullptr || pods_in(*leader, free_amounts) == 0) return;
   c.leaders = 1;
-  if (room_.data() != room.data()) room_.assign(room.begin(), room.end());
+  if (free_.data() != free_amounts.data()) free_.assign(free_amounts.begin(), free_amounts.end());
   for (const Amount& a : *leader) {
     // The leader requests none of the missing resources, or it would not fit.
-    if (static_cast<std::size_t>(a.resource) < room_.size()) room_[static_cast<std::size_t>(a.resource)] -= a.amount;
+    if (static_cast<std::size_t>(a.resource) < free_.size()) free_[static_cast<std::size_t>(a.resource)] -= a.amount;
   }
-  c.pods_with_leader = pods_in(worker, room_);
+  c.pods_with_leader = pods_in(worker, free_);
 }
 
 Pods Search::slices_in(DomainId domain, int level, Pods size) const {

@@ -88,7 +88,7 @@ void Topology::widen() {
 void Topology::change(DomainId leaf, const Requests& usage, std::int64_t sign) { change(free_, leaf, usage, sign); }
 
 void Topology::change(Amounts& amounts, DomainId leaf, const Requests& usage, std::int64_t sign) {
-  QM_ASSERT(tree_.leaves().contains(leaf), "domain {} is no leaf", leaf);
+  QM_ASSERT(tree_.leaves().contains(leaf), "domain {} is not a leaf", leaf);
   if (std::ranges::any_of(usage, [&](const Amount& a) { return static_cast<std::size_t>(a.resource) >= width_; }))
     widen();
   const auto begin = static_cast<std::size_t>(leaf - tree_.leaves().begin) * width_;

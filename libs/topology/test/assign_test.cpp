@@ -62,7 +62,7 @@ TEST(Assign, AFailedNodeIsReplacedInTheRackThatIsRequired) {
   EXPECT_EQ(world.assign({world.pods(4, preferred("rack"))}, options), "main x2:2 x3:2");
 }
 
-TEST(Assign, AFailedNodeIsReplacedBesideTheRestOfItsSlice) {
+TEST(Assign, AFailedNodeIsReplacedNextToTheRestOfItsSlice) {
   World world(kThree, kRacks);
   const Replacement failed{"x9", {{"main", on({{{"x1"}, 2}, {{"x3"}, 1}, {{"x9"}, 1}})}}, false};
   const AssignOptions options{{}, false, &failed};
@@ -101,7 +101,7 @@ TEST(Assign, AnElasticWorkloadKeepsWhatItHas) {
   EXPECT_EQ(world.assign(pods), "main topology \"default\" allows to fit only 6 out of 7 pod(s)");
   pods.previous = on({{{"gone"}, 2}});
   pods.count = 2;
-  EXPECT_EQ(world.assign(pods), "main x1:2") << "anew where a node is gone";
+  EXPECT_EQ(world.assign(pods), "main x1:2") << "again where a node is deleted";
 }
 
 TEST(Assign, AnElasticLeaderStays) {
@@ -111,16 +111,6 @@ TEST(Assign, AnElasticLeaderStays) {
   leader.previous = on({{{"x1"}, 1}});
   workers.previous = on({{{"x1"}, 1}});
   EXPECT_EQ(world.assign({leader, workers}), "workers x1:1 x2:2; leader x1:1");
-}
-
-TEST(StillFits, ByWhatIsFreeNow) {
-  World world({kHost}, "x1 cpu=4");
-  const auto one = world.requests("cpu=1");
-  const DomainId x1 = world.leaf("x1");
-  EXPECT_TRUE(still_fits(world.topology(), std::vector<LeafLoad>{{x1, 4, one}}));
-  world.take("x1", "cpu=1 pods=1");
-  EXPECT_FALSE(still_fits(world.topology(), std::vector<LeafLoad>{{x1, 4, one}}));
-  EXPECT_FALSE(still_fits(world.topology(), std::vector<LeafLoad>{{kNoDomain, 0, one}}));
 }
 
 }  // namespace assign_test

@@ -14,14 +14,15 @@ TEST(Resources, HowManyPodsFit) {
   ResourceNames names;
   const ResourceId cpu = names.intern("cpu"), memory = names.intern("memory"), gpu = names.intern("gpu");
   EXPECT_EQ(names.intern("cpu"), cpu);
-  const std::vector<std::int64_t> room{10, 4000, 7, -1};  // by id: pods, cpu, memory, gpu
-  EXPECT_EQ(pods_in({{cpu, 1500}}, room), 2);
-  EXPECT_EQ(pods_in({{cpu, 1500}, {memory, 7}}, room), 1);
-  EXPECT_EQ(pods_in({{gpu, 1}}, room), 0) << "never negative";
-  EXPECT_EQ(pods_in({{gpu, 0}}, room), 2147483647);
-  EXPECT_EQ(pods_in({{names.intern("fpga"), 1}}, room), 0) << "what no node has";
-  EXPECT_EQ(pods_in({}, room), 0);
-  EXPECT_EQ(names.name(scarcest(names, {{cpu, 5000}, {memory, 8}, {kPods, 1}}, room)), "cpu") << "of equals by name";
+  const std::vector<std::int64_t> free_amounts{10, 4000, 7, -1};  // by id: pods, cpu, memory, gpu
+  EXPECT_EQ(pods_in({{cpu, 1500}}, free_amounts), 2);
+  EXPECT_EQ(pods_in({{cpu, 1500}, {memory, 7}}, free_amounts), 1);
+  EXPECT_EQ(pods_in({{gpu, 1}}, free_amounts), 0) << "never negative";
+  EXPECT_EQ(pods_in({{gpu, 0}}, free_amounts), 2147483647);
+  EXPECT_EQ(pods_in({{names.intern("fpga"), 1}}, free_amounts), 0) << "what no node has";
+  EXPECT_EQ(pods_in({}, free_amounts), 0);
+  EXPECT_EQ(names.name(scarcest(names, {{cpu, 5000}, {memory, 8}, {kPods, 1}}, free_amounts)), "cpu")
+      << "of equals by name";
 }
 
 TEST(Resources, UsageCountsThePods) {

@@ -103,7 +103,7 @@ void check(const Topology& topology, const Asked& asked, const GangPlacement& fo
 }
 
 /// Whether one domain of the level fits all slices, of pods without a leader, by direct counting.
-bool has_room(const Topology& topology, const Asked& asked) {
+bool has_capacity(const Topology& topology, const Asked& asked) {
   const Tree& tree = topology.tree();
   std::map<DomainId, Pods> by_slice;
   const Requests worker = usage_of(asked.workers.per_pod, 1);
@@ -128,7 +128,7 @@ TEST(SearchProperties, WhatIsPlacedKeepsToWhatWasAskedFor) {
       const bool again = world.search().place(one.workers, one.leader ? &*one.leader : nullptr, {}).has_value();
       ASSERT_EQ(found.has_value(), again) << "seed " << seed;
       if (one.workers.topology->required && !one.leader) {
-        ASSERT_EQ(found.has_value(), has_room(world.topology(), one)) << "seed " << seed;
+        ASSERT_EQ(found.has_value(), has_capacity(world.topology(), one)) << "seed " << seed;
       }
       if (!found) {
         ++refused;

@@ -42,8 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"preferred takes several of the top", 13, preferred(kHost), "main x1:4 x2:2 x4:6 x5:1"},
         Case{"more than there is", 17, preferred("rack"),
              "main topology \"default\" allows to fit only 16 out of 17 pod(s)"},
-        Case{"the unconstrained take the host with least room that fits", 2, unconstrained(), "main x2:2"},
-        Case{"and of several those with least room first", 7, unconstrained(), "main x1:1 x2:2 x3:3 x5:1"},
+        Case{"unconstrained pods use the fitting host with the least capacity", 2, unconstrained(), "main x2:2"},
+        Case{"and of several those with the least capacity first", 7, unconstrained(), "main x1:1 x2:2 x3:3 x5:1"},
         Case{"none was asked for, one is implied", 2, std::nullopt, "main x2:2"},
         Case{"no such level", 1, required("row"), "main no requested topology level: row"},
         Case{"nothing asked for", 1, TopologyRequest{}, "main topology level not specified"},
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a slice does not span hosts", 8, required("block", {{kHost, 2}}), "main x1:4 x2:2 x3:2"},
         Case{"too many slices", 10, required("block", {{kHost, 2}}),
              "main topology \"default\" allows to fit only 4 out of 5 slice(s)"},
-        Case{"inside a slice the hosts with least room come first", 6, required("block", {{"rack", 3}}),
+        Case{"inside a slice the hosts with the least capacity are first", 6, required("block", {{"rack", 3}}),
              "main x4:5 x5:1"},
         Case{"slices alone are unconstrained", 3, slices_only({{kHost, 3}}), "main x4:3"},
         Case{"slices above what is asked for", 6, required(kHost, {{"rack", 3}}),
@@ -113,7 +113,7 @@ TEST(Search, WithoutTheMixedProfileTheUnconstrainedGoWhereItIsTight) {
   EXPECT_EQ(world.assign(world.pods(7, unconstrained())), "main x4:6 x5:1");
 }
 
-TEST(Search, WhatNodesPreferComesBeforeRoom) {
+TEST(Search, PreferencesOfNodesPrecedeFreeCapacity) {
   constexpr auto kNodes = "b1 r1 x1 cpu=8 +zone=a\n b1 r1 x2 cpu=2 +zone=b";
   for (const bool respected : {false, true}) {
     World world(kThree, kNodes, {.preferred_affinity = respected});
@@ -125,7 +125,7 @@ TEST(Search, WhatNodesPreferComesBeforeRoom) {
   }
 }
 
-TEST(Search, SaysWhatWasInTheWay) {
+TEST(Search, ReportsTheFailedConstraints) {
   World world({kHost}, R"(
     x1 cpu=4 !spot:NoSchedule
     x2 cpu=4 +zone=b

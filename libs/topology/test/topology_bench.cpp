@@ -66,7 +66,7 @@ void unconstrained(benchmark::State& state) {
 void balanced_rack(benchmark::State& state) {
   place(state, 64, {.required = {}, .preferred = "rack", .unconstrained = false, .slices = {}}, {.balanced = true});
 }
-void no_room(benchmark::State& state) {
+void no_capacity(benchmark::State& state) {
   place(state, 100000, {.required = "rack", .preferred = {}, .unconstrained = false, .slices = {}});
 }
 
@@ -74,7 +74,7 @@ BENCHMARK(required_rack)->Arg(2500)->Arg(100000)->Unit(benchmark::kMicrosecond);
 BENCHMARK(preferred_rack)->Arg(2500)->Arg(100000)->Unit(benchmark::kMicrosecond);
 BENCHMARK(unconstrained)->Arg(2500)->Arg(100000)->Unit(benchmark::kMicrosecond);
 BENCHMARK(balanced_rack)->Arg(2500)->Arg(100000)->Unit(benchmark::kMicrosecond);
-BENCHMARK(no_room)->Arg(2500)->Arg(100000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(no_capacity)->Arg(2500)->Arg(100000)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace qm::topology

@@ -52,7 +52,7 @@ TEST(Tree, AHostIsFoundByItsNameAlone) {
   EXPECT_EQ(tree.find_leaf(std::vector<std::string>{"x6"}), kNoDomain);
 }
 
-TEST(Tree, OfOneHostnameTheFirstRowSaysWhereItHangs) {
+TEST(Tree, OfOneHostnameTheFirstRowSetsItsParent) {
   const Rows rows{{"b2", "x1"}, {"b1", "x1"}, {"b1", "x2"}};
   const Tree tree({"block", std::string(kHostnameLabel)}, rows);
   EXPECT_EQ(tree.leaves().size(), 2);

@@ -20,7 +20,7 @@ class World {
   [[nodiscard]] Requests requests(std::string_view words) {
     Requests out;
     std::istringstream in{std::string(words)};
-    for (std::string word; in >> word;) add(out, {amount(word)});
+    for (std::string label; in >> label;) add(out, {amount(label)});
     return out;
   }
   /// A pod set with the request "cpu=1" per pod by default.
@@ -57,9 +57,9 @@ class World {
   [[nodiscard]] Search& search() { return search_; }
 
  private:
-  Amount amount(const std::string& word) {
-    const auto equals = word.find('=');
-    return {names_.intern(word.substr(0, equals)), std::stoll(word.substr(equals + 1))};
+  Amount amount(const std::string& label) {
+    const auto equals = label.find('=');
+    return {names_.intern(label.substr(0, equals)), std::stoll(label.substr(equals + 1))};
   }
   std::vector<Node> read(const std::vector<std::string>& levels, std::string_view lines) {
     std::vector<Node> out;
@@ -68,18 +68,18 @@ class World {
       std::istringstream words(line);
       Node node;
       std::size_t level = 0;
-      for (std::string word; words >> word;) {
-        const auto equals = word.find('=');
-        if (word[0] == '+') {
-          node.labels[word.substr(1, equals - 1)] = word.substr(equals + 1);
-        } else if (word[0] == '!') {
-          const auto colon = word.find(':');
-          node.taints.push_back({word.substr(1, colon - 1), "", word.substr(colon + 1)});
+      for (std::string label; words >> label;) {
+        const auto equals = label.find('=');
+        if (label[0] == '+') {
+          node.labels[label.substr(1, equals - 1)] = label.substr(equals + 1);
+        } else if (label[0] == '!') {
+          const auto colon = label.find(':');
+          node.taints.push_back({label.substr(1, colon - 1), "", label.substr(colon + 1)});
         } else if (equals != std::string::npos) {
-          add(node.allocatable, {amount(word)});
+          add(node.allocatable, {amount(label)});
         } else {
-          node.labels[levels[level++]] = word;
-          node.name = word;
+          node.labels[levels[level++]] = label;
+          node.name = label;
         }
       }
       if (level == 0) continue;

@@ -102,8 +102,8 @@ Payload of_gpu(const std::string& key) {
   pb::GpuEvent event;
   if (const auto node = after("health/", key)) {
     event.mutable_health()->set_node(*node);
-  } else if (const auto reporting = after("signs/", key)) {
-    event.mutable_signs()->set_node(*reporting);
+  } else if (const auto reporting = after("node-report/", key)) {
+    event.mutable_node_report()->set_node(*reporting);
   } else {
     return std::nullopt;
   }

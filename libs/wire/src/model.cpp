@@ -104,19 +104,19 @@ PodSet from_pb(const pb::PodSet& set) {
           set.completions()};
 }
 
-pb::NodeSigns to_pb(const NodeName& node, const NodeSigns& signs, Instant at) {
-  pb::NodeSigns out;
+pb::NodeReport to_pb(const NodeName& node, const NodeReport& report, Instant at) {
+  pb::NodeReport out;
   out.set_node(node.value());
   out.set_at_us(micros(at));
-  for (const auto& [key, value] : signs.labels) (*out.mutable_labels())[key] = value;
-  for (const auto& [key, value] : signs.annotations) (*out.mutable_annotations())[key] = value;
-  for (const auto& prefix : signs.owned_prefixes) out.add_owned_prefixes(prefix);
+  for (const auto& [key, value] : report.labels) (*out.mutable_labels())[key] = value;
+  for (const auto& [key, value] : report.annotations) (*out.mutable_annotations())[key] = value;
+  for (const auto& prefix : report.owned_prefixes) out.add_owned_prefixes(prefix);
   return out;
 }
-NodeSigns from_pb(const pb::NodeSigns& signs) {
-  return {plain_map(signs.labels()),
-          plain_map(signs.annotations()),
-          {signs.owned_prefixes().begin(), signs.owned_prefixes().end()}};
+NodeReport from_pb(const pb::NodeReport& report) {
+  return {plain_map(report.labels()),
+          plain_map(report.annotations()),
+          {report.owned_prefixes().begin(), report.owned_prefixes().end()}};
 }
 
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec) {

@@ -47,7 +47,7 @@ Status check(const FieldDescriptor* field, pb::Text::Kind kind, std::string_view
       most = kMaxText;
   }
   if (value.size() <= most) return {};
-  return fail(Code::kInvalid, "field {} has {} bytes, {} are taken at most", field->full_name(), value.size(), most);
+  return fail(Code::kInvalid, "field {} has {} bytes, at most {} are allowed", field->full_name(), value.size(), most);
 }
 
 /// The fields of a type that hold text, bytes or messages: looked up once for each type and thread.

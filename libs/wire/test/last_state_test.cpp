@@ -33,7 +33,7 @@ TEST(LastState, EndsWhatTheKeyNames) {
   EXPECT_EQ(text<pb::CostEvent>("qm.cost", "budget/b1", false), R"(grant { budget: "b1" withdrawn: true })");
   EXPECT_EQ(text<pb::CostEvent>("qm.cost", "spent/u1/3", false), R"(spent { uid: "u1" attempt: 3 final: true })");
   EXPECT_EQ(text<pb::GpuEvent>("qm.gpu", "health/n1", false), R"(health { node: "n1" })");
-  EXPECT_EQ(text<pb::GpuEvent>("qm.gpu", "signs/n1", false), R"(signs { node: "n1" })");
+  EXPECT_EQ(text<pb::GpuEvent>("qm.gpu", "node-report/n1", false), R"(node_report { node: "n1" })");
   EXPECT_EQ(text<pb::SpotEvent>("qm.spot", "notice/n1", false), R"(notice { node: "n1" })");
 }
 
@@ -46,7 +46,7 @@ TEST(LastState, KeepsWhatTheOwnerPublishesAgainAfterARollback) {
                                                                                    {"qm.cost", "budget/b1"},
                                                                                    {"qm.cost", "spent/u1/3"},
                                                                                    {"qm.gpu", "health/n1"},
-                                                                                   {"qm.gpu", "signs/n1"},
+                                                                                   {"qm.gpu", "node-report/n1"},
                                                                                    {"qm.spot", "notice/n1"}}) {
     EXPECT_FALSE(last_state(topic, key, true)) << topic << " " << key;
   }

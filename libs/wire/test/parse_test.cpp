@@ -62,35 +62,35 @@ TEST(Parse, RefusesWhatIsBeyondTheBoundOfItsField) {
   pb::CheckpointAck ack;
   ack.set_order_id(std::string(kMaxName + 1, 'o'));
   EXPECT_EQ(error_of(ack),
-            "message: field quartermaster.v1.CheckpointAck.order_id has 513 bytes, 512 are taken at most");
+            "message: field quartermaster.v1.CheckpointAck.order_id has 513 bytes, at most 512 are allowed");
 
-  pb::NodeSigns signs;
-  (*signs.mutable_annotations())["a"] = std::string(kMaxText, 'x');
-  EXPECT_EQ(error_of(signs), "");
-  (*signs.mutable_annotations())["a"] += 'x';
+  pb::NodeReport report;
+  (*report.mutable_annotations())["a"] = std::string(kMaxText, 'x');
+  EXPECT_EQ(error_of(report), "");
+  (*report.mutable_annotations())["a"] += 'x';
   EXPECT_EQ(
-      error_of(signs),
-      "message: field quartermaster.v1.NodeSigns.AnnotationsEntry.value has 1048577 bytes, 1048576 are taken at most");
-  signs.Clear();
-  (*signs.mutable_labels())[std::string(kMaxName + 1, 'k')] = "v";
-  EXPECT_EQ(error_of(signs),
-            "message: field quartermaster.v1.NodeSigns.LabelsEntry.key has 513 bytes, 512 are taken at most");
+      error_of(report),
+      "message: field quartermaster.v1.NodeReport.AnnotationsEntry.value has 1048577 bytes, at most 1048576 are allowed");
+  report.Clear();
+  (*report.mutable_labels())[std::string(kMaxName + 1, 'k')] = "v";
+  EXPECT_EQ(error_of(report),
+            "message: field quartermaster.v1.NodeReport.LabelsEntry.key has 513 bytes, at most 512 are allowed");
 
   pb::CancelRequest cancel;
   cancel.set_request_id("a\tb");
-  EXPECT_EQ(error_of(cancel), "message: byte 1 of the request id is 0x09, which is no printable ASCII character");
+  EXPECT_EQ(error_of(cancel), "message: byte 1 of the request id is 0x09, which is not a printable ASCII character");
 
   pb::SnapshotRequest snapshot;
   snapshot.set_key(std::string(kMaxKey + 1, 'k'));
   EXPECT_EQ(error_of(snapshot),
-            "message: field quartermaster.v1.SnapshotRequest.key has 1025 bytes, 1024 are taken at most");
+            "message: field quartermaster.v1.SnapshotRequest.key has 1025 bytes, at most 1024 are allowed");
 
   pb::Envelope envelope;
   envelope.set_payload(std::string(kMaxText + 1, '\0'));
   EXPECT_EQ(error_of(envelope), "") << "bytes may hold a NUL";
   envelope.set_payload(std::string(kMaxDocument + 1, '\0'));
   EXPECT_EQ(error_of(envelope),
-            "message: field quartermaster.v1.Envelope.payload has 16777217 bytes, 16777216 are taken at most");
+            "message: field quartermaster.v1.Envelope.payload has 16777217 bytes, at most 16777216 are allowed");
 }
 
 TEST(Parse, RefusesWhatIsNoMessageOfItsKind) {

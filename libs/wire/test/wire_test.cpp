@@ -31,9 +31,9 @@ TEST(Wire, AWorkloadComesBackAsItWent) {
   EXPECT_EQ(from_pb(to_pb(device)), device);
   const Taint taint{"k", "v", "NoExecute"};
   EXPECT_EQ(from_pb(to_pb(taint)), taint);
-  const NodeSigns signs{{{"l", "1"}}, {{"a", "2"}}, {"own/"}};
-  const auto message = to_pb(NodeName("n"), signs, from_micros(5));
-  EXPECT_EQ(from_pb(message), signs);
+  const NodeReport report{{{"l", "1"}}, {{"a", "2"}}, {"own/"}};
+  const auto message = to_pb(NodeName("n"), report, from_micros(5));
+  EXPECT_EQ(from_pb(message), report);
   EXPECT_EQ(message.node(), "n");
   EXPECT_EQ(message.at_us(), 5);
 }

@@ -1,6 +1,6 @@
 #include "replay.hpp"
 
-#include "qm/admission/exact/forest.hpp"
+#include "qm/admission/kueue/forest.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace qm::admission::forecast {
 namespace {
 
-using exact::Work;
+using kueue::Work;
 
 /// The simulated cluster that runs the jobs, and what the forecasts learn from it.
 class World {
@@ -51,7 +51,7 @@ class World {
   }
 
  private:
-  exact::Field plant() {
+  kueue::QuotaState plant() {
     std::map<std::string, double> used;
     double all = 0;
     for (const auto& job : jobs_) {
@@ -59,19 +59,19 @@ class World {
       used[job.team] += work;
       all += work;
     }
-    exact::Forest forest;
+    kueue::Forest forest;
     for (const auto& [team, work] : used) {
-      exact::Forest::Queue queue;
+      kueue::Forest::Queue queue;
       queue.cohort = "all";
       queue.rules.groups = {{{0}, {{0, {}}}}};
       queue.rules.strict = settings_.strict;
-      if (settings_.reclaim) queue.rules.reclaim_within_cohort = exact::PreemptPolicy::kAny;
-      exact::Quota quota;
+      if (settings_.reclaim) queue.rules.reclaim_within_cohort = kueue::PreemptPolicy::kAny;
+      kueue::Quota quota;
       quota.nominal = static_cast<std::int64_t>(static_cast<double>(settings_.gpus) * work / all);
       queue.quotas = {{0, 0, quota}};
       forest.queues[team] = std::move(queue);
     }
-    exact::Quota rest;  // all queues share the remainder of rounding
+    kueue::Quota rest;  // all queues share the remainder of rounding
     rest.nominal = settings_.gpus;
     for (const auto& [name, queue] : forest.queues) rest.nominal -= queue.quotas[0].quota.nominal;
     forest.cohorts["all"].quotas = {{0, 0, rest}};
@@ -90,12 +90,12 @@ class World {
     out.pod_sets = {{"main", 1, {}, {{0, job.gpus}}, {}}};
     return out;
   }
-  [[nodiscard]] static Kin kin_of(const TraceJob& job) { return {job.team, fmt::format("{} gpu", job.gpus), ""}; }
+  [[nodiscard]] static JobClass job_class_of(const TraceJob& job) { return {job.team, fmt::format("{} gpu", job.gpus), ""}; }
 
   void submit(int id, Instant now) {
     const auto& job = jobs_[static_cast<std::size_t>(id)];
     const auto [of, fresh] = classes_.try_emplace({job.team, job.gpus}, static_cast<int>(classes_.size()));
-    if (fresh) arrivals_.add_class({work_of(id), kin_of(job), {}});
+    if (fresh) arrivals_.add_class({work_of(id), job_class_of(job), {}});
     arrivals_.came(of->second, now);
     decider_.enqueue(work_of(id));
     waiting_.insert(id);
@@ -134,7 +134,7 @@ class World {
     waiting_.erase(id);
     running_[id] = now;
     ends_.push({now + job.runs, id, times_[id]});
-    run_times_.started(id, kin_of(job), {}, now);
+    run_times_.started(id, job_class_of(job), {}, now);
     const Duration waited = now - Instant(job.submitted);
     if (waited > Duration::zero() && times_[id] == 0) {
       ++out_.waited;
@@ -176,12 +176,12 @@ class World {
 
   [[nodiscard]] Scene scene(Instant now) {
     Scene out{emptied(decider_.field()), {}, {}, {}};
-    std::map<Kin, Scene::Life> lives;
-    const auto life = [&](const Kin& kin) {
-      auto& found = lives[kin];
+    std::map<JobClass, Scene::Life> lives;
+    const auto life = [&](const JobClass& job_class) {
+      auto& found = lives[job_class];
       if (!found.span) {
-        const auto number = kins_.try_emplace(kin, static_cast<int>(kins_.size())).first->second;
-        found = {std::make_shared<const Lifetime>(run_times_.of(kin, {}, now)), number};
+        const auto number = kins_.try_emplace(job_class, static_cast<int>(kins_.size())).first->second;
+        found = {std::make_shared<const Lifetime>(run_times_.of(job_class, {}, now)), number};
       }
       return found;
     };
@@ -189,12 +189,12 @@ class World {
       Work work = work_of(id);
       work.usage = decider_.holder(id).usage;
       work.reserved = micros(began);
-      out.running.push_back({std::move(work), life(kin_of(jobs_[static_cast<std::size_t>(id)])), began});
+      out.running.push_back({std::move(work), life(job_class_of(jobs_[static_cast<std::size_t>(id)])), began});
     }
     for (const int id : waiting_) {
-      out.waiting.push_back({work_of(id), life(kin_of(jobs_[static_cast<std::size_t>(id)])), {}, {}});
+      out.waiting.push_back({work_of(id), life(job_class_of(jobs_[static_cast<std::size_t>(id)])), {}, {}});
     }
-    for (const auto& one : arrivals_.classes()) out.of_class.push_back(life(one.kin));
+    for (const auto& one : arrivals_.classes()) out.of_class.push_back(life(one.job_class));
     return out;
   }
 
@@ -209,10 +209,10 @@ class World {
     if (ids.empty()) return;
     const double begin = clock_();
     const auto from = scene(now);
-    static const Arrivals kNobody;
+    static const Arrivals kNone;
     Scene alone = from;
     if (!settings_.arrivals) alone.of_class.clear();
-    const auto estimates = Eta(settings_.eta).ask(alone, ids, settings_.arrivals ? arrivals_ : kNobody, now);
+    const auto estimates = Eta(settings_.eta).ask(alone, ids, settings_.arrivals ? arrivals_ : kNone, now);
     out_.asking.push_back(clock_() - begin);
     for (const auto& one : estimates) {
       const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings_.eta.horizon; };
@@ -228,8 +228,8 @@ class World {
   const std::vector<TraceJob>& jobs_;
   const ReplaySettings& settings_;
   double (*clock_)();
-  std::map<std::string, exact::Node> nodes_;
-  exact::Continuous decider_;
+  std::map<std::string, kueue::Node> nodes_;
+  kueue::Continuous decider_;
   RunTimes run_times_;
   Correction correction_;
   Arrivals arrivals_;
@@ -240,7 +240,7 @@ class World {
   std::set<int> waiting_;
   std::vector<int> came_;
   std::map<int, Question> asked_;
-  std::map<Kin, int> kins_;
+  std::map<JobClass, int> kins_;
   Replayed out_;
 };
 
@@ -287,7 +287,7 @@ Score score(const std::vector<Told>& told, bool corrected) {
   Score out;
   std::vector<double> widths;
   std::vector<Duration> before;
-  std::multimap<Instant, Duration> to_come;  // actual waits, by the instant at which they become known
+  std::multimap<Instant, Duration> expected;  // actual waits, by the instant at which they become known
   for (const auto& one : told) {
     if (!one.known) continue;
     const auto& said = corrected ? one.corrected : one.raw;
@@ -296,11 +296,11 @@ Score score(const std::vector<Told>& told, bool corrected) {
     out.above += one.truth > said.high ? 1 : 0;
     out.pinball_hours += pinball(said, one.truth);
     widths.push_back(hours(said.high - said.low));
-    while (!to_come.empty() && to_come.begin()->first <= one.asked) {
-      const auto truth = to_come.extract(to_come.begin()).mapped();
+    while (!expected.empty() && expected.begin()->first <= one.asked) {
+      const auto truth = expected.extract(expected.begin()).mapped();
       before.insert(std::ranges::upper_bound(before, truth), truth);
     }
-    to_come.emplace(one.asked + one.truth, one.truth);
+    expected.emplace(one.asked + one.truth, one.truth);
     const auto at = [&](double p) {
       return before.empty() ? Duration::zero()
                             : before[static_cast<std::size_t>(p * static_cast<double>(before.size() - 1))];

@@ -1,6 +1,6 @@
 // Given assignments: which of their pods are to be placed on nodes, and their total requests.
-#include "qm/admission/exact/flavors.hpp"
-#include "qm/admission/exact/topology_objects.hpp"
+#include "qm/admission/kueue/flavors.hpp"
+#include "qm/admission/kueue/topology_objects.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -12,9 +12,9 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
-struct Nobody final : Oracle {
+struct NoCandidates final : Oracle {
   Fitting simulate(const Work&, Cell, std::int64_t) override { return {Mode::kNoCandidates, 0}; }
 };
 
@@ -26,7 +26,7 @@ std::string join(const std::set<std::string>& names) { return fmt::format("[{}]"
 
 }  // namespace
 
-std::string replay_wishes(const Json& record) {
+std::string replay_placement_requests(const Json& record) {
   const auto& input = record["input"];
   const auto& given = input["assignment"].is_object() ? input["assignment"]["podSets"] : input["podSets"];
   Objects objects;
@@ -59,9 +59,9 @@ std::string replay_wishes(const Json& record) {
   for (const auto& option : group.options) {
     if (input["cq"]["hasMultiKueueAC"].boolean()) rules.delayed.push_back(option.flavor);
   }
-  Nobody nobody;
-  const FlavorAssigner assigner(tree, rules, nobody, false, {}, objects.topologies.get());
-  const auto wishes = assigner.wishes(work, assignment);
+  NoCandidates no_candidates;
+  const FlavorAssigner assigner(tree, rules, no_candidates, false, {}, objects.topologies.get());
+  const auto node_requests = assigner.node_requests(work, assignment);
   std::string error;  // of the first pod set, as in a message
   for (std::size_t i = 0; i < assignment.sets.size() && error.empty(); ++i) {
     if (const auto fault = assigner.placement_fault(work, assignment, i)) error = objects.to_string(*fault);
@@ -72,7 +72,7 @@ std::string replay_wishes(const Json& record) {
   }
   if (!expected.contains("wantTASPodSets")) return {};
   std::set<std::string> found, recorded;
-  for (const auto& wish : wishes) found.insert(work.pod_sets[wish.set].name);
+  for (const auto& node_request : node_requests) found.insert(work.pod_sets[node_request.set].name);
   for (const auto& name : expected["wantTASPodSets"].items()) recorded.insert(name.string());
   return found == recorded ? std::string() : fmt::format("{} where {} was recorded", join(found), join(recorded));
 }
@@ -214,9 +214,9 @@ std::string replay_total(const Json& record) {
     }
   }
   if (work.pod_sets.size() != assignment.sets.size()) return "another number of pod sets";
-  Nobody nobody;
+  NoCandidates no_candidates;
   const auto& field = world.field_of("cq");
-  const FlavorAssigner assigner(field.tree, field.rules.at(0), nobody, false, world.objects.resources.find("pods"));
+  const FlavorAssigner assigner(field.tree, field.rules.at(0), no_candidates, false, world.objects.resources.find("pods"));
   world.add_before(work, fields["replaceWorkloadSlice"]);
   const auto found = assigner.total_requests(work, assignment);
   const auto recorded = world.amounts("cq", record["expected"]["want"]);

@@ -1,8 +1,8 @@
 // Scheduling cycles on given objects: admitted workloads and their assignments, victims, and the state
 // of pending workloads.
-#include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/kueue/cycle.hpp"
 
-#include "qm/admission/exact/topology_objects.hpp"
+#include "qm/admission/kueue/topology_objects.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -14,7 +14,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 bool has(const Json& workload, const char* type) {
   return std::ranges::any_of(workload["status"]["conditions"].items(), [&](const Json& c) {
@@ -151,15 +151,15 @@ class Case {
     const bool ready = std::ranges::all_of(status["admissionChecks"].items(),
                                            [](const Json& check) { return check["state"].string() == "Ready"; });
     if (!replacement && !ready) return;
-    auto wishes = world_.objects.wishes(workload, replacement.has_value());
-    if (wishes.empty()) return;
+    auto node_requests = world_.objects.node_requests(workload, replacement.has_value());
+    if (node_requests.empty()) return;
     const auto key = World::key_of(workload);
     if (replacement) replaced_.insert(key);
     for (const auto& set : status["admission"]["podSetAssignments"].items()) {
       if (set["topologyAssignment"].is_null()) continue;
       again_[key][set["name"].string()] = text_of(topology_assignment(set["topologyAssignment"]));
     }
-    cycle.place_again(id, std::move(wishes), std::move(replacement));
+    cycle.place_again(id, std::move(node_requests), std::move(replacement));
   }
 
   static std::string text_of(const topology::Assignment& assignment) {
@@ -220,7 +220,7 @@ class Case {
       work.fault = Work::Fault::kRequests;
     }
     if (failed_check(workload)) work.fault = Work::Fault::kChecks;
-    take_place_of_slice(work, workload, queue);
+    replace_slice(work, workload, queue);
     cycle.enqueue(std::move(work), backs_off(workload));
     waiting_.insert(key);
   }
@@ -251,7 +251,7 @@ class Case {
     return std::ranges::any_of(status["conditions"].items(), refused) || at > input_["now"].string();
   }
 
-  void take_place_of_slice(Work& work, const Json& workload, const std::string& queue) {
+  void replace_slice(Work& work, const Json& workload, const std::string& queue) {
     if (!gate(record_, "ElasticJobsViaWorkloadSlices")) return;
     const auto& key = workload["metadata"]["annotations"]["kueue.x-k8s.io/workload-slice-replacement-for"].string();
     const auto old = std::ranges::find(names_, key, [](const auto& entry) { return entry.second; });

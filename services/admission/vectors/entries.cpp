@@ -1,6 +1,6 @@
 // The result for a workload that was considered: where it is requeued, its status, and whether its admission counts
 // as usage at once.
-#include "qm/admission/exact/cycle.hpp"
+#include "qm/admission/kueue/cycle.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -12,7 +12,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 std::string text_of(const Condition& c) {
   return fmt::format("{}={} {} \"{}\"", c.type, c.holds ? "True" : "False", c.reason, c.message);
@@ -59,7 +59,7 @@ std::string replay_return(const Json& record) {
   const auto& key = world.key_by_work.begin()->second;
   Cycle cycle(std::move(world.field_of(queue)));
   cycle.enqueue(work);
-  const auto back = cycle.put_back(work.id, fate->second, reason);
+  const auto back = cycle.revert(work.id, fate->second, reason);
 
   const auto& expected = record["expected"];
   for (const bool active : {true, false}) {
@@ -91,7 +91,7 @@ std::string replay_displacing(const Json& record) {
   const auto& input = record["input"];
   const auto& expected = record["expected"];
   const auto found =
-      displacing(static_cast<int>(input["preempted"].integer()), static_cast<int>(input["errors"].integer()));
+      preempting(static_cast<int>(input["preempted"].integer()), static_cast<int>(input["errors"].integer()));
   if (name_of(found.reason) != expected["wantRequeueReason"].string()) {
     return fmt::format("{} where {} was recorded", name_of(found.reason), expected["wantRequeueReason"].string());
   }

@@ -1,7 +1,7 @@
 // The choice of flavors, with the messages about those that were considered.
-#include "qm/admission/exact/flavors.hpp"
+#include "qm/admission/kueue/flavors.hpp"
 
-#include "qm/admission/exact/topology_objects.hpp"
+#include "qm/admission/kueue/topology_objects.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -13,7 +13,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 std::string text_of(const topology::Assignment& assignment) {
   std::string out = fmt::format("[{}]", fmt::join(assignment.levels, ","));
@@ -240,7 +240,7 @@ std::string replay_flavors(const Json& record) {
   const auto& test = record["test"].string();
   if (test == "TestIsPreferred") return preference(record);
   if (test == "TestSearch") return reduction(record);
-  if (test.starts_with("TestWorkloadsTopologyRequests")) return replay_wishes(record);
+  if (test.starts_with("TestWorkloadsTopologyRequests")) return replay_placement_requests(record);
   if (test == "TestAssignment_ComputeTASNetUsage") return replay_net_usage(record);
   if (test == "TestAssignment_TotalRequestsFor") return replay_total(record);
   if (test == "TestAssignment_RequiresBorrowing" || test == "TestAssignment_Borrows") return replay_borrowing(record);

@@ -30,9 +30,9 @@ bool is_gates(const std::string& path) { return std::filesystem::path(path).file
 std::set<std::string> lists_of_gates(const std::vector<std::string>& paths) {
   std::set<std::string> out;
   for (const auto& path : paths) {
-    const auto beside = std::filesystem::path(path).parent_path() / "gates.json";
+    const auto extra = std::filesystem::path(path).parent_path() / "gates.json";
     if (is_gates(path)) out.insert(path);
-    if (std::filesystem::exists(beside)) out.insert(beside.string());
+    if (std::filesystem::exists(extra)) out.insert(extra.string());
   }
   return out;
 }

@@ -1,5 +1,5 @@
 // The order of nominees, reservations of quota, and when the search through the flavors starts again.
-#include "qm/admission/exact/order.hpp"
+#include "qm/admission/kueue/order.hpp"
 
 #include "vectors.hpp"
 #include "world.hpp"
@@ -11,7 +11,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 std::string nominees(const Json& record) {
   World world(record);
@@ -34,11 +34,11 @@ std::string nominees(const Json& record) {
 std::string tournament(const Json& record) {
   World world(record);
   const auto& input = record["input"];
-  const auto standing = [&](const Json& entry) {
+  const auto contender = [&](const Json& entry) {
     const auto& work = world.read(entry["info"]["obj"], "");
     const auto& key = world.key_by_work.at(&work);
     const auto& drs = input["drsValues"][input["cohort"].string() + "|" + key];
-    Standing out{{work, 0, entry["isPreemptor"].boolean()}, false, {}};
+    Contender out{{work, 0, entry["isPreemptor"].boolean()}, false, {}};
     out.share.ratio = drs["unweightedRatio"].number();
     out.share.weight = drs["fairWeight"].number();
     for (const auto& cell : drs["borrowedFRs"].items()) {
@@ -47,7 +47,7 @@ std::string tournament(const Json& record) {
     }
     return out;
   };
-  const bool found = wins(standing(input["a"]), standing(input["b"]), gates_of(record));
+  const bool found = wins(contender(input["a"]), contender(input["b"]), gates_of(record));
   const bool wanted = record["expected"]["wantLess"].boolean();
   return found == wanted ? std::string() : fmt::format("{} where {} was recorded", found, wanted);
 }

@@ -1,5 +1,5 @@
 // The search for victims, and the parts of it that have records of their own.
-#include "qm/admission/exact/givers.hpp"
+#include "qm/admission/kueue/reclaim_candidates.hpp"
 #include "vectors.hpp"
 #include "world.hpp"
 
@@ -11,7 +11,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 std::vector<ShareRule> share_rules_of(const Json& words) {
   std::vector<ShareRule> out;
@@ -19,7 +19,7 @@ std::vector<ShareRule> share_rules_of(const Json& words) {
     out.push_back(word.string() == "LessThanInitialShare" ? ShareRule::kLessThanInitialShare
                                                           : ShareRule::kLessThanOrEqualToFinalShare);
   }
-  return out.empty() ? Field{Tree({{}}, {}), {}, {}}.share_rules : out;
+  return out.empty() ? QuotaState{Tree({{}}, {}), {}, {}}.share_rules : out;
 }
 
 /// The requests of the given assignment, and the cells where it needs victims.
@@ -102,7 +102,7 @@ std::string order(const Json& record) {
   return fmt::format("[{}] where [{}] was recorded", fmt::join(found, " "), fmt::join(wanted, " "));
 }
 
-std::string givers(const Json& record) {
+std::string reclaim_candidates(const Json& record) {
   World world(record);
   const auto& input = record["input"];
   for (const auto& workload : input["admitted"].items()) world.admit(workload);
@@ -115,7 +115,7 @@ std::string givers(const Json& record) {
   }
   std::ranges::sort(candidates,
                     [&](const Work* a, const Work* b) { return Victims::sooner(*a, *b, world.node_of(queue)); });
-  Givers order(field, world.node_of(queue), candidates);
+  ReclaimCandidates order(field, world.node_of(queue), candidates);
   std::vector<std::string> found, wanted;
   for (Node next = order.next(); next >= 0 && found.size() < 100; next = order.next()) {
     const auto& action = input["actions"].at(found.size()).string();
@@ -137,7 +137,7 @@ std::string replay_preemption(const Json& record) {
   const auto& test = record["test"].string();
   if (test == "TestSatisfiesPreemptionPolicy") return policy(record);
   if (test == "TestCandidatesOrdering") return order(record);
-  if (test == "TestMakeClusterQueueOrdering") return givers(record);
+  if (test == "TestMakeClusterQueueOrdering") return reclaim_candidates(record);
   if (record["input"].contains("incoming")) return targets(record);
   return "no such test is known: " + test;
 }

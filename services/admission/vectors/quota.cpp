@@ -10,7 +10,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 std::string cell_name(const World& world, std::size_t field, Cell c) {
   for (const auto& [at, cell] : world.planted.cells.at(field)) {

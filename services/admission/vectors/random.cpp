@@ -1,7 +1,7 @@
 // Random traces: steps that finish and add workloads, with a number of cycles after each; admissions and victims of
 // each cycle must equal the record.
-#include "qm/admission/exact/cycle.hpp"
-#include "qm/admission/exact/objects.hpp"
+#include "qm/admission/kueue/cycle.hpp"
+#include "qm/admission/kueue/objects.hpp"
 #include "vectors.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace qm::admission::vectors {
 namespace {
 
-using namespace exact;
+using namespace kueue;
 
 std::int64_t amount_of(const std::string& resource, std::int64_t whole) {
   return resource == "cpu" ? whole * 1000 : whole;
@@ -85,7 +85,7 @@ class Trace {
           out.waiting_repeats = std::max(out.waiting_repeats, ++waiting_times[how["by"].string()][name]);
         }
       }
-      out.comes_to_rest = out.comes_to_rest && idle == kIdle;
+      out.terminates = out.terminates && idle == kIdle;
     }
     return out;
   }
@@ -104,7 +104,7 @@ class Trace {
     auto planted = forest.plant();
     for (auto& field : planted.fields) {
       field.fair_sharing = record_["fairSharing"].boolean();
-      if (loop_free_) field.displacements = &displacements_.emplace_back();
+      if (loop_free_) field.preemptions = &preemptions_.emplace_back();
       cycles_.emplace_back(std::move(field));
     }
     places_ = std::move(planted.queues);
@@ -233,7 +233,7 @@ class Trace {
 
   const Json& record_;
   bool loop_free_;
-  std::deque<Displacements> displacements_;  ///< by tree
+  std::deque<PreemptionGraph> preemptions_;  ///< by tree
   Names flavors_, resources_, ids_, shapes_;
   std::vector<Cycle> cycles_;
   std::map<std::string, std::pair<std::size_t, Node>> places_;
@@ -245,6 +245,6 @@ class Trace {
 
 std::string replay_random(const Json& record) { return Trace(record).run(); }
 
-Rest rest_of(const Json& record, bool loop_free) { return Trace(record, loop_free).rest(); }
+Rest rest_at(const Json& record, bool loop_free) { return Trace(record, loop_free).rest(); }
 
 }  // namespace qm::admission::vectors

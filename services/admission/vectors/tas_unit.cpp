@@ -1,5 +1,5 @@
 // Topology: whole searches for assignments and their parts, each on the recorded states.
-#include "qm/admission/exact/topology_objects.hpp"
+#include "qm/admission/kueue/topology_objects.hpp"
 #include "qm/topology/assign.hpp"
 #include "qm/topology/balanced.hpp"
 #include "vectors.hpp"
@@ -14,8 +14,8 @@ namespace qm::admission::vectors {
 namespace {
 
 using namespace topology;
-using exact::pod_rules, exact::replacement_of, exact::topology_assignment, exact::topology_node,
-    exact::topology_request, exact::topology_requests;
+using kueue::pod_rules, kueue::replacement_of, kueue::topology_assignment, kueue::topology_node,
+    kueue::topology_request, kueue::topology_requests;
 
 // ---- reading ----
 

@@ -23,7 +23,7 @@ using Replay = std::string (*)(const Json& record);
 std::string replay_random(const Json& record);         ///< traces of many cycles
 std::string replay_quota(const Json& record);          ///< the quota tree
 std::string replay_flavors(const Json& record);        ///< the choice of flavors
-std::string replay_wishes(const Json& record);         ///< a part: the pods to place of an assignment
+std::string replay_placement_requests(const Json& record);         ///< a part: the pods to place of an assignment
 std::string replay_total(const Json& record);          ///< a part: its total requests
 std::string replay_borrowing(const Json& record);      ///< a part: whether it borrows
 std::string replay_preemption(const Json& record);     ///< the search for victims
@@ -37,11 +37,11 @@ std::string replay_tas_unit(const Json& record);       ///< the search for domai
 
 /// Result of a random trace where each step runs until no cycle changes anything, or for 200 cycles.
 struct Rest {
-  bool comes_to_rest = true;
+  bool terminates = true;
   int preempted = 0;
   int repeats = 0;  ///< largest number of preemptions of a workload by the same one for the same reason in one step
   int waiting_repeats = 0;  ///< the same, without an admission of that one in between
 };
-Rest rest_of(const Json& record, bool loop_free);
+Rest rest_at(const Json& record, bool loop_free);
 
 }  // namespace qm::admission::vectors

@@ -1,6 +1,6 @@
 #include "world.hpp"
 
-#include "qm/admission/exact/topology_objects.hpp"
+#include "qm/admission/kueue/topology_objects.hpp"
 #include "vectors.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace qm::admission::vectors {
 
-using namespace exact;
+using namespace kueue;
 
 namespace {
 
@@ -183,7 +183,7 @@ std::string World::key_of(const Json& workload) {
   return workload["metadata"]["namespace"].string() + "/" + workload["metadata"]["name"].string();
 }
 
-Field& World::field_of(const std::string& queue) { return planted.fields.at(planted.queues.at(queue).first); }
+QuotaState& World::field_of(const std::string& queue) { return planted.fields.at(planted.queues.at(queue).first); }
 
 Node World::node_of(const std::string& name) const {
   const auto found = planted.queues.find(name);

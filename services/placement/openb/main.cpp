@@ -46,27 +46,27 @@ Status run(const Options& options) {
   out.flush();
   if (!out) {
     return fail(
-        {Code::kUnavailable, options.out + " cannot be written", options.out, "name a file in a folder that is there"});
+        {Code::kUnavailable, options.out + " cannot be written", options.out, "name a file in an existing folder"});
   }
   return {};
 }
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Fills the cluster of a trace by one policy and writes, for each per cent of demand that has arrived, what was "
-      "allocated and what was fragment.");
+      "Fills the cluster of a trace by one policy and writes, for each percent of demand that has arrived, the allocated and "
+      "the fragmented share.");
   Options options;
   std::vector<std::string> names{"random"};
   for (const auto name : pack::policy_names()) names.emplace_back(name);
   app.add_option("--nodes", options.nodes, "CSV of nodes: cpu_milli, memory_mib, gpu, model")->required();
-  app.add_option("--pods", options.pods, "CSV of pods, packed by gzip or not")->required();
-  app.add_option("--policy", options.policy, "how nodes are chosen")->required()->check(CLI::IsMember(names));
-  app.add_option("--seed", options.seed, "of the arrivals and of the order of nodes");
-  qm::ranged(app.add_option("--runs", options.runs, "so many seeds from there on; what is written are means"),
+  app.add_option("--pods", options.pods, "CSV of pods, plain or gzip")->required();
+  app.add_option("--policy", options.policy, "policy that scores nodes")->required()->check(CLI::IsMember(names));
+  app.add_option("--seed", options.seed, "seed of the arrivals and of the node order");
+  qm::ranged(app.add_option("--runs", options.runs, "number of seeds; means are written"),
              qm::OptionRange<int>(1, 10'000, "runs"));
-  qm::ranged(app.add_option("--arrivals", options.arrivals, "demand that arrives, in times of the cluster's GPUs"),
+  qm::ranged(app.add_option("--arrivals", options.arrivals, "arriving demand, as a multiple of the cluster's GPUs"),
              qm::OptionRange<double>(0.01, 10.0));
-  app.add_option("--out", options.out, "CSV to write; without it, to standard output");
+  app.add_option("--out", options.out, "CSV to write (default: standard output)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

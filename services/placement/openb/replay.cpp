@@ -100,7 +100,7 @@ Curve replay(const Trace& trace, const std::string& policy_name, std::uint64_t s
   const pack::Fragmentation measure(pack::typical(trace.mix));
   const bool any = policy_name == "random";
   const auto policy = pack::make_policy(any ? "bestfit" : policy_name, outlook);
-  QM_ASSERT(policy != nullptr, "no policy is called {}", policy_name);
+  QM_ASSERT(policy != nullptr, "there is no policy {}", policy_name);
   AnyPlace any_place(draw);
   pack::Inventory fleet(*policy);
   std::int64_t fragment = 0;

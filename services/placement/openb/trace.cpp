@@ -34,7 +34,7 @@ class Rows {
   static Result<Rows> read(const std::string& path, const std::vector<std::string>& needed) {
     Rows out;
     out.path_ = path;
-    QM_ASSIGN(out.text_, read_unpacked(path, "name a CSV file of the trace, packed or not"));
+    QM_ASSIGN(out.text_, read_unpacked(path, "name a CSV file of the trace, plain or gzip"));
     std::string_view head;
     if (!out.next_line(head)) return fail({Code::kInvalid, path + ":1: the file is empty", path, "name a CSV file"});
     const auto names = split(head, ',');
@@ -42,7 +42,7 @@ class Rows {
     for (const auto& name : needed) {
       if (!out.column_.contains(name)) {
         return fail({Code::kInvalid, fmt::format("{}:1: there is no column {}", path, name), name,
-                     "the first line names the columns, with commas between them"});
+                     "the first line must have the column names, separated by commas"});
       }
     }
     return out;
@@ -166,8 +166,8 @@ Result<Trace> read_trace(const std::string& nodes, const std::string& pods) {
   const auto asks = [](const auto& one) { return one.second.gpus > 0; };
   if (std::ranges::none_of(named, asks) ||
       std::ranges::none_of(out.nodes, [](const auto& one) { return one.gpus > 0; })) {
-    return fail({Code::kInvalid, fmt::format("{} or {} has no GPU in it", nodes, pods), "",
-                 "name nodes that have GPUs and pods that ask for some: what is measured is their use"});
+    return fail({Code::kInvalid, fmt::format("{} or {} has no GPUs", nodes, pods), "",
+                 "name nodes with GPUs and pods that request some: GPU utilization is measured"});
   }
   std::ranges::stable_sort(named, {}, [](const auto& one) { return std::string_view(one.first); });
   for (const auto& [name, pod] : named) out.pods.push_back(pod);

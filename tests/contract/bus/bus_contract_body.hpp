@@ -398,7 +398,7 @@ TEST_P(BusContract, AReaderOfTheSameInstanceTakesThePlaceAtOnce) {
     return first.last_error_.code == Code::kAborted;
   })) << first.last_error_.to_string();
   publish({record("a", 2)});
-  ASSERT_TRUE(read(second, 4)) << "the one that was told does not come between";
+  ASSERT_TRUE(read(second, 4)) << "a message sent before does not come between";
 }
 
 /// A new release of a service that reads one topic more than the old one.

@@ -7,7 +7,7 @@ namespace kafka_bus_kafka_test {
 INSTANTIATE_TEST_SUITE_P(Kafka, BusContract, ::testing::Values(Carrier{"kafka", &kafka_place}));
 INSTANTIATE_TEST_SUITE_P(Kafka, BusTorture, ::testing::Values(Carrier{"kafka", &kafka_place}));
 
-TEST(KafkaBus, SaysThatItIsAway) {
+TEST(KafkaBus, ReportsThatItIsUnavailable) {
   const auto bus = make_bus("kafka:127.0.0.1:1");
   ASSERT_TRUE(bus) << bus.error().to_string() << ": a service starts before its broker";
   const std::vector<std::string> topics = {"qm.test"};
@@ -37,7 +37,7 @@ class StandingTopic : public BusContract {
 };
 INSTANTIATE_TEST_SUITE_P(Kafka, StandingTopic, ::testing::Values(Carrier{"kafka", &kafka_place}));
 
-TEST_P(StandingTopic, IsToldToTakeLongEventsAndKeepsItsOtherSettings) {
+TEST_P(StandingTopic, IsSetToAcceptLargeEventsAndKeepsItsOtherSettings) {
   const auto before = send(standing_[0], "a", 2 << 20);
   ASSERT_FALSE(before.has_value());
   EXPECT_EQ(before.error().code, Code::kOutOfRange) << before.error().to_string();

@@ -60,7 +60,7 @@ TEST(BusSetting, KafkaOptionsAreChecked) {
   EXPECT_NE(scram.error().code, Code::kUnauthenticated);
 }
 
-TEST(Partition, IsTheSameOnEveryMachine) {
+TEST(Partition, IsTheSameOnEveryHost) {
   EXPECT_EQ(partition_of("admission/a", 1), 0);
   std::set<std::int32_t> used;
   for (int i = 0; i < 100; ++i) used.insert(partition_of("k" + std::to_string(i), 4));

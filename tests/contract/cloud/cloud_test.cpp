@@ -41,7 +41,7 @@ CloudPeer* in_process(std::string* why_not) {
     out->keeper = cloud_here;
     return out;
   }();
-  if (!peer) *why_not = "no loopback port can be had";
+  if (!peer) *why_not = "no loopback port is free";
   return peer.get();
 }
 

@@ -172,9 +172,9 @@ TEST_P(CloudContract, TagsKeepTheirTextAndCanBeAdded) {
 }
 
 TEST_P(CloudContract, UnknownInstancesAreNotFound) {
-  const std::vector<std::string> nobody = {"i-0123456789abcdef0"};
+  const std::vector<std::string> unknown = {"i-0123456789abcdef0"};
   for (const auto& status :
-       {Status(aws_->terminate_instances(nobody)), aws_->describe_instances(nobody).map([](const auto&) {})}) {
+       {Status(aws_->terminate_instances(unknown)), aws_->describe_instances(unknown).map([](const auto&) {})}) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kNotFound) << status.error().to_string();
   }
@@ -203,7 +203,7 @@ TEST_P(CloudContract, AClientTokenStartsItsInstancesOnce) {
   EXPECT_NE(mismatch.error().message.find("IdempotentParameterMismatch"), std::string::npos);
 }
 
-TEST_P(CloudContract, TypesSayWhatTheyHave) {
+TEST_P(CloudContract, TypesDescribeTheirHardware) {
   const auto types = aws_->describe_instance_types({"p5.48xlarge", "c5.large"});
   ASSERT_TRUE(types) << types.error().to_string();
   ASSERT_EQ(types->size(), 2u);

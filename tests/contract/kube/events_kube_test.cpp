@@ -46,7 +46,7 @@ TEST_F(Events, OneIsMadeAndARepeatCountsUp) {
   EXPECT_EQ(all().size(), 3U);
 }
 
-TEST_F(Events, ALoudSubjectIsHeardAtABoundedRate) {
+TEST_F(Events, ANoisySubjectIsPublishedAtABoundedRate) {
   EventRecorder events(client(), "qm-admission", [this] { return now_; });
   for (int i = 0; i < EventRecorder::kBurst; ++i) {
     const auto said = events.record(subject(), {true, "Evicted", std::to_string(i)});
@@ -55,14 +55,13 @@ TEST_F(Events, ALoudSubjectIsHeardAtABoundedRate) {
   const auto above = events.record(subject(), {true, "Evicted", "more"});
   ASSERT_FALSE(above);
   EXPECT_EQ(above.error().code, Code::kExhausted);
-  EXPECT_EQ(events.withheld(), 1U);
   EXPECT_TRUE(events.record(subject("u-2"), {true, "Evicted", "another may still speak"}));
   now_ += EventRecorder::kRefill;
   EXPECT_TRUE(events.record(subject(), {true, "Evicted", "again"}));
   EXPECT_FALSE(events.record(subject(), {true, "Evicted", "and no more"}));
 }
 
-TEST_F(Events, ALongMessageIsCut) {
+TEST_F(Events, ALongMessageIsTruncated) {
   EventRecorder events(client(), "qm-admission");
   std::string message = "x";
   while (message.size() < 3000) message += "\u00e4";

@@ -61,7 +61,7 @@ TEST_F(KubeJobs, UnsuspendingMayAnnotateTheTemplate) {
   EXPECT_EQ((*patched)["spec"]["template"]["metadata"]["annotations"]["quartermaster.dev/attempt"].string(), "1");
 }
 
-TEST_F(KubeJobs, TheTemplateOfARunningJobStandsFast) {
+TEST_F(KubeJobs, TheTemplateOfARunningJobIsImmutable) {
   must_create(kJobs, job("j", 1, false));
   auto patch = Json::object({{"spec", Json::object({{"template", unsuspend_with("a/b", "c").path("spec.template")}})}});
   const auto refused = client().merge_patch(kJobs, ns(), "j", patch);
@@ -69,7 +69,7 @@ TEST_F(KubeJobs, TheTemplateOfARunningJobStandsFast) {
   EXPECT_EQ(refused.error().code, Code::kInvalid);
 }
 
-TEST_F(KubeJobs, ItsImageStandsFastEvenWhileSuspended) {
+TEST_F(KubeJobs, ItsImageIsImmutableEvenWhileSuspended) {
   must_create(kJobs, job("j", 1, true));
   auto containers = must_get(kJobs, "j").path("spec.template.spec.containers");
   containers.items_mut()[0].set("image", "example/other:2");
@@ -120,7 +120,7 @@ TEST_F(KubeJobs, NeedsController_UnsuspendedItMakesIndexedPods) {
   }));
 }
 
-TEST_F(KubeJobs, NeedsController_SuspendedAgainItsPodsGoAndItMayStartAnew) {
+TEST_F(KubeJobs, NeedsController_SuspendedAgainItsPodsAreDeletedAndItMayRestart) {
   QM_NEEDS_CONTROLLERS();
   must_create(kJobs, job("j", 2, false));
   ASSERT_TRUE(wait_for_pods("j", 2));

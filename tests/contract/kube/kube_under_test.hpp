@@ -80,7 +80,7 @@ class KubeContract : public ::testing::Test {
   do {                                                                               \
     if (!server().controllers())                                                     \
       GTEST_SKIP() << "needs the job controller and kubelets; this server has none " \
-                      "(QM_KUBE_CONTROLLERS=1 says that it has)";                    \
+                      "(set QM_KUBE_CONTROLLERS=1 if it has)";                       \
   } while (false)
 
 }  // namespace qm::kube

@@ -181,14 +181,6 @@ TEST_F(KubeContract, StatusAndSpecAreWrittenApart) {
   ASSERT_TRUE(patched) << patched.error().to_string();
   EXPECT_EQ(patched->path("status.message").string(), "m");
   EXPECT_TRUE(patched->path("spec.activeDeadlineSeconds").is_null());
-
-  auto object = must_get(kPods, "a");
-  object.set("status").set("message", "n");
-  object.set("spec").set("activeDeadlineSeconds", 7);
-  const auto updated = client().update_status(kPods, ns(), "a", object);
-  ASSERT_TRUE(updated) << updated.error().to_string();
-  EXPECT_EQ(updated->path("status.message").string(), "n");
-  EXPECT_TRUE(updated->path("spec.activeDeadlineSeconds").is_null());
 }
 
 TEST_F(KubeContract, DeletionHoldsToItsUid) {

@@ -81,7 +81,7 @@ TEST_F(KubeRefusals, ObjectsOfAnotherKindOrVersionAreBadRequests) {
   auto silent = json(spec);
   silent.erase("kind");
   silent.erase("apiVersion");
-  EXPECT_EQ(post_job(silent.dump()).status, 201) << "the path says what it is";
+  EXPECT_EQ(post_job(silent.dump()).status, 201) << "the path determines it";
 }
 
 TEST_F(KubeRefusals, UnknownFieldsAreRefusedOrWarnedOfOrDropped) {

@@ -26,7 +26,7 @@ TEST_F(RealKube, OnlyItsOwnCaIsTrusted) {
   EXPECT_TRUE(Client(options).get(kNamespaces, "", ns()));
 }
 
-TEST_F(RealKube, WhoMayNotIsToldSo) {
+TEST_F(RealKube, AForbiddenCallerGetsTheReason) {
   auto options = server().options();
   const auto as = [&](const std::string& token) {
     options.token = token;
@@ -41,7 +41,7 @@ TEST_F(RealKube, WhoMayNotIsToldSo) {
 }
 
 /// The text of this server matters: 403 has five causes, and only the text distinguishes them.
-TEST_F(RealKube, RefusalsAreToldApartByTheirCause) {
+TEST_F(RealKube, RefusalsAreDistinguishedByTheirCause) {
   Client client(server().options());
   int made = 0;
   const auto create = [&](const Resource& kind, const std::string& in, const char* text) {

@@ -163,7 +163,7 @@ class Client:
     def refusals(self, report, args):
         message = self.stubs.admission_service
         try:
-            self.admission.Get(message.GetWorkloadRequest(namespace=args.namespace, name="nobody-" + uuid.uuid4().hex),
+            self.admission.Get(message.GetWorkloadRequest(namespace=args.namespace, name="unknown-" + uuid.uuid4().hex),
                                timeout=self.timeout)
             report.check(False, "refusal", "a workload that does not exist was found")
         except grpc.RpcError as error:

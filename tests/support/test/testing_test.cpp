@@ -131,7 +131,7 @@ TEST(Process, IsKilledWithItsOwner) {
   EXPECT_EQ(::kill(pid, 0), -1);
 }
 
-TEST(Process, SaysWhyItCannotStart) {
+TEST(Process, ReportsWhyItCannotStart) {
   auto child = Process::start({{"/no/such/program"}, {}, {}});
   ASSERT_FALSE(child);
   EXPECT_NE(child.error().message.find("/no/such/program"), std::string::npos);

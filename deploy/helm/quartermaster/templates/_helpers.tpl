@@ -80,7 +80,7 @@ capabilities:
 {{- if .Values.bundled.kafka.enabled -}}
 {{ include "qm.fullname" . }}-kafka:9092
 {{- else -}}
-{{ required "bus.kind is kafka: give bus.brokers, or set bundled.kafka.enabled=true for a trial" .Values.bus.brokers }}
+{{ required "bus.kind is kafka: set bus.brokers, or set bundled.kafka.enabled=true for a trial" .Values.bus.brokers }}
 {{- end -}}
 {{- end -}}
 
@@ -90,7 +90,7 @@ capabilities:
 
 {{- define "qm.tlsSecret" -}}
 {{- if eq .root.Values.tls.source "secrets" -}}
-{{ required "tls.source is secrets: give tls.secretPrefix" .root.Values.tls.secretPrefix }}-{{ .component }}
+{{ required "tls.source is secrets: set tls.secretPrefix" .root.Values.tls.secretPrefix }}-{{ .component }}
 {{- else -}}
 {{ include "qm.fullname" .root }}-tls-{{ .component }}
 {{- end -}}

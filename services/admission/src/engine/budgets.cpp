@@ -37,14 +37,14 @@ std::int64_t price_of(const BudgetTerms& terms, const Labels& labels) {
     const auto found = labels.find(label);
     return value.empty() || found == labels.end() || found->second == value;
   };
-  std::int64_t dearest = 0;
+  std::int64_t most_expensive = 0;
   for (const auto& price : terms.prices) {
     if (fits("node.kubernetes.io/instance-type", price.instance_type) &&
         fits("nvidia.com/gpu.product", price.gpu_product)) {
-      dearest = std::max(dearest, price.nano_usd_gpu_hour);
+      most_expensive = std::max(most_expensive, price.nano_usd_gpu_hour);
     }
   }
-  return dearest;
+  return most_expensive;
 }
 
 std::int64_t projected(std::int64_t spent, Duration length, Duration passed) {
@@ -133,7 +133,7 @@ std::int64_t Engine::cost_of(const BudgetTerms& terms, const Workload& w, const 
 }
 
 /// The amounts that a pending workload has to hold, of the budgets that block admission.
-std::map<std::string, std::int64_t> Engine::asks_of(const Workload& w) const {
+std::map<std::string, std::int64_t> Engine::budget_requests_of(const Workload& w) const {
   std::map<std::string, std::int64_t> out;
   for (const auto& [name, row] : tables_.budgets) {
     if (row.terms.soft || !pays_for(row.terms, w)) continue;
@@ -184,7 +184,7 @@ void Engine::review_budgets() {
       }
     }
   }
-  for (const auto& uid : changed) wait_for_budget(uid, lacking(asks_of(*tables_.workloads.find(uid))));
+  for (const auto& uid : changed) wait_for_budget(uid, lacking(budget_requests_of(*tables_.workloads.find(uid))));
 }
 
 /// The next instant at which blocked workloads may be paid for without an event: the start of the next period.
@@ -226,7 +226,7 @@ std::vector<HoldKey> Engine::holds_of(const WorkloadUid& uid, std::int32_t attem
 }
 
 /// Takes holds from all budgets that pay for it, or from none; then it stays pending.
-bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
+bool Engine::reserve_holds(const WorkloadUid& uid, const Assignment& assignment) {
   const Workload& w = *tables_.workloads.find(uid);
   std::map<std::string, std::int64_t> hard, all;
   for (const auto& [name, row] : tables_.budgets) {
@@ -252,18 +252,18 @@ bool Engine::take_holds(const WorkloadUid& uid, const Assignment& assignment) {
 }
 
 /// The cost of the added pods, by budget.
-std::map<std::string, std::int64_t> Engine::growth_costs(const Workload& w, bool hard_alone) const {
+std::map<std::string, std::int64_t> Engine::scale_up_costs(const Workload& w, bool hard_alone) const {
   std::map<std::string, std::int64_t> out;
   for (const auto& [name, row] : tables_.budgets) {
     if (!pays_for(row.terms, w) || (hard_alone && row.terms.soft)) continue;
-    out[name] = cost_of(row.terms, w, w.flavors, Counts{w.grow_to() - w.counted_pods()}, expected_run(row.terms, w));
+    out[name] = cost_of(row.terms, w, w.flavors, Counts{w.scale_up_to() - w.counted_pods()}, expected_run(row.terms, w));
   }
   return out;
 }
 
-void Engine::hold_for_growth(const WorkloadUid& uid) {
+void Engine::hold_for_scale_up(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
-  for (const auto& [name, amount] : growth_costs(w, false)) {
+  for (const auto& [name, amount] : scale_up_costs(w, false)) {
     const Instant until = now_ + expected_run(tables_.budgets.find(name)->terms, w);
     edit_hold({uid, w.attempt, name}, [&](forecast::Budget& account, Hold& hold) {
       if (hold.until == Instant{}) hold.until = until;
@@ -274,15 +274,15 @@ void Engine::hold_for_growth(const WorkloadUid& uid) {
 
 /// The attempt is over. If it started, its hold stays until cost has settled it. If another scheduler bound its
 /// pods, cost reports nothing, and it is settled here.
-void Engine::let_go(const Workload& before) {
+void Engine::release_holds(const Workload& before) {
   const bool started = before.phase == Phase::kAdmitted || before.phase == Phase::kEvicting;
   for (const auto& key : holds_of(before.spec.uid, before.attempt)) {
-    if (started && before.others_place) {
+    if (started && before.external_scheduler) {
       const auto& terms = tables_.budgets.find(key.budget)->terms;
       const auto spent = cost_of(terms, before, before.flavors, before.counts, now_ - before.admitted);
       edit_hold(key, [&](forecast::Budget& account, Hold& hold) { (void)account.settle(hold, spent, now_); });
     }
-    if (!started || before.others_place) {
+    if (!started || before.external_scheduler) {
       drop_hold(key);
     } else {
       edit_hold(key, [](forecast::Budget&, Hold& hold) { hold.until = Instant{}; });
@@ -336,7 +336,7 @@ void Engine::on(const BudgetGranted& c) {
   auto& row = tables_.budgets.edit(c.budget);
   const bool others = row.sequence == 0 || !(row.terms == c.terms);
   row = {c.terms, c.sequence, std::move(*account)};
-  if (others) ask_anew();
+  if (others) refresh_requests();
 }
 
 void Engine::forget_budget(const std::string& name) {
@@ -350,12 +350,12 @@ void Engine::forget_budget(const std::string& name) {
     for (const auto& [ask, uid] : lacks->second) waiting.push_back(uid);
   }
   tables_.budgets.erase(name);
-  ask_anew();
+  refresh_requests();
   for (const auto& uid : waiting) wait_for_budget(uid, {});
 }
 
 /// Terms changed, so all pending workloads request other amounts.
-void Engine::ask_anew() {
+void Engine::refresh_requests() {
   for (const auto& [uid, w] : tables_.workloads) {
     if (w.phase != Phase::kPending) continue;
     const Marks marks = marks_of(w);
@@ -363,7 +363,7 @@ void Engine::ask_anew() {
   }
 }
 
-void Engine::on(const SpentHeard& c) {
+void Engine::on(const SpendingUpdated& c) {
   for (const auto& key : holds_of(c.uid, c.attempt)) {
     const auto spent = tables_.budgets.find(key.budget)->terms.dollars ? c.nano_usd : (c.gpu_micros + 999) / 1000;
     if (!c.forgotten)
@@ -381,7 +381,7 @@ void Engine::explain_budget(const Workload& w, Instant now, std::vector<Cause>& 
   const auto* row = w.budget.empty() ? nullptr : tables_.budgets.find(w.budget);
   if (row == nullptr) return;
   auto account = row->account;
-  const auto asks = asks_of(w);
+  const auto asks = budget_requests_of(w);
   Cause c;
   c.code = "BudgetExhausted";
   c.resource = row->terms.dollars ? "nano-usd" : "gpu-milliseconds";
@@ -390,7 +390,7 @@ void Engine::explain_budget(const Workload& w, Instant now, std::vector<Cause>& 
   const auto* current = account.at(now);
   const auto& all = account.allotments();
   const auto next = all.upper_bound(now);
-  c.message = fmt::format("budget {} has {} free{}, {} are asked for; {}", w.budget,
+  c.message = fmt::format("budget {} has {} free{}, {} are requested; {}", w.budget,
                           show_budget(row->terms.dollars, c.available),
                           current == nullptr ? std::string(" as no period is granted")
                                              : fmt::format(" of {}", show_budget(row->terms.dollars, current->granted)),
@@ -398,15 +398,15 @@ void Engine::explain_budget(const Workload& w, Instant now, std::vector<Cause>& 
                           next == all.end() ? std::string("no further period is granted yet")
                                             : fmt::format("the next period begins at {}", to_rfc3339(next->first)));
   c.remedy =
-      "wait for running work to end for less than it holds, or for the next period; raise the amount of the Budget, or "
-      "say a shorter run time";
+      "wait until running workloads release unspent holds, or for the next period; raise the amount of the Budget, or "
+      "declare a shorter run time";
   causes.push_back(std::move(c));
 }
 
 void Engine::check_budgets() const {
   std::map<std::string, std::map<Instant, std::int64_t>> held;
   for (const auto& [key, hold] : tables_.holds) {
-    QM_ASSERT(tables_.budgets.contains(key.budget), "{}/{} holds of budget {}, which is not there", key.uid,
+    QM_ASSERT(tables_.budgets.contains(key.budget), "{}/{} holds of budget {}, which does not exist", key.uid,
               key.attempt, key.budget);
     for (const auto& [from, amount] : hold.left) held[key.budget][from] += amount;
     const auto* w = tables_.workloads.find(key.uid);

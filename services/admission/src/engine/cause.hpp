@@ -24,7 +24,7 @@ inline Cause unknown_priority(const std::string& name) {
 
 /// The cause for a shortfall; if waiting is known to help, with the amount to wait for. remedies() finds what
 /// admits the workload.
-[[nodiscard]] Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first);
+[[nodiscard]] Cause shortfall_cause(const QuotaShortfall& s, const ClusterQueue& queue, bool first);
 
 /// The reason of a pending workload, in the order in which explain() lists its obstacles: list, describe, the
 /// condition of its Workload and `qmctl why` agree. `obstacle` is that of its queue.

@@ -17,12 +17,12 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   out_ = {};
   reserved_ = 0;
   touched_.clear();
-  asked_to_grow_.clear();
+  scale_up_requested_.clear();
   // Marks are valid within one step: its decisions depend only on the tables and its batch.
   dirty_.clear();
-  drop_judged();
-  turn_windows();
-  grow_older();
+  drop_decisions();
+  apply_windows();
+  apply_aging();
   for (command_ = 0; command_ < batch.size(); ++command_) {
     std::visit([&](const auto& command) { on(command); }, batch[command_]);
   }
@@ -35,7 +35,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   review_budgets();
   // The free amounts of budgets also change with time.
   if (tables_.budgets.size() > 0) {
-    for (const auto& order : indexes_.growing)
+    for (const auto& order : indexes_.scaling_up)
       dirty_.insert(indexes_.decisions.tree_of(tables_.workloads.find(order.uid)->cluster_queue));
   }
   // A pass may requeue workloads and mark their tree again. The bound limits one step under any policies.
@@ -46,9 +46,9 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     review_budgets();
   }
   open_gates();
-  report_growth();
-  for (auto& [uid, displacers] : indexes_.decisions.take_displacers()) {
-    if (tables_.workloads.contains(uid)) tables_.workloads.edit(uid).displacers = std::move(displacers);
+  report_scale_up();
+  for (auto& [uid, preemptors] : indexes_.decisions.take_preemptors()) {
+    if (tables_.workloads.contains(uid)) tables_.workloads.edit(uid).preemptors = std::move(preemptors);
   }
   for (const auto& queue : touched_) {
     const auto held = indexes_.held.find(queue);
@@ -74,7 +74,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
 
 void Engine::reply(Result<AnyReply> result) { out_.replies.push_back({command_, std::move(result)}); }
 
-const Workload* Engine::heard(const WorkloadUid& uid, std::int32_t attempt) {
+const Workload* Engine::current_attempt(const WorkloadUid& uid, std::int32_t attempt) {
   const Workload* w = tables_.workloads.find(uid);
   if (w == nullptr) {
     ++counters_.unknown;
@@ -111,7 +111,7 @@ void Engine::on(const ApplyObjects& c) {
   for (const auto& queue : c.local_queues) {
     if (known_queue(queue.cluster_queue)) continue;
     answer.warnings.push_back(
-        fmt::format("LocalQueue/{}/{}: ClusterQueue {} does not exist; its workloads wait until "
+        fmt::format("LocalQueue/{}/{}: ClusterQueue {} does not exist; its workloads are pending until "
                     "it is applied",
                     queue.ns, queue.name, queue.cluster_queue));
   }
@@ -124,7 +124,7 @@ void Engine::on(const ApplyObjects& c) {
   for (const auto& queue : c.cluster_queues) {
     if (!left_aside(queue)) continue;
     answer.warnings.push_back(fmt::format(
-        "Queue/{0}: a ClusterQueue {0} is there, so this one is left aside; name it otherwise", queue.name));
+        "Queue/{0}: a ClusterQueue {0} exists, so this Queue is ignored; use another name", queue.name));
   }
   if (!c.dry_run) {
     // An update without a new spec, such as a status update, changes no decision.
@@ -162,7 +162,7 @@ void Engine::remove_queue(const QueueName& name) {
   resolve_needed_ = true;
 }
 
-void Engine::on(const ObjectGone& c) {
+void Engine::on(const ObjectDeleted& c) {
   const auto drop = [&](auto& table, const auto& key) {
     const auto* row = table.find(key);
     if (row == nullptr || !row->from_cluster) return;
@@ -189,7 +189,7 @@ void Engine::on(const ObjectGone& c) {
 }
 
 void Engine::on(const ObjectsSynced& c) {
-  std::vector<ObjectGone> gone;
+  std::vector<ObjectDeleted> gone;
   const auto look = [&](const auto& row, const Namespace& ns, const std::string& name) {
     if (row.from_cluster && !c.names.contains({ns, name})) gone.push_back({c.kind, ns, name});
   };
@@ -215,7 +215,7 @@ void Engine::on(const ObjectsSynced& c) {
   for (const auto& object : gone) on(object);
 }
 
-void Engine::on(const JobSeen& c) {
+void Engine::on(const JobUpdated& c) {
   const auto& uid = c.spec.uid;
   const Workload* known = tables_.workloads.find(uid);
   const bool busy = known != nullptr && known->open_intents > 0;
@@ -235,10 +235,10 @@ void Engine::on(const JobSeen& c) {
       w.cluster_queue = where.queue;
       w.queue_is_direct = where.direct;
       w.queued = now_;
-      w.others_place = c.others_place;
+      w.external_scheduler = c.external_scheduler;
       w.except([&](Exceptions& e) { e.refused = c.refused; });
       w.max_execution = c.max_execution;
-      w.spec.pods_to_come = c.pods_to_come;
+      w.spec.pods_expected = c.pods_expected;
       w.waiting_time = c.waiting_time;
       w.reason = waiting_reason(w, where.obstacle);
       w.planned = planned_run(w);
@@ -246,12 +246,12 @@ void Engine::on(const JobSeen& c) {
     if (!c.rejected.empty()) {
       reject(uid, c.rejected);
     } else {
-      say(Event::What::kQueued, uid);
+      publish(Event::What::kQueued, uid);
     }
     if (where.direct) {
-      ask("event.create", uid,
-          fmt::format("queue {} is a ClusterQueue, taken although namespace {} has no LocalQueue "
-                      "of that name; make one "
+      add_intent("event.create", uid,
+          fmt::format("queue {} is a ClusterQueue, used although namespace {} has no LocalQueue "
+                      "of that name; create one "
                       "that points to it",
                       c.spec.queue, c.spec.ns));
     }
@@ -263,12 +263,12 @@ void Engine::on(const JobSeen& c) {
     update(uid, [&](Workload& row) { row.except([&](Exceptions& e) { e.refused = c.refused; }); });
     refresh_reason(uid);
   }
-  if (c.wish) hear_wish(uid, *c.wish);
+  if (c.spec_active) on_active(uid, *c.spec_active);
   // Of an elastic Job, the pods that have to run together must be ready.
   const auto together =
-      known->exceptions && known->exceptions->grown_from > 0 ? known->exceptions->grown_from : known->counted_pods();
-  hear_pods(uid, (c.pods_ready || (c.elastic && c.ready >= together)) && c.attempt == known->attempt);
-  if (c.rejected.empty()) hear_group(c);
+      known->exceptions && known->exceptions->scaled_from > 0 ? known->exceptions->scaled_from : known->counted_pods();
+  on_pods_ready(uid, (c.pods_ready || (c.elastic && c.ready >= together)) && c.attempt == known->attempt);
+  if (c.rejected.empty()) on_group(c);
   if (known->ended()) return;
   follow(c);
   if (known->ended()) return;
@@ -276,32 +276,32 @@ void Engine::on(const JobSeen& c) {
   // A workload of pods reports attempt 0 once no ungated pod is left.
   const bool same = c.attempt == known->attempt || (is_pods(*known->spec.kind) && c.attempt == 0);
   const bool quiet = c.suspended && c.active == 0 && same;
-  if (known->others_place && known->phase == Phase::kEvicting && quiet) return pods_gone(uid);
+  if (known->external_scheduler && known->phase == Phase::kEvicting && quiet) return pods_deleted(uid);
   if (known->phase == Phase::kAdmitted && !c.suspended && c.attempt == known->attempt) scale(c);
   if (busy) return;
   // Reconciles the cluster with the decision, whatever caused the difference.
   const bool held_back =
       known->phase == Phase::kPending || known->phase == Phase::kQuotaReserved || known->phase == Phase::kRejected;
   if (!c.suspended && held_back) {
-    ask("job.suspend", uid);
+    add_intent("job.suspend", uid);
   } else if (c.suspended && known->phase == Phase::kAdmitted) {
-    ask("job.unsuspend", uid);
+    add_intent("job.unsuspend", uid);
   } else if (!c.suspended && known->phase == Phase::kEvicting && !known->cancelled) {
-    ask("job.suspend", uid);
+    add_intent("job.suspend", uid);
   }
 }
 
-void Engine::on(const JobGone& c) {
-  if (tables_.workloads.contains(c.uid)) job_gone(c.uid);
+void Engine::on(const JobDeleted& c) {
+  if (tables_.workloads.contains(c.uid)) job_deleted(c.uid);
 }
 
 void Engine::on(const JobsSynced& c) {
   std::vector<WorkloadUid> gone;
   for (const auto& [uid, w] : tables_.workloads) {
     const bool meant = c.pods ? is_pods(w.spec.kind) : w.spec.kind == c.kind;
-    if (!w.job_gone && meant && !c.uids.contains(uid)) gone.push_back(uid);
+    if (!w.job_deleted && meant && !c.uids.contains(uid)) gone.push_back(uid);
   }
-  for (const auto& uid : gone) job_gone(uid);
+  for (const auto& uid : gone) job_deleted(uid);
   // A complete list arrives at each start and after gaps of the watch: schedules each tree once.
   on(Reconsider{});
 }
@@ -310,9 +310,9 @@ void Engine::on(const Reconsider&) {
   for (const auto& [name, queue] : tables_.cluster_queues) dirty_.insert(indexes_.decisions.tree_of(name));
 }
 
-void Engine::on(const PlacementHeard& c) {
+void Engine::on(const PlacementUpdated& c) {
   catch_up(c);
-  const Workload* w = heard(c.uid, c.attempt);
+  const Workload* w = current_attempt(c.uid, c.attempt);
   if (w == nullptr) return;
   const bool repeated = w->answer == c.state;
   update(c.uid, [&](Workload& row) {
@@ -327,8 +327,8 @@ void Engine::on(const PlacementHeard& c) {
         // A reservation that has expired by now does not admit; the request is published again in time.
         if (c.expires == Instant{} || c.expires > now_) admit(c.uid);
       } else if (c.state == Answer::kShort && !repeated) {
-        const Instant until = std::max({w->promised_until, now_ + options_.short_grace, kept_for_victims(*w)});
-        update(c.uid, [&](Workload& row) { row.give_up_at = until; });
+        const Instant until = std::max({w->promised_until, now_ + options_.short_grace, victims_deadline(*w)});
+        update(c.uid, [&](Workload& row) { row.wait_deadline = until; });
       } else if (c.state == Answer::kExpired || c.state == Answer::kReleased) {
         // It ended before its answer was handled, or in lost commits; placement answers each attempt once.
         release(c.uid, c.state == Answer::kExpired ? "ReservationExpired" : "AttemptReleased", Duration{0});
@@ -340,13 +340,13 @@ void Engine::on(const PlacementHeard& c) {
               now_ + options_.eviction_grace);
       } else if (c.state == Answer::kReleased) {
         // Usually the job has just ended, and its event follows.
-        update(c.uid, [&](Workload& row) { row.give_up_at = now_ + options_.pods_gone_grace; });
+        update(c.uid, [&](Workload& row) { row.wait_deadline = now_ + options_.pods_gone_grace; });
       } else if (c.state == Answer::kBound && !repeated) {
         out_.events.push_back({Event::What::kBound, *w, now_});
       }
       break;
     case Phase::kEvicting:
-      if (c.state == Answer::kReleased) pods_gone(c.uid);
+      if (c.state == Answer::kReleased) pods_deleted(c.uid);
       break;
     case Phase::kPending:
     case Phase::kRejected:
@@ -356,7 +356,7 @@ void Engine::on(const PlacementHeard& c) {
   }
 }
 
-void Engine::on(const PromiseHeard& c) {
+void Engine::on(const PromiseUpdated& c) {
   const Workload* w = tables_.workloads.find(c.uid);
   if (w == nullptr) {
     ++counters_.unknown;
@@ -374,12 +374,12 @@ void Engine::on(const PromiseHeard& c) {
     row.promised_until = stands ? c.ready_by : Instant{};
     if (row.phase == Phase::kPending && stands && !row.patient) row.not_before = Instant{};
     if (row.phase == Phase::kQuotaReserved && row.answer == Answer::kShort) {
-      row.give_up_at = std::max(stands ? c.ready_by : now_, kept_for_victims(row));
+      row.wait_deadline = std::max(stands ? c.ready_by : now_, victims_deadline(row));
     }
   });
 }
 
-void Engine::on(const CheckpointHeard& c) {
+void Engine::on(const CheckpointUpdated& c) {
   const Workload* w = tables_.workloads.find(c.uid);
   if (w == nullptr || w->ended() || c.uri.empty()) return;
   if (c.attempt > w->attempt || c.attempt < w->resume_attempt || c.uri == w->resume_uri) return;
@@ -391,7 +391,7 @@ void Engine::on(const CheckpointHeard& c) {
 }
 
 /// Placement repeats an item while its workload is pending in that attempt; the back-off of an attempt ends only once.
-void Engine::on(const RequeueHeard& c) {
+void Engine::on(const RequeueListUpdated& c) {
   for (const auto& [uid, attempt] : c.items) {
     const Workload* w = tables_.workloads.find(uid);
     if (w == nullptr || w->attempt != attempt || w->phase != Phase::kPending) continue;
@@ -399,30 +399,30 @@ void Engine::on(const RequeueHeard& c) {
   }
 }
 
-void Engine::on(const EvictionAsked& c) {
+void Engine::on(const EvictionRequested& c) {
   // Records the checkpoint even if the attempt that saved it is over.
-  on(CheckpointHeard{c.uid, c.attempt, c.resume_uri});
-  const Workload* w = heard(c.uid, c.attempt);
+  on(CheckpointUpdated{c.uid, c.attempt, c.resume_uri});
+  const Workload* w = current_attempt(c.uid, c.attempt);
   if (w == nullptr) return;
   if (w->phase == Phase::kEvicting) {
     if (c.deadline == Instant{} || c.deadline >= w->eviction->deadline) return;
     update(c.uid, [&](Workload& row) { row.eviction.edit().deadline = c.deadline; });
-    say(Event::What::kRepeated, c.uid);
+    publish(Event::What::kRepeated, c.uid);
     return;
   }
-  evict(c.uid, c.reason, c.message.empty() ? fmt::format("asked by {}", c.from) : c.message,
+  evict(c.uid, c.reason, c.message.empty() ? fmt::format("requested by {}", c.from) : c.message,
         c.deadline == Instant{} ? now_ + options_.eviction_grace : c.deadline);
 }
 
 void Engine::on(const Submit& c) {
-  const std::string who = fmt::format("{}/{}", c.ns, c.name);
-  if (const Workload* w = find(c.ns, c.name); w != nullptr && !w->job_gone) {
-    return reply(fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", who, name_of(w->phase)),
+  const std::string job_name = fmt::format("{}/{}", c.ns, c.name);
+  if (const Workload* w = find(c.ns, c.name); w != nullptr && !w->job_deleted) {
+    return reply(fail({Code::kAlreadyExists, fmt::format("job {} exists and is {}", job_name, name_of(w->phase)),
                        "metadata.name", "choose another name, or cancel that job first"}));
   }
   if (const auto* s = tables_.submissions.find({c.ns, c.name}); s != nullptr && !s->failed) {
     return reply(fail(
-        {Code::kAlreadyExists, fmt::format("job {} is being created", who), "metadata.name", "choose another name"}));
+        {Code::kAlreadyExists, fmt::format("job {} is being created", job_name), "metadata.name", "choose another name"}));
   }
   Spec asked;
   asked.ns = c.ns;
@@ -437,8 +437,8 @@ void Engine::on(const Submit& c) {
     auto cause = unknown_priority(c.priority_class);
     return reply(fail({Code::kNotFound, std::move(cause.message), {}, std::move(cause.remedy)}));
   }
-  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", who, micros(now_)), now_, false, {}};
-  Intent intent{"job.create", row.intent, who, {}, c.job};
+  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", job_name, micros(now_)), now_, false, {}};
+  Intent intent{"job.create", row.intent, job_name, {}, c.job};
   intent.workload.spec.ns = c.ns;
   intent.workload.spec.name = c.name;
   out_.intents.push_back(std::move(intent));
@@ -480,7 +480,7 @@ void Engine::on(const Cancel& c) {
     } else if (w->phase != Phase::kEvicting) {
       cancel_now(uid, why);
     }
-    if (!w->job_gone) ask("job.delete", uid);
+    if (!w->job_deleted) add_intent("job.delete", uid);
   }
   reply(CancelReply{w->phase});
 }
@@ -505,9 +505,9 @@ void Engine::on(const IntentOutcome& c) {
   update(uid, [&](Workload& row) { row.open_intents = std::max(0, row.open_intents - 1); });
   if (w->ended()) return;
   if (c.complete || c.failed) return finish(uid, c.complete);
-  if (c.kind == "job.suspend" && c.quiet && w->others_place && w->phase == Phase::kEvicting &&
+  if (c.kind == "job.suspend" && c.quiet && w->external_scheduler && w->phase == Phase::kEvicting &&
       c.attempt == w->attempt) {
-    return pods_gone(uid);
+    return pods_deleted(uid);
   }
   if (c.ok || c.attempt != w->attempt) return;
   if (c.kind == "job.unsuspend" && w->phase == Phase::kAdmitted) {
@@ -523,7 +523,7 @@ void Engine::fire_timers() {
   }
   for (const auto& uid : due) {
     const Workload* w = tables_.workloads.find(uid);
-    const bool over = w->give_up_at != Instant{} && w->give_up_at <= now_;
+    const bool over = w->wait_deadline != Instant{} && w->wait_deadline <= now_;
     switch (w->phase) {
       case Phase::kPending:
         update(uid, [](Workload& row) {
@@ -533,33 +533,33 @@ void Engine::fire_timers() {
         break;
       case Phase::kQuotaReserved:
         if (over && waits_for_victims(*w)) {
-          wait_on(uid);
+          extend_victims_deadline(uid);
         } else if (over) {
           const int doublings = std::min<int>(w->short_streak, 30);
           const Duration wait =
               std::min(options_.backoff_most, options_.backoff * (std::int64_t{1} << std::min(doublings, 20)));
           update(uid, [](Workload& row) { row.short_streak += row.short_streak < UINT16_MAX; });
-          release(uid, "NoRoom", wait);
+          release(uid, "InsufficientCapacity", wait);
         } else {
           repeat(uid);
         }
         break;
       case Phase::kAdmitted:
-        if (w->kept_until != Instant{} && w->kept_until <= now_) {
-          update(uid, [](Workload& row) { row.kept_until = Instant{}; });
+        if (w->min_runtime_until != Instant{} && w->min_runtime_until <= now_) {
+          update(uid, [](Workload& row) { row.min_runtime_until = Instant{}; });
           dirty_.insert(indexes_.decisions.tree_of(w->cluster_queue));
         }
         if (const auto limit = run_limit_of(*w); limit && *limit <= now_) {
           deactivate(uid, "MaximumExecutionTimeExceeded",
-                     fmt::format("it ran for {} s, as long as it may", seconds(w->max_execution)));
+                     fmt::format("it ran for {} s, its maximum execution time", seconds(w->max_execution)));
           break;
         }
         if (const auto limit = pods_limit_of(*w); limit && *limit <= now_) {
-          pods_late(uid);
+          pods_not_ready(uid);
           break;
         }
         if (!over) break;
-        evict(uid, "PodsGone", "its pods went although nobody ordered it", now_);
+        evict(uid, "PodsGone", "its pods were deleted without an eviction order", now_);
         release(uid, "PodsGone", options_.backoff);
         break;
       case Phase::kEvicting:

@@ -20,7 +20,7 @@ inline void load_copied(Engine& engine, const Engine::Tables& rows, bool with_en
   copy(rows.budgets, to.budgets);
   copy(rows.holds, to.holds);
   copy(rows.run_times, to.run_times);
-  copy(rows.said, to.said);
+  copy(rows.estimates, to.estimates);
   copy(rows.corrections, to.corrections);
   for (const auto& [key, row] : rows.workloads) {
     if (with_ended || !row.ended()) to.workloads.restore(key, row);

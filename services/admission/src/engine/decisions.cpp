@@ -2,7 +2,7 @@
 // with the row and updates the tree.
 #include "qm/admission/decisions.hpp"
 
-#include "qm/admission/exact/any_fit.hpp"
+#include "qm/admission/kueue/any_fit.hpp"
 #include "qm/base/assert.hpp"
 #include "rule_tree.hpp"
 
@@ -27,10 +27,10 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     if (!fresh) it->second.clear();
   }
   specs_ = flavors;
-  const auto offers_of = [&](const std::vector<ResourceGroup>& groups, std::vector<exact::QueueRules::Group>* rules) {
-    std::vector<exact::Forest::Offer> offers;
+  const auto offers_of = [&](const std::vector<ResourceGroup>& groups, std::vector<kueue::QueueRules::Group>* rules) {
+    std::vector<kueue::Forest::Offer> offers;
     for (const auto& group : groups) {
-      exact::QueueRules::Group made;
+      kueue::QueueRules::Group made;
       for (const auto& resource : group.covered) made.resources.push_back(resources_.of(resource));
       for (const auto& flavor : group.flavors) {
         const auto id = flavors_.of(flavor.flavor.value());
@@ -45,15 +45,15 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
   for (const auto& [name, cohort] : cohorts) {
     if (cohort.sharing) pools.push_back(&cohort);
   }
-  exact::Forest forest;
+  kueue::Forest forest;
   for (const auto& [name, cohort] : cohorts) {
     forest.cohorts[name] = {cohort.parent, static_cast<double>(cohort.weight_milli) / 1000,
                             offers_of(cohort.groups, nullptr)};
   }
   for (const auto& [name, queue] : queues) {
     if (queue.volcano && pools.size() != 1) {
-      poolless_[name] = pools.empty() ? "no Cohort is shared out to Volcano's queues"
-                                      : fmt::format("several Cohorts are shared out to Volcano's queues: {} and {}",
+      pool_errors_[name] = pools.empty() ? "no Cohort is a pool of Volcano queues"
+                                      : fmt::format("several Cohorts are pools of Volcano queues: {} and {}",
                                                     pools[0]->name, pools[1]->name);
       continue;
     }
@@ -69,7 +69,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     out.rules.inactive = idle.contains(name);
     out.rules.backfill = queue.backfill && !rules_.exact;
     out.rules.strict = queue.strategy == Strategy::kStrictFifo || out.rules.backfill;
-    if (queue.ageing && !rules_.exact) ageing_[name] = *queue.ageing;
+    if (queue.aging && !rules_.exact) aging_[name] = *queue.aging;
     out.rules.by_usage = queue.by_usage && rules_.usage.half_life > Duration{0};
     if (out.rules.by_usage) by_usage_.insert(name);
     out.rules.within_cluster_queue = queue.within_cluster_queue;
@@ -83,9 +83,9 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
   auto planted = forest.plant();
   for (const auto& [name, queue] : queues) {
     const auto at = planted.queues.find(name.value());
-    if (poolless_.contains(name)) continue;
+    if (pool_errors_.contains(name)) continue;
     if (at == planted.queues.end()) {
-      circles_.insert(name);
+      cohort_cycles_.insert(name);
     } else {
       queues_[name] = {static_cast<int>(at->second.first), at->second.second};
     }
@@ -100,16 +100,16 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
       cells_.back().emplace(std::move(name), cell);
     }
     field.fair_sharing = rules_.fair_sharing;
-    field.cheaper_within = rules_.exact ? 0 : rules_.cheaper_within;
+    field.cheaper_plan_searches = rules_.exact ? 0 : rules_.cheaper_plan_searches;
     field.pods = resources_.find("pods");
     const auto root = std::ranges::find_if(pools, [&](const Cohort* pool) { return pool->name == field.tree.name(0); });
     if (root != pools.end()) {
       trees_.push_back(pool_of(static_cast<int>(i), queues, **root, std::move(field)));
       if (trees_.back()->sharing() != nullptr) pools_.push_back(static_cast<int>(i));
     } else if (rules_.exact) {
-      trees_.push_back(std::make_unique<Cycling>(std::move(field), shares()));
+      trees_.push_back(std::make_unique<CycleScheduler>(std::move(field), shares()));
     } else {
-      trees_.push_back(std::make_unique<Flowing>(std::move(field), shares()));
+      trees_.push_back(std::make_unique<ContinuousScheduler>(std::move(field), shares()));
     }
   }
 }
@@ -130,17 +130,17 @@ std::optional<std::int64_t> Decisions::used(const QueueName& queue, const Flavor
   return rules.field().tree.used(node, cell->second) - rules.claimed(node, cell->second);
 }
 
-exact::Amounts Decisions::amounts_of(int tree, const Usage& usage) const {
-  exact::Amounts out;
+kueue::Amounts Decisions::amounts_of(int tree, const Usage& usage) const {
+  kueue::Amounts out;
   const auto& cells = cells_[static_cast<std::size_t>(tree)];
   for (const auto& [at, amount] : usage) {
     // Usage of quota that the queue no longer has is not counted.
-    if (const auto cell = cells.find(at); cell != cells.end()) exact::add_to(out, cell->second, amount);
+    if (const auto cell = cells.find(at); cell != cells.end()) kueue::add_to(out, cell->second, amount);
   }
   return out;
 }
 
-Usage Decisions::usage_of(int tree, const exact::Amounts& amounts) const {
+Usage Decisions::usage_of(int tree, const kueue::Amounts& amounts) const {
   Usage out;
   for (const auto& [cell, amount] : amounts) {
     out[names_[static_cast<std::size_t>(tree)][static_cast<std::size_t>(cell)]] += amount;
@@ -148,9 +148,9 @@ Usage Decisions::usage_of(int tree, const exact::Amounts& amounts) const {
   return out;
 }
 
-Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const {
-  auto& last = seat.pattern->last;
-  const auto same = [](const exact::Assignment::Set& a, const exact::Assignment::Set& b) {
+Assignment Decisions::assignment_of(int tree, const WorkloadEntry& entry, const kueue::Assignment& made) const {
+  auto& last = entry.pattern->last;
+  const auto same = [](const kueue::Assignment::Set& a, const kueue::Assignment::Set& b) {
     return a.count == b.count && std::ranges::equal(a.flavors, b.flavors, [](const auto& one, const auto& other) {
              return one.resource == other.resource && one.flavor == other.flavor;
            });
@@ -163,9 +163,9 @@ Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Ass
   bool fewer = false;
   for (std::size_t i = 0; i < made.sets.size(); ++i) {
     counts.push_back(made.sets[i].count);
-    fewer = fewer || made.sets[i].count != seat.pattern->pod_sets[i].count;
+    fewer = fewer || made.sets[i].count != entry.pattern->pod_sets[i].count;
     for (const auto& choice : made.sets[i].flavors) {
-      flavors[seat.pattern->pod_sets[i].name][resources_[choice.resource]] = FlavorName(flavors_[choice.flavor]);
+      flavors[entry.pattern->pod_sets[i].name][resources_[choice.resource]] = FlavorName(flavors_[choice.flavor]);
     }
   }
   if (!fewer) counts.clear();
@@ -176,16 +176,16 @@ Assignment Decisions::assignment_of(int tree, const Seat& seat, const exact::Ass
 // ---- workloads ----
 
 /// A flavor refuses pods that do not tolerate one of its taints, or whose node selector differs for one of its labels.
-std::optional<exact::Refusal> Decisions::refusal(const Flavor& flavor, exact::Flavor id, const PodShape& shape) const {
+std::optional<kueue::Refusal> Decisions::refusal(const Flavor& flavor, kueue::Flavor id, const PodShape& shape) const {
   auto tolerations = shape.tolerations;
   tolerations.insert(tolerations.end(), flavor.tolerations.begin(), flavor.tolerations.end());
   if (const Taint* taint = untolerated(flavor.node_taints, tolerations)) {
-    return exact::Refusal{id, exact::Refusal::Why::kTaint, taint->key};
+    return kueue::Refusal{id, kueue::Refusal::Why::kTaint, taint->key};
   }
   for (const auto& [key, value] : flavor.node_labels) {
     const auto found = shape.node_selector.find(key);
     if (found == shape.node_selector.end() || found->second == value) continue;
-    return exact::Refusal{id, exact::Refusal::Why::kAffinity, key};
+    return kueue::Refusal{id, kueue::Refusal::Why::kAffinity, key};
   }
   return std::nullopt;
 }
@@ -253,7 +253,7 @@ const Decisions::Pattern* Decisions::pattern_of(const Spec& spec) const {
   if (!fresh) return &pattern;
   pattern.shape = static_cast<int>(patterns_.size());
   for (const auto& set : spec.pod_sets) {
-    exact::PodSet made;
+    kueue::PodSet made;
     made.name = set.name;
     made.count = set.count;
     if (const auto least = least_of(spec, set); least > 0) made.min_count = least;
@@ -261,10 +261,10 @@ const Decisions::Pattern* Decisions::pattern_of(const Spec& spec) const {
       made.each.emplace_back(resources_.of(resource), amount);
     // Kueue processes resources in descending order of name.
     std::ranges::reverse(made.each);
-    for (exact::Flavor id = 0; id < flavors_.size(); ++id) {
+    for (kueue::Flavor id = 0; id < flavors_.size(); ++id) {
       const auto spec_of = specs_.find(FlavorName(flavors_[id]));
       if (spec_of == specs_.end()) {
-        made.refused.push_back({id, exact::Refusal::Why::kNotFound, {}});
+        made.refused.push_back({id, kueue::Refusal::Why::kNotFound, {}});
       } else if (auto no = refusal(spec_of->second, id, set.shape)) {
         made.refused.push_back(std::move(*no));
       }
@@ -274,34 +274,34 @@ const Decisions::Pattern* Decisions::pattern_of(const Spec& spec) const {
   return &pattern;
 }
 
-exact::Work Decisions::work_of(const Workload& w, const Seat& seat) const {
-  exact::Work out;
-  out.id = seat.id;
-  out.queue = seat.node;
+kueue::Work Decisions::work_of(const Workload& w, const WorkloadEntry& entry) const {
+  kueue::Work out;
+  out.id = entry.id;
+  out.queue = entry.node;
   out.priority = w.spec.priority;
   out.created = micros(w.waits_since());
   out.uid = w.spec.uid;
-  out.shape = seat.pattern->shape;
-  out.pod_sets = seat.pattern->pod_sets;
+  out.shape = entry.pattern->shape;
+  out.pod_sets = entry.pattern->pod_sets;
   if (by_usage(w.cluster_queue)) out.local_queue = number(local_of(w));
-  out.raise = seat.raise;
-  out.overdue = seat.overdue;
+  out.raise = entry.raise;
+  out.overdue = entry.overdue;
   out.run_us = w.planned.count();
   return out;
 }
 
 /// A workload without pods loses nothing.
-exact::Stake Decisions::stake_of(const Workload& w) const {
-  exact::Stake out;
+kueue::Stake Decisions::stake_of(const Workload& w) const {
+  kueue::Stake out;
   if (const auto may = w.spec.labels.find(std::string(volcano::kPreemptable));
       may != w.spec.labels.end() && may->second == "false") {
-    out.kept_until = std::numeric_limits<std::int64_t>::max();
+    out.min_runtime_until = std::numeric_limits<std::int64_t>::max();
   }
   if (w.phase != Phase::kAdmitted) return out;
   out.gpu_milli = w.running_gpu_milli();
   out.saved = micros(std::max(w.admitted, w.saved));
   out.restart_us = rules_.restart.count();
-  if (w.kept_until != Instant{}) out.kept_until = std::max(out.kept_until, micros(w.kept_until));
+  if (w.min_runtime_until != Instant{}) out.min_runtime_until = std::max(out.min_runtime_until, micros(w.min_runtime_until));
   return out;
 }
 
@@ -325,13 +325,13 @@ const Uid* Decisions::Uids::find(int id) const {
 }
 
 int Decisions::number(const Uid& uid, int bound) {
-  Seat& seat = seats_.emplace(uid, {});
-  if (bound >= 0) seat.bound = bound;
-  if (seat.id < 0) {
-    seat.id = next_++;
-    uids_.put(seat.id, uid);
+  WorkloadEntry& entry = entries_.emplace(uid, {});
+  if (bound >= 0) entry.bound = bound;
+  if (entry.id < 0) {
+    entry.id = next_++;
+    uids_.put(entry.id, uid);
   }
-  return seat.id;
+  return entry.id;
 }
 
 Decisions::At Decisions::at_of(const Workload& w) const {
@@ -343,99 +343,99 @@ Decisions::At Decisions::at_of(const Workload& w) const {
 
 void Decisions::put(const Workload& w) {
   const At at = at_of(w);
-  Seat* found = seats_.find(*w.spec.uid);
+  WorkloadEntry* found = entries_.find(*w.spec.uid);
   if (found == nullptr) {
     if (at == At::kNowhere) return;
     number(w.spec.uid);
-    found = seats_.find(*w.spec.uid);
+    found = entries_.find(*w.spec.uid);
   }
-  Seat& seat = *found;
+  WorkloadEntry& entry = *found;
   const auto where = at == At::kNowhere ? Position{} : queues_.at(w.cluster_queue);
-  const bool same_place = seat.tree == where.tree && seat.node == where.node && seat.priority == w.spec.priority &&
-                          seat.since == w.waits_since();
+  const bool same_place = entry.tree == where.tree && entry.node == where.node && entry.priority == w.spec.priority &&
+                          entry.since == w.waits_since();
   // Preemptions bind a workload in its tree only.
-  if (seat.at == At::kNowhere && seat.bound >= 0 && (w.ended() || tree_of(w.cluster_queue) != seat.bound)) {
-    if (auto* displacements = trees_[static_cast<std::size_t>(seat.bound)]->displacements())
-      displacements->forget(seat.id);
-    seat.bound = -1;
+  if (entry.at == At::kNowhere && entry.bound >= 0 && (w.ended() || tree_of(w.cluster_queue) != entry.bound)) {
+    if (auto* preemptions = trees_[static_cast<std::size_t>(entry.bound)]->preemptions())
+      preemptions->forget(entry.id);
+    entry.bound = -1;
   }
   const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };
-  if (at == seat.at && (at == At::kNowhere || same_place)) {
+  if (at == entry.at && (at == At::kNowhere || same_place)) {
     if (at != At::kHolding) return;
-    auto& known = stakes_[seat.id];
+    auto& known = stakes_[entry.id];
     const auto stake = stake_of(w);
     if (known == stake) return;
     known = stake;
-    return trees_[static_cast<std::size_t>(seat.tree)]->stake(seat.id, stake);
+    return trees_[static_cast<std::size_t>(entry.tree)]->stake(entry.id, stake);
   }
-  Tree* before = seat.tree < 0 ? nullptr : trees_[static_cast<std::size_t>(seat.tree)].get();
-  if (same_place && seat.at == At::kHolding && at == At::kLeaving) {
-    before->leave(seat.id);
-    seat.at = at;
+  Tree* before = entry.tree < 0 ? nullptr : trees_[static_cast<std::size_t>(entry.tree)].get();
+  if (same_place && entry.at == At::kHolding && at == At::kLeaving) {
+    before->leave(entry.id);
+    entry.at = at;
     return;
   }
-  if (same_place && holds(seat.at) && at == At::kWaiting) {
-    stakes_.erase(seat.id);
-    before->evicted(seat.id);
-    seat.at = at;
-    if (!ageing_.contains(w.cluster_queue)) return;
-    before->withdraw(seat.id);  // its age has increased meanwhile
-    return enter(w, seat);
+  if (same_place && holds(entry.at) && at == At::kWaiting) {
+    stakes_.erase(entry.id);
+    before->evicted(entry.id);
+    entry.at = at;
+    if (!aging_.contains(w.cluster_queue)) return;
+    before->withdraw(entry.id);  // its age has increased meanwhile
+    return enter(w, entry);
   }
-  const bool comes_back = !w.ended() && (seat.tree == where.tree || at == At::kNowhere);
-  stakes_.erase(seat.id);
-  forget_age(w.spec.uid, seat);
-  if (seat.at != At::kNowhere) comes_back ? before->withdraw(seat.id) : before->finish(seat.id);
-  seat.bound = at != At::kNowhere ? where.tree : comes_back ? seat.tree : -1;
-  seat.at = at;
-  seat.tree = where.tree;
-  seat.node = where.node;
-  seat.priority = w.spec.priority;
-  seat.since = w.waits_since();
-  if (at != At::kNowhere) enter(w, seat);
+  const bool comes_back = !w.ended() && (entry.tree == where.tree || at == At::kNowhere);
+  stakes_.erase(entry.id);
+  forget_age(w.spec.uid, entry);
+  if (entry.at != At::kNowhere) comes_back ? before->withdraw(entry.id) : before->finish(entry.id);
+  entry.bound = at != At::kNowhere ? where.tree : comes_back ? entry.tree : -1;
+  entry.at = at;
+  entry.tree = where.tree;
+  entry.node = where.node;
+  entry.priority = w.spec.priority;
+  entry.since = w.waits_since();
+  if (at != At::kNowhere) enter(w, entry);
 }
 
 void Decisions::take_out(const Workload& w) {
-  const Seat* seat = seats_.find(*w.spec.uid);
-  if (seat == nullptr) return;
+  const WorkloadEntry* entry = entries_.find(*w.spec.uid);
+  if (entry == nullptr) return;
   const int tree = tree_of(w.cluster_queue);
-  if (auto* displacements = tree < 0 ? nullptr : trees_[static_cast<std::size_t>(tree)]->displacements()) {
-    displacements->absolve(seat->id);
+  if (auto* preemptions = tree < 0 ? nullptr : trees_[static_cast<std::size_t>(tree)]->preemptions()) {
+    preemptions->clear_preemptors(entry->id);
   }
   reshape(w.spec.uid);
 }
 
 void Decisions::reshape(const WorkloadUid& uid) {
-  Seat* seat = seats_.find(uid);
-  if (seat == nullptr) return;
-  if (seat->at != At::kNowhere) trees_[static_cast<std::size_t>(seat->tree)]->withdraw(seat->id);
-  forget_age(uid, *seat);
-  stakes_.erase(seat->id);
-  seat->at = At::kNowhere;
-  seat->tree = -1;
-  seat->pattern = nullptr;
+  WorkloadEntry* entry = entries_.find(uid);
+  if (entry == nullptr) return;
+  if (entry->at != At::kNowhere) trees_[static_cast<std::size_t>(entry->tree)]->withdraw(entry->id);
+  forget_age(uid, *entry);
+  stakes_.erase(entry->id);
+  entry->at = At::kNowhere;
+  entry->tree = -1;
+  entry->pattern = nullptr;
 }
 
 void Decisions::look_again(int tree) {
   if (tree < 0) return;
   auto& at = *trees_[static_cast<std::size_t>(tree)];
   at.look_again();
-  if (auto* displacements = at.displacements()) (void)displacements->take_changed();
+  if (auto* preemptions = at.preemptions()) (void)preemptions->take_changed();
 }
 
 void Decisions::shrink(const Workload& w) {
-  const Seat* seat = seats_.find(*w.spec.uid);
-  if (seat == nullptr || seat->tree < 0) return;
-  trees_[static_cast<std::size_t>(seat->tree)]->shrink(seat->id, amounts_of(seat->tree, w.usage));
+  const WorkloadEntry* entry = entries_.find(*w.spec.uid);
+  if (entry == nullptr || entry->tree < 0) return;
+  trees_[static_cast<std::size_t>(entry->tree)]->shrink(entry->id, amounts_of(entry->tree, w.usage));
 }
 
-void Decisions::enter(const Workload& w, Seat& seat) {
-  Tree& tree = *trees_[static_cast<std::size_t>(seat.tree)];
-  if (seat.pattern == nullptr) seat.pattern = pattern_of(w.spec);
-  reckon_age(w, seat);
-  auto work = work_of(w, seat);
-  tree.be_patient(seat.id, w.waiting_time);
-  switch (seat.at) {
+void Decisions::enter(const Workload& w, WorkloadEntry& entry) {
+  Tree& tree = *trees_[static_cast<std::size_t>(entry.tree)];
+  if (entry.pattern == nullptr) entry.pattern = pattern_of(w.spec);
+  refresh_age(w, entry);
+  auto work = work_of(w, entry);
+  tree.set_waiting_time(entry.id, w.waiting_time);
+  switch (entry.at) {
     case At::kNowhere:
       return;
     case At::kWaiting:
@@ -443,43 +443,43 @@ void Decisions::enter(const Workload& w, Seat& seat) {
     case At::kClaiming: {
       std::vector<int> victims;
       for (const auto& victim : w.claim->victims) victims.push_back(number(victim));
-      return tree.claim(work, amounts_of(seat.tree, w.claim->usage), std::move(victims));
+      return tree.claim(work, amounts_of(entry.tree, w.claim->usage), std::move(victims));
     }
     case At::kHolding:
     case At::kLeaving:
-      work.usage = amounts_of(seat.tree, w.usage);
+      work.usage = amounts_of(entry.tree, w.usage);
       work.reserved = micros(w.quota_reserved);
-      work.evicted = seat.at == At::kLeaving;
-      work.stake = stakes_[seat.id] = stake_of(w);
+      work.evicted = entry.at == At::kLeaving;
+      work.stake = stakes_[entry.id] = stake_of(w);
       return tree.hold(std::move(work));
   }
 }
 
 void Decisions::recall(const Workload& w) {
   const int tree = tree_of(w.cluster_queue);
-  if (w.displacers.empty() || tree < 0) return;
-  auto* displacements = trees_[static_cast<std::size_t>(tree)]->displacements();
-  if (displacements == nullptr) return;
-  exact::Displacements::Pairs pairs;
-  for (const auto& [by, how] : w.displacers) pairs[number(by, tree)] = {micros(how.at), how.settled};
-  displacements->restore(number(w.spec.uid, tree), pairs);
+  if (w.preemptors.empty() || tree < 0) return;
+  auto* preemptions = trees_[static_cast<std::size_t>(tree)]->preemptions();
+  if (preemptions == nullptr) return;
+  kueue::PreemptionGraph::Pairs pairs;
+  for (const auto& [by, how] : w.preemptors) pairs[number(by, tree)] = {micros(how.at), how.settled};
+  preemptions->restore(number(w.spec.uid, tree), pairs);
 }
 
 void Decisions::drop(const WorkloadUid& uid) {
-  const Seat* found = seats_.find(uid);
+  const WorkloadEntry* found = entries_.find(uid);
   if (found == nullptr) return;
-  QM_ASSERT(found->at == At::kNowhere, "workload {} is forgotten and has quota or waits for it", uid);
+  QM_ASSERT(found->at == At::kNowhere, "workload {} is removed and has quota or is pending", uid);
   uids_.erase(found->id);
-  seats_.erase(uid);
+  entries_.erase(uid);
 }
 
 // ---- decisions ----
 
-Decisions::Made Decisions::decide(int tree, Instant now) {
-  Made made;
+Decisions::Scheduled Decisions::decide(int tree, Instant now) {
+  Scheduled made;
   auto& rules = *trees_[static_cast<std::size_t>(tree)];
   const auto outcome = rules.run(micros(now));
-  const auto seat_of = [&](int id) -> Seat& { return *seats_.find(uid_of(id)); };
+  const auto seat_of = [&](int id) -> WorkloadEntry& { return *entries_.find(uid_of(id)); };
   for (const int id : outcome.unclaimed) {
     seat_of(id).at = At::kWaiting;
     made.unclaimed.push_back(uid_of(id));
@@ -489,66 +489,66 @@ Decisions::Made Decisions::decide(int tree, Instant now) {
     made.displaced.push_back({uid_of(one.id), uid_of(one.by), name_of(one.reason)});
   }
   for (const auto& [id, wait] : outcome.waiting) {
-    if (wait != exact::Wait::kWaitingForPreemptedWorkloads) continue;
+    if (wait != kueue::Wait::kWaitingForPreemptedWorkloads) continue;
     const auto* claim = rules.claim_of(id);
     if (claim == nullptr) continue;
-    auto& seat = seat_of(id);
-    seat.at = At::kClaiming;
-    auto assignment = assignment_of(tree, seat, *claim);
-    Made::Claimed claimed{
+    auto& entry = seat_of(id);
+    entry.at = At::kClaiming;
+    auto assignment = assignment_of(tree, entry, *claim);
+    Scheduled::Claimed claimed{
         uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), std::move(assignment.counts), {}}};
     for (const int victim : rules.victims_of(id)) claimed.claim.victims.push_back(uid_of(victim));
     made.claimed.push_back(std::move(claimed));
   }
   for (const auto& one : outcome.admitted) {
-    auto& seat = seat_of(one.id);
-    seat.at = At::kHolding;
+    auto& entry = seat_of(one.id);
+    entry.at = At::kHolding;
     stakes_[one.id] = {};
-    forget_age(uid_of(one.id), seat);
-    made.admitted.push_back({uid_of(one.id), assignment_of(tree, seat, one.assignment)});
+    forget_age(uid_of(one.id), entry);
+    made.admitted.push_back({uid_of(one.id), assignment_of(tree, entry, one.assignment)});
   }
   return made;
 }
 
 bool Decisions::may_displace(const WorkloadUid& by, const WorkloadUid& victim) const {
-  const Seat* one = seats_.find(by);
-  const Seat* other = seats_.find(victim);
+  const WorkloadEntry* one = entries_.find(by);
+  const WorkloadEntry* other = entries_.find(victim);
   if (one == nullptr || other == nullptr || one->tree < 0 || one->tree != other->tree) return false;
   auto& tree = *trees_[static_cast<std::size_t>(one->tree)];
   // A holder keeps the priority that aging raised while it was pending.
   for (const auto* work : tree.field().holders[static_cast<std::size_t>(other->node)]) {
-    if (work->id == other->id && work->standing() >= one->priority) return false;
+    if (work->id == other->id && work->effective_priority() >= one->priority) return false;
   }
-  const auto* displacements = tree.displacements();
-  return displacements == nullptr || !displacements->barred(one->id).contains(other->id);
+  const auto* preemptions = tree.preemptions();
+  return preemptions == nullptr || !preemptions->excluded_victims(one->id).contains(other->id);
 }
 
-bool Decisions::displace(const WorkloadUid& by, const WorkloadUid& victim, Instant now) {
+bool Decisions::record_preemption(const WorkloadUid& by, const WorkloadUid& victim, Instant now) {
   if (!may_displace(by, victim)) return false;
-  const Seat* one = seats_.find(by);
-  if (auto* displacements = trees_[static_cast<std::size_t>(one->tree)]->displacements())
-    displacements->displaced(one->id, seats_.find(victim)->id, micros(now));
+  const WorkloadEntry* one = entries_.find(by);
+  if (auto* preemptions = trees_[static_cast<std::size_t>(one->tree)]->preemptions())
+    preemptions->displaced(one->id, entries_.find(victim)->id, micros(now));
   return true;
 }
 
-void Decisions::stir(const QueueName& queue, Instant now) {
+void Decisions::release_old_preemptions(const QueueName& queue, Instant now) {
   const int tree = tree_of(queue);
   if (tree >= 0) trees_[static_cast<std::size_t>(tree)]->relax(micros(now - rules_.rest));
 }
 
-std::vector<std::pair<WorkloadUid, Displacers>> Decisions::take_displacers() {
-  std::vector<std::pair<WorkloadUid, Displacers>> out;
+std::vector<std::pair<WorkloadUid, Preemptors>> Decisions::take_preemptors() {
+  std::vector<std::pair<WorkloadUid, Preemptors>> out;
   for (auto& tree : trees_) {
-    auto* displacements = tree->displacements();
-    if (displacements == nullptr) continue;
-    for (const int id : displacements->take_changed()) {
+    auto* preemptions = tree->preemptions();
+    if (preemptions == nullptr) continue;
+    for (const int id : preemptions->take_changed()) {
       const Uid* uid = uids_.find(id);
       if (uid == nullptr) continue;
-      Displacers displacers;
-      for (const auto& [by, how] : displacements->displacers_of(id)) {
-        displacers[uid_of(by)] = {from_micros(how.at), how.settled};
+      Preemptors preemptors;
+      for (const auto& [by, how] : preemptions->preemptors_of(id)) {
+        preemptors[uid_of(by)] = {from_micros(how.at), how.settled};
       }
-      out.emplace_back(**uid, std::move(displacers));
+      out.emplace_back(**uid, std::move(preemptors));
     }
   }
   std::ranges::sort(out, {}, [](const auto& one) -> const WorkloadUid& { return one.first; });
@@ -556,10 +556,10 @@ std::vector<std::pair<WorkloadUid, Displacers>> Decisions::take_displacers() {
 }
 
 bool operator==(const Decisions& a, const Decisions& b) {
-  const auto standing = [](const Decisions& d) {
+  const auto snapshot = [](const Decisions& d) {
     std::map<WorkloadUid, std::tuple<int, int, int>> out;
-    d.seats_.each([&](const WorkloadUid& uid, const Decisions::Seat& seat) {
-      if (seat.at != Decisions::At::kNowhere) out[uid] = {static_cast<int>(seat.at), seat.tree, seat.node};
+    d.entries_.each([&](const WorkloadUid& uid, const Decisions::WorkloadEntry& entry) {
+      if (entry.at != Decisions::At::kNowhere) out[uid] = {static_cast<int>(entry.at), entry.tree, entry.node};
     });
     return out;
   };
@@ -572,24 +572,24 @@ bool operator==(const Decisions& a, const Decisions& b) {
     }
     return out;
   };
-  const auto displacers = [](const Decisions& d, std::size_t tree) {
+  const auto preemptors = [](const Decisions& d, std::size_t tree) {
     std::map<WorkloadUid, std::map<WorkloadUid, std::pair<std::int64_t, bool>>> out;
-    const auto* known = d.trees_[tree]->displacements();
+    const auto* known = d.trees_[tree]->preemptions();
     if (known == nullptr) return out;
-    d.seats_.each([&](const WorkloadUid& uid, const Decisions::Seat& seat) {
-      for (const auto& [by, how] : known->displacers_of(seat.id)) out[uid][d.uid_of(by)] = {how.at, how.settled};
+    d.entries_.each([&](const WorkloadUid& uid, const Decisions::WorkloadEntry& entry) {
+      for (const auto& [by, how] : known->preemptors_of(entry.id)) out[uid][d.uid_of(by)] = {how.at, how.settled};
     });
     return out;
   };
-  if (standing(a) != standing(b) || a.trees_.size() != b.trees_.size()) return false;
+  if (snapshot(a) != snapshot(b) || a.trees_.size() != b.trees_.size()) return false;
   for (std::size_t i = 0; i < a.trees_.size(); ++i) {
-    if (leaving(a, i) != leaving(b, i) || displacers(a, i) != displacers(b, i)) return false;
+    if (leaving(a, i) != leaving(b, i) || preemptors(a, i) != preemptors(b, i)) return false;
     const auto& one = a.trees_[i]->field().tree;
     const auto& other = b.trees_[i]->field().tree;
     if ((a.trees_[i]->sharing() == nullptr) != (b.trees_[i]->sharing() == nullptr)) return false;
     if (one.size() != other.size() || one.cells() != other.cells()) return false;
-    for (exact::Node n = 0; n < one.size(); ++n) {
-      for (exact::Cell c = 0; c < one.cells(); ++c) {
+    for (kueue::Node n = 0; n < one.size(); ++n) {
+      for (kueue::Cell c = 0; c < one.cells(); ++c) {
         if (one.used(n, c) != other.used(n, c) || one.subtree(n, c) != other.subtree(n, c)) return false;
       }
     }

@@ -10,16 +10,16 @@ namespace qm::admission {
 namespace {
 
 /// "3 left for ClusterQueue a", or the amount by which it exceeds its quota.
-std::string left_for(const Shortfall& s, const ClusterQueue& queue) {
+std::string left_for(const QuotaShortfall& s, const ClusterQueue& queue) {
   const auto left = show_amount(s.resource, std::max<std::int64_t>(0, s.available));
   if (s.available >= 0) return fmt::format("{} left for ClusterQueue {}", left, queue.name);
-  return fmt::format("{} left for ClusterQueue {}, where {} more is in use than there is", left, queue.name,
+  return fmt::format("{} left for ClusterQueue {}, where usage exceeds quota by {}", left, queue.name,
                      show_amount(s.resource, -s.available));
 }
 
 }  // namespace
 
-Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first) {
+Cause shortfall_cause(const QuotaShortfall& s, const ClusterQueue& queue, bool first) {
   Cause c;
   c.resource = s.resource;
   c.requested = s.requested;
@@ -27,37 +27,37 @@ Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first)
   const auto wanted = show_amount(s.resource, s.requested);
   const auto there = show_amount(s.resource, s.available);
   switch (s.kind) {
-    case Shortfall::Kind::kNotCovered:
+    case QuotaShortfall::Kind::kNotCovered:
       c.code = "ResourceNotCovered";
-      c.message = fmt::format("pod set {} asks for {} of {}, which ClusterQueue {} has no quota for", s.pod_set, wanted,
+      c.message = fmt::format("pod set {} requests {} of {}, for which ClusterQueue {} has no quota", s.pod_set, wanted,
                               s.resource, queue.name);
       break;
-    case Shortfall::Kind::kFlavorMissing:
+    case QuotaShortfall::Kind::kFlavorMissing:
       c.code = "FlavorMissing";
       c.message = fmt::format("flavor {} of ClusterQueue {} does not exist", s.flavor, queue.name);
       break;
-    case Shortfall::Kind::kTaint:
+    case QuotaShortfall::Kind::kTaint:
       c.code = "FlavorTainted";
       c.message =
           fmt::format("flavor {} has the taint {}, which pod set {} does not tolerate", s.flavor, s.detail, s.pod_set);
       break;
-    case Shortfall::Kind::kSelector:
+    case QuotaShortfall::Kind::kSelector:
       c.code = "FlavorMismatch";
       c.message = fmt::format("pod set {} selects another {} than flavor {} has", s.pod_set, s.detail, s.flavor);
       break;
-    case Shortfall::Kind::kNeverFits:
+    case QuotaShortfall::Kind::kNeverFits:
       c.code = "ExceedsMaxQuota";
       c.message =
           fmt::format("{} of {} in flavor {} can never fit, so waiting does not help: ClusterQueue {} has {}{}", wanted,
                       s.resource, s.flavor, queue.name, there,
                       queue.cohort.empty() ? "" : fmt::format(" with what it may borrow from Cohort {}", queue.cohort));
       break;
-    case Shortfall::Kind::kBorrowingLimit:
+    case QuotaShortfall::Kind::kBorrowingLimit:
       c.code = "BorrowingLimitReached";
       c.message = fmt::format("{} of {} wanted in flavor {}, {}: Cohort {} has more, borrowingLimit forbids it", wanted,
                               s.resource, s.flavor, left_for(s, queue), queue.cohort);
       break;
-    case Shortfall::Kind::kQuota:
+    case QuotaShortfall::Kind::kQuota:
       c.code = "QuotaExceeded";
       c.message = fmt::format("{} of {} wanted in flavor {}, {}{}", wanted, s.resource, s.flavor, left_for(s, queue),
                               queue.cohort.empty() ? "" : fmt::format(" including what Cohort {} lends", queue.cohort));
@@ -67,17 +67,17 @@ Cause shortfall_cause(const Shortfall& s, const ClusterQueue& queue, bool first)
                                show_amount(s.resource, s.requested - s.available));
       }
       break;
-    case Shortfall::Kind::kCapability:
+    case QuotaShortfall::Kind::kCapability:
       c.code = "QueueCapability";
-      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} or one above it may have", wanted, s.resource,
+      c.message = fmt::format("{} of {} wanted, {} left within the capability of Queue {} or a parent", wanted, s.resource,
                               there, queue.name);
       break;
-    case Shortfall::Kind::kShare:
+    case QuotaShortfall::Kind::kShare:
       c.code = "QueueShare";
-      c.message = fmt::format("{} of {} wanted, {} left of what Queue {} deserves of pool {} after its other workloads",
+      c.message = fmt::format("{} of {} wanted, {} left of the deserved amount of Queue {} in pool {}",
                               wanted, s.resource, there, queue.name, s.detail);
       break;
-    case Shortfall::Kind::kPool:
+    case QuotaShortfall::Kind::kPool:
       c.code = "PoolFull";
       c.message = fmt::format("{} of {} wanted, {} idle in pool {}", wanted, s.resource, there, s.detail);
       break;
@@ -116,7 +116,7 @@ Cause eviction_of(const Workload& w, Instant now) {
   const auto pods = std::max(1, w.running_pods() - w.ended_pods);
   const std::string waiting = fmt::format("waiting for {} {} to terminate", pods, pods == 1 ? "pod" : "pods");
   // Only the garbage collector deletes the pods of a deleted Job, and it keeps orphans: there is no deadline to report.
-  if (w.job_gone) {
+  if (w.job_deleted) {
     return cause_of(order.reason,
                     fmt::format("{}; {}, {} quota is held as long as {}", order.message, waiting,
                                 pods == 1 ? "its" : "their", pods == 1 ? "it runs" : "they run"),
@@ -132,7 +132,7 @@ Cause eviction_of(const Workload& w, Instant now) {
                      : order.requeue_at > now  ? fmt::format("it is queued again at {}", to_rfc3339(order.requeue_at))
                      : w.requeued == Instant{} ? "it is queued again then, with its original queue position"
                                                : "it is queued again then, behind the workloads that are pending now";
-  if (late) next = "look at the nodes and the finalizers of its pods; " + next;
+  if (late) next = "check the nodes and the finalizers of its pods; " + next;
   return cause_of(order.reason, fmt::format("{}; {}{}", order.message, waiting, until), std::move(next));
 }
 
@@ -178,7 +178,7 @@ Engine::Lead Engine::lead(const Spec& spec) const {
       found.obstacle = cause_of(
           "NamespaceNotSelected",
           queue.namespaces ? fmt::format("ClusterQueue {} does not select namespace {}", name, spec.ns)
-                           : fmt::format("ClusterQueue {} has no namespaceSelector, so it takes no namespace", name),
+                           : fmt::format("ClusterQueue {} has no namespaceSelector, so it selects no namespace", name),
           "change spec.namespaceSelector of the queue, {} for all, or the labels of the namespace");
     }
     return found;
@@ -203,7 +203,7 @@ Engine::Lead Engine::lead(const Spec& spec) const {
   }
   if (!known(local->cluster_queue)) {
     found.obstacle = cause_of("QueueUnknown",
-                              fmt::format("LocalQueue {}/{} leads to ClusterQueue {}, which does not exist", local->ns,
+                              fmt::format("LocalQueue {}/{} points to ClusterQueue {}, which does not exist", local->ns,
                                           local->name, local->cluster_queue),
                               "apply that ClusterQueue");
     return found;
@@ -226,20 +226,20 @@ std::optional<Cause> Engine::inactive_reason(const ClusterQueue& queue) const {
                     "set its stopPolicy to None");
   }
   if (auto obstacle = check_obstacle(queue)) return obstacle;
-  if (const auto why = indexes_.decisions.poolless(queue.name); !why.empty()) {
+  if (const auto why = indexes_.decisions.pool_error(queue.name); !why.empty()) {
     return cause_of("NoPool", fmt::format("queue {} admits nothing: {}", queue.name, why),
                     "give one Cohort the quota of the pool and the annotation quartermaster.dev/queue-rules");
   }
   if (queue.volcano && queue.volcano->rules.state != volcano::QueueState::kOpen) {
-    return cause_of("QueueStopped", fmt::format("Queue {} is not open", queue.name), "open it: its status says Closed");
+    return cause_of("QueueStopped", fmt::format("Queue {} is not open", queue.name), "open it: its state is Closed");
   }
   if (queue.volcano && std::ranges::any_of(tables_.cluster_queues, [&](const auto& row) {
         return row.second.volcano && row.second.volcano->rules.parent == queue.name.value();
       })) {
-    return cause_of("QueueHasChildren", fmt::format("Queue {} has queues below it", queue.name),
+    return cause_of("QueueHasChildren", fmt::format("Queue {} has child queues", queue.name),
                     "name one of these in the job");
   }
-  if (indexes_.decisions.in_circle(queue.name)) {
+  if (indexes_.decisions.in_cohort_cycle(queue.name)) {
     return cause_of("CohortCycle",
                     fmt::format("the Cohorts above ClusterQueue {} form a cycle: {}", queue.name,
                                 cycle_above(tables_.cohorts, queue.cohort)),
@@ -275,7 +275,7 @@ Duration Engine::minimum_run_of(const Workload& w) const {
 
 void Engine::resolve_all() {
   resolve_needed_ = false;
-  read_anew();
+  rebuild();
   keep_usage_rows();
   dirty_.clear();
   on(Reconsider{});
@@ -315,10 +315,10 @@ void Engine::resolve(const std::vector<WorkloadUid>& uids) {
         row.spec.priority = priority.value_or(0);
         row.reason = waiting_reason(row, where.obstacle);
       });
-      say(Event::What::kQueued, uid);
+      publish(Event::What::kQueued, uid);
       continue;
     }
-    check_anew(uid);
+    refresh_checks(uid);
     const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
     const bool local_stop = where.obstacle && where.obstacle->code == "QueueStopped";
     const bool closing = queue != nullptr && queue->closing;
@@ -363,10 +363,10 @@ QueueView Engine::view(const ClusterQueue& queue) const {
     v.holding = static_cast<std::int64_t>(it->second.size());
     for (const auto& uid : it->second) v.admitted += tables_.workloads.find(uid)->phase == Phase::kAdmitted ? 1 : 0;
   }
-  if (const auto standing = indexes_.decisions.standing(queue.name)) {
-    v.nominal = standing->deserved;
-    v.used = standing->used;
-    v.dominant_share = standing->dominant_share;
+  if (const auto share = indexes_.decisions.pool_share(queue.name)) {
+    v.nominal = share->deserved;
+    v.used = share->used;
+    v.dominant_share = share->dominant_share;
     for (const auto& [resource, used] : v.used) {
       v.borrowed[resource] = std::max<std::int64_t>(0, used - v.nominal[resource]);
     }
@@ -387,7 +387,7 @@ QueueView Engine::view(const ClusterQueue& queue) const {
   return v;
 }
 
-std::optional<Cause> Engine::room_being_made(const Workload& w) const {
+std::optional<Cause> Engine::pending_preemption(const Workload& w) const {
   std::string names;
   for (const auto& uid : indexes_.decisions.awaited(w)) {
     const auto* leaving = tables_.workloads.find(uid);
@@ -405,21 +405,21 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
                       : w.phase == Phase::kAdmitted || w.phase == Phase::kEvicting ? w.admitted
                                                                                    : now;
   e.waiting = end > w.spec.submitted ? end - w.spec.submitted : Duration{0};
-  const std::string who = fmt::format("{}/{}", w.spec.ns, w.spec.name);
+  const std::string workload_name = fmt::format("{}/{}", w.spec.ns, w.spec.name);
   auto& causes = e.causes;
   switch (w.phase) {
     case Phase::kPending: {
       const Lead where = lead(w.spec);
       if (!w.inactive.empty()) {
         causes.push_back(cause_of("Deactivated", fmt::format("it is not active: {}", w.inactive),
-                                  fmt::format("activate it: qmctl resume {}", who)));
+                                  fmt::format("activate it: qmctl resume {}", workload_name)));
       }
       if (w.priority_unknown) causes.push_back(unknown_priority(w.spec.priority_class));
       if (where.obstacle) causes.push_back(*where.obstacle);
       const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
       if (w.spec.pod_sets.empty()) causes.push_back(no_pods());
       if (!w.refused().empty()) {
-        causes.push_back(cause_of("Misconfigured", w.refused(), "change what its pods ask for, or the LimitRange"));
+        causes.push_back(cause_of("Misconfigured", w.refused(), "change the requests of its pods, or the LimitRange"));
       }
       explain_budget(w, now, causes);
       if (queue != nullptr && w.inactive.empty() && w.refused().empty() && !w.spec.pod_sets.empty()) {
@@ -427,32 +427,32 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         const auto shortfalls = this->shortfalls(w);
         const int place = position(w);
         if (!shortfalls.empty()) {
-          if (auto leaving = room_being_made(w)) causes.push_back(*leaving);
+          if (auto leaving = pending_preemption(w)) causes.push_back(*leaving);
         }
         for (const auto& shortfall : shortfalls) {
           auto& cause = causes.emplace_back(shortfall_cause(shortfall, *queue, place <= 1));
           // Without pods, the amounts are those that the group declares.
-          if (w.spec.pods_to_come && !cause.resource.empty()) {
+          if (w.spec.pods_expected && !cause.resource.empty()) {
             cause.message = fmt::format("minResources.{}: {}", cause.resource, cause.message);
           }
         }
         e.may_have_remedies = causes.size() == shortfalls.size() && w.ready() && !w.claim;
         if (auto ahead = window_ahead(*queue, shortfalls, now)) {
-          const bool only_then = shortfalls.front().kind == Shortfall::Kind::kNeverFits;
+          const bool only_then = shortfalls.front().kind == QuotaShortfall::Kind::kNeverFits;
           causes.insert(only_then ? causes.end() - std::ssize(shortfalls) : causes.end(), *ahead);
         }
         if (w.not_before != Instant{}) {
-          const bool no_room = w.reason == "NoRoom";
+          const bool insufficient_resources = w.reason == "InsufficientCapacity";
           causes.push_back(cause_of(
-              no_room ? "NoRoom" : "BackOff",
-              no_room ? fmt::format("no nodes had the capacity: {}; it is tried again when its pods fit, at "
+              insufficient_resources ? "InsufficientCapacity" : "BackOff",
+              insufficient_resources ? fmt::format("no nodes had the capacity: {}; it is tried again when its pods fit, at "
                                     "the latest {}",
                                     w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
                       : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
-              no_room ? "add nodes that fit its pods" : ""));
+              insufficient_resources ? "add nodes that fit its pods" : ""));
         }
-        if (auto turn = turn_of(w)) causes.push_back(*turn);
-        explain_passing(w, now, causes);
+        if (auto obstacle = usage_obstacle(w)) causes.push_back(*obstacle);
+        explain_backfill(w, now, causes);
         if (place > 1 && !indexes_.decisions.by_usage(w.cluster_queue)) {
           // The caller may not be allowed to see which workload it is.
           const auto& first = *tables_.workloads.find(indexes_.waiting.at(w.cluster_queue).all.first().uid);
@@ -470,8 +470,8 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
             fmt::format("queue {} is a ClusterQueue, not a LocalQueue of namespace {}", w.spec.queue, w.spec.ns),
             "create a LocalQueue that names it in spec.clusterQueue"));
       }
-      e.summary = causes.empty() ? fmt::format("{} is first in its queue and is decided next", who)
-                                 : fmt::format("{} waits: {}", who, causes.front().message);
+      e.summary = causes.empty() ? fmt::format("{} is first in its queue and is decided next", workload_name)
+                                 : fmt::format("{} is pending: {}", workload_name, causes.front().message);
       break;
     }
     case Phase::kQuotaReserved:
@@ -481,7 +481,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         explain_proposal(w, causes);
         const bool promised = w.promised_until > now;
         causes.push_back(cause_of(
-            "NoRoom",
+            "InsufficientCapacity",
             fmt::format("quota is reserved, and no nodes have the capacity: {}{}",
                         w.short_reason.empty() ? "no node fits" : w.short_reason,
                         promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
@@ -490,7 +490,7 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
         causes.push_back(cause_of("WaitingForPlacement", "quota is reserved; placement has not answered yet",
                                   "if this lasts, check that the placement service runs"));
       }
-      e.summary = fmt::format("{} waits: {}", who, causes.front().message);
+      e.summary = fmt::format("{} is pending: {}", workload_name, causes.front().message);
       break;
     case Phase::kAdmitted:
       if (const auto limit = run_limit_of(w)) {
@@ -499,34 +499,34 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
                                               to_rfc3339(*limit), seconds(w.max_execution), seconds(w.ran))));
       }
       if (w.answer == Answer::kBound) {
-        e.summary = fmt::format("{} runs{} since {}", who, fewer_pods(w), to_rfc3339(w.admitted));
-      } else if (w.others_place) {
-        e.summary = fmt::format("{} is admitted{}, and another scheduler binds its pods", who, fewer_pods(w));
+        e.summary = fmt::format("{} runs{} since {}", workload_name, fewer_pods(w), to_rfc3339(w.admitted));
+      } else if (w.external_scheduler) {
+        e.summary = fmt::format("{} is admitted{}, and another scheduler binds its pods", workload_name, fewer_pods(w));
       } else {
         causes.push_back(cause_of(
             "WaitingForPods", fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),
-            "look at the events of the job if this lasts"));
-        e.summary = fmt::format("{} is admitted and starts{}", who, fewer_pods(w));
+            "check the events of the job if this lasts"));
+        e.summary = fmt::format("{} is admitted and starts{}", workload_name, fewer_pods(w));
       }
       break;
     case Phase::kEvicting:
       causes.push_back(eviction_of(w, now));
-      e.summary = fmt::format("{} is being evicted: {}", who, causes.back().message);
+      e.summary = fmt::format("{} is being evicted: {}", workload_name, causes.back().message);
       break;
     case Phase::kFinished:
-      e.summary = fmt::format("{} {} at {}", who, w.succeeded ? "succeeded" : "failed", to_rfc3339(w.finished));
+      e.summary = fmt::format("{} {} at {}", workload_name, w.succeeded ? "succeeded" : "failed", to_rfc3339(w.finished));
       break;
     case Phase::kCancelled:
-      e.summary = fmt::format("{} was cancelled at {}: {}", who, to_rfc3339(w.finished), w.reason);
+      e.summary = fmt::format("{} was canceled at {}: {}", workload_name, to_rfc3339(w.finished), w.reason);
       break;
     case Phase::kRejected:
       causes.push_back(cause_of("Rejected", w.rejected(), "correct the object; each update of it is parsed again"));
-      e.summary = fmt::format("{} is rejected: {}", who, w.rejected());
+      e.summary = fmt::format("{} is rejected: {}", workload_name, w.rejected());
       break;
   }
   if (w.holds_quota()) explain_update(w, causes);
   // A Workload object, and a group without pods, have no known pod template.
-  const bool names_one = w.others_place && !w.spec.pods_to_come && *w.spec.kind != "Workload";
+  const bool names_one = w.external_scheduler && !w.spec.pods_expected && *w.spec.kind != "Workload";
   if (options_.places && names_one && (w.phase == Phase::kPending || w.phase == Phase::kAdmitted)) {
     auto other = other_scheduler(is_pods(*w.spec.kind));
     causes.push_back(cause_of("OtherScheduler", std::move(other.message), std::move(other.remedy)));

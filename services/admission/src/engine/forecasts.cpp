@@ -10,12 +10,12 @@
 namespace qm::admission {
 namespace {
 
-using forecast::Kin;
+using forecast::JobClass;
 using forecast::LifeTable;
 using forecast::RunTimes;
 
 constexpr std::size_t kMostKinds = 1024;  ///< rows of run times
-constexpr std::size_t kMostSaid = 1024;   ///< rows of estimates
+constexpr std::size_t kMostEstimates = 1024;   ///< rows of estimates
 const std::string kStarts = "starts";     ///< key of the one row of corrections
 
 std::string shape_of(const Spec& spec) {
@@ -26,13 +26,13 @@ std::string shape_of(const Spec& spec) {
 }
 
 /// Narrower classes are merged first if there are too many.
-int width_of(const Kin& kin) { return !kin.stem.empty() ? 0 : !kin.team.empty() ? 1 : !kin.shape.empty() ? 2 : 3; }
+int width_of(const JobClass& job_class) { return !job_class.stem.empty() ? 0 : !job_class.team.empty() ? 1 : !job_class.shape.empty() ? 2 : 3; }
 
 }  // namespace
 
-Kin kin_of(const Workload& w) {
+JobClass job_class_of(const Workload& w) {
   return {w.spec.team.empty() ? w.cluster_queue.value() : w.spec.team.value(), shape_of(w.spec),
-          forecast::stem_of(w.spec.name)};
+          forecast::name_stem(w.spec.name)};
 }
 
 forecast::Declared declared_of(const Workload& w) {
@@ -47,21 +47,21 @@ forecast::Declared declared_of(const Workload& w) {
 void Engine::learn_run(const Workload& w, LifeTable::End how) {
   if (w.admitted == Instant{}) return;
   auto& rows = tables_.run_times;
-  const auto take = [&](const Kin& kin, const auto& lesson) {
-    const auto* known = rows.find(kin);
+  const auto take = [&](const JobClass& job_class, const auto& lesson) {
+    const auto* known = rows.find(job_class);
     LifeTable table = known != nullptr ? *known : LifeTable(RunTimes::Settings().half_life);
     lesson(table);
-    rows.insert(kin, std::move(table));
+    rows.insert(job_class, std::move(table));
   };
-  for (const auto& one : RunTimes::lessons(kin_of(w), declared_of(w), now_ - w.admitted)) {
+  for (const auto& one : RunTimes::lessons(job_class_of(w), declared_of(w), now_ - w.admitted)) {
     take(one.of, [&](LifeTable& table) { table.add(one.lived, how, now_); });
   }
   while (rows.size() > kMostKinds) {
     const auto oldest = std::ranges::min_element(
         rows, {}, [](const auto& row) { return std::pair(width_of(row.first), row.second.at()); });
-    const auto [kin, table] = *oldest;
-    rows.erase(kin);
-    if (const auto wider = RunTimes::wider(kin)) take(*wider, [&](LifeTable& into) { into.add(table); });
+    const auto [job_class, table] = *oldest;
+    rows.erase(job_class);
+    if (const auto wider = RunTimes::wider(job_class)) take(*wider, [&](LifeTable& into) { into.add(table); });
   }
 }
 
@@ -72,7 +72,7 @@ Duration Engine::planned_run(const Workload& w) const {
   const auto declared = declared_of(w);
   if (declared.expected) return std::min(*declared.expected, declared.deadline.value_or(Duration::max()));
   if (declared.deadline) return *declared.deadline;
-  const auto* table = tables_.run_times.find(kin_of(w));
+  const auto* table = tables_.run_times.find(job_class_of(w));
   if (table == nullptr || table->weight(now_) < kEnough) return Duration{0};
   const RunTimes::Settings settings;
   const auto law = table->hazards(forecast::log_logistic(settings.prior_median, 1), 0.01, now_);
@@ -80,45 +80,45 @@ Duration Engine::planned_run(const Workload& w) const {
   return forecast::span_begin(std::min(span + 1, forecast::kSpans - 1));
 }
 
-void Engine::on(const EstimateSaid& c) {
-  const Workload* w = heard(c.uid, c.said.attempt);
+void Engine::on(const EstimatePublished& c) {
+  const Workload* w = current_attempt(c.uid, c.estimate.attempt);
   if (w == nullptr || w->phase != Phase::kPending) return;
   // Pending workloads with a bound of their estimate in the past.
   std::vector<WorkloadUid> passed;
-  for (const auto& [uid, said] : tables_.said) {
-    const Duration waited = now_ - said.at;
-    if ((!said.low_known && waited >= said.told.low) || (!said.high_known && waited > said.told.high)) {
+  for (const auto& [uid, estimate] : tables_.estimates) {
+    const Duration waited = now_ - estimate.at;
+    if ((!estimate.low_known && waited >= estimate.corrected.low) || (!estimate.high_known && waited > estimate.corrected.high)) {
       passed.push_back(uid);
     }
   }
   for (const auto& uid : passed) hold_against(uid, false);
-  if (tables_.said.contains(c.uid)) return;  // the first estimate of a wait counts
-  if (tables_.said.size() >= kMostSaid) {
-    tables_.said.erase(
-        std::ranges::min_element(tables_.said, {}, [](const auto& row) { return row.second.at; })->first);
+  if (tables_.estimates.contains(c.uid)) return;  // the first estimate of a wait counts
+  if (tables_.estimates.size() >= kMostEstimates) {
+    tables_.estimates.erase(
+        std::ranges::min_element(tables_.estimates, {}, [](const auto& row) { return row.second.at; })->first);
   }
-  tables_.said.insert(c.uid, c.said);
+  tables_.estimates.insert(c.uid, c.estimate);
 }
 
 /// Compares the estimate of a workload with its wait so far; `starts`: the wait is over.
 void Engine::hold_against(const WorkloadUid& uid, bool starts) {
-  if (!tables_.said.contains(uid)) return;
-  auto& said = tables_.said.edit(uid);
-  const Duration waited = now_ - said.at;
+  if (!tables_.estimates.contains(uid)) return;
+  auto& estimate = tables_.estimates.edit(uid);
+  const Duration waited = now_ - estimate.at;
   auto& correction = tables_.corrections.edit(kStarts);
-  if (!said.low_known && (starts || waited >= said.told.low)) {
-    correction.learn_low(said.raw, said.group, waited < said.told.low);
-    said.low_known = true;
+  if (!estimate.low_known && (starts || waited >= estimate.corrected.low)) {
+    correction.learn_low(estimate.raw, estimate.group, waited < estimate.corrected.low);
+    estimate.low_known = true;
   }
-  if (!said.high_known && (starts || waited > said.told.high)) {
-    correction.learn_high(said.raw, said.group, waited > said.told.high);
-    said.high_known = true;
+  if (!estimate.high_known && (starts || waited > estimate.corrected.high)) {
+    correction.learn_high(estimate.raw, estimate.group, waited > estimate.corrected.high);
+    estimate.high_known = true;
   }
-  if (starts) tables_.said.erase(uid);
+  if (starts) tables_.estimates.erase(uid);
 }
 
-void Engine::forget_said(const WorkloadUid& uid) {
-  if (tables_.said.contains(uid)) tables_.said.erase(uid);
+void Engine::forget_estimate(const WorkloadUid& uid) {
+  if (tables_.estimates.contains(uid)) tables_.estimates.erase(uid);
 }
 
 forecast::Correction Engine::correction() const {
@@ -128,18 +128,18 @@ forecast::Correction Engine::correction() const {
 
 void Engine::digest_forecasts(Digest& d) const {
   const auto number = [&](double x) { d.add(std::bit_cast<std::int64_t>(x)); };
-  for (const auto& [kin, table] : tables_.run_times) {
-    d.add(kin.team).add(kin.shape).add(kin.stem).add(micros(table.at()));
+  for (const auto& [job_class, table] : tables_.run_times) {
+    d.add(job_class.team).add(job_class.shape).add(job_class.stem).add(micros(table.at()));
     for (const auto& span : table.spans()) {
       d.add(static_cast<std::int64_t>(span.number));
       number(span.entered);
       number(span.ended);
     }
   }
-  for (const auto& [uid, said] : tables_.said) {
-    d.add(uid.value()).add(std::int64_t{said.attempt}).add(micros(said.at));
-    for (const auto& end : {said.raw, said.told}) d.add(end.low.count()).add(end.middle.count()).add(end.high.count());
-    d.add(std::int64_t{said.low_known}).add(std::int64_t{said.high_known});
+  for (const auto& [uid, estimate] : tables_.estimates) {
+    d.add(uid.value()).add(std::int64_t{estimate.attempt}).add(micros(estimate.at));
+    for (const auto& end : {estimate.raw, estimate.corrected}) d.add(end.low.count()).add(end.middle.count()).add(end.high.count());
+    d.add(std::int64_t{estimate.low_known}).add(std::int64_t{estimate.high_known});
   }
   for (const auto& one : correction().kept()) {
     d.add(static_cast<std::int64_t>(one.number));

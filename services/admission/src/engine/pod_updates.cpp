@@ -16,7 +16,7 @@ std::string differs(const std::string& field, const Labels& mine, const Labels& 
   for (const auto& [key, value] : mine) {
     const auto found = other.find(key);
     if (found == other.end() || found->second == value) continue;
-    return fmt::format("{}: {} is {} of {}, and {} here", field, key, found->second, whose, value);
+    return fmt::format("{}: {} is {} from {}, and {} in the update", field, key, found->second, whose, value);
   }
   return {};
 }
@@ -31,11 +31,11 @@ std::string clash_of(const Engine::Tables& tables, const Workload& w, const std:
     if (set == w.spec.pod_sets.end()) {
       std::string has;
       for (const auto& one : w.spec.pod_sets) has += (has.empty() ? "" : ", ") + one.name;
-      return fmt::format("{}: there is no such pod set, but {}", at, has);
+      return fmt::format("{}: unknown pod set; the pod sets are {}", at, has);
     }
     for (const auto& [field, added] : {std::pair("labels", &update.labels), {"annotations", &update.annotations}}) {
       for (const auto& [key, value] : *added) {
-        if (reserved(key)) return fmt::format("{}.{}: {} is not for a check to say", at, field, key);
+        if (reserved(key)) return fmt::format("{}.{}: an admission check must not set {}", at, field, key);
       }
     }
     const auto selector = at + ".nodeSelector";

@@ -9,10 +9,10 @@ namespace qm::admission {
 // ---- construction ----
 
 std::unique_ptr<Decisions::Tree> Decisions::pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
-                                                    const Cohort& cohort, exact::Field field) {
+                                                    const Cohort& cohort, kueue::QuotaState field) {
   const auto& names = names_[static_cast<std::size_t>(tree)];
   volcano::Resources total;
-  for (exact::Cell c = 0; c < field.tree.cells(); ++c) total.push_back(field.tree.quota(0, c).nominal);
+  for (kueue::Cell c = 0; c < field.tree.cells(); ++c) total.push_back(field.tree.quota(0, c).nominal);
   const auto amounts = [&](const volcano::Named& named, std::int64_t otherwise) {
     volcano::Resources out;
     for (const auto& name : names) {
@@ -36,16 +36,16 @@ std::unique_ptr<Decisions::Tree> Decisions::pool_of(int tree, const std::map<Que
     const auto [name, at] = *it;
     const bool here = at.tree == tree, of_volcano = queues.at(name).volcano.has_value();
     if (here && (!of_volcano || !planted)) {
-      poolless_[name] = of_volcano ? planted.error().message
-                                   : fmt::format("Cohort {} is shared out to Volcano's queues only", cohort.name);
+      pool_errors_[name] = of_volcano ? planted.error().message
+                                   : fmt::format("Cohort {} is a pool of Volcano queues only", cohort.name);
       it = queues_.erase(it);
     } else {
       ++it;
     }
   }
-  if (!planted) return std::make_unique<Flowing>(std::move(field), shares());
+  if (!planted) return std::make_unique<ContinuousScheduler>(std::move(field), shares());
   std::vector<volcano::QueueId> at(static_cast<std::size_t>(field.tree.size()), -1);
-  for (exact::Node n = 0; n < field.tree.size(); ++n) {
+  for (kueue::Node n = 0; n < field.tree.size(); ++n) {
     if (const auto found = planted->find(field.tree.name(n)); found && field.tree.is_queue(n)) {
       at[static_cast<std::size_t>(n)] = *found;
     }
@@ -54,34 +54,34 @@ std::unique_ptr<Decisions::Tree> Decisions::pool_of(int tree, const std::map<Que
                                    std::move(at), cohort.waiting_time);
 }
 
-std::string_view Decisions::poolless(const QueueName& queue) const {
-  const auto found = poolless_.find(queue);
-  return found == poolless_.end() ? std::string_view() : found->second;
+std::string_view Decisions::pool_error(const QueueName& queue) const {
+  const auto found = pool_errors_.find(queue);
+  return found == pool_errors_.end() ? std::string_view() : found->second;
 }
 
 // ---- a tree of this kind ----
 
-std::optional<std::pair<exact::Flavor, exact::Cell>> Decisions::Sharing::offer_of(exact::Node queue,
-                                                                                  exact::Resource r) const {
+std::optional<std::pair<kueue::Flavor, kueue::Cell>> Decisions::Sharing::offer_of(kueue::Node queue,
+                                                                                  kueue::Resource r) const {
   const auto* group = field_.rules[static_cast<std::size_t>(queue)].group_of(r);
   if (group == nullptr || group->options.empty()) return std::nullopt;
   const auto& only = group->options.front();
   return std::pair(only.flavor, only.cells[*group->index_of(r)]);
 }
 
-std::optional<volcano::Pool::Job> Decisions::Sharing::job_of(const exact::Work& work) const {
+std::optional<volcano::Pool::Job> Decisions::Sharing::job_of(const kueue::Work& work) const {
   volcano::Pool::Job out{work.id,       queue_at(work.queue), volcano::Resources(pool_.queues().total().size()),
                          work.priority, work.created,         work.uid->value()};
   const auto own = patience_.find(work.id);
   const auto time = own == patience_.end() ? waiting_time_ : own->second;
   if (time > Duration{0}) out.deadline = work.created + time.count();
   out.since = work.reserved;
-  out.kept_until = work.stake.kept_until;
-  const auto need = [&](exact::Resource r, std::int64_t amount, const exact::PodSet& set) {
+  out.min_runtime_until = work.stake.min_runtime_until;
+  const auto need = [&](kueue::Resource r, std::int64_t amount, const kueue::PodSet& set) {
     const auto offer = offer_of(work.queue, r);
-    if (!offer || std::ranges::count(set.refused, offer->first, &exact::Refusal::flavor) > 0) return false;
+    if (!offer || std::ranges::count(set.refused, offer->first, &kueue::Refusal::flavor) > 0) return false;
     auto& needs = out.needs[static_cast<std::size_t>(offer->second)];
-    needs = exact::plus(needs, amount);
+    needs = kueue::plus(needs, amount);
     return true;
   };
   for (const auto& set : work.pod_sets) {
@@ -93,16 +93,16 @@ std::optional<volcano::Pool::Job> Decisions::Sharing::job_of(const exact::Work& 
   return out;
 }
 
-exact::Assignment Decisions::Sharing::assignment_of(const exact::Work& work) const {
-  exact::Assignment out;
+kueue::Assignment Decisions::Sharing::assignment_of(const kueue::Work& work) const {
+  kueue::Assignment out;
   for (const auto& set : work.pod_sets) {
     auto& made = out.sets.emplace_back();
     made.count = set.count;
-    const auto take = [&](exact::Resource r, std::int64_t amount) {
+    const auto take = [&](kueue::Resource r, std::int64_t amount) {
       const auto offer = offer_of(work.queue, r);
       if (!offer) return;
-      made.flavors.push_back({r, offer->first, offer->second, exact::Mode::kFit});
-      exact::add_to(out.usage, offer->second, amount);
+      made.flavors.push_back({r, offer->first, offer->second, kueue::Mode::kFit});
+      kueue::add_to(out.usage, offer->second, amount);
     };
     for (const auto& [r, each] : set.each) take(r, each * set.count);
     if (field_.pods) take(*field_.pods, set.count);
@@ -110,49 +110,49 @@ exact::Assignment Decisions::Sharing::assignment_of(const exact::Work& work) con
   return out;
 }
 
-void Decisions::Sharing::wait(const exact::Work& work) {
+void Decisions::Sharing::wait(const kueue::Work& work) {
   const auto job = job_of(work);
-  seats_.at(work.id).in_pool = job.has_value();
+  entries_.at(work.id).in_pool = job.has_value();
   if (job) pool_.wait(*job);
 }
 
-void Decisions::Sharing::enqueue(exact::Work work) {
+void Decisions::Sharing::enqueue(kueue::Work work) {
   const int id = work.id;
-  wait(seats_.insert_or_assign(id, Seat{std::move(work)}).first->second.work);
+  wait(entries_.insert_or_assign(id, WorkloadEntry{std::move(work)}).first->second.work);
 }
 
 /// It keeps the quota that it got, whatever would be assigned now.
-void Decisions::Sharing::hold(exact::Work work) {
+void Decisions::Sharing::hold(kueue::Work work) {
   const int id = work.id;
   volcano::Pool::Job job{
       id,           queue_at(work.queue), volcano::Resources(pool_.queues().total().size()), work.priority,
       work.created, work.uid->value()};
   for (const auto& [cell, amount] : work.usage) job.needs[static_cast<std::size_t>(cell)] += amount;
   job.since = work.reserved;
-  job.kept_until = work.stake.kept_until;
+  job.min_runtime_until = work.stake.min_runtime_until;
   pool_.hold(std::move(job));
   if (work.evicted) pool_.leave(id);
   field_.take(work.queue, work.usage, {});
-  seats_.insert_or_assign(id, Seat{std::move(work), true, true, {}});
+  entries_.insert_or_assign(id, WorkloadEntry{std::move(work), true, true, {}});
 }
 
-void Decisions::Sharing::claim(const exact::Work& work, exact::Amounts usage, std::vector<int> victims) {
+void Decisions::Sharing::claim(const kueue::Work& work, kueue::Amounts usage, std::vector<int> victims) {
   auto job = job_of(work);
   if (!job) return enqueue(work);
   // From the row, because other decisions depend on it.
   std::ranges::fill(job->needs, 0);
   for (const auto& [cell, amount] : usage) job->needs[static_cast<std::size_t>(cell)] += amount;
-  auto& seat = seats_.insert_or_assign(work.id, Seat{work}).first->second;
-  seat.claim = assignment_of(work);
+  auto& entry = entries_.insert_or_assign(work.id, WorkloadEntry{work}).first->second;
+  entry.claim = assignment_of(work);
   pool_.claim(*std::move(job), std::move(victims));
 }
 
 void Decisions::Sharing::forget(int id) {
-  const auto found = seats_.find(id);
-  const auto& seat = found->second;
-  if (seat.in_pool) pool_.remove(id);
-  if (seat.holds) field_.give_back(seat.work.queue, seat.work.usage, {});
-  seats_.erase(found);
+  const auto found = entries_.find(id);
+  const auto& entry = found->second;
+  if (entry.in_pool) pool_.remove(id);
+  if (entry.holds) field_.give_back(entry.work.queue, entry.work.usage, {});
+  entries_.erase(found);
 }
 
 void Decisions::Sharing::withdraw(int id) {
@@ -162,11 +162,11 @@ void Decisions::Sharing::withdraw(int id) {
 
 void Decisions::Sharing::finish(int id) {
   withdraw(id);
-  pool_.displacements().forget(id);
+  pool_.preemptions().forget(id);
 }
 
 void Decisions::Sharing::evicted(int id) {
-  auto work = seats_.at(id).work;
+  auto work = entries_.at(id).work;
   forget(id);
   work.usage.clear();
   work.evicted = false;
@@ -175,17 +175,17 @@ void Decisions::Sharing::evicted(int id) {
   enqueue(std::move(work));
 }
 
-const exact::Assignment* Decisions::Sharing::claim_of(int id) const {
-  const auto& claim = seats_.at(id).claim;
+const kueue::Assignment* Decisions::Sharing::claim_of(int id) const {
+  const auto& claim = entries_.at(id).claim;
   return claim ? &*claim : nullptr;
 }
 
-exact::Outcome Decisions::Sharing::run(std::int64_t now) {
-  using Reason = exact::Reason;
+kueue::Outcome Decisions::Sharing::run(std::int64_t now) {
+  using Reason = kueue::Reason;
   const auto made = pool_.run(now);
-  exact::Outcome out;
+  kueue::Outcome out;
   for (const int id : made.unclaimed) {
-    seats_.at(id).claim.reset();
+    entries_.at(id).claim.reset();
     out.unclaimed.push_back(id);
   }
   for (const auto& one : made.displaced) {
@@ -194,18 +194,18 @@ exact::Outcome Decisions::Sharing::run(std::int64_t now) {
          one.why == volcano::Pool::Why::kReclaim ? Reason::kInCohortReclamation : Reason::kInClusterQueue});
   }
   for (const int id : made.claimed) {
-    auto& seat = seats_.at(id);
-    seat.claim = assignment_of(seat.work);
-    out.waiting.emplace_back(id, exact::Wait::kWaitingForPreemptedWorkloads);
+    auto& entry = entries_.at(id);
+    entry.claim = assignment_of(entry.work);
+    out.waiting.emplace_back(id, kueue::Wait::kWaitingForPreemptedWorkloads);
   }
   for (const int id : made.admitted) {
-    auto& seat = seats_.at(id);
-    auto assignment = assignment_of(seat.work);
-    seat.work.usage = assignment.usage;
-    seat.work.reserved = now;
-    seat.holds = true;
-    seat.claim.reset();
-    field_.take(seat.work.queue, seat.work.usage, {});
+    auto& entry = entries_.at(id);
+    auto assignment = assignment_of(entry.work);
+    entry.work.usage = assignment.usage;
+    entry.work.reserved = now;
+    entry.holds = true;
+    entry.claim.reset();
+    field_.take(entry.work.queue, entry.work.usage, {});
     out.admitted.push_back({id, std::move(assignment)});
   }
   return out;
@@ -218,7 +218,7 @@ const Decisions::Sharing* Decisions::sharing_of(const QueueName& queue) const {
   return tree < 0 ? nullptr : trees_[static_cast<std::size_t>(tree)]->sharing();
 }
 
-std::optional<Decisions::Standing> Decisions::standing(const QueueName& queue) const {
+std::optional<Decisions::PoolShare> Decisions::pool_share(const QueueName& queue) const {
   const auto* shared = sharing_of(queue);
   if (shared == nullptr) return std::nullopt;
   const auto [tree, node] = queues_.at(queue);
@@ -227,7 +227,7 @@ std::optional<Decisions::Standing> Decisions::standing(const QueueName& queue) c
   const auto deserved = pool.deserved(at);
   const auto& use = pool.queues().use(at);
   const auto& names = names_[static_cast<std::size_t>(tree)];
-  Standing out;
+  PoolShare out;
   for (std::size_t r = 0; r < names.size(); ++r) {
     out.used[names[r].resource] = use.allocated[r];
     out.deserved[names[r].resource] = deserved[r];
@@ -256,14 +256,14 @@ std::optional<Instant> Decisions::alarm(Instant after) const {
   return out ? std::optional(from_micros(*out)) : std::nullopt;
 }
 
-std::vector<Shortfall> Decisions::pool_shortfalls(int tree, const Sharing& pool, const exact::Work& work) const {
-  using Kind = Shortfall::Kind;
-  std::vector<Shortfall> out;
+std::vector<QuotaShortfall> Decisions::pool_shortfalls(int tree, const Sharing& pool, const kueue::Work& work) const {
+  using Kind = QuotaShortfall::Kind;
+  std::vector<QuotaShortfall> out;
   for (const auto& set : work.pod_sets) {
     for (const auto& [r, each] : set.each) {
       const auto offer = pool.offer_of(work.queue, r);
       const auto refused =
-          offer ? std::ranges::find(set.refused, offer->first, &exact::Refusal::flavor) : set.refused.end();
+          offer ? std::ranges::find(set.refused, offer->first, &kueue::Refusal::flavor) : set.refused.end();
       if (offer && refused == set.refused.end()) continue;
       auto& s = out.emplace_back();
       s.pod_set = set.name;
@@ -274,8 +274,8 @@ std::vector<Shortfall> Decisions::pool_shortfalls(int tree, const Sharing& pool,
         continue;
       }
       s.flavor = FlavorName(flavors_[offer->first]);
-      s.kind = refused->why == exact::Refusal::Why::kNotFound ? Kind::kFlavorMissing
-               : refused->why == exact::Refusal::Why::kTaint  ? Kind::kTaint
+      s.kind = refused->why == kueue::Refusal::Why::kNotFound ? Kind::kFlavorMissing
+               : refused->why == kueue::Refusal::Why::kTaint  ? Kind::kTaint
                                                               : Kind::kSelector;
       s.detail = refused->detail;
     }

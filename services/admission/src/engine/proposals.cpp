@@ -13,7 +13,7 @@ namespace {
 constexpr int kTheRow = 0;
 constexpr Duration kWindow = std::chrono::hours(1);
 
-bool lets_lower_go(PreemptPolicy policy) { return policy != PreemptPolicy::kNever && policy != PreemptPolicy::kUnset; }
+bool preempts_lower(PreemptPolicy policy) { return policy != PreemptPolicy::kNever && policy != PreemptPolicy::kUnset; }
 
 std::string dollars(std::int64_t micro_usd) { return fmt::format("${:.2f}", static_cast<double>(micro_usd) / 1e6); }
 
@@ -34,8 +34,8 @@ std::string Engine::root_of(const QueueName& queue) const {
   return "cohort/" + name;
 }
 
-std::int64_t Engine::gave_way_of_late() const {
-  const auto* row = tables_.gave_way.find(kTheRow);
+std::int64_t Engine::recent_preemptions() const {
+  const auto* row = tables_.preemption_budget.find(kTheRow);
   return row == nullptr || row->since + kWindow <= now_ ? 0 : row->workloads;
 }
 
@@ -43,12 +43,12 @@ std::int64_t Engine::gave_way_of_late() const {
 /// release, by queue.
 std::string_view Engine::objection_to(const Workload& victim, const Workload& by, Leaving way,
                                       std::map<QueueName, Usage>& leaving) const {
-  if (victim.phase == Phase::kEvicting) return "AlreadyLeaving";
+  if (victim.phase == Phase::kEvicting) return "AlreadyEvicting";
   if (victim.phase != Phase::kAdmitted) return "NotRunning";
-  if (victim.others_place) return "PlacedByOthers";
+  if (victim.external_scheduler) return "ExternalScheduler";
   const auto may = victim.spec.labels.find(std::string(volcano::kPreemptable));
   if (may != victim.spec.labels.end() && may->second == "false") return "NotPreemptable";
-  if (victim.kept_until > now_) return "MinimumRunTime";
+  if (victim.min_runtime_until > now_) return "MinimumRunTime";
   if (indexes_.decisions.pooled(victim.cluster_queue)) return "PoolQueue";
   if (way != Leaving::kGone) {
     // Other pending workloads would get the released quota before its next attempt.
@@ -57,7 +57,7 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
       const auto& [queue, line] = waiting;
       return line.ready > 0 && line.all.first() < QueueOrder::of(victim) && root_of(queue) == root;
     });
-    if (others_first) return "OthersWait";
+    if (others_first) return "OtherWorkloadsPending";
     if (stays_where_it_is(*victim.spec.kind, *victim.spec.labels)) return "NotMovable";
     if (way == Leaving::kMoves) return {};
     // This cannot cycle: each such proposal places one more workload, and no workload loses its placement.
@@ -68,8 +68,8 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
   if (queue == nullptr) return "QueuePolicy";
   const bool own = victim.cluster_queue == by.cluster_queue;
   if (!own && root_of(victim.cluster_queue) != root_of(by.cluster_queue)) return "OtherQuota";
-  if (!lets_lower_go(own ? queue->within_cluster_queue : queue->reclaim_within_cohort)) return "QueuePolicy";
-  if (!indexes_.decisions.may_displace(by.spec.uid, victim.spec.uid)) return "DisplacedAlready";
+  if (!preempts_lower(own ? queue->within_cluster_queue : queue->reclaim_within_cohort)) return "QueuePolicy";
+  if (!indexes_.decisions.may_displace(by.spec.uid, victim.spec.uid)) return "PreemptionCycle";
   if (own) return {};
   // A workload of another queue is evicted only while that queue uses more than its nominal quota.
   const auto held = held_in(victim.cluster_queue);
@@ -91,8 +91,8 @@ std::string_view Engine::objection_to(const Workload& victim, const Workload& by
   return {};
 }
 
-std::optional<Engine::Objection> Engine::judge(const Workload& w, const ProposalHeard& c) const {
-  if (c.victims.empty()) return Objection{"NobodyNamed", {}};
+std::optional<Engine::Objection> Engine::check_proposal(const Workload& w, const ProposalUpdated& c) const {
+  if (c.victims.empty()) return Objection{"NoVictims", {}};
   if (!c.move && w.promised_until > now_) return Objection{"CapacityAnnounced", {}};
   Objection out;
   std::map<QueueName, Usage> leaving;
@@ -109,21 +109,21 @@ std::optional<Engine::Objection> Engine::judge(const Workload& w, const Proposal
     out.kept.push_back(uid);
   }
   if (!out.reason.empty()) return out;
-  if (gave_way_of_late() + std::ssize(c.victims) > options_.give_way_hourly) return Objection{"EvictionBudget", {}};
+  if (recent_preemptions() + std::ssize(c.victims) > options_.preemption_budget_per_hour) return Objection{"EvictionBudget", {}};
   return std::nullopt;
 }
 
-void Engine::on(const ProposalHeard& c) {
-  const Judged* known = tables_.judged.find(c.uid);
+void Engine::on(const ProposalUpdated& c) {
+  const ProposalDecision* known = tables_.proposals.find(c.uid);
   if (c.withdrawn) {
     // Its victims are being evicted already; nothing else is pending for the proposal.
-    if (known != nullptr && known->number == c.number) tables_.judged.erase(c.uid);
+    if (known != nullptr && known->number == c.number) tables_.proposals.erase(c.uid);
     return;
   }
-  const Workload* w = heard(c.uid, c.attempt);
+  const Workload* w = current_attempt(c.uid, c.attempt);
   if (w == nullptr) return;
   if (known != nullptr && known->attempt == c.attempt && known->number >= c.number) {
-    if (known->number == c.number) say(Event::What::kRepeated, c.uid);
+    if (known->number == c.number) publish(Event::What::kRepeated, c.uid);
     return;
   }
   const bool asks = c.move ? w->phase == Phase::kAdmitted : w->phase == Phase::kQuotaReserved && !w->gated;
@@ -131,74 +131,74 @@ void Engine::on(const ProposalHeard& c) {
     ++counters_.stale;
     return;
   }
-  Judged judged{c.attempt, c.number, true, c.move, {}, {}, {}, c.micro_usd, {}};
-  if (auto objection = judge(*w, c)) {
-    judged.accepted = false;
-    judged.reason = std::move(objection->reason);
-    judged.kept = std::move(objection->kept);
-    tables_.judged.insert(c.uid, std::move(judged));
-    return say(Event::What::kRepeated, c.uid);
+  ProposalDecision decision{c.attempt, c.number, true, c.move, {}, {}, {}, c.micro_usd, {}};
+  if (auto objection = check_proposal(*w, c)) {
+    decision.accepted = false;
+    decision.reason = std::move(objection->reason);
+    decision.kept = std::move(objection->kept);
+    tables_.proposals.insert(c.uid, std::move(decision));
+    return publish(Event::What::kRepeated, c.uid);
   }
-  for (const auto& victim : c.victims) judged.victims.push_back(victim.uid);
+  for (const auto& victim : c.victims) decision.victims.push_back(victim.uid);
   const Instant deadline = now_ + options_.eviction_grace;
-  if (!c.move) judged.until = deadline + options_.ask_again;
-  const Judged& row = tables_.judged.insert(c.uid, std::move(judged));
-  GaveWay count{now_, 0};
-  if (gave_way_of_late() > 0) count = *tables_.gave_way.find(kTheRow);
+  if (!c.move) decision.until = deadline + options_.retry_interval;
+  const ProposalDecision& row = tables_.proposals.insert(c.uid, std::move(decision));
+  PreemptionBudget count{now_, 0};
+  if (recent_preemptions() > 0) count = *tables_.preemption_budget.find(kTheRow);
   count.workloads += std::ssize(row.victims);
-  tables_.gave_way.insert(kTheRow, count);
+  tables_.preemption_budget.insert(kTheRow, count);
 
   const std::string cost =
       fmt::format("proposal {} of placement, {} for {}", c.number, dollars(c.micro_usd), workloads(row.victims.size()));
-  if (c.move) return evict(c.uid, "Consolidated", fmt::format("it moves so that nodes come free: {}", cost), deadline);
+  if (c.move) return evict(c.uid, "Consolidated", fmt::format("it is migrated so that nodes become free: {}", cost), deadline);
   for (const auto& victim : c.victims) {
-    if (!victim.moves) (void)indexes_.decisions.displace(c.uid, victim.uid, now_);
-    evict(victim.uid, victim.moves ? "MovedForRoom" : "PreemptedForRoom",
-          fmt::format("makes room for {}/{}{}: {}", w->spec.ns, w->spec.name,
-                      victim.moves ? " and has a place elsewhere" : "", cost),
+    if (!victim.moves) (void)indexes_.decisions.record_preemption(c.uid, victim.uid, now_);
+    evict(victim.uid, victim.moves ? "MigratedForPlacement" : "PreemptedForPlacement",
+          fmt::format("preempted for {}/{}{}: {}", w->spec.ns, w->spec.name,
+                      victim.moves ? " and has a reservation on other nodes" : "", cost),
           deadline);
   }
   update(c.uid, [&](Workload& changed) {
-    if (changed.give_up_at != Instant{}) changed.give_up_at = std::max(changed.give_up_at, row.until);
+    if (changed.wait_deadline != Instant{}) changed.wait_deadline = std::max(changed.wait_deadline, row.until);
   });
-  say(Event::What::kRepeated, c.uid);
+  publish(Event::What::kRepeated, c.uid);
 }
 
 /// The end of the time for which quota is kept while victims terminate; zero if there are none.
-Instant Engine::kept_for_victims(const Workload& w) const {
-  const Judged* row = tables_.judged.size() == 0 ? nullptr : tables_.judged.find(w.spec.uid);
+Instant Engine::victims_deadline(const Workload& w) const {
+  const ProposalDecision* row = tables_.proposals.size() == 0 ? nullptr : tables_.proposals.find(w.spec.uid);
   return row != nullptr && row->accepted && row->attempt == w.attempt ? row->until : Instant{};
 }
 
 bool Engine::waits_for_victims(const Workload& w) const {
-  if (kept_for_victims(w) == Instant{}) return false;
-  return std::ranges::any_of(tables_.judged.find(w.spec.uid)->victims, [&](const WorkloadUid& uid) {
+  if (victims_deadline(w) == Instant{}) return false;
+  return std::ranges::any_of(tables_.proposals.find(w.spec.uid)->victims, [&](const WorkloadUid& uid) {
     const Workload* victim = tables_.workloads.find(uid);
     return victim != nullptr && victim->phase == Phase::kEvicting;
   });
 }
 
-void Engine::wait_on(const WorkloadUid& uid) {
-  const Instant until = now_ + options_.ask_again;
-  tables_.judged.edit(uid).until = until;
-  update(uid, [&](Workload& row) { row.give_up_at = until; });
+void Engine::extend_victims_deadline(const WorkloadUid& uid) {
+  const Instant until = now_ + options_.retry_interval;
+  tables_.proposals.edit(uid).until = until;
+  update(uid, [&](Workload& row) { row.wait_deadline = until; });
 }
 
 /// Called at the start of a step: the answers to the proposals of the step before are published by then.
-void Engine::drop_judged() {
-  if (tables_.judged.size() == 0) return;
+void Engine::drop_decisions() {
+  if (tables_.proposals.size() == 0) return;
   std::vector<WorkloadUid> over;
-  for (const auto& [uid, row] : tables_.judged) {
+  for (const auto& [uid, row] : tables_.proposals) {
     const Workload* w = tables_.workloads.find(uid);
     const bool stands = w != nullptr && w->attempt == row.attempt &&
                         (row.move ? w->phase == Phase::kEvicting : w->phase == Phase::kQuotaReserved);
     if (!stands) over.push_back(uid);
   }
-  for (const auto& uid : over) tables_.judged.erase(uid);
+  for (const auto& uid : over) tables_.proposals.erase(uid);
 }
 
 void Engine::digest_proposals(Digest& d) const {
-  for (const auto& [uid, row] : tables_.judged) {
+  for (const auto& [uid, row] : tables_.proposals) {
     d.add(uid.value()).add(std::int64_t{row.attempt}).add(row.number);
     d.add(std::int64_t{row.accepted}).add(std::int64_t{row.move});
     d.add(row.reason).add(row.micro_usd).add(micros(row.until));
@@ -207,11 +207,11 @@ void Engine::digest_proposals(Digest& d) const {
       for (const auto& name : *names) d.add(name.value());
     }
   }
-  for (const auto& [key, row] : tables_.gave_way) d.add(micros(row.since)).add(row.workloads);
+  for (const auto& [key, row] : tables_.preemption_budget) d.add(micros(row.since)).add(row.workloads);
 }
 
 void Engine::explain_proposal(const Workload& w, std::vector<Cause>& causes) const {
-  const Judged* row = tables_.judged.find(w.spec.uid);
+  const ProposalDecision* row = tables_.proposals.find(w.spec.uid);
   if (row == nullptr || row->attempt != w.attempt) return;
   Cause c;
   if (!row->accepted) {
@@ -226,8 +226,8 @@ void Engine::explain_proposal(const Workload& w, std::vector<Cause>& causes) con
     names += names.empty() ? "" : ", ";
     names += victim == nullptr ? uid.value() : fmt::format("{}/{}", victim->spec.ns, victim->spec.name);
   }
-  c.code = "RoomIsBeingMade";
-  c.message = fmt::format("quota is reserved; {} asked to give way: {} (cost {})", workloads(row->victims.size()),
+  c.code = "PreemptionInProgress";
+  c.message = fmt::format("quota is reserved; preempting {}: {} (cost {})", workloads(row->victims.size()),
                           names, dollars(row->micro_usd));
   causes.push_back(std::move(c));
 }

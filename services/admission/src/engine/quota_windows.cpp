@@ -21,7 +21,7 @@ std::optional<std::int64_t> nominal_of(const std::vector<ResourceGroup>& groups,
   return std::nullopt;
 }
 
-bool beyond(const exact::Tree& tree, exact::Node queue, exact::Cell cell) {
+bool beyond(const kueue::Tree& tree, kueue::Node queue, kueue::Cell cell) {
   return tree.used(queue, cell) > tree.quota(queue, cell).nominal && tree.left(queue, cell) < 0;
 }
 
@@ -63,7 +63,7 @@ bool Decisions::beyond(const QueueName& queue) const {
   const auto found = queues_.find(queue);
   if (found == queues_.end()) return false;
   const auto& tree = trees_[static_cast<std::size_t>(found->second.tree)]->field().tree;
-  for (exact::Cell cell = 0; cell < tree.cells(); ++cell) {
+  for (kueue::Cell cell = 0; cell < tree.cells(); ++cell) {
     if (admission::beyond(tree, found->second.node, cell)) return true;
   }
   return false;
@@ -76,19 +76,19 @@ std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<cons
   auto left = trees_[static_cast<std::size_t>(tree)]->field().tree;
   for (const auto& [name, where] : queues_) {
     if (where.tree != tree) continue;
-    for (exact::Cell cell = 0; cell < left.cells(); ++cell) {
+    for (kueue::Cell cell = 0; cell < left.cells(); ++cell) {
       if (const auto claimed = rules.claimed(where.node, cell); claimed != 0) left.remove(where.node, cell, claimed);
     }
   }
   for (const auto* w : leaving) left.remove(queues_.at(w->cluster_queue).node, amounts_of(tree, w->usage));
 
-  std::set<exact::Node> queues;
-  std::vector<std::pair<const Workload*, exact::Amounts>> go;
+  std::set<kueue::Node> queues;
+  std::vector<std::pair<const Workload*, kueue::Amounts>> go;
   for (const auto* w : in_order) {
     const auto node = queues_.at(w->cluster_queue).node;
     queues.insert(node);
     auto amounts = amounts_of(tree, w->usage);
-    const auto helps = [&](const exact::Amount& one) {
+    const auto helps = [&](const kueue::Amount& one) {
       return one.amount > 0 && admission::beyond(left, node, one.at);
     };
     if (!std::ranges::any_of(amounts, helps)) continue;
@@ -100,8 +100,8 @@ std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<cons
   for (auto one = go.rbegin(); one != go.rend(); ++one) {
     const auto node = queues_.at(one->first->cluster_queue).node;
     left.add(node, one->second);
-    const bool too_much = std::ranges::any_of(one->second, [&](const exact::Amount& amount) {
-      return std::ranges::any_of(queues, [&](exact::Node n) { return admission::beyond(left, n, amount.at); });
+    const bool too_much = std::ranges::any_of(one->second, [&](const kueue::Amount& amount) {
+      return std::ranges::any_of(queues, [&](kueue::Node n) { return admission::beyond(left, n, amount.at); });
     });
     if (!too_much) continue;
     left.remove(node, one->second);
@@ -114,9 +114,9 @@ std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<cons
 // ---- in the engine ----
 
 /// Rows do not change, so a process that restores them and opens the windows in its first step decides equally.
-void Engine::turn_windows() {
+void Engine::apply_windows() {
   if (!indexes_.quota_changes || *indexes_.quota_changes > now_) return;
-  turned_ = true;
+  windows_changed_ = true;
   build(indexes_);
   on(Reconsider{});
 }
@@ -147,21 +147,21 @@ void Engine::drain_windows() {
     });
     for (const auto* w : indexes_.decisions.surplus(tree, leaving, holding)) {
       evict(w->spec.uid, "QuotaWindowClosed",
-            fmt::format("ClusterQueue {} has less quota now, and drains what is beyond it", w->cluster_queue),
+            fmt::format("ClusterQueue {} has less quota now and drains the excess", w->cluster_queue),
             now_ + options_.eviction_grace);
     }
   }
 }
 
 /// When the queue next has more of a missing resource.
-std::optional<Cause> Engine::window_ahead(const ClusterQueue& queue, const std::vector<Shortfall>& shortfalls,
+std::optional<Cause> Engine::window_ahead(const ClusterQueue& queue, const std::vector<QuotaShortfall>& shortfalls,
                                           Instant now) const {
   const auto groups = groups_at(queue, now);
   auto turn = quota_changes_after(queue, now);
   for (int looked = 0; turn && looked < kTurnsLooked; ++looked, turn = quota_changes_after(queue, *turn)) {
     const auto then = groups_at(queue, *turn);
     for (const auto& shortfall : shortfalls) {
-      using Kind = Shortfall::Kind;
+      using Kind = QuotaShortfall::Kind;
       if (shortfall.kind != Kind::kQuota && shortfall.kind != Kind::kNeverFits &&
           shortfall.kind != Kind::kBorrowingLimit) {
         continue;

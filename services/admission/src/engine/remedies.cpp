@@ -2,14 +2,14 @@
 // with all workloads ahead of it.
 #include "qm/admission/remedies.hpp"
 
-#include "played.hpp"
+#include "simulation.hpp"
 
 #include <algorithm>
 
 namespace qm::admission {
 namespace {
 
-using Kind = exact::Unlock::Kind;
+using Kind = kueue::QuotaRemedy::Kind;
 
 constexpr int kMostRounds = 4;  ///< rounds in which a candidate is increased
 constexpr int kMostAdded = 4;   ///< flavors that are tried for a queue
@@ -31,19 +31,19 @@ Quota* quota_of(ClusterQueue& queue, const FlavorResource& at) {
 }
 
 /// The observed object of the workload, to be changed.
-JobSeen object_of(const Workload& w) {
-  JobSeen out;
+JobUpdated object_of(const Workload& w) {
+  JobUpdated out;
   out.spec = w.spec;
   out.attempt = w.attempt;
-  out.others_place = w.others_place;
+  out.external_scheduler = w.external_scheduler;
   out.max_execution = w.max_execution;
   out.refused = w.refused();
-  out.pods_to_come = w.spec.pods_to_come;
+  out.pods_expected = w.spec.pods_expected;
   out.waiting_time = w.waiting_time;
   return out;
 }
 
-JobSeen finished(const Workload& w) {
+JobUpdated finished(const Workload& w) {
   auto out = object_of(w);
   out.complete = true;
   return out;
@@ -68,12 +68,12 @@ class Search {
     if (w == nullptr || !before_->explain(*w, now_).may_have_remedies) return;
     w_ = w;
     queue_ = before_->tables().cluster_queues.find(w->cluster_queue);
-    const auto unlocks = before_->unlocks(*w);
-    more_quota(unlocks, Kind::kQuota);
-    more_quota(unlocks, Kind::kBorrowingLimit);
-    priority(unlocks);
-    ends(unlocks);
-    for (const auto& unlock : unlocks) {
+    const auto quota_remedies = before_->quota_remedies(*w);
+    more_quota(quota_remedies, Kind::kQuota);
+    more_quota(quota_remedies, Kind::kBorrowingLimit);
+    priority(quota_remedies);
+    ends(quota_remedies);
+    for (const auto& unlock : quota_remedies) {
       if (unlock.kind == Kind::kFlavor) other_nodes(unlock);
       if (unlock.kind == Kind::kFewerPods) fewer_pods(unlock);
     }
@@ -107,7 +107,7 @@ class Search {
     }
   }
   /// Objects of the second replace those of the first: they were built from the state with the first.
-  static Supposed both_of(Supposed first, const Supposed& second) {
+  static HypotheticalChange both_of(HypotheticalChange first, const HypotheticalChange& second) {
     const auto merge = [](auto& into, const auto& from, auto same) {
       for (const auto& one : from) {
         std::erase_if(into, [&](const auto& other) { return same(one, other); });
@@ -117,12 +117,12 @@ class Search {
     const auto name = [](const auto& a, const auto& b) { return a.name == b.name; };
     merge(first.objects.cluster_queues, second.objects.cluster_queues, name);
     merge(first.objects.flavors, second.objects.flavors, name);
-    merge(first.jobs, second.jobs, [](const JobSeen& a, const JobSeen& b) { return a.spec.uid == b.spec.uid; });
+    merge(first.jobs, second.jobs, [](const JobUpdated& a, const JobUpdated& b) { return a.spec.uid == b.spec.uid; });
     return first;
   }
 
   /// Plays a change; null if it is invalid, or if the limit of trials is reached.
-  std::unique_ptr<Engine> tried(const Supposed& change) {
+  std::unique_ptr<Engine> tried(const HypotheticalChange& change) {
     if (trials_ == most_trials_) return nullptr;
     ++trials_;
     return played(rows_, options_, change, now_).value_or(nullptr);
@@ -141,7 +141,7 @@ class Search {
     remedy.waits_for = remedy.workloads;
     std::vector<WorkloadUid> preempted;
     for (const auto& one : differences(*before_, *after, now_)) {
-      if (one.what == Consequence::What::kDisplaced) preempted.push_back(one.workload.spec.uid);
+      if (one.what == Consequence::What::kPreempted) preempted.push_back(one.workload.spec.uid);
       if (one.what == Consequence::What::kAdmitted && one.workload.spec.uid != uid_) ++remedy.others;
     }
     remedy.preempted = static_cast<int>(preempted.size());
@@ -158,16 +158,16 @@ class Search {
     const auto after = tried(remedy.change);
     return keep(std::move(remedy), after.get());
   }
-  static const Unlock* of_kind(const std::vector<Unlock>& unlocks, Kind kind) {
-    const auto found = std::ranges::find(unlocks, kind, &Unlock::kind);
-    return found == unlocks.end() ? nullptr : &*found;
+  static const QuotaRemedy* of_kind(const std::vector<QuotaRemedy>& quota_remedies, Kind kind) {
+    const auto found = std::ranges::find(quota_remedies, kind, &QuotaRemedy::kind);
+    return found == quota_remedies.end() ? nullptr : &*found;
   }
   /// What the workload still lacks of that kind after an insufficient change.
-  [[nodiscard]] std::optional<Unlock> still(const Engine* after, Kind kind) const {
+  [[nodiscard]] std::optional<QuotaRemedy> still(const Engine* after, Kind kind) const {
     const auto* w = after == nullptr ? nullptr : after->find(uid_);
     if (w == nullptr || w->phase != Phase::kPending) return std::nullopt;
-    const auto unlocks = after->unlocks(*w);
-    const auto* one = of_kind(unlocks, kind);
+    const auto quota_remedies = after->quota_remedies(*w);
+    const auto* one = of_kind(quota_remedies, kind);
     return one == nullptr ? std::nullopt : std::optional(*one);
   }
 
@@ -178,13 +178,13 @@ class Search {
       if (!other.ready() || other.cluster_queue != w_->cluster_queue) continue;
       if (QueueOrder::of(*w_) <= QueueOrder::of(other)) continue;
       for (const auto& [resource, amount] : requests_of(other.spec))
-        ahead[resource] = exact::plus(ahead[resource], amount);
+        ahead[resource] = kueue::plus(ahead[resource], amount);
     }
-    for (auto& [at, amount] : more) amount = exact::plus(amount, ahead[at.resource]);
+    for (auto& [at, amount] : more) amount = kueue::plus(amount, ahead[at.resource]);
     return more;
   }
-  void more_quota(const std::vector<Unlock>& unlocks, Kind kind) {
-    const auto* unlock = of_kind(unlocks, kind);
+  void more_quota(const std::vector<QuotaRemedy>& quota_remedies, Kind kind) {
+    const auto* unlock = of_kind(quota_remedies, kind);
     if (unlock == nullptr) return;
     const bool borrowing = kind == Kind::kBorrowingLimit;
     Usage more = unlock->more;
@@ -195,7 +195,7 @@ class Search {
         auto* quota = quota_of(raised, at);
         if (quota == nullptr || (borrowing && !quota->borrowing_limit)) return;
         auto& value = borrowing ? *quota->borrowing_limit : quota->nominal;
-        const auto to = exact::plus(value, amount);
+        const auto to = kueue::plus(value, amount);
         what += fmt::format("{}{} of {} in flavor {} from {} to {}", what.empty() ? "" : ", ",
                             borrowing ? "borrowingLimit" : "nominalQuota", at.resource, at.flavor,
                             show_amount(at.resource, value), show_amount(at.resource, to));
@@ -213,7 +213,7 @@ class Search {
       if (round == 0) {
         more = with_those_ahead(std::move(more));
       } else if (lacks) {
-        for (const auto& [at, amount] : lacks->more) more[at] = exact::plus(more[at], amount);
+        for (const auto& [at, amount] : lacks->more) more[at] = kueue::plus(more[at], amount);
       } else {
         return;
       }
@@ -228,7 +228,7 @@ class Search {
     return least;
   }
   /// High enough to preempt, or to be the first of its queue, or both.
-  void priority(const std::vector<Unlock>& unlocks) {
+  void priority(const std::vector<QuotaRemedy>& quota_remedies) {
     std::set<std::int64_t> candidates;
     std::int64_t first = w_->spec.priority;
     for (const auto& [uid, other] : before_->tables().workloads) {
@@ -236,7 +236,7 @@ class Search {
         first = std::max<std::int64_t>(first, other.spec.priority);
     }
     if (before_->position(*w_) > 1) candidates.insert(first + 1);
-    if (const auto* unlock = of_kind(unlocks, Kind::kPriority)) {
+    if (const auto* unlock = of_kind(quota_remedies, Kind::kPriority)) {
       candidates.insert(unlock->priority);
       if (before_->position(*w_) > 1) candidates.insert(std::max<std::int64_t>(unlock->priority, first + 1));
     }
@@ -256,8 +256,8 @@ class Search {
     }
   }
 
-  void ends(const std::vector<Unlock>& unlocks) {
-    const auto* unlock = of_kind(unlocks, Kind::kVictims);
+  void ends(const std::vector<QuotaRemedy>& quota_remedies) {
+    const auto* unlock = of_kind(quota_remedies, Kind::kVictims);
     if (unlock == nullptr) return;
     auto works = unlock->works;
     for (int round = 0; round < kMostRounds; ++round) {
@@ -281,7 +281,7 @@ class Search {
     }
   }
 
-  void other_nodes(const Unlock& unlock) {
+  void other_nodes(const QuotaRemedy& unlock) {
     auto object = object_of(*w_);
     for (auto& set : object.spec.pod_sets) {
       if (unlock.taint.empty()) {
@@ -293,18 +293,18 @@ class Search {
     Remedy remedy =
         unlock.taint.empty()
             ? Remedy{"Relabel",
-                     fmt::format("leave {} out of the node selector: flavor {} has room", unlock.label, unlock.flavor),
+                     fmt::format("remove {} from the node selector: flavor {} has free quota", unlock.label, unlock.flavor),
                      {},
                      {}}
             : Remedy{"Tolerate",
-                     fmt::format("tolerate the taint {}: flavor {} has room", unlock.taint, unlock.flavor),
+                     fmt::format("tolerate the taint {}: flavor {} has free quota", unlock.taint, unlock.flavor),
                      {},
                      {}};
     remedy.change.jobs.push_back(std::move(object));
     attempt(std::move(remedy));
   }
 
-  void fewer_pods(const Unlock& unlock) {
+  void fewer_pods(const QuotaRemedy& unlock) {
     auto object = object_of(*w_);
     const auto set = std::ranges::find(object.spec.pod_sets, unlock.pod_set, &PodSet::name);
     if (set == object.spec.pod_sets.end()) return;
@@ -312,7 +312,7 @@ class Search {
     set->min_count = 0;
     Remedy remedy{
         "FewerPods",
-        fmt::format("ask for {} pod{} in pod set {}", unlock.pods, unlock.pods == 1 ? "" : "s", unlock.pod_set),
+        fmt::format("request {} pod{} in pod set {}", unlock.pods, unlock.pods == 1 ? "" : "s", unlock.pod_set),
         {},
         {}};
     remedy.change.jobs.push_back(std::move(object));
@@ -326,10 +326,10 @@ class Search {
     std::set<FlavorName> unknown;
     bool short_of_quota = false;
     for (const auto& s : before_->shortfalls(*w_)) {
-      if (s.kind == Shortfall::Kind::kNotCovered) uncovered.insert(s.resource);
+      if (s.kind == QuotaShortfall::Kind::kNotCovered) uncovered.insert(s.resource);
       // A resource with too little quota is reported first, and others may not be covered at all: checks all requests.
-      if (s.kind == Shortfall::Kind::kNeverFits || s.kind == Shortfall::Kind::kQuota) short_of_quota = true;
-      if (s.kind == Shortfall::Kind::kFlavorMissing) unknown.insert(s.flavor);
+      if (s.kind == QuotaShortfall::Kind::kNeverFits || s.kind == QuotaShortfall::Kind::kQuota) short_of_quota = true;
+      if (s.kind == QuotaShortfall::Kind::kFlavorMissing) unknown.insert(s.flavor);
     }
     for (const auto& [resource, amount] : requests_of(w_->spec)) {
       const bool covered = std::ranges::any_of(queue_->groups, [&](const ResourceGroup& group) {

@@ -5,13 +5,13 @@
 
 namespace qm::admission {
 
-exact::Outcome Decisions::Cycling::run(std::int64_t now) {
-  exact::Outcome out;
+kueue::Outcome Decisions::CycleScheduler::run(std::int64_t now) {
+  kueue::Outcome out;
   // A cycle without admission, preemption or change of the active workloads would repeat forever.
   for (std::size_t waiting = tree_.active_works(); waiting > 0;) {
     auto one = tree_.run(++cycle_, now);
     // A workload that waits for its victims reports them in each cycle.
-    std::erase_if(one.preempted, [&](const exact::Preempted& p) { return !leaving_.insert(p.id).second; });
+    std::erase_if(one.preempted, [&](const kueue::Preempted& p) { return !leaving_.insert(p.id).second; });
     const bool decided = !one.admitted.empty() || !one.preempted.empty();
     std::ranges::move(one.admitted, std::back_inserter(out.admitted));
     std::ranges::move(one.preempted, std::back_inserter(out.preempted));

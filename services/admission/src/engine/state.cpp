@@ -75,23 +75,23 @@ std::optional<Instant> Engine::timer_of(const Workload& w) const {
       take(w.not_before);
       break;
     case Phase::kQuotaReserved:
-      take(w.ask_at);
-      take(w.give_up_at);
+      take(w.retry_at);
+      take(w.wait_deadline);
       break;
     case Phase::kAdmitted:
-      take(w.give_up_at);
-      take(w.kept_until);
+      take(w.wait_deadline);
+      take(w.min_runtime_until);
       take(run_limit_of(w).value_or(Instant{}));
       take(pods_limit_of(w).value_or(Instant{}));
       break;
     case Phase::kEvicting:
-      take(w.ask_at);
+      take(w.retry_at);
       break;
     case Phase::kRejected:
       break;
     case Phase::kFinished:
     case Phase::kCancelled:
-      if (w.job_gone) take(w.finished + options_.retention);
+      if (w.job_deleted) take(w.finished + options_.retention);
       break;
   }
   return first;
@@ -101,18 +101,18 @@ Engine::Marks Engine::marks_of(const Workload& w) const {
   Marks out;
   out.known = true;
   out.timer = timer_of(w);
-  if (w.ended() && w.job_gone) out.ended = w.finished;
+  if (w.ended() && w.job_deleted) out.ended = w.finished;
   if (w.holds_quota()) {
     out.holds = w.cluster_queue;
     out.usage = w.usage;
   }
   const auto answered = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
-  if (w.phase == Phase::kAdmitted && w.grow_to() > 0) out.grows = QueueOrder::of(w);
-  if (w.gated && !w.spec.pods_to_come && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
+  if (w.phase == Phase::kAdmitted && w.scale_up_to() > 0) out.grows = QueueOrder::of(w);
+  if (w.gated && !w.spec.pods_expected && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
   out.starting = options_.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
   if (tables_.budgets.size() > 0 && (w.ready() || !w.budget.empty())) {
-    out.asks.wants = asks_of(w);
+    out.asks.wants = budget_requests_of(w);
     if (!w.budget.empty()) {
       const auto asked = out.asks.wants.find(w.budget);
       out.asks.lacks = {*w.budget, asked == out.asks.wants.end() ? 0 : asked->second};
@@ -144,8 +144,8 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     if (to.gated) in.gated.emplace(*to.gated, uid);
   }
   if (from.grows != to.grows) {
-    if (from.grows) in.growing.erase(*from.grows);
-    if (to.grows) in.growing.insert(*to.grows);
+    if (from.grows) in.scaling_up.erase(*from.grows);
+    if (to.grows) in.scaling_up.insert(*to.grows);
   }
   if (from.starting != to.starting) to.starting ? (void)in.starting.insert(uid) : (void)in.starting.erase(uid);
   if (from.ended != to.ended) {
@@ -192,13 +192,13 @@ void Engine::move(Indexes& in, const Workload& w, const Marks& from, const Marks
     }
   }
   const auto asked = in.asked.find(uid);
-  const Asks said = asked == in.asked.end() ? Asks{} : asked->second;
-  if (said != to.asks) {
-    for (const auto& [budget, amount] : said.wants) drop(in.wants, budget, std::pair(amount, uid));
-    if (said.lacks) drop(in.lacks, said.lacks->first, std::pair(said.lacks->second, uid));
+  const BudgetRequests before = asked == in.asked.end() ? BudgetRequests{} : asked->second;
+  if (before != to.asks) {
+    for (const auto& [budget, amount] : before.wants) drop(in.wants, budget, std::pair(amount, uid));
+    if (before.lacks) drop(in.lacks, before.lacks->first, std::pair(before.lacks->second, uid));
     for (const auto& [budget, amount] : to.asks.wants) in.wants[budget].emplace(amount, uid);
     if (to.asks.lacks) in.lacks[to.asks.lacks->first].emplace(to.asks.lacks->second, uid);
-    to.asks == Asks{} ? (void)in.asked.erase(uid) : (void)in.asked.insert_or_assign(uid, to.asks);
+    to.asks == BudgetRequests{} ? (void)in.asked.erase(uid) : (void)in.asked.insert_or_assign(uid, to.asks);
   }
   if (to.known) in.decisions.put(w);
 }
@@ -221,15 +221,15 @@ void Engine::build(Indexes& into) const {
 }
 
 /// After a change of objects, claims and preemptions that follow from the old ones no longer bind.
-void Engine::read_anew() {
+void Engine::rebuild() {
   std::vector<WorkloadUid> bound;
   for (const auto& [uid, w] : tables_.workloads) {
-    if (w.claim || !w.displacers.empty()) bound.push_back(uid);
+    if (w.claim || !w.preemptors.empty()) bound.push_back(uid);
   }
   for (const auto& uid : bound) {
     Workload& w = tables_.workloads.edit(uid);
     w.claim.reset();
-    w.displacers.clear();
+    w.preemptors.clear();
   }
   build(indexes_);
 }
@@ -242,7 +242,7 @@ void Engine::loaded(Instant now) {
 
 /// Row by row if only workloads changed: removes the current rows from the indexes, and adds the earlier ones.
 void Engine::undo() {
-  const bool by_row = !std::exchange(turned_, false) && indexes_.decisions.reversible() &&
+  const bool by_row = !std::exchange(windows_changed_, false) && indexes_.decisions.reversible() &&
                       !tables_.cluster_queues.dirty() && !tables_.local_queues.dirty() &&
                       !tables_.local_usage.dirty() && !tables_.cohorts.dirty() && !tables_.flavors.dirty() &&
                       !tables_.priority_classes.dirty() && !tables_.namespaces.dirty() &&
@@ -271,10 +271,10 @@ void Engine::undo() {
   tables_.budgets.rollback();
   tables_.holds.rollback();
   tables_.run_times.rollback();
-  tables_.said.rollback();
+  tables_.estimates.rollback();
   tables_.corrections.rollback();
-  tables_.judged.rollback();
-  tables_.gave_way.rollback();
+  tables_.proposals.rollback();
+  tables_.preemption_budget.rollback();
   submissions_end_ = Instant{};
   if (!by_row) {
     now_ = decided_;  // windows and ages as of that step
@@ -295,7 +295,7 @@ void Engine::undo() {
 
 void Engine::commit() {
   decided_ = now_;
-  turned_ = false;
+  windows_changed_ = false;
   tables_.cluster_queues.commit();
   tables_.local_queues.commit();
   tables_.local_usage.commit();
@@ -309,10 +309,10 @@ void Engine::commit() {
   tables_.budgets.commit();
   tables_.holds.commit();
   tables_.run_times.commit();
-  tables_.said.commit();
+  tables_.estimates.commit();
   tables_.corrections.commit();
-  tables_.judged.commit();
-  tables_.gave_way.commit();
+  tables_.proposals.commit();
+  tables_.preemption_budget.commit();
 }
 
 std::uint64_t Engine::digest() const {
@@ -352,7 +352,7 @@ std::uint64_t Engine::digest() const {
     for (const auto& [from, one] : row.account.allotments()) {
       at(from);
       for (const auto part :
-           {one.said, one.granted, one.carried_in, one.spent, one.held, one.carried_out, one.lapsed}) {
+           {one.granted_total, one.granted, one.carried_in, one.spent, one.held, one.carried_out, one.lapsed}) {
         d.add(part);
       }
     }
@@ -369,8 +369,8 @@ std::uint64_t Engine::digest() const {
     d.add(w.cluster_queue.value()).add(std::int64_t{w.spec.priority}).add(w.reason).add(w.resume_uri);
     d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
     d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
-    d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_gone}).add(std::int64_t{w.succeeded});
-    d.add(std::int64_t{w.others_place}).add(std::int64_t{w.claim.has_value()});
+    d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_deleted}).add(std::int64_t{w.succeeded});
+    d.add(std::int64_t{w.external_scheduler}).add(std::int64_t{w.claim.has_value()});
     for (const auto& [check, answer] : w.checks) {
       d.add(check).add(static_cast<std::int64_t>(answer.verdict)).add(answer.message);
       at(answer.at);
@@ -382,7 +382,7 @@ std::uint64_t Engine::digest() const {
         for (const auto& t : update.tolerations) d.add(t.key).add(t.op).add(t.value).add(t.effect);
       }
     }
-    d.add(std::int64_t{w.spec.pods_to_come}).add(std::int64_t{w.waiting_time.count()});
+    d.add(std::int64_t{w.spec.pods_expected}).add(std::int64_t{w.waiting_time.count()});
     d.add(std::int64_t{w.gated})
         .add(w.inactive)
         .add(w.refused())
@@ -393,28 +393,28 @@ std::uint64_t Engine::digest() const {
         .add(std::int64_t{w.next() != nullptr ? w.next()->total_pods() : -1})
         .add(std::int64_t{w.spec_print})
         .add(std::int64_t{w.exceptions ? w.exceptions->next_print : 0})
-        .add(std::int64_t{w.grow_to()})
-        .add(std::int64_t{w.exceptions ? w.exceptions->grown_from : 0})
+        .add(std::int64_t{w.scale_up_to()})
+        .add(std::int64_t{w.exceptions ? w.exceptions->scaled_from : 0})
         .add(w.ran.count())
         .add(w.max_execution.count())
         .add(std::int64_t{w.requeues})
         .add(w.planned.count());
-    d.add(w.budget).add(std::int64_t{w.patient}).add(w.wished ? std::int64_t{*w.wished} : std::int64_t{-1});
+    d.add(w.budget).add(std::int64_t{w.patient}).add(w.spec_active ? std::int64_t{*w.spec_active} : std::int64_t{-1});
     if (w.claim) {
       for (const auto& victim : w.claim->victims) d.add(victim.value());
       for (const auto& [at_cell, amount] : w.claim->usage) d.add(at_cell.resource).add(amount);
     }
-    for (const auto& [by, how] : w.displacers) {
+    for (const auto& [by, how] : w.preemptors) {
       d.add(by.value()).add(std::int64_t{how.settled});
       at(how.at);
     }
     for (const auto count : w.counts) d.add(std::int64_t{count});
-    d.add(std::int64_t{w.ended_pods}).add(std::int64_t{w.quota_turn});
+    d.add(std::int64_t{w.ended_pods}).add(std::int64_t{w.quota_position});
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
-    for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.ask_at, w.give_up_at,
-                            w.promised_until, w.saved, w.kept_until, w.pods_ready, w.pods_lost, w.requeued}) {
+    for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.retry_at, w.wait_deadline,
+                            w.promised_until, w.saved, w.min_runtime_until, w.pods_ready, w.pods_lost, w.requeued}) {
       at(t);
     }
     if (w.eviction) {
@@ -431,16 +431,16 @@ std::uint64_t Engine::digest() const {
 void Engine::check_laws() const {
   Indexes fresh(options_.rules);
   build(fresh);
-  QM_ASSERT(fresh.decisions == indexes_.decisions, "the trees do not know what the rows say");
+  QM_ASSERT(fresh.decisions == indexes_.decisions, "the trees differ from the rows");
   QM_ASSERT(fresh.holders == indexes_.holders);
   QM_ASSERT(fresh.waiting == indexes_.waiting);
   QM_ASSERT(fresh.quota_changes == indexes_.quota_changes && fresh.draining == indexes_.draining);
   QM_ASSERT(fresh.timers == indexes_.timers);
   QM_ASSERT(fresh.ended == indexes_.ended);
   QM_ASSERT(fresh.gated == indexes_.gated);
-  QM_ASSERT(fresh.growing == indexes_.growing);
+  QM_ASSERT(fresh.scaling_up == indexes_.scaling_up);
   QM_ASSERT(fresh.starting == indexes_.starting);
-  QM_ASSERT(fresh.names == indexes_.names, "names lead elsewhere");
+  QM_ASSERT(fresh.names == indexes_.names, "the index of names differs from the rows");
   QM_ASSERT(fresh.held == indexes_.held);
   QM_ASSERT(fresh.held_by_local == indexes_.held_by_local);
   QM_ASSERT(fresh.asked == indexes_.asked);
@@ -451,7 +451,7 @@ void Engine::check_laws() const {
     QM_ASSERT(w.spec.uid == uid);
     QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);
     QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid, name_of(w.phase));
-    QM_ASSERT(!w.gated || (w.phase == Phase::kQuotaReserved && w.ask_at == Instant{}), "workload {} is {} and gated",
+    QM_ASSERT(!w.gated || (w.phase == Phase::kQuotaReserved && w.retry_at == Instant{}), "workload {} is {} and gated",
               uid, name_of(w.phase));
     QM_ASSERT(w.holds_quota() || w.checks.empty() || w.ended(), "workload {} is {} and has checks", uid,
               name_of(w.phase));
@@ -470,7 +470,7 @@ void Engine::check_laws() const {
     }
     auto counted = w.running();
     if (w.ended_pods != 0) counted.pod_sets.at(0).count -= w.ended_pods;
-    QM_ASSERT(held == requests_of(counted), "workload {} holds quota for other pods than it runs", uid);
+    QM_ASSERT(held == requests_of(counted), "workload {} holds quota for pods other than its own", uid);
     QM_ASSERT(w.counts.empty() || w.counts.size() == w.spec.pod_sets.size(), "workload {}", uid);
     for (std::size_t i = 0; i < w.counts.size(); ++i) {
       const auto& set = w.spec.pod_sets[i];

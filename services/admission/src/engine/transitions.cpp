@@ -4,13 +4,13 @@
 
 namespace qm::admission {
 
-void Engine::say(Event::What what, const WorkloadUid& uid) {
+void Engine::publish(Event::What what, const WorkloadUid& uid) {
   Workload& w = tables_.workloads.edit(uid);
   ++w.version;
   out_.events.push_back({what, w, now_});
 }
 
-void Engine::ask(const char* kind, const WorkloadUid& uid, std::string object, std::string reason) {
+void Engine::add_intent(const char* kind, const WorkloadUid& uid, std::string object, std::string reason) {
   update(uid, [](Workload& w) {
     ++w.intents;
     ++w.open_intents;
@@ -31,23 +31,23 @@ void Engine::reserve(const WorkloadUid& uid, const Assignment& assignment) {
     row.usage = assignment.usage;
     row.counts = assignment.counts;
     row.quota_reserved = now_;
-    row.quota_turn = static_cast<std::uint16_t>(std::min<std::size_t>(++reserved_, UINT16_MAX));
+    row.quota_position = static_cast<std::uint16_t>(std::min<std::size_t>(++reserved_, UINT16_MAX));
     row.answer = Answer::kNone;
     row.reservation.clear();
     row.short_reason.clear();
     row.checks = checks_of(row, row.flavors);
-    row.gated = row.spec.pods_to_come || !row.checks.empty() ||
+    row.gated = row.spec.pods_expected || !row.checks.empty() ||
                 (options_.wait_for_pods_ready && options_.wait_for_pods_ready->block_admission);
-    row.ask_at = row.gated ? Instant{} : now_ + options_.ask_again;
-    row.give_up_at = Instant{};
+    row.retry_at = row.gated ? Instant{} : now_ + options_.retry_interval;
+    row.wait_deadline = Instant{};
     row.reason = "QuotaReserved";
   });
   enter_usage(w);
-  say(Event::What::kQuotaReserved, uid);
-  if (w.others_place && !w.gated) admit(uid);
+  publish(Event::What::kQuotaReserved, uid);
+  if (w.external_scheduler && !w.gated) admit(uid);
 }
 
-void Engine::pods_gone(const WorkloadUid& uid) {
+void Engine::pods_deleted(const WorkloadUid& uid) {
   const auto& order = *tables_.workloads.find(uid)->eviction;
   const Duration wait = order.requeue_at > now_         ? order.requeue_at - now_
                         : order.reason == "StartFailed" ? options_.backoff
@@ -66,7 +66,7 @@ void Engine::pods_ended(const WorkloadUid& uid, std::int32_t ended) {
     for (auto& [at, amount] : row.usage.edit()) amount = amount / (all - row.ended_pods) * (all - ended);
     row.ended_pods = ended;
   });
-  say(Event::What::kPodsEnded, uid);
+  publish(Event::What::kPodsEnded, uid);
 }
 
 void Engine::admit(const WorkloadUid& uid) {
@@ -76,16 +76,16 @@ void Engine::admit(const WorkloadUid& uid) {
   update(uid, [&](Workload& row) {
     row.phase = Phase::kAdmitted;
     row.admitted = now_;
-    row.kept_until = kept > Duration{0} ? now_ + kept : Instant{};
-    row.ask_at = Instant{};
-    row.give_up_at = Instant{};
+    row.min_runtime_until = kept > Duration{0} ? now_ + kept : Instant{};
+    row.retry_at = Instant{};
+    row.wait_deadline = Instant{};
     row.short_streak = 0;
     row.promised_attempt = 0;
     row.promised_until = Instant{};
     row.reason = "Admitted";
   });
-  say(Event::What::kAdmitted, uid);
-  ask("job.unsuspend", uid);
+  publish(Event::What::kAdmitted, uid);
+  add_intent("job.unsuspend", uid);
 }
 
 void Engine::evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline,
@@ -100,18 +100,18 @@ void Engine::evict(const WorkloadUid& uid, std::string reason, std::string messa
     row.phase = Phase::kEvicting;
     row.eviction = Eviction{reason, message, deadline, now_, row.spec.checkpoints, requeue_at};
     row.patient = requeue_at != Instant{};
-    row.ask_at = now_ + options_.ask_again;
-    row.give_up_at = Instant{};
+    row.retry_at = now_ + options_.retry_interval;
+    row.wait_deadline = Instant{};
     row.reason = reason;
   });
-  say(Event::What::kEvicting, uid);
-  if (!w.cancelled && !w.job_gone) ask("job.suspend", uid);
+  publish(Event::What::kEvicting, uid);
+  if (!w.cancelled && !w.job_deleted) add_intent("job.suspend", uid);
 }
 
 void Engine::release(const WorkloadUid& uid, std::string reason, Duration backoff) {
   const Workload& w = *tables_.workloads.find(uid);
   QM_ASSERT(w.holds_quota(), "workload {} is {}", uid, name_of(w.phase));
-  if (w.cancelled || w.job_gone) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
+  if (w.cancelled || w.job_deleted) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
   const Lead where = lead(w.spec);
   learn_run(w, forecast::LifeTable::End::kCutOff);
   update(uid, [&](Workload& row) {
@@ -121,8 +121,8 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
     row.flavors.clear();
     row.usage.clear();
     row.counts.clear();
-    row.ended_pods = row.quota_turn = 0;
-    row.except([](Exceptions& e) { e.grow_to = e.grown_from = 0; });
+    row.ended_pods = row.quota_position = 0;
+    row.except([](Exceptions& e) { e.scale_up_to = e.scaled_from = 0; });
     row.eviction.reset();
     row.answer = Answer::kNone;
     row.reservation.clear();
@@ -134,17 +134,17 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
       row.ran = reason == "MaximumExecutionTimeExceeded" ? Duration{0} : row.ran + (now_ - row.admitted);
     }
     row.pods_ready = row.pods_lost = Instant{};
-    row.quota_reserved = row.admitted = row.ask_at = row.give_up_at = row.saved = row.kept_until = Instant{};
+    row.quota_reserved = row.admitted = row.retry_at = row.wait_deadline = row.saved = row.min_runtime_until = Instant{};
     row.not_before = backoff > Duration{0} ? now_ + backoff : Instant{};
     row.reason = reason;
   });
-  say(Event::What::kRequeued, uid);
-  settle_next(uid);
+  publish(Event::What::kRequeued, uid);
+  refresh_next_spec(uid);
 }
 
 /// Placement knows a later attempt, or has answered one that is pending here: the database lost the commits in which it
 /// began. That attempt ends, with its pods in the cluster, and the next attempt has a greater number.
-void Engine::catch_up(const PlacementHeard& c) {
+void Engine::catch_up(const PlacementUpdated& c) {
   const WorkloadUid uid = c.uid;
   const Workload* w = tables_.workloads.find(uid);
   if (w == nullptr || w->ended() || c.attempt < w->attempt) return;
@@ -158,17 +158,17 @@ void Engine::catch_up(const PlacementHeard& c) {
         ++row.attempt;
         row.answer = Answer::kNone;
       });
-      say(w->phase == Phase::kPending ? Event::What::kUpdated : Event::What::kRejected, uid);
+      publish(w->phase == Phase::kPending ? Event::What::kUpdated : Event::What::kRejected, uid);
       break;
     case Phase::kQuotaReserved:
       release(uid, "AttemptLost", Duration{0});
       break;
     case Phase::kAdmitted:
-      evict(uid, "AttemptLost", fmt::format("attempt {} had begun in commits that the database lost", c.attempt),
+      evict(uid, "AttemptLost", fmt::format("attempt {} had started in commits that the database lost", c.attempt),
             now_ + options_.eviction_grace);
       break;
     case Phase::kEvicting:
-      say(Event::What::kEvicting, uid);
+      publish(Event::What::kEvicting, uid);
       break;
     case Phase::kFinished:
     case Phase::kCancelled:
@@ -179,41 +179,41 @@ void Engine::catch_up(const PlacementHeard& c) {
 void Engine::finish(const WorkloadUid& uid, bool succeeded) {
   QM_ASSERT(!tables_.workloads.find(uid)->ended());
   learn_run(*tables_.workloads.find(uid), forecast::LifeTable::End::kEnded);
-  forget_said(uid);
+  forget_estimate(uid);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kFinished;
     row.finished = now_;
     row.succeeded = succeeded;
     row.usage.clear();
     row.gated = false;
-    row.not_before = row.ask_at = row.give_up_at = Instant{};
+    row.not_before = row.retry_at = row.wait_deadline = Instant{};
     row.reason = succeeded ? "Succeeded" : "Failed";
   });
-  say(Event::What::kFinished, uid);
+  publish(Event::What::kFinished, uid);
 }
 
 void Engine::cancel_now(const WorkloadUid& uid, std::string reason) {
   QM_ASSERT(!tables_.workloads.find(uid)->ended());
   learn_run(*tables_.workloads.find(uid), forecast::LifeTable::End::kCutOff);
-  forget_said(uid);
+  forget_estimate(uid);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kCancelled;
     row.finished = now_;
     row.usage.clear();
     row.gated = false;
-    row.not_before = row.ask_at = row.give_up_at = Instant{};
+    row.not_before = row.retry_at = row.wait_deadline = Instant{};
     row.reason = reason;
   });
-  say(Event::What::kCancelled, uid);
+  publish(Event::What::kCancelled, uid);
 }
 
-void Engine::job_gone(const WorkloadUid& uid) {
+void Engine::job_deleted(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
-  if (w.job_gone) return;
-  update(uid, [](Workload& row) { row.job_gone = true; });
+  if (w.job_deleted) return;
+  update(uid, [](Workload& row) { row.job_deleted = true; });
   if (w.ended()) return;
   // No release is reported for pods that another scheduler bound.
-  if (w.others_place) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
+  if (w.external_scheduler) return cancel_now(uid, w.cancelled ? w.cancel_reason() : "JobDeleted");
   if (w.phase == Phase::kEvicting) return;
   if (w.phase == Phase::kAdmitted) {
     // The garbage collector deletes the pods; quota is held until placement reports that they are gone.
@@ -233,7 +233,7 @@ void Engine::close_queues() {
     gone = true;
   }
   if (!gone) return;
-  read_anew();
+  rebuild();
   // Workloads that were pending for the terminating queue are now pending for a queue that does not exist.
   std::vector<WorkloadUid> waiting;
   for (const auto& [uid, w] : tables_.workloads) {
@@ -243,19 +243,19 @@ void Engine::close_queues() {
     const auto where = lead(tables_.workloads.find(uid)->spec);
     if (!where.obstacle || where.obstacle->code == "QueueTerminating") continue;
     update(uid, [&](Workload& row) { row.reason = where.obstacle->code; });
-    say(Event::What::kQueued, uid);
+    publish(Event::What::kQueued, uid);
   }
 }
 
 void Engine::repeat(const WorkloadUid& uid) {
-  update(uid, [&](Workload& row) { row.ask_at = now_ + options_.ask_again; });
-  say(Event::What::kRepeated, uid);
+  update(uid, [&](Workload& row) { row.retry_at = now_ + options_.retry_interval; });
+  publish(Event::What::kRepeated, uid);
 }
 
 void Engine::forget(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
-  QM_ASSERT(w.ended() && w.job_gone, "workload {} is {}", uid, name_of(w.phase));
-  say(Event::What::kForgotten, uid);
+  QM_ASSERT(w.ended() && w.job_deleted, "workload {} is {}", uid, name_of(w.phase));
+  publish(Event::What::kForgotten, uid);
   move(indexes_, w, marks_of(w), {});
   indexes_.decisions.drop(uid);
   tables_.workloads.erase(uid);

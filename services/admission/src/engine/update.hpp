@@ -6,7 +6,7 @@ namespace qm::admission {
 /// For a Job: whether only the number of its pods differs.
 [[nodiscard]] bool differ_in_count_alone(const Spec& was, const Spec& is);
 
-/// "2 more pods wait for quota (4 of 6 pods are admitted)", for an elastic Job that scales up.
+/// "2 more pods are pending for quota (4 of 6 pods are admitted)", for an elastic Job that scales up.
 [[nodiscard]] std::string scale_up_of(const Workload& w);
 
 /// Changes one row of a workload and updates all indexes and marks that depend on it.
@@ -27,14 +27,14 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
   if (!w.ready()) w.claim.reset();
   if (w.phase != Phase::kPending) w.budget.clear();
   const auto tree = [&](const QueueName& name) { return indexes_.decisions.tree_of(name); };
-  if (w.ended() || (known && w.cluster_queue != queue && tree(w.cluster_queue) != tree(queue))) w.displacers.clear();
+  if (w.ended() || (known && w.cluster_queue != queue && tree(w.cluster_queue) != tree(queue))) w.preemptors.clear();
   const Marks after = marks_of(w);
   if (before.holds != after.holds || before.usage != after.usage) {
     const auto& of = before.holds.empty() ? after.holds : before.holds;
     if (indexes_.decisions.by_usage(of)) sample_usage(indexes_.decisions.local_of(w));
   }
   move(indexes_, w, before, after);
-  if (payer && (!w.holds_quota() || w.attempt != payer->attempt)) let_go(*payer);
+  if (payer && (!w.holds_quota() || w.attempt != payer->attempt)) release_holds(*payer);
   if (held != w.holds_quota()) touched_.insert(held ? queue : w.cluster_queue);
   if (!leaving && w.phase == Phase::kEvicting) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
   if (held && w.holds_quota() && before.usage != after.usage) {
@@ -42,7 +42,7 @@ void Engine::update(const WorkloadUid& uid, Fn&& fn) {
     dirty_.insert(indexes_.decisions.tree_of(queue));
   }
   if (held && !w.holds_quota()) dirty_.insert(indexes_.decisions.tree_of(queue));
-  if (!known || ended != w.ended()) stir(w.cluster_queue);
+  if (!known || ended != w.ended()) release_old_preemptions(w.cluster_queue);
   if (w.ready()) dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
 }
 

@@ -50,7 +50,7 @@ bool differ_in_count_alone(const Spec& was, const Spec& is) {
 }
 
 Cause Engine::no_pods() {
-  return cause_of("NoPods", "it asks for no pods: parallelism, completions or all replicas are 0",
+  return cause_of("NoPods", "it requests no pods: parallelism, completions or all replicas are 0",
                   "set them to at least 1; it keeps its queue position");
 }
 
@@ -64,18 +64,18 @@ void Engine::refresh_reason(const WorkloadUid& uid) {
 }
 
 /// An update of an object that is known and has not ended.
-void Engine::follow(const JobSeen& c) {
+void Engine::follow(const JobUpdated& c) {
   const WorkloadUid uid = c.spec.uid;
   const Workload& w = *tables_.workloads.find(uid);
   if (!c.rejected.empty()) return reject(uid, c.rejected);
   const bool was_rejected = w.phase == Phase::kRejected;
   if (w.holds_quota() && !w.rejected().empty()) except(uid, [](Exceptions& e) { e.rejected.clear(); });
-  if ((w.spec.pods_to_come || c.pods_to_come) && !was_rejected) return;  // groups.cpp
+  if ((w.spec.pods_expected || c.pods_expected) && !was_rejected) return;  // pod_groups.cpp
   // Ungated pods differ from the submitted ones, and their spec does not change.
   if (is_pods(*w.spec.kind) && !c.as_submitted && !was_rejected) return;
   Spec next = c.spec;
   next.submitted = w.spec.submitted;
-  next.pods_to_come = c.pods_to_come;
+  next.pods_expected = c.pods_expected;
   if (!c.as_submitted && !was_rejected) next.pod_sets = w.spec.pod_sets;
   if (*w.spec.kind == "PodGroup") {  // the PodGroup defines what its pods leave unset
     if (next.queue.empty()) next.queue = w.spec.queue;
@@ -89,16 +89,16 @@ void Engine::follow(const JobSeen& c) {
     next.priority = priority_of(next).value_or(0);
   }
   if (!w.holds_quota()) {
-    if (next == w.spec && !was_rejected && w.max_execution == c.max_execution && w.others_place == c.others_place)
+    if (next == w.spec && !was_rejected && w.max_execution == c.max_execution && w.external_scheduler == c.external_scheduler)
       return;
     update(uid, [&](Workload& row) {
       row.max_execution = c.max_execution;
-      row.others_place = c.others_place;
+      row.external_scheduler = c.external_scheduler;
     });
     return use_spec(uid, next);
   }
   if (w.phase == Phase::kQuotaReserved && !differences(w.spec, next).empty()) {
-    keep_for_later(uid, next);
+    store_next_spec(uid, next);
     return release(uid, "Updated", Duration{0});
   }
   // Admitted and still suspended: only the admitted spec is unsuspended (executor.cpp). So the admission ends, and the
@@ -117,9 +117,9 @@ void Engine::follow(const JobSeen& c) {
       row.spec.priority = next.priority;
       row.priority_unknown = unknown;
     });
-    say(Event::What::kUpdated, uid);
+    publish(Event::What::kUpdated, uid);
   }
-  if (!(next == w.spec)) return keep_for_later(uid, next, may_grow(c, next));
+  if (!(next == w.spec)) return store_next_spec(uid, next, may_scale_up(c, next));
   if (w.next() != nullptr) except(uid, [](Exceptions& e) { e.forget_next(); });
 }
 
@@ -133,13 +133,13 @@ void Engine::reject(const WorkloadUid& uid, std::string why) {
   if (w.phase == Phase::kQuotaReserved) {
     release(uid, "Rejected", Duration{0});
   } else if (w.phase == Phase::kPending) {
-    settle_next(uid);
+    refresh_next_spec(uid);
   } else if (w.phase == Phase::kRejected) {
-    say(Event::What::kRejected, uid);
+    publish(Event::What::kRejected, uid);
   }
   if (w.ended()) return;
-  if (w.phase == Phase::kRejected) return ask("event.create", uid, why, "Rejected");
-  ask("event.create", uid, fmt::format("it runs on with what it was admitted with; its update is rejected: {}", why),
+  if (w.phase == Phase::kRejected) return add_intent("event.create", uid, why, "Rejected");
+  add_intent("event.create", uid, fmt::format("it keeps running as admitted; its update is rejected: {}", why),
       "UpdateRejected");
 }
 
@@ -149,7 +149,7 @@ void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
   const Lead where = lead(spec);
   const bool unknown = !priority_of(spec);
   dirty_.insert(indexes_.decisions.tree_of(w.cluster_queue));
-  forget_said(uid);
+  forget_estimate(uid);
   update(uid, [&](Workload& row) {
     row.phase = Phase::kPending;
     row.except([](Exceptions& e) {
@@ -170,18 +170,18 @@ void Engine::use_spec(const WorkloadUid& uid, const Spec& spec) {
     row.planned = planned_run(row);
     row.reason = waiting_reason(row, where.obstacle);
   });
-  say(Event::What::kUpdated, uid);
+  publish(Event::What::kUpdated, uid);
 }
 
-/// Emits one event that the object differs from what runs. For a scale-up growth.cpp emits it.
-void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows) {
+/// Emits one event that the object differs from what runs. For a scale-up scale_up.cpp emits it.
+void Engine::store_next_spec(const WorkloadUid& uid, const Spec& spec, bool grows) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.next() != nullptr && *w.next() == spec) return;
   except(uid, [&](Exceptions& e) { e.next = spec; });
   const std::string what = differences(w.spec, spec);
   if (what.empty() || grows || only_fewer_pods(w.spec, spec) || w.phase != Phase::kAdmitted) return;
-  const bool runs_more = w.others_place && differ_in_count_alone(w.spec, spec);
-  ask("event.create", uid,
+  const bool runs_more = w.external_scheduler && differ_in_count_alone(w.spec, spec);
+  add_intent("event.create", uid,
       fmt::format("its object changed ({}) while it holds quota; {}the update is used at its next attempt: to use it "
                   "now, delete the object and create it again",
                   what,
@@ -192,18 +192,18 @@ void Engine::keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows
 }
 
 /// Applies the kept update or rejection once the workload holds no quota.
-void Engine::settle_next(const WorkloadUid& uid) {
+void Engine::refresh_next_spec(const WorkloadUid& uid) {
   const Workload& w = *tables_.workloads.find(uid);
   if (w.phase != Phase::kPending) return;
   if (!w.rejected().empty()) {
-    forget_said(uid);
+    forget_estimate(uid);
     update(uid, [](Workload& row) {
       row.phase = Phase::kRejected;
       row.not_before = Instant{};
       row.budget.clear();
       row.reason = "Rejected";
     });
-    say(Event::What::kRejected, uid);
+    publish(Event::What::kRejected, uid);
   } else if (w.next() != nullptr) {
     const Spec spec = *w.next();
     const auto print = w.exceptions->next_print;
@@ -214,7 +214,7 @@ void Engine::settle_next(const WorkloadUid& uid) {
 
 /// Records the version of its object that the workload was parsed from. Fields that quota does not count, such as a
 /// label, may differ.
-void Engine::note_print(const JobSeen& c) {
+void Engine::note_print(const JobUpdated& c) {
   const Workload& w = *tables_.workloads.find(c.spec.uid);
   if (c.spec_print == 0 || !c.rejected.empty()) return;
   if (w.next() != nullptr && w.exceptions->next_print != c.spec_print) {
@@ -228,10 +228,10 @@ void Engine::explain_update(const Workload& w, std::vector<Cause>& causes) const
   if (!w.rejected().empty()) {
     causes.push_back(
         cause_of("UpdateRejected",
-                 fmt::format("it runs with what it was admitted with; its update is rejected: {}", w.rejected()),
+                 fmt::format("it runs as admitted; its update is rejected: {}", w.rejected()),
                  "correct the object; each update of it is parsed again"));
-  } else if (w.waits_to_grow()) {
-    for (auto& cause : growth_obstacles(w)) {
+  } else if (w.scale_up_pending()) {
+    for (auto& cause : scale_up_obstacles(w)) {
       causes.push_back(cause_of("ScaleUpPending", fmt::format("{}: {}", scale_up_of(w), cause.message), cause.remedy));
       causes.back().resource = cause.resource;
       causes.back().requested = cause.requested;

@@ -15,7 +15,7 @@ Instant grid(Instant now, Duration sampling) { return from_micros(micros(now) / 
 std::int64_t rounded(double amount) { return static_cast<std::int64_t>(std::llround(amount)); }
 
 /// The fraction that is replaced after this time.
-double anew(const UsageMemory& memory, Duration passed) {
+double update_weight(const UsageMemory& memory, Duration passed) {
   return 1 - std::pow(0.5, static_cast<double>(passed.count()) / static_cast<double>(memory.half_life.count()));
 }
 
@@ -24,8 +24,8 @@ double anew(const UsageMemory& memory, Duration passed) {
 // ---- in the trees ----
 
 /// CPU and GPU are counted in thousandths, and weighed in whole units.
-exact::UsageShares Decisions::shares() const {
-  exact::UsageShares::Settings out;
+kueue::UsageShares Decisions::shares() const {
+  kueue::UsageShares::Settings out;
   out.half_life = static_cast<double>(rules_.usage.half_life.count()) / 1e6;
   out.sampling = static_cast<double>(rules_.usage.sampling.count()) / 1e6;
   for (const std::string resource : {"cpu", "nvidia.com/gpu"}) {
@@ -34,7 +34,7 @@ exact::UsageShares Decisions::shares() const {
   for (const auto& [resource, weight] : rules_.usage.weights) {
     if (const auto id = resources_.find(resource)) out.weights.try_emplace(*id, 1.0).first->second *= weight;
   }
-  return exact::UsageShares(std::move(out));
+  return kueue::UsageShares(std::move(out));
 }
 
 LocalName Decisions::local_of(const Workload& w) const {
@@ -47,9 +47,9 @@ int Decisions::number(const LocalName& local) const {
   return local_queues_.of(fmt::format("{}/{}", local.first, local.second));
 }
 
-void Decisions::weigh(exact::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const {
+void Decisions::weigh(kueue::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const {
   const auto totals = [&](const std::map<std::string, std::int64_t>& amounts) {
-    exact::UsageShares::Totals out;
+    kueue::UsageShares::Totals out;
     for (const auto& [resource, amount] : amounts) out[resources_.of(resource)] = static_cast<double>(amount);
     return out;
   };
@@ -98,7 +98,7 @@ LocalUsage Engine::usage_now(const LocalName& local) const {
   if (row == nullptr) return {{}, {}, at};
   LocalUsage out = *row;
   if (at <= out.sampled) return out;
-  const double share = anew(memory, at - out.sampled);
+  const double share = update_weight(memory, at - out.sampled);
   for (auto& [resource, amount] : out.consumed) amount = rounded((1 - share) * static_cast<double>(amount));
   if (const auto held = indexes_.held_by_local.find(local); held != indexes_.held_by_local.end()) {
     for (const auto& [resource, amount] : held->second) {
@@ -121,7 +121,7 @@ void Engine::sample_usage(const LocalName& local) {
 /// Adds the entry penalty of a workload that got quota.
 void Engine::enter_usage(const Workload& w) {
   if (!indexes_.decisions.by_usage(w.cluster_queue)) return;
-  const double share = anew(options_.rules.usage, options_.rules.usage.sampling);
+  const double share = update_weight(options_.rules.usage, options_.rules.usage.sampling);
   auto& entered = tables_.local_usage.edit(indexes_.decisions.local_of(w)).entered;
   for (const auto& [at, amount] : w.usage) entered[at.resource] += rounded(share * static_cast<double>(amount));
 }
@@ -152,7 +152,7 @@ double Engine::used_by(const LocalName& local) const {
 }
 
 /// The cause for a workload if local queues with less usage go first.
-std::optional<Cause> Engine::turn_of(const Workload& w) const {
+std::optional<Cause> Engine::usage_obstacle(const Workload& w) const {
   const auto waiting = indexes_.waiting.find(w.cluster_queue);
   if (!indexes_.decisions.by_usage(w.cluster_queue) || waiting == indexes_.waiting.end()) return std::nullopt;
   const auto own = indexes_.decisions.local_of(w);
@@ -164,12 +164,12 @@ std::optional<Cause> Engine::turn_of(const Workload& w) const {
   });
   if (before.empty()) return std::nullopt;
   Cause out;
-  out.code = "UsedMore";
+  out.code = "MoreRecentUsage";
   out.message = fmt::format(
-      "ClusterQueue {} goes by usage, and {} of its LocalQueues with waiting workloads used less "
-      "of late than {}/{}",
+      "ClusterQueue {} orders by usage, and {} of its LocalQueues with pending workloads used less "
+      "recently than {}/{}",
       w.cluster_queue, before.size(), own.first, own.second);
-  out.remedy = "wait for its turn, or raise fairSharing.weight of the LocalQueue";
+  out.remedy = "wait, or raise fairSharing.weight of the LocalQueue";
   return out;
 }
 

@@ -2,7 +2,7 @@
 #include "qm/admission/what_if.hpp"
 
 #include "copied.hpp"
-#include "played.hpp"
+#include "simulation.hpp"
 
 #include <algorithm>
 
@@ -17,13 +17,13 @@ std::vector<Command> answers(const Engine& engine) {
   std::vector<Command> out;
   for (const auto& [uid, w] : engine.tables().workloads) {
     if (w.phase == Phase::kQuotaReserved && w.answer != Answer::kReserved) {
-      out.emplace_back(PlacementHeard{uid, w.attempt, Answer::kReserved, "supposed", {}, {}});
-    } else if (w.phase == Phase::kEvicting && w.others_place) {
+      out.emplace_back(PlacementUpdated{uid, w.attempt, Answer::kReserved, "supposed", {}, {}});
+    } else if (w.phase == Phase::kEvicting && w.external_scheduler) {
       IntentOutcome gone{"job.suspend", {}, uid.value(), w.attempt};
       gone.quiet = true;
       out.emplace_back(std::move(gone));
     } else if (w.phase == Phase::kEvicting) {
-      out.emplace_back(PlacementHeard{uid, w.attempt, Answer::kReleased, {}, {}, {}});
+      out.emplace_back(PlacementUpdated{uid, w.attempt, Answer::kReleased, {}, {}, {}});
     }
   }
   return out;
@@ -53,7 +53,7 @@ std::string_view name_of(Consequence::What what) {
   switch (what) {
     case Consequence::What::kAdmitted:
       return "admitted";
-    case Consequence::What::kDisplaced:
+    case Consequence::What::kPreempted:
       return "displaced";
     case Consequence::What::kDelayed:
       return "delayed";
@@ -74,7 +74,7 @@ const Workload* named(const Engine& engine, const Namespace& ns, const std::stri
 }
 
 /// The change as commands. A Job with the name of an existing workload is that workload with another object.
-Result<std::vector<Command>> commands_of(const Engine& engine, const Supposed& supposed) {
+Result<std::vector<Command>> commands_of(const Engine& engine, const HypotheticalChange& supposed) {
   std::vector<Command> out{Reconsider{}};
   for (const auto& gone : supposed.gone) {
     if (gone.kind != "Job" && gone.kind != "Workload") {
@@ -86,7 +86,7 @@ Result<std::vector<Command>> commands_of(const Engine& engine, const Supposed& s
       return fail({Code::kNotFound, fmt::format("workload {}/{} is not known, or has finished", gone.ns, gone.name),
                    "deleted", "list the workloads of the namespace"});
     }
-    JobSeen finished;
+    JobUpdated finished;
     finished.spec = w->spec;
     finished.complete = true;
     out.emplace_back(std::move(finished));
@@ -97,7 +97,7 @@ Result<std::vector<Command>> commands_of(const Engine& engine, const Supposed& s
     if (w != nullptr) {
       job.spec.uid = w->spec.uid;
       job.attempt = w->attempt;
-      job.others_place = w->others_place;
+      job.external_scheduler = w->external_scheduler;
     }
     out.emplace_back(std::move(job));
   }
@@ -106,7 +106,7 @@ Result<std::vector<Command>> commands_of(const Engine& engine, const Supposed& s
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> played(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
+Result<std::unique_ptr<Engine>> played(const Engine::Tables& rows, const Options& options, const HypotheticalChange& supposed,
                                        Instant now) {
   auto engine = std::make_unique<Engine>(options);
   load_copied(*engine, rows, false, now);
@@ -131,7 +131,7 @@ std::vector<Consequence> differences(const Engine& without, const Engine& with, 
     }
     c.before = without.position(*before);
     if (runs(after) != runs(*before)) {
-      c.what = runs(after) ? Consequence::What::kAdmitted : Consequence::What::kDisplaced;
+      c.what = runs(after) ? Consequence::What::kAdmitted : Consequence::What::kPreempted;
       if (!runs(after)) c.why = with.explain(after, now).summary;
     } else if (runs(after) || c.before == c.after) {
       continue;
@@ -146,7 +146,7 @@ std::vector<Consequence> differences(const Engine& without, const Engine& with, 
   return out;
 }
 
-Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const Supposed& supposed,
+Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const HypotheticalChange& supposed,
                                          Instant now) {
   QM_ASSIGN(const auto without, played(rows, options, {}, now));
   QM_ASSIGN(const auto with, played(rows, options, supposed, now));

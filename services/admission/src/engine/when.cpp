@@ -11,7 +11,7 @@ namespace qm::admission {
 namespace {
 
 using forecast::Declared;
-using forecast::Kin;
+using forecast::JobClass;
 
 constexpr int kFutures = 32;
 constexpr int kMostEvents = 10'000;  ///< per future
@@ -21,41 +21,41 @@ constexpr std::size_t kMostClasses = 512;
 class Lives {
  public:
   Lives(forecast::RunTimes& run_times, Instant now) : run_times_(run_times), now_(now) {}
-  forecast::Scene::Life of(const Kin& kin, const Declared& declared) {
-    const int number = kins_.try_emplace(kin, static_cast<int>(kins_.size())).first->second;
-    auto& span = spans_[{kin, declared.expected, declared.deadline}];
-    if (!span) span = std::make_shared<const forecast::Lifetime>(run_times_.of(kin, declared, now_));
+  forecast::Scene::Life of(const JobClass& job_class, const Declared& declared) {
+    const int number = kins_.try_emplace(job_class, static_cast<int>(kins_.size())).first->second;
+    auto& span = spans_[{job_class, declared.expected, declared.deadline}];
+    if (!span) span = std::make_shared<const forecast::Lifetime>(run_times_.of(job_class, declared, now_));
     return {span, number};
   }
 
  private:
   forecast::RunTimes& run_times_;
   Instant now_;
-  std::map<Kin, int> kins_;
-  std::map<std::tuple<Kin, std::optional<Duration>, std::optional<Duration>>, std::shared_ptr<const forecast::Lifetime>>
+  std::map<JobClass, int> kins_;
+  std::map<std::tuple<JobClass, std::optional<Duration>, std::optional<Duration>>, std::shared_ptr<const forecast::Lifetime>>
       spans_;
 };
 
 /// Recent arrivals in the tree, in classes of similar workloads. Names are ignored: each would be a class of its own.
-void hear_arrivals(const std::vector<std::pair<const Workload*, Decisions::Figure>>& came, Instant now, Lives& lives,
+void add_arrivals(const std::vector<std::pair<const Workload*, Decisions::ForecastWorkload>>& came, Instant now, Lives& lives,
                    Outlook& out) {
   out.arrivals = forecast::Arrivals({kArrivalsOf, forecast::Arrivals::Settings().kept});
   out.arrivals.listens_since(now - kArrivalsOf);
-  std::map<std::tuple<exact::Node, int, std::int32_t, std::string>, int> classes;
+  std::map<std::tuple<kueue::Node, int, std::int32_t, std::string>, int> classes;
   for (const auto& [w, figure] : came) {
-    Kin kin = kin_of(*w);
-    kin.stem.clear();
-    const std::tuple key{figure.work.queue, figure.work.shape, figure.work.priority, kin.team};
+    JobClass job_class = job_class_of(*w);
+    job_class.stem.clear();
+    const std::tuple key{figure.work.queue, figure.work.shape, figure.work.priority, job_class.team};
     auto known = classes.find(key);
     if (known == classes.end()) {
       if (classes.size() >= kMostClasses) continue;
-      exact::Work pattern = figure.work;
+      kueue::Work pattern = figure.work;
       pattern.usage.clear();
       pattern.reserved = 0;
       pattern.evicted = false;
       pattern.stake = {};
-      known = classes.emplace(key, out.arrivals.add_class({std::move(pattern), kin, declared_of(*w)})).first;
-      out.scene.of_class.push_back(lives.of(kin, declared_of(*w)));
+      known = classes.emplace(key, out.arrivals.add_class({std::move(pattern), job_class, declared_of(*w)})).first;
+      out.scene.of_class.push_back(lives.of(job_class, declared_of(*w)));
     }
     out.arrivals.came(known->second, w->spec.submitted);
   }
@@ -76,39 +76,39 @@ std::set<QueueName> Engine::tree_of(const QueueName& queue) const {
 std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   if (w.ended()) return cause_of("Ended", fmt::format("it has ended: {}", name_of(w.phase)));
   if (w.phase == Phase::kEvicting) {
-    return cause_of("Evicting", fmt::format("it is being evicted ({}); ask once its pods are gone", w.reason));
+    return cause_of("Evicting", fmt::format("it is being evicted ({}); retry when its pods are gone", w.reason));
   }
   if (w.phase == Phase::kAdmitted) {
-    return cause_of("HoldsQuota", fmt::format("it has started: admitted at {}", to_rfc3339(w.admitted)));
+    return cause_of("AlreadyAdmitted", fmt::format("it has started: admitted at {}", to_rfc3339(w.admitted)));
   }
   if (w.phase == Phase::kQuotaReserved) {
-    return cause_of("HoldsQuota",
-                    fmt::format("it holds quota since {}, and waits for {}", to_rfc3339(w.quota_reserved),
-                                w.gated ? "its admission checks or for others to be ready" : "placement"));
+    return cause_of("AlreadyAdmitted",
+                    fmt::format("it holds quota since {}, and is gated by {}", to_rfc3339(w.quota_reserved),
+                                w.gated ? "its admission checks or the readiness of other workloads" : "placement"));
   }
   if (!w.inactive.empty()) return cause_of("Inactive", fmt::format("it is not active: {}", w.inactive));
   if (w.priority_unknown) return unknown_priority(w.spec.priority_class);
   if (w.phase == Phase::kRejected) return cause_of("Rejected", w.rejected());
   if (w.spec.pod_sets.empty()) return no_pods();
   if (!w.refused().empty()) return cause_of("Misconfigured", w.refused());
-  if (!w.budget.empty()) return cause_of("BudgetExhausted", fmt::format("it waits for budget {}", w.budget));
+  if (!w.budget.empty()) return cause_of("BudgetExhausted", fmt::format("it is pending for budget {}", w.budget));
   if (const auto where = lead(w.spec).obstacle) return *where;
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
-  if (queue == nullptr) return cause_of("QueueUnknown", "it leads to no ClusterQueue");
+  if (queue == nullptr) return cause_of("QueueUnknown", "its queue has no ClusterQueue");
   if (auto obstacle = inactive_reason(*queue)) return obstacle;
   if (indexes_.decisions.pooled(w.cluster_queue)) {
     return cause_of(
         "VolcanoRules",
-        fmt::format("queue {} shares a pool by Volcano's rules, of which no futures are played", w.cluster_queue));
+        fmt::format("queue {} shares a pool by Volcano's rules, which the forecast does not simulate", w.cluster_queue));
   }
   const bool fewer = std::ranges::any_of(w.spec.pod_sets, [](const PodSet& set) { return set.min_count > 0; });
   const auto shortfalls = indexes_.decisions.shortfalls(w);
   if (!shortfalls.empty() && !fewer) {
     const auto kind = shortfalls.front().kind;  // shortfalls for which waiting does not help come first
-    if (kind != Shortfall::Kind::kQuota && kind != Shortfall::Kind::kBorrowingLimit) {
+    if (kind != QuotaShortfall::Kind::kQuota && kind != QuotaShortfall::Kind::kBorrowingLimit) {
       if (auto ahead = window_ahead(*queue, shortfalls, now)) return ahead;
       return cause_of("NeverFits",
-                      fmt::format("as things are it never fits in ClusterQueue {}: qmctl why says what is in the way",
+                      fmt::format("with the present configuration it never fits in ClusterQueue {}: qmctl why lists the causes",
                                   w.cluster_queue));
     }
   }
@@ -118,25 +118,25 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
 tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) const {
   if (auto no = no_estimate(w, now)) return tl::unexpected<Cause>(std::move(*no));
   auto stage = indexes_.decisions.stage(w.cluster_queue);
-  if (!stage) return tl::unexpected<Cause>(cause_of("QueueUnknown", "its queue decides nothing"));
+  if (!stage) return tl::unexpected<Cause>(cause_of("QueueUnknown", "its queue admits nothing"));
   Outlook out{{std::move(*stage), {}, {}, {}}, {}, -1, {}, {}};
   const auto queues = tree_of(w.cluster_queue);
 
   forecast::RunTimes run_times;
-  for (const auto& [kin, table] : tables_.run_times) run_times.restore(kin, table);
+  for (const auto& [job_class, table] : tables_.run_times) run_times.restore(job_class, table);
   std::map<WorkloadUid, int> numbers;
   for (const auto& [uid, row] : tables_.workloads) {
     if (row.ended() || !queues.contains(row.cluster_queue)) continue;
     const int id = static_cast<int>(out.names.size());
     numbers.emplace(uid, id);
     out.names.push_back(uid);
-    if (row.admitted != Instant{}) run_times.started(id, kin_of(row), declared_of(row), std::min(now, row.admitted));
+    if (row.admitted != Instant{}) run_times.started(id, job_class_of(row), declared_of(row), std::min(now, row.admitted));
   }
   out.asked = numbers.at(w.spec.uid);
-  out.evidence = run_times.evidence(kin_of(w), declared_of(w), now);
+  out.evidence = run_times.evidence(job_class_of(w), declared_of(w), now);
 
   Lives lives(run_times, now);
-  std::vector<std::pair<const Workload*, Decisions::Figure>> came;
+  std::vector<std::pair<const Workload*, Decisions::ForecastWorkload>> came;
   for (const auto& [uid, row] : tables_.workloads) {
     if (!queues.contains(row.cluster_queue)) continue;
     const auto number = numbers.find(uid);
@@ -144,7 +144,7 @@ tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) con
     if (!figure) continue;
     if (row.spec.submitted <= now && now - row.spec.submitted < kArrivalsOf) came.emplace_back(&row, *figure);
     if (row.ended()) continue;
-    const auto life = lives.of(kin_of(row), declared_of(row));
+    const auto life = lives.of(job_class_of(row), declared_of(row));
     if (row.holds_quota()) {
       const Instant began = row.admitted == Instant{} ? now : std::min(now, row.admitted);
       out.scene.running.push_back({std::move(figure->work), life, began});
@@ -162,7 +162,7 @@ tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) con
     }
   }
   std::ranges::stable_sort(came, {}, [](const auto& one) { return one.first->spec.submitted; });
-  hear_arrivals(came, now, lives, out);
+  add_arrivals(came, now, lives, out);
   return out;
 }
 
@@ -190,7 +190,7 @@ Result<When> when(const Engine::Tables& rows, const Options& options, const Work
     out.waits_for.push_back({outlook->names[static_cast<std::size_t>(cause.id)], cause.futures});
   }
   if (!estimate.p10) {
-    out.unknown = cause_of("NotInSight", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
+    out.unknown = cause_of("StartNotForeseen", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
                                                      estimate.futures, settings.horizon / std::chrono::hours(24)));
     return out;
   }
@@ -204,7 +204,7 @@ Result<When> when(const Engine::Tables& rows, const Options& options, const Work
   out.low = now + told.low;
   if (estimate.p50) out.middle = now + told.middle;
   if (estimate.p90) out.high = now + told.high;
-  if (estimate.p90) out.said = Said{w->attempt, now, raw, told, group};
+  if (estimate.p90) out.record = StartEstimate{w->attempt, now, raw, told, group};
   return out;
 }
 

@@ -55,7 +55,7 @@ const std::string& Workload::no_text() {
 WorkloadSpec Workload::running() const {
   WorkloadSpec out = spec;
   for (std::size_t i = 0; i < counts.size() && i < out.pod_sets.size(); ++i) out.pod_sets[i].count = counts[i];
-  if (exceptions && exceptions->grown_from > 0) out.pod_sets.at(0).min_count = exceptions->grown_from;
+  if (exceptions && exceptions->scaled_from > 0) out.pod_sets.at(0).min_count = exceptions->scaled_from;
   return out;
 }
 

@@ -48,7 +48,7 @@ std::int64_t Budget::Hold::amount() const {
 /// is owed.
 void Budget::turn(Instant now) {
   for (auto& [from, one] : allotments_) {
-    if (one.granted > one.said) one.granted -= std::min(one.granted - one.said, one.free());
+    if (one.granted > one.granted_total) one.granted -= std::min(one.granted - one.granted_total, one.free());
   }
   Allotment* const to = current(now);
   for (auto it = allotments_.begin(); it != allotments_.end() && to != nullptr && &it->second != to;) {
@@ -57,7 +57,7 @@ void Budget::turn(Instant now) {
     const auto pays = std::min(owed_, free);
     owed_ -= pays;
     ended.spent += pays;
-    const auto carried = static_cast<std::int64_t>(Wide{free - pays} * ended.carry_permille / 1000);
+    const auto carried = static_cast<std::int64_t>(Wide{free - pays} * ended.carry_over_permille / 1000);
     ended.carried_out += carried;
     to->carried_in += carried;
     ended.lapsed += free - pays - carried;
@@ -74,10 +74,10 @@ void Budget::turn(Instant now) {
   to->spent += pays;
 }
 
-Status Budget::grant(const Period& period, std::int64_t amount, int carry_permille, Instant now) {
-  if (amount < 0 || amount > kMostGranted || period.from >= period.to || carry_permille < 0 || carry_permille > 1000) {
-    return fail(Code::kInvalid, "an allotment of {} from {} to {} carrying {} of 1000 is none", amount,
-                to_rfc3339(period.from), to_rfc3339(period.to), carry_permille);
+Status Budget::grant(const Period& period, std::int64_t amount, int carry_over_permille, Instant now) {
+  if (amount < 0 || amount > kMostGranted || period.from >= period.to || carry_over_permille < 0 || carry_over_permille > 1000) {
+    return fail(Code::kInvalid, "an allotment of {} from {} to {} carrying {} of 1000 is not valid", amount,
+                to_rfc3339(period.from), to_rfc3339(period.to), carry_over_permille);
   }
   const auto clash = std::ranges::find_if(allotments_, [&](const auto& one) {
     const auto& other = one.second.period;
@@ -90,9 +90,9 @@ Status Budget::grant(const Period& period, std::int64_t amount, int carry_permil
   if (period.to <= now && !allotments_.contains(period.from)) return {};  // an ended period accepts no new holds
   auto& allotment = allotments_[period.from];
   allotment.period = period;
-  allotment.said = amount;
+  allotment.granted_total = amount;
   allotment.granted = std::max(allotment.granted, amount);
-  allotment.carry_permille = carry_permille;
+  allotment.carry_over_permille = carry_over_permille;
   turn(now);
   return {};
 }

@@ -13,7 +13,7 @@
 namespace qm::admission::forecast {
 namespace {
 
-using exact::Work;
+using kueue::Work;
 
 /// Removes node assignments: topology belongs to the live state and is not simulated.
 Work without_nodes(Work work) {
@@ -37,7 +37,7 @@ class Future {
         now_(now),
         coming_(arrivals.after(now, chance(settings.seed, number_, ~std::uint64_t{0}))),
         decider_(scene.field) {
-    decider_.foresee(std::make_unique<Reservations>());
+    decider_.set_backfill(std::make_unique<Reservations>());
     for (const auto& one : scene.running) next_id_ = std::max(next_id_, one.work.id + 1);
     for (const auto& one : scene.waiting) next_id_ = std::max(next_id_, one.work.id + 1);
     newcomers_from_ = next_id_;
@@ -85,8 +85,8 @@ class Future {
   [[nodiscard]] double drawn(int id) const {
     const Member& member = members_.at(id);
     const auto own = static_cast<std::uint64_t>(id) << 8U | (member.times & 0xffU);
-    const auto kin = static_cast<std::uint64_t>(member.life.kin);
-    if (chance(settings_.seed + 1, number_, own) < settings_.alike) return chance(settings_.seed + 2, number_, kin);
+    const auto job_class = static_cast<std::uint64_t>(member.life.job_class);
+    if (chance(settings_.seed + 1, number_, own) < settings_.alike) return chance(settings_.seed + 2, number_, job_class);
     return chance(settings_.seed, number_, own);
   }
   void ends_after(int id, Duration run) {
@@ -165,10 +165,10 @@ class Future {
   std::uint64_t number_;
   Instant now_, started_at_ = now_;
   Arrivals::Stream coming_;
-  exact::Continuous decider_;
+  kueue::Continuous decider_;
   std::map<int, Member> members_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
-  std::map<exact::Cell, int> gave_;
+  std::map<kueue::Cell, int> gave_;
   std::set<int> asked_;
   std::map<int, Start> started_;
   int next_id_ = 0, newcomers_from_ = 0;
@@ -202,21 +202,21 @@ Estimate summed_up(int id, std::vector<Start> starts, int futures) {
 
 }  // namespace
 
-exact::Field emptied(const exact::Field& field) {
-  exact::Field out = field;
-  out.displacements = nullptr;
+kueue::QuotaState emptied(const kueue::QuotaState& field) {
+  kueue::QuotaState out = field;
+  out.preemptions = nullptr;
   out.topologies = nullptr;
   for (auto& of : out.holders) of.clear();
-  for (exact::Node n = 0; n < out.tree.size(); ++n) {
+  for (kueue::Node n = 0; n < out.tree.size(); ++n) {
     if (!out.tree.is_queue(n)) continue;
-    for (exact::Cell c = 0; c < out.tree.cells(); ++c) out.tree.remove(n, c, field.tree.used(n, c));
+    for (kueue::Cell c = 0; c < out.tree.cells(); ++c) out.tree.remove(n, c, field.tree.used(n, c));
   }
   return out;
 }
 
 std::vector<Estimate> Eta::ask(const Scene& scene, std::span<const int> ids, const Arrivals& arrivals,
                                Instant now) const {
-  QM_ASSERT(settings_.futures > 0, "an estimate needs a future");
+  QM_ASSERT(settings_.futures > 0, "an estimate needs at least one simulated future");
   QM_ASSERT(scene.of_class.size() == arrivals.classes().size(), "lifetimes of {} classes of {}", scene.of_class.size(),
             arrivals.classes().size());
   std::set<int> waiting;

@@ -8,7 +8,7 @@
 
 namespace qm::admission::forecast {
 
-Profile::Profile(exact::Tree tree, Instant now, Settings settings)
+Profile::Profile(kueue::Tree tree, Instant now, Settings settings)
     : tree_(std::move(tree)), now_(now), settings_(settings) {}
 
 Instant Profile::rounded(Instant at) const {
@@ -25,19 +25,19 @@ void Profile::take_back(Instant at, const Change& change) {
   const auto step = changes_.find(at);
   QM_ASSERT(step != changes_.end(), "nothing changes at {}", micros(at));
   const auto found = std::ranges::find(step->second, change);
-  QM_ASSERT(found != step->second.end(), "queue {} was not reserved for at {}", change.queue, micros(at));
+  QM_ASSERT(found != step->second.end(), "queue {} has no reservation at {}", change.queue, micros(at));
   step->second.erase(found);
   if (step->second.empty()) changes_.erase(step);
 }
 
-void Profile::frees(exact::Node queue, const exact::Amounts& amounts, Instant at) {
+void Profile::frees(kueue::Node queue, const kueue::Amounts& amounts, Instant at) {
   put(rounded(at), {queue, amounts, false});
 }
-void Profile::reserve(exact::Node queue, const exact::Amounts& amounts, Instant from, Duration run) {
+void Profile::reserve(kueue::Node queue, const kueue::Amounts& amounts, Instant from, Duration run) {
   put(from, {queue, amounts, true});
   put(rounded(from + run), {queue, amounts, false});
 }
-void Profile::drop(exact::Node queue, const exact::Amounts& amounts, Instant from, Duration run) {
+void Profile::drop(kueue::Node queue, const kueue::Amounts& amounts, Instant from, Duration run) {
   take_back(from, {queue, amounts, true});
   take_back(rounded(from + run), {queue, amounts, false});
 }
@@ -58,7 +58,7 @@ void Profile::go_back(Changes::iterator from) {
   while (from != changes_.begin()) apply((--from)->second, false);
 }
 
-std::optional<Instant> Profile::earliest(exact::Node queue, const exact::Amounts& amounts, Duration run,
+std::optional<Instant> Profile::earliest(kueue::Node queue, const kueue::Amounts& amounts, Duration run,
                                          Instant not_before) {
   if (changes_.size() >= settings_.steps) return {};
   const Instant from = std::max(now_, not_before);
@@ -79,19 +79,19 @@ std::optional<Instant> Profile::earliest(exact::Node queue, const exact::Amounts
   return start;
 }
 
-std::int64_t Profile::available(exact::Node queue, exact::Cell cell, Instant at) {
+std::int64_t Profile::available(kueue::Node queue, kueue::Cell cell, Instant at) {
   const auto step = go_to(at);
   const auto out = tree_.available(queue, cell);
   go_back(step);
   return out;
 }
 
-std::vector<exact::Amounts> ways_of(const exact::Field& field, const exact::Work& work) {
+std::vector<kueue::Amounts> remedies_of(const kueue::QuotaState& field, const kueue::Work& work) {
   constexpr std::size_t kMost = 64;
   const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
   // One choice of flavor: of one resource group, for one pod set or for all pod sets that must use the same flavors.
   struct Part {
-    const exact::QueueRules::Group* group = nullptr;
+    const kueue::QueueRules::Group* group = nullptr;
     std::int32_t common = -1;
     std::vector<std::size_t> sets;
   };
@@ -112,9 +112,9 @@ std::vector<exact::Amounts> ways_of(const exact::Field& field, const exact::Work
       }
     }
   }
-  std::vector<exact::Amounts> out{{}};
+  std::vector<kueue::Amounts> out{{}};
   for (const auto& part : parts) {
-    std::vector<exact::Amounts> longer;
+    std::vector<kueue::Amounts> longer;
     for (const auto& way : out) {
       for (const auto& option : part.group->options) {
         const bool refused = std::ranges::any_of(part.sets, [&](std::size_t i) {
@@ -127,7 +127,7 @@ std::vector<exact::Amounts> ways_of(const exact::Field& field, const exact::Work
           const auto& set = work.pod_sets[i];
           for (const auto& [resource, each] : set.each) {
             const auto index = part.group->index_of(resource);
-            if (index && each != 0) exact::add_to(with, option.cells[*index], each * set.count);
+            if (index && each != 0) kueue::add_to(with, option.cells[*index], each * set.count);
           }
         }
       }

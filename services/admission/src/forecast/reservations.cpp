@@ -10,11 +10,11 @@ constexpr Duration kSoon = std::chrono::minutes(1);
 
 }  // namespace
 
-Duration Reservations::run_of(const exact::Work& work) const {
+Duration Reservations::run_of(const kueue::Work& work) const {
   return work.run_us > 0 ? Duration(work.run_us) : horizon_;
 }
 
-void Reservations::begin(const exact::Field& field) {
+void Reservations::begin(const kueue::QuotaState& field) {
   field_ = &field;
   const Instant now = from_micros(field.now);
   Profile::Settings settings;
@@ -31,11 +31,11 @@ void Reservations::begin(const exact::Field& field) {
   plan_.emplace(std::move(profile));
 }
 
-bool Reservations::reserve(const exact::Work& work) {
-  return plan_->next({work.id, work.queue, ways_of(*field_, work), run_of(work), false}).has_value();
+bool Reservations::reserve(const kueue::Work& work) {
+  return plan_->next({work.id, work.queue, remedies_of(*field_, work), run_of(work), false}).has_value();
 }
 
-bool Reservations::passes(const exact::Work& work, const exact::Amounts& usage) {
+bool Reservations::passes(const kueue::Work& work, const kueue::Amounts& usage) {
   auto& profile = plan_->profile();
   return profile.earliest(work.queue, usage, run_of(work), profile.now()) == profile.now();
 }

@@ -21,7 +21,7 @@ bool is_hash(std::string_view word) {
 
 }  // namespace
 
-std::string stem_of(std::string_view name) {
+std::string name_stem(std::string_view name) {
   for (auto cut = name.find_last_of("-_."); cut != std::string_view::npos; cut = name.find_last_of("-_.")) {
     if (!is_hash(name.substr(cut + 1))) break;
     name = name.substr(0, cut);
@@ -33,108 +33,108 @@ std::string stem_of(std::string_view name) {
 RunTimes::RunTimes(Settings settings)
     : settings_(settings), prior_(log_logistic(settings.prior_median, 1)), promise_prior_(log_logistic(kPromise, 2)) {}
 
-std::vector<Kin> RunTimes::chain_of(const Kin& kin) {
-  std::vector<Kin> out{Kin{}};
-  for (const auto& wide : {Kin{"", kin.shape, ""}, Kin{kin.team, kin.shape, ""}, kin}) {
+std::vector<JobClass> RunTimes::chain_of(const JobClass& job_class) {
+  std::vector<JobClass> out{JobClass{}};
+  for (const auto& wide : {JobClass{"", job_class.shape, ""}, JobClass{job_class.team, job_class.shape, ""}, job_class}) {
     if (wide != out.back()) out.push_back(wide);
   }
   return out;
 }
 
-Kin RunTimes::promises_of(const Kin& kin) { return {kin.team, Kin::kPromises, ""}; }
+JobClass RunTimes::promises_of(const JobClass& job_class) { return {job_class.team, JobClass::kPromises, ""}; }
 
-std::optional<Kin> RunTimes::wider(const Kin& kin) {
-  if (kin == promises_of(kin)) return {};
-  const auto chain = chain_of(kin);
+std::optional<JobClass> RunTimes::wider(const JobClass& job_class) {
+  if (job_class == promises_of(job_class)) return {};
+  const auto chain = chain_of(job_class);
   if (chain.size() < 2) return {};
   return chain[chain.size() - 2];
 }
 
-void RunTimes::restore(const Kin& kin, const LifeTable& table) {
-  const auto to = kin == promises_of(kin) ? std::vector{kin} : chain_of(kin);
+void RunTimes::restore(const JobClass& job_class, const LifeTable& table) {
+  const auto to = job_class == promises_of(job_class) ? std::vector{job_class} : chain_of(job_class);
   for (const auto& wide : to) kind(wide, table.at()).table.add(table);
 }
 
-RunTimes::Evidence RunTimes::evidence(const Kin& kin, const Declared& declared, Instant now) const {
-  const auto lives_of = [&](const Kin& one) {
+RunTimes::Evidence RunTimes::evidence(const JobClass& job_class, const Declared& declared, Instant now) const {
+  const auto lives_of = [&](const JobClass& one) {
     const auto found = kinds_.find(one);
     return found == kinds_.end() ? 0 : found->second.table.weight(now);
   };
   if (declared.expected && *declared.expected > Duration::zero()) {
-    const auto promises = promises_of(kin);
+    const auto promises = promises_of(job_class);
     return {promises, lives_of(promises)};
   }
-  const auto chain = chain_of(kin);
+  const auto chain = chain_of(job_class);
   for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
     if (const double lives = lives_of(*one); lives >= kSeen) return {*one, lives};
   }
-  return {Kin{}, 0};
+  return {JobClass{}, 0};
 }
 
-RunTimes::Kind& RunTimes::kind(const Kin& kin, Instant now) {
-  auto found = kinds_.find(kin);
+RunTimes::Kind& RunTimes::kind(const JobClass& job_class, Instant now) {
+  auto found = kinds_.find(job_class);
   if (found == kinds_.end()) {
     if (kinds_.size() >= settings_.kinds) {
       kinds_.erase(std::ranges::min_element(kinds_, {}, [](const auto& one) { return one.second.used; }));
     }
-    found = kinds_.emplace(kin, Kind{LifeTable(settings_.half_life), {}, {}, {}}).first;
+    found = kinds_.emplace(job_class, Kind{LifeTable(settings_.half_life), {}, {}, {}}).first;
   }
   found->second.used = now;
   return found->second;
 }
 
-void RunTimes::started(Id id, const Kin& kin, const Declared& declared, Instant now) {
+void RunTimes::started(Id id, const JobClass& job_class, const Declared& declared, Instant now) {
   ended(id, LifeTable::End::kCutOff, now);
-  for (const auto& wide : chain_of(kin)) {
+  for (const auto& wide : chain_of(job_class)) {
     auto& running = kind(wide, now).running;
     running.insert(now);
     if (running.size() > settings_.running) running.erase(running.begin());
   }
-  running_.emplace(id, Run{kin, declared, now});
+  running_.emplace(id, Run{job_class, declared, now});
 }
 
 void RunTimes::ended(Id id, LifeTable::End how, Instant now) {
   const auto found = running_.find(id);
   if (found == running_.end()) return;
-  const auto [kin, declared, began] = std::move(found->second);
+  const auto [job_class, declared, began] = std::move(found->second);
   running_.erase(found);
-  for (const auto& wide : chain_of(kin)) {
+  for (const auto& wide : chain_of(job_class)) {
     auto& living = kind(wide, now).running;
     if (const auto one = living.find(began); one != living.end()) living.erase(one);
   }
-  for (const auto& [of, lived] : lessons(kin, declared, now - began)) {
-    const auto to = of == promises_of(kin) ? std::vector{of} : chain_of(of);
+  for (const auto& [of, lived] : lessons(job_class, declared, now - began)) {
+    const auto to = of == promises_of(job_class) ? std::vector{of} : chain_of(of);
     for (const auto& wide : to) kind(wide, now).table.add(lived, how, now);
   }
 }
 
-std::vector<RunTimes::Lesson> RunTimes::lessons(const Kin& kin, const Declared& declared, Duration ran) {
+std::vector<RunTimes::Lesson> RunTimes::lessons(const JobClass& job_class, const Declared& declared, Duration ran) {
   ran = std::max(Duration::zero(), ran);
-  std::vector<Lesson> out{{kin, ran}};
+  std::vector<Lesson> out{{job_class, ran}};
   if (!declared.expected || *declared.expected <= Duration::zero()) return out;
   const double share = seconds(ran) / seconds(*declared.expected);
   const double most = 1e12;
-  out.push_back({promises_of(kin),
+  out.push_back({promises_of(job_class),
                  Duration(static_cast<std::int64_t>(std::min(most, share * static_cast<double>(kPromise.count()))))});
   return out;
 }
 
-Lifetime::Hazards RunTimes::learned(const Kin& kin, const Lifetime::Hazards& wider, Instant now) {
-  auto& of = kind(kin, now);
+Lifetime::Hazards RunTimes::learned(const JobClass& job_class, const Lifetime::Hazards& wider, Instant now) {
+  auto& of = kind(job_class, now);
   if (of.answer && now - of.answer->first < settings_.fresh) return of.answer->second;
   const auto out = of.table.with_living(of.running, now).hazards(wider, settings_.leaning, now);
   of.answer.emplace(now, out);
   return out;
 }
 
-Lifetime RunTimes::of(const Kin& kin, const Declared& declared, Instant now) {
+Lifetime RunTimes::of(const JobClass& job_class, const Declared& declared, Instant now) {
   const auto limit = declared.deadline.value_or(Duration::max());
   if (declared.expected && *declared.expected > Duration::zero()) {
-    const auto kept = learned(promises_of(kin), promise_prior_, now);
+    const auto kept = learned(promises_of(job_class), promise_prior_, now);
     return Lifetime(kept).stretched(seconds(*declared.expected) / seconds(kPromise)).limited(limit);
   }
   auto hazards = prior_;
-  for (const auto& wide : chain_of(kin)) hazards = learned(wide, hazards, now);
+  for (const auto& wide : chain_of(job_class)) hazards = learned(wide, hazards, now);
   return Lifetime(hazards).limited(limit);
 }
 

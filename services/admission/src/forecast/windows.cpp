@@ -69,12 +69,12 @@ Result<Cron> Cron::parse(std::string_view line) {
     const auto whole = list;
     do {
       const auto some = bits_of(cut_off(list, ','), kFields[i]);
-      if (!some) return fail(Code::kInvalid, "\"{}\" is no {} of a calendar line", whole, kFields[i].name);
+      if (!some) return fail(Code::kInvalid, "\"{}\" is not a valid {} of a crontab line", whole, kFields[i].name);
       *bits[i] |= *some;
     } while (!list.empty());
   }
   if (line.find_first_not_of(' ') != std::string_view::npos) {
-    return fail(Code::kInvalid, "\"{}\" is more than the five parts of a calendar line", line);
+    return fail(Code::kInvalid, "\"{}\" is more than the five fields of a crontab line", line);
   }
   if (has(out.weekdays_, 7)) out.weekdays_ |= 1U;
   return out;
@@ -118,7 +118,7 @@ std::optional<std::int64_t> Cron::after(std::int64_t minute) const {
 }
 
 Result<Window> Window::make(Cron begins, Duration lasts, std::chrono::minutes offset) {
-  if (lasts <= Duration::zero()) return fail(Code::kInvalid, "a window has to last; {} us are none", lasts.count());
+  if (lasts <= Duration::zero()) return fail(Code::kInvalid, "a window needs a duration above 0 us, not {}", lasts.count());
   return Window(begins, lasts, offset);
 }
 
@@ -127,7 +127,7 @@ Result<Window> Window::weekly(unsigned days, std::chrono::minutes from, std::chr
   constexpr std::chrono::minutes kWholeDay{kDay};
   const auto of_day = [&](std::chrono::minutes m) { return m >= std::chrono::minutes(0) && m <= kWholeDay; };
   if (days == 0 || days > 127 || !of_day(from) || !of_day(to) || from == kWholeDay) {
-    return fail(Code::kInvalid, "a weekly window is of days 1 to 127 and minutes of the day; {} from {} to {} is not",
+    return fail(Code::kInvalid, "a weekly window has days 1 to 127 and minutes of the day; {} from {} to {} is not valid",
                 days, from.count(), to.count());
   }
   std::string line = fmt::format("{} {} * * ", from.count() % 60, from.count() / 60);
@@ -163,7 +163,7 @@ std::optional<Instant> Window::changes_after(Instant at) const {
   return {};
 }
 
-const exact::Quota& CalendarQuota::at(Instant now) const {
+const kueue::Quota& CalendarQuota::at(Instant now) const {
   for (const auto& [window, quota] : windows) {
     if (window.open(now)) return quota;
   }

@@ -136,7 +136,7 @@ Explained explain(const Engine& engine, const Found& found, Instant now) {
     cause.set_remedy(c.remedy);
   }
   all.may_have_remedies = e.may_have_remedies;
-  if (depends_on_nodes(out, all.may_have_remedies) && !found.workload->others_place) {
+  if (depends_on_nodes(out, all.may_have_remedies) && !found.workload->external_scheduler) {
     all.name = fmt::format("{}/{}", found.workload->spec.ns, found.workload->spec.name);
     all.pods.set_without_pods(true);
     all.pods.set_uid(out.uid());
@@ -147,7 +147,7 @@ Explained explain(const Engine& engine, const Found& found, Instant now) {
 
 /// Adds the results of the autoscaler and of placement. Returns whether remedies for quota can help as far as nodes
 /// are concerned; true where placement does not answer.
-bool ask_nodes(const ApiOptions& options, const std::string& authorization, Explained& all) {
+bool query_placement(const ApiOptions& options, const std::string& authorization, Explained& all) {
   if (options.plan && !all.pods.pod_sets().empty()) {
     if (const auto plan = options.plan(authorization)) add_capacity_plan(all.name, *plan, all.explanation);
   }
@@ -161,7 +161,7 @@ void add_remedies(service::Host& host, Instant now, const rpc::Caller& caller, p
   const WorkloadUid uid(out.uid());
   const auto taken = copied(RowsCopy(uid), host);
   for (const auto& remedy : remedies(taken.rows, taken.options, uid, now)) {
-    auto& way = *out.add_ways();
+    auto& way = *out.add_remedies();
     way.set_code(remedy.code);
     way.set_message(remedy.message);
     for (const auto& other : remedy.workloads) {
@@ -246,10 +246,10 @@ Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, const r
 
 Error foreign(const rpc::Caller& caller, const std::string& ns, const std::string& team) {
   return {Code::kPermissionDenied,
-          team.empty() || team == ns ? fmt::format("{} may change nothing in namespace {}", caller.name, ns)
-                                     : fmt::format("{} may not let team {} pay in namespace {}", caller.name, team, ns),
+          team.empty() || team == ns ? fmt::format("{} may not change objects in namespace {}", caller.name, ns)
+                                     : fmt::format("{} may not charge team {} in namespace {}", caller.name, team, ns),
           {},
-          "use a namespace and team of your own; the roles file says which they are"};
+          "use a namespace and a team of your own; the roles file lists them"};
 }
 
 class AdmissionService final : public pb::Admission::CallbackService {
@@ -363,7 +363,7 @@ class AdmissionService final : public pb::Admission::CallbackService {
                                  }
                                });
                                QM_TRY(done);
-                               const bool helps = ask_nodes(options_, authorization, all);
+                               const bool helps = query_placement(options_, authorization, all);
                                *response = std::move(all.explanation);
                                if (all.may_have_remedies && helps) add_remedies(host_, now, caller, *response);
                                return {};
@@ -532,7 +532,7 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
   });
   if (!answer) return answer;
   Json ways = Json::array();
-  if (ask_nodes(options, authorization, all) && all.may_have_remedies) {
+  if (query_placement(options, authorization, all) && all.may_have_remedies) {
     const auto taken = copied(RowsCopy(WorkloadUid(uid)), host);
     for (const auto& remedy : remedies(taken.rows, taken.options, WorkloadUid(uid), clock.now())) {
       Json workloads = Json::array();
@@ -546,7 +546,7 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
     causes.push_back(Json::object({{"code", c.code()}, {"message", c.message()}, {"remedy", c.remedy()}}));
   answer->set("summary", all.explanation.summary());
   answer->set("causes", std::move(causes));
-  answer->set("ways", std::move(ways));
+  answer->set("remedies", std::move(ways));
   return answer;
 }
 

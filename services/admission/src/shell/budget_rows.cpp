@@ -22,7 +22,7 @@ BudgetGranted from_event(const pb::BudgetGrant& grant) {
   }
   for (const auto& one : grant.allotments()) {
     out.allotments.push_back(
-        {{from_micros(one.from_us()), from_micros(one.to_us())}, one.amount(), one.carry_permille()});
+        {{from_micros(one.from_us()), from_micros(one.to_us())}, one.amount(), one.carry_over_permille()});
   }
   out.withdrawn = grant.withdrawn();
   return out;
@@ -40,17 +40,17 @@ state::BudgetRow to_row(const std::string& name, const BudgetRow& budget) {
   grant.set_soft(budget.terms.soft);
   grant.set_default_run_us(budget.terms.default_run.count());
   for (const auto& price : budget.terms.prices) {
-    auto& said = *grant.add_prices();
-    said.set_instance_type(price.instance_type);
-    said.set_gpu_product(price.gpu_product);
-    said.set_nano_usd_gpu_hour(price.nano_usd_gpu_hour);
+    auto& price_row = *grant.add_prices();
+    price_row.set_instance_type(price.instance_type);
+    price_row.set_gpu_product(price.gpu_product);
+    price_row.set_nano_usd_gpu_hour(price.nano_usd_gpu_hour);
   }
   for (const auto& [from, one] : budget.account.allotments()) {
     auto& allotment = *row.add_allotments();
     allotment.set_from_us(micros(from));
     allotment.set_to_us(micros(one.period.to));
-    allotment.set_carry_permille(one.carry_permille);
-    allotment.set_said(one.said);
+    allotment.set_carry_over_permille(one.carry_over_permille);
+    allotment.set_granted_total(one.granted_total);
     allotment.set_granted(one.granted);
     allotment.set_carried_in(one.carried_in);
     allotment.set_spent(one.spent);
@@ -68,8 +68,8 @@ std::pair<std::string, BudgetRow> from_row(const state::BudgetRow& row) {
   std::map<Instant, forecast::Budget::Allotment> allotments;
   for (const auto& one : row.allotments()) {
     allotments[from_micros(one.from_us())] = {{from_micros(one.from_us()), from_micros(one.to_us())},
-                                              one.carry_permille(),
-                                              one.said(),
+                                              one.carry_over_permille(),
+                                              one.granted_total(),
                                               one.granted(),
                                               one.carried_in(),
                                               one.spent(),

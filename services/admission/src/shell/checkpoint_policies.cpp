@@ -22,7 +22,7 @@ Status CheckpointPolicies::take(const Json& object) {
   }
   const auto* read =
       loaded.objects.empty() ? nullptr : std::get_if<config::CheckpointPolicy>(&loaded.objects.front().typed);
-  if (read == nullptr) return fail(Code::kInvalid, "it is no CheckpointPolicy of a version that is read");
+  if (read == nullptr) return fail(Code::kInvalid, "it is not a CheckpointPolicy of a supported version");
   const std::scoped_lock lock(mutex_);
   policies_.insert_or_assign(name, Policy{read->selector, read->port});
   return {};

@@ -53,7 +53,7 @@ Status read_usage(const std::map<std::string, std::string>& extra, UsageMemory& 
 }
 
 std::vector<std::string_view> known_settings(const std::vector<std::string_view>& of_others) {
-  std::vector<std::string_view> out{"binding",         "fair-sharing",         "give-way-hourly",
+  std::vector<std::string_view> out{"binding",         "fair-sharing",         "preemption-budget-per-hour",
                                     "kinds",           "kueue-configuration",  "placement",
                                     "quota",           "resource-weights",     "rest",
                                     "rules",           "usage-half-life-time", "usage-sampling-interval",
@@ -115,11 +115,11 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
   }
   QM_TRY(read_usage(extra, out.rules.usage));
   std::string hourly;
-  read("give-way-hourly", hourly);
+  read("preemption-budget-per-hour", hourly);
   if (!hourly.empty()) {
     const auto range = at_least<std::int64_t>(0, "workloads in an hour");
-    if (!range(hourly).empty()) return fail(config::wrong_setting("give-way-hourly", hourly, range.text()));
-    out.give_way_hourly = std::stoll(hourly);
+    if (!range(hourly).empty()) return fail(config::wrong_setting("preemption-budget-per-hour", hourly, range.text()));
+    out.preemption_budget_per_hour = std::stoll(hourly);
   }
   std::string objects = "false";
   read("workload-objects", objects);
@@ -138,8 +138,8 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
                  CheckpointPolicies& checkpoints)
     : checkpoints_(checkpoints),
       pod_defaults_(client),
-      quota_(client, {"quota", settings.quota, kube::rivals_of("quota")}),
-      binding_(client, {"binding", settings.binding, kube::rivals_of("binding")}),
+      quota_(client, {"quota", settings.quota, kube::other_controllers_of("quota")}),
+      binding_(client, {"binding", settings.binding, kube::other_controllers_of("binding")}),
       pods_(client, host,
             {&quota_, &binding_, &checkpoints, settings.placement, nullptr, settings.pods_ready.has_value()}),
       workloads_(

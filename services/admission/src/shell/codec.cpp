@@ -27,20 +27,20 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
   if (message.has_assignment()) {
     const auto& a = message.assignment();
     if (a.state() == pb::ASSIGNMENT_STATE_UNSPECIFIED) return commands;
-    commands.emplace_back(PlacementHeard{WorkloadUid(a.uid()), a.attempt(), static_cast<Answer>(a.state()),
+    commands.emplace_back(PlacementUpdated{WorkloadUid(a.uid()), a.attempt(), static_cast<Answer>(a.state()),
                                          a.reservation_id(), a.short_reason(), from_micros(a.expires_us())});
   } else if (message.has_requeue()) {
-    auto& heard = std::get<RequeueHeard>(commands.emplace_back(RequeueHeard{}));
+    auto& updated = std::get<RequeueListUpdated>(commands.emplace_back(RequeueListUpdated{}));
     for (const auto& item : message.requeue().items())
-      heard.items.emplace_back(WorkloadUid(item.uid()), item.attempt());
+      updated.items.emplace_back(WorkloadUid(item.uid()), item.attempt());
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
     if (e.save_until_us() > 0) return commands;  // the autoscaler orders a checkpoint first
-    commands.emplace_back(EvictionAsked{
+    commands.emplace_back(EvictionRequested{
         WorkloadUid(e.uid()), e.attempt(), e.reason(), e.message(), from_micros(e.deadline_us()), {}, "placement"});
   } else if (message.has_proposal()) {
     const auto& p = message.proposal();
-    ProposalHeard heard{p.number(),
+    ProposalUpdated updated{p.number(),
                         WorkloadUid(p.uid()),
                         p.attempt(),
                         p.reason() == "Consolidation",
@@ -48,8 +48,8 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
                         p.micro_usd(),
                         p.withdrawn() || input.tombstone};
     for (const auto& victim : p.victims())
-      heard.victims.push_back({WorkloadUid(victim.uid()), victim.attempt(), victim.moves()});
-    commands.emplace_back(std::move(heard));
+      updated.victims.push_back({WorkloadUid(victim.uid()), victim.attempt(), victim.moves()});
+    commands.emplace_back(std::move(updated));
   }
   return commands;
 }
@@ -59,15 +59,15 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
   std::vector<Command> commands;
   if (message.has_promise()) {
     const auto& p = message.promise();
-    commands.emplace_back(PromiseHeard{WorkloadUid(p.uid()), p.attempt(), from_micros(p.ready_by_us()),
+    commands.emplace_back(PromiseUpdated{WorkloadUid(p.uid()), p.attempt(), from_micros(p.ready_by_us()),
                                        p.withdrawn() || input.tombstone});
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
-    commands.emplace_back(EvictionAsked{WorkloadUid(e.uid()), e.attempt(), e.reason(), fmt::format("node {}", e.node()),
+    commands.emplace_back(EvictionRequested{WorkloadUid(e.uid()), e.attempt(), e.reason(), fmt::format("node {}", e.node()),
                                         from_micros(e.deadline_us()), e.resume_uri(), "autoscaler"});
   } else if (message.has_checkpoint() && message.checkpoint().outcome() == "Acked") {
     const auto& c = message.checkpoint();
-    commands.emplace_back(CheckpointHeard{WorkloadUid(c.uid()), c.attempt(), c.uri()});
+    commands.emplace_back(CheckpointUpdated{WorkloadUid(c.uid()), c.attempt(), c.uri()});
   }
   return commands;
 }
@@ -81,14 +81,14 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
     const bool complete = grant.withdrawn() || (owners == 1 && grant.default_run_us() > 0);
     if (grant.budget().empty() || !complete) {
       return fail(
-          {Code::kInvalid, fmt::format("budget \"{}\" does not say whom it pays for", grant.budget()), "grant", {}});
+          {Code::kInvalid, fmt::format("budget \"{}\" names no ClusterQueue, namespace or team", grant.budget()), "grant", {}});
     }
     auto granted = from_event(grant);
     // Grants of one budget are ordered by the version of the key, which grows even where the database of
     // cost lost grants.
     granted.sequence = input.version;
-    forecast::Budget anew;
-    for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(anew.grant(period, amount, carry, Instant{}));
+    forecast::Budget account;
+    for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(account.grant(period, amount, carry, Instant{}));
     commands.emplace_back(std::move(granted));
   } else if (event.has_spent()) {
     const auto& spent = event.spent();
@@ -98,7 +98,7 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
           {Code::kInvalid, fmt::format("{}/{} cannot have spent so much", spent.uid(), spent.attempt()), "spent", {}});
     }
     const bool forgotten = input.tombstone && spent.nano_usd() == 0 && spent.gpu_micros() == 0;
-    commands.emplace_back(SpentHeard{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(),
+    commands.emplace_back(SpendingUpdated{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(),
                                      spent.final(), forgotten});
   }
   return commands;
@@ -106,7 +106,7 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
 
 /// An object that is not valid becomes a rejected workload that reports the error. Without a uid the
 /// error is returned.
-Result<JobSeen> seen_or_rejected(Result<JobSeen> seen, const Json& object) {
+Result<JobUpdated> updated_or_rejected(Result<JobUpdated> seen, const Json& object) {
   if (seen) return seen;
   auto rejected = rejected_job(object, seen.error());
   return rejected ? std::move(rejected) : std::move(seen);
@@ -124,28 +124,28 @@ Result<std::vector<Command>> from_watch(const service::Input& input) {
     commands.emplace_back(std::move(synced));
   } else if (input.name == "job") {
     if (json["deleted"].boolean()) {
-      commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
-    } else if (is_ours(json)) {
-      QM_ASSIGN(auto seen, seen_or_rejected(job_seen(json), json));
+      commands.emplace_back(JobDeleted{WorkloadUid(kube::uid_of(json))});
+    } else if (is_managed(json)) {
+      QM_ASSIGN(auto seen, updated_or_rejected(parse_job(json), json));
       commands.emplace_back(std::move(seen));
     }
   } else if (input.name == "workload") {
     if (!is_mirror(json)) {
-      QM_ASSIGN(auto seen, seen_or_rejected(workload_object_seen(json), json));
+      QM_ASSIGN(auto seen, updated_or_rejected(parse_workload_object(json), json));
       commands.emplace_back(std::move(seen));
     }
     for (auto& word : words_of(json)) commands.push_back(std::move(word));
   } else if (input.name == "pods") {
     if (json["deleted"].boolean()) {
-      commands.emplace_back(JobGone{WorkloadUid(kube::uid_of(json))});
+      commands.emplace_back(JobDeleted{WorkloadUid(kube::uid_of(json))});
     } else {
-      QM_ASSIGN(auto seen, seen_or_rejected(pods_seen(json), json));
+      QM_ASSIGN(auto seen, updated_or_rejected(parse_pods(json), json));
       commands.emplace_back(std::move(seen));
     }
   } else if (input.name == "object") {
     if (json["deleted"].boolean()) {
       commands.emplace_back(
-          ObjectGone{json["kind"].string(), Namespace(kube::namespace_of(json)), kube::name_of(json)});
+          ObjectDeleted{json["kind"].string(), Namespace(kube::namespace_of(json)), kube::name_of(json)});
     } else {
       QM_ASSIGN(auto objects, objects_from_manifest(input.bytes, "cluster"));
       commands.emplace_back(std::move(objects));
@@ -183,7 +183,7 @@ Result<std::map<std::string, PodSetUpdate>> updates_in(const pb::AnswerCheckRequ
     if (!fresh || r.state() != pb::CHECK_READY) {
       return fail({Code::kInvalid,
                    fresh ? "only a check that is READY adds to pods" : fmt::format("{} is named twice", from.name()),
-                   "pod_set_updates", fresh ? "leave it out" : "say once what is added to each pod set"});
+                   "pod_set_updates", fresh ? "leave it out" : "name each pod set once"});
     }
     update->second.labels = {from.labels().begin(), from.labels().end()};
     update->second.annotations = {from.annotations().begin(), from.annotations().end()};
@@ -193,11 +193,11 @@ Result<std::map<std::string, PodSetUpdate>> updates_in(const pb::AnswerCheckRequ
   return out;
 }
 
-Result<std::vector<Command>> from_request(const service::Input& input, bool others_place) {
+Result<std::vector<Command>> from_request(const service::Input& input, bool external_scheduler) {
   std::vector<Command> commands;
   if (input.name == "Submit") {
     QM_ASSIGN(const auto request, parse<pb::SubmitRequest>(input));
-    QM_ASSIGN(auto submit, submit_from(request, input.trace_parent, others_place));
+    QM_ASSIGN(auto submit, submit_from(request, input.trace_parent, external_scheduler));
     commands.emplace_back(std::move(submit));
   } else if (input.name == "Cancel") {
     QM_ASSIGN(const auto r, parse<pb::CancelRequest>(input));
@@ -207,7 +207,7 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool othe
     QM_ASSIGN(const auto r, parse<pb::AnswerCheckRequest>(input));
     if (r.check().empty() || r.state() == pb::CHECK_STATE_UNSPECIFIED || !pb::CheckState_IsValid(r.state())) {
       return fail({Code::kInvalid, r.check().empty() ? "no admission check is named" : "the answer has no state",
-                   r.check().empty() ? "check" : "state", "say which check, and READY, RETRY, REJECTED or PENDING"});
+                   r.check().empty() ? "check" : "state", "name the check, and READY, RETRY, REJECTED or PENDING"});
     }
     if (r.retry_after_us() < 0)
       return fail({Code::kInvalid, "the time is negative", "retry_after_us", "give 0 or more"});
@@ -227,8 +227,8 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool othe
     objects.dry_run = request.dry_run();
     commands.emplace_back(std::move(objects));
   } else if (input.name == kSaid) {
-    QM_ASSIGN(const auto note, parse<state::SaidNote>(input));
-    commands.emplace_back(EstimateSaid{WorkloadUid(note.uid()), from_row(note.said())});
+    QM_ASSIGN(const auto note, parse<state::EstimateNote>(input));
+    commands.emplace_back(EstimatePublished{WorkloadUid(note.uid()), from_row(note.estimate())});
   } else {
     return fail(Code::kUnimplemented, "{} is not a request of admission", input.name);
   }
@@ -308,18 +308,18 @@ std::string reply_bytes(const AnyReply& reply) {
 void add_for_proposals(const Workload& w, const Engine& engine, pb::WorkloadEvent& out) {
   if (!w.holds_quota()) return;
   out.set_quota_tree(engine.root_of(w.cluster_queue));
-  out.set_kept_until_us(micros(w.kept_until));
+  out.set_min_runtime_until_us(micros(w.min_runtime_until));
   out.set_saved_us(micros(w.saved));
   out.set_ended_pods(std::max(0, w.ended_pods));
-  if (const auto* judged = engine.tables().judged.find(w.spec.uid); judged != nullptr && judged->attempt == w.attempt)
-    *out.mutable_proposal() = answer_of(*judged);
+  if (const auto* decision = engine.tables().proposals.find(w.spec.uid); decision != nullptr && decision->attempt == w.attempt)
+    *out.mutable_proposal() = answer_of(*decision);
   const auto* queue = engine.tables().cluster_queues.find(w.cluster_queue);
   if (w.phase != Phase::kQuotaReserved || queue == nullptr || queue->volcano) return;
   const auto may = [](PreemptPolicy policy) {
     return policy != PreemptPolicy::kNever && policy != PreemptPolicy::kUnset;
   };
-  out.mutable_may_displace()->set_own_queue(may(queue->within_cluster_queue));
-  out.mutable_may_displace()->set_quota_tree(may(queue->reclaim_within_cohort));
+  out.mutable_may_preempt()->set_own_queue(may(queue->within_cluster_queue));
+  out.mutable_may_preempt()->set_quota_tree(may(queue->reclaim_within_cohort));
 }
 
 std::optional<std::string> manifest_bytes(const std::string* json, bool closing) {
@@ -344,7 +344,7 @@ Result<std::vector<Command>> Codec::decode(const service::Input& input) const {
     case service::Source::kWatch:
       return from_watch(input);
     case service::Source::kRequest:
-      return from_request(input, others_place_);
+      return from_request(input, external_scheduler_);
     case service::Source::kOutcome: {
       QM_ASSIGN(const auto o, parse<state::JobOutcome>(input));
       return std::vector<Command>{IntentOutcome{input.name, input.id, o.subject(), o.attempt(), o.ok(), o.complete(),
@@ -382,21 +382,21 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.state.push_back(
         {kind, std::move(key), row == nullptr ? std::nullopt : std::optional(made(*row).SerializeAsString())});
   };
-  t.run_times.changed([&](const forecast::Kin& kin, const auto* row) {
-    small_row("run_times", fmt::format("{}|{}|{}", kin.team, kin.shape, kin.stem), row,
-              [&](const auto& table) { return to_row(kin, table); });
+  t.run_times.changed([&](const forecast::JobClass& job_class, const auto* row) {
+    small_row("run_times", fmt::format("{}|{}|{}", job_class.team, job_class.shape, job_class.stem), row,
+              [&](const auto& table) { return to_row(job_class, table); });
   });
-  t.said.changed([&](const WorkloadUid& uid, const Said* row) {
-    small_row("said", uid.value(), row, [](const Said& said) { return to_row(said); });
+  t.estimates.changed([&](const WorkloadUid& uid, const StartEstimate* row) {
+    small_row("said", uid.value(), row, [](const StartEstimate& estimate) { return to_row(estimate); });
   });
   t.corrections.changed([&](const std::string& key, const auto* row) {
     small_row("correction", key, row, [](const auto& correction) { return to_row(correction); });
   });
-  t.judged.changed([&](const WorkloadUid& uid, const auto* row) {
-    small_row("proposal", uid.value(), row, [](const Judged& judged) { return to_row(judged); });
+  t.proposals.changed([&](const WorkloadUid& uid, const auto* row) {
+    small_row("proposal", uid.value(), row, [](const ProposalDecision& decision) { return to_row(decision); });
   });
-  t.gave_way.changed([&](int, const auto* row) {
-    small_row("gave_way", "gave_way", row, [](const GaveWay& count) { return to_row(count); });
+  t.preemption_budget.changed([&](int, const auto* row) {
+    small_row("preemption_budget", "preemption_budget", row, [](const PreemptionBudget& count) { return to_row(count); });
   });
   const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
     effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
@@ -416,12 +416,12 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   t.namespaces.changed([&](const auto& key, const auto* row) { manifest("namespace", key.value(), row); });
   for (const auto& event : output.events) {
     if (event.what != Event::What::kBound) {  // placement published it itself
-      auto said = to_event(event.workload, engine);
-      add_for_proposals(event.workload, engine, said);
+      auto message = to_event(event.workload, engine);
+      add_for_proposals(event.workload, engine, message);
       // A gated workload requests no capacity, so other services see it as pending.
-      if (event.workload.gated) said.set_phase(pb::PENDING);
+      if (event.workload.gated) message.set_phase(pb::PENDING);
       effects.events.push_back(
-          {kTopic, event.workload.spec.uid.value(), said.SerializeAsString(), event.what == Event::What::kForgotten});
+          {kTopic, event.workload.spec.uid.value(), message.SerializeAsString(), event.what == Event::What::kForgotten});
     }
     if (auto row = transition_row(event)) effects.appends.push_back(std::move(*row));
   }
@@ -453,10 +453,10 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.budgets.clear();
   t.holds.clear();
   t.run_times.clear();
-  t.said.clear();
+  t.estimates.clear();
   t.corrections.clear();
-  t.judged.clear();
-  t.gave_way.clear();
+  t.proposals.clear();
+  t.preemption_budget.clear();
   ApplyObjects objects;
   for (const auto& row : rows) {
     if (!row.value) continue;
@@ -489,12 +489,12 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     } else if (row.kind == "run_times") {
       state::RunTimesRow message;
       if (!message.ParseFromString(*row.value)) return broken();
-      auto [kin, table] = from_row(message);
-      t.run_times.restore(kin, std::move(table));
+      auto [job_class, table] = from_row(message);
+      t.run_times.restore(job_class, std::move(table));
     } else if (row.kind == "said") {
-      state::SaidRow message;
+      state::EstimateRow message;
       if (!message.ParseFromString(*row.value)) return broken();
-      t.said.restore(WorkloadUid(row.key), from_row(message));
+      t.estimates.restore(WorkloadUid(row.key), from_row(message));
     } else if (row.kind == "correction") {
       state::CorrectionRow message;
       if (!message.ParseFromString(*row.value)) return broken();
@@ -502,11 +502,11 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     } else if (row.kind == "proposal") {
       state::ProposalRow message;
       if (!message.ParseFromString(*row.value)) return broken();
-      t.judged.restore(WorkloadUid(row.key), from_row(message));
-    } else if (row.kind == "gave_way") {
-      state::GaveWayRow message;
+      t.proposals.restore(WorkloadUid(row.key), from_row(message));
+    } else if (row.kind == "preemption_budget") {
+      state::PreemptionBudgetRow message;
       if (!message.ParseFromString(*row.value)) return broken();
-      t.gave_way.restore(0, {from_micros(message.since_us()), message.workloads()});
+      t.preemption_budget.restore(0, {from_micros(message.since_us()), message.workloads()});
     } else {
       state::ManifestRow message;
       if (!message.ParseFromString(*row.value)) return broken();

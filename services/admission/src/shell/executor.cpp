@@ -140,7 +140,7 @@ Status describe(Json& pods, const Effect& effect, Json& added) {
         return fail({Code::kInvalid,
                      fmt::format("podSetUpdates: {} {} is {} in the template, and {} by an admission check", part, key,
                                  has.string(), value),
-                     part, "take it out of one of both"});
+                     part, "remove it from one of them"});
       }
       pods.set("metadata").set(part).set(key, value);
       added.set(part).set(key, value);
@@ -349,7 +349,7 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
     // The status of a Workload object is written from the state instead (workload_mirror.hpp).
     if (message.kind() == "Workload" && intent.kind != "event.create") return done(message);
     if (is_pods(message.kind())) {
-      if (intent.kind == "job.unsuspend") return let_go(client_, message, url_);
+      if (intent.kind == "job.unsuspend") return ungate_pods(client_, message, url_);
       if (intent.kind == "job.suspend") return evict_pods(client_, message, clock_ ? clock_->now() : Instant{});
       if (intent.kind == "job.delete") return delete_pods(client_, message);
     }
@@ -361,7 +361,7 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
       return create(client_, message, intent.id);
     }
     if (intent.kind == "event.create") return warn(client_, message, intent.id);
-    return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
+    return fail(Code::kUnimplemented, "no executor for intent {}", intent.kind);
   }();
   if (result) return service::Outcome{result->SerializeAsString()};
   const Error& error = result.error();

@@ -7,11 +7,11 @@ namespace qm::admission {
 
 namespace state = quartermaster::admission;
 
-state::RunTimesRow to_row(const forecast::Kin& kin, const forecast::LifeTable& table) {
+state::RunTimesRow to_row(const forecast::JobClass& job_class, const forecast::LifeTable& table) {
   state::RunTimesRow row;
-  row.set_team(kin.team);
-  row.set_shape(kin.shape);
-  row.set_stem(kin.stem);
+  row.set_team(job_class.team);
+  row.set_shape(job_class.shape);
+  row.set_stem(job_class.stem);
   row.set_at_us(micros(table.at()));
   for (const auto& span : table.spans()) {
     row.add_spans(static_cast<std::int32_t>(span.number));
@@ -21,7 +21,7 @@ state::RunTimesRow to_row(const forecast::Kin& kin, const forecast::LifeTable& t
   return row;
 }
 
-std::pair<forecast::Kin, forecast::LifeTable> from_row(const state::RunTimesRow& row) {
+std::pair<forecast::JobClass, forecast::LifeTable> from_row(const state::RunTimesRow& row) {
   std::vector<forecast::LifeTable::Span> spans;
   for (int i = 0; i < std::min({row.spans_size(), row.entered_size(), row.ended_size()}); ++i) {
     if (row.spans(i) >= 0) spans.push_back({static_cast<std::size_t>(row.spans(i)), row.entered(i), row.ended(i)});
@@ -31,25 +31,25 @@ std::pair<forecast::Kin, forecast::LifeTable> from_row(const state::RunTimesRow&
   return {{row.team(), row.shape(), row.stem()}, std::move(table)};
 }
 
-state::SaidRow to_row(const Said& said) {
-  state::SaidRow row;
-  row.set_attempt(said.attempt);
-  row.set_at_us(micros(said.at));
-  for (const auto d : {said.raw.low, said.raw.middle, said.raw.high}) row.add_raw_us(d.count());
-  for (const auto d : {said.told.low, said.told.middle, said.told.high}) row.add_told_us(d.count());
-  row.set_group(static_cast<std::int32_t>(said.group));
-  row.set_low_known(said.low_known);
-  row.set_high_known(said.high_known);
+state::EstimateRow to_row(const StartEstimate& estimate) {
+  state::EstimateRow row;
+  row.set_attempt(estimate.attempt);
+  row.set_at_us(micros(estimate.at));
+  for (const auto d : {estimate.raw.low, estimate.raw.middle, estimate.raw.high}) row.add_raw_us(d.count());
+  for (const auto d : {estimate.corrected.low, estimate.corrected.middle, estimate.corrected.high}) row.add_corrected_us(d.count());
+  row.set_group(static_cast<std::int32_t>(estimate.group));
+  row.set_low_known(estimate.low_known);
+  row.set_high_known(estimate.high_known);
   return row;
 }
 
-Said from_row(const state::SaidRow& row) {
+StartEstimate from_row(const state::EstimateRow& row) {
   const auto interval = [](const auto& ends) {
     const auto end = [&](int i) { return Duration(i < ends.size() ? ends.Get(i) : 0); };
     return forecast::Interval{end(0), end(1), end(2)};
   };
   const auto group = static_cast<std::size_t>(std::max(0, row.group()));
-  return {row.attempt(), from_micros(row.at_us()), interval(row.raw_us()), interval(row.told_us()),
+  return {row.attempt(), from_micros(row.at_us()), interval(row.raw_us()), interval(row.corrected_us()),
           group,         row.low_known(),          row.high_known()};
 }
 

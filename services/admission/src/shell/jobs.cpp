@@ -21,7 +21,7 @@ const config::WorkloadKind* suspending_kind(const Json& object) {
   return found != nullptr && found->suspends() ? found : nullptr;
 }
 
-bool is_ours(const Json& job) {
+bool is_managed(const Json& job) {
   const auto* kind = suspending_kind(job);
   if (kind == nullptr) return false;
   for (const auto& owner : job["metadata"]["ownerReferences"].items()) {
@@ -103,14 +103,14 @@ bool knows_additions(const Json& job, const config::WorkloadKind& kind) {
 }
 
 /// Reads the fields that determine the phase of a job, whether its spec is valid or not.
-void read_state(const Json& job, const config::WorkloadKind& kind, JobSeen& seen) {
+void read_state(const Json& job, const config::WorkloadKind& kind, JobUpdated& seen) {
   seen.suspended = job.path(kind.suspend).boolean();
   seen.attempt = attempt_of(job, kind);
   seen.complete = config::is_complete(job, kind);
   seen.failed = config::is_failed(job, kind);
   seen.active = static_cast<std::int32_t>(kind.active(job));
   seen.pods_ready = config::are_pods_ready(job, kind);
-  seen.others_place = job[kOthersPlace].boolean();
+  seen.external_scheduler = job[kExternalScheduler].boolean();
 }
 
 /// Number of pods of a Job that run at the same time, by its present object.
@@ -162,9 +162,9 @@ std::uint32_t spec_print(const Json& job, const config::WorkloadKind& kind) {
   return print == 0 ? 1 : print;
 }
 
-Result<JobSeen> rejected_job(const Json& object, const Error& why) {
+Result<JobUpdated> rejected_job(const Json& object, const Error& why) {
   const auto& metadata = object["metadata"];
-  JobSeen seen;
+  JobUpdated seen;
   auto& spec = seen.spec;
   spec.uid = WorkloadUid(kube::uid_of(object));
   if (spec.uid.empty()) return fail(why);
@@ -195,9 +195,9 @@ Result<JobSeen> rejected_job(const Json& object, const Error& why) {
       over += phase == "Succeeded" || phase == "Failed" ? 1 : 0;
     }
     seen.failed = pods.size() > 0 && over == pods.size();
-    seen.others_place = object[kOthersPlace].boolean();
+    seen.external_scheduler = object[kExternalScheduler].boolean();
   } else {
-    seen.others_place = true;
+    seen.external_scheduler = true;
     seen.failed = config::has_condition(object, "Finished");
   }
   return seen;
@@ -222,18 +222,18 @@ Status with_runtime_classes(Json& object, const config::WorkloadKind& kind) {
   return {};
 }
 
-Result<JobSeen> job_seen(const Json& job) {
+Result<JobUpdated> parse_job(const Json& job) {
   const auto* kind = suspending_kind(job);
   if (kind == nullptr) {
     return fail({Code::kInvalid, fmt::format("{} is not suspended as a whole", job["kind"].string()), "kind", {}});
   }
-  JobSeen seen;
+  JobUpdated seen;
   Json own = as_submitted(job, *kind);
   QM_TRY(with_runtime_classes(own, *kind));
   QM_ASSIGN(seen.spec, kind->kind == "Job" ? config::workload_from_job(own) : config::workload_from_object(own));
   if (seen.spec.uid.empty()) seen.spec.uid = WorkloadUid(kube::uid_of(job));
   if (seen.spec.uid.empty()) {
-    return fail({Code::kInvalid, "the job has no uid", "metadata.uid", "only jobs from the API server are taken"});
+    return fail({Code::kInvalid, "the job has no uid", "metadata.uid", "only jobs from the API server are accepted"});
   }
   read_state(job, *kind, seen);
   seen.max_execution = max_execution_of(seen.spec);

@@ -19,7 +19,7 @@ Status duration(const Json& from, const std::string& field, Duration& into) {
   const auto& value = from[field];
   if (value.is_null()) return {};
   const auto read = config::parse_duration(value.string());
-  if (!read || *read < Duration{0}) return fail(wrong(field, "is no duration", "write for example 5m"));
+  if (!read || *read < Duration{0}) return fail(wrong(field, "is not a duration", "write for example 5m"));
   into = *read;
   return {};
 }
@@ -28,7 +28,7 @@ Status whole_seconds(const Json& from, const std::string& field, Duration& into)
   const auto& value = from[field];
   if (value.is_null()) return {};
   if (!value.is_int() || value.integer() < 0 || value.integer() > 1'000'000'000) {
-    return fail(wrong("requeuingStrategy." + field, "is no number of seconds", "write for example 60"));
+    return fail(wrong("requeuingStrategy." + field, "is not a number of seconds", "write for example 60"));
   }
   into = std::chrono::seconds(value.integer());
   return {};
@@ -37,7 +37,7 @@ Status whole_seconds(const Json& from, const std::string& field, Duration& into)
 Result<PodsReady> pods_ready_from(const Json& from) {
   PodsReady out;
   QM_TRY(duration(from, "timeout", out.timeout));
-  if (out.timeout == Duration{0}) return fail(wrong("timeout", "is zero", "give the time that pods may take"));
+  if (out.timeout == Duration{0}) return fail(wrong("timeout", "is zero", "set the time limit for pods"));
   // As in Kueue, recoveryTimeout defaults to the timeout of the start.
   out.recovery_timeout = out.timeout;
   QM_TRY(duration(from, "recoveryTimeout", out.recovery_timeout));
@@ -52,7 +52,7 @@ Result<PodsReady> pods_ready_from(const Json& from) {
   QM_TRY(whole_seconds(strategy, "backoffMaxSeconds", out.backoff_most));
   if (const auto& most = strategy["backoffLimitCount"]; !most.is_null()) {
     if (!most.is_int() || most.integer() < 0 || most.integer() > 1'000'000) {
-      return fail(wrong("requeuingStrategy.backoffLimitCount", "is no count", "write for example 5"));
+      return fail(wrong("requeuingStrategy.backoffLimitCount", "is not a count", "write for example 5"));
     }
     out.most_requeues = static_cast<std::int32_t>(most.integer());
   }
@@ -95,7 +95,7 @@ Result<KueueConfiguration> read_kueue_configuration(const std::string& path) {
   text << in.rdbuf();
   QM_ASSIGN(auto out, kueue_configuration_from(text.str(), path));
   if (!out.left.empty()) {
-    log::info("kueue configuration: these fields are left",
+    log::info("kueue configuration: these fields are ignored",
               {{"file", path}, {"fields", fmt::format("{}", fmt::join(out.left, ", "))}});
   }
   return out;

@@ -40,23 +40,23 @@ void Metrics::count(const service::FeedEvent& event) {
   const metrics::Labels queue{{"cluster_queue", w.cluster_queue()}};
   switch (w.phase()) {
     case pb::QUOTA_RESERVED:
-      registry_.counter("kueue_quota_reserved_workloads_total", "Workloads that got quota.", queue).add();
+      registry_.counter("kueue_quota_reserved_workloads_total", "Workloads whose quota was reserved.", queue).add();
       break;
     case pb::ADMITTED:
       registry_.counter("kueue_admitted_workloads_total", "Workloads that were admitted.", queue).add();
       registry_
-          .histogram("kueue_admission_wait_time_seconds", "From queueing of the attempt to admission.",
+          .histogram("kueue_admission_wait_time_seconds", "Time from queueing of the attempt to its admission.",
                      {1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240}, queue)
           .observe(static_cast<double>(w.admitted_us() - w.queued_us()) / 1e6);
       break;
     case pb::EVICTING:
       registry_
-          .counter("kueue_evicted_workloads_total", "Workloads that were ordered off, by reason.",
+          .counter("kueue_evicted_workloads_total", "Workloads that were evicted, by reason.",
                    {{"cluster_queue", w.cluster_queue()}, {"reason", w.eviction().reason()}})
           .add();
       break;
     case pb::FINISHED:
-      registry_.counter("kueue_finished_workloads_total", "Workloads that ended by themselves.", queue).add();
+      registry_.counter("kueue_finished_workloads_total", "Workloads that finished without an eviction.", queue).add();
       break;
     default:
       break;
@@ -73,14 +73,14 @@ void Metrics::scrape() {
         labels.insert(labels.begin(), {"cluster_queue", name.value()});
         registry_.gauge(metric, help, labels).set(value);
       };
-      gauge("kueue_pending_workloads", "Workloads that wait.", {{"status", "active"}},
+      gauge("kueue_pending_workloads", "Pending workloads.", {{"status", "active"}},
             static_cast<double>(v.pending_ready));
-      gauge("kueue_pending_workloads", "Workloads that wait.", {{"status", "inadmissible"}},
+      gauge("kueue_pending_workloads", "Pending workloads.", {{"status", "inadmissible"}},
             static_cast<double>(v.pending_backed_off));
       gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", {}, static_cast<double>(v.holding));
       gauge("kueue_admitted_active_workloads", "Workloads that are admitted.", {}, static_cast<double>(v.admitted));
       if (v.dominant_share) {
-        gauge("qm_queue_dominant_share", "Part of the pool, of the resource of which the queue has most.", {},
+        gauge("qm_queue_dominant_share", "Dominant share of the queue in its pool.", {},
               *v.dominant_share);
       }
       for (const auto& [resource, used] : v.used) {
@@ -98,11 +98,11 @@ void Metrics::scrape() {
         registry_.gauge(metric, help, {{"budget", name}, {"unit", row.terms.dollars ? "usd" : "gpu-hours"}})
             .set(static_cast<double>(value) / unit);
       };
-      gauge("qm_budget_granted", "What the present period has, with what came from earlier ones.", v.granted);
-      gauge("qm_budget_spent", "Of that, what work has cost.", v.spent);
-      gauge("qm_budget_held", "Of all periods, what is held for work that runs or is not settled.", v.held);
-      gauge("qm_budget_free", "What can be held now.", v.free);
-      gauge("qm_budget_owed", "What was spent and no period has paid.", v.owed);
+      gauge("qm_budget_granted", "Amount of the present period, including carry-over.", v.granted);
+      gauge("qm_budget_spent", "Spent part of the amount.", v.spent);
+      gauge("qm_budget_held", "Held for running and unsettled workloads, over all periods.", v.held);
+      gauge("qm_budget_free", "Free amount.", v.free);
+      gauge("qm_budget_owed", "Spent amount that no period has covered.", v.owed);
     }
   });
 }

@@ -86,11 +86,11 @@ bool is_launchable(const PodShape& shape) {
   });
 }
 
-constexpr std::string_view kNoRoom = "NoRoom";
+constexpr std::string_view kInsufficientCapacity = "InsufficientCapacity";
 
 }  // namespace
 
-AskNodes ask_placement(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security) {
+PlacementQuery request_placement(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security) {
   const auto peer = std::make_shared<Peer>("placement", peers, std::move(security));
   return [peer](const pb::DryRunRequest& request, const std::string& authorization) -> Result<pb::DryRunResponse> {
     pb::DryRunResponse response;
@@ -101,7 +101,7 @@ AskNodes ask_placement(const std::map<std::string, std::string>& peers, rpc::Cli
   };
 }
 
-AskPlan ask_autoscaler(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security) {
+PlanQuery request_capacity(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security) {
   const auto peer = std::make_shared<Peer>("autoscaler", peers, std::move(security));
   return [peer](const std::string& authorization) -> Result<std::vector<std::string>> {
     pb::CapacityPlan plan;
@@ -113,7 +113,7 @@ AskPlan ask_autoscaler(const std::map<std::string, std::string>& peers, rpc::Cli
 }
 
 void add_capacity_plan(const std::string& name, const std::vector<std::string>& plan, pb::Explanation& out) {
-  if (std::ranges::none_of(out.causes(), [](const pb::Cause& cause) { return cause.code() == kNoRoom; })) return;
+  if (std::ranges::none_of(out.causes(), [](const pb::Cause& cause) { return cause.code() == kInsufficientCapacity; })) return;
   const auto line = std::ranges::find_if(plan, [&](const auto& text) { return text.starts_with(name + " waits "); });
   if (line == plan.end()) return;
   const auto colon = line->find(": ");
@@ -128,7 +128,7 @@ void add_capacity_plan(const std::string& name, const std::vector<std::string>& 
 
 bool depends_on_nodes(const pb::Explanation& explanation, bool may_have_remedies) {
   return may_have_remedies || std::ranges::any_of(explanation.causes(), [](const pb::Cause& cause) {
-           return cause.code() == kNoRoom || !cause.resource().empty();
+           return cause.code() == kInsufficientCapacity || !cause.resource().empty();
          });
 }
 
@@ -149,7 +149,7 @@ void put_first(pb::Cause first, pb::Explanation& out) {
   causes.erase(std::ranges::remove_if(causes, [](const pb::Cause& c) { return c.code() == "Behind"; }).begin(),
                causes.end());
   for (auto& cause : causes) {
-    if (cause.code() == kNoRoom || !cause.resource().empty()) cause.clear_remedy();
+    if (cause.code() == kInsufficientCapacity || !cause.resource().empty()) cause.clear_remedy();
   }
   put_before(std::move(first), out);
 }
@@ -161,7 +161,7 @@ bool add_node_fit(const pb::DryRunRequest& pods, const pb::DryRunResponse& answe
   const auto& shortfall = answer.shortfall();
   if (shortfall.conflict().empty()) {
     for (auto& cause : *out.mutable_causes()) {
-      if (cause.code() == kNoRoom && !cause.remedy().empty())
+      if (cause.code() == kInsufficientCapacity && !cause.remedy().empty())
         cause.set_remedy("wait until enough other pods have finished, or add nodes that fit its pods");
     }
     return true;
@@ -182,7 +182,7 @@ bool add_node_fit(const pb::DryRunRequest& pods, const pb::DryRunResponse& answe
                                 fmt::join(shortfall.conflict(), "; "),
                                 launchable ? "its pods start only on nodes that are added" : "waiting does not help"));
   std::string remedy;
-  for (const auto& change : shortfall.ways()) remedy += change + "; or ";
+  for (const auto& change : shortfall.remedies()) remedy += change + "; or ";
   first.set_remedy(remedy + "add nodes that fit its pods");
   if (launchable) {
     put_before(std::move(first), out);

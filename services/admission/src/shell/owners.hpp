@@ -6,7 +6,7 @@
 namespace qm::admission {
 
 /// Whether an external scheduler binds the pods of this namespace that name this scheduler.
-[[nodiscard]] bool others_place(const WatchOptions& options, const std::string& ns, const std::string& scheduler);
+[[nodiscard]] bool external_scheduler(const WatchOptions& options, const std::string& ns, const std::string& scheduler);
 /// Whether the engine has a workload with this uid that has not finished.
 [[nodiscard]] bool engine_follows(service::Host& host, const std::string& uid);
 

@@ -47,17 +47,17 @@ std::vector<std::string> below(const Amounts& what, const Amounts& bound) {
   return out;
 }
 
-void judge(const PodResources::Container& what, const Limits::Item& bound, const std::string& path, const char* type,
+void check_bounds(const PodResources::Container& what, const Limits::Item& bound, const std::string& path, const char* type,
            std::vector<std::string>& out) {
-  const auto say = [&](const std::vector<std::string>& names, const char* text) {
+  const auto add_violation = [&](const std::vector<std::string>& names, const char* text) {
     if (names.empty()) return;
     out.push_back(fmt::format("{}: Invalid value: [\"{}\"]: {}", path, fmt::join(names, "\",\""), text));
   };
   Amounts most = what.requests, least = what.requests;
   keep_most(most, what.limits);
   keep_least(least, what.limits);
-  say(above(most, bound.max), "requests must not be above the limitRange max");
-  say(below(least, bound.min), "requests must not be below the limitRange min");
+  add_violation(above(most, bound.max), "requests must not be above the limitRange max");
+  add_violation(below(least, bound.min), "requests must not be below the limitRange min");
   for (const auto& [name, ratio] : bound.most_ratio) {
     const auto request = what.requests.find(name), limit = what.limits.find(name);
     const bool both = request != what.requests.end() && limit != what.limits.end() && request->second > Quantity();
@@ -137,7 +137,7 @@ std::vector<std::string> violations(const Json& pod_spec, const Limits& limits, 
   if (const auto item = limits.by_type.find("Container"); item != limits.by_type.end()) {
     const auto each = [&](const char* list, const std::vector<PodResources::Container>& containers) {
       for (std::size_t i = 0; i < containers.size(); ++i) {
-        judge(containers[i], item->second, fmt::format("{}.{}[{}]", path, list, i), "Container", out);
+        check_bounds(containers[i], item->second, fmt::format("{}.{}[{}]", path, list, i), "Container", out);
       }
     };
     each("initContainers", pod.init_containers);
@@ -145,7 +145,7 @@ std::vector<std::string> violations(const Json& pod_spec, const Limits& limits, 
   }
   if (const auto item = limits.by_type.find("Pod"); item != limits.by_type.end()) {
     pod.overhead.clear();  // LimitRanger does not count it
-    judge({pod.total_requests(), pod.total_limits()}, item->second, path, "Pod", out);
+    check_bounds({pod.total_requests(), pod.total_limits()}, item->second, path, "Pod", out);
   }
   return out;
 }
@@ -154,7 +154,7 @@ PodDefaults::PodDefaults(kube::Client& client)
     : feed_(client, "qm-admission",
             {{"", "limitranges", "LimitRange", {"v1"}}, {"node.k8s.io", "runtimeclasses", "RuntimeClass", {"v1"}}},
             {[this](const auto& kind, const Json& object) { return take(kind, object); },
-             [this](const auto& kind, const auto& at) { gone(kind, at); }}) {}
+             [this](const auto& kind, const auto& at) { on_deleted(kind, at); }}) {}
 
 Status PodDefaults::take(const kube::ConfigFeed::Kind& kind, const Json& object) {
   {
@@ -165,11 +165,11 @@ Status PodDefaults::take(const kube::ConfigFeed::Kind& kind, const Json& object)
       ranges_[kube::namespace_of(object)].insert_or_assign(kube::name_of(object), object);
     }
   }
-  tell();
+  notify();
   return {};
 }
 
-void PodDefaults::gone(const kube::ConfigFeed::Kind& kind, const kube::ConfigFeed::Key& at) {
+void PodDefaults::on_deleted(const kube::ConfigFeed::Kind& kind, const kube::ConfigFeed::Key& at) {
   {
     const std::scoped_lock lock(mutex_);
     if (kind.kind == "RuntimeClass") {
@@ -179,10 +179,10 @@ void PodDefaults::gone(const kube::ConfigFeed::Kind& kind, const kube::ConfigFee
       if (found->second.empty()) ranges_.erase(found);
     }
   }
-  tell();
+  notify();
 }
 
-void PodDefaults::tell() const {
+void PodDefaults::notify() const {
   for (const auto& listener : listeners_) listener();
 }
 

@@ -79,9 +79,9 @@ Status check_updates(const Json& pod, const state::PodSetEffect& set) {
       const Json& has = pod["metadata"][part][key];
       if (has.is_null() || has.string() == value) continue;
       return fail({Code::kInvalid,
-                   fmt::format("podSetUpdates: {} {} is {} of pod {}, and {} by an admission check", part, key,
+                   fmt::format("podSetUpdates: {} {} is {} in pod {}, and {} by an admission check", part, key,
                                has.string(), kube::name_of(pod), value),
-                   part, "take it out of one of both"});
+                   part, "remove it from one of them"});
     }
   }
   return {};
@@ -139,7 +139,7 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& 
   return pods;
 }
 
-Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
+Result<state::JobOutcome> ungate_pods(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
   QM_ASSIGN(const auto pods, pods_of(client, intent));
   std::map<std::string, std::set<int>> taken;  // indexes in use, by pod set
   std::map<std::string, int> live;
@@ -159,7 +159,7 @@ Result<state::JobOutcome> let_go(kube::Client& client, const state::JobIntent& i
     const auto& sets = intent.sets();
     const auto set = std::find_if(sets.begin(), sets.end(), [&, &n = name](const auto& s) { return s.name() == n; });
     if (set == sets.end() || live[name] >= set->count()) {
-      log::info("pod stays gated: its group is whole without it",
+      log::info("pod stays gated: its group is complete without it",
                 {{"pod", intent.namespace_() + "/" + kube::name_of(*pod)}, {"group", intent.name()}});
       continue;
     }
@@ -178,11 +178,11 @@ Result<state::JobOutcome> evict_pods(kube::Client& client, const state::JobInten
   const Instant deadline = from_micros(intent.deadline_us());
   const auto left = std::chrono::duration_cast<std::chrono::seconds>(deadline - now).count();
   auto out = done(intent);
-  bool let_go_before = false;
+  bool ungated_before = false;
   std::string refused;
   for (const auto& pod : pods) {
     if (gated(pod) || ended(pod)) continue;
-    let_go_before = true;
+    ungated_before = true;
     if (!pod.path("metadata.deletionTimestamp").is_null()) continue;
     if (deadline != Instant{} && now >= deadline) {
       QM_TRY(remove(client, pod, -1));
@@ -199,7 +199,7 @@ Result<state::JobOutcome> evict_pods(kube::Client& client, const state::JobInten
   }
   // A pod that a disruption budget protects does not delay the eviction of the others.
   if (!refused.empty()) return fail(Code::kExhausted, "a disruption budget forbids it: {}", refused);
-  out.set_quiet(!let_go_before);
+  out.set_quiet(!ungated_before);
   return out;
 }
 

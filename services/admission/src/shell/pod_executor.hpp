@@ -20,7 +20,7 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const quartermaster::adm
 /// Removes the scheduling gate of Quartermaster from all pods of the workload. The same patch writes node selector
 /// and tolerations of their flavor, attempt and index, which may change only while the pod is gated. Gates of other
 /// controllers stay.
-Result<quartermaster::admission::JobOutcome> let_go(kube::Client& client,
+Result<quartermaster::admission::JobOutcome> ungate_pods(kube::Client& client,
                                                     const quartermaster::admission::JobIntent& intent,
                                                     const UrlOf& url);
 /// Evicts the ungated pods: by the eviction API, which disruption budgets may delay, until the deadline; then by

@@ -44,7 +44,7 @@ std::optional<PodWatch::Row> PodWatch::row_of(const std::string& uid) {
     const auto ready = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
     out = Row{w->phase,
               w->attempt,
-              !w->ended() && !w->job_gone,
+              !w->ended() && !w->job_deleted,
               w->succeeded,
               std::ranges::all_of(w->checks, ready),
               w->ended() ? std::string() : w->rejected()};
@@ -73,7 +73,7 @@ bool PodWatch::leads(const Gang& gang) {
 bool PodWatch::stays(const Group& group, const Gang& gang) {
   if (group.uid != gang.uid || needs_of(gang.object).is_null()) return false;
   const auto row = row_of(gang.uid);
-  return row && row->alive && (!group.let_go || row->phase != Phase::kAdmitted);
+  return row && row->alive && (!group.ungated || row->phase != Phase::kAdmitted);
 }
 
 /// The uid of the workload of a group that has its pods, all of them gated.
@@ -92,7 +92,7 @@ std::string PodWatch::print_of_gang(const Gang& gang) {
 }
 
 /// Handles a group without pods. Returns false where it is not a pending workload without its pods.
-bool PodWatch::settle_without_pods(Gang& gang, Group& group) {
+bool PodWatch::update_without_pods(Gang& gang, Group& group) {
   if (group.uid.empty()) {
     if (!pods_listed_ || gang.over || gang.whole || needs_of(gang.object).is_null()) return false;
     const auto row = row_of(gang.uid);
@@ -109,7 +109,7 @@ bool PodWatch::settle_without_pods(Gang& gang, Group& group) {
     }
     group.uid = gang.uid;
   }
-  group.to_come = true;
+  group.expected = true;
   auto print = print_of_gang(gang);
   if (group.print == print) return true;
   group.print = std::move(print);
@@ -118,7 +118,7 @@ bool PodWatch::settle_without_pods(Gang& gang, Group& group) {
                                                       {"name", kube::name_of(gang.object)},
                                                       {"uid", gang.uid}})}});
   out.set("pods", Json::array()).set(kPodGroup, gang.object);
-  if (others_place(options_, kube::namespace_of(gang.object), {})) out.set(kOthersPlace, true);
+  if (external_scheduler(options_, kube::namespace_of(gang.object), {})) out.set(kExternalScheduler, true);
   mailbox_.send("pods", out.dump(), gang.uid, trace_of(gang.object));
   return true;
 }
@@ -131,9 +131,9 @@ void PodWatch::look_again() {
   }
   for (const auto& [key, gang] : volcano_) {
     const auto known = groups_.find(key);
-    if (known == groups_.end() || (known->second.uid == gang.uid && !known->second.let_go)) keys.push_back(key);
+    if (known == groups_.end() || (known->second.uid == gang.uid && !known->second.ungated)) keys.push_back(key);
   }
-  for (const auto& key : keys) settle(key, groups_[key]);
+  for (const auto& key : keys) update_group(key, groups_[key]);
   if (list_due_ && groups_known()) {
     list_due_ = false;
     list_uids();

@@ -101,7 +101,7 @@ void PodWatch::changed(const Json& pod, bool deleted) {
     slim.set("metadata").erase("managedFields");
     group.pods.insert_or_assign(kube::uid_of(pod), std::move(slim));
   }
-  settle(key, group);
+  update_group(key, group);
 }
 
 void PodWatch::group_changed(const Json& group, bool deleted) {
@@ -124,7 +124,7 @@ void PodWatch::group_changed(const Json& group, bool deleted) {
     }
     gang.object = Json::object({{"metadata", std::move(metadata)}, {"spec", group["spec"]}});
   }
-  settle(key, groups_[key]);
+  update_group(key, groups_[key]);
 }
 
 void PodWatch::forget(Group& group, Gang* gang) {
@@ -134,10 +134,10 @@ void PodWatch::forget(Group& group, Gang* gang) {
                 group.uid);
   group.uid.clear();
   group.print.clear();
-  group.to_come = false;
+  group.expected = false;
 }
 
-void PodWatch::settle(const std::string& key, Group& group) {
+void PodWatch::update_group(const std::string& key, Group& group) {
   // Ungated pods belong to the workload that their annotation names; otherwise the oldest pod gives the uid.
   std::vector<const Json*> pods;
   for (const auto& [uid, pod] : group.pods) pods.push_back(&pod);
@@ -146,7 +146,7 @@ void PodWatch::settle(const std::string& key, Group& group) {
     return rank(*a) < rank(*b);
   });
   // A tenant could write the annotation of the workload of another tenant.
-  const auto was_let_go = [&](const Json* pod) {
+  const auto was_ungated = [&](const Json* pod) {
     const auto uid = kube::annotation(*pod, kWorkloadAnnotation);
     if (uid.empty() || uid == group.uid) return !uid.empty();
     if (!is_of_other_namespace(mailbox_.host(), uid, kube::namespace_of(*pod))) return true;
@@ -156,32 +156,32 @@ void PodWatch::settle(const std::string& key, Group& group) {
                {"remedy", "remove the annotation quartermaster.dev/workload"}});
     return false;
   };
-  const auto written = std::find_if(pods.begin(), pods.end(), was_let_go);
-  const bool let_go = written != pods.end();
+  const auto written = std::find_if(pods.begin(), pods.end(), was_ungated);
+  const bool ungated = written != pods.end();
   Gang* gang = gang_of(key, pods);
-  const bool gone = pods.empty() || (group.let_go && !let_go) || (group.to_come && gang == nullptr);
+  const bool gone = pods.empty() || (group.ungated && !ungated) || (group.expected && gang == nullptr);
   if (gone && !(gang != nullptr && stays(group, *gang))) forget(group, gang);
-  group.let_go = let_go;
+  group.ungated = ungated;
   if (pods.empty()) {
-    if (gang == nullptr || !settle_without_pods(*gang, group)) groups_.erase(key);
+    if (gang == nullptr || !update_without_pods(*gang, group)) groups_.erase(key);
     return;
   }
-  if (group.uid.empty() || group.to_come) {
+  if (group.uid.empty() || group.expected) {
     // Its uid may depend on the PodGroup, so wait until PodGroups are listed.
     const bool named = group_of(*pods.front()) != kube::label(*pods.front(), kGroupLabel);
-    if (named && !let_go && !groups_known()) return;
+    if (named && !ungated && !groups_known()) return;
     auto total = total_count(*pods.front());
     if (total == 0 && gang != nullptr) {
       total = std::max<std::int64_t>(gang->object["spec"]["minMember"].integer(), 1);
       const auto there = static_cast<std::int64_t>(pods.size());
-      const auto went = std::count_if(pods.begin(), pods.end(), was_let_go);
-      group.total = let_go ? went : std::max(there, total);
+      const auto went = std::count_if(pods.begin(), pods.end(), was_ungated);
+      group.total = ungated ? went : std::max(there, total);
     }
-    if (!let_go && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) {  // not all pods exist yet
-      if (gang != nullptr) settle_without_pods(*gang, group);
+    if (!ungated && (total == 0 || static_cast<std::int64_t>(pods.size()) < total)) {  // not all pods exist yet
+      if (gang != nullptr) update_without_pods(*gang, group);
       return;
     }
-    const auto uid = let_go              ? kube::annotation(**written, kWorkloadAnnotation)
+    const auto uid = ungated              ? kube::annotation(**written, kWorkloadAnnotation)
                      : group.uid.empty() ? uid_for(gang, *pods.front())
                                          : group.uid;
     const auto ns = kube::namespace_of(*pods.front());
@@ -191,10 +191,10 @@ void PodWatch::settle(const std::string& key, Group& group) {
       return;
     }
     group.uid = uid;
-    group.to_come = false;
+    group.expected = false;
   }
   auto print = print_of(pods, options_.pods_ready);
-  if (gang != nullptr && gang->uid == group.uid && !let_go) print += print_of_gang(*gang);
+  if (gang != nullptr && gang->uid == group.uid && !ungated) print += print_of_gang(*gang);
   if (group.print == print) return;
   group.print = std::move(print);
   const Json& first = *pods.front();
@@ -215,8 +215,8 @@ void PodWatch::settle(const std::string& key, Group& group) {
   if (const auto run = runs_.find(kube::namespace_of(first) + "/" + config::run_of_pod(first)); run != runs_.end()) {
     out.set(kWaitsSince, run->second);
   }
-  if (others_place(options_, kube::namespace_of(first), first["spec"]["schedulerName"].string())) {
-    out.set(kOthersPlace, true);
+  if (external_scheduler(options_, kube::namespace_of(first), first["spec"]["schedulerName"].string())) {
+    out.set(kExternalScheduler, true);
   }
   mailbox_.send("pods", out.dump(), group.uid, trace_of(first));
 }
@@ -225,7 +225,7 @@ void PodWatch::owners_changed() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> keys;
   for (const auto& [key, group] : groups_) keys.push_back(key);
-  for (const auto& key : keys) settle(key, groups_.at(key));
+  for (const auto& key : keys) update_group(key, groups_.at(key));
 }
 
 void PodWatch::synced_list() {

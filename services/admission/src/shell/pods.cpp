@@ -56,16 +56,16 @@ std::string rejection_of(const std::string& group, const Json& pod_group, const 
 
 /// Fills in what the pods do not set: queue, priority class, whether they may be preempted, and the
 /// longest waiting time.
-void fill_in(const Json& pod_group, JobSeen& seen) {
+void fill_in(const Json& pod_group, JobUpdated& seen) {
   if (pod_group.is_null()) return;
   const auto read = volcano::read_group(pod_group);
-  const auto& said = read.value;
+  const auto& fields = read.value;
   auto& spec = seen.spec;
   if (spec.queue.empty()) spec.queue = pod_group["spec"]["queue"].string();
-  if (spec.priority_class.empty()) spec.priority_class = said.priority_class;
-  if (!said.preemptable) spec.labels[std::string(volcano::kPreemptable)] = "false";
-  if (said.waiting_time) {
-    const auto wait = std::chrono::ceil<std::chrono::seconds>(*said.waiting_time).count();
+  if (spec.priority_class.empty()) spec.priority_class = fields.priority_class;
+  if (!fields.preemptable) spec.labels[std::string(volcano::kPreemptable)] = "false";
+  if (fields.waiting_time) {
+    const auto wait = std::chrono::ceil<std::chrono::seconds>(*fields.waiting_time).count();
     seen.waiting_time = WholeSeconds(static_cast<std::int32_t>(std::min<std::int64_t>(wait, 1'000'000'000)));
   }
   if (read.refused.empty()) return;
@@ -73,7 +73,7 @@ void fill_in(const Json& pod_group, JobSeen& seen) {
 }
 
 /// Represents the group as one pod that requests all of its resources.
-Json stand_in(const Json& group) {
+Json as_single_pod(const Json& group) {
   const Json& pod_group = group[kPodGroup];
   Json metadata = pod_group["metadata"];
   metadata.set("namespace", kube::namespace_of(group)).set("name", kube::name_of(group));
@@ -101,7 +101,7 @@ std::vector<PodSet> sets_of_needs(PodShape shape, std::int64_t pods) {
 }
 
 /// Allows pods above minMember to be missing from the largest pod set (the first of equals). Returns how many.
-std::size_t let_some_lack(std::size_t total, const Json& pod_group, std::vector<PodSet>& sets) {
+std::size_t reduce_to_minimum(std::size_t total, const Json& pod_group, std::vector<PodSet>& sets) {
   const auto least = pod_group["spec"]["minMember"].integer();
   const auto largest = std::ranges::max_element(sets, {}, &PodSet::count);
   if (least < 1 || largest == sets.end()) return 0;
@@ -156,7 +156,7 @@ Json needs_of(const Json& pod_group) {
   return out;
 }
 
-void read_pods_state(const Json& pods, JobSeen& seen) {
+void read_pods_state(const Json& pods, JobUpdated& seen) {
   seen.suspended = false;
   for (const auto& pod : pods.items()) {
     const bool waits = gated(pod);
@@ -167,14 +167,14 @@ void read_pods_state(const Json& pods, JobSeen& seen) {
   }
 }
 
-Result<JobSeen> pods_seen(const Json& group) {
+Result<JobUpdated> parse_pods(const Json& group) {
   const auto& pods = group["pods"];
-  const bool to_come = pods.size() == 0;
-  if (to_come && needs_of(group[kPodGroup]).is_null()) {
-    return fail({Code::kInvalid, "a group without pods that says nothing of them", "pods", {}});
+  const bool expected = pods.size() == 0;
+  if (expected && needs_of(group[kPodGroup]).is_null()) {
+    return fail({Code::kInvalid, "a group without pods and without minResources", "pods", {}});
   }
-  const Json first = to_come ? stand_in(group) : pods.at(0);
-  JobSeen seen;
+  const Json first = expected ? as_single_pod(group) : pods.at(0);
+  JobUpdated seen;
   // A pod is read as a Job of one pod: its fields have the same meaning.
   const Json job = Json::object(
       {{"apiVersion", "batch/v1"},
@@ -193,9 +193,9 @@ Result<JobSeen> pods_seen(const Json& group) {
   }
   fill_in(group[kPodGroup], seen);
   seen.max_execution = max_execution_of(seen.spec);
-  seen.others_place = group[kOthersPlace].boolean();
-  if (to_come) {
-    seen.pods_to_come = true;
+  seen.external_scheduler = group[kExternalScheduler].boolean();
+  if (expected) {
+    seen.pods_expected = true;
     auto shape = std::move(seen.spec.pod_sets.at(0).shape);
     seen.spec.pod_sets = sets_of_needs(std::move(shape), group[kPodGroup]["spec"]["minMember"].integer(1));
     return seen;
@@ -221,7 +221,7 @@ Result<JobSeen> pods_seen(const Json& group) {
     QM_ASSIGN(auto fresh, config::pod_set_from_pod(pod, name));
     sets.push_back(std::move(fresh));
   }
-  const auto least = total - let_some_lack(total, group[kPodGroup], seen.spec.pod_sets);
+  const auto least = total - reduce_to_minimum(total, group[kPodGroup], seen.spec.pod_sets);
   const auto over = succeeded + failed;
   // Some pods above the minimum may have been lost with their nodes, without a replacement.
   const bool all_over = over >= total || (least < total && over >= least && over == pods.size());

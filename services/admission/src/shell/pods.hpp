@@ -47,12 +47,12 @@ inline constexpr const char* kPodGroup = "podGroup";
 [[nodiscard]] Json needs_of(const Json& pod_group);
 
 /// Reads whether pods are gated, how many ungated pods have not ended, and the attempt.
-void read_pods_state(const Json& pods, JobSeen& seen);
+void read_pods_state(const Json& pods, JobUpdated& seen);
 
 /// Reads the pods of a workload from one object: {"kind", "metadata": {namespace, name, uid}, "pods": [...]}, the
 /// oldest pod first. kWaitsSince, where present, replaces the age of the pods; kPodGroup supplies what the pods do
 /// not specify. Without pods it is a pending group with the resources that its kPodGroup needs. A field of kPodGroup
 /// that is not supported rejects the workload.
-[[nodiscard]] Result<JobSeen> pods_seen(const Json& group);
+[[nodiscard]] Result<JobUpdated> parse_pods(const Json& group);
 
 }  // namespace qm::admission

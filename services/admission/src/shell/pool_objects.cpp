@@ -31,16 +31,16 @@ Status read_pool(const Json& object, Cohort& cohort) {
   if (!rules.empty()) {
     cohort.sharing = volcano::sharing_of(rules);
     if (!cohort.sharing) {
-      return fail({Code::kInvalid, fmt::format("{} is no rule for queues", rules), field(kQueueRules),
+      return fail({Code::kInvalid, fmt::format("{} is not a queue rule", rules), field(kQueueRules),
                    "use one of proportion, capacity, drf"});
     }
     if (!cohort.parent.empty()) {
-      return fail({Code::kInvalid, "a Cohort that is shared out to Volcano's queues has no parent", "spec.parentName",
+      return fail({Code::kInvalid, "a Cohort that is a pool of Volcano queues has no parent", "spec.parentName",
                    "leave it out"});
     }
     for (const auto& group : cohort.groups) {
       if (group.flavors.size() == 1) continue;
-      return fail({Code::kInvalid, "a Cohort that is shared out to Volcano's queues has one flavor of each resource",
+      return fail({Code::kInvalid, "a Cohort that is a pool of Volcano queues has one flavor of each resource",
                    "spec.resourceGroups.flavors", "name one flavor in each group"});
     }
   }
@@ -48,8 +48,8 @@ Status read_pool(const Json& object, Cohort& cohort) {
     const auto read = config::parse_duration(time);
     if (!read || read->count() <= 0 || !cohort.sharing) {
       return fail({Code::kInvalid,
-                   cohort.sharing ? fmt::format("{} is no time above zero", time)
-                                  : fmt::format("it has an effect only beside {}", kQueueRules),
+                   cohort.sharing ? fmt::format("{} is not a duration above zero", time)
+                                  : fmt::format("it has an effect only together with {}", kQueueRules),
                    field(kWaitingTime), "write for example 1h30m"});
     }
     cohort.waiting_time = *read;

@@ -15,11 +15,11 @@ tl::unexpected<Error> refuse(std::string_view annotation, std::string why, std::
   return fail({Code::kInvalid, std::move(why), fmt::format("metadata.annotations[{}]", annotation), std::move(remedy)});
 }
 
-Result<forecast::Ageing> ageing_of(std::string_view text) {
+Result<forecast::Aging> aging_of(std::string_view text) {
   const auto wrong = [&](std::string_view what) {
-    return refuse(kAgeing, fmt::format("{}: {}", text, what), "write for example bound=168h,ceiling=100");
+    return refuse(kAging, fmt::format("{}: {}", text, what), "write for example bound=168h,ceiling=100");
   };
-  forecast::Ageing out;
+  forecast::Aging out;
   bool bound = false, ceiling = false;
   for (std::string_view rest = text; !rest.empty();) {
     const auto comma = std::min(rest.find(','), rest.size());
@@ -29,12 +29,12 @@ Result<forecast::Ageing> ageing_of(std::string_view text) {
     const auto key = part.substr(0, is), value = part.substr(std::min(is + 1, part.size()));
     if (key == "bound" && !bound) {
       const auto read = config::parse_duration(value);
-      if (!read || *read <= Duration{0}) return wrong("the bound is no duration");
+      if (!read || *read <= Duration{0}) return wrong("the bound is not a duration");
       out.bound = *read;
       bound = true;
     } else if (key == "ceiling" && !ceiling) {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out.ceiling);
-      if (error != std::errc() || end != value.data() + value.size()) return wrong("the ceiling is no priority");
+      if (error != std::errc() || end != value.data() + value.size()) return wrong("the ceiling is not a priority");
       ceiling = true;
     } else {
       return wrong(fmt::format("{} is not understood", part));
@@ -47,7 +47,7 @@ Result<forecast::Ageing> ageing_of(std::string_view text) {
 Result<std::chrono::minutes> offset_of(const Json& from) {
   if (from.is_null()) return std::chrono::minutes(0);
   const auto wrong = [&] {
-    return refuse(kWindows, fmt::format("{} is no offset", from.is_string() ? from.string() : from.dump()),
+    return refuse(kWindows, fmt::format("{} is not an offset", from.is_string() ? from.string() : from.dump()),
                   "write for example +01:00, or leave it out for UTC");
   };
   const std::string& text = from.string();
@@ -67,21 +67,21 @@ constexpr Duration kLongest = std::chrono::hours(24 * 366);
 Result<QuotaWindow> window_of(const Json& from, const ClusterQueue& queue) {
   static const std::set<std::string, std::less<>> kFields{"begins", "lasts", "offset", "quota"};
   if (!from.is_object()) {
-    return refuse(kWindows, fmt::format("{} is no window", from.dump()), "say begins, lasts, offset and quota");
+    return refuse(kWindows, fmt::format("{} is not a window", from.dump()), "set begins, lasts, offset and quota");
   }
   for (const auto& [field, value] : from.members()) {
     if (!kFields.contains(field))
-      return refuse(kWindows, fmt::format("{} is not understood", field), "say begins, lasts, offset and quota");
+      return refuse(kWindows, fmt::format("{} is not understood", field), "set begins, lasts, offset and quota");
   }
   const std::string begins = from["begins"].string(), lasts = from["lasts"].string();
   const auto cron = forecast::Cron::parse(begins);
   if (!cron)
     return refuse(kWindows, fmt::format("begins: {}", cron.error().message), "write a crontab line: 0 20 * * 1-5");
   if (!cron->after(0))
-    return refuse(kWindows, fmt::format("begins: {} never comes", begins), "name a day that there is");
+    return refuse(kWindows, fmt::format("begins: {} never occurs", begins), "name an existing day");
   const auto length = config::parse_duration(lasts);
   if (!length || *length > kLongest)
-    return refuse(kWindows, fmt::format("lasts: {} is no duration of a year at most", lasts), "write for example 12h");
+    return refuse(kWindows, fmt::format("lasts: {} is not a duration of at most a year", lasts), "write for example 12h");
   QM_ASSIGN(const auto offset, offset_of(from["offset"]));
   const auto window = forecast::Window::make(*cron, *length, offset);
   if (!window) return refuse(kWindows, window.error().message, "write for example \"lasts\": \"12h\"");
@@ -98,13 +98,13 @@ Result<QuotaWindow> window_of(const Json& from, const ClusterQueue& queue) {
                       "give it quota there first, 0 where it has none outside the windows");
       const auto quantity = Quantity::parse(amount.is_int() ? std::to_string(amount.integer()) : amount.string());
       if (!quantity || counted(resource, *quantity) < 0)
-        return refuse(kWindows, fmt::format("the amount of {} in flavor {} is no quantity", resource, flavor),
+        return refuse(kWindows, fmt::format("the amount of {} in flavor {} is not a quantity", resource, flavor),
                       "write for example 64");
       out.nominal[FlavorName(flavor)][resource] = counted(resource, *quantity);
     }
   }
   if (out.nominal.empty())
-    return refuse(kWindows, "a window has no quota", "say for example \"quota\": {\"h100\": {\"nvidia.com/gpu\": 64}}");
+    return refuse(kWindows, "a window has no quota", "write for example \"quota\": {\"h100\": {\"nvidia.com/gpu\": 64}}");
   return out;
 }
 
@@ -121,13 +121,13 @@ Status read_annotations(const Json& object, ClusterQueue& queue) {
     }
     queue.backfill = true;
   }
-  if (const auto ageing = kube::annotation(object, kAgeing); !ageing.empty()) {
-    QM_ASSIGN(queue.ageing, ageing_of(ageing));
+  if (const auto aging = kube::annotation(object, kAging); !aging.empty()) {
+    QM_ASSIGN(queue.aging, aging_of(aging));
   }
   if (const auto windows = kube::annotation(object, kWindows); !windows.empty()) {
     const auto list = Json::parse(windows);
     if (!list || !list->is_array()) {
-      return refuse(kWindows, "it is no JSON list",
+      return refuse(kWindows, "it is not a JSON list",
                     R"(write [{"begins": "0 20 * * 1-5", "lasts": "12h", "quota": {...}}])");
     }
     for (const auto& one : list->items()) {

@@ -8,7 +8,7 @@ namespace qm::admission {
 /// On a ClusterQueue: `conservative`.
 inline constexpr std::string_view kBackfill = "quartermaster.dev/backfill";
 /// On a ClusterQueue: `bound=168h,ceiling=100`.
-inline constexpr std::string_view kAgeing = "quartermaster.dev/ageing";
+inline constexpr std::string_view kAging = "quartermaster.dev/aging";
 
 /// On a ClusterQueue: a JSON list of
 /// {"begins": "0 20 * * 1-5", "lasts": "12h", "offset": "+01:00", "quota": {FLAVOR: {RESOURCE: "64"}}}.

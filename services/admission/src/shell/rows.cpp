@@ -50,11 +50,11 @@ state::WorkloadRow to_row(const Workload& w) {
     add_held(w.claim->flavors, w.claim->usage, w.claim->counts, claim);
     for (const auto& victim : w.claim->victims) claim.add_victims(victim.value());
   }
-  for (const auto& [by, how] : w.displacers) {
-    auto& displacer = *row.add_displacers();
-    displacer.set_uid(by.value());
-    displacer.set_at_us(micros(how.at));
-    displacer.set_settled(how.settled);
+  for (const auto& [by, how] : w.preemptors) {
+    auto& preemptor = *row.add_preemptors();
+    preemptor.set_uid(by.value());
+    preemptor.set_at_us(micros(how.at));
+    preemptor.set_settled(how.settled);
   }
   row.set_version(w.version);
   row.set_answer(static_cast<int>(w.answer));
@@ -65,18 +65,18 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_promised_until_us(micros(w.promised_until));
   row.set_resume_attempt(w.resume_attempt);
   row.set_not_before_us(micros(w.not_before));
-  row.set_ask_at_us(micros(w.ask_at));
-  row.set_give_up_at_us(micros(w.give_up_at));
+  row.set_ask_at_us(micros(w.retry_at));
+  row.set_wait_deadline_us(micros(w.wait_deadline));
   row.set_cancelled(w.cancelled);
   row.set_cancel_reason(w.cancel_reason());
-  row.set_job_gone(w.job_gone);
+  row.set_job_deleted(w.job_deleted);
   row.set_queue_is_direct(w.queue_is_direct);
   row.set_priority_unknown(w.priority_unknown);
   row.set_intents(w.intents);
   row.set_open_intents(w.open_intents);
-  row.set_others_place(w.others_place);
+  row.set_external_scheduler(w.external_scheduler);
   row.set_saved_us(micros(w.saved));
-  row.set_kept_until_us(micros(w.kept_until));
+  row.set_min_runtime_until_us(micros(w.min_runtime_until));
   row.set_budget(w.budget);
   row.set_ended_pods(w.ended_pods);
   for (const auto& [name, answer] : w.checks) {
@@ -106,14 +106,14 @@ state::WorkloadRow to_row(const Workload& w) {
   if (w.next() != nullptr) *row.mutable_next() = wire::to_pb(*w.next());
   row.set_spec_print(w.spec_print);
   if (w.exceptions) row.set_next_print(w.exceptions->next_print);
-  if (w.exceptions) row.set_grow_to(w.exceptions->grow_to), row.set_grown_from(w.exceptions->grown_from);
+  if (w.exceptions) row.set_scale_up_to(w.exceptions->scale_up_to), row.set_scaled_from(w.exceptions->scaled_from);
   row.set_gated(w.gated);
-  row.set_pods_to_come(w.spec.pods_to_come);
+  row.set_pods_expected(w.spec.pods_expected);
   row.set_waiting_s(w.waiting_time.count());
   row.set_inactive(w.inactive);
   row.set_max_execution_us(w.max_execution.count());
   row.set_planned_us(w.planned.count());
-  if (w.wished) row.set_wished(*w.wished);
+  if (w.spec_active) row.set_spec_active(*w.spec_active);
   return row;
 }
 
@@ -131,11 +131,11 @@ Workload from_row(const state::WorkloadRow& row) {
     for (const auto& victim : row.claim().victims()) claim.victims.emplace_back(victim);
     w.claim = std::move(claim);
   }
-  for (const auto& d : row.displacers())
-    w.displacers.edit()[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};
+  for (const auto& d : row.preemptors())
+    w.preemptors.edit()[WorkloadUid(d.uid())] = {from_micros(d.at_us()), d.settled()};
   w.queued = from_micros(e.queued_us());
   w.quota_reserved = from_micros(e.quota_reserved_us());
-  w.quota_turn = static_cast<std::uint16_t>(e.quota_turn());
+  w.quota_position = static_cast<std::uint16_t>(e.quota_position());
   w.admitted = from_micros(e.admitted_us());
   w.finished = from_micros(e.finished_us());
   w.succeeded = e.succeeded();
@@ -159,20 +159,20 @@ Workload from_row(const state::WorkloadRow& row) {
   w.promised_until = from_micros(row.promised_until_us());
   w.resume_attempt = row.resume_attempt();
   w.not_before = from_micros(row.not_before_us());
-  w.ask_at = from_micros(row.ask_at_us());
-  w.give_up_at = from_micros(row.give_up_at_us());
+  w.retry_at = from_micros(row.ask_at_us());
+  w.wait_deadline = from_micros(row.wait_deadline_us());
   w.cancelled = row.cancelled();
-  w.job_gone = row.job_gone();
+  w.job_deleted = row.job_deleted();
   w.queue_is_direct = row.queue_is_direct();
   w.priority_unknown = row.priority_unknown();
   w.intents = row.intents();
   w.open_intents = row.open_intents();
-  w.others_place = row.others_place();
+  w.external_scheduler = row.external_scheduler();
   w.saved = from_micros(row.saved_us());
-  w.kept_until = from_micros(row.kept_until_us());
+  w.min_runtime_until = from_micros(row.min_runtime_until_us());
   w.ended_pods = row.ended_pods();
   w.gated = row.gated();
-  w.spec.pods_to_come = row.pods_to_come();
+  w.spec.pods_expected = row.pods_expected();
   w.waiting_time = WholeSeconds(row.waiting_s());
   w.inactive = row.inactive();
   w.max_execution = Duration(row.max_execution_us());
@@ -201,11 +201,11 @@ Workload from_row(const state::WorkloadRow& row) {
     rare.cancel_reason = row.cancel_reason();
     if (row.has_next()) rare.next = Spec(wire::from_pb(row.next()));
     rare.next_print = row.next_print();
-    rare.grow_to = row.grow_to();
-    rare.grown_from = row.grown_from();
+    rare.scale_up_to = row.scale_up_to();
+    rare.scaled_from = row.scaled_from();
   });
   w.planned = Duration(row.planned_us());
-  if (row.has_wished()) w.wished = row.wished();
+  if (row.has_spec_active()) w.spec_active = row.spec_active();
   return w;
 }
 

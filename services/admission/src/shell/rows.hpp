@@ -15,16 +15,16 @@ namespace qm::admission {
 [[nodiscard]] std::pair<std::string, BudgetRow> from_row(const quartermaster::admission::BudgetRow& row);
 [[nodiscard]] quartermaster::admission::HoldRow to_row(const HoldKey& key, const Hold& hold);
 [[nodiscard]] std::pair<HoldKey, Hold> from_row(const quartermaster::admission::HoldRow& row);
-[[nodiscard]] quartermaster::admission::RunTimesRow to_row(const forecast::Kin& kin, const forecast::LifeTable& table);
-[[nodiscard]] std::pair<forecast::Kin, forecast::LifeTable> from_row(const quartermaster::admission::RunTimesRow& row);
-[[nodiscard]] quartermaster::admission::SaidRow to_row(const Said& said);
-[[nodiscard]] Said from_row(const quartermaster::admission::SaidRow& row);
+[[nodiscard]] quartermaster::admission::RunTimesRow to_row(const forecast::JobClass& job_class, const forecast::LifeTable& table);
+[[nodiscard]] std::pair<forecast::JobClass, forecast::LifeTable> from_row(const quartermaster::admission::RunTimesRow& row);
+[[nodiscard]] quartermaster::admission::EstimateRow to_row(const StartEstimate& estimate);
+[[nodiscard]] StartEstimate from_row(const quartermaster::admission::EstimateRow& row);
 [[nodiscard]] quartermaster::admission::CorrectionRow to_row(const forecast::Correction& correction);
 [[nodiscard]] forecast::Correction from_row(const quartermaster::admission::CorrectionRow& row);
-[[nodiscard]] quartermaster::v1::ProposalAnswer answer_of(const Judged& judged);
-[[nodiscard]] quartermaster::admission::ProposalRow to_row(const Judged& judged);
-[[nodiscard]] Judged from_row(const quartermaster::admission::ProposalRow& row);
-[[nodiscard]] quartermaster::admission::GaveWayRow to_row(const GaveWay& count);
+[[nodiscard]] quartermaster::v1::ProposalAnswer answer_of(const ProposalDecision& decision);
+[[nodiscard]] quartermaster::admission::ProposalRow to_row(const ProposalDecision& decision);
+[[nodiscard]] ProposalDecision from_row(const quartermaster::admission::ProposalRow& row);
+[[nodiscard]] quartermaster::admission::PreemptionBudgetRow to_row(const PreemptionBudget& count);
 [[nodiscard]] Submission from_row(const quartermaster::admission::SubmissionRow& row);
 
 }  // namespace qm::admission

@@ -13,7 +13,7 @@ Status may_submit(const rpc::Caller& caller, const Submit& submit, const Json& j
     if (allowed) continue;
     auto error = allowed.error();
     error.field = fmt::format("spec.template.spec.{}", field);
-    if (error.code == Code::kPermissionDenied) error.remedy = "leave it out; or " + error.remedy;
+    if (error.code == Code::kPermissionDenied) error.remedy = "remove it; or " + error.remedy;
     return fail(std::move(error));
   }
   return {};

@@ -123,7 +123,7 @@ Result<Duration> minimum_run_of(const Json& object) {
   if (text.empty()) return Duration{0};
   const auto read = config::parse_duration(text);
   if (!read || *read < Duration{0}) {
-    return fail({Code::kInvalid, fmt::format("{} is no duration", text),
+    return fail({Code::kInvalid, fmt::format("{} is not a duration", text),
                  fmt::format("metadata.annotations[{}]", kMinimumRun), "write for example 30m or 2h"});
   }
   return *read;
@@ -185,7 +185,7 @@ Result<AdmissionCheck> check_of(const Json& object) {
   out.controller = spec["controllerName"].string();
   if (out.controller.empty()) {
     return fail({Code::kInvalid, "has no controller", "spec.controllerName",
-                 fmt::format("name who answers it; {} where that is done over the API", kCheckController)});
+                 fmt::format("name the controller that answers it; {} for answers over the API", kCheckController)});
   }
   out.active =
       kube::uid_of(object).empty() || out.controller == kCheckController || config::has_condition(object, "Active");
@@ -236,7 +236,7 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
   }
   e.set_queued_us(micros(w.queued));
   e.set_quota_reserved_us(micros(w.quota_reserved));
-  e.set_quota_turn(w.quota_turn);
+  e.set_quota_position(w.quota_position);
   e.set_admitted_us(micros(w.admitted));
   e.set_finished_us(micros(w.finished));
   e.set_succeeded(w.succeeded);
@@ -249,7 +249,7 @@ pb::WorkloadEvent to_event(const Workload& w, const Engine& engine) {
     order.set_checkpoint(w.eviction->checkpoint);
   }
   e.set_resume_uri(w.resume_uri);
-  e.set_reason(w.waits_to_grow() ? "ScaleUpPending" : *w.reason);
+  e.set_reason(w.scale_up_pending() ? "ScaleUpPending" : *w.reason);
   return e;
 }
 
@@ -270,13 +270,13 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
       warn("concurrentAdmissionPolicy", "is without effect: a workload tries its flavors one after the other");
     }
     if (!queue.namespaces) {
-      warn("namespaceSelector", "is not given, so nothing is admitted; {} takes every namespace");
+      warn("namespaceSelector", "is not set, so nothing is admitted; {} selects every namespace");
     }
     queue.source = source;
     queue.from_cluster = from_cluster;
     into.cluster_queues.push_back(std::move(queue));
   } else if (const auto* l = std::get_if<config::LocalQueue>(&object.typed)) {
-    QM_TRY(refuse(spec, "wallTimePolicy", "budgets of wall time are not kept", "leave it out"));
+    QM_TRY(refuse(spec, "wallTimePolicy", "budgets of wall time are not supported", "leave it out"));
     QM_ASSIGN(const auto stop, stop_policy(l->stop_policy));
     into.local_queues.push_back({l->ns.empty() ? Namespace("default") : l->ns, l->name, l->cluster_queue, stop, source,
                                  from_cluster, weight_milli_of(spec)});
@@ -369,7 +369,7 @@ Status refuse_owned_metadata(const Json& job) {
 
 }  // namespace
 
-Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent, bool others_place) {
+Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& trace_parent, bool external_scheduler) {
   Json job;
   if (!request.manifest().empty()) {
     const auto loaded = config::load_text(request.manifest(), "request");
@@ -411,7 +411,7 @@ Result<Submit> submit_from(const pb::SubmitRequest& request, const std::string& 
   }
   job.set("spec").set("suspend", true);
   auto& pod = job.set("spec").set("template").set("spec");
-  if (!others_place) {
+  if (!external_scheduler) {
     pod.set("schedulerName", std::string(words::kScheduler));
   } else if (pod["schedulerName"].string() == words::kScheduler) {
     pod.erase("schedulerName");

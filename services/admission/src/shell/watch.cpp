@@ -41,7 +41,7 @@ std::string job_print(const Json& job, bool readiness) {
   if (config::is_complete(job, *kind)) print += "/complete";
   if (config::is_failed(job, *kind)) print += "/failed";
   if (readiness && config::are_pods_ready(job, *kind)) print += "/ready";
-  // Only the minimum of an elastic Job has to be ready (JobSeen).
+  // Only the minimum of an elastic Job has to be ready (JobUpdated).
   if (readiness && kind->kind == "Job" && config::is_elastic_job(job)) {
     print += fmt::format("/{}-ready", config::ready_pods(job));
   }
@@ -80,11 +80,11 @@ std::string scheduler_of(const Json& job, const config::WorkloadKind& kind) {
 
 }  // namespace
 
-bool others_place(const WatchOptions& options, const std::string& ns, const std::string& scheduler) {
+bool external_scheduler(const WatchOptions& options, const std::string& ns, const std::string& scheduler) {
   if (!options.placement) return true;
   if (options.binding != nullptr) {
     const auto owner = options.binding->of(ns);
-    if (owner.told) return !owner.ours;
+    if (owner.explicit_owner) return !owner.ours;
   }
   return scheduler != words::kScheduler;
 }
@@ -141,7 +141,7 @@ void JobWatch::offer(const Json& job) {
   if (slim["kind"].string().empty()) {
     slim.set("apiVersion", fmt::format("{}/{}", kind_.group, kind_.versions.front())).set("kind", kind_.kind);
   }
-  if (!is_ours(slim)) return;
+  if (!is_managed(slim)) return;
   slim.set("metadata").erase("managedFields");
   if (options_.checkpoints != nullptr) options_.checkpoints->mark_job(slim);
   const bool wait = !listed_ || (options_.binding != nullptr && !options_.binding->known());
@@ -159,7 +159,7 @@ void JobWatch::offer(const Json& job) {
   auto [it, fresh] = known_.emplace(uid, print);
   if (!fresh && it->second == print) return;
   it->second = std::move(print);
-  if (others_place(options_, ns, scheduler_of(job, kind_))) slim.set(kOthersPlace, true);
+  if (external_scheduler(options_, ns, scheduler_of(job, kind_))) slim.set(kExternalScheduler, true);
   slim.set(kSpecPrint, static_cast<std::int64_t>(spec_print(job, kind_)));
   mailbox_.send("job", slim.dump(), uid, trace_of(job));
 }

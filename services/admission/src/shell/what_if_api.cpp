@@ -12,7 +12,7 @@ namespace {
 
 namespace pb = quartermaster::v1;
 
-Result<ObjectGone> gone_of(const std::string& text) {
+Result<ObjectDeleted> gone_of(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {
     const auto slash = std::min(text.find('/', at), text.size());
@@ -31,11 +31,11 @@ Result<ObjectGone> gone_of(const std::string& text) {
          "write ClusterQueue/NAME, Cohort/NAME, ResourceFlavor/NAME, WorkloadPriorityClass/NAME, PriorityClass/NAME, "
          "LocalQueue/NAMESPACE/NAME, Job/NAMESPACE/NAME or Workload/NAMESPACE/NAME"});
   }
-  return ObjectGone{parts.front(), Namespace(parts.size() == 3 ? parts[1] : ""), parts.back()};
+  return ObjectDeleted{parts.front(), Namespace(parts.size() == 3 ? parts[1] : ""), parts.back()};
 }
 
 /// Whether the caller sees a workload of that name. A workload that the caller may not see is treated as absent.
-bool sees(const Engine::Tables& rows, const ObjectGone& named, const rpc::Caller& caller) {
+bool sees(const Engine::Tables& rows, const ObjectDeleted& named, const rpc::Caller& caller) {
   return std::ranges::any_of(rows.workloads, [&](const auto& row) {
     const auto& spec = row.second.spec;
     return spec.ns == named.ns && spec.name == named.name && caller.sees(spec.ns.value(), spec.team.value());
@@ -44,8 +44,8 @@ bool sees(const Engine::Tables& rows, const ObjectGone& named, const rpc::Caller
 
 }  // namespace
 
-Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
-  Supposed out;
+Result<HypotheticalChange> supposed_from(const pb::WhatIfRequest& request) {
+  HypotheticalChange out;
   for (const auto& text : request.deleted()) {
     QM_ASSIGN(auto gone, gone_of(text));
     out.gone.push_back(std::move(gone));
@@ -61,7 +61,7 @@ Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
     const auto& doc = object.document;
     if (doc.kind != "Job") {
       if (config::workload_kind(doc.api_version, doc.kind) != nullptr) {
-        out.objects.warnings.push_back(fmt::format("{}:{}: {}/{} is left out: what-if reads configuration and Jobs",
+        out.objects.warnings.push_back(fmt::format("{}:{}: {}/{} is ignored: what-if reads configuration and Jobs",
                                                    doc.file, doc.line, doc.kind, doc.name));
       }
       continue;
@@ -70,7 +70,7 @@ Result<Supposed> supposed_from(const pb::WhatIfRequest& request) {
     Json job = doc.content;
     job.set("metadata").set("namespace", ns);
     job.set("metadata").set("uid", fmt::format("supposed/{}/{}", ns, doc.name));
-    QM_ASSIGN(auto seen, job_seen(job));
+    QM_ASSIGN(auto seen, parse_job(job));
     seen.suspended = true;
     out.jobs.push_back(std::move(seen));
   }

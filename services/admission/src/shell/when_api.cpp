@@ -13,20 +13,20 @@ namespace pb = quartermaster::v1;
 /// The instant, rounded down to a second.
 std::string second_of(Instant at) { return to_rfc3339(from_micros(micros(at) / 1'000'000 * 1'000'000)); }
 
-std::string words_of(const forecast::Kin& kin) {
-  if (kin == forecast::Kin{}) return "all workloads";
-  if (kin.shape == forecast::Kin::kPromises) return fmt::format("team {}, against what it declares", kin.team);
-  std::string out = kin.team.empty() ? kin.shape : fmt::format("team {}, {}", kin.team, kin.shape);
-  if (!kin.stem.empty()) out += ", " + kin.stem;
+std::string words_of(const forecast::JobClass& job_class) {
+  if (job_class == forecast::JobClass{}) return "all workloads";
+  if (job_class.shape == forecast::JobClass::kPromises) return fmt::format("team {}, against what it declares", job_class.team);
+  std::string out = job_class.team.empty() ? job_class.shape : fmt::format("team {}, {}", job_class.team, job_class.shape);
+  if (!job_class.stem.empty()) out += ", " + job_class.stem;
   return out;
 }
 
 /// Records the published estimate for the correction. The answer does not depend on it, so a full mailbox is
 /// not an error.
-void remember(service::Host& host, const WorkloadUid& uid, const Said& said) {
-  quartermaster::admission::SaidNote note;
+void remember(service::Host& host, const WorkloadUid& uid, const StartEstimate& estimate) {
+  quartermaster::admission::EstimateNote note;
   note.set_uid(uid.value());
-  *note.mutable_said() = to_row(said);
+  *note.mutable_estimate() = to_row(estimate);
   service::Input input;
   input.source = service::Source::kRequest;
   input.name = kSaid;
@@ -40,7 +40,7 @@ void remember(service::Host& host, const WorkloadUid& uid, const Said& said) {
 void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller,
               Instant now, pb::WhenResponse& response) {
   const auto& spec = rows.workloads.find(uid)->spec;
-  const std::string who = fmt::format("{}/{}", spec.ns, spec.name);
+  const std::string workload_name = fmt::format("{}/{}", spec.ns, spec.name);
   response.set_uid(uid.value());
   response.set_now_us(micros(now));
   response.set_futures(when.futures);
@@ -66,16 +66,16 @@ void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& u
     cause.set_code(when.unknown->code);
     cause.set_message(when.unknown->message);
     cause.set_remedy(when.unknown->remedy);
-    response.set_summary(fmt::format("{}: no start can be told: {}", who, when.unknown->message));
+    response.set_summary(fmt::format("{}: no forecast: {}", workload_name, when.unknown->message));
     return;
   }
   response.set_p10_us(micros(*when.low));
   if (when.middle) response.set_p50_us(micros(*when.middle));
   if (when.high) response.set_p90_us(micros(*when.high));
   response.set_summary(
-      when.high ? fmt::format("{} starts between {} and {} with 80 %", who, second_of(*when.low),
+      when.high ? fmt::format("{} starts between {} and {} with 80 %", workload_name, second_of(*when.low),
                               second_of(*when.high + std::chrono::microseconds(999'999)))
-                : fmt::format("{} starts at {} or later with 90 %, and after more than 14 days with 10 % or more", who,
+                : fmt::format("{} starts at {} or later with 90 %, and after more than 14 days with 10 % or more", workload_name,
                               second_of(*when.low)));
 }
 
@@ -84,7 +84,7 @@ Status answer_when(service::Host& host, const WorkloadUid& uid, const rpc::Calle
   const auto taken = copied(RowsCopy(uid, now - kArrivalsOf), host);
   QM_ASSIGN(const auto found, when(taken.rows, taken.options, uid, now));
   put_when(found, taken.rows, uid, caller, now, response);
-  if (found.said) remember(host, uid, *found.said);
+  if (found.record) remember(host, uid, *found.record);
   return {};
 }
 

@@ -138,7 +138,7 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
     for (const auto& [uid, w] : engine.tables().workloads) {
       const bool mirror = w.spec.kind != "Workload";
       const bool none = !options_.mirrors || is_pods(w.spec.kind);
-      if (w.job_gone || (mirror && none)) {
+      if (w.job_deleted || (mirror && none)) {
         written_.erase(uid);
         continue;
       }
@@ -146,7 +146,7 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
                                       w.requeues, micros(w.not_before), w.ran.count());
       print +=
           fmt::format("/{}/{}/{}/{}/{}", w.rejected(), w.next() != nullptr, w.reason, w.spec.queue, w.spec.priority);
-      if (w.grow_to() > 0) print += fmt::format("/{}-of-{}", w.counted_pods(), w.grow_to());
+      if (w.scale_up_to() > 0) print += fmt::format("/{}-of-{}", w.counted_pods(), w.scale_up_to());
       for (const auto& [name, answer] : w.checks)
         print += fmt::format("/{}={}", name, static_cast<int>(answer.verdict));
       const auto last = written_.find(uid);
@@ -160,7 +160,7 @@ std::vector<WorkloadMirror::Target> WorkloadMirror::targets() {
   return out;
 }
 
-Result<Json> WorkloadMirror::find_or_make(const kube::Resource& at, const Target& target) {
+Result<Json> WorkloadMirror::find_or_create(const kube::Resource& at, const Target& target) {
   const auto& spec = target.workload.spec;
   const auto name = target.mirror ? mirror_name(spec) : spec.name;
   auto found = client_.get(at, spec.ns.value(), name);
@@ -180,7 +180,7 @@ Result<Json> WorkloadMirror::mirrored(const Target& target) {
                                        {kind->versions.begin(), kind->versions.end()}));
   }
   QM_ASSIGN(auto object, client_.get(place, spec.ns.value(), spec.name));
-  if (kube::uid_of(object) != spec.uid.value()) return fail(Code::kNotFound, "{} is another by now", spec.name);
+  if (kube::uid_of(object) != spec.uid.value()) return fail(Code::kNotFound, "{} has another uid now", spec.name);
   return object;
 }
 
@@ -221,7 +221,7 @@ Result<Json> WorkloadMirror::follow(const kube::Resource& at, const Target& targ
 
 Status WorkloadMirror::put(const kube::Resource& at, const Target& target) {
   const auto& w = target.workload;
-  QM_ASSIGN(auto now, find_or_make(at, target));
+  QM_ASSIGN(auto now, find_or_create(at, target));
   const bool same =
       target.mirror ? kube::label(now, kMirrors) == w.spec.uid.value() : kube::uid_of(now) == w.spec.uid.value();
   if (!same) return {};
@@ -242,8 +242,8 @@ Status WorkloadMirror::put(const kube::Resource& at, const Target& target) {
   const bool wanted = now["spec"]["active"].is_null() || now["spec"]["active"].boolean();
   // An `active` value that is not handled yet is a request of a user. It is changed only where it is handled and
   // contradicts the decision.
-  if (!w.inactive.empty() && wanted && w.wished != false) more.set("spec").set("active", false);
-  if (w.inactive.empty() && !wanted && w.wished == false) more.set("spec").set("active", true);
+  if (!w.inactive.empty() && wanted && w.spec_active != false) more.set("spec").set("active", false);
+  if (w.inactive.empty() && !wanted && w.spec_active == false) more.set("spec").set("active", true);
   if (more.size() == 0) return {};
   more.set("metadata").set("resourceVersion", kube::resource_version_of(written));
   QM_TRY(client_.merge_patch(at, w.spec.ns.value(), kube::name_of(now), more));

@@ -95,15 +95,15 @@ const config::WorkloadKind& workload_object_kind() {
   return kind;
 }
 
-Result<JobSeen> workload_object_seen(const Json& given) {
+Result<JobUpdated> parse_workload_object(const Json& given) {
   Json object = given;
   QM_TRY(with_runtime_classes(object, workload_object_kind()));
-  JobSeen seen;
+  JobUpdated seen;
   auto& spec = seen.spec;
   const auto& from = object["spec"];
   spec.uid = WorkloadUid(kube::uid_of(object));
   if (spec.uid.empty())
-    return fail(wrong("metadata.uid", "the workload has no uid", "only objects of an API server are taken"));
+    return fail(wrong("metadata.uid", "the workload has no uid", "only objects from the API server are accepted"));
   spec.ns = Namespace(kube::namespace_of(object));
   spec.name = kube::name_of(object);
   spec.kind = "Workload";
@@ -156,8 +156,8 @@ Result<JobSeen> workload_object_seen(const Json& given) {
   seen.failed = finished["status"].string() == "True" && finished["reason"].string() == "Failed";
   seen.complete = finished["status"].string() == "True" && !seen.failed;
   seen.pods_ready = holds(object, "PodsReady");
-  seen.wish = from["active"].is_null() || from["active"].boolean();
-  seen.others_place = true;
+  seen.spec_active = from["active"].is_null() || from["active"].boolean();
+  seen.external_scheduler = true;
   seen.refused = object[kRefused].string();
   return seen;
 }
@@ -168,7 +168,7 @@ std::vector<Command> words_of(const Json& object) {
   const WorkloadUid uid(mirror ? kube::label(object, kMirrors) : kube::uid_of(object));
   const auto attempt = attempt_on(object);
   if (mirror)
-    out.emplace_back(WishHeard{uid, object["spec"]["active"].is_null() || object["spec"]["active"].boolean()});
+    out.emplace_back(ActiveUpdated{uid, object["spec"]["active"].is_null() || object["spec"]["active"].boolean()});
   for (const auto& one : object.path("status.admissionChecks").items()) {
     const auto verdict = verdict_of(one["state"].string());
     if (!verdict || *verdict == Verdict::kPending || attempt == 0) continue;
@@ -333,8 +333,8 @@ std::pair<std::string, std::string> why_pending(const Workload& w) {
   if (!w.inactive.empty()) return {"Deactivated", "The workload is not active: " + *w.inactive};
   const bool is_tried = !w.priority_unknown && !w.cluster_queue.empty() && !w.spec.pod_sets.empty() &&
                         w.refused().empty() && w.budget.empty();
-  if (is_tried) return {"Pending", "The workload waits for quota"};
-  if (*w.reason == "NoPods") return {"NoPods", "It asks for no pods: parallelism, completions or all replicas are 0"};
+  if (is_tried) return {"Pending", "The workload is pending for quota"};
+  if (*w.reason == "NoPods") return {"NoPods", "It requests no pods: parallelism, completions or all replicas are 0"};
   if (*w.reason == "Misconfigured") return {"Misconfigured", w.refused()};
   return {*w.reason,
           fmt::format("The workload is not tried; qmctl why {}/{} lists the causes", w.spec.ns, w.spec.name)};
@@ -346,7 +346,7 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
   const auto when = to_rfc3339(from_micros(micros(instant) / 1'000'000 * 1'000'000));
   const auto& before = now.path("status.conditions");
   Conditions conditions(before, when);
-  const auto said = [&](const char* type) {
+  const auto has_condition = [&](const char* type) {
     return std::ranges::any_of(before.items(), [&](const Json& c) { return c["type"].string() == type; });
   };
   Json status = Json::object();
@@ -361,28 +361,28 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
     conditions.set("QuotaReserved", false, reason, message);
     status.set("admission", Json());
   }
-  const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr || w.grow_to() > 0);
+  const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr || w.scale_up_to() > 0);
   if (behind) {
-    const bool grows = w.waits_to_grow();
+    const bool grows = w.scale_up_pending();
     conditions.set(
         "UpdateFollowed", false,
         !w.rejected().empty() ? "Rejected"
         : grows               ? "ScaleUpPending"
-                              : "HoldsQuota",
+                              : "AlreadyAdmitted",
         !w.rejected().empty() ? w.rejected()
         : grows ? fmt::format("{} of {} pods are admitted, and quota of {} more is lacking; qmctl why {}/{} "
                               "lists the causes",
-                              w.counted_pods(), w.grow_to(), w.grow_to() - w.counted_pods(), w.spec.ns, w.spec.name)
+                              w.counted_pods(), w.scale_up_to(), w.scale_up_to() - w.counted_pods(), w.spec.ns, w.spec.name)
                 : "Its object changed since it got quota; the update is used at its next attempt");
-  } else if (said("UpdateFollowed")) {
-    conditions.set("UpdateFollowed", true, "Followed", "The workload is what its object asks for");
+  } else if (has_condition("UpdateFollowed")) {
+    conditions.set("UpdateFollowed", true, "Followed", "The workload matches its object");
   }
   if (admitted) {
     conditions.set("Admitted", true, "Admitted", "The workload is admitted");
   } else if (reserved) {
-    conditions.set("Admitted", false, w.checks.empty() ? "NoRoom" : "UnsatisfiedChecks",
-                   w.checks.empty() ? "Nobody has said where its pods may run" : "Not all admission checks are ready");
-  } else if (said("Admitted")) {
+    conditions.set("Admitted", false, w.checks.empty() ? "InsufficientCapacity" : "UnsatisfiedChecks",
+                   w.checks.empty() ? "No node assignment for its pods yet" : "Not all admission checks are ready");
+  } else if (has_condition("Admitted")) {
     conditions.set("Admitted", false, "NoReservation", "The workload has no reservation");
   }
   if (w.phase == Phase::kEvicting) {
@@ -391,9 +391,9 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
                             : "DeactivatedDueTo" + w.eviction->reason;
     conditions.set("Evicted", true, reason, w.eviction->message);
     if (w.eviction->reason == "Preempted") conditions.set("Preempted", true, "Preempted", w.eviction->message);
-  } else if (said("Evicted") && reserved) {
+  } else if (has_condition("Evicted") && reserved) {
     conditions.set("Evicted", false, "QuotaReserved", "Quota is reserved again");
-    if (said("Preempted")) conditions.set("Preempted", false, "QuotaReserved", "Quota is reserved again");
+    if (has_condition("Preempted")) conditions.set("Preempted", false, "QuotaReserved", "Quota is reserved again");
   }
   if (w.ended()) {
     conditions.set("Finished", true,

@@ -63,11 +63,10 @@ bool Capacity::allocatable(const Queues& now, QueueId leaf, const Resources& amo
       path, [&](QueueId q) { return beyond(sum(now.use(q).allocated, amounts), real_capability(q), amounts).empty(); });
 }
 
-std::vector<std::size_t> Capacity::no_room(const Queues& now, QueueId leaf, const Resources& least) const {
+std::vector<std::size_t> Capacity::insufficient_resources(const Queues& now, QueueId leaf, const Resources& least) const {
   for (const auto q : limiting(now, leaf)) {
     const auto& use = now.use(q);
-    auto then = sum(sum(use.allocated, use.inqueue), least);
-    take(then, use.elastic);
+    const auto then = sum(sum(use.allocated, use.inqueue), least);
     if (auto lack = beyond(then, real_capability(q), least); !lack.empty()) return lack;
   }
   return {};
@@ -98,11 +97,11 @@ bool Capacity::gives(const Queues& now, QueueId from, const Resources& piece, Qu
   if (!within(now[from].guarantee, rest(now.use(from).allocated, piece))) return false;
   if (!has_too_much(now, from, piece)) return false;
   if (levels_ == 0) return true;
-  const bool nobody_deserves = !in_common(piece, deserved(from)) && !in_common(need, deserved(to));
+  const bool none_deserved = !in_common(piece, deserved(from)) && !in_common(need, deserved(to));
   for (int a = 1; a <= levels_; ++a) {
     const auto above = now.ancestor(from, a);
     if (!above) continue;
-    for (int b = 1; nobody_deserves && b <= levels_; ++b) {
+    for (int b = 1; none_deserved && b <= levels_; ++b) {
       if (now.ancestor(to, b) == above) return false;  // queues below a common ancestor do not compete with each other
     }
     if (now.ancestor(to, a) != above && !has_too_much(now, *above, piece)) return false;

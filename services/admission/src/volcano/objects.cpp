@@ -22,7 +22,7 @@ class Fields {
   /// Adds a note for every unknown member, so that a misspelled field is reported.
   void unknown(const Json& object, const std::string& path, const std::set<std::string, std::less<>>& known) {
     for (const auto& [key, value] : object.members()) {
-      if (!known.contains(key)) note(path + "." + key, "is no field of Volcano's; it is kept and has no effect");
+      if (!known.contains(key)) note(path + "." + key, "is not a field of Volcano; it is kept and has no effect");
     }
   }
 
@@ -33,7 +33,7 @@ class Fields {
   }
   void read(const Json& value, const std::string& path, std::string& out) {
     if (value.is_null()) return;
-    if (!value.is_string()) return refuse(path, "must be a text");
+    if (!value.is_string()) return refuse(path, "must be a string");
     out = value.string();
   }
   void read(const Json& value, const std::string& path, std::int32_t at_least, std::int32_t& out) {
@@ -95,11 +95,11 @@ void read_affinity(const Json& affinity, Fields& fields) {
     const auto path = "spec.affinity." + kind;
     if (affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"].size() > 0) {
       fields.refuse(path + ".requiredDuringSchedulingIgnoredDuringExecution",
-                    "cannot be held: queues have no nodes here; put a node selector on the jobs, or a flavor");
+                    "is not supported: queues have no nodes; set a node selector on the jobs, or a flavor");
     }
     if (affinity[kind]["preferredDuringSchedulingIgnoredDuringExecution"].size() > 0) {
       fields.note(path + ".preferredDuringSchedulingIgnoredDuringExecution",
-                  "is kept and has no effect: queues have no nodes here");
+                  "is kept and has no effect: queues have no nodes");
     }
   }
   fields.unknown(affinity, "spec.affinity", {"nodeGroupAffinity", "nodeGroupAntiAffinity"});
@@ -108,7 +108,7 @@ void read_affinity(const Json& affinity, Fields& fields) {
 void read_annotations(const Json& object, Fields& fields) {
   for (const std::string key : {"volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"}) {
     if (tag(object, "annotations", key).empty()) continue;
-    fields.note("metadata.annotations." + key, "is kept and has no effect: spec.parent and spec.weight say it");
+    fields.note("metadata.annotations." + key, "is kept and has no effect: spec.parent and spec.weight define it");
   }
 }
 
@@ -133,7 +133,7 @@ Reading<QueueObject> read_queue(const Json& object) {
   fields.unknown(spec["guarantee"], "spec.guarantee", {"resource"});
   fields.in_order(out.guarantee, "spec.guarantee.resource", out.capability, "the capability");
   fields.in_order(out.deserved, "spec.deserved", out.capability, "the capability");
-  fields.in_order(out.guarantee, "spec.guarantee.resource", out.deserved, "what is deserved");
+  fields.in_order(out.guarantee, "spec.guarantee.resource", out.deserved, "the deserved amount");
 
   std::string word;
   fields.read(spec["dequeueStrategy"], "spec.dequeueStrategy", word);
@@ -144,7 +144,7 @@ Reading<QueueObject> read_queue(const Json& object) {
   fields.read(spec["preemptable"], "spec.preemptable", out.rules.preemptable);
   if (spec.contains("preemptable")) {
     fields.note("spec.preemptable",
-                "is no field of Volcano's; here false keeps all jobs of the queue from being victims");
+                "is not a field of Volcano; false protects all jobs of the queue from preemption");
   }
   if (spec.contains("preemptionPolicy")) {
     std::string policy;
@@ -154,10 +154,10 @@ Reading<QueueObject> read_queue(const Json& object) {
     } else {
       fields.refuse("spec.preemptionPolicy", "must be FIFO, priority or bestFit");
     }
-    fields.note("spec.preemptionPolicy", "is no field of Volcano's; here it says which jobs of the queue give way");
+    fields.note("spec.preemptionPolicy", "is not a field of Volcano; it selects the victims among the jobs of the queue");
   }
   if (spec["extendClusters"].size() > 0) {
-    fields.refuse("spec.extendClusters", "cannot be held: jobs are not sent to other clusters; take it out");
+    fields.refuse("spec.extendClusters", "is not supported: jobs are not sent to other clusters; remove it");
   }
   if (spec.contains("type")) fields.note("spec.type", "is kept and has no effect, as in Volcano");
   read_affinity(spec["affinity"], fields);
@@ -188,21 +188,21 @@ Reading<GroupObject> read_group(const Json& object) {
     if (topology["mode"].string_or("hard") == "hard") {
       fields.refuse(
           "spec.networkTopology",
-          "cannot be held with mode hard: admission has no nodes; ask for a topology with the job's annotations");
+          "is not supported with mode hard: admission has no nodes; request a topology by annotations of the job");
     } else {
       fields.note("spec.networkTopology", "is kept and has no effect: admission has no nodes");
     }
   }
   if (spec["subGroupPolicy"].size() > 0) {
     fields.refuse("spec.subGroupPolicy",
-                  "cannot be held: a group starts as a whole; give each part a group of its own");
+                  "is not supported: a group starts as a whole; create a group for each part");
   }
   if (const auto& time = tag(object, "annotations", "sla-waiting-time"); !time.empty()) {
     const auto read = config::parse_duration(time);
     if (read && read->count() > 0) {
       out.waiting_time = *read;
     } else {
-      fields.refuse("metadata.annotations.sla-waiting-time", "must be a time above zero, such as 1h30m");
+      fields.refuse("metadata.annotations.sla-waiting-time", "must be a duration above zero, such as 1h30m");
     }
   }
   auto preemptable = tag(object, "annotations", kPreemptable);

@@ -81,8 +81,8 @@ auto Pool::by_rule(Then&& then) const {
 
 // ---- state of jobs ----
 
-void Pool::enter(const Seat& seat) {
-  const auto& [job, at, victims] = seat;
+void Pool::enter(const WorkloadEntry& entry) {
+  const auto& [job, at, victims] = entry;
   queues_.ask(job.queue, job.needs);  // also for a job that is leaving: it will be pending again
   switch (at) {
     case At::kWaiting:
@@ -103,8 +103,8 @@ void Pool::enter(const Seat& seat) {
   }
 }
 
-void Pool::depart(const Seat& seat) {
-  const auto& [job, at, victims] = seat;
+void Pool::depart(const WorkloadEntry& entry) {
+  const auto& [job, at, victims] = entry;
   queues_.ask_no_more(job.queue, job.needs);
   switch (at) {
     case At::kWaiting: {
@@ -131,26 +131,26 @@ void Pool::depart(const Seat& seat) {
 
 void Pool::sit(Job job, At at, std::vector<int> victims) {
   const int id = job.id;
-  const auto [it, fresh] = seats_.emplace(id, Seat{std::move(job), at, std::move(victims)});
+  const auto [it, fresh] = entries_.emplace(id, WorkloadEntry{std::move(job), at, std::move(victims)});
   QM_ASSERT(fresh, "job {} is in the pool already", id);
   enter(it->second);
 }
 
-void Pool::move(Seat& seat, At at) {
-  depart(seat);
-  seat.at = at;
-  seat.victims.clear();
-  enter(seat);
+void Pool::move(WorkloadEntry& entry, At at) {
+  depart(entry);
+  entry.at = at;
+  entry.victims.clear();
+  enter(entry);
 }
 
 void Pool::wait(Job job) { sit(std::move(job), At::kWaiting); }
 void Pool::claim(Job job, std::vector<int> victims) { sit(std::move(job), At::kClaiming, std::move(victims)); }
 void Pool::hold(Job job) { sit(std::move(job), At::kHolding); }
-void Pool::leave(int id) { move(seats_.at(id), At::kLeaving); }
+void Pool::leave(int id) { move(entries_.at(id), At::kLeaving); }
 void Pool::remove(int id) {
-  const auto found = seats_.find(id);
+  const auto found = entries_.find(id);
   depart(found->second);
-  seats_.erase(found);
+  entries_.erase(found);
 }
 
 std::optional<std::int64_t> Pool::alarm(std::int64_t after) const {
@@ -164,8 +164,8 @@ std::optional<std::int64_t> Pool::alarm(std::int64_t after) const {
 
 std::vector<int> Pool::leaving() const {
   std::vector<int> out;
-  for (const auto& [id, seat] : seats_) {
-    if (seat.at == At::kLeaving) out.push_back(id);
+  for (const auto& [id, entry] : entries_) {
+    if (entry.at == At::kLeaving) out.push_back(id);
   }
   return out;
 }
@@ -177,7 +177,7 @@ std::vector<int> Pool::leaving() const {
 Resources Pool::idle_for(const Job& job) const {
   std::vector<Resources> before;
   for (const auto& [turn, needs] : kept_) {
-    if (!overdue(job) || turn < turn_of(job)) before.push_back(needs);
+    if (!overdue(job) || turn < deadline_key(job)) before.push_back(needs);
   }
   return Sla::keep(rest(queues_.total(), queues_.use(0).allocated), before);
 }
@@ -195,13 +195,13 @@ bool Pool::fits_now(const Job& job) const {
 /// Reserves the needs of overdue jobs. A job that needs more than the real capability of its queue
 /// gets no reservation.
 template <class Rule>
-void Pool::keep_for_overdue(const Rule& rule) {
+void Pool::reserve_for_overdue(const Rule& rule) {
   kept_.clear();
   for (const auto& line : lines_) {
     for (const auto& [deadline, id] : line.deadlines) {
       if (deadline > now_) break;
-      const Job& job = seats_.at(id).job;
-      if (within(job.needs, rule.real_capability(job.queue))) kept_.push_back({turn_of(job), job.needs});
+      const Job& job = entries_.at(id).job;
+      if (within(job.needs, rule.real_capability(job.queue))) kept_.push_back({deadline_key(job), job.needs});
     }
   }
 }
@@ -212,21 +212,21 @@ const Pool::Job* Pool::first(QueueId queue, const Tried& tried) const {
   const auto& line = lines_[static_cast<std::size_t>(queue)];
   const Job* out = nullptr;
   for (const auto& [deadline, id] : line.deadlines) {
-    const Job& job = seats_.at(id).job;
+    const Job& job = entries_.at(id).job;
     if (deadline > now_) break;
-    if (!tried.jobs.contains(id) && (out == nullptr || turn_of(job) < turn_of(*out))) out = &job;
+    if (!tried.jobs.contains(id) && (out == nullptr || deadline_key(job) < deadline_key(*out))) out = &job;
   }
   if (out != nullptr) return out;
   const auto consider = [&](int id) {
-    const Job& job = seats_.at(id).job;
+    const Job& job = entries_.at(id).job;
     if (out == nullptr || key_of(job) < key_of(*out)) out = &job;
   };
   for (const auto& [needs, waiting] : line.shapes) {
     const bool closed = tried.shapes.contains(needs);
-    if (closed && displacements_.all().empty()) continue;
+    if (closed && preemptions_.all().empty()) continue;
     for (const auto& key : waiting) {
       const int id = std::get<int>(key);
-      if (tried.jobs.contains(id) || (closed && !displacements_.knows(id))) continue;
+      if (tried.jobs.contains(id) || (closed && !preemptions_.knows(id))) continue;
       consider(id);
       break;
     }
@@ -236,7 +236,7 @@ const Pool::Job* Pool::first(QueueId queue, const Tried& tried) const {
 
 void Pool::give_up(const Job& job, Tried& tried) const {
   tried.blocked = queues_[job.queue].strict;
-  if (overdue(job) || displacements_.knows(job.id)) {
+  if (overdue(job) || preemptions_.knows(job.id)) {
     tried.jobs.insert(job.id);
   } else {
     tried.shapes.insert(job.needs);
@@ -250,57 +250,57 @@ Pool::Outcome Pool::run(std::int64_t now) {
   admitted_now_.clear();
   Outcome out;
   const auto claims = claims_;
-  (void)settle();
+  (void)admit_claims();
   // A claim can be met before its victims are gone, by victims of another claim. An admitted job may in turn
   // be a victim.
   do {
     serve_all(out);
-  } while (settle());
+  } while (admit_claims());
   std::ranges::sort(out.claimed);
   out.claimed.erase(std::ranges::unique(out.claimed).begin(), out.claimed.end());
-  std::erase_if(out.claimed, [&](int id) { return seats_.at(id).at != At::kClaiming; });
+  std::erase_if(out.claimed, [&](int id) { return entries_.at(id).at != At::kClaiming; });
   for (const auto& key : claims) {
-    if (seats_.at(std::get<int>(key)).at == At::kWaiting) out.unclaimed.push_back(std::get<int>(key));
+    if (entries_.at(std::get<int>(key)).at == At::kWaiting) out.unclaimed.push_back(std::get<int>(key));
   }
-  for (const int id : admitted_now_) displacements_.admitted(id);
+  for (const int id : admitted_now_) preemptions_.admitted(id);
   out.admitted.assign(admitted_now_.begin(), admitted_now_.end());
-  std::ranges::sort(out.admitted, {}, [&](int id) { return key_of(seats_.at(id).job); });
+  std::ranges::sort(out.admitted, {}, [&](int id) { return key_of(entries_.at(id).job); });
   return out;
 }
 
 /// Serves all jobs that the rule has capacity for, in the order of the rule.
 void Pool::serve_all(Outcome& out) {
   by_rule([&](const auto& rule) {
-    const std::vector<Tried> nobody(static_cast<std::size_t>(queues_.size()));
-    auto tried = nobody;
-    for (auto served = Served::kFromIdle; served != Served::kNobody;) {
-      served = Served::kNobody;
-      keep_for_overdue(rule);
-      bool anew = false;
+    const std::vector<Tried> none_tried(static_cast<std::size_t>(queues_.size()));
+    auto tried = none_tried;
+    for (auto served = Served::kFromIdle; served != Served::kNone;) {
+      served = Served::kNone;
+      reserve_for_overdue(rule);
+      bool retry_all = false;
       for (const auto queue : order(rule, queues_)) {
         served = serve(rule, queue, tried[static_cast<std::size_t>(queue)], out);
-        anew = served == Served::kFromOthers || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
-        if (served != Served::kNobody) break;
+        retry_all = served == Served::kFromVictims || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
+        if (served != Served::kNone) break;
       }
       // Victims may free more than was needed, and a queue above its deserved share may lose jobs: consider
       // all jobs again.
-      if (anew) tried = nobody;
+      if (retry_all) tried = none_tried;
     }
   });
 }
 
 /// Admits a claiming job that fits by now; cancels a claim that can never fit because the pool has become smaller.
-bool Pool::settle() {
+bool Pool::admit_claims() {
   bool any = false;
   const auto claims = claims_;
   for (const auto& key : claims) {
-    Seat& seat = seats_.at(std::get<int>(key));
-    if (!beyond(queues_.use(0).allocated, queues_.total(), seat.job.needs).empty()) {
-      move(seat, At::kWaiting);
-    } else if (fits_now(seat.job)) {
-      seat.job.since = now_;
-      move(seat, At::kHolding);
-      admitted_now_.insert(seat.job.id);
+    WorkloadEntry& entry = entries_.at(std::get<int>(key));
+    if (!beyond(queues_.use(0).allocated, queues_.total(), entry.job.needs).empty()) {
+      move(entry, At::kWaiting);
+    } else if (fits_now(entry.job)) {
+      entry.job.since = now_;
+      move(entry, At::kHolding);
+      admitted_now_.insert(entry.job.id);
       any = true;
     }
   }
@@ -310,7 +310,7 @@ bool Pool::settle() {
 /// Admits the first job of the queue that fits, or gives it a claim where it can preempt.
 template <class Rule>
 Pool::Served Pool::serve(const Rule& rule, QueueId queue, Tried& tried, Outcome& out) {
-  if (queues_[queue].state != QueueState::kOpen) return Served::kNobody;
+  if (queues_[queue].state != QueueState::kOpen) return Served::kNone;
   while (!tried.blocked) {
     const Job* job = first(queue, tried);
     if (job == nullptr) break;
@@ -320,11 +320,11 @@ Pool::Served Pool::serve(const Rule& rule, QueueId queue, Tried& tried, Outcome&
     }
     if (const auto victims = plan(rule, *job); !victims.empty()) {
       carry_out(job->id, victims, out);
-      return Served::kFromOthers;
+      return Served::kFromVictims;
     }
     give_up(*job, tried);
   }
-  return Served::kNobody;
+  return Served::kNone;
 }
 
 /// The victims that `job` needs: jobs of other queues by the rule (reclaim), or of its own queue by priority.
@@ -336,16 +336,16 @@ std::vector<Pool::Displaced> Pool::plan(const Rule& rule, const Job& job) const 
   const bool preempts = queues_[job.queue].preemptable;
   if (!reclaims && !preempts) return {};
 
-  const auto barred = displacements_.barred(job.id);
+  const auto excluded_victims = preemptions_.excluded_victims(job.id);
   std::vector<Running> running;
   std::vector<int> ids;
-  for (const auto& [id, seat] : seats_) {
-    if (seat.at != At::kHolding || (!reclaims && seat.job.queue != job.queue)) continue;
-    const bool may_go = seat.job.preemptable && seat.job.kept_until <= now_ && !barred.contains(id);
-    running.push_back({seat.job.queue, {seat.job.uid, seat.job.priority, seat.job.since, seat.job.needs}, may_go});
+  for (const auto& [id, entry] : entries_) {
+    if (entry.at != At::kHolding || (!reclaims && entry.job.queue != job.queue)) continue;
+    const bool may_go = entry.job.preemptable && entry.job.min_runtime_until <= now_ && !excluded_victims.contains(id);
+    running.push_back({entry.job.queue, {entry.job.uid, entry.job.priority, entry.job.since, entry.job.needs}, may_go});
     ids.push_back(id);
   }
-  const auto named = [&](const Takings& taken, Why why) {
+  const auto named = [&](const Reclaimed& taken, Why why) {
     std::vector<Displaced> out;
     for (const auto i : taken) out.push_back({ids[i], job.id, why});
     return out;
@@ -365,25 +365,25 @@ std::vector<Pool::Displaced> Pool::plan(const Rule& rule, const Job& job) const 
 
 /// A victim that was admitted in this same run returns to pending without an eviction.
 void Pool::carry_out(int id, const std::vector<Displaced>& plan, Outcome& out) {
-  Seat& seat = seats_.at(id);
+  WorkloadEntry& entry = entries_.at(id);
   std::vector<int> victims;
   for (const auto& one : plan) {
-    displacements_.displaced(id, one.victim, now_);
+    preemptions_.displaced(id, one.victim, now_);
     if (admitted_now_.erase(one.victim) > 0) {
-      move(seats_.at(one.victim), At::kWaiting);
+      move(entries_.at(one.victim), At::kWaiting);
     } else {
       leave(one.victim);
       victims.push_back(one.victim);
       out.displaced.push_back(one);
     }
   }
-  if (victims.empty() && fits_now(seat.job)) {
-    seat.job.since = now_;
-    move(seat, At::kHolding);
+  if (victims.empty() && fits_now(entry.job)) {
+    entry.job.since = now_;
+    move(entry, At::kHolding);
     admitted_now_.insert(id);
   } else {
-    move(seat, At::kClaiming);
-    seat.victims = std::move(victims);
+    move(entry, At::kClaiming);
+    entry.victims = std::move(victims);
     out.claimed.push_back(id);
   }
 }
@@ -426,7 +426,7 @@ std::vector<Pool::Obstacle> Pool::obstacles(const Job& job) const {
   });
 }
 
-std::vector<int> Pool::ends_that_admit(const Job& job) const {
+std::vector<int> Pool::holders_to_finish(const Job& job) const {
   using Kind = Obstacle::Kind;
   constexpr std::int64_t kSteps = 20'000;
   Resources missing(job.needs.size());
@@ -438,16 +438,16 @@ std::vector<int> Pool::ends_that_admit(const Job& job) const {
   }
   std::vector<Candidate> candidates;
   std::vector<int> ids;
-  for (const auto& [id, seat] : seats_) {
-    if (seat.at != At::kHolding || (of_its_own && seat.job.queue != job.queue)) continue;
-    candidates.push_back({seat.job.uid, seat.job.priority, seat.job.since, seat.job.needs});
+  for (const auto& [id, entry] : entries_) {
+    if (entry.at != At::kHolding || (of_its_own && entry.job.queue != job.queue)) continue;
+    candidates.push_back({entry.job.uid, entry.job.priority, entry.job.since, entry.job.needs});
     ids.push_back(id);
   }
   std::vector<int> out;
   for (const auto i : choose(VictimPolicy::kBestFit, candidates, missing, kSteps).chosen) out.push_back(ids[i]);
   Pool then = *this;
   for (const int id : out) then.remove(id);
-  if (!then.seats_.contains(job.id)) then.wait(job);
+  if (!then.entries_.contains(job.id)) then.wait(job);
   return std::ranges::count(then.run(now_).admitted, job.id) > 0 ? out : std::vector<int>();
 }
 

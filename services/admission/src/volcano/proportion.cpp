@@ -70,7 +70,7 @@ void level_above_floors(std::int64_t total, std::vector<Taker>& takers) {
       pool -= t.has;
       if (at_floor[i] == 0) others.push_back(&t);
     }
-    fill(exact::at_least_zero(pool), others);
+    fill(kueue::at_least_zero(pool), others);
     for (std::size_t i = 0; i < takers.size(); ++i) {
       if (takers[i].has >= takers[i].floor) continue;
       at_floor[i] = 1;
@@ -107,13 +107,13 @@ Proportion::Proportion(const Queues& queues)
   const auto leaves = queues.leaves();
   for (std::size_t r = 0; r < queues.total().size(); ++r) {
     std::int64_t guarantees = 0;
-    for (const auto q : leaves) guarantees = exact::plus(guarantees, queues[q].guarantee[r]);
+    for (const auto q : leaves) guarantees = kueue::plus(guarantees, queues[q].guarantee[r]);
     std::vector<Taker> takers;
     for (const auto q : leaves) {
       const auto own = queues[q].guarantee[r];
-      const auto unpromised = exact::at_least_zero(exact::minus(queues.total()[r], guarantees));
+      const auto unpromised = kueue::at_least_zero(kueue::minus(queues.total()[r], guarantees));
       auto& real = real_[static_cast<std::size_t>(q)][r];
-      real = std::min(queues[q].capability[r], exact::plus(unpromised, own));
+      real = std::min(queues[q].capability[r], kueue::plus(unpromised, own));
       takers.push_back({std::max(1, queues[q].weight), std::min(queues.use(q).request[r], real), own, 0});
     }
     if (takers.empty()) continue;
@@ -129,10 +129,6 @@ Share Proportion::share(const Queues& now, QueueId leaf) const {
 bool Proportion::before(const Queues& now, QueueId a, QueueId b) const {
   const auto order = share(now, a) <=> share(now, b);
   return order != 0 ? order < 0 : a < b;
-}
-
-bool Proportion::overused(const Queues& now, QueueId leaf) const {
-  return within(deserved(leaf), now.use(leaf).allocated);
 }
 
 bool Proportion::allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const {

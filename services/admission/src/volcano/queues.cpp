@@ -39,12 +39,12 @@ Result<Queues> Queues::plant(std::vector<Queue> queues, Resources total) {
       const auto parent = by_name.find(parent_of(queues[up]));
       if (parent == by_name.end()) {
         return fail({Code::kInvalid,
-                     fmt::format("the parent {} of queue {} is not there", queues[up].parent, queues[up].name),
-                     "spec.parent", "apply the parent, or leave the field out"});
+                     fmt::format("the parent {} of queue {} does not exist", queues[up].parent, queues[up].name),
+                     "spec.parent", "apply the parent, or remove the field"});
       }
       if (depth > queues.size()) {
         return fail({Code::kInvalid, fmt::format("queue {} is below itself", queues[i].name), "spec.parent",
-                     "take one of the parents away"});
+                     "remove one of the parents"});
       }
       up = parent->second;
     }
@@ -55,8 +55,7 @@ Result<Queues> Queues::plant(std::vector<Queue> queues, Resources total) {
   Queues out;
   out.total_ = std::move(total);
   out.children_.resize(queues.size());
-  out.use_.assign(queues.size(),
-                  Use{Resources(resources), Resources(resources), Resources(resources), Resources(resources)});
+  out.use_.assign(queues.size(), Use{Resources(resources), Resources(resources), Resources(resources)});
   std::map<std::string, QueueId> ids;
   for (const auto& [depth, name, i] : order) {
     const QueueId id = out.size();

@@ -17,18 +17,18 @@ struct Offer {
 
 /// Victims among the candidates by the policy. All of them where they do not suffice: the rest is reclaimed from
 /// other queues.
-Takings named_by(VictimPolicy policy, const Offer& offer, const Resources& missing) {
+Reclaimed named_by(VictimPolicy policy, const Offer& offer, const Resources& missing) {
   auto wanted = missing;
   Resources all(missing.size());
   for (const auto& piece : offer.pieces) add(all, piece.frees);
   const auto victims = choose(policy, offer.pieces, least(std::move(wanted), all));
-  Takings out;
+  Reclaimed out;
   for (const auto i : victims.chosen) out.push_back(offer.places[i]);
   return out;
 }
 
 /// Removes, from the end of the list, the victims that are not needed.
-void spare(const std::vector<Running>& running, const Resources& missing, Takings& taken) {
+void spare(const std::vector<Running>& running, const Resources& missing, Reclaimed& taken) {
   Resources freed(missing.size());
   for (const auto i : taken) add(freed, running[i].piece.frees);
   for (auto i = taken.size(); i-- > 0;) {
@@ -40,36 +40,36 @@ void spare(const std::vector<Running>& running, const Resources& missing, Taking
 }
 
 template <class Rule>
-Takings reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& running, QueueId to, const Resources& need,
+Reclaimed reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& running, QueueId to, const Resources& need,
                    const Resources& idle) {
   const auto needed = rest(need, idle);
   if (nothing(needed) || !rule.may_reclaim(now, to, need)) return {};
 
-  std::vector<QueueId> givers;
+  std::vector<QueueId> reclaim_candidates;
   for (const auto q : now.leaves()) {
-    if (q != to && now[q].reclaimable && now[q].preemptable) givers.push_back(q);
+    if (q != to && now[q].reclaimable && now[q].preemptable) reclaim_candidates.push_back(q);
   }
   const Queues before = now;
-  std::ranges::sort(givers, [&](QueueId a, QueueId b) {
+  std::ranges::sort(reclaim_candidates, [&](QueueId a, QueueId b) {
     const int near_a = before.common(a, to), near_b = before.common(b, to);
     return near_a != near_b ? near_a > near_b : rule.before(before, b, a);
   });
 
   auto missing = needed;
-  Takings taken;
-  for (const auto giver : givers) {
+  Reclaimed taken;
+  for (const auto candidate_node : reclaim_candidates) {
     for (bool more = true; more && !nothing(missing);) {
       more = false;
       Offer offer;
       for (std::size_t i = 0; i < running.size(); ++i) {
         const auto& r = running[i];
-        if (r.queue != giver || !r.preemptable || std::ranges::find(taken, i) != taken.end()) continue;
-        if (in_common(r.piece.frees, missing) && rule.gives(now, giver, r.piece.frees, to, need)) offer.add(i, r.piece);
+        if (r.queue != candidate_node || !r.preemptable || std::ranges::find(taken, i) != taken.end()) continue;
+        if (in_common(r.piece.frees, missing) && rule.gives(now, candidate_node, r.piece.frees, to, need)) offer.add(i, r.piece);
       }
-      for (const auto i : named_by(before[giver].victims, offer, missing)) {
+      for (const auto i : named_by(before[candidate_node].victims, offer, missing)) {
         const auto& frees = running[i].piece.frees;
-        if (!rule.gives(now, giver, frees, to, need)) continue;
-        now.release(giver, frees);
+        if (!rule.gives(now, candidate_node, frees, to, need)) continue;
+        now.release(candidate_node, frees);
         missing = rest(std::move(missing), frees);
         taken.push_back(i);
         more = true;
@@ -83,17 +83,17 @@ Takings reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& run
 
 }  // namespace
 
-Takings reclaim(const Proportion& rule, Queues now, const std::vector<Running>& running, QueueId to,
+Reclaimed reclaim(const Proportion& rule, Queues now, const std::vector<Running>& running, QueueId to,
                 const Resources& need, const Resources& idle) {
   return reclaim_by(rule, std::move(now), running, to, need, idle);
 }
 
-Takings reclaim(const Capacity& rule, Queues now, const std::vector<Running>& running, QueueId to,
+Reclaimed reclaim(const Capacity& rule, Queues now, const std::vector<Running>& running, QueueId to,
                 const Resources& need, const Resources& idle) {
   return reclaim_by(rule, std::move(now), running, to, need, idle);
 }
 
-Takings preempt(const Queues& now, const std::vector<Running>& running, QueueId queue, std::int32_t priority,
+Reclaimed preempt(const Queues& now, const std::vector<Running>& running, QueueId queue, std::int32_t priority,
                 const Resources& need, const Resources& idle) {
   const auto missing = rest(need, idle);
   if (nothing(missing) || !now[queue].preemptable) return {};
@@ -102,7 +102,7 @@ Takings preempt(const Queues& now, const std::vector<Running>& running, QueueId 
     const auto& r = running[i];
     if (r.queue == queue && r.preemptable && r.piece.priority < priority) offer.add(i, r.piece);
   }
-  Takings out;
+  Reclaimed out;
   for (const auto i : choose(now[queue].victims, offer.pieces, missing).chosen) out.push_back(offer.places[i]);
   return out;
 }

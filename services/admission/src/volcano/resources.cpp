@@ -13,8 +13,8 @@ void each(Resources& a, const Resources& b, Change change) {
 
 }  // namespace
 
-void add(Resources& to, const Resources& amounts) { each(to, amounts, exact::plus); }
-void take(Resources& from, const Resources& amounts) { each(from, amounts, exact::minus); }
+void add(Resources& to, const Resources& amounts) { each(to, amounts, kueue::plus); }
+void take(Resources& from, const Resources& amounts) { each(from, amounts, kueue::minus); }
 
 Resources sum(Resources a, const Resources& b) {
   add(a, b);
@@ -22,7 +22,7 @@ Resources sum(Resources a, const Resources& b) {
 }
 
 Resources rest(Resources a, const Resources& b) {
-  each(a, b, [](std::int64_t x, std::int64_t y) { return exact::at_least_zero(exact::minus(x, y)); });
+  each(a, b, [](std::int64_t x, std::int64_t y) { return kueue::at_least_zero(kueue::minus(x, y)); });
   return a;
 }
 

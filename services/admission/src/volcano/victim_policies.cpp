@@ -107,7 +107,7 @@ class BestFit {
       const auto count = std::min(k, left.size());
       std::ranges::partial_sort(left, left.begin() + static_cast<std::ptrdiff_t>(count), std::greater<>());
       auto most = freed[r];
-      for (std::size_t i = 0; i < count; ++i) most = exact::plus(most, left[i]);
+      for (std::size_t i = 0; i < count; ++i) most = kueue::plus(most, left[i]);
       if (most < need_[r]) return false;
     }
     return true;

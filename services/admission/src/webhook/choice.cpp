@@ -16,7 +16,7 @@ bool has(const std::vector<std::string>& values, std::string_view one) {
   return std::ranges::find(values, one) != values.end();
 }
 
-bool asks_shared(const Json& spec) {
+bool requests_shared_gpus(const Json& spec) {
   bool any = false;
   each_container(spec, [&](const Json& container) {
     for (const auto* side : {"requests", "limits"}) {
@@ -87,7 +87,7 @@ Sharing sharing_of(const Json& spec, const Facts& facts) {
   if (const auto* pool = pool_of(spec, facts); pool != nullptr && pool->sharing != Sharing::kNone) return pool->sharing;
   const auto strategy = values_of(spec, kSharingLabel);
   if (has(strategy, "mps")) return Sharing::kMps;
-  if (has(strategy, "time-slicing") || asks_shared(spec)) return Sharing::kTimeSlicing;
+  if (has(strategy, "time-slicing") || requests_shared_gpus(spec)) return Sharing::kTimeSlicing;
   const auto products = values_of(spec, words::kGpuProduct);
   const bool shared = std::ranges::any_of(products, [](const auto& p) { return p.ends_with(kSharedProduct); });
   return shared ? Sharing::kTimeSlicing : Sharing::kNone;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kTopoFile = "NCCL_TOPO_FILE";
 constexpr const char* kVolume = "nccl-topology";
-constexpr std::array<std::string_view, 3> kTopologyAsked{"kueue.x-k8s.io/podset-required-topology",
+constexpr std::array<std::string_view, 3> kTopologyRequested{"kueue.x-k8s.io/podset-required-topology",
                                                          "kueue.x-k8s.io/podset-preferred-topology",
                                                          "kueue.x-k8s.io/podset-unconstrained-topology"};
 /// Labels and annotations that mark a pod of a gang, but do not specify its size.
@@ -61,9 +61,9 @@ bool needs_mount(const Json& container, std::int64_t gang, const GangDefaults& d
   return gang > 1 && !defaults.topology_map.empty() && !mounts_topology(container);
 }
 
-bool says_topology(const Json& pod) {
+bool sets_topology(const Json& pod) {
   const auto& annotations = pod["metadata"]["annotations"];
-  return std::ranges::any_of(kTopologyAsked, [&](const auto key) { return annotations.contains(key); });
+  return std::ranges::any_of(kTopologyRequested, [&](const auto key) { return annotations.contains(key); });
 }
 
 }  // namespace
@@ -145,16 +145,16 @@ void gang_environment(const Case& one, Findings& out) {
   }
 }
 
-void ask_topology(Json& pod, const GangDefaults& defaults) {
-  if (defaults.topology.empty() || !uses_gpus(pod["spec"]) || says_topology(pod)) return;
-  pod.set("metadata").set("annotations").set(kTopologyAsked[1], defaults.topology);
+void request_topology(Json& pod, const GangDefaults& defaults) {
+  if (defaults.topology.empty() || !uses_gpus(pod["spec"]) || sets_topology(pod)) return;
+  pod.set("metadata").set("annotations").set(kTopologyRequested[1], defaults.topology);
 }
 
 void gang_topology(const Case& one, Findings& out) {
-  if (one.gang <= 1 || !one.facts().gangs || one.facts().gangs->topology.empty() || says_topology(one.pod)) return;
-  out.push_back({"gang-topology", "the pods of a gang say nothing of how near to each other they should be",
+  if (one.gang <= 1 || !one.facts().gangs || one.facts().gangs->topology.empty() || sets_topology(one.pod)) return;
+  out.push_back({"gang-topology", "the pods of a gang request no topology",
                  "metadata.annotations",
-                 fmt::format("set {} to {}, or another of its kind", kTopologyAsked[1], one.facts().gangs->topology)});
+                 fmt::format("set {} to {}, or another of its kind", kTopologyRequested[1], one.facts().gangs->topology)});
 }
 
 }  // namespace qm::admission::webhook

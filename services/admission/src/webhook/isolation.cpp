@@ -51,24 +51,24 @@ bool claims_devices(const Json& spec) {
 
 /// Whether the pod requests a resource name that a device plugin was configured with. The queue decides whether it
 /// covers the name.
-bool asks_for_renamed(const Json& spec) {
+bool requests_renamed(const Json& spec) {
   return any_resource(spec, [](const std::string& name) { return name.starts_with(kVendor) && !is_gpu(name); });
 }
 
-/// The request of one pod as text, such as "asks for 8 GPUs".
-std::string asks(const Json& pod) {
+/// The request of one pod as text, such as "requests 8 GPUs".
+std::string request_text(const Json& pod) {
   std::int64_t together = 0, first = 0;
   each_container(pod["spec"], [&](const Json& container, const Place& place) {
     (place.runs_first() ? first : together) += gpus_of(container);
   });
   const auto gpus = std::max(together, first);
-  if (gpus > 0) return fmt::format("asks for {} GPU{}", gpus, gpus == 1 ? "" : "s");
-  if (asks_for_gpus(pod)) return "asks for a part of a GPU";
-  return claims_devices(pod["spec"]) ? "claims devices by DRA" : "asks for devices of nvidia.com";
+  if (gpus > 0) return fmt::format("requests {} GPU{}", gpus, gpus == 1 ? "" : "s");
+  if (requests_gpus(pod)) return "requests a share of a GPU";
+  return claims_devices(pod["spec"]) ? "claims devices by DRA" : "requests devices of nvidia.com";
 }
 
 /// The checks that pods and Jobs share.
-void refuse_ways_around(const Subject& s, const View& view, const Json& pod, const std::string& what, Findings& out) {
+void check_quota_bypass(const Subject& s, const View& view, const Json& pod, const std::string& what, Findings& out) {
   const auto& spec = pod["spec"];
   if (kube::label(*s.object, kManagedLabel) == "false") {
     out.push_back(
@@ -79,17 +79,17 @@ void refuse_ways_around(const Subject& s, const View& view, const Json& pod, con
   }
   if (claims_devices(spec)) {
     out.push_back(
-        {kRule, fmt::format("{} by resource claims or device classes, which no quota of Quartermaster's counts", what),
+        {kRule, fmt::format("{} by resource claims or device classes, which no quota of Quartermaster counts", what),
          pod_path(s, "spec.resourceClaims"),
-         fmt::format("ask for {} in resources.limits, or use a namespace without {}=required", words::kGpuResource,
+         fmt::format("request {} in resources.limits, or use a namespace without {}=required", words::kGpuResource,
                      kRequiredLabel)});
   }
   if (const auto& node = spec["nodeName"].string(); !node.empty()) {
     out.push_back(
-        {kRule, fmt::format("{} and names node {} itself, so it would start before its quota is reserved", what, node),
+        {kRule, fmt::format("{} and sets spec.nodeName to {}, so it would start before its quota is reserved", what, node),
          pod_path(s, "spec.nodeName"), "remove spec.nodeName; choose nodes by nodeSelector or affinity"});
   }
-  if (names_other_scheduler(spec) && (!view.binding_is_ours || view.binding_is_ours(s.ns))) {
+  if (names_other_scheduler(spec) && (!view.manages_binding || view.manages_binding(s.ns))) {
     out.push_back({kRule,
                    fmt::format("{} and names scheduler {}, while Quartermaster binds the pods of namespace {}", what,
                                spec["schedulerName"].string(), s.ns),
@@ -102,7 +102,7 @@ constexpr const char* kNameQueue =
 
 void require_quota_of_pod(const Subject& s, const Settings& settings, const View& view, Findings& out) {
   const auto& pod = *s.object;
-  const auto what = fmt::format("{} {}", named(s), asks(pod));
+  const auto what = fmt::format("{} {}", named(s), request_text(pod));
   if (is_part_of_workload(s, pod, settings)) {
     // Admission writes the attempt into the template when it starts the workload.
     if (!kube::annotation(pod, words::kAttempt).empty()) return;
@@ -111,7 +111,7 @@ void require_quota_of_pod(const Subject& s, const Settings& settings, const View
                    fmt::format("{}, and {} {} that it is part of was not admitted", what, owner["kind"].string(),
                                owner["name"].string()),
                    fmt::format("metadata.annotations[{}]", words::kAttempt),
-                   fmt::format("name a LocalQueue in the label {} of {} {}; qmctl why {}/{} says what it waits for",
+                   fmt::format("name a LocalQueue in the label {} of {} {}; qmctl why {}/{} shows why it is pending",
                                words::kQueueLabel, owner["kind"].string(), owner["name"].string(), s.ns,
                                owner["name"].string())});
     return;
@@ -119,17 +119,17 @@ void require_quota_of_pod(const Subject& s, const Settings& settings, const View
   const auto& owner = controller_of(pod);
   if (owner["kind"].string() == "DaemonSet" && (s.user == kDaemonSetController || s.user == kControllerManager)) {
     out.push_back({kRule,
-                   fmt::format("{} as a pod of DaemonSet {}, which runs on every node and waits in no queue", what,
+                   fmt::format("{} as a pod of DaemonSet {}, which runs on every node and is not queued", what,
                                owner["name"].string()),
                    "metadata.ownerReferences",
                    fmt::format("run the DaemonSet in a namespace without {}=required", kRequiredLabel)});
     return;
   }
   const auto before = out.size();
-  refuse_ways_around(s, view, pod, what, out);
+  check_quota_bypass(s, view, pod, what, out);
   if (out.size() > before) return;
   if (!settings.gate_pods) {
-    out.push_back({kRule, fmt::format("{}, and pods wait in no queue here (webhook-gate-pods=false)", what), "metadata",
+    out.push_back({kRule, fmt::format("{}, and pods are not queued (webhook-gate-pods=false)", what), "metadata",
                    "run it as a Job"});
   } else if (kube::label(pod, words::kQueueLabel).empty()) {
     out.push_back({kRule, fmt::format("{} and names no queue; namespace {} is {}=required", what, s.ns, kRequiredLabel),
@@ -146,9 +146,9 @@ void require_quota_of_job(const Subject& s, const Settings& settings, const View
   const auto& job = *s.object;
   if (is_part_of_workload(s, job, settings)) return;
   const auto& pod = job["spec"]["template"];
-  const auto what = fmt::format("a pod of {} {}", named(s), asks(pod));
+  const auto what = fmt::format("a pod of {} {}", named(s), request_text(pod));
   const auto before = out.size();
-  refuse_ways_around(s, view, pod, what, out);
+  check_quota_bypass(s, view, pod, what, out);
   if (out.size() > before) return;
   const auto queued = [](const Json& object) {
     return !kube::label(object, words::kQueueLabel).empty() || !kube::annotation(object, words::kQueueLabel).empty();
@@ -193,7 +193,7 @@ bool counts_every_gpu(const Subject& s, const View& view) {
   if (found == view.namespaces.end()) return false;
   const auto label = found->second.labels.find(std::string(kRequiredLabel));
   return label != found->second.labels.end() && label->second == "required" &&
-         (!view.quota_is_ours || view.quota_is_ours(s.ns));
+         (!view.manages_quota || view.manages_quota(s.ns));
 }
 
 const Json& controller_of(const Json& object) {
@@ -223,12 +223,12 @@ bool names_other_scheduler(const Json& pod_spec) {
   return !name.empty() && name != "default-scheduler" && name != words::kScheduler;
 }
 
-bool asks_for_devices(const Json& pod) {
-  return asks_for_gpus(pod) || claims_devices(pod["spec"]) || asks_for_renamed(pod["spec"]);
+bool requests_devices(const Json& pod) {
+  return requests_gpus(pod) || claims_devices(pod["spec"]) || requests_renamed(pod["spec"]);
 }
 
 void require_quota(const Subject& s, const Settings& settings, const View& view, Findings& out) {
-  if (!counts_every_gpu(s, view) || !asks_for_devices(pod_of(s, *s.object))) return;
+  if (!counts_every_gpu(s, view) || !requests_devices(pod_of(s, *s.object))) return;
   if (s.kind == "Pod") {
     if (!is_mirror_of_kubelet(s, *s.object)) require_quota_of_pod(s, settings, view, out);
   } else {
@@ -238,9 +238,9 @@ void require_quota(const Subject& s, const Settings& settings, const View& view,
 
 void require_quota_of_change(const Subject& s, const Settings& settings, const View& view, bool was_queued,
                              bool is_queued, Findings& out) {
-  if (s.kind != "Job" || !counts_every_gpu(s, view) || !asks_for_devices(pod_of(s, *s.object))) return;
+  if (s.kind != "Job" || !counts_every_gpu(s, view) || !requests_devices(pod_of(s, *s.object))) return;
   if (is_part_of_workload(s, *s.object, settings)) return;
-  const auto what = fmt::format("a pod of {} {}", named(s), asks(pod_of(s, *s.object)));
+  const auto what = fmt::format("a pod of {} {}", named(s), request_text(pod_of(s, *s.object)));
   const auto field = fmt::format("metadata.labels[{}]", words::kQueueLabel);
   if (was_queued && !is_queued) {
     out.push_back(
@@ -255,7 +255,7 @@ void require_quota_of_change(const Subject& s, const Settings& settings, const V
   }
 }
 
-void guard_owned_metadata(const Subject& s, const Settings& settings, Findings& out) {
+void check_owned_metadata(const Subject& s, const Settings& settings, Findings& out) {
   if (copies_templates(s, settings)) return;
   static const Json none;
   const auto& was = s.old != nullptr ? *s.old : none;

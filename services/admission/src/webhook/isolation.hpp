@@ -21,7 +21,7 @@ namespace qm::admission::webhook {
 
 /// Whether the pod requests GPUs, also by another resource name of the vendor, or devices by DRA, which Quartermaster
 /// does not count.
-[[nodiscard]] bool asks_for_devices(const Json& pod);
+[[nodiscard]] bool requests_devices(const Json& pod);
 
 /// Refuses an object that would bypass the quota of a namespace that requires it: a pod without the scheduling gate,
 /// with the reason, or a Job that is not held in a queue. Call it after mutate.
@@ -32,6 +32,6 @@ void require_quota_of_change(const Subject& s, const Settings& settings, const V
 
 /// Refuses metadata that only Quartermaster may write (qm/model/owned_metadata.hpp) where another account sets or
 /// changes it. Checks the metadata of a pod; for a Job, that of its template too.
-void guard_owned_metadata(const Subject& s, const Settings& settings, Findings& out);
+void check_owned_metadata(const Subject& s, const Settings& settings, Findings& out);
 
 }  // namespace qm::admission::webhook

@@ -15,7 +15,7 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
-void say(Findings& out, std::string what, std::string field, std::string remedy) {
+void add_finding(Findings& out, std::string what, std::string field, std::string remedy) {
   out.push_back({"lint", std::move(what), std::move(field), std::move(remedy)});
 }
 
@@ -57,8 +57,8 @@ void mpi_slots(const Json& object, Findings& out) {
   const auto slots = spec["slotsPerWorker"].integer(1), workers = roles["Worker"]["replicas"].integer(1);
   const auto& launcher = roles["Launcher"]["template"]["spec"];
   if (uses_gpus(launcher)) {
-    say(out, "MPI_LAUNCHER_GPU: the launcher asks for GPUs, and only starts the others",
-        "spec.mpiReplicaSpecs.Launcher", "take them away");
+    add_finding(out, "MPI_LAUNCHER_GPU: the launcher requests GPUs, but only starts the workers",
+        "spec.mpiReplicaSpecs.Launcher", "remove them");
   }
   for (const auto& container : launcher["containers"].items()) {
     const auto words = words_of(container);
@@ -67,12 +67,12 @@ void mpi_slots(const Json& object, Findings& out) {
       if (!ranks) ranks = whole_number(flag(words, name));
     }
     if (!ranks || *ranks == slots * workers) continue;
-    say(out, fmt::format("MPI_SLOTS: {} ranks are started on {} workers of {} slots", *ranks, workers, slots),
+    add_finding(out, fmt::format("MPI_SLOTS: {} ranks are started on {} workers of {} slots", *ranks, workers, slots),
         "spec.slotsPerWorker", fmt::format("start {}, or change slots or workers", slots * workers));
   }
   for (const auto& container : roles["Worker"]["template"]["spec"]["containers"].items()) {
     if (const auto gpus = gpus_of(container); gpus > 0 && gpus != slots) {
-      say(out, fmt::format("MPI_SLOTS: a worker has {} slots and {} GPUs", slots, gpus), "spec.slotsPerWorker",
+      add_finding(out, fmt::format("MPI_SLOTS: a worker has {} slots and {} GPUs", slots, gpus), "spec.slotsPerWorker",
           "give a worker one slot for each GPU");
     }
   }
@@ -104,7 +104,7 @@ void checkpoint_reach(const Json& object, Findings& out) {
       const auto own = checkpoint_mounts(replicas.path("template.spec"));
       for (const auto& path : all) {
         if (own.contains(path)) continue;
-        say(out, fmt::format("CHECKPOINT_MOUNTS: {} does not mount {}, which others of its gang do", role, path),
+        add_finding(out, fmt::format("CHECKPOINT_MOUNTS: {} does not mount {}, which others of its gang do", role, path),
             fmt::format("spec.{}.{}.template.spec", name, role), "mount it in all of them");
       }
     }
@@ -124,7 +124,7 @@ void indexed_mode(const Json& object, Findings& out) {
     for (const auto& word : words_of(container))
       reads = reads || word.find("JOB_COMPLETION_INDEX") != std::string::npos;
     if (!reads) continue;
-    say(out, "INDEX_WITHOUT_MODE: its pods read their completion index, which only an Indexed Job has",
+    add_finding(out, "INDEX_WITHOUT_MODE: its pods read their completion index, which only an Indexed Job has",
         "spec.completionMode", "set completionMode: Indexed");
     return;
   }
@@ -136,7 +136,7 @@ void job_minimum(const Json& object, Findings& out) {
   const auto least = whole_number(object["metadata"]["annotations"][words::kJobLeast].string());
   const auto pods = object["spec"]["parallelism"].integer(1);
   if (!least || *least < pods) return;
-  say(out,
+  add_finding(out,
       fmt::format(
           "JOB_MIN_PARALLELISM: at least {} pods are requested, and parallelism is {}, so it starts whole or not at all",
           *least, pods),
@@ -145,7 +145,7 @@ void job_minimum(const Json& object, Findings& out) {
 }
 
 /// Whether the operators of Kubeflow create a Service of this name: "JOB-ROLE-0".
-bool made_by_operator(const Json& object, const std::string& host) {
+bool created_by_operator(const Json& object, const std::string& host) {
   for (const auto& [name, roles] : object["spec"].members()) {
     if (!name.ends_with("ReplicaSpecs")) continue;
     for (const auto& [role, replicas] : roles.members()) {
@@ -180,9 +180,9 @@ void master_name(const Json& object, const LintContext& context, Findings& out) 
       const auto rest = dot == std::string::npos ? std::string() : host.substr(dot + 1);
       const bool known =
           context.services->contains(host.substr(0, dot)) || context.services->contains(rest.substr(0, rest.find('.')));
-      if (known || made_by_operator(object, host)) continue;
-      say(out, fmt::format("UNRESOLVED_MASTER: nothing answers to the name {}", host), "spec.template.spec.containers",
-          fmt::format("add a headless Service {}, or name one that is there", host.substr(0, dot)));
+      if (known || created_by_operator(object, host)) continue;
+      add_finding(out, fmt::format("UNRESOLVED_MASTER: no Service has the name {}", host), "spec.template.spec.containers",
+          fmt::format("add a headless Service {}, or name an existing one", host.substr(0, dot)));
     }
   });
 }
@@ -193,7 +193,7 @@ void argo_templates(const Json& object, Findings& out) {
     for (const auto& group : part["steps"].items()) {
       for (const auto& step : group.items()) {
         if (step["withParam"].string().find("{%") == std::string::npos) continue;
-        say(out, "ARGO_TEMPLATE: withParam is written in Jinja, which Argo does not read",
+        add_finding(out, "ARGO_TEMPLATE: withParam is written in Jinja, which Argo does not read",
             "spec.templates.steps.withParam", "write the JSON list out, or make it in a step before");
       }
     }
@@ -203,7 +203,7 @@ void argo_templates(const Json& object, Findings& out) {
 void tekton_tolerations(const Json& object, Findings& out) {
   const auto check = [&](const Json& spec, const std::string& field) {
     if (!spec.contains("tolerations")) return;
-    say(out, "TEKTON_TOLERATIONS: a task has no tolerations of its own, so its pods have none", field + ".tolerations",
+    add_finding(out, "TEKTON_TOLERATIONS: a task has no tolerations of its own, so its pods have none", field + ".tolerations",
         "put them in taskRunTemplate.podTemplate of the PipelineRun");
   };
   const auto& tasks = object["spec"]["tasks"].items();
@@ -217,8 +217,8 @@ void tensor_parallel(const Json& object, Findings& out) {
       const auto asked = whole_number(flag(words_of(container), "--tensor-parallel-size"));
       const auto gpus = gpus_of(container);
       if (!asked || *asked == gpus) continue;
-      say(out, fmt::format("TENSOR_PARALLEL: tensors are split over {} GPUs, and the container has {}", *asked, gpus),
-          "spec.template.spec.containers", "ask for as many GPUs as tensors are split over");
+      add_finding(out, fmt::format("TENSOR_PARALLEL: tensors are split over {} GPUs, and the container has {}", *asked, gpus),
+          "spec.template.spec.containers", "request as many GPUs as tensors are split over");
     }
   });
 }

@@ -25,7 +25,7 @@ Json* main_container(Json& pod) {
 
 }  // namespace
 
-bool asks_for_gpus(const Json& pod) {
+bool requests_gpus(const Json& pod) {
   const auto& annotations = pod["metadata"]["annotations"].members();
   return uses_gpus(pod["spec"]) || std::ranges::any_of(annotations, [](const auto& annotation) {
            return annotation.first.starts_with(catalog::kNeedPrefix);
@@ -48,7 +48,7 @@ void gpu_need(const Case& one, Findings& out) {
   const auto share = config::share_of_pod(one.pod);
   if (share) return;
   const auto& error = share.error();
-  out.push_back({"gpu-share", fmt::format("the pod's need of a GPU: {}", error.message), error.field, error.remedy});
+  out.push_back({"gpu-share", fmt::format("the GPU need of the pod: {}", error.message), error.field, error.remedy});
 }
 
 }  // namespace qm::admission::webhook

@@ -111,13 +111,13 @@ Result<NetworkPolicy::Port> read_port(const Json& from, const std::string& field
   return out;
 }
 
-Result<std::vector<NetworkPolicy::Rule>> read_rules(const Json& list, const char* who, const std::string& field) {
+Result<std::vector<NetworkPolicy::Rule>> read_rules(const Json& list, const char* side, const std::string& field) {
   std::vector<NetworkPolicy::Rule> out;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto at = fmt::format("{}[{}]", field, i);
     NetworkPolicy::Rule rule;
-    for (const auto& peer : list.at(i)[who].items()) {
-      QM_ASSIGN(rule.peers.emplace_back(), read_peer(peer, fmt::format("{}.{}", at, who)));
+    for (const auto& peer : list.at(i)[side].items()) {
+      QM_ASSIGN(rule.peers.emplace_back(), read_peer(peer, fmt::format("{}.{}", at, side)));
     }
     for (const auto& port : list.at(i)["ports"].items()) {
       QM_ASSIGN(rule.ports.emplace_back(), read_port(port, at + ".ports"));
@@ -147,10 +147,10 @@ bool is_port(const NetworkPolicy::Port& port, const Flow& flow) {
   return port.first == 0 || (flow.port >= port.first && flow.port <= port.last);
 }
 
-bool lets(const NetworkPolicy& policy, const NetworkPolicy::Rule& rule, const Endpoint& other, const Flow& flow) {
-  const bool who = rule.peers.empty() ||
+bool allows(const NetworkPolicy& policy, const NetworkPolicy::Rule& rule, const Endpoint& other, const Flow& flow) {
+  const bool peer_matches = rule.peers.empty() ||
                    std::ranges::any_of(rule.peers, [&](const auto& peer) { return is_peer(policy, peer, other); });
-  return who &&
+  return peer_matches &&
          (rule.ports.empty() || std::ranges::any_of(rule.ports, [&](const auto& port) { return is_port(port, flow); }));
 }
 
@@ -161,13 +161,13 @@ bool open(const std::vector<NetworkPolicy>& policies, const Endpoint& pod, const
     if (!applies(policy, pod) || !(in ? policy.limits_ingress : policy.limits_egress)) continue;
     limited = true;
     const auto& rules = in ? policy.ingress : policy.egress;
-    if (std::ranges::any_of(rules, [&](const auto& rule) { return lets(policy, rule, other, flow); })) return true;
+    if (std::ranges::any_of(rules, [&](const auto& rule) { return allows(policy, rule, other, flow); })) return true;
   }
   return !limited;
 }
 
 /// Whether a rule allows DNS queries, even if only within the own namespace, where no DNS server runs.
-bool lets_dns(const NetworkPolicy::Rule& rule) {
+bool allows_dns(const NetworkPolicy::Rule& rule) {
   const bool port =
       rule.ports.empty() || std::ranges::any_of(rule.ports, [](const auto& p) {
         return p.protocol == "UDP" && p.name.empty() && (p.first == 0 || (p.first <= kDns && kDns <= p.last));
@@ -211,15 +211,15 @@ bool passes(const std::vector<NetworkPolicy>& policies, const Flow& flow) {
 
 std::vector<Finding> lint(const NetworkPolicy& policy) {
   std::vector<Finding> out;
-  const auto say = [&](std::string what, std::string field, std::string remedy) {
+  const auto add_finding = [&](std::string what, std::string field, std::string remedy) {
     out.push_back({"network-policy", std::move(what), std::move(field), std::move(remedy)});
   };
   if (!policy.limits_egress) {
-    say("EGRESS_OPEN: whatever its pods send may go anywhere", "spec.policyTypes",
-        "add Egress, and say where they may");
-  } else if (std::ranges::none_of(policy.egress, lets_dns)) {
-    say("NO_DNS: its pods cannot ask for names, so they reach nothing by name", "spec.egress",
-        "let UDP and TCP port 53 out to the namespace kube-system");
+    add_finding("EGRESS_OPEN: its pods may send to any address", "spec.policyTypes",
+        "add Egress, and rules for the allowed destinations");
+  } else if (std::ranges::none_of(policy.egress, allows_dns)) {
+    add_finding("NO_DNS: its pods cannot resolve names", "spec.egress",
+        "allow UDP and TCP port 53 to the namespace kube-system");
   }
   const bool outside = std::ranges::any_of(policy.egress, [](const auto& rule) {
     return rule.peers.empty() || std::ranges::any_of(rule.peers, [](const auto& peer) { return !peer.block.empty(); });
@@ -228,10 +228,10 @@ std::vector<Finding> lint(const NetworkPolicy& policy) {
     for (const auto& peer : policy.egress[i].peers) {
       // A podSelector for all pods together with a port is often meant as "anywhere", but selects pods of this
       // namespace only.
-      const bool everybody = peer.pods && peer.pods->requirements.empty() && !peer.namespaces && peer.block.empty();
-      if (!everybody || outside || policy.egress[i].ports.empty()) continue;
-      say("ONLY_OWN_NAMESPACE: a podSelector alone reaches pods of the policy's namespace, and nothing outside",
-          fmt::format("spec.egress[{}].to", i), "use an ipBlock for what is outside of the cluster");
+      const bool all_pods = peer.pods && peer.pods->requirements.empty() && !peer.namespaces && peer.block.empty();
+      if (!all_pods || outside || policy.egress[i].ports.empty()) continue;
+      add_finding("ONLY_OWN_NAMESPACE: a podSelector alone reaches pods of the policy's namespace, and nothing outside",
+          fmt::format("spec.egress[{}].to", i), "use an ipBlock for addresses outside of the cluster");
     }
   }
   const auto by_free_label = [&](const std::vector<NetworkPolicy::Rule>& rules, const char* field) {
@@ -241,9 +241,9 @@ std::vector<Finding> lint(const NetworkPolicy& policy) {
         const auto& wanted = peer.namespaces->requirements;
         const bool own = std::ranges::any_of(wanted, [](const auto& r) { return r.key == kNamespaceName; });
         if (wanted.empty() || own) continue;
-        say(fmt::format("ANYBODY_MAY_LABEL: whoever may label a namespace {} is let in", wanted.front().key),
+        add_finding(fmt::format("UNTRUSTED_NAMESPACE_LABEL: any user who may label a namespace {} gains access", wanted.front().key),
             fmt::format("spec.{}[{}]", field, i),
-            fmt::format("select by {}, or see to it who sets the label", kNamespaceName));
+            fmt::format("select by {}, or restrict who may set the label", kNamespaceName));
       }
     }
   };

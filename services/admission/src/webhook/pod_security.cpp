@@ -101,7 +101,7 @@ void host_ports(const Examined& pod) {
   each_container_at(pod.spec, [&](const Json& container, const std::string& at) {
     for (const auto& port : container["ports"].items()) {
       if (port["hostPort"].integer() != 0)
-        pod.refuse(at + ".ports.hostPort", fmt::format("it takes port {} of the host", port["hostPort"].integer()),
+        pod.refuse(at + ".ports.hostPort", fmt::format("it uses port {} of the host", port["hostPort"].integer()),
                    "remove it; a Service reaches the pod");
     }
   });

@@ -52,7 +52,7 @@ bool out_of_scope(const Subject& s, const Settings& settings, const View& view) 
 bool strict(const Subject& s, const View& view) {
   if (!counts_every_gpu(s, view)) return false;
   const auto asks = [&](const Json& object) {
-    return asks_for_devices(s.kind == "Job" ? object[kSpec]["template"] : object);
+    return requests_devices(s.kind == "Job" ? object[kSpec]["template"] : object);
   };
   return asks(*s.object) || (s.old != nullptr && asks(*s.old));
 }
@@ -90,11 +90,11 @@ bool names_a_queue(const Json& object) {
 
 /// By the same rule as the watch.
 bool is_queued(const Json& job) { return names_a_queue(job) || names_a_queue(job[kSpec]["template"]); }
-bool is_ours(const Json& job) {
+bool is_managed(const Json& job) {
   return is_queued(job) || job[kSpec]["template"][kSpec]["schedulerName"].string() == words::kScheduler;
 }
 
-bool quota_is_ours(const Subject& s, const View& view) { return !view.quota_is_ours || view.quota_is_ours(s.ns); }
+bool manages_quota(const Subject& s, const View& view) { return !view.manages_quota || view.manages_quota(s.ns); }
 
 std::string default_queue(const Subject& s, const View& view) {
   const auto named = text(namespace_of(s, view).labels, kDefaultQueueLabel);
@@ -114,7 +114,7 @@ void requests_from_limits(Json& pod_spec) {
 }
 
 void schedule_by(Json& pod_spec, const Subject& s, const Settings& settings, const View& view) {
-  if (settings.scheduler.empty() || (view.binding_is_ours && !view.binding_is_ours(s.ns))) return;
+  if (settings.scheduler.empty() || (view.manages_binding && !view.manages_binding(s.ns))) return;
   if (names_other_scheduler(pod_spec)) return;  // isolation.cpp refuses it where it is not allowed
   pod_spec.set("schedulerName", settings.scheduler);
 }
@@ -138,7 +138,7 @@ std::int64_t gang_of_job(const Json& job) {
 }
 
 /// Adds what the rules in mode mutate would find missing; `maker` is the Job of a template, null for a pod.
-void mend(Json& pod, const Json& maker, const View::Namespace& home, const Settings& settings) {
+void apply_defaults(Json& pod, const Json& maker, const View::Namespace& home, const Settings& settings) {
   const auto modes = modes_in(home, settings);
   if (!modes.mends()) return;
   supply(pod, maker.is_null() ? Labels() : labels_of(maker), home, settings, modes);
@@ -146,15 +146,15 @@ void mend(Json& pod, const Json& maker, const View::Namespace& home, const Setti
   if (!gangs) return;
   const auto gang = maker.is_null() ? gang_of(pod) : gang_of_job(maker);
   if (modes.mends(RuleId::kGangEnvironment)) join_gang(pod, gang, *gangs);
-  if (modes.mends(RuleId::kGangTopology) && gang > 1) ask_topology(pod, *gangs);
+  if (modes.mends(RuleId::kGangTopology) && gang > 1) request_topology(pod, *gangs);
 }
 
 void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const View& view) {
   requests_from_limits(pod.set(kSpec));
   choose_shares(pod);
-  mend(pod, {}, namespace_of(s, view), settings);
+  apply_defaults(pod, {}, namespace_of(s, view), settings);
   // A pod that names its node bypasses every scheduler; the API server does not allow a gate on it.
-  if (!quota_is_ours(s, view) || !settings.gate_pods || !counts_alone(pod, s, settings, view) ||
+  if (!manages_quota(s, view) || !settings.gate_pods || !counts_alone(pod, s, settings, view) ||
       !pod[kSpec]["nodeName"].string().empty())
     return;
   if (!names_a_queue(pod)) {
@@ -170,12 +170,12 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   auto& pods = job.set(kSpec).set("template");
   requests_from_limits(pods.set(kSpec));
   choose_shares(pods);
-  mend(pods, job, namespace_of(s, view), settings);
+  apply_defaults(pods, job, namespace_of(s, view), settings);
   // The Jobs of a JobSet or similar object are suspended and started with it.
-  if (!quota_is_ours(s, view) || is_part_of_workload(s, job, settings)) return;
+  if (!manages_quota(s, view) || is_part_of_workload(s, job, settings)) return;
   if (!is_queued(job)) {
     const auto queue = default_queue(s, view);
-    if (queue.empty() && !is_ours(job)) return;
+    if (queue.empty() && !is_managed(job)) return;
     if (!queue.empty()) job.set(kMetadata).set("labels").set(words::kQueueLabel, queue);
   }
   job.set(kSpec).set("suspend", true);
@@ -222,7 +222,7 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
   Case one{labels, pod, settings, home, s.ns, quotas == view.quotas.end() ? no_quotas : quotas->second};
   if (settings.facts.gangs) one.gang = job ? gang_of_job(object) : gang_of(pod);
   one.is_template = job;
-  one.gpus = asks_for_gpus(pod);
+  one.gpus = requests_gpus(pod);
   Findings found;
   examine(one, modes, found);
   if (job && modes[RuleId::kLint] != Mode::kOff) lint(object, {}, found);
@@ -238,7 +238,7 @@ void apply_rules(const Subject& s, const Settings& settings, const View& view, V
 /// Warns of a Job that is counted here but bound by another scheduler, unless it is refused. Call it after mutate.
 void warn_of_other_scheduler(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
   if (s.kind != "Job" || !is_queued(*s.object) || !out.allowed()) return;
-  if (view.binding_is_ours && !view.binding_is_ours(s.ns)) return;
+  if (view.manages_binding && !view.manages_binding(s.ns)) return;
   const auto& spec = (*s.object)[kSpec]["template"][kSpec];
   if (spec["schedulerName"].string() == words::kScheduler) return;
   if (!names_other_scheduler(spec) && !settings.scheduler.empty()) return;  // mutate sets it
@@ -256,11 +256,11 @@ bool one_of_us(const std::string& user, const Settings& settings) {
   });
 }
 
-std::string who(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
+std::string object_name(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
 
-std::string asks_why(const Subject& s) {
+std::string explains(const Subject& s) {
   return fmt::format(
-      "qmctl why {}/{} says what it waits for; to start it sooner give it a higher priority or more quota", s.ns,
+      "qmctl why {}/{} shows why it is pending; to start it sooner, raise its priority or its quota", s.ns,
       s.name);
 }
 
@@ -311,7 +311,7 @@ bool is_followed(const Counted& c, bool elastic) {
 
 /// The template of a Job that has not started may change, and the webhook is not called for its pods. Findings that
 /// the old template already had do not count against the change.
-void guard_template(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+void check_template_update(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
   const auto& was = (*s.old)[kSpec]["template"];
   const auto& is = (*s.object)[kSpec]["template"];
   if (was == is) return;
@@ -336,56 +336,56 @@ void guard_template(const Subject& s, const Settings& settings, const View& view
 
 /// The API server does not call the webhook for an object with this label, so a second update could
 /// bypass all checks.
-void guard_managed_label(const Subject& s, Verdict& out) {
+void check_managed_label_update(const Subject& s, Verdict& out) {
   if (kube::label(*s.old, kManagedLabel) == "false" || kube::label(*s.object, kManagedLabel) != "false") return;
   out.refusals.push_back(
       {"held",
-       fmt::format("{} is held by Quartermaster, and the label {}=false would let it go", who(s), kManagedLabel),
+       fmt::format("{} is held by Quartermaster, and the label {}=false would release it", object_name(s), kManagedLabel),
        fmt::format("metadata.labels[{}]", kManagedLabel), "delete it and create it with the label"});
 }
 
-void guard_job(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
+void check_job_update(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
   const auto& was = *s.old;
   const auto& is = *s.object;
-  if (!quota_is_ours(s, view) || ended(was) || is_part_of_workload(s, was, settings)) return;
+  if (!manages_quota(s, view) || ended(was) || is_part_of_workload(s, was, settings)) return;
   require_quota_of_change(s, settings, view, is_queued(was), is_queued(is), out.refusals);
-  if (!is_ours(was)) return;
+  if (!is_managed(was)) return;
   const bool held = was[kSpec]["suspend"].boolean();
   if (held && !is[kSpec]["suspend"].boolean()) {
     out.refusals.push_back(
-        {"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)), "spec.suspend", asks_why(s)});
+        {"held", fmt::format("{} is held by Quartermaster until it is admitted", object_name(s)), "spec.suspend", explains(s)});
   }
-  guard_managed_label(s, out);
+  check_managed_label_update(s, out);
   if (held) return;  // its present request competes for quota, also where it held quota before
   // Pods that another scheduler binds would run without quota.
-  const bool places = !settings.scheduler.empty() && (!view.binding_is_ours || view.binding_is_ours(s.ns)) &&
+  const bool places = !settings.scheduler.empty() && (!view.manages_binding || view.manages_binding(s.ns)) &&
                       is[kSpec]["template"][kSpec]["schedulerName"].string() == settings.scheduler;
   const bool elastic = places && config::is_elastic_job(was) && config::is_elastic_job(is);
   for (const auto& c : counted_in_job(was, is)) {
     if (c.was == c.is || is_followed(c, elastic)) continue;
     const bool more = counts_pods(c) && places && !config::is_elastic_job(was) && c.is.is_int();
     out.refusals.push_back({"admitted",
-                            fmt::format("{} holds quota that was counted from {}, which is {} and would be {}", who(s),
+                            fmt::format("{} holds quota that was counted from {}, which is {} and would be {}", object_name(s),
                                         c.field, c.was.dump(), c.is.dump()),
                             c.field,
-                            more ? fmt::format("cancel it and submit it again as it shall be; with the annotation {}: "
+                            more ? fmt::format("cancel it and submit the changed object; with the annotation {}: "
                                                "\"true\" it may have more pods while it runs",
                                                config::kElasticJob)
-                                 : "cancel it and submit it again as it shall be"});
+                                 : "cancel it and submit the changed object"});
   }
 }
 
-void guard_pod(const Subject& s, Verdict& out) {
+void check_pod_update(const Subject& s, Verdict& out) {
   const auto& was = *s.old;
   const auto& is = *s.object;
   if (!gated(was)) return;
-  guard_managed_label(s, out);
+  check_managed_label_update(s, out);
   if (!gated(is)) {
-    out.refusals.push_back({"held", fmt::format("{} is held by Quartermaster until it is admitted", who(s)),
-                            "spec.schedulingGates", asks_why(s)});
+    out.refusals.push_back({"held", fmt::format("{} is held by Quartermaster until it is admitted", object_name(s)),
+                            "spec.schedulingGates", explains(s)});
   }
   if (kube::label(was, words::kQueueLabel) != kube::label(is, words::kQueueLabel)) {
-    out.refusals.push_back({"held", fmt::format("{} waits in a queue, and a pod's queue does not change", who(s)),
+    out.refusals.push_back({"held", fmt::format("{} is queued, and the queue of a pod is immutable", object_name(s)),
                             fmt::format("metadata.labels[{}]", words::kQueueLabel),
                             "delete it and create it in the other queue"});
   }
@@ -416,15 +416,15 @@ Json mutate(const Subject& s, const Settings& settings, const View& view) {
   return out;
 }
 
-Json settle(const Subject& s, const Settings& settings, const View& view) {
+Json mutate_and_mark(const Subject& s, const Settings& settings, const View& view) {
   Json out = mutate(s, settings, view);
-  const bool ours = s.operation == Operation::kCreate && (s.kind == "Job" || s.kind == "Pod");
-  if (!ours || left_out(s, out, settings, view)) return out;
+  const bool relevant = s.operation == Operation::kCreate && (s.kind == "Job" || s.kind == "Pod");
+  if (!relevant || left_out(s, out, settings, view)) return out;
   Subject made = s;
   made.object = &out;
-  const auto verdict = judge(made, settings, view);
+  const auto verdict = validate(made, settings, view);
   // The rules do not apply to a pod without GPUs, so it needs no mark.
-  const bool asked = s.kind == "Job" || asks_for_gpus(out);
+  const bool asked = s.kind == "Job" || requests_gpus(out);
   // A warning about the scheduler does not count: which scheduler binds the pods does not change.
   const bool clean = asked && verdict.allowed() && std::ranges::all_of(verdict.warnings, [](const Finding& finding) {
                        return finding.rule == kOtherScheduler;
@@ -439,40 +439,40 @@ Status check_job(const Json& job, const std::string& user, const Settings& setti
   Subject subject{Operation::kCreate, "Job", kube::namespace_of(job), kube::name_of(job), user, &job};
   const Json mutated = mutate(subject, settings, view);
   subject.object = &mutated;
-  const auto verdict = judge(subject, settings, view);
+  const auto verdict = validate(subject, settings, view);
   if (verdict.allowed()) return {};
   const auto& first = verdict.refusals.front();
   if (verdict.refusals.size() == 1) {
     return fail(Error{Code::kFailedPrecondition,
-                      fmt::format("{} is refused by rule {}: {}", who(subject), first.rule, first.message), first.field,
+                      fmt::format("{} is refused by rule {}: {}", object_name(subject), first.rule, first.message), first.field,
                       first.remedy});
   }
-  std::string all = fmt::format("{} is refused by {} rules", who(subject), verdict.refusals.size());
+  std::string all = fmt::format("{} is refused by {} rules", object_name(subject), verdict.refusals.size());
   for (const auto& f : verdict.refusals) all += fmt::format("\n  {}: {}; {}", f.rule, f.message, f.remedy);
   return fail(Error{Code::kFailedPrecondition, std::move(all), first.field,
                     "correct each; qmctl admit -f FILE checks a manifest without submitting it"});
 }
 
-Verdict judge(const Subject& s, const Settings& settings, const View& view) {
+Verdict validate(const Subject& s, const Settings& settings, const View& view) {
   Verdict out;
   if (s.kind != "Job" && s.kind != "Pod") return out;
   if (out_of_scope(s, settings, view)) return out;
-  const bool ours = one_of_us(s.user, settings);
+  const bool own_account = one_of_us(s.user, settings);
   if (s.operation == Operation::kCreate) {
-    if (!ours) guard_owned_metadata(s, settings, out.refusals);
+    if (!own_account) check_owned_metadata(s, settings, out.refusals);
     if (left_out(s, *s.object, settings, view)) return out;
     require_quota(s, settings, view, out.refusals);
     apply_rules(s, settings, view, out);
     warn_of_other_scheduler(s, settings, view, out);
-  } else if (s.operation == Operation::kUpdate && s.old != nullptr && !ours) {
-    guard_owned_metadata(s, settings, out.refusals);
+  } else if (s.operation == Operation::kUpdate && s.old != nullptr && !own_account) {
+    check_owned_metadata(s, settings, out.refusals);
     // The old object decides, so that setting a label does not exempt it.
     if (left_out(s, *s.old, settings, view)) return out;
     if (s.kind == "Job") {
-      guard_template(s, settings, view, out);
-      guard_job(s, settings, view, out);
+      check_template_update(s, settings, view, out);
+      check_job_update(s, settings, view, out);
     }
-    if (s.kind == "Pod") guard_pod(s, out);
+    if (s.kind == "Pod") check_pod_update(s, out);
   }
   return out;
 }

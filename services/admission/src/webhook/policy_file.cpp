@@ -149,7 +149,7 @@ void read_taint(const At& at, Settings& out) {
 void read_node(const At& at, std::optional<NodeShape>& out) {
   if (!at.object({"gpus", "cpu", "memory"})) return;
   out.emplace();
-  if (!at["gpus"].given()) at["gpus"].complain("is missing", "say how many GPUs a node has");
+  if (!at["gpus"].given()) at["gpus"].complain("is missing", "set the number of GPUs of a node");
   at["gpus"].number(out->gpus, 1);
   at["cpu"].amount(out->cpu);
   at["memory"].amount(out->memory);
@@ -162,7 +162,7 @@ void read_pool(const At& at, Facts& out) {
   Pool pool;
   at["name"].name(pool.name);
   at["nodeSelector"].labels(pool.selector);
-  if (pool.selector.empty()) at["nodeSelector"].complain("is missing", "give the labels by which pods choose the pool");
+  if (pool.selector.empty()) at["nodeSelector"].complain("is missing", "set the labels by which pods select the pool");
   at["taint"].text(pool.taint);
   read_node(at["node"], pool.node);
   at["serves"].names(pool.serves);
@@ -187,7 +187,7 @@ void read_gangs(const At& at, Facts& out) {
     gangs.environment.clear();
     environment.each_member([&](const std::string& name, const At& value) {
       if (std::ranges::find(kOperatorsOwn, name) != kOperatorsOwn.end()) {
-        return value.complain("is the training operator's to set", "leave it out");
+        return value.complain("is set by the training operator", "leave it out");
       }
       value.text(gangs.environment.emplace_back(name, std::string()).second);
     });
@@ -250,7 +250,7 @@ Status read_policy(const std::string& text, const std::string& file, Settings& s
   }
   if (loaded.objects.size() != 1 || loaded.objects[0].document.kind != kKind ||
       loaded.objects[0].document.api_version != kPolicyVersion) {
-    return refused(fmt::format("{} is no {}", file, kKind),
+    return refused(fmt::format("{} is not a {}", file, kKind),
                    fmt::format("write one document of {}, kind {}, as docs/policies.md shows", kPolicyVersion, kKind));
   }
   const auto& document = loaded.objects[0].document;

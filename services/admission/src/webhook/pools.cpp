@@ -71,15 +71,15 @@ std::string promised_latency(const Case& one) {
 const char* word_of(Sharing sharing) { return sharing == Sharing::kMps ? "MPS" : "time-slicing"; }
 
 /// Reports containers that request more than one share where the pool gives one to a container.
-void shares_asked(const Case& one, const Pool& pool, Findings& out) {
+void check_share_count(const Case& one, const Pool& pool, Findings& out) {
   each_container(one.spec(), [&](const Json& container, const Place& place) {
     for (const auto& [name, value] : container["resources"]["limits"].members()) {
       const auto amount = quantity(value);
       if (!is_gpu(name) || !amount || amount->units() <= 1) continue;
       out.push_back({"gpu-sharing",
-                     fmt::format("{} asks for {} shares of pool {}, whose nodes give one to a container",
+                     fmt::format("{} requests {} shares of pool {}, whose nodes allow one per container",
                                  in_container(container, place), amount->units(), pool.name),
-                     place.path() + ".resources.limits", "ask for one; several shares are no faster than one",
+                     place.path() + ".resources.limits", "request one; several shares are not faster than one",
                      container["name"].string()});
     }
   });
@@ -93,7 +93,7 @@ bool wants_spot(const Json& spec) {
   return std::ranges::any_of(kSpotTaints, [&](const auto key) { return names_taint(spec, key); });
 }
 
-bool says_capacity(const Json& spec) { return !values_of(spec, words::kCapacityType).empty(); }
+bool sets_capacity_type(const Json& spec) { return !values_of(spec, words::kCapacityType).empty(); }
 
 void gpu_proportion(const Case& one, Findings& out) {
   const auto nodes = nodes_of(one.spec(), one.facts());
@@ -123,10 +123,10 @@ void gpu_proportion(const Case& one, Findings& out) {
   const auto share = static_cast<std::int64_t>(static_cast<Wide>(all) * milli / (Wide{1000} * node.shape.gpus));
   const auto shown = is_cpu ? Quantity::of_milli(share) : Quantity::of(share, Quantity::Format::kBinarySi);
   out.push_back({"gpu-proportion",
-                 fmt::format("the pod asks for {} {} beside {:g} of the {} GPUs of {}, with which {} go",
+                 fmt::format("the pod requests {} {} with {:g} of the {} GPUs of {}, whose share is {}",
                              (is_cpu ? cpu : memory).to_string(), what, static_cast<double>(milli) / 1000,
                              node.shape.gpus, node.name, shown.to_string()),
-                 "containers", fmt::format("ask for at most {} {}, or for more of its GPUs", shown.to_string(), what)});
+                 "containers", fmt::format("request at most {} {}, or more of its GPUs", shown.to_string(), what)});
 }
 
 void gpu_sharing(const Case& one, Findings& out) {
@@ -136,22 +136,22 @@ void gpu_sharing(const Case& one, Findings& out) {
   const auto refuse = [&](std::string what, std::string remedy) {
     out.push_back({"gpu-sharing", std::move(what), "nodeSelector", std::move(remedy)});
   };
-  const auto whole = "ask for a whole GPU or a MIG instance, on nodes that do not share theirs";
-  if (pool != nullptr && pool->one_each) shares_asked(one, *pool, out);
+  const auto whole = "request a whole GPU or a MIG instance, on nodes that do not share GPUs";
+  if (pool != nullptr && pool->one_each) check_share_count(one, *pool, out);
   if (one.label(kWorkloadType) == "training") {
-    refuse(fmt::format("SHARED_GPU_FOR_PROD: training does not go on GPUs that are shared by {}", word_of(sharing)),
+    refuse(fmt::format("SHARED_GPU_FOR_PROD: training must not use GPUs shared by {}", word_of(sharing)),
            whole);
   }
   if (const auto slo = promised_latency(one); is_production(one) && (!slo.empty() || is_mig(one.spec()))) {
-    refuse(fmt::format("SHARED_GPU_FOR_PROD: production{} does not go on GPUs that are shared by {}",
+    refuse(fmt::format("SHARED_GPU_FOR_PROD: production{} must not use GPUs shared by {}",
                        slo.empty() ? std::string() : fmt::format(" with a promise ({})", slo), word_of(sharing)),
            whole);
   }
   const bool own = pool != nullptr && pool->namespaces == std::set<std::string>{one.ns};
   const auto agreed = one.home.labels.find(std::string(kSharesGpus));
   if (own || (agreed != one.home.labels.end() && agreed->second == "true")) return;
-  refuse(fmt::format("GPUs that are shared by {} are not kept apart from other namespaces'", word_of(sharing)),
-         fmt::format("label the namespace {}=true where that may be, or give the pool to this namespace alone",
+  refuse(fmt::format("GPUs shared by {} are not isolated from other namespaces", word_of(sharing)),
+         fmt::format("label the namespace {}=true to allow it, or dedicate the pool to this namespace",
                      kSharesGpus));
 }
 
@@ -165,11 +165,11 @@ void compliance(const Case& one, Findings& out) {
   });
   if (part) {
     out.push_back({"compliance", fmt::format("a namespace with {} has whole GPUs and MIG instances only", said),
-                   "containers", "ask for a whole GPU or a MIG instance"});
+                   "containers", "request a whole GPU or a MIG instance"});
   }
   if (one.facts().no_spot.contains(under->second) && wants_spot(one.spec())) {
     out.push_back({"compliance", fmt::format("a namespace with {} does not run on spot capacity", said), "nodeSelector",
-                   fmt::format("ask for {}=on-demand, and tolerate no taint of spot nodes", words::kCapacityType)});
+                   fmt::format("require {}=on-demand, and tolerate no taint of spot nodes", words::kCapacityType)});
   }
 }
 

@@ -26,11 +26,11 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
         namespaces_informer(client, kNamespaces, "",
                             {[this](const Json& ns, bool deleted) { seen(ns, deleted); }, [] {}}),
         queues_informer(client, [&client] { return client.find_kind("kueue.x-k8s.io", "localqueues", kQueueVersions); },
-                        "", {[this](const Json& queue, bool deleted) { queue_seen(queue, deleted); }, [] {}}),
+                        "", {[this](const Json& queue, bool deleted) { on_local_queue(queue, deleted); }, [] {}}),
         quotas_informer(client, kQuotas, "",
-                        {[this](const Json& quota, bool deleted) { quota_seen(quota, deleted); }, [] {}}),
+                        {[this](const Json& quota, bool deleted) { on_resource_quota(quota, deleted); }, [] {}}),
         classes_informer(client, [&client] { return client.find_kind("node.k8s.io", "runtimeclasses", {"v1"}); }, "",
-                         {[this](const Json& runtime, bool deleted) { class_seen(runtime, deleted); }, [] {}}) {}
+                         {[this](const Json& runtime, bool deleted) { on_runtime_class(runtime, deleted); }, [] {}}) {}
 
   void seen(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
@@ -42,7 +42,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
-  void queue_seen(const Json& object, bool deleted) {
+  void on_local_queue(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
     auto& names = listed[kube::namespace_of(object)];
     if (deleted) {
@@ -54,7 +54,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   }
 
   /// Keeps which pods a quota counts. Its usage changes with every pod and is not needed here.
-  void quota_seen(const Json& object, bool deleted) {
+  void on_resource_quota(const Json& object, bool deleted) {
     auto quota = ResourceQuota::read(object);
     const std::scoped_lock lock(mutex);
     auto& all = quotas[kube::namespace_of(object)];
@@ -66,7 +66,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
-  void class_seen(const Json& object, bool deleted) {
+  void on_runtime_class(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
     classes.erase(kube::name_of(object));
     if (!deleted && object["scheduling"].is_object()) classes[kube::name_of(object)] = object["scheduling"];
@@ -85,8 +85,8 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     }
     next->quotas = quotas;
     next->runtime_classes = classes;
-    next->quota_is_ours = options.quota_is_ours;
-    next->binding_is_ours = options.binding_is_ours;
+    next->manages_quota = options.manages_quota;
+    next->manages_binding = options.manages_binding;
     changed = false;
     view = std::move(next);
   }
@@ -102,7 +102,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   }
 
   /// Requires the mutex: the host cannot disappear meanwhile.
-  void look_at_engine() {
+  void read_engine() {
     if (host == nullptr) return;
     const auto batches = host->counters().batches;
     if (looked == batches) return;
@@ -115,7 +115,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
-      look_at_engine();
+      read_engine();
       if (changed) publish();
       wake.wait_for(lock, stop, options.period, [] { return false; });
     }

@@ -38,7 +38,7 @@ constexpr const char* kClaimsDevices =
     "c.resources.limits.exists(r, r.startsWith('deviceclass.resource.kubernetes.io/')))";
 /// Pods that the Job controller creates from a template that the webhook has checked with its Job: nothing is left to
 /// do for them. Only the account of the Job controller is trusted with this.
-constexpr const char* kOfJudgedJob =
+constexpr const char* kOfCheckedJob =
     "has(object.metadata.labels) && 'quartermaster.dev/judged' in object.metadata.labels && "
     "request.userInfo.username in "
     "['system:serviceaccount:kube-system:job-controller', 'system:kube-controller-manager'] && "
@@ -56,7 +56,7 @@ constexpr const char* kWasGated =
 /// API server evaluate the whole object twice, as it evaluates again after a change; a label selector costs nothing.
 /// So only pods with one of these labels have a match condition; pods without an owner have none of these labels.
 /// Pods of an owner without a known label cost a call each.
-constexpr std::array<std::pair<const char*, const char*>, 3> kMakers{{
+constexpr std::array<std::pair<const char*, const char*>, 3> kPodControllers{{
     {"pods-of-replica-sets", "pod-template-hash"},
     {"pods-of-sets", "controller-revision-hash"},  // StatefulSets and DaemonSets
     {"pods-of-jobs", "batch.kubernetes.io/controller-uid"},
@@ -210,12 +210,12 @@ std::vector<std::string> Registration::names() const {
 Json mutating_configuration(const Registration& r, const std::string& bundle) {
   const auto jobs = rule("batch", "jobs", "CREATE"), pods = rule("", "pods", "CREATE");
   const auto for_us = fmt::format("{}{} || {}", kPodsForUs, kUsesGpus, has_owned_metadata());
-  const auto unless_judged = fmt::format("!({}) && ({})", kOfJudgedJob, for_us);
+  const auto unless_judged = fmt::format("!({}) && ({})", kOfCheckedJob, for_us);
   std::vector<Hook> hooks{{"jobs", "/mutate", true, jobs},
                           {"jobs", "/mutate", false, jobs},
                           {"pods", "/mutate", true, pods, fmt::format("{} || {}", for_us, kClaimsDevices)}};
   Hook others{"pods", "/mutate", false, pods};
-  for (const auto& [name, label] : kMakers) {
+  for (const auto& [name, label] : kPodControllers) {
     hooks.push_back({name, "/mutate", false, pods, unless_judged, {label}, others.no_labels});
     others.no_labels.emplace_back(label);
   }

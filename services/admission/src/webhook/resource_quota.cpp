@@ -116,17 +116,17 @@ std::vector<Finding> beyond_quota(const std::vector<ResourceQuota>& quotas, cons
         const bool given = !name.ends_with("cpu") && !name.ends_with("memory");
         if (given) continue;
         out.push_back({"quota",
-                       fmt::format("quota {}/{} counts {}, of which the pod says nothing", quota.ns, quota.name, name),
-                       "containers", fmt::format("give {} for each container", name)});
+                       fmt::format("quota {}/{} counts {}, which the pod does not set", quota.ns, quota.name, name),
+                       "containers", fmt::format("set {} for each container", name)});
         continue;
       }
       const auto found = quota.used.find(name);
       const Quantity used = found == quota.used.end() ? Quantity() : found->second;
       if (used.milli() + static_cast<Wide>(cost->second.milli()) * pods <= hard.milli()) continue;
       out.push_back({"quota",
-                     fmt::format("quota {}/{} has {} of {}, {} are used, and each of {} pods takes {}", quota.ns,
+                     fmt::format("quota {}/{} has {} of {}, {} are used, and each of {} pods uses {}", quota.ns,
                                  quota.name, hard.to_string(), name, used.to_string(), pods, cost->second.to_string()),
-                     "containers", "ask for less, or wait until others end"});
+                     "containers", "request less, or wait until other pods end"});
     }
   }
   return out;
@@ -155,7 +155,7 @@ std::vector<Finding> past_quota(const std::vector<ResourceQuota>& quotas, const 
     out.push_back({"quota-scope",
                    fmt::format("QUOTA_BYPASS: quota {}/{} counts {} of some priority classes, and the pod {}",
                                missed->ns, missed->name, name, which),
-                   "priorityClassName", "name a class that the quota counts, or take the scope from the quota"});
+                   "priorityClassName", "name a class that the quota counts, or remove the scope from the quota"});
   }
   return out;
 }

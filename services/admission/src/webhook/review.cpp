@@ -139,7 +139,7 @@ Result<Review> Review::read(std::string_view body) {
     values = std::ranges::count_if(body, [](char c) { return c == ',' || c == '{' || c == '['; });
   }
   if (values > kMostValues) {
-    return fail(too_much(fmt::format("the body may hold {} values, and {} are taken", values, kMostValues), "body"));
+    return fail(too_much(fmt::format("the body may hold {} values, and the limit is {}", values, kMostValues), "body"));
   }
   Review out;
   QM_ASSIGN(out.review_, Json::parse(body));
@@ -148,12 +148,12 @@ Result<Review> Review::read(std::string_view body) {
     return fail({Code::kInvalid, "the request body is not an AdmissionReview", "kind", "send an AdmissionReview"});
   }
   if (version != kReviewVersion) {
-    return fail({Code::kInvalid, fmt::format("an AdmissionReview of {} is not taken", version), "apiVersion",
-                 fmt::format("register with admissionReviewVersions: [v1]; {} is taken", kReviewVersion)});
+    return fail({Code::kInvalid, fmt::format("an AdmissionReview of {} is not accepted", version), "apiVersion",
+                 fmt::format("register with admissionReviewVersions: [v1]; {} is accepted", kReviewVersion)});
   }
   const auto* widest = values > static_cast<std::ptrdiff_t>(kMostMembers) ? widest_of(out.review_) : nullptr;
   if (widest != nullptr && widest->size() > kMostMembers) {
-    return fail(too_much(fmt::format("an object of {} members, the first of which is {}, is not taken; {} are the most",
+    return fail(too_much(fmt::format("an object of {} members, the first of which is {}, is refused; the limit is {}",
                                      widest->size(), widest->members().front().first.substr(0, 63), kMostMembers),
                          "request"));
   }

@@ -39,10 +39,10 @@ void whole_gpus(const Case& one, Findings& out) {
       if (amount && !amount->negative() && *amount == Quantity::of(amount->units())) continue;
       out.push_back(
           {"gpu-whole",
-           fmt::format("{} asks for {} of {}, and GPUs are counted in whole numbers", in_container(container, place),
+           fmt::format("{} requests {} of {}, and GPUs are counted in whole numbers", in_container(container, place),
                        shown(value), name),
            fmt::format("{}.resources.{}", place.path(), side),
-           fmt::format("ask for whole devices, for a MIG instance, or for a share with {}", words::kGpuMilliResource),
+           fmt::format("request whole devices, a MIG instance, or a share with {}", words::kGpuMilliResource),
            container["name"].string()});
       return;  // reported once for both
     }
@@ -62,7 +62,7 @@ void requests_equal_limits(const Case& one, Findings& out) {
       out.push_back({"gpu-requests",
                      fmt::format("{} requests {} of {} and has the limit {}", in_container(container, place),
                                  shown(request), name, shown(limit)),
-                     place.path() + ".resources.requests", "set both to the same number, or leave the request out",
+                     place.path() + ".resources.requests", "set both to the same number, or remove the request",
                      container["name"].string()});
     }
   });
@@ -99,7 +99,7 @@ void toleration(const Case& one, Findings& out) {
 }
 
 /// Labels that every node has, or that do not describe its devices.
-bool tells_of_devices(std::string_view key) {
+bool describes_devices(std::string_view key) {
   static constexpr std::array<std::string_view, 8> kTellNothing{"kubernetes.io/os",
                                                                 "kubernetes.io/arch",
                                                                 "beta.kubernetes.io/os",
@@ -111,9 +111,9 @@ bool tells_of_devices(std::string_view key) {
   return std::ranges::find(kTellNothing, key) == kTellNothing.end();
 }
 
-bool wants_gpu_nodes(const Json& spec) {
+bool selects_gpu_nodes(const Json& spec) {
   const auto& selector = spec["nodeSelector"].members();
-  if (std::ranges::any_of(selector, [](const auto& member) { return tells_of_devices(member.first); })) return true;
+  if (std::ranges::any_of(selector, [](const auto& member) { return describes_devices(member.first); })) return true;
   const auto& terms =
       spec.path("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution")["nodeSelectorTerms"].items();
   // Any one of the terms may match, so each must require the label.
@@ -121,13 +121,13 @@ bool wants_gpu_nodes(const Json& spec) {
     const auto& expressions = term["matchExpressions"].items();
     return std::ranges::any_of(expressions, [](const Json& e) {
       const auto& op = e["operator"].string();
-      return (op == "In" || op == "Exists" || op == "Gt") && tells_of_devices(e["key"].string());
+      return (op == "In" || op == "Exists" || op == "Gt") && describes_devices(e["key"].string());
     });
   });
 }
 
 void gpu_nodes(const Case& one, Findings& out) {
-  if (wants_gpu_nodes(one.spec())) return;
+  if (selects_gpu_nodes(one.spec())) return;
   out.push_back({"gpu-node", "the pod requests GPUs and selects no nodes that have them", "nodeSelector",
                  fmt::format("add a node selector or a required node affinity, such as {}", words::kGpuProduct)});
 }
@@ -157,7 +157,7 @@ void toleration_key(const Case& one, Findings& out) {
   const auto& all = one.spec()["tolerations"].items();
   const auto blanket = [](const Json& t) { return t["operator"].string() == "Exists" && t["key"].string().empty(); };
   if (std::ranges::none_of(all, blanket)) return;
-  out.push_back({"toleration-key", "the pod tolerates every taint there is, by a toleration without a key",
+  out.push_back({"toleration-key", "the pod tolerates every taint, by a toleration without a key",
                  "tolerations", fmt::format("name the keys: {}, and that of its pool", one.settings.gpu_taint)});
 }
 
@@ -291,7 +291,7 @@ std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, cons
   Findings out;
   const auto pod = Json::object({{"metadata", Json::object({{"annotations", annotations}})}, {"spec", pod_spec}});
   Case one{labels, pod, settings, nowhere, no_name, no_quotas};
-  one.gpus = asks_for_gpus(pod);
+  one.gpus = requests_gpus(pod);
   examine(one, Modes(Mode::kEnforce), out);
   return out;
 }
@@ -345,7 +345,7 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
     spec.set("tolerations").push_back(Json::object({{"key", settings.gpu_taint}, {"operator", "Exists"}}));
   }
   const auto nodes = defaults.annotations.find(std::string(kGpuNodes));
-  if (mends(RuleId::kGpuNode) && nodes != defaults.annotations.end() && !wants_gpu_nodes(spec)) {
+  if (mends(RuleId::kGpuNode) && nodes != defaults.annotations.end() && !selects_gpu_nodes(spec)) {
     const auto equals = nodes->second.find('=');
     if (equals != std::string::npos && equals > 0) {
       spec.set("nodeSelector").set(nodes->second.substr(0, equals), nodes->second.substr(equals + 1));
@@ -355,7 +355,7 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
   const auto& facts = settings.facts;
   const auto under = defaults.labels.find(facts.compliance_label);
   if (mends(RuleId::kCompliance) && under != defaults.labels.end() && facts.no_spot.contains(under->second) &&
-      !wants_spot(spec) && !says_capacity(spec)) {
+      !wants_spot(spec) && !sets_capacity_type(spec)) {
     spec.set("nodeSelector").set(words::kCapacityType, "on-demand");
   }
   if (mends(RuleId::kGpuPriority) && !spec.contains("priorityClassName")) {

@@ -86,7 +86,7 @@ void gang_topology(const Case& one, Findings& out);
 void gang_environment(const Case& one, Findings& out);
 
 /// Whether a pod or template requests GPUs: by a container, or by its requirements for a GPU.
-[[nodiscard]] bool asks_for_gpus(const Json& pod);
+[[nodiscard]] bool requests_gpus(const Json& pod);
 /// Resolves the pod's requirements for a GPU to a resource, and adds it to the main container where no container
 /// requests GPUs. Requirements that cannot be met are left to gpu_need.
 void choose_shares(Json& pod);
@@ -97,13 +97,13 @@ void gpu_need(const Case& one, Findings& out);
 [[nodiscard]] std::string in_container(const Json& container, const Place& place);
 /// Whether some label or toleration selects spot capacity, and whether any label selects a capacity type.
 [[nodiscard]] bool wants_spot(const Json& spec);
-[[nodiscard]] bool says_capacity(const Json& spec);
+[[nodiscard]] bool sets_capacity_type(const Json& spec);
 /// Gang size as far as the pod specifies it; 1 = no gang, 2 also for a gang of unknown size.
 [[nodiscard]] std::int64_t gang_of(const Json& pod);
 /// Adds the settings of a gang to its pods: see GangDefaults. `gang` = 1: a single pod, which only gets the variable
 /// of its topology file, if it mounts one.
 void join_gang(Json& pod, std::int64_t gang, const GangDefaults& defaults);
 /// Adds the preference of gang pods to be close to each other, where they do not specify a topology.
-void ask_topology(Json& pod, const GangDefaults& defaults);
+void request_topology(Json& pod, const GangDefaults& defaults);
 
 }  // namespace qm::admission::webhook

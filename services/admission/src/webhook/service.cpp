@@ -28,8 +28,8 @@ ReadView::Queues queues_of(const std::vector<std::string>& manifests) {
 
 Webhook::Webhook(const WebhookSettings& settings, const ClusterSettings& cluster,
                  const std::vector<std::string>& manifests, kube::Client& client, metrics::Registry& registry)
-    : quota_(client, {"quota", cluster.quota, kube::rivals_of("quota")}),
-      binding_(client, {"binding", cluster.binding, kube::rivals_of("binding")}),
+    : quota_(client, {"quota", cluster.quota, kube::other_controllers_of("quota")}),
+      binding_(client, {"binding", cluster.binding, kube::other_controllers_of("binding")}),
       view_(client,
             {[this](const std::string& ns) { return quota_.of(ns).ours; },
              [this, placed = cluster.placement](const std::string& ns) { return placed && binding_.of(ns).ours; },

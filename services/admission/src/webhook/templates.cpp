@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 namespace qm::admission::webhook {
 namespace {
@@ -83,18 +82,6 @@ std::int64_t PodTemplate::gpus() const {
   std::int64_t out = 0;
   each_container(spec, [&](const Json& container) { out = std::max(out, gpus_of(container)); });
   return out;
-}
-
-std::string PodTemplate::gpu_resource() const {
-  std::set<std::string> names;
-  each_container(spec, [&](const Json& container) {
-    for (const auto* side : {"requests", "limits"}) {
-      for (const auto& [name, value] : container["resources"][side].members()) {
-        if (is_gpu(name)) names.insert(name);
-      }
-    }
-  });
-  return names.empty() ? std::string() : *names.begin();
 }
 
 std::vector<PodTemplate> pod_templates(const Json& object) {

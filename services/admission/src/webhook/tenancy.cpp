@@ -20,7 +20,7 @@ bool permits(const std::set<std::string>& some, std::string_view one) {
 void gpu_namespace(const Case& one, Findings& out) {
   const auto& facts = one.facts();
   if (facts.refused_namespaces.contains(one.ns)) {
-    out.push_back({"gpu-namespace", fmt::format("no GPU pod belongs in namespace {}", one.ns), "metadata.namespace",
+    out.push_back({"gpu-namespace", fmt::format("namespace {} does not allow GPU pods", one.ns), "metadata.namespace",
                    "create it in the namespace of its team"});
   }
   for (const auto& [key, value] : facts.namespace_labels) {
@@ -39,7 +39,7 @@ void gpu_priority(const Case& one, Findings& out) {
     if (name.empty()) return;
     if (name.starts_with(kSystemClasses)) {
       out.push_back({"gpu-priority",
-                     fmt::format("{} is for what keeps the cluster alive, and no quota counts it", name), field,
+                     fmt::format("{} is for system components, and no quota counts it", name), field,
                      "name a priority class of your own"});
     }
     for (const auto& use : one.facts().priorities) {
@@ -50,7 +50,7 @@ void gpu_priority(const Case& one, Findings& out) {
           {"gpu-priority",
            permits(use.namespaces, one.ns)
                ? fmt::format("priority class {} is for {}, not for {}", name, fmt::join(use.workload_types, " and "),
-                             type.empty() ? "what does not say its type" : type)
+                             type.empty() ? "pods without a workload type" : type)
                : fmt::format("priority class {} is not for namespace {}", name, one.ns),
            field, "name another class, or none"});
     }

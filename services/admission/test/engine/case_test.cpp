@@ -93,7 +93,7 @@ class Runner {
       if (w[0] == "explain") return explain(w[1]);
       if (w[0] == "queue") return queue(w[1]);
       if (w[0] == "account") return account(w[1]);
-      if (w[0] == "engine") return anew(w);
+      if (w[0] == "engine") return restart_engine(w);
       if (w[0] == "wait") {
         then += read_duration(w[1]);
         batch.emplace_back(Tick{});
@@ -126,9 +126,9 @@ class Runner {
   }
   static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
 
-  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age" or "engine give-way=1": starts a new
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age" or "engine preemption-budget=1": starts a new
   // engine with these settings.
-  Words anew(const Words& w) {
+  Words restart_engine(const Words& w) {
     Options options;
     auto& rule = options.wait_for_pods_ready.emplace();
     rule.timeout = read_duration(value_in(w, "pods-ready", "5m"));
@@ -138,9 +138,9 @@ class Runner {
     if (const auto most = value_in(w, "limit", ""); !most.empty()) rule.most_requeues = std::stoi(most);
     rule.block_admission = has_in(w, "block");
     rule.keeps_age = has_in(w, "keeps-age");
-    if (const auto hourly = value_in(w, "give-way", ""); !hourly.empty()) {  // sets only this
+    if (const auto hourly = value_in(w, "preemption-budget", ""); !hourly.empty()) {  // sets only this
       options = Options();
-      options.give_way_hourly = std::stoll(hourly);
+      options.preemption_budget_per_hour = std::stoll(hourly);
     }
     engine_ = Engine(options);
     return {};
@@ -198,7 +198,7 @@ class Runner {
       object.rules.name = w[1];
       object.rules.parent = value("parent", "");
       object.rules.weight = std::stoi(value("weight", "1"));
-      object.rules.reclaimable = !has("keeps");
+      object.rules.reclaimable = !has("not-reclaimable");
       object.rules.strict = has("strict");
       object.rules.victims = *volcano::policy_of(value("victims", "fifo"));
       if (has("closed")) object.rules.state = volcano::QueueState::kClosed;
@@ -229,7 +229,7 @@ class Runner {
       return apply;
     }
     if (w[0] == "answer") {
-      static const std::map<std::string, Verdict> kSaid{{"pending", Verdict::kPending},
+      static const std::map<std::string, Verdict> kVerdicts{{"pending", Verdict::kPending},
                                                         {"ready", Verdict::kReady},
                                                         {"retry", Verdict::kRetry},
                                                         {"rejected", Verdict::kRejected}};
@@ -237,24 +237,24 @@ class Runner {
                          {},
                          {},
                          w[2],
-                         kSaid.at(w[3]),
+                         kVerdicts.at(w[3]),
                          value("saying", ""),
                          read_duration(value("after", "0s")),
                          std::stoi(value("attempt", "0"))};
     }
-    if (w[0] == "wish") return WishHeard{WorkloadUid(w[1]), w[2] == "active"};
+    if (w[0] == "spec-active") return ActiveUpdated{WorkloadUid(w[1]), w[2] == "active"};
     if (w[0] == "deactivate" || w[0] == "activate") {
       return SetActive{WorkloadUid(w[1]), {}, {}, value("why", ""), w[0] == "activate"};
     }
     if (w[0] == "job") {
-      JobSeen seen;
-      seen.spec.uid = WorkloadUid(w[1]);
-      seen.spec.ns = Namespace(value("ns", "team"));
-      seen.spec.name = value("name", w[1]);
-      seen.spec.queue = value("queue", "");
-      seen.spec.priority_class = value("class", "");
+      JobUpdated job;
+      job.spec.uid = WorkloadUid(w[1]);
+      job.spec.ns = Namespace(value("ns", "team"));
+      job.spec.name = value("name", w[1]);
+      job.spec.queue = value("queue", "");
+      job.spec.priority_class = value("class", "");
       auto known = submitted_.emplace(w[1], now_);
-      seen.spec.submitted = known.first->second;
+      job.spec.submitted = known.first->second;
       PodSet pods;
       pods.count = std::stoi(value("pods", "1"));
       pods.min_count = std::stoi(value("min", "0"));
@@ -264,46 +264,46 @@ class Runner {
       if (has("tolerate")) pods.shape.tolerations.push_back({"", "Exists", "", ""});
       const auto selector = split(value("sel", ""), ':');
       if (selector.size() == 2) pods.shape.node_selector[selector[0]] = selector[1];
-      if (pods.count > 0) seen.spec.pod_sets.push_back(pods);
+      if (pods.count > 0) job.spec.pod_sets.push_back(pods);
       const auto leader = std::stoll(value("leader-gpu", "0"));
       if (leader > 0) {
         pods.name = "leader";
         pods.count = 1;
         pods.shape.gpu.whole = leader;
-        seen.spec.pod_sets.push_back(pods);
+        job.spec.pod_sets.push_back(pods);
       }
-      seen.suspended = !has("running");
-      seen.attempt = std::stoi(value("attempt", "0"));
-      seen.complete = has("complete");
-      seen.failed = has("failed");
-      seen.others_place = has("others");
-      seen.active = std::stoi(value("active", "0"));
-      seen.ended = std::stoi(value("ended", "0"));
-      seen.max_execution = read_duration(value("most", "0s"));
-      seen.pods_ready = has("ready");
-      seen.spec.expected_runtime = read_duration(value("expects", "0s"));
-      seen.spec.team = Team(value("team", ""));
-      seen.refused = value("refused", "");
-      seen.rejected = value("rejected", "");
-      if (!seen.rejected.empty()) seen.spec.pod_sets.clear();
-      seen.at_once = std::stoi(value("at-once", "-1"));
-      seen.elastic = has("elastic");
-      seen.ready = std::stoi(value("pods-ready", "-1"));
-      seen.as_submitted = !has("added");  // "job one added sel=zone:a": its template may have additions of an attempt
-      // "job ring group to-come gpu=8 pods=8": a group without pods
-      if (has("group")) seen.spec.kind = "PodGroup";
-      if (has("stays")) seen.spec.labels[std::string(kMovable)] = "false";
-      seen.pods_to_come = has("to-come");
-      seen.waiting_time = std::chrono::duration_cast<WholeSeconds>(read_duration(value("waits", "0s")));
-      if (has("wanted") || has("unwanted")) seen.wish = has("wanted");
-      return seen;
+      job.suspended = !has("running");
+      job.attempt = std::stoi(value("attempt", "0"));
+      job.complete = has("complete");
+      job.failed = has("failed");
+      job.external_scheduler = has("external-scheduler");
+      job.active = std::stoi(value("active", "0"));
+      job.ended = std::stoi(value("ended", "0"));
+      job.max_execution = read_duration(value("most", "0s"));
+      job.pods_ready = has("ready");
+      job.spec.expected_runtime = read_duration(value("expects", "0s"));
+      job.spec.team = Team(value("team", ""));
+      job.refused = value("refused", "");
+      job.rejected = value("rejected", "");
+      if (!job.rejected.empty()) job.spec.pod_sets.clear();
+      job.at_once = std::stoi(value("at-once", "-1"));
+      job.elastic = has("elastic");
+      job.ready = std::stoi(value("pods-ready", "-1"));
+      job.as_submitted = !has("added");  // "job one added sel=zone:a": its template may have additions of an attempt
+      // "job ring group expected gpu=8 pods=8": a group without pods
+      if (has("group")) job.spec.kind = "PodGroup";
+      if (has("not-movable")) job.spec.labels[std::string(kMovable)] = "false";
+      job.pods_expected = has("expected");
+      job.waiting_time = std::chrono::duration_cast<WholeSeconds>(read_duration(value("waits", "0s")));
+      if (has("wanted") || has("unwanted")) job.spec_active = has("wanted");
+      return job;
     }
     // "budget b cq=a 0h:2h:10 2h:4h:10 seq=1": so many GPU-hours, or dollars, in each period, counted from the start
     // of the table
     if (w[0] == "budget") {
       BudgetGranted out;
       out.budget = w[1];
-      out.sequence = ++told_;
+      out.sequence = ++sequence_;
       if (const auto old = value("seq", ""); !old.empty()) out.sequence = std::stoull(old);
       out.terms.cluster_queue = QueueName(value("cq", ""));
       out.terms.ns = Namespace(value("ns", ""));
@@ -326,12 +326,12 @@ class Runner {
       return out;
     }
     if (w[0] == "spent") {  // "spent one 1 90m usd=3 final": GPU time and dollars of an attempt
-      return SpentHeard{WorkloadUid(w[1]), std::stoi(w[2]), std::stoll(value("usd", "0")) * 1'000'000'000,
+      return SpendingUpdated{WorkloadUid(w[1]), std::stoi(w[2]), std::stoll(value("usd", "0")) * 1'000'000'000,
                         read_duration(w[3]).count(), has("final")};
     }
     if (w[0] == "deleted") {  // "deleted ClusterQueue a", "deleted LocalQueue team/q"
       const auto name = split(w[2], '/');
-      return ObjectGone{w[1], Namespace(name.size() > 1 ? name[0] : ""), name.back()};
+      return ObjectDeleted{w[1], Namespace(name.size() > 1 ? name[0] : ""), name.back()};
     }
     if (w[0] == "listed") {  // "listed ClusterQueue a b": the complete list
       ObjectsSynced synced{w[1], {}};
@@ -341,7 +341,7 @@ class Runner {
       }
       return synced;
     }
-    if (w[0] == "gone") return JobGone{WorkloadUid(w[1])};
+    if (w[0] == "gone") return JobDeleted{WorkloadUid(w[1])};
     if (w[0] == "synced") {
       JobsSynced synced;
       for (std::size_t i = 1; i < w.size(); ++i) synced.uids.insert(WorkloadUid(w[i]));
@@ -353,23 +353,23 @@ class Runner {
                                                          {"bound", Answer::kBound},
                                                          {"released", Answer::kReleased},
                                                          {"expired", Answer::kExpired}};
-      PlacementHeard heard{WorkloadUid(w[1]), std::stoi(w[2]), kStates.at(w[3]), "r-" + w[1], value("reason", ""), {}};
-      if (value("expires", "") != "") heard.expires = now_ + read_duration(value("expires", ""));
-      return heard;
+      PlacementUpdated updated{WorkloadUid(w[1]), std::stoi(w[2]), kStates.at(w[3]), "r-" + w[1], value("reason", ""), {}};
+      if (value("expires", "") != "") updated.expires = now_ + read_duration(value("expires", ""));
+      return updated;
     }
     if (w[0] == "promise") {
-      PromiseHeard promise{WorkloadUid(w[1]), std::stoi(w[2]), {}, w[3] == "withdrawn"};
+      PromiseUpdated promise{WorkloadUid(w[1]), std::stoi(w[2]), {}, w[3] == "withdrawn"};
       if (!promise.withdrawn) promise.ready_by = now_ + read_duration(w[3]);
       return promise;
     }
     if (w[0] == "evict") {
-      return EvictionAsked{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
+      return EvictionRequested{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
                            value("uri", ""),  "autoscaler"};
     }
     // "propose 7 big 1 small-a/1,small-b/1/moves cents=41": preemptor and victims, which may also be migrated; also
     // move, withdrawn
     if (w[0] == "propose") {
-      ProposalHeard heard{std::stoll(w[1]),
+      ProposalUpdated updated{std::stoll(w[1]),
                           WorkloadUid(w[2]),
                           std::stoi(w[3]),
                           has("move"),
@@ -378,19 +378,19 @@ class Runner {
                           has("withdrawn")};
       for (const auto& victim : split(w.size() > 4 && w[4].find('/') != std::string::npos ? w[4] : "", ',')) {
         const auto parts = split(victim, '/');
-        heard.victims.push_back({WorkloadUid(parts[0]), std::stoi(parts[1]), parts.size() > 2});
+        updated.victims.push_back({WorkloadUid(parts[0]), std::stoi(parts[1]), parts.size() > 2});
       }
-      return heard;
+      return updated;
     }
-    if (w[0] == "saved") return CheckpointHeard{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
+    if (w[0] == "saved") return CheckpointUpdated{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
     // "fits one/2 two/3": pending workloads with pods that fit the free capacity
     if (w[0] == "fits") {
-      RequeueHeard heard;
+      RequeueListUpdated updated;
       for (std::size_t i = 1; i < w.size(); ++i) {
         const auto item = split(w[i], '/');
-        heard.items.emplace_back(WorkloadUid(item.at(0)), std::stoi(item.at(1)));
+        updated.items.emplace_back(WorkloadUid(item.at(0)), std::stoi(item.at(1)));
       }
-      return heard;
+      return updated;
     }
     if (w[0] == "cancel") {
       const auto name = split(w[1], '/');
@@ -403,7 +403,7 @@ class Runner {
     }
     if (w[0] == "outcome") {
       IntentOutcome outcome{w[1], last_create_, w[2], std::stoi(w[3]), w[4] != "error", w[4] == "complete", false, {}};
-      if (!outcome.ok) outcome.error = "the server said no";
+      if (!outcome.ok) outcome.error = "the server refused it";
       return outcome;
     }
     ADD_FAILURE() << "unknown command " << w[0];
@@ -432,9 +432,9 @@ class Runner {
       }
       if (e.what == Event::What::kAdmitted && !w.resume_uri.empty()) line += " from " + *w.resume_uri;
       if (e.what == Event::What::kRepeated) line += fmt::format(" {}", name_of(w.phase));
-      if (const auto* judged = engine_.tables().judged.find(w.spec.uid); judged != nullptr) {
-        line += fmt::format(", proposal {} {}", judged->number, judged->accepted ? "accepted" : judged->reason);
-        for (const auto& kept : judged->kept) line += fmt::format(" {}", kept);
+      if (const auto* decided = engine_.tables().proposals.find(w.spec.uid); decided != nullptr) {
+        line += fmt::format(", proposal {} {}", decided->number, decided->accepted ? "accepted" : decided->reason);
+        for (const auto& kept : decided->kept) line += fmt::format(" {}", kept);
       }
       lines.push_back(line);
     }
@@ -472,9 +472,9 @@ class Runner {
       lines.push_back(fmt::format("cause {}: {}", c.code, c.message));
       if (!c.remedy.empty()) lines.push_back("remedy " + c.remedy);
     }
-    for (const auto& way : remedies(engine_.tables(), engine_.options(), w->spec.uid, now_)) {
-      std::string line = fmt::format("way {}: {}", way.code, way.message);
-      for (const auto& workload : way.workloads) line += fmt::format(" {}", workload);
+    for (const auto& option : remedies(engine_.tables(), engine_.options(), w->spec.uid, now_)) {
+      std::string line = fmt::format("option {}: {}", option.code, option.message);
+      for (const auto& workload : option.workloads) line += fmt::format(" {}", workload);
       lines.push_back(line);
     }
     return lines;
@@ -511,7 +511,7 @@ class Runner {
   static constexpr Instant kBegin = Instant(std::chrono::seconds(1'700'000'000));
   Engine engine_;
   Instant now_ = kBegin;
-  std::uint64_t told_ = 0;
+  std::uint64_t sequence_ = 0;
   std::map<std::string, Instant> submitted_;
   std::string last_create_;
 };
@@ -530,7 +530,7 @@ TEST(AdmissionCases, Tables) {
     Words found;
     std::size_t met = 0;
     int number = 0, command_line = 0;
-    const auto settle = [&] {
+    const auto report_extra = [&] {
       for (; met < found.size() && !write; ++met) {
         ADD_FAILURE() << file << ":" << command_line << ": also happened: " << found[met];
       }
@@ -550,7 +550,7 @@ TEST(AdmissionCases, Tables) {
         }
         continue;
       }
-      settle();
+      report_extra();
       found.clear();
       met = 0;
       command_line = number;
@@ -563,7 +563,7 @@ TEST(AdmissionCases, Tables) {
         for (const auto& text : found) rewritten += "  " + text + "\n";
       }
     }
-    settle();
+    report_extra();
     if (write) std::ofstream(file) << rewritten;
   }
 }

@@ -35,7 +35,7 @@ ClusterQueue random_queue(int i) {
   q.from_cluster = *inRange(0, 2) == 0;
   q.by_usage = *inRange(0, 3) == 0;
   q.backfill = *inRange(0, 3) == 0;
-  if (*inRange(0, 3) == 0) q.ageing = forecast::Ageing{std::chrono::seconds(*inRange(1, 100)), *inRange(0, 10)};
+  if (*inRange(0, 3) == 0) q.aging = forecast::Aging{std::chrono::seconds(*inRange(1, 100)), *inRange(0, 10)};
   if (*inRange(0, 4) == 0) q.checks["check"];
   if (*inRange(0, 6) == 0) q.checks["other"].emplace("f1");
   return q;
@@ -88,7 +88,7 @@ ApplyObjects random_objects() {
 }
 
 /// Changes that an author may make to an object, including ones that are not supported.
-void change_object(int n, JobSeen& seen) {
+void change_object(int n, JobUpdated& seen) {
   const auto one_in = [](int many) { return *inRange(0, many) == 0; };
   if (one_in(4)) seen.spec.queue = fmt::format("l{}", (n + 1) % 5);
   if (one_in(4)) seen.spec.priority = *inRange(0, 5);
@@ -105,11 +105,11 @@ void change_object(int n, JobSeen& seen) {
   if (!one_in(8)) return;
   seen.rejected = fmt::format("field {} is not supported", *inRange(0, 2));
   seen.spec.pod_sets.clear();
-  seen.pods_to_come = false;
+  seen.pods_expected = false;
 }
 
-JobSeen random_job() {
-  JobSeen seen;
+JobUpdated random_job() {
+  JobUpdated seen;
   const int n = *inRange(0, 12);
   seen.spec.uid = WorkloadUid(fmt::format("w{:02}", n));
   seen.spec.ns = Namespace("ns");
@@ -124,21 +124,21 @@ JobSeen random_job() {
   seen.spec.pod_sets.push_back(pods);
   seen.suspended = *inRange(0, 3) != 0;
   seen.complete = *inRange(0, 10) == 0;
-  seen.others_place = n % 3 == 0;
+  seen.external_scheduler = n % 3 == 0;
   seen.attempt = *inRange(0, 3);
   seen.active = *inRange(0, 2);
   seen.ended = *inRange(0, 4);
   seen.pods_ready = *inRange(0, 2) == 0;
   if (n == 7 && *inRange(0, 3) == 0) seen.refused = "no";
-  if (n % 4 == 1) seen.wish = *inRange(0, 3) != 0;
+  if (n % 4 == 1) seen.spec_active = *inRange(0, 3) != 0;
   if (n % 4 == 2) seen.max_execution = std::chrono::seconds(20);
   if (n % 4 == 3) {  // a group, with or without its pods
     seen.spec.kind = "PodGroup";
-    seen.pods_to_come = *inRange(0, 2) == 0;
-    if (seen.pods_to_come) seen.spec.pod_sets[0].name = "minResources";
+    seen.pods_expected = *inRange(0, 2) == 0;
+    if (seen.pods_expected) seen.spec.pod_sets[0].name = "minResources";
     if (*inRange(0, 4) == 0) seen.spec.pod_sets[0].count = *inRange(1, 4);
     seen.waiting_time = WholeSeconds(*inRange(0, 3) == 0 ? *inRange(1, 60) : 0);
-    if (seen.pods_to_come) seen.suspended = true;
+    if (seen.pods_expected) seen.suspended = true;
   }
   change_object(n, seen);
   return seen;
@@ -183,13 +183,13 @@ Command random_command(const Engine& engine) {
       return random_budget(engine);
     case 19: {
       const auto spent = *inRange<std::int64_t>(0, 300);
-      return SpentHeard{uid, attempt, spent * 1000, spent * 1'000'000, *inRange(0, 2) == 0};
+      return SpendingUpdated{uid, attempt, spent * 1000, spent * 1'000'000, *inRange(0, 2) == 0};
     }
     case 16:
       return AnswerCheck{uid, {}, {}, *inRange(0, 3) == 0 ? "other" : "check", static_cast<Verdict>(*inRange(1, 5)),
                          {}};
     case 17:
-      if (*inRange(0, 4) == 0) return WishHeard{uid, *inRange(0, 2) == 0};
+      if (*inRange(0, 4) == 0) return ActiveUpdated{uid, *inRange(0, 2) == 0};
       if (*inRange(0, 3) == 0) return SetActive{uid, {}, {}, {}, *inRange(0, 2) == 0};
       return AnswerCheck{uid, {}, {}, *inRange(0, 3) == 0 ? "other" : "check", Verdict::kReady, {}};
     case 0:
@@ -199,20 +199,20 @@ Command random_command(const Engine& engine) {
     case 3:
     case 4:
     case 5:
-      return PlacementHeard{uid, attempt, Answer::kReserved, "r", {}, {}};
+      return PlacementUpdated{uid, attempt, Answer::kReserved, "r", {}, {}};
     case 6:
-      return PlacementHeard{uid, attempt, Answer::kShort, "", "no room", {}};
+      return PlacementUpdated{uid, attempt, Answer::kShort, "", "no room", {}};
     case 7:
     case 8:
-      return PlacementHeard{uid, attempt, Answer::kReleased, "", {}, {}};
+      return PlacementUpdated{uid, attempt, Answer::kReleased, "", {}, {}};
     case 9:
-      return PlacementHeard{uid, attempt, *inRange(0, 2) == 0 ? Answer::kExpired : Answer::kBound, "", {}, {}};
+      return PlacementUpdated{uid, attempt, *inRange(0, 2) == 0 ? Answer::kExpired : Answer::kBound, "", {}, {}};
     case 10:
-      return EvictionAsked{uid, attempt, "SpotInterruption", "", {}, "uri", "autoscaler"};
+      return EvictionRequested{uid, attempt, "SpotInterruption", "", {}, "uri", "autoscaler"};
     case 11:
-      return PromiseHeard{uid, attempt, from_micros(*inRange<std::int64_t>(0, 400'000'000)), *inRange(0, 2) == 0};
+      return PromiseUpdated{uid, attempt, from_micros(*inRange<std::int64_t>(0, 400'000'000)), *inRange(0, 2) == 0};
     case 12:
-      return *inRange(0, 3) == 0 ? Command(JobGone{uid}) : Command(Cancel{uid, {}, {}, {}});
+      return *inRange(0, 3) == 0 ? Command(JobDeleted{uid}) : Command(Cancel{uid, {}, {}, {}});
     case 13:
       return IntentOutcome{*inRange(0, 2) == 0 ? "job.unsuspend" : "job.suspend",
                            "",
@@ -224,14 +224,14 @@ Command random_command(const Engine& engine) {
                            "no",
                            *inRange(0, 2) == 0};
     case 14:
-      return *inRange(0, 4) == 0 ? Command(random_objects()) : Command(RequeueHeard{{{uid, attempt}}});
+      return *inRange(0, 4) == 0 ? Command(random_objects()) : Command(RequeueListUpdated{{{uid, attempt}}});
     case 15:
       if (*inRange(0, 3) != 0) return Tick{};
       switch (*inRange(0, 3)) {
         case 0:
-          return ObjectGone{"ClusterQueue", {}, fmt::format("q{}", *inRange(0, 4))};
+          return ObjectDeleted{"ClusterQueue", {}, fmt::format("q{}", *inRange(0, 4))};
         case 1:
-          return ObjectGone{"LocalQueue", Namespace("ns"), fmt::format("l{}", *inRange(0, 4))};
+          return ObjectDeleted{"LocalQueue", Namespace("ns"), fmt::format("l{}", *inRange(0, 4))};
         default:
           return ObjectsSynced{"ClusterQueue", {{Namespace(), "q0"}, {Namespace(), "q1"}}};
       }
@@ -260,12 +260,12 @@ void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
       const auto before = trace.last.at(uid);
       RC_ASSERT(before != Phase::kFinished && before != Phase::kCancelled);  // finished once
       // Placement may refer to an attempt that the database has lost; then the next attempt follows it.
-      const bool heard = std::ranges::any_of(batch, [&](const Command& c) {
-        const auto* of = std::get_if<PlacementHeard>(&c);
+      const bool updated = std::ranges::any_of(batch, [&](const Command& c) {
+        const auto* of = std::get_if<PlacementUpdated>(&c);
         return of != nullptr && of->uid == uid && of->attempt >= it->second;
       });
       const auto next = it->second + (e.what == Event::What::kRequeued ? 1 : 0);
-      RC_ASSERT(w.attempt == next || (heard && w.attempt > next));
+      RC_ASSERT(w.attempt == next || (updated && w.attempt > next));
       const bool stays = e.what == Event::What::kPodsEnded || e.what == Event::What::kUpdated;
       const auto from = stays ? Phase::kAdmitted : Phase::kQuotaReserved;
       if (w.phase == Phase::kAdmitted) RC_ASSERT(before == from);
@@ -285,7 +285,7 @@ void judge(Trace& trace, const std::vector<Command>& batch, const Output& out) {
 }
 
 // The queue position equals a plain count of the workloads before it.
-void judge_positions(const Engine& engine) {
+void check_positions(const Engine& engine) {
   for (const auto& [uid, w] : engine.tables().workloads) {
     int place = 0;
     if (w.phase == Phase::kPending && !w.cluster_queue.empty()) {
@@ -336,7 +336,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
     const auto out = engine.step(batch, now);
     engine.check_laws();
     judge(trace, batch, out);
-    judge_positions(engine);
+    check_positions(engine);
     engine.commit();
     // The same inputs give the same state, whatever was rolled back in between.
     twin.step(batch, now);
@@ -347,7 +347,7 @@ RC_GTEST_PROP(AdmissionLaws, HoldOverRandomTreesAndEvents, ()) {
   for (const auto& uid : seen) RC_ASSERT(engine.find(uid) != nullptr || !trace.last.contains(uid));  // none is lost
 }
 
-RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
+RC_GTEST_PROP(AdmissionLaws, NothingIsAdmittedBeyondNominalAndLimits, ()) {
   // Without changes of quota, usage never exceeds what the queue may have and what the tree has.
   Engine engine;
   Instant now = from_micros(1'000'000);
@@ -357,7 +357,7 @@ RC_GTEST_PROP(AdmissionLaws, NothingIsTakenBeyondNominalAndLimits, ()) {
   const int steps = *inRange(1, 60);
   for (int i = 0; i < steps; ++i) {
     Command command = random_command(engine);
-    if (std::holds_alternative<ApplyObjects>(command) || std::holds_alternative<ObjectGone>(command) ||
+    if (std::holds_alternative<ApplyObjects>(command) || std::holds_alternative<ObjectDeleted>(command) ||
         std::holds_alternative<ObjectsSynced>(command)) {
       command = Tick{};
     }

@@ -74,7 +74,7 @@ std::int64_t waiting(const Engine& engine) {
   return out;
 }
 
-TEST(Memory, ofWorkloadsThatCameIn) {
+TEST(Memory, OfSubmittedWorkloads) {
   if (!counts()) GTEST_SKIP() << "this allocator keeps no count";
   Engine engine;
   (void)engine.step(std::vector<Command>{objects()}, from_micros(1));
@@ -83,7 +83,7 @@ TEST(Memory, ofWorkloadsThatCameIn) {
   for (int i = 0; i < kWorkloads;) {
     std::vector<Command> batch;
     for (int end = i + 500; i < end; ++i) {
-      JobSeen seen;
+      JobUpdated seen;
       seen.spec = spec_of(i);
       batch.emplace_back(std::move(seen));
     }
@@ -96,7 +96,7 @@ TEST(Memory, ofWorkloadsThatCameIn) {
   EXPECT_LE(each, kMostBytes);
 }
 
-TEST(Memory, ofWorkloadsReadFromRows) {
+TEST(Memory, OfWorkloadsReadFromRows) {
   if (!counts()) GTEST_SKIP() << "this allocator keeps no count";
   Engine engine;
   auto& tables = engine.tables_for_load();

@@ -41,7 +41,7 @@ class Namespaces : public ::testing::Test {
     return step(objects);
   }
   const Workload& submit(const char* ns, const char* name, int gpus, int priority = 0) {
-    JobSeen seen;
+    JobUpdated seen;
     seen.spec.uid = WorkloadUid(name);
     seen.spec.ns = Namespace(ns);
     seen.spec.name = name;
@@ -59,7 +59,7 @@ class Namespaces : public ::testing::Test {
   Instant now_ = from_micros(1'000'000);
 };
 
-TEST_F(Namespaces, AHeadThatIsNoLongerSelectedLetsTheNextIn) {
+TEST_F(Namespaces, DeselectedHeadLetsNextIn) {
   const auto& head = submit("a", "head", 16);
   const auto& next = submit("c", "next", 8);
   EXPECT_EQ(engine_.position(head), 1);
@@ -73,32 +73,32 @@ TEST_F(Namespaces, AHeadThatIsNoLongerSelectedLetsTheNextIn) {
   EXPECT_EQ(out.events[1].workload.spec.name, "next");
 }
 
-TEST_F(Namespaces, OneThatIsSeenLateBringsItsWorkloadsIn) {
+TEST_F(Namespaces, LateNamespaceAdmitsItsWorkloads) {
   const auto& early = submit("b", "early", 8);
   EXPECT_TRUE(early.cluster_queue.empty());
   label("b", "prod");
   EXPECT_EQ(early.phase, Phase::kQuotaReserved);
 }
 
-TEST_F(Namespaces, WorkloadsThatGetQuotaInOneStepHaveTheirTurn) {
+TEST_F(Namespaces, WorkloadsThatGetQuotaInOneStepAreOrdered) {
   const auto& second = submit("b", "a-second", 2);
   const auto& first = submit("b", "z-first", 2, 10);
   label("b", "prod");
   EXPECT_EQ(first.quota_reserved, second.quota_reserved);
-  EXPECT_EQ(first.quota_turn, 1) << "the higher priority is decided first";
-  EXPECT_EQ(second.quota_turn, 2);
-  EXPECT_EQ(submit("a", "later", 2).quota_turn, 1) << "each step counts from one";
+  EXPECT_EQ(first.quota_position, 1) << "the higher priority is decided first";
+  EXPECT_EQ(second.quota_position, 2);
+  EXPECT_EQ(submit("a", "later", 2).quota_position, 1) << "each step counts from one";
 }
 
-TEST_F(Namespaces, OneThatIsGoneHasNoLabels) {
+TEST_F(Namespaces, DeletedNamespaceHasNoLabels) {
   submit("c", "holds", 8);
   const auto& waits = submit("a", "waits", 8);
   EXPECT_EQ(engine_.position(waits), 1);
-  step(ObjectGone{"Namespace", {}, "a"});
+  step(ObjectDeleted{"Namespace", {}, "a"});
   EXPECT_TRUE(waits.cluster_queue.empty());
 }
 
-TEST_F(Namespaces, TheSameLabelsAgainSayNothing) {
+TEST_F(Namespaces, RepeatedLabelsChangeNothing) {
   submit("a", "head", 16);
   EXPECT_TRUE(label("a", "prod").events.empty());
   EXPECT_TRUE(label("c", "dev").events.empty());

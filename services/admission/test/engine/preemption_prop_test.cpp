@@ -26,8 +26,8 @@ ApplyObjects one_queue(std::int64_t gpus) {
   return apply;
 }
 
-JobSeen job(int n, int priority, int gpus) {
-  JobSeen seen;
+JobUpdated job(int n, int priority, int gpus) {
+  JobUpdated seen;
   seen.spec.uid = WorkloadUid(fmt::format("w{}", n));
   seen.spec.ns = Namespace("ns");
   seen.spec.name = fmt::format("w{}", n);
@@ -41,7 +41,7 @@ JobSeen job(int n, int priority, int gpus) {
 
 /// A workload with pods is evicted first; one without pods is requeued at once. A row that is requeued after its pods
 /// are gone still has the reason, but it was evicted before.
-bool gives_way(const Event& event) { return event.workload.reason == "Preempted"; }
+bool is_preempted(const Event& event) { return event.workload.reason == "Preempted"; }
 
 /// Runs random jobs with priorities below `top` through one queue. Returns the number of preemptions.
 int run(int top) {
@@ -60,11 +60,11 @@ int run(int top) {
     for (const auto& [uid, w] : engine.tables().workloads) {
       const bool evicting = w.phase == Phase::kEvicting;
       if (!evicting && (w.phase != Phase::kQuotaReserved || *inRange(0, 2) == 0)) continue;
-      PlacementHeard heard;
-      heard.uid = uid;
-      heard.attempt = w.attempt;
-      heard.state = evicting ? Answer::kReleased : Answer::kReserved;
-      batch.emplace_back(heard);
+      PlacementUpdated updated;
+      updated.uid = uid;
+      updated.attempt = w.attempt;
+      updated.state = evicting ? Answer::kReleased : Answer::kReserved;
+      batch.emplace_back(updated);
     }
     std::int32_t strongest = 0;
     for (const auto& [uid, w] : engine.tables().workloads) {
@@ -73,7 +73,7 @@ int run(int top) {
     strongest = std::max(strongest, priority);
     const auto out = engine.step(batch, now);
     for (const auto& event : out.events) {
-      if (!gives_way(event)) continue;
+      if (!is_preempted(event)) continue;
       // The preemptor is pending in this step, so its priority is at most the highest pending one.
       RC_ASSERT(event.workload.spec.priority < strongest);
       ++gone;
@@ -84,13 +84,13 @@ int run(int top) {
   return gone;
 }
 
-RC_GTEST_PROP(AdmissionPreemption, EqualPriorityNeverGivesWay, ()) { RC_ASSERT(run(1) == 0); }
+RC_GTEST_PROP(AdmissionPreemption, EqualPriorityIsNeverPreempted, ()) { RC_ASSERT(run(1) == 0); }
 
-RC_GTEST_PROP(AdmissionPreemption, OnlyLowerPriorityGivesWay, ()) { (void)run(4); }
+RC_GTEST_PROP(AdmissionPreemption, OnlyLowerPriorityIsPreempted, ()) { (void)run(4); }
 
 // Restrictions of a victim end with it, even if it is not competing for quota then: an engine that loads the rows
 // decides the same.
-TEST(AdmissionPreemption, AVictimThatEndsWhileItIsNotActiveBindsNothing) {
+TEST(AdmissionPreemption, VictimThatEndsWhileInactiveBindsNothing) {
   Engine engine;
   Instant now = from_micros(1'000'000);
   const auto step = [&](Command command) {
@@ -101,17 +101,17 @@ TEST(AdmissionPreemption, AVictimThatEndsWhileItIsNotActiveBindsNothing) {
   step(one_queue(4));
   step(job(1, 0, 4));
   step(job(2, 3, 4));
-  ASSERT_FALSE(engine.find(WorkloadUid("w1"))->displacers.empty());
+  ASSERT_FALSE(engine.find(WorkloadUid("w1"))->preemptors.empty());
   SetActive stop;
   stop.uid = WorkloadUid("w1");
   stop.active = false;
   step(stop);
-  EXPECT_FALSE(engine.find(WorkloadUid("w1"))->displacers.empty());
-  step(JobGone{WorkloadUid("w1")});
-  EXPECT_TRUE(engine.find(WorkloadUid("w1"))->displacers.empty());
+  EXPECT_FALSE(engine.find(WorkloadUid("w1"))->preemptors.empty());
+  step(JobDeleted{WorkloadUid("w1")});
+  EXPECT_TRUE(engine.find(WorkloadUid("w1"))->preemptors.empty());
 }
 
-TEST(AdmissionPreemption, LowerPriorityDoesGiveWay) {
+TEST(AdmissionPreemption, LowerPriorityIsPreempted) {
   Engine engine;
   const Instant now = from_micros(1'000'000);
   const std::vector<Command> batch{one_queue(4), job(1, 0, 4)};
@@ -119,7 +119,7 @@ TEST(AdmissionPreemption, LowerPriorityDoesGiveWay) {
   engine.commit();
   const std::vector<Command> stronger{job(2, 1, 4)};
   const auto out = engine.step(stronger, now);
-  EXPECT_TRUE(std::any_of(out.events.begin(), out.events.end(), gives_way));
+  EXPECT_TRUE(std::any_of(out.events.begin(), out.events.end(), is_preempted));
   EXPECT_EQ(engine.find(WorkloadUid("w2"))->phase, Phase::kQuotaReserved);
   EXPECT_EQ(engine.find(WorkloadUid("w1"))->phase, Phase::kPending);
 }

@@ -40,15 +40,15 @@ struct World {
     engine.check_laws();
     return out;
   }
-  JobSeen job(const std::string& uid, std::int64_t gpus, std::int32_t priority = 0) const {
-    JobSeen out;
+  JobUpdated job(const std::string& uid, std::int64_t gpus, std::int32_t priority = 0) const {
+    JobUpdated out;
     out.spec.uid = WorkloadUid(uid);
     out.spec.ns = Namespace("team");
     out.spec.name = uid;
     out.spec.queue = "q";
     out.spec.priority = priority;
     out.spec.submitted = now;
-    out.others_place = true;
+    out.external_scheduler = true;
     PodSet pods;
     pods.shape.gpu.whole = gpus;
     out.spec.pod_sets.push_back(pods);
@@ -68,7 +68,7 @@ struct World {
 
 struct QuotaWindows : ::testing::Test, World {};
 
-TEST_F(QuotaWindows, TheEngineWakesAtTheOpeningAndAdmits) {
+TEST_F(QuotaWindows, EngineWakesAtOpeningAndAdmits) {
   auto out = step({objects(false), job("day", 2), job("night", 6)});
   EXPECT_EQ(out.wake_at, kOpens);
   EXPECT_EQ(phase("day"), Phase::kAdmitted);
@@ -91,7 +91,7 @@ TEST_F(QuotaWindows, TheEngineWakesAtTheOpeningAndAdmits) {
   EXPECT_NE(cause("late", "QuotaWindow").find("from 2027-01-16T20:00:00Z on"), std::string::npos);
 }
 
-TEST_F(QuotaWindows, WhatRunsBeyondTheEndIsDrainedTheWeakestAndNewestFirst) {
+TEST_F(QuotaWindows, EndDrainsLowestPriorityAndNewestFirst) {
   now = kOpens;
   step({objects(true), job("strong", 2, 5), job("old", 2)});
   now += 1h;
@@ -99,14 +99,14 @@ TEST_F(QuotaWindows, WhatRunsBeyondTheEndIsDrainedTheWeakestAndNewestFirst) {
   for (const char* uid : {"strong", "old", "new", "newest"}) ASSERT_EQ(phase(uid), Phase::kAdmitted) << uid;
   now = kCloses;
   step({Tick{}});
-  EXPECT_EQ(phase("strong"), Phase::kAdmitted) << "it is within the quota of the day";
+  EXPECT_EQ(phase("strong"), Phase::kAdmitted) << "it is within the daytime quota";
   for (const char* uid : {"old", "new", "newest"}) {
     ASSERT_EQ(phase(uid), Phase::kEvicting) << uid;
     EXPECT_EQ(engine.find(WorkloadUid(uid))->eviction->reason, "QuotaWindowClosed");
   }
 }
 
-TEST_F(QuotaWindows, NobodyIsDrainedInVain) {
+TEST_F(QuotaWindows, NoWorkloadIsDrainedWithoutNeed) {
   now = kOpens;
   step({objects(true), job("old", 1)});
   now += 1h;
@@ -116,7 +116,7 @@ TEST_F(QuotaWindows, NobodyIsDrainedInVain) {
   now = kCloses;
   step({Tick{}});
   EXPECT_EQ(phase("large"), Phase::kEvicting);
-  EXPECT_EQ(phase("newest"), Phase::kAdmitted) << "with the large one gone it is within the quota of the day";
+  EXPECT_EQ(phase("newest"), Phase::kAdmitted) << "with the large one gone it is within the daytime quota";
   EXPECT_EQ(phase("old"), Phase::kAdmitted);
   // Workloads are being evicted already: no more are.
   now += 1min;
@@ -125,7 +125,7 @@ TEST_F(QuotaWindows, NobodyIsDrainedInVain) {
   EXPECT_EQ(phase("old"), Phase::kAdmitted);
 }
 
-TEST_F(QuotaWindows, WhatTheOthersLendIsNotDrained) {
+TEST_F(QuotaWindows, LentQuotaIsNotDrained) {
   auto both = objects(true);
   both.cluster_queues[0].cohort = "c";
   auto other = both.cluster_queues[0];
@@ -143,7 +143,7 @@ TEST_F(QuotaWindows, WhatTheOthersLendIsNotDrained) {
   EXPECT_EQ(phase("c"), Phase::kEvicting);
 }
 
-TEST_F(QuotaWindows, OneCohortIsDrainedOnce) {
+TEST_F(QuotaWindows, CohortIsDrainedOnce) {
   auto both = objects(true);
   both.cluster_queues[0].cohort = "c";
   both.cluster_queues[0].windows[0].nominal[FlavorName("h100")][kGpu] = 4000;
@@ -172,7 +172,7 @@ TEST_F(QuotaWindows, OneCohortIsDrainedOnce) {
       << "8 run, and 6 is what the three have together";
 }
 
-TEST_F(QuotaWindows, WhyNamesOnlyAWindowThatGivesMoreOfWhatIsShort) {
+TEST_F(QuotaWindows, ExplainNamesOnlyWindowsThatHelp) {
   auto least = objects(false);
   least.cluster_queues[0].windows[0].nominal[FlavorName("h100")][kGpu] = 1000;
   step({least, job("day", 2), job("more", 2)});
@@ -180,7 +180,7 @@ TEST_F(QuotaWindows, WhyNamesOnlyAWindowThatGivesMoreOfWhatIsShort) {
   EXPECT_NE(cause("more", "QuotaExceeded"), "");
 }
 
-TEST_F(QuotaWindows, WhoeverReadsTheRowsBackAfterAnEndDrainsThen) {
+TEST_F(QuotaWindows, ReloadAfterEndDrainsThen) {
   now = kOpens;
   step({objects(true), job("strong", 2, 5), job("weak", 4)});
   Engine copy;
@@ -192,7 +192,7 @@ TEST_F(QuotaWindows, WhoeverReadsTheRowsBackAfterAnEndDrainsThen) {
   EXPECT_EQ(copy.digest(), engine.digest());
 }
 
-TEST_F(QuotaWindows, AStepThatIsTakenBackTakesTheOpeningBack) {
+TEST_F(QuotaWindows, UndoneStepUndoesOpening) {
   step({objects(false), job("day", 2), job("night", 6)});
   const auto before = engine.digest();
   now = kOpens;
@@ -206,7 +206,7 @@ TEST_F(QuotaWindows, AStepThatIsTakenBackTakesTheOpeningBack) {
 }
 
 /// Two queues that lend to each other, with windows of their own, in steps of random lengths.
-RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNothing, ()) {
+RC_GTEST_PROP(QuotaWindowsLaw, ReloadDecidesAlikeAndUndoneStepsLeaveNothing, ()) {
   World base;
   auto world = base.objects(false);
   world.cluster_queues.clear();
@@ -217,7 +217,7 @@ RC_GTEST_PROP(QuotaWindowsLaw, WhoReadsTheRowsDecidesAlikeAndUndoneStepsLeaveNot
     queue.cohort = "c";
     queue.within_cluster_queue = *rc::gen::element(PreemptPolicy::kNever, PreemptPolicy::kLowerPriority);
     queue.reclaim_within_cohort = *rc::gen::element(PreemptPolicy::kNever, PreemptPolicy::kAny);
-    if (*rc::gen::arbitrary<bool>()) queue.ageing = forecast::Ageing{3h, 4};
+    if (*rc::gen::arbitrary<bool>()) queue.aging = forecast::Aging{3h, 4};
     queue.windows.clear();
     for (int i = *inRange(0, 3); i > 0; --i) {
       const auto begins = fmt::format("{} {} * * *", *rc::gen::element(0, 30), *inRange(0, 24));

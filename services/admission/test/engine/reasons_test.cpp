@@ -17,8 +17,8 @@ ApplyObjects objects() {
   return out;
 }
 
-JobSeen job() {
-  JobSeen out;
+JobUpdated job() {
+  JobUpdated out;
   out.spec.uid = WorkloadUid("one");
   out.spec.ns = Namespace("team");
   out.spec.name = "one";
@@ -50,9 +50,9 @@ class Reasons : public ::testing::Test {
   Instant now_ = from_micros(1'000'000);
 };
 
-TEST_F(Reasons, AreTheFirstCauseForEachNewWorkload) {
-  const auto is = [&](const char* expected, const std::function<void(JobSeen&)>& change) {
-    JobSeen seen = job();
+TEST_F(Reasons, AreFirstCauseOfEachNewWorkload) {
+  const auto is = [&](const char* expected, const std::function<void(JobUpdated&)>& change) {
+    JobUpdated seen = job();
     change(seen);
     step(seen);
     EXPECT_EQ(reason(), expected);
@@ -61,24 +61,24 @@ TEST_F(Reasons, AreTheFirstCauseForEachNewWorkload) {
     EXPECT_EQ(reason(), "Queued") << "after " << expected;
     step(seen);
     EXPECT_EQ(reason(), expected) << "as an update";
-    step(JobGone{seen.spec.uid});
+    step(JobDeleted{seen.spec.uid});
     now_ += std::chrono::hours(48);
     step(Reconsider{});
     ASSERT_EQ(engine_.find(WorkloadUid("one")), nullptr);
   };
-  is("NoPods", [](JobSeen& seen) { seen.spec.pod_sets.clear(); });
-  is("Misconfigured", [](JobSeen& seen) { seen.refused = "maximum cpu usage per Pod is 1, but limit is 2"; });
-  is("QueueUnknown", [](JobSeen& seen) { seen.spec.queue = "typo"; });
-  is("PriorityClassUnknown", [](JobSeen& seen) { seen.spec.priority_class = "typo"; });
+  is("NoPods", [](JobUpdated& seen) { seen.spec.pod_sets.clear(); });
+  is("Misconfigured", [](JobUpdated& seen) { seen.refused = "maximum cpu usage per Pod is 1, but limit is 2"; });
+  is("QueueUnknown", [](JobUpdated& seen) { seen.spec.queue = "typo"; });
+  is("PriorityClassUnknown", [](JobUpdated& seen) { seen.spec.priority_class = "typo"; });
 }
 
-TEST_F(Reasons, OfADeactivatedWorkloadIsThatUntilItIsActivated) {
-  JobSeen seen = job();
+TEST_F(Reasons, DeactivatedWorkloadKeepsItsReasonUntilActivated) {
+  JobUpdated seen = job();
   step(seen);
-  seen.wish = false;
+  seen.spec_active = false;
   step(seen);
   EXPECT_EQ(reason(), "Deactivated");
-  seen.wish = true;
+  seen.spec_active = true;
   step(seen);
   EXPECT_EQ(reason(), "Queued");
 }

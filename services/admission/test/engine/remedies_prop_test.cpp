@@ -44,9 +44,9 @@ class Fleet {
       std::vector<Command> answers;
       for (const auto& [uid, w] : engine.tables().workloads) {
         if (w.phase == Phase::kQuotaReserved) {
-          answers.emplace_back(PlacementHeard{uid, w.attempt, Answer::kReserved, "r", {}, {}});
+          answers.emplace_back(PlacementUpdated{uid, w.attempt, Answer::kReserved, "r", {}, {}});
         } else if (w.phase == Phase::kEvicting) {
-          answers.emplace_back(PlacementHeard{uid, w.attempt, Answer::kReleased, {}, {}, {}});
+          answers.emplace_back(PlacementUpdated{uid, w.attempt, Answer::kReleased, {}, {}, {}});
         }
       }
       if (answers.empty()) return;
@@ -101,8 +101,8 @@ class Fleet {
     }
     return out;
   }
-  JobSeen job(int i) {
-    JobSeen out;
+  JobUpdated job(int i) {
+    JobUpdated out;
     out.spec.uid = WorkloadUid(fmt::format("w{:02}", i));
     out.spec.ns = Namespace("ns");
     out.spec.name = fmt::format("w{:02}", i);
@@ -128,7 +128,7 @@ bool runs(const Engine& engine, const WorkloadUid& uid) {
 }
 
 // The queue covers no cpu and has too few GPUs: only both changes together admit it.
-TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
+TEST(Remedies, PairIsFoundWhereNoSingleChangeIsEnough) {
   Engine engine;
   const Instant now = from_micros(5'000'000);
   ApplyObjects objects;
@@ -138,7 +138,7 @@ TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
   q.groups.push_back({{kGpu}, {{FlavorName("f"), {{kGpu, {4000, {}, {}}}}}}});
   objects.cluster_queues.push_back(q);
   objects.local_queues.push_back({Namespace("ns"), "l", q.name, StopPolicy::kNone, {}});
-  JobSeen job;
+  JobUpdated job;
   job.spec.uid = WorkloadUid("w");
   job.spec.ns = Namespace("ns");
   job.spec.name = "w";
@@ -163,28 +163,28 @@ TEST(Remedies, APairIsFoundWhereNoSingleChangeIsEnough) {
 }
 
 // The scheduler that binds the pods is named, and how to change it.
-TEST(Explain, TheSchedulerThatBindsThePodsIsNamed) {
+TEST(Explain, NamesSchedulerThatBindsThePods) {
   Fleet fleet(1);
-  JobSeen job;
+  JobUpdated job;
   job.spec.uid = WorkloadUid("other");
   job.spec.ns = Namespace("ns");
   job.spec.name = "other";
   job.spec.queue = "l0";
   job.spec.pod_sets.emplace_back();
   job.spec.pod_sets[0].shape.gpu.whole = 1000;
-  for (const bool others_place : {false, true}) {
-    job.others_place = others_place;
+  for (const bool external_scheduler : {false, true}) {
+    job.external_scheduler = external_scheduler;
     fleet.step({job});
-    const auto said = fleet.engine.explain(*fleet.engine.find(job.spec.uid), fleet.now);
-    const auto found = std::ranges::find(said.causes, "OtherScheduler", &Cause::code);
-    ASSERT_EQ(found != said.causes.end(), others_place);
-    if (!others_place) continue;
+    const auto explained = fleet.engine.explain(*fleet.engine.find(job.spec.uid), fleet.now);
+    const auto found = std::ranges::find(explained.causes, "OtherScheduler", &Cause::code);
+    ASSERT_EQ(found != explained.causes.end(), external_scheduler);
+    if (!external_scheduler) continue;
     EXPECT_NE(found->message.find("default-scheduler"), std::string::npos) << found->message;
     EXPECT_NE(found->remedy.find("set spec.schedulerName of its pod templates to quartermaster"), std::string::npos);
   }
 }
 
-TEST(Remedies, EachAdmitsItsWorkloadAndAsManyOthersAsItSays) {
+TEST(Remedies, EachAdmitsItsWorkloadAndTheStatedNumberOfOthers) {
   std::map<std::string, int> of_code;
   int behind = 0;
   for (unsigned seed = 0; seed < kStates; ++seed) {

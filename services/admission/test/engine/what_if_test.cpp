@@ -19,8 +19,8 @@ ApplyObjects queue_of(const std::string& name, std::int64_t gpus, PreemptPolicy 
   return out;
 }
 
-JobSeen job(const std::string& uid, const std::string& queue, std::int64_t gpus, std::int32_t priority = 0) {
-  JobSeen out;
+JobUpdated job(const std::string& uid, const std::string& queue, std::int64_t gpus, std::int32_t priority = 0) {
+  JobUpdated out;
   out.spec.uid = WorkloadUid(uid);
   out.spec.ns = Namespace("team");
   out.spec.name = uid;
@@ -42,14 +42,14 @@ struct WhatIf : ::testing::Test {
     flavors.flavors.push_back({FlavorName("h100"), {}, {}, {}, {}});
     step({flavors, queue_of("q", 8, PreemptPolicy::kLowerPriority)});
     step({job("runs", "q", 8)});
-    step({PlacementHeard{WorkloadUid("runs"), 1, Answer::kReserved, "r", {}, {}}});
+    step({PlacementUpdated{WorkloadUid("runs"), 1, Answer::kReserved, "r", {}, {}}});
     step({job("waits", "q", 4), job("waits-too", "q", 8)});
   }
   void step(std::vector<Command> batch) {
     (void)engine.step(batch, now);
     engine.commit();
   }
-  std::string ask(const Supposed& supposed) {
+  std::string ask(const HypotheticalChange& supposed) {
     const auto before = engine.digest();
     const auto found = what_if(engine.tables(), {}, supposed, now);
     EXPECT_EQ(engine.digest(), before);
@@ -62,19 +62,19 @@ struct WhatIf : ::testing::Test {
   }
 };
 
-TEST_F(WhatIf, NothingIsDifferentWithoutAChange) { EXPECT_EQ(ask({}), ""); }
+TEST_F(WhatIf, NoChangeGivesNoDifference) { EXPECT_EQ(ask({}), ""); }
 
 TEST_F(WhatIf, MoreQuotaAdmits) {
   EXPECT_EQ(ask({queue_of("q", 12), {}, {}}), "waits admitted 1->0; waits-too advanced 2->1; ");
   EXPECT_EQ(ask({queue_of("q", 20), {}, {}}), "waits admitted 1->0; waits-too admitted 2->0; ");
 }
 
-TEST_F(WhatIf, AStrongerJobDisplacesAndDelays) {
+TEST_F(WhatIf, HigherPriorityJobPreemptsAndDelays) {
   EXPECT_EQ(ask({{}, {}, {job("strong", "q", 8, 9)}}),
             "strong admitted 0->0; runs displaced 0->1; waits delayed 1->2; waits-too delayed 2->3; ");
 }
 
-TEST_F(WhatIf, AJobThatWouldWaitIsToldWhy) {
+TEST_F(WhatIf, PendingJobHasReason) {
   const auto found = what_if(engine.tables(), {}, {{}, {}, {job("zzz", "q", 2)}}, now);
   ASSERT_TRUE(found);
   ASSERT_EQ(found->size(), 1U);
@@ -82,7 +82,7 @@ TEST_F(WhatIf, AJobThatWouldWaitIsToldWhy) {
   EXPECT_NE(found->front().why.find("2 of nvidia.com/gpu wanted"), std::string::npos) << found->front().why;
 }
 
-TEST_F(WhatIf, AStoppedQueueLosesNobodyThatRunsUnlessDrained) {
+TEST_F(WhatIf, StoppedQueueKeepsRunningWorkloadsUnlessDrained) {
   auto held = queue_of("q", 20);
   held.cluster_queues[0].stop = StopPolicy::kHold;
   EXPECT_EQ(ask({held, {}, {}}), "");
@@ -90,7 +90,7 @@ TEST_F(WhatIf, AStoppedQueueLosesNobodyThatRunsUnlessDrained) {
   EXPECT_EQ(ask({held, {}, {}}), "runs displaced 0->1; waits delayed 1->2; waits-too delayed 2->3; ");
 }
 
-TEST_F(WhatIf, ALocalQueueThatIsGoneTakesItsWaitersAlong) {
+TEST_F(WhatIf, DeletedLocalQueueRemovesItsPendingWorkloads) {
   // Objects from manifests stay; objects from the API server are removed.
   ApplyObjects watched = queue_of("w", 8);
   watched.cluster_queues[0].from_cluster = watched.local_queues[0].from_cluster = true;
@@ -99,13 +99,13 @@ TEST_F(WhatIf, ALocalQueueThatIsGoneTakesItsWaitersAlong) {
   EXPECT_EQ(ask({{}, {{"ClusterQueue", {}, "w"}}, {}}), "theirs displaced 0->0; ");
 }
 
-TEST_F(WhatIf, AFinishedWorkloadReleasesItsQuota) {
+TEST_F(WhatIf, FinishedWorkloadReleasesItsQuota) {
   EXPECT_EQ(ask({{}, {{"Job", Namespace("team"), "runs"}}, {}}), "waits admitted 1->0; waits-too advanced 2->1; ");
-  EXPECT_NE(ask({{}, {{"Workload", Namespace("team"), "nobody"}}, {}}).find("team/nobody is not known"),
+  EXPECT_NE(ask({{}, {{"Workload", Namespace("team"), "missing"}}, {}}).find("team/missing is not known"),
             std::string::npos);
 }
 
-TEST_F(WhatIf, AJobOfTheNameOfAWorkloadIsThatWorkload) {
+TEST_F(WhatIf, JobWithNameOfWorkloadReplacesIt) {
   // As parsed from a manifest: with a generated uid.
   auto stronger = job("supposed/team/waits-too", "q", 8, 9);
   stronger.spec.name = "waits-too";

@@ -37,8 +37,8 @@ struct WhenTest : ::testing::Test {
     engine.commit();
     engine.check_laws();
   }
-  JobSeen job(const std::string& uid, std::int64_t gpus, Duration limit = 1h) const {
-    JobSeen out;
+  JobUpdated job(const std::string& uid, std::int64_t gpus, Duration limit = 1h) const {
+    JobUpdated out;
     out.spec.uid = WorkloadUid(uid);
     out.spec.ns = Namespace("team");
     out.spec.name = uid;
@@ -51,8 +51,8 @@ struct WhenTest : ::testing::Test {
     out.spec.pod_sets.push_back(pods);
     return out;
   }
-  void place(const std::string& uid) { step({PlacementHeard{WorkloadUid(uid), 1, Answer::kReserved, "r", {}, {}}}); }
-  void finish(JobSeen one) {
+  void place(const std::string& uid) { step({PlacementUpdated{WorkloadUid(uid), 1, Answer::kReserved, "r", {}, {}}}); }
+  void finish(JobUpdated one) {
     one.complete = true;
     step({std::move(one)});
   }
@@ -64,11 +64,11 @@ struct WhenTest : ::testing::Test {
     return found.value_or(When{});
   }
   std::string no(const std::string& uid) {
-    const auto said = ask(uid).unknown;
-    return said ? said->code : "";
+    const auto cause = ask(uid).unknown;
+    return cause ? cause->code : "";
   }
   /// As if thousands of equal workloads had run for ten hours: a workload with a lower limit runs up to its limit.
-  void everybody_runs_long() {
+  void all_run_long() {
     LifeTable lived(forecast::RunTimes::Settings().half_life);
     for (int i = 0; i < 4000; ++i) lived.add(10h, LifeTable::End::kEnded, now);
     for (const char* stem : {"runs", "first", "second"})
@@ -77,13 +77,13 @@ struct WhenTest : ::testing::Test {
   }
   double learned() const {
     double all = 0;
-    for (const auto& [kin, table] : engine.tables().run_times) all += table.weight(now);
+    for (const auto& [job_class, table] : engine.tables().run_times) all += table.weight(now);
     return all;
   }
 };
 
-TEST_F(WhenTest, AKnownQueueStartsAtTheVeryInstant) {
-  everybody_runs_long();
+TEST_F(WhenTest, KnownQueueStartsAtExactInstant) {
+  all_run_long();
   step({job("runs", 8)});
   place("runs");
   const Instant began = now;
@@ -103,7 +103,7 @@ TEST_F(WhenTest, AKnownQueueStartsAtTheVeryInstant) {
   EXPECT_EQ(first.waits_for[0].uid.value(), "runs");
   ASSERT_GE(second.waits_for.size(), 1U);
   EXPECT_EQ(second.waits_for[0].uid.value(), "first");
-  EXPECT_EQ(first.evidence.of, (forecast::Kin{"team", "8 gpu", "first"}));
+  EXPECT_EQ(first.evidence.of, (forecast::JobClass{"team", "8 gpu", "first"}));
   EXPECT_NEAR(first.evidence.lives, 4000, 100);
   EXPECT_EQ(first.declared.deadline, Duration(1h));
 
@@ -139,15 +139,15 @@ TEST_F(WhenTest, RowsAloneGiveTheAnswer) {
   EXPECT_EQ(after->middle, before.middle);
   EXPECT_EQ(after->high, before.high);
   EXPECT_EQ(after->started, before.started);
-  EXPECT_EQ(after->said, before.said);
+  EXPECT_EQ(after->record, before.record);
   EXPECT_LT(*before.low, *before.high);
 }
 
-TEST_F(WhenTest, SaysWhyNothingCanBeSaid) {
+TEST_F(WhenTest, ReportsWhyThereIsNoForecast) {
   step({job("runs", 8)});
-  EXPECT_EQ(no("runs"), "HoldsQuota");
+  EXPECT_EQ(no("runs"), "AlreadyAdmitted");
   place("runs");
-  EXPECT_EQ(no("runs"), "HoldsQuota");
+  EXPECT_EQ(no("runs"), "AlreadyAdmitted");
   auto lost = job("lost", 1);
   lost.spec.queue = "nosuch";
   auto low = job("low", 1);
@@ -179,7 +179,7 @@ TEST_F(WhenTest, SaysWhyNothingCanBeSaid) {
   EXPECT_FALSE(when(engine.tables(), engine.options(), WorkloadUid("ghost"), now));
 }
 
-TEST_F(WhenTest, AQueueOfVolcanosIsNotForetold) {
+TEST_F(WhenTest, VolcanoQueueHasNoForecast) {
   ApplyObjects pool;
   Cohort cohort;
   cohort.name = "pool";
@@ -199,7 +199,7 @@ TEST_F(WhenTest, AQueueOfVolcanosIsNotForetold) {
   EXPECT_EQ(no(first_waits ? "one" : "two"), "VolcanoRules");
 }
 
-TEST_F(WhenTest, LearnsFromWhatEndsAndWhatIsCutOff) {
+TEST_F(WhenTest, LearnsFromFinishedAndCutOffRuns) {
   auto promised = job("train-1", 3, 0s);
   promised.spec.expected_runtime = 1h;
   step({promised});
@@ -210,7 +210,7 @@ TEST_F(WhenTest, LearnsFromWhatEndsAndWhatIsCutOff) {
   ASSERT_EQ(engine.tables().run_times.size(), 2U);
   const auto& table = *engine.tables().run_times.find({"team", "4 gpu", "train"});
   EXPECT_EQ(table.weight(now), 1);
-  EXPECT_TRUE(engine.tables().run_times.contains({"team", forecast::Kin::kPromises, ""}));
+  EXPECT_TRUE(engine.tables().run_times.contains({"team", forecast::JobClass::kPromises, ""}));
 
   // It never ran, so nothing is learned.
   step({job("never", 3), Cancel{WorkloadUid("never"), {}, {}, "no"}});
@@ -219,8 +219,8 @@ TEST_F(WhenTest, LearnsFromWhatEndsAndWhatIsCutOff) {
   step({job("train-2", 3)});
   place("train-2");
   now += 1h;
-  step({EvictionAsked{WorkloadUid("train-2"), 1, "Spot", "", {}, {}, "autoscaler"}});
-  step({PlacementHeard{WorkloadUid("train-2"), 1, Answer::kReleased, {}, {}, {}}});
+  step({EvictionRequested{WorkloadUid("train-2"), 1, "Spot", "", {}, {}, "autoscaler"}});
+  step({PlacementUpdated{WorkloadUid("train-2"), 1, Answer::kReleased, {}, {}, {}}});
   double ended = 0;
   for (const auto& span : engine.tables().run_times.find({"team", "4 gpu", "train"})->spans()) ended += span.ended;
   EXPECT_NEAR(ended, 1, 0.01);
@@ -240,14 +240,14 @@ TEST_F(WhenTest, LearnsFromWhatEndsAndWhatIsCutOff) {
   EXPECT_EQ(engine.digest(), before);
 }
 
-TEST_F(WhenTest, RowsOfRunTimesAreBoundedAndNothingIsLost) {
+TEST_F(WhenTest, RunTimeRowsAreBoundedAndComplete) {
   constexpr int kKinds = 1100;
   for (int i = 0; i < kKinds; ++i) {
     std::string name;
     for (int rest = i, k = 0; k < 4; ++k, rest /= 16) name += static_cast<char>('g' + rest % 16);
     auto one = job(name, 1);
     (void)engine.step(std::vector<Command>{one}, now);
-    (void)engine.step(std::vector<Command>{PlacementHeard{WorkloadUid(name), 1, Answer::kReserved, "r", {}, {}}}, now);
+    (void)engine.step(std::vector<Command>{PlacementUpdated{WorkloadUid(name), 1, Answer::kReserved, "r", {}, {}}}, now);
     now += 1s;
     one.complete = true;
     (void)engine.step(std::vector<Command>{one}, now);
@@ -258,43 +258,43 @@ TEST_F(WhenTest, RowsOfRunTimesAreBoundedAndNothingIsLost) {
   EXPECT_NEAR(learned(), kKinds, 2);
 }
 
-TEST_F(WhenTest, WhatWasSaidIsHeldAgainstWhatComes) {
+TEST_F(WhenTest, ForecastsAreScoredAgainstStarts) {
   step({job("runs", 8), job("waits", 8), job("waits-too", 8)});
   place("runs");
   now += 1min;
   const auto estimate = ask("waits");
-  ASSERT_TRUE(estimate.said);
-  step({EstimateSaid{WorkloadUid("waits"), *estimate.said}});
-  ASSERT_TRUE(engine.tables().said.contains(WorkloadUid("waits")));
+  ASSERT_TRUE(estimate.record);
+  step({EstimatePublished{WorkloadUid("waits"), *estimate.record}});
+  ASSERT_TRUE(engine.tables().estimates.contains(WorkloadUid("waits")));
   // Later estimates for the same pending attempt do not count.
-  auto second = *estimate.said;
+  auto second = *estimate.record;
   second.at = now + 1min;
-  step({EstimateSaid{WorkloadUid("waits"), second}});
-  EXPECT_EQ(engine.tables().said.find(WorkloadUid("waits"))->at, now);
+  step({EstimatePublished{WorkloadUid("waits"), second}});
+  EXPECT_EQ(engine.tables().estimates.find(WorkloadUid("waits"))->at, now);
   EXPECT_EQ(engine.tables().corrections.size(), 0U);
 
   // It starts long after the upper end that was published: the next intervals are wider on that side.
-  now += estimate.said->told.high + 1h;
+  now += estimate.record->corrected.high + 1h;
   finish(job("runs", 8));
   place("waits");
-  EXPECT_FALSE(engine.tables().said.contains(WorkloadUid("waits")));
-  const auto& raw = estimate.said->raw;
-  const auto wider = engine.correction().corrected(raw, estimate.said->group);
-  EXPECT_GT(wider.high, estimate.said->told.high);
-  EXPECT_GT(wider.low, estimate.said->told.low) << "nothing was missed at that end";
+  EXPECT_FALSE(engine.tables().estimates.contains(WorkloadUid("waits")));
+  const auto& raw = estimate.record->raw;
+  const auto wider = engine.correction().corrected(raw, estimate.record->group);
+  EXPECT_GT(wider.high, estimate.record->corrected.high);
+  EXPECT_GT(wider.low, estimate.record->corrected.low) << "no end was missed";
 
   // The upper end has passed before the start is known: the next estimate takes that into account.
-  auto unlucky = *estimate.said;
+  auto unlucky = *estimate.record;
   unlucky.at = now;
-  step({EstimateSaid{WorkloadUid("waits-too"), unlucky}});
-  EXPECT_TRUE(engine.tables().said.contains(WorkloadUid("waits-too")));
-  now += unlucky.told.high + 1h;
+  step({EstimatePublished{WorkloadUid("waits-too"), unlucky}});
+  EXPECT_TRUE(engine.tables().estimates.contains(WorkloadUid("waits-too")));
+  now += unlucky.corrected.high + 1h;
   step({job("last", 8)});
-  step({EstimateSaid{WorkloadUid("last"), *estimate.said}});
+  step({EstimatePublished{WorkloadUid("last"), *estimate.record}});
   EXPECT_GT(engine.correction().corrected(raw, unlucky.group).high, wider.high);
-  EXPECT_TRUE(engine.tables().said.find(WorkloadUid("waits-too"))->high_known);
+  EXPECT_TRUE(engine.tables().estimates.find(WorkloadUid("waits-too"))->high_known);
   step({Cancel{WorkloadUid("waits-too"), {}, {}, "no"}});
-  EXPECT_FALSE(engine.tables().said.contains(WorkloadUid("waits-too")));
+  EXPECT_FALSE(engine.tables().estimates.contains(WorkloadUid("waits-too")));
 }
 
 }  // namespace when_test

@@ -7,7 +7,7 @@ namespace workload_table_test {
 
 // One MIG instance counts as 142 thousandths, and seven of them are the whole GPU: every sum over a workload rounds
 // once for each pod set.
-TEST(Workload, ItsSumsOfMigSharesAgree) {
+TEST(Workload, SumsOfMigSharesAgree) {
   WorkloadSpec asked;
   asked.pod_sets = {PodSet{.name = "mig", .count = 7, .shape = {.gpu = {.mig_profile = "1g.10gb", .mig_count = 1}}},
                     PodSet{.name = "whole", .count = 2, .shape = {.gpu = {.whole = 4}}}};

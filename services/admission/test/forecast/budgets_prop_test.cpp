@@ -15,7 +15,7 @@ using std::chrono::hours;
 Instant hour(int h) { return from_micros(0) + hours(h); }
 Budget::Period day(int d) { return {hour(24 * d), hour(24 * (d + 1))}; }
 
-TEST(Budget, CountsGpuTimeAndMoneyInWholeNumbersRoundedUp) {
+TEST(Budget, CountsGpuTimeAndMoneyInIntegersRoundedUp) {
   EXPECT_EQ(gpu_millis(8000, hours(1)), 8 * 3600 * 1000);
   EXPECT_EQ(gpu_millis(500, Duration(1)), 1);
   EXPECT_EQ(nano_usd(2'500'000'000, 8000, hours(2)), 40'000'000'000);
@@ -24,11 +24,11 @@ TEST(Budget, CountsGpuTimeAndMoneyInWholeNumbersRoundedUp) {
             std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(Budget, HoldsAtAdmissionAndGivesBackWhatWasNotSpent) {
+TEST(Budget, HoldsAtAdmissionAndReleasesUnspent) {
   Budget budget;
   Budget::Hold a, b;
   EXPECT_EQ(budget.take(a, 10, hour(1)).error().code, Code::kFailedPrecondition);
-  EXPECT_TRUE(budget.take(a, 0, hour(1))) << "nothing can be held of nothing";
+  EXPECT_TRUE(budget.take(a, 0, hour(1))) << "there is no amount to hold";
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
   ASSERT_TRUE(budget.take(a, 60, hour(1)));
   const auto refused = budget.take(b, 41, hour(1));
@@ -44,7 +44,7 @@ TEST(Budget, HoldsAtAdmissionAndGivesBackWhatWasNotSpent) {
   EXPECT_EQ(budget.free(hour(3)), 75);
 }
 
-TEST(Budget, WhoRunsLongerTakesMoreAndOwesWhatIsNotThere) {
+TEST(Budget, LongerRunExtendsHoldAndOwesTheRest) {
   Budget budget;
   Budget::Hold a;
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
@@ -60,7 +60,7 @@ TEST(Budget, WhoRunsLongerTakesMoreAndOwesWhatIsNotThere) {
   EXPECT_EQ(budget.free(hour(9)), 20);
 }
 
-TEST(Budget, WhatTurnsOutToBeLessIsGivenBack) {
+TEST(Budget, LowerRestatementIsCredited) {
   Budget budget;
   Budget::Hold a;
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
@@ -73,7 +73,7 @@ TEST(Budget, WhatTurnsOutToBeLessIsGivenBack) {
   EXPECT_EQ(budget.free(hour(9)), 10);
 }
 
-TEST(Budget, APeriodThatIsGrantedLessGivesUpWhatIsFreeAndTheRestAsItComesFree) {
+TEST(Budget, SmallerGrantReducesFreeAmountFirst) {
   Budget budget;
   Budget::Hold a;
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
@@ -89,7 +89,7 @@ TEST(Budget, APeriodThatIsGrantedLessGivesUpWhatIsFreeAndTheRestAsItComesFree) {
   EXPECT_EQ(budget.free(hour(4)), 40);
 }
 
-TEST(Budget, RunningWorkKeepsItsHoldWhenThePeriodEnds) {
+TEST(Budget, RunningWorkKeepsItsHoldWhenPeriodEnds) {
   Budget budget;
   Budget::Hold a;
   ASSERT_TRUE(budget.grant(day(0), 100, 500, hour(0)));
@@ -106,10 +106,10 @@ TEST(Budget, RunningWorkKeepsItsHoldWhenThePeriodEnds) {
   EXPECT_EQ(budget.spent_before(), 20);
   EXPECT_EQ(budget.free(hour(48)), 0);  // nothing is granted for the next day
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(49)));
-  EXPECT_EQ(budget.allotments().size(), 1U) << "a period that is over is not granted again";
+  EXPECT_EQ(budget.allotments().size(), 1U) << "a past period is not granted again";
 }
 
-TEST(Budget, AnotherCalendarBeginsWhereThePresentPeriodEnds) {
+TEST(Budget, NewCalendarStartsAfterPresentPeriod) {
   Budget budget;
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
   ASSERT_TRUE(budget.grant(day(1), 100, 0, hour(0)));
@@ -120,7 +120,7 @@ TEST(Budget, AnotherCalendarBeginsWhereThePresentPeriodEnds) {
   EXPECT_EQ(budget.free(hour(24)), 5);
 }
 
-TEST(Budget, RefusesWhatIsNoAllotmentAndNoSettlement) {
+TEST(Budget, RefusesInvalidAllotmentAndSettlement) {
   Budget budget;
   Budget::Hold a;
   ASSERT_TRUE(budget.grant(day(0), 100, 0, hour(0)));
@@ -147,8 +147,8 @@ void check(Budget& budget, const Holds& holds, std::int64_t settled, Instant now
          {one.granted, one.carried_in, one.spent, one.held, one.carried_out, one.lapsed, one.free()}) {
       RC_ASSERT(part >= 0);
     }
-    RC_ASSERT(one.granted >= one.said);
-    if (one.granted > one.said) RC_ASSERT(one.free() == 0);
+    RC_ASSERT(one.granted >= one.granted_total);
+    if (one.granted > one.granted_total) RC_ASSERT(one.free() == 0);
     std::int64_t held = 0;
     for (const auto& [name, hold] : holds) {
       const auto left = hold.left.find(from);
@@ -162,11 +162,11 @@ void check(Budget& budget, const Holds& holds, std::int64_t settled, Instant now
   RC_ASSERT(spent + budget.owed() == settled);
 }
 
-RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
+RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepeatsChangeNothing, ()) {
   Budget budget;
   std::int64_t settled = 0;
   Holds holds;
-  std::map<int, std::pair<std::int64_t, int>> said;
+  std::map<int, std::pair<std::int64_t, int>> grants;
   std::map<int, std::int64_t> most;
   int now = 0;
   for (int i = 0, steps = *rc::gen::inRange(1, 120); i < steps; ++i) {
@@ -175,9 +175,9 @@ RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
     switch (*rc::gen::inRange(0, 6)) {
       case 0: {
         const int which = now / 24 + *rc::gen::inRange(0, 2);
-        said[which] = {*rc::gen::inRange(0, 100), *rc::gen::inRange(0, 1001)};
-        most[which] = std::max(most[which], said[which].first);
-        RC_ASSERT(budget.grant(day(which), said[which].first, said[which].second, hour(now)).has_value());
+        grants[which] = {*rc::gen::inRange(0, 100), *rc::gen::inRange(0, 1001)};
+        most[which] = std::max(most[which], grants[which].first);
+        RC_ASSERT(budget.grant(day(which), grants[which].first, grants[which].second, hour(now)).has_value());
         break;
       }
       case 1:
@@ -207,7 +207,7 @@ RC_GTEST_PROP(BudgetProperty, IsNeverOverdrawnAndRepetitionsChangeNothing, ()) {
         // A repeated grant changes nothing, and neither does restoring from the stored rows.
         (void)budget.free(hour(now));
         const auto before = budget;
-        for (const auto& [which, grant] : said) {
+        for (const auto& [which, grant] : grants) {
           if (which >= now / 24) RC_ASSERT(budget.grant(day(which), grant.first, grant.second, hour(now)).has_value());
         }
         for (auto& [of, hold] : holds) {

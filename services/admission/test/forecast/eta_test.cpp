@@ -1,6 +1,6 @@
 #include "qm/admission/forecast/eta.hpp"
 
-#include "qm/admission/exact/forest.hpp"
+#include "qm/admission/kueue/forest.hpp"
 #include "qm/admission/forecast/chance.hpp"
 #include "qm/admission/forecast/correction.hpp"
 
@@ -26,17 +26,17 @@ Scene::Life exactly(Duration d) {
 Scene::Life about(Duration d) { return {std::make_shared<const Lifetime>(log_logistic(d, 4)), 0}; }
 
 struct World {
-  exact::Forest::Planted planted;
-  exact::Node a = 0, b = 0;
-  explicit World(exact::PreemptPolicy reclaim = exact::PreemptPolicy::kNever, bool strict = false) {
-    exact::Forest forest;
+  kueue::Forest::Planted planted;
+  kueue::Node a = 0, b = 0;
+  explicit World(kueue::PreemptPolicy reclaim = kueue::PreemptPolicy::kNever, bool strict = false) {
+    kueue::Forest forest;
     for (const auto* name : {"a", "b"}) {
       auto& queue = forest.queues[name];
       queue.cohort = "all";
       queue.rules.groups = {{{0}, {{0, {}}}}};
       queue.rules.reclaim_within_cohort = reclaim;
       queue.rules.strict = strict;
-      exact::Quota quota;
+      kueue::Quota quota;
       quota.nominal = 4;
       queue.quotas = {{0, 0, quota}};
     }
@@ -47,8 +47,8 @@ struct World {
   [[nodiscard]] Scene scene() const { return {emptied(planted.fields.front()), {}, {}, {}}; }
 };
 
-exact::Work work(int id, exact::Node queue, std::int64_t gpus) {
-  exact::Work out;
+kueue::Work work(int id, kueue::Node queue, std::int64_t gpus) {
+  kueue::Work out;
   out.id = id;
   out.queue = queue;
   out.created = id;
@@ -56,13 +56,13 @@ exact::Work work(int id, exact::Node queue, std::int64_t gpus) {
   out.pod_sets = {{"main", 1, {}, {{0, gpus}}, {}}};
   return out;
 }
-Scene::Running runs(int id, exact::Node queue, std::int64_t gpus, Scene::Life life, Duration since) {
+Scene::Running runs(int id, kueue::Node queue, std::int64_t gpus, Scene::Life life, Duration since) {
   auto of = work(id, queue, gpus);
   of.usage = {{0, gpus}};
   return {of, std::move(life), kNow - since};
 }
 
-TEST(Eta, SaysWhenWhoIsInTheWayIsExpectedToEnd) {
+TEST(Eta, FollowsExpectedEndOfBlockingWorkloads) {
   const World world;
   auto scene = world.scene();
   scene.running = {runs(1, world.a, 5, exactly(hours(5)), hours(2)), runs(2, world.b, 3, exactly(hours(9)), hours(1))};
@@ -75,7 +75,7 @@ TEST(Eta, SaysWhenWhoIsInTheWayIsExpectedToEnd) {
   EXPECT_EQ(out[1].waits_for, (std::vector<Estimate::Cause>{{2, 64}}));
 }
 
-TEST(Eta, WhatIsNotKnownIsAnIntervalAndTheSameEachTime) {
+TEST(Eta, UnknownRunTimeGivesDeterministicInterval) {
   const World world;
   auto scene = world.scene();
   for (int id = 0; id < 8; ++id) scene.running.push_back(runs(id, world.a, 1, about(hours(5)), hours(id)));
@@ -91,7 +91,7 @@ TEST(Eta, WhatIsNotKnownIsAnIntervalAndTheSameEachTime) {
   EXPECT_NE(out, Eta(other).ask(scene, ids, {}, kNow));
 }
 
-TEST(Eta, WhereAllRunAlikeTheirErrorsDoNotCancelOut) {
+TEST(Eta, CorrelatedErrorsDoNotCancelOut) {
   const World world;
   auto scene = world.scene();
   for (int id = 0; id < 8; ++id) scene.running.push_back(runs(id, world.a, 1, about(hours(5)), hours(0)));
@@ -106,7 +106,7 @@ TEST(Eta, WhereAllRunAlikeTheirErrorsDoNotCancelOut) {
   EXPECT_LT(width(0) * 1.5, width(1));
 }
 
-TEST(Eta, WhatWillNotStartWithinTheHorizonIsNotKnown) {
+TEST(Eta, StartBeyondHorizonIsUnknown) {
   const World world;
   auto scene = world.scene();
   scene.running = {runs(1, world.a, 8, exactly(hours(24 * 30)), hours(1))};
@@ -122,7 +122,7 @@ TEST(Eta, WhatWillNotStartWithinTheHorizonIsNotKnown) {
   EXPECT_EQ(Eta(settings).ask(scene, ids, {}, kNow)[0].started, 0);
 }
 
-TEST(Eta, WhoComesLaterMayPass) {
+TEST(Eta, LaterWorkloadsMayBeAdmittedFirst) {
   const World world;
   auto scene = world.scene();
   scene.running = {runs(1, world.a, 4, exactly(hours(10)), hours(8)),
@@ -139,8 +139,8 @@ TEST(Eta, WhoComesLaterMayPass) {
   EXPECT_EQ(Eta().ask(scene, ids, arrivals, kNow)[0].p90, in(hours(3)));
 }
 
-TEST(Eta, VictimsLeaveAndBeginAnew) {
-  const World world(exact::PreemptPolicy::kAny);
+TEST(Eta, VictimsStopAndStartAgain) {
+  const World world(kueue::PreemptPolicy::kAny);
   auto scene = world.scene();
   scene.running = {runs(1, world.a, 4, exactly(hours(3)), hours(1)), runs(2, world.a, 4, exactly(hours(5)), hours(1))};
   scene.waiting = {{work(3, world.b, 4), exactly(hours(1)), {}, {}}, {work(4, world.a, 4), exactly(hours(1)), {}, {}}};
@@ -153,8 +153,8 @@ TEST(Eta, VictimsLeaveAndBeginAnew) {
   EXPECT_EQ(out[1].waits_for, (std::vector<Estimate::Cause>{{2, 64}}));
 }
 
-TEST(Eta, WhoHasAClaimStartsWhenItsVictimsAreGone) {
-  const World world(exact::PreemptPolicy::kAny);
+TEST(Eta, ClaimedWorkloadStartsWhenVictimsAreGone) {
+  const World world(kueue::PreemptPolicy::kAny);
   auto scene = world.scene();
   scene.running = {runs(1, world.a, 4, exactly(hours(3)), hours(1)), runs(2, world.a, 4, exactly(hours(5)), hours(1))};
   scene.running[1].work.evicted = true;
@@ -163,7 +163,7 @@ TEST(Eta, WhoHasAClaimStartsWhenItsVictimsAreGone) {
   EXPECT_EQ(Eta().ask(scene, ids, {}, kNow)[0].p90, in(std::chrono::seconds(30)));
 }
 
-TEST(Eta, EmptiedLeavesTheRulesAndTakesEverybodyOut) {
+TEST(Eta, ClearRemovesAllWorkloadsAndKeepsRules) {
   const World world;
   auto field = world.planted.fields.front();
   const auto one = runs(1, world.a, 7, exactly(hours(1)), hours(0));
@@ -175,7 +175,7 @@ TEST(Eta, EmptiedLeavesTheRulesAndTakesEverybodyOut) {
   EXPECT_EQ(field.tree.used(0, 0), 7);
 }
 
-TEST(Arrivals, PlayTheRecentPastAgainFromAPointOfChance) {
+TEST(Arrivals, ReplayRecentPastFromRandomPoint) {
   Arrivals arrivals({hours(10), 100});
   for (int i = 0; i < 2; ++i) arrivals.add_class({work(0, 1, i + 1), {}, {}});
   EXPECT_FALSE(arrivals.after(kNow, 0.5).peek());  // no arrival was observed
@@ -192,7 +192,7 @@ TEST(Arrivals, PlayTheRecentPastAgainFromAPointOfChance) {
   EXPECT_EQ(arrivals.after(kNow, 0.999999).peek()->at, in(Duration(18000)));
 }
 
-TEST(Arrivals, ForgetWhatIsOldAndKeepNoMoreThanTheyMay) {
+TEST(Arrivals, OldOnesAreDroppedAndNumberIsBounded) {
   Arrivals few({hours(10), 4});
   few.add_class({work(0, 1, 1), {}, {}});
   for (int i = 0; i < 50; ++i) few.came(0, in(minutes(i)));
@@ -205,7 +205,7 @@ TEST(Arrivals, ForgetWhatIsOldAndKeepNoMoreThanTheyMay) {
   EXPECT_EQ(old.peek()->at, in(hours(120)));  // its own instant is last in the history
 }
 
-TEST(Chance, IsEvenAndUnlikeItsNeighbours) {
+TEST(Chance, IsUniformAndUncorrelated) {
   double sum = 0, both = 0;
   for (std::uint64_t i = 0; i < 10'000; ++i) {
     const double u = chance(1, i, 5), v = chance(1, i + 1, 5);
@@ -217,7 +217,7 @@ TEST(Chance, IsEvenAndUnlikeItsNeighbours) {
   EXPECT_NEAR(both / 10'000, 0.25, 0.02);
 }
 
-RC_GTEST_PROP(CorrectionProperty, MissesAsOftenAsItMayWhateverComes, ()) {
+RC_GTEST_PROP(CorrectionProperty, MissRateConvergesToTarget, ()) {
   // The actual value is the middle times a factor that is unknown to the model and differs in each stretch of time.
   Correction correction;
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
@@ -239,7 +239,7 @@ RC_GTEST_PROP(CorrectionProperty, MissesAsOftenAsItMayWhateverComes, ()) {
   RC_ASSERT(below <= most);
 }
 
-TEST(Correction, NarrowsWhatIsTooWideAndKeepsKindsApart) {
+TEST(Correction, NarrowsWideIntervalsAndSeparatesKinds) {
   Correction correction;
   const Interval raw{minutes(10), minutes(100), minutes(1000)}, other{minutes(1), minutes(2), minutes(3)};
   for (int i = 0; i < 1000; ++i) {

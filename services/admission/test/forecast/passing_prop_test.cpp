@@ -1,7 +1,7 @@
 // Backfill in the scheduler: no workload of a strict queue starts later than without it while run times hold, and
 // utilization is higher.
-#include "qm/admission/exact/continuous.hpp"
-#include "qm/admission/exact/forest.hpp"
+#include "qm/admission/kueue/continuous.hpp"
+#include "qm/admission/kueue/forest.hpp"
 #include "qm/admission/forecast/reservations.hpp"
 
 #include <gtest/gtest.h>
@@ -20,17 +20,17 @@ struct Job {
   std::int32_t priority = 0;
 };
 
-exact::Continuous decider(std::int64_t gpus, bool backfill) {
-  exact::Forest forest;
-  exact::Forest::Queue queue;
+kueue::Continuous decider(std::int64_t gpus, bool backfill) {
+  kueue::Forest forest;
+  kueue::Forest::Queue queue;
   queue.rules.groups = {{{0}, {{0, {}}}}};
   queue.rules.strict = true;
   queue.rules.backfill = backfill;
   queue.quotas = {{0, 0, {gpus, {}, {}}}};
   forest.queues["q"] = std::move(queue);
   auto planted = forest.plant();
-  exact::Continuous out(std::move(planted.fields.front()));
-  out.foresee(std::make_unique<Reservations>());
+  kueue::Continuous out(std::move(planted.fields.front()));
+  out.set_backfill(std::make_unique<Reservations>());
   return out;
 }
 
@@ -45,7 +45,7 @@ std::vector<std::int64_t> starts(const std::vector<Job>& jobs, std::int64_t gpus
     for (; !ends.empty() && ends.top().first == now; ends.pop()) rules.finish(ends.top().second);
     for (; next < jobs.size() && jobs[next].comes == now; ++next) {
       const auto& job = jobs[next];
-      exact::Work work;
+      kueue::Work work;
       work.id = static_cast<int>(next);
       work.uid = WorkloadUid(std::to_string(1000 + next));
       work.priority = job.priority;
@@ -64,7 +64,7 @@ std::vector<std::int64_t> starts(const std::vector<Job>& jobs, std::int64_t gpus
   return out;
 }
 
-RC_GTEST_PROP(Passing, NobodyStartsLaterThanInPlainOrder, ()) {
+RC_GTEST_PROP(BackfillSimulation, NoWorkloadStartsLaterThanInPlainOrder, ()) {
   const auto gpus = *inRange<std::int64_t>(1, 9);
   std::vector<Job> jobs;
   std::int64_t at = 0;
@@ -80,7 +80,7 @@ RC_GTEST_PROP(Passing, NobodyStartsLaterThanInPlainOrder, ()) {
   }
 }
 
-TEST(Passing, MoreIsUsed) {
+TEST(BackfillSimulation, UtilizationIsHigher) {
   // A large job every two hours behind small ones: without backfill the capacity reserved for it is idle.
   std::vector<Job> jobs;
   for (int i = 0; i < 40; ++i) jobs.push_back({i * 15, i % 8 == 3 ? 60 : 45, i % 8 == 3 ? 8 : 1 + i % 3, 0});

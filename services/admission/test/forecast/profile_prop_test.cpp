@@ -1,6 +1,6 @@
 #include "qm/admission/forecast/profile.hpp"
 
-#include "test/exact/random_forest.hpp"
+#include "test/kueue/random_forest.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -8,24 +8,24 @@
 namespace qm::admission::forecast {
 namespace profile_prop_test {
 
-using exact::Amounts;
-using exact::Node;
+using kueue::Amounts;
+using kueue::Node;
 using std::chrono::hours;
 using std::chrono::minutes;
 
 const Instant kNow = from_micros(0) + hours(1000);
 
 /// Two queues of four GPUs each in one cohort; the first one lends at most two.
-exact::Tree two_queues() {
-  exact::Quota first, second;
+kueue::Tree two_queues() {
+  kueue::Quota first, second;
   first.nominal = second.nominal = 4;
   first.lending_limit = 2;
-  return exact::Tree({{"all", -1, false, 1, {}}, {"a", 0, true, 1, {{0, first}}}, {"b", 0, true, 1, {{0, second}}}},
+  return kueue::Tree({{"all", -1, false, 1, {}}, {"a", 0, true, 1, {{0, first}}}, {"b", 0, true, 1, {{0, second}}}},
                      {0});
 }
 Amounts gpus(std::int64_t n) { return {{0, n}}; }
 
-TEST(Profile, FindsTheFirstRoomThatLastsLongEnough) {
+TEST(Profile, FindsFirstIntervalWithEnoughCapacity) {
   auto tree = two_queues();
   tree.add(1, gpus(4));
   tree.add(2, gpus(3));
@@ -61,7 +61,7 @@ TEST(Profile, RoundsEndsUpAndKeepsToItsBounds) {
   EXPECT_EQ(profile.earliest(1, gpus(1), minutes(1), kNow), std::nullopt);  // the limit of steps is reached
 }
 
-TEST(Backfill, TheSmallGoesBeforeTheLargeOnlyWhereItIsInNobodysWay) {
+TEST(Backfill, SmallWorkloadGoesFirstOnlyWhereItDelaysNoStart) {
   auto tree = two_queues();
   tree.add(1, gpus(4));
   tree.add(2, gpus(2));
@@ -72,7 +72,6 @@ TEST(Backfill, TheSmallGoesBeforeTheLargeOnlyWhereItIsInNobodysWay) {
   EXPECT_EQ(plan.next({1, 1, {gpus(8)}, hours(4)}), (Backfill::Reservation{1, kNow + hours(2), 0}));
   const auto small = plan.next({2, 2, {gpus(2)}, hours(2)});
   EXPECT_EQ(small, (Backfill::Reservation{2, kNow, 0}));
-  EXPECT_TRUE(plan.starts_now(*small));
   EXPECT_EQ(plan.next({3, 2, {gpus(1)}, hours(3)}), (Backfill::Reservation{3, kNow + hours(6), 0}));
   EXPECT_EQ(plan.next({4, 2, {gpus(9)}, hours(1)}), std::nullopt);  // never fits, and does not hold up others
   EXPECT_EQ(plan.next({5, 2, {gpus(9), gpus(2)}, hours(1)}), (Backfill::Reservation{5, kNow + hours(6), 1}));
@@ -82,7 +81,7 @@ TEST(Backfill, TheSmallGoesBeforeTheLargeOnlyWhereItIsInNobodysWay) {
   EXPECT_EQ(plan.profile().available(1, 0, kNow + hours(3)), 0);
 }
 
-TEST(Backfill, AQueueInOrderIsNotFilledFromBehind) {
+TEST(Backfill, StrictQueueIsNotBackfilled) {
   Backfill plan{Profile(two_queues(), kNow)};
   EXPECT_EQ(plan.next({1, 1, {gpus(8)}, hours(1), true})->start, kNow);
   EXPECT_EQ(plan.next({2, 1, {gpus(8)}, hours(1), true})->start, kNow + hours(1));
@@ -91,12 +90,12 @@ TEST(Backfill, AQueueInOrderIsNotFilledFromBehind) {
   EXPECT_EQ(plan.next({5, 2, {gpus(1)}, hours(1), true})->start, kNow + hours(2));
 }
 
-TEST(Ways, AreTheFlavorsInTheQueuesOrder) {
-  exact::Forest forest;
+TEST(Ways, FlavorsInOrderOfQueue) {
+  kueue::Forest forest;
   auto& queue = forest.queues["q"];
   queue.cohort = "c";
   queue.rules.groups = {{{0, 1}, {{0, {}}, {1, {}}}}, {{2}, {{2, {}}}}};
-  exact::Quota some;
+  kueue::Quota some;
   some.nominal = 8;
   for (int f = 0; f < 2; ++f) {
     for (int r = 0; r < 2; ++r) queue.quotas.push_back({f, r, some});
@@ -105,26 +104,26 @@ TEST(Ways, AreTheFlavorsInTheQueuesOrder) {
   const auto planted = forest.plant();
   const auto& field = planted.fields.front();
   const auto cell = [&](int flavor, int resource) { return planted.cells.front().at({flavor, resource}); };
-  exact::Work work;
+  kueue::Work work;
   work.queue = planted.queues.at("q").second;
   work.pod_sets = {{"head", 1, {}, {{0, 1}, {1, 2}}, {}}, {"rest", 3, {}, {{0, 1}, {2, 1}, {1, 0}}, {}}};
   const auto made = [&](int head, int rest) {
     Amounts out;
-    exact::add_to(out, cell(head, 0), 1);
-    exact::add_to(out, cell(head, 1), 2);
-    exact::add_to(out, cell(rest, 0), 3);
-    exact::add_to(out, cell(2, 2), 3);
+    kueue::add_to(out, cell(head, 0), 1);
+    kueue::add_to(out, cell(head, 1), 2);
+    kueue::add_to(out, cell(rest, 0), 3);
+    kueue::add_to(out, cell(2, 2), 3);
     return out;
   };
-  EXPECT_EQ(ways_of(field, work), (std::vector<Amounts>{made(0, 0), made(0, 1), made(1, 0), made(1, 1)}));
+  EXPECT_EQ(remedies_of(field, work), (std::vector<Amounts>{made(0, 0), made(0, 1), made(1, 0), made(1, 1)}));
   auto refused = work;
-  refused.pod_sets[1].refused = {{0, exact::Refusal::Why::kTaint, "", 0}};
-  EXPECT_EQ(ways_of(field, refused), (std::vector<Amounts>{made(0, 1), made(1, 1)}));
+  refused.pod_sets[1].refused = {{0, kueue::Refusal::Why::kTaint, "", 0}};
+  EXPECT_EQ(remedies_of(field, refused), (std::vector<Amounts>{made(0, 1), made(1, 1)}));
   auto together = work;
   together.pod_sets[0].group = together.pod_sets[1].group = 0;
-  EXPECT_EQ(ways_of(field, together), (std::vector<Amounts>{made(0, 0), made(1, 1)}));
+  EXPECT_EQ(remedies_of(field, together), (std::vector<Amounts>{made(0, 0), made(1, 1)}));
   work.pod_sets[0].each.emplace_back(7, 1);
-  EXPECT_TRUE(ways_of(field, work).empty());  // no quota for that resource
+  EXPECT_TRUE(remedies_of(field, work).empty());  // no quota for that resource
 }
 
 struct Planned {
@@ -133,7 +132,7 @@ struct Planned {
 };
 
 RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
-  const auto planted = exact::some_forest().plant();
+  const auto planted = kueue::some_forest().plant();
   RC_PRE(!planted.fields.empty());
   const auto& field = planted.fields.front();
   std::vector<Node> queues;
@@ -143,26 +142,26 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
   RC_PRE(!queues.empty());
   const auto some_waiting = [&](int id) {
     const Node queue = *rc::gen::elementOf(queues);
-    return Backfill::Waiting{id, queue, ways_of(field, exact::some_work(id, queue)), minutes(1 + exact::upto(90)),
+    return Backfill::Waiting{id, queue, remedies_of(field, kueue::some_work(id, queue)), minutes(1 + kueue::upto(90)),
                              field.rules[static_cast<std::size_t>(queue)].strict};
   };
   // Workloads that hold quota now, each until some instant.
   auto tree = field.tree;
   std::vector<std::tuple<Node, Amounts, Instant>> holders;
-  for (int i = 0, n = exact::upto(6); i < n; ++i) {
+  for (int i = 0, n = kueue::upto(6); i < n; ++i) {
     const auto one = some_waiting(i);
     if (one.ways.empty() || !tree.fits(one.queue, one.ways[0])) continue;
     tree.add(one.queue, one.ways[0]);
-    holders.emplace_back(one.queue, one.ways[0], kNow + minutes(1 + exact::upto(120)));
+    holders.emplace_back(one.queue, one.ways[0], kNow + minutes(1 + kueue::upto(120)));
   }
-  const auto profile = [&](Instant now, const exact::Tree& used) {
+  const auto profile = [&](Instant now, const kueue::Tree& used) {
     Profile out(used, now);
     for (const auto& [queue, amounts, end] : holders) out.frees(queue, amounts, end);
     return out;
   };
   Backfill plan{profile(kNow, tree)};
   std::vector<Planned> planned;
-  for (int i = 0, n = exact::upto(12); i < n; ++i) {
+  for (int i = 0, n = kueue::upto(12); i < n; ++i) {
     const auto work = some_waiting(100 + i);
     const auto before = plan.reservations();
     const auto made = plan.next(work);
@@ -186,11 +185,11 @@ RC_GTEST_PROP(BackfillProperty, NoReservationMovesAndNoQuotaIsExceeded, ()) {
       fresh.add(p.work.queue, amounts);
     }
     for (const Node queue : queues) {
-      for (exact::Cell c = 0; c < fresh.cells(); ++c) {
+      for (kueue::Cell c = 0; c < fresh.cells(); ++c) {
         // Without any single one of them it fits again.
         for (const auto& p : present) {
           if (p.work.queue != queue) continue;
-          const auto amount = exact::amount_at(p.work.ways[p.made->way], c);
+          const auto amount = kueue::amount_at(p.work.ways[p.made->way], c);
           if (amount == 0) continue;
           fresh.remove(queue, c, amount);
           RC_ASSERT(fresh.available(queue, c) >= amount);

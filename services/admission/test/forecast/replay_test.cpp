@@ -19,7 +19,7 @@ using std::chrono::minutes;
 double no_clock() { return 0; }
 
 /// Two teams with jobs of one to four GPUs, each kind with its own run times; slightly less work than 16 GPUs can do.
-std::vector<TraceJob> made_up(int n, std::uint64_t seed) {
+std::vector<TraceJob> random_trace(int n, std::uint64_t seed) {
   std::vector<TraceJob> out;
   Duration at{};
   for (int i = 0; i < n; ++i) {
@@ -42,8 +42,8 @@ ReplaySettings small() {
   return out;
 }
 
-TEST(Replay, IntervalsHoldAsManyTruthsAsTheySay) {
-  const auto out = replay(made_up(3000, 3), small(), no_clock);
+TEST(Replay, IntervalsCoverTheirShareOfOutcomes) {
+  const auto out = replay(random_trace(3000, 3), small(), no_clock);
   EXPECT_EQ(out.jobs, 3000U);
   const auto corrected = score(out.told, true);
   RecordProperty("n", static_cast<int>(corrected.n));
@@ -54,8 +54,8 @@ TEST(Replay, IntervalsHoldAsManyTruthsAsTheySay) {
   EXPECT_LT(corrected.pinball_hours, corrected.naive_pinball_hours);
 }
 
-TEST(Replay, IsTheSameEachTimeAndPlaysTheOtherRulesToo) {
-  const auto jobs = made_up(300, 5);
+TEST(Replay, IsDeterministicAndReplaysOtherRules) {
+  const auto jobs = random_trace(300, 5);
   auto settings = small();
   settings.begin = hours(6);
   const auto key = [](const Replayed& out) {
@@ -96,17 +96,17 @@ void expect_played(const std::string& folder, std::size_t n, std::int64_t gpus) 
 }
 
 /// docs/results/forecast.md has the results for the whole public trace.
-TEST(Replay, PlaysThePhillyTrace) {
+TEST(Replay, ReplaysPhillyTrace) {
   expect_played(testing::data_dir() + "/traces", 16'024, 250);
   if (const auto shared = testing::shared_dir()) expect_played(*shared + "/traces", 82'247, 600);
 }
 
-TEST(Replay, NothingKnownNothingScored) {
+TEST(Replay, EmptyHistoryHasNoScores) {
   EXPECT_EQ(score({}, true).n, 0U);
   EXPECT_EQ(score({Told{}}, true).n, 0U);
 }
 
-TEST(Replay, NamesTheLineItCannotRead) {
+TEST(Replay, NamesInvalidLine) {
   const testing::TempDir dir;
   const auto path = dir.path() + "/jobs.csv";
   std::ofstream(path) << "submit_s,duration_s,num_gpus,vc\n0,60,8,a\n5,x,1,b\n";

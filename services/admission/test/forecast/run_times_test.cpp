@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 Instant at(Duration d) { return from_micros(0) + d; }
 double h(Duration d) { return qm::seconds(d) / 3600; }
-const Kin kBert{"nlp", "8 gpu", "bert"};
+const JobClass kBert{"nlp", "8 gpu", "bert"};
 
 TEST(Spans, GrowByTheEighthRootOfTwo) {
   EXPECT_EQ(span_begin(0), Duration::zero());
@@ -27,7 +27,7 @@ TEST(Spans, GrowByTheEighthRootOfTwo) {
   EXPECT_EQ(span_of(Duration::max()), kSpans - 1);
 }
 
-TEST(Lifetime, WithoutKnowledgeTheMedianOfWhatRemainsIsThePriorsAndTheAge) {
+TEST(Lifetime, WithoutKnowledgeMedianRemainderIsPriorPlusAge) {
   const Lifetime prior(log_logistic(minutes(20), 1));
   EXPECT_NEAR(h(prior.quantile(0.5)), h(minutes(20)), 0.01);
   EXPECT_NEAR(h(prior.remaining(0.5, hours(10))), 10.33, 0.2);
@@ -42,14 +42,14 @@ TEST(Lifetime, EndsAtItsLimit) {
   EXPECT_GT(life.survival(hours(2) - Duration(1)), 0.8);
 }
 
-TEST(Lifetime, IsTakenToEndWhereItsLastSpanBegins) {
+TEST(Lifetime, EndsAtStartOfItsLastSpan) {
   const Lifetime forever{Lifetime::Hazards{}};
   EXPECT_EQ(forever.quantile(0.5), span_begin(kSpans - 1));
   EXPECT_EQ(forever.remaining(0.5, Duration::max()), Duration::zero());
   EXPECT_GT(forever.survival(hours(24 * 365 * 50)), 0.99);
 }
 
-RC_GTEST_PROP(LifetimeProperty, QuantilesRiseFromTheAgeAndUndoSurvival, ()) {
+RC_GTEST_PROP(LifetimeProperty, QuantilesRiseFromAgeAndInvertSurvival, ()) {
   const auto life = Lifetime(log_logistic(seconds(*rc::gen::inRange(10, 100'000)), *rc::gen::inRange(1, 5)))
                         .stretched(*rc::gen::inRange(1, 50) / 10.0);
   const Duration age = seconds(*rc::gen::inRange(0, 1'000'000));
@@ -63,7 +63,7 @@ RC_GTEST_PROP(LifetimeProperty, QuantilesRiseFromTheAgeAndUndoSurvival, ()) {
   }
 }
 
-TEST(LifeTable, LearnsQuantilesFromWhatEnded) {
+TEST(LifeTable, LearnsQuantilesFromFinishedRuns) {
   LifeTable table(hours(10'000));
   for (int i = 1; i <= 1000; ++i) table.add(minutes(i), LifeTable::End::kEnded, at(hours(1)));
   const Lifetime life(table.hazards(log_logistic(minutes(20), 1), 1, at(hours(1))));
@@ -74,7 +74,7 @@ TEST(LifeTable, LearnsQuantilesFromWhatEnded) {
 
 /// All lifetimes follow the same law, and half of them are censored at a random time. An estimator that counts
 /// censored lifetimes as ends, or leaves them out, finds about half of the true median.
-TEST(LifeTable, LivesThatWereCutOffAreNotTakenForShort) {
+TEST(LifeTable, CensoredRunsAreNotShortRuns) {
   const Lifetime truth(log_logistic(hours(3), 2));
   LifeTable honest(hours(10'000)), naive(hours(10'000)), deaf(hours(10'000));
   for (std::uint64_t i = 0; i < 4000; ++i) {
@@ -93,7 +93,7 @@ TEST(LifeTable, LivesThatWereCutOffAreNotTakenForShort) {
   EXPECT_LT(median(deaf), 2);
 }
 
-TEST(LifeTable, WhoWasCutOffWithinASpanCountsForThePartOfIt) {
+TEST(LifeTable, RunCensoredWithinSpanCountsPartially) {
   LifeTable table(hours(24));
   constexpr std::size_t kSpan = 80;
   const Duration middle = (span_begin(kSpan) + span_begin(kSpan + 1)) / 2;
@@ -102,7 +102,7 @@ TEST(LifeTable, WhoWasCutOffWithinASpanCountsForThePartOfIt) {
   EXPECT_NEAR(table.hazards({}, 1e-9, at(hours(0)))[kSpan], 50.0 / (50 + 100 * 0.5), 1e-6);
 }
 
-TEST(LifeTable, WhatWasSeenFades) {
+TEST(LifeTable, ObservationsDecay) {
   LifeTable table(hours(24));
   for (int i = 0; i < 64; ++i) table.add(minutes(10), LifeTable::End::kEnded, at(hours(0)));
   EXPECT_DOUBLE_EQ(table.weight(at(hours(0))), 64);
@@ -113,16 +113,16 @@ TEST(LifeTable, WhatWasSeenFades) {
   EXPECT_DOUBLE_EQ(table.weight(at(hours(48))), 17);
 }
 
-TEST(RunTimes, TheNarrowerKinIsBelievedAsItIsSeen) {
+TEST(RunTimes, NarrowerJobClassIsWeightedByItsObservations) {
   RunTimes times;
   int id = 0;
-  const auto ran = [&](const Kin& kin, Duration run, int n) {
+  const auto ran = [&](const JobClass& job_class, Duration run, int n) {
     for (int i = 0; i < n; ++i) {
-      times.started(++id, kin, {}, at(hours(1)));
+      times.started(++id, job_class, {}, at(hours(1)));
       times.ended(id, LifeTable::End::kEnded, at(hours(1)) + run);
     }
   };
-  const auto median = [&](const Kin& kin) { return h(times.of(kin, {}, at(hours(24))).quantile(0.5)); };
+  const auto median = [&](const JobClass& job_class) { return h(times.of(job_class, {}, at(hours(24))).quantile(0.5)); };
   EXPECT_NEAR(h(times.of(kBert, {}, at(hours(1))).quantile(0.5)), 1.0 / 3, 0.02);  // the prior
   ran({"cv", "8 gpu", "resnet"}, hours(1), 200);
   const RunTimes before = times;
@@ -135,7 +135,7 @@ TEST(RunTimes, TheNarrowerKinIsBelievedAsItIsSeen) {
   EXPECT_EQ(times.kinds(), 7U);                                                                // a query creates one
 }
 
-TEST(RunTimes, ThoseThatRunCountForWhatTheyHaveLived) {
+TEST(RunTimes, RunningWorkloadsCountByElapsedTime) {
   RunTimes times;
   for (int id = 0; id < 100; ++id) times.started(id, kBert, {}, at(hours(0)));
   for (int id = 0; id < 20; ++id) times.ended(id, LifeTable::End::kEnded, at(hours(1)));
@@ -145,7 +145,7 @@ TEST(RunTimes, ThoseThatRunCountForWhatTheyHaveLived) {
   times.ended(999, LifeTable::End::kEnded, at(hours(10)));
 }
 
-TEST(RunTimes, WhatIsDeclaredIsJudgedByHowTheTeamKeptToIt) {
+TEST(RunTimes, DeclaredRunTimesAreCorrectedByTeamsHistory) {
   RunTimes times;
   const Declared tenHours{hours(10), {}};
   EXPECT_NEAR(h(times.of(kBert, tenHours, at(hours(0))).quantile(0.5)), 10, 0.3);
@@ -158,7 +158,7 @@ TEST(RunTimes, WhatIsDeclaredIsJudgedByHowTheTeamKeptToIt) {
   EXPECT_EQ(times.of(kBert, {{}, minutes(30)}, at(hours(24))).quantile(0.9), minutes(30));
 }
 
-TEST(RunTimes, KnowsNoMoreKindsThanItMay) {
+TEST(RunTimes, NumberOfClassesIsBounded) {
   RunTimes::Settings settings;
   settings.kinds = 8;
   settings.running = 2;
@@ -171,7 +171,7 @@ TEST(RunTimes, KnowsNoMoreKindsThanItMay) {
   EXPECT_LE(times.kinds(), 8U);
 }
 
-TEST(Stem, IsWhatRepetitionsShare) {
+TEST(Stem, IsSharedByRepetitions) {
   for (const auto& [name, stem] : std::initializer_list<std::pair<const char*, const char*>>{
            {"bert-7f9c2", "bert"},
            {"bert-12", "bert"},
@@ -183,7 +183,7 @@ TEST(Stem, IsWhatRepetitionsShare) {
            {"12", ""},
            {"", ""},
        }) {
-    EXPECT_EQ(stem_of(name), stem) << name;
+    EXPECT_EQ(name_stem(name), stem) << name;
   }
 }
 

@@ -14,13 +14,13 @@ Cron cron(const char* line) { return *Cron::parse(line); }
 Window window(const char* line, Duration lasts, int offset = 0) {
   return *Window::make(cron(line), lasts, minutes(offset));
 }
-exact::Quota quota(std::int64_t nominal) {
-  exact::Quota out;
+kueue::Quota quota(std::int64_t nominal) {
+  kueue::Quota out;
   out.nominal = nominal;
   return out;
 }
 
-TEST(Cron, NamesTheMinutesOfItsLine) {
+TEST(Cron, ParsesCrontabLine) {
   struct Case {
     const char *line, *time;
     bool matches;
@@ -44,16 +44,16 @@ TEST(Cron, NamesTheMinutesOfItsLine) {
   }
 }
 
-TEST(Cron, SaysWhichPartIsWrong) {
+TEST(Cron, ErrorNamesInvalidPart) {
   for (const auto& [line, part] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"60 * * * *", "\"60\" is no minute"},
-           {"* 5-3 * * *", "\"5-3\" is no hour"},
-           {"* * 0 * *", "\"0\" is no day of the month"},
-           {"* * * x *", "\"x\" is no month"},
-           {"* * * * 1,9", "\"1,9\" is no day of the week"},
-           {"*/0 * * * *", "\"*/0\" is no minute"},
-           {"* * * *", "\"\" is no day of the week"},
-           {"* * * * * *", "more than the five parts"},
+           {"60 * * * *", "\"60\" is not a valid minute"},
+           {"* 5-3 * * *", "\"5-3\" is not a valid hour"},
+           {"* * 0 * *", "\"0\" is not a valid day of the month"},
+           {"* * * x *", "\"x\" is not a valid month"},
+           {"* * * * 1,9", "\"1,9\" is not a valid day of the week"},
+           {"*/0 * * * *", "\"*/0\" is not a valid minute"},
+           {"* * * *", "\"\" is not a valid day of the week"},
+           {"* * * * * *", "more than the five fields"},
        }) {
     const auto parsed = Cron::parse(line);
     ASSERT_FALSE(parsed) << line;
@@ -62,7 +62,7 @@ TEST(Cron, SaysWhichPartIsWrong) {
   }
 }
 
-TEST(Cron, LooksFromOne29thOfFebruaryToTheNextAndNoFurther) {
+TEST(Cron, SearchesUntilNext29thOfFebruaryAndNoFurther) {
   const auto leap = cron("0 0 29 2 *"), never = cron("0 0 31 2 *");
   const auto minute = [](const char* time) { return micros(at(time)) / 60'000'000; };
   EXPECT_EQ(leap.after(minute("2096-03-01T00:00:00Z")), minute("2104-02-29T00:00:00Z"));  // 2100 is not a leap year
@@ -72,7 +72,7 @@ TEST(Cron, LooksFromOne29thOfFebruaryToTheNextAndNoFurther) {
   EXPECT_EQ(cron("59 23 31 12 *").at_or_before(0), -1);  // before 1970
 }
 
-TEST(Window, PassesMidnightAndTheEndOfTheWeek) {
+TEST(Window, SpansMidnightAndEndOfWeek) {
   // Saturday from 22:00 to 06:00, in the time zone UTC+2.
   const auto night = *Window::weekly(1U << 6U, hours(22), hours(6), hours(2));
   EXPECT_FALSE(night.open(at("2026-11-21T19:59:59Z")));
@@ -83,7 +83,7 @@ TEST(Window, PassesMidnightAndTheEndOfTheWeek) {
   EXPECT_EQ(night.changes_after(at("2026-11-21T20:00:00Z")), at("2026-11-22T04:00:00Z"));
 }
 
-TEST(Window, NeighboursAreOne) {
+TEST(Window, AdjacentIntervalsAreMerged) {
   const auto days = *Window::weekly(0x3e, hours(0), hours(24), minutes(0));  // whole days from Monday to Friday
   EXPECT_EQ(days.changes_after(at("2026-11-23T00:00:00Z")), at("2026-11-28T00:00:00Z"));
   EXPECT_EQ(days.changes_after(at("2026-11-22T12:00:00Z")), at("2026-11-23T00:00:00Z"));
@@ -96,7 +96,7 @@ TEST(Window, MayNeverCloseOrNeverOpen) {
   EXPECT_EQ(never.changes_after(at("2026-11-22T12:00:00Z")), std::nullopt);
 }
 
-TEST(Window, RefusesWhatIsNone) {
+TEST(Window, RefusesInvalidWindows) {
   EXPECT_EQ(Window::make(cron("* * * * *"), Duration::zero(), minutes(0)).error().code, Code::kInvalid);
   EXPECT_FALSE(Window::weekly(0, hours(1), hours(2), minutes(0)));
   EXPECT_FALSE(Window::weekly(128, hours(1), hours(2), minutes(0)));
@@ -104,7 +104,7 @@ TEST(Window, RefusesWhatIsNone) {
   EXPECT_FALSE(Window::weekly(1, hours(1), hours(25), minutes(0)));
 }
 
-RC_GTEST_PROP(WindowProperty, ChangesWhereItSaysAndNowhereElse, ()) {
+RC_GTEST_PROP(WindowProperty, ChangesExactlyAtStatedTimes, ()) {
   const auto lines = {"0 22 * * 1-5", "*/40 9-17 * * *", "15 3 1 * *", "0 */6 * * 0,3", "59 23 * * *"};
   const auto one = window(*rc::gen::elementOf(std::vector<const char*>(lines)), minutes(*rc::gen::inRange(1, 900)),
                           *rc::gen::inRange(-14 * 60, 14 * 60));
@@ -119,7 +119,7 @@ RC_GTEST_PROP(WindowProperty, ChangesWhereItSaysAndNowhereElse, ()) {
   }
 }
 
-TEST(CalendarQuota, TheFirstOpenWindowSaysIt) {
+TEST(CalendarQuota, FirstOpenWindowApplies) {
   const CalendarQuota of{quota(8),
                          {{window("0 20 * * *", hours(12)), quota(32)}, {window("0 0 * * 0,6", hours(24)), quota(64)}}};
   EXPECT_EQ(of.at(at("2026-11-20T12:00:00Z")).nominal, 8);
@@ -131,7 +131,7 @@ TEST(CalendarQuota, TheFirstOpenWindowSaysIt) {
   EXPECT_EQ(of.changes_after(at("2026-11-20T20:00:00Z")), at("2026-11-21T08:00:00Z"));
 }
 
-TEST(CalendarQuota, StaysWhereNothingChangesIt) {
+TEST(CalendarQuota, IsConstantBetweenChanges) {
   EXPECT_EQ((CalendarQuota{quota(8), {}}).changes_after(at("2026-11-20T12:00:00Z")), std::nullopt);
   const CalendarQuota same{quota(8), {{window("0 20 * * *", hours(1)), quota(8)}}};
   EXPECT_EQ(same.changes_after(at("2026-11-20T12:00:00Z")), std::nullopt);

@@ -40,12 +40,12 @@ std::vector<std::string> examples() {
 bool feed_manifest(std::string_view bytes) {
   const auto objects = objects_from_manifest(std::string(bytes), "input.yaml", WorkloadObjects::kLeftOut);
   if (!objects) {
-    QM_ASSERT(!objects.error().message.empty(), "a refusal without a word");
+    QM_ASSERT(!objects.error().message.empty(), "a refusal without a message");
     return false;
   }
   for (const auto& queue : objects->cluster_queues) {
     const auto again = objects_from_manifest(queue.source, "again");
-    QM_ASSERT(again && again->cluster_queues.size() == 1, "what is kept of {} cannot be read again", queue.name);
+    QM_ASSERT(again && again->cluster_queues.size() == 1, "the stored form of {} cannot be parsed", queue.name);
   }
   Engine engine;
   const std::vector<Command> batch{*objects};
@@ -86,7 +86,7 @@ spec:
     request.body = bytes;
     const auto answer = webhook::respond(request, settings, view);
     QM_ASSERT(answer.status == 200 || answer.status == 400, "status {}", answer.status);
-    QM_ASSERT(answer.status != 200 || Json::parse(answer.body).has_value(), "the answer is no JSON");
+    QM_ASSERT(answer.status != 200 || Json::parse(answer.body).has_value(), "the answer is not JSON");
     taken = taken && answer.status == 200;
   }
   return taken;
@@ -112,27 +112,27 @@ std::vector<std::string> reviews() {
 
 // ---- inputs ----
 
-struct Door {
+struct InputTarget {
   service::Source source;
   const char* name;
 };
-constexpr std::array kDoors{
-    Door{service::Source::kBus, "qm.placement"},    Door{service::Source::kBus, "qm.capacity"},
-    Door{service::Source::kWatch, "job"},           Door{service::Source::kWatch, "job.synced"},
-    Door{service::Source::kWatch, "pods"},          Door{service::Source::kWatch, "pods.synced"},
-    Door{service::Source::kWatch, "workload"},      Door{service::Source::kWatch, "object"},
-    Door{service::Source::kWatch, "object.synced"}, Door{service::Source::kRequest, "Submit"},
-    Door{service::Source::kRequest, "Cancel"},      Door{service::Source::kRequest, "Apply"},
-    Door{service::Source::kRequest, "AnswerCheck"}, Door{service::Source::kRequest, "SetActive"},
-    Door{service::Source::kOutcome, "job.create"},  Door{service::Source::kOutcome, "job.unsuspend"},
-    Door{service::Source::kOutcome, "job.suspend"}, Door{service::Source::kOutcome, "event.create"},
-    Door{service::Source::kBus, "qm.cost"}};
+constexpr std::array kInputTargets{
+    InputTarget{service::Source::kBus, "qm.placement"},    InputTarget{service::Source::kBus, "qm.capacity"},
+    InputTarget{service::Source::kWatch, "job"},           InputTarget{service::Source::kWatch, "job.synced"},
+    InputTarget{service::Source::kWatch, "pods"},          InputTarget{service::Source::kWatch, "pods.synced"},
+    InputTarget{service::Source::kWatch, "workload"},      InputTarget{service::Source::kWatch, "object"},
+    InputTarget{service::Source::kWatch, "object.synced"}, InputTarget{service::Source::kRequest, "Submit"},
+    InputTarget{service::Source::kRequest, "Cancel"},      InputTarget{service::Source::kRequest, "Apply"},
+    InputTarget{service::Source::kRequest, "AnswerCheck"}, InputTarget{service::Source::kRequest, "SetActive"},
+    InputTarget{service::Source::kOutcome, "job.create"},  InputTarget{service::Source::kOutcome, "job.unsuspend"},
+    InputTarget{service::Source::kOutcome, "job.suspend"}, InputTarget{service::Source::kOutcome, "event.create"},
+    InputTarget{service::Source::kBus, "qm.cost"}};
 
 /// The target number is the first byte, so corruption leads to other targets too.
 std::string through(std::string_view name, const std::string& bytes) {
-  const auto door = std::ranges::find(kDoors, name, &Door::name);
-  QM_ASSERT(door != kDoors.end(), "no door {}", name);
-  return static_cast<char>(door - kDoors.begin()) + bytes;
+  const auto target = std::ranges::find(kInputTargets, name, &InputTarget::name);
+  QM_ASSERT(target != kInputTargets.end(), "no target {}", name);
+  return static_cast<char>(target - kInputTargets.begin()) + bytes;
 }
 
 /// Queues, one workload with quota and one pending: objects that an event can refer to.
@@ -155,7 +155,7 @@ spec:
                                         "world");
   std::vector<Command> out{std::move(objects)};
   for (const char* uid : {"u1", "u2"}) {
-    JobSeen seen;
+    JobUpdated seen;
     seen.spec.uid = WorkloadUid(uid);
     seen.spec.ns = Namespace("team");
     seen.spec.name = uid;
@@ -170,16 +170,16 @@ spec:
 
 bool feed_input(std::string_view bytes) {
   if (bytes.empty()) return false;
-  const auto& door = kDoors[static_cast<unsigned char>(bytes.front()) % kDoors.size()];
+  const auto& target = kInputTargets[static_cast<unsigned char>(bytes.front()) % kInputTargets.size()];
   service::Input input;
-  input.source = door.source;
-  input.name = door.name;
+  input.source = target.source;
+  input.name = target.name;
   input.id = "input";
   input.bytes = bytes.substr(1);
   const Codec codec;
   const auto commands = codec.decode(input);
   if (!commands) {
-    QM_ASSERT(!commands.error().message.empty(), "a refusal without a word");
+    QM_ASSERT(!commands.error().message.empty(), "a refusal without a message");
     return false;
   }
   Engine engine;
@@ -201,7 +201,7 @@ bool feed_input(std::string_view bytes) {
   const auto loaded = codec.load(again, written);
   QM_ASSERT(loaded, "{}", loaded.error().to_string());
   again.check_laws();
-  QM_ASSERT(again.digest() == engine.digest(), "the rows do not say all");
+  QM_ASSERT(again.digest() == engine.digest(), "the rows are not complete");
   return !commands->empty();
 }
 /// The object as a watch reports it, with the fields that the API server sets.
@@ -247,7 +247,7 @@ std::vector<std::string> inputs() {
   auto& allotment = *grant.mutable_grant()->add_allotments();
   allotment.set_to_us(9'000'000'000);
   allotment.set_amount(9'000);
-  allotment.set_carry_permille(500);
+  allotment.set_carry_over_permille(500);
   out.push_back(through("qm.cost", grant.SerializeAsString()));
   pb::CostEvent spent;
   spent.mutable_spent()->set_uid("u1");

@@ -55,7 +55,7 @@ TEST_F(ApiTest, FromSubmitToFinish) {
 
 // S-115: the share of a Volcano queue in its pool. VolcanoSession.OverAContendedHour* checks that it follows the
 // weights.
-TEST_F(ApiTest, DominantSharesOfAPoolAreExported) {
+TEST_F(ApiTest, DominantSharesOfPoolAreExported) {
   apply(R"(
 kind: ResourceFlavor
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -120,7 +120,7 @@ TEST_F(ApiTest, PendingWorkloadsAreCountedByClusterQueue) {
 }
 
 // S-095: the 95th percentile that Prometheus computes from the histogram is in the bucket of the exact one.
-TEST_F(ApiTest, WaitTimesMakeAQuantileWithinABucket) {
+TEST_F(ApiTest, WaitTimesGiveQuantileWithinBucket) {
   constexpr int kRounds = 100, kEach = 100;
   std::string queues = testing::kQueues;
   const auto quota = queues.find("nominalQuota: 8");
@@ -209,7 +209,7 @@ TEST_F(ApiTest, ErrorsNameFieldAndRemedy) {
   EXPECT_EQ(call(&pb::Admission::Stub::Snapshot, other, page).code, Code::kInvalid);
 }
 
-TEST_F(ApiTest, ASubmissionThatTheServerRefusesIsExplained) {
+TEST_F(ApiTest, SubmissionThatServerRefusesIsExplained) {
   apply(testing::kQueues);
   Json foreign = testing::make_job("team", "train", "q", 8);
   jobs_.put(foreign);  // of another owner
@@ -305,7 +305,7 @@ TEST_F(ApiTest, ListsInPagesAndByFilter) {
   EXPECT_TRUE(entries.next_page_token().empty());
 }
 
-TEST_F(ApiTest, AWatchStartsWithTheStateAndResumes) {
+TEST_F(ApiTest, WatchStartsWithStateAndResumes) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 4));
   ASSERT_TRUE(qm::testing::wait_until([&] { return get("uid-a").state().phase() == pb::QUOTA_RESERVED; }));
@@ -379,7 +379,7 @@ TEST_F(ApiTest, ExplainAndCancel) {
   EXPECT_TRUE(qm::testing::wait_until([&] { return jobs_.get("team/b").is_null(); }));
 }
 
-TEST_F(ApiTest, ManifestsOfTheCommandLine) {
+TEST_F(ApiTest, ManifestsOfCommandLine) {
   qm::testing::TempDir dir;
   std::ofstream(dir.path() + "/queues.yaml") << testing::kQueues;
   EXPECT_TRUE(apply_file(*host_, dir.path()));
@@ -393,7 +393,7 @@ TEST_F(ApiTest, ManifestsOfTheCommandLine) {
   EXPECT_NE(bad.error().message.find("bad.yaml"), std::string::npos);
 }
 
-TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
+TEST_F(ApiTest, TenantSeesAndChangesOnlyItsOwn) {
   qm::testing::TempDir dir;
   std::ofstream(dir.path() + "/roles.yaml")
       << "apiVersion: access.quartermaster.dev/v1alpha1\nkind: RoleMap\nspec:\n  tenants:\n"
@@ -491,7 +491,7 @@ TEST_F(ApiTest, ATenantSeesAndChangesTheirOwnOnly) {
 }
 
 // The response has the refusal of the API server. A temporary error is not a refusal.
-TEST_F(ApiTest, SubmitIsRefusedAsTheApiServerRefusesTheJob) {
+TEST_F(ApiTest, SubmitIsRefusedLikeJobByApiServer) {
   apply(testing::kQueues);
   const struct {
     int status;

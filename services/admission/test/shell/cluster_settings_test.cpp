@@ -6,7 +6,7 @@
 namespace qm::admission {
 namespace cluster_settings_test {
 
-TEST(ClusterSettings, ContinuousWithoutSharesUnlessSaid) {
+TEST(ClusterSettings, DefaultIsContinuousWithoutFairSharing) {
   const auto read = ClusterSettings::parse({});
   ASSERT_TRUE(read);
   EXPECT_FALSE(read->rules.exact);
@@ -14,7 +14,7 @@ TEST(ClusterSettings, ContinuousWithoutSharesUnlessSaid) {
   EXPECT_EQ(read->rules.rest, std::chrono::minutes(10));
 }
 
-TEST(ClusterSettings, RulesAreChosen) {
+TEST(ClusterSettings, SelectRules) {
   const auto read = ClusterSettings::parse({{"rules", "exact"}, {"fair-sharing", "true"}, {"rest", "90s"}});
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->rules.exact);
@@ -22,7 +22,7 @@ TEST(ClusterSettings, RulesAreChosen) {
   EXPECT_EQ(read->rules.rest, std::chrono::seconds(90));
 }
 
-TEST(ClusterSettings, UsageIsRememberedForAWeekUnlessSaid) {
+TEST(ClusterSettings, UsageHalfLifeDefaultsToOneWeek) {
   const auto plain = ClusterSettings::parse({});
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->rules.usage.half_life, std::chrono::hours(168));
@@ -36,7 +36,7 @@ TEST(ClusterSettings, UsageIsRememberedForAWeekUnlessSaid) {
   EXPECT_EQ(said->rules.usage.weights, (std::map<std::string, double>{{"memory", 0}, {"nvidia.com/gpu", 2}}));
 }
 
-TEST(ClusterSettings, EveryKindThatCanBeSuspendedUnlessSaid) {
+TEST(ClusterSettings, DefaultIsEverySuspendableKind) {
   const auto all = ClusterSettings::parse({});
   ASSERT_TRUE(all);
   EXPECT_EQ(all->kinds, (std::set<std::string>{"JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob",
@@ -46,7 +46,7 @@ TEST(ClusterSettings, EveryKindThatCanBeSuspendedUnlessSaid) {
   EXPECT_EQ(some->kinds, (std::set<std::string>{"Job", "PyTorchJob"}));
 }
 
-TEST(ClusterSettings, AWordThatIsNotKnownIsNamedWithWhatIs) {
+TEST(ClusterSettings, UnknownValueIsNamedWithValidOnes) {
   const auto refused = [](const char* name, const char* value) {
     const auto read = ClusterSettings::parse({{name, value}});
     EXPECT_FALSE(read) << name << "=" << value;

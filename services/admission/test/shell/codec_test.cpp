@@ -42,16 +42,16 @@ C only(const Input& input) {
   const auto commands = Codec{}.decode(input);
   EXPECT_TRUE(commands) << (commands ? "" : commands.error().to_string());
   if (!commands || commands->size() != 1 || !std::holds_alternative<C>(commands->front())) {
-    ADD_FAILURE() << "not the one command that was expected";
+    ADD_FAILURE() << "not exactly one command";
     return {};
   }
   return std::get<C>(commands->front());
 }
 
-TEST(AdmissionCodec, ReadsAJob) {
+TEST(AdmissionCodec, ParsesJob) {
   Json job = testing::make_job("team", "train", "q", 4, 2);
   job.set("spec").set("template").set("metadata").set("annotations").set(words::kAttempt, "3");
-  const auto seen = only<JobSeen>(job_input(job));
+  const auto seen = only<JobUpdated>(job_input(job));
   EXPECT_EQ(seen.spec.uid.value(), "uid-train");
   EXPECT_EQ(seen.spec.queue, "q");
   EXPECT_EQ(seen.spec.team.value(), "team");
@@ -62,12 +62,12 @@ TEST(AdmissionCodec, ReadsAJob) {
   EXPECT_FALSE(seen.complete);
   job.set("status").set("conditions",
                         *Json::parse(R"([{"type":"Failed","status":"True"},{"type":"Complete","status":"False"}])"));
-  EXPECT_TRUE(only<JobSeen>(job_input(job)).failed);
-  EXPECT_FALSE(only<JobSeen>(job_input(job)).complete);
+  EXPECT_TRUE(only<JobUpdated>(job_input(job)).failed);
+  EXPECT_FALSE(only<JobUpdated>(job_input(job)).complete);
 }
 
 // Topology and pod affinity are for placement: they are published to it with the workload.
-TEST(AdmissionCodec, WhatPlacementObeysIsKept) {
+TEST(AdmissionCodec, KeepsPlacementConstraints) {
   Json job = testing::make_job("team", "train", "q", 4, 2);
   Json& pods = job.set("spec").set("template");
   pods.set("metadata").set("annotations").set("kueue.x-k8s.io/podset-required-topology", "rack");
@@ -75,7 +75,7 @@ TEST(AdmissionCodec, WhatPlacementObeysIsKept) {
                        *Json::parse(R"({"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
     {"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"train"}}}]}})"));
   Workload w;
-  w.spec = only<JobSeen>(job_input(job)).spec;
+  w.spec = only<JobUpdated>(job_input(job)).spec;
   ASSERT_EQ(w.spec.pod_sets->size(), 1U);
   EXPECT_EQ((*w.spec.pod_sets)[0].topology.required, "rack");
   EXPECT_NE((*w.spec.pod_sets)[0].rules.find("podAntiAffinity"), std::string::npos);
@@ -83,20 +83,20 @@ TEST(AdmissionCodec, WhatPlacementObeysIsKept) {
 }
 
 // S-270: in a label or an annotation, of the job or of its pods.
-TEST(AdmissionCodec, TheQueueMayStandInEachOfFourPlaces) {
+TEST(AdmissionCodec, ReadsQueueNameFromFourPlaces) {
   for (const char* where : {"labels", "annotations"}) {
     for (const bool of_the_pods : {false, true}) {
       Json job = testing::make_job("team", "train", "", 4);
       job.set("metadata").erase("labels");
       Json& carrier = of_the_pods ? job.set("spec").set("template") : job;
       carrier.set("metadata").set(where).set(words::kQueueLabel, "research-queue");
-      EXPECT_EQ(only<JobSeen>(job_input(job)).spec.queue, "research-queue") << where << of_the_pods;
+      EXPECT_EQ(only<JobUpdated>(job_input(job)).spec.queue, "research-queue") << where << of_the_pods;
     }
   }
 }
 
-TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
-  EXPECT_EQ(only<JobGone>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})"))).uid.value(), "u");
+TEST(AdmissionCodec, ParsesFinishedJobAndList) {
+  EXPECT_EQ(only<JobDeleted>(job_input(*Json::parse(R"({"deleted":true,"metadata":{"uid":"u"}})"))).uid.value(), "u");
   Input synced = job_input(Json());
   synced.name = "job.synced";
   synced.bytes = R"({"kind":"PyTorchJob","uids":["a","b"]})";
@@ -104,29 +104,29 @@ TEST(AdmissionCodec, ReadsTheEndOfAJobAndTheList) {
   EXPECT_EQ(only<JobsSynced>(synced).kind, "PyTorchJob");
 }
 
-TEST(AdmissionCodec, LeavesForeignJobsAlone) {
+TEST(AdmissionCodec, IgnoresUnmanagedJobs) {
   Json job = testing::make_job("team", "train", "q", 4);
   job.set("metadata").erase("labels");
   job.set("spec").set("template").set("spec").erase("schedulerName");
   EXPECT_TRUE(Codec{}.decode(job_input(job))->empty());
 }
 
-TEST(AdmissionCodec, ReadsPlacement) {
+TEST(AdmissionCodec, ParsesPlacement) {
   pb::PlacementEvent e;
   auto& a = *e.mutable_assignment();
   a.set_uid("u");
   a.set_attempt(2);
   a.set_state(pb::SHORT);
   a.set_short_reason("fragmented");
-  const auto heard = only<PlacementHeard>(input_of(Source::kBus, "qm.placement", e));
-  EXPECT_EQ(heard.state, Answer::kShort);
-  EXPECT_EQ(heard.reason, "fragmented");
+  const auto updated = only<PlacementUpdated>(input_of(Source::kBus, "qm.placement", e));
+  EXPECT_EQ(updated.state, Answer::kShort);
+  EXPECT_EQ(updated.reason, "fragmented");
   pb::PlacementEvent asked;
   asked.mutable_eviction()->set_uid("u");
   asked.mutable_eviction()->set_reason("NodeFailure");
-  EXPECT_EQ(only<EvictionAsked>(input_of(Source::kBus, "qm.placement", asked)).from, "placement");
+  EXPECT_EQ(only<EvictionRequested>(input_of(Source::kBus, "qm.placement", asked)).from, "placement");
   asked.mutable_eviction()->set_save_until_us(77);
-  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.placement", asked))->empty()) << "it saves first";
+  EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.placement", asked))->empty()) << "it saves a checkpoint first";
   asked.mutable_eviction()->clear_save_until_us();
   Input over = input_of(Source::kBus, "qm.placement", asked);
   over.tombstone = true;
@@ -140,7 +140,7 @@ TEST(AdmissionCodec, ReadsPlacement) {
   p.set_micro_usd(410'000);
   p.add_victims()->set_uid("v");
   p.mutable_victims(0)->set_attempt(4);
-  const auto proposal = only<ProposalHeard>(input_of(Source::kBus, "qm.placement", proposed));
+  const auto proposal = only<ProposalUpdated>(input_of(Source::kBus, "qm.placement", proposed));
   EXPECT_EQ(proposal.number, 3);
   EXPECT_EQ(proposal.attempt, 2);
   EXPECT_FALSE(proposal.move || proposal.withdrawn);
@@ -148,40 +148,40 @@ TEST(AdmissionCodec, ReadsPlacement) {
   EXPECT_EQ(proposal.victims[0].attempt, 4);
   Input taken_back = input_of(Source::kBus, "qm.placement", proposed);
   taken_back.tombstone = true;
-  EXPECT_TRUE(std::get<ProposalHeard>(Codec{}.decode(taken_back)->at(0)).withdrawn);
+  EXPECT_TRUE(std::get<ProposalUpdated>(Codec{}.decode(taken_back)->at(0)).withdrawn);
   p.set_reason("Consolidation");
-  EXPECT_TRUE(only<ProposalHeard>(input_of(Source::kBus, "qm.placement", proposed)).move);
+  EXPECT_TRUE(only<ProposalUpdated>(input_of(Source::kBus, "qm.placement", proposed)).move);
   pb::PlacementEvent demand;
   demand.mutable_demand();
   EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.placement", demand))->empty());
 }
 
-TEST(AdmissionCodec, ReadsCapacity) {
+TEST(AdmissionCodec, ParsesCapacity) {
   pb::CapacityEvent e;
   e.mutable_promise()->set_uid("u");
   e.mutable_promise()->set_ready_by_us(77);
   auto input = input_of(Source::kBus, "qm.capacity", e);
-  EXPECT_EQ(micros(only<PromiseHeard>(input).ready_by), 77);
-  EXPECT_FALSE(only<PromiseHeard>(input).withdrawn);
+  EXPECT_EQ(micros(only<PromiseUpdated>(input).ready_by), 77);
+  EXPECT_FALSE(only<PromiseUpdated>(input).withdrawn);
   input.tombstone = true;
-  EXPECT_TRUE(only<PromiseHeard>(input).withdrawn);
+  EXPECT_TRUE(only<PromiseUpdated>(input).withdrawn);
   pb::CapacityEvent evict;
   evict.mutable_eviction()->set_resume_uri("uri");
-  EXPECT_EQ(only<EvictionAsked>(input_of(Source::kBus, "qm.capacity", evict)).resume_uri, "uri");
+  EXPECT_EQ(only<EvictionRequested>(input_of(Source::kBus, "qm.capacity", evict)).resume_uri, "uri");
   pb::CapacityEvent saved;
   saved.mutable_checkpoint()->set_outcome("Acked");
   saved.mutable_checkpoint()->set_uri("uri");
-  EXPECT_EQ(only<CheckpointHeard>(input_of(Source::kBus, "qm.capacity", saved)).uri, "uri");
+  EXPECT_EQ(only<CheckpointUpdated>(input_of(Source::kBus, "qm.capacity", saved)).uri, "uri");
   pb::PlacementEvent requeue;
   auto* item = requeue.mutable_requeue()->add_items();
   item->set_uid("u");
   item->set_attempt(2);
-  const auto heard = only<RequeueHeard>(input_of(Source::kBus, "qm.placement", requeue));
-  ASSERT_EQ(heard.items.size(), 1U);
-  EXPECT_EQ(heard.items[0], std::pair(WorkloadUid("u"), 2));
+  const auto updated = only<RequeueListUpdated>(input_of(Source::kBus, "qm.placement", requeue));
+  ASSERT_EQ(updated.items.size(), 1U);
+  EXPECT_EQ(updated.items[0], std::pair(WorkloadUid("u"), 2));
 }
 
-TEST(AdmissionCodec, ABudgetAndASpentAttemptThatCostForgotEnd) {
+TEST(AdmissionCodec, BudgetAndSpendingForgottenByCostEnd) {
   pb::CostEvent event;
   event.mutable_grant()->set_budget("b");
   event.mutable_grant()->set_withdrawn(true);
@@ -196,12 +196,12 @@ TEST(AdmissionCodec, ABudgetAndASpentAttemptThatCostForgotEnd) {
   spent.mutable_spent()->set_attempt(2);
   spent.mutable_spent()->set_final(true);
   input = input_of(Source::kBus, "qm.cost", spent);
-  EXPECT_FALSE(only<SpentHeard>(input).forgotten) << "it cost nothing";
+  EXPECT_FALSE(only<SpendingUpdated>(input).forgotten) << "it cost nothing";
   input.tombstone = true;
-  EXPECT_TRUE(only<SpentHeard>(input).forgotten) << "what it cost is not known, and stays as it was";
+  EXPECT_TRUE(only<SpendingUpdated>(input).forgotten) << "its cost is unknown, and is unchanged";
 }
 
-TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
+TEST(AdmissionCodec, ParsesBudgetsAndSpending) {
   pb::CostEvent event;
   auto& grant = *event.mutable_grant();
   grant.set_budget("b");
@@ -214,24 +214,24 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   one.set_from_us(1);
   one.set_to_us(2);
   one.set_amount(3);
-  one.set_carry_permille(4);
+  one.set_carry_over_permille(4);
   auto& price = *grant.add_prices();
   price.set_instance_type("p5");
   price.set_gpu_product("H100");
   price.set_nano_usd_gpu_hour(5);
   auto input = input_of(Source::kBus, "qm.cost", event);
   input.version = 11;
-  const auto heard = only<BudgetGranted>(input);
-  EXPECT_EQ(heard.budget, "b");
-  EXPECT_EQ(heard.sequence, 11U) << "of the key: cost's own number starts again where its database lost grants";
-  EXPECT_EQ(heard.terms, (BudgetTerms{{}, {}, Team("red"), true, true, Duration(9), {{"p5", "H100", 5}}}));
-  ASSERT_EQ(heard.allotments.size(), 1U);
-  EXPECT_EQ(heard.allotments[0].amount, 3);
-  EXPECT_EQ(heard.allotments[0].carry_permille, 4);
-  EXPECT_EQ(heard.allotments[0].period.to, from_micros(2));
+  const auto updated = only<BudgetGranted>(input);
+  EXPECT_EQ(updated.budget, "b");
+  EXPECT_EQ(updated.sequence, 11U) << "of the key: cost's own number starts again where its database lost grants";
+  EXPECT_EQ(updated.terms, (BudgetTerms{{}, {}, Team("red"), true, true, Duration(9), {{"p5", "H100", 5}}}));
+  ASSERT_EQ(updated.allotments.size(), 1U);
+  EXPECT_EQ(updated.allotments[0].amount, 3);
+  EXPECT_EQ(updated.allotments[0].carry_over_permille, 4);
+  EXPECT_EQ(updated.allotments[0].period.to, from_micros(2));
   const auto refused = [&] { return !Codec{}.decode(input_of(Source::kBus, "qm.cost", event)); };
   grant.set_namespace_("a");
-  EXPECT_TRUE(refused()) << "two whom it pays for";
+  EXPECT_TRUE(refused()) << "two scopes";
   grant.clear_namespace_();
   one.set_amount(-1);
   EXPECT_TRUE(refused());
@@ -242,7 +242,7 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   spent.mutable_spent()->set_nano_usd(3);
   spent.mutable_spent()->set_gpu_micros(4);
   spent.mutable_spent()->set_final(true);
-  const auto settled = only<SpentHeard>(input_of(Source::kBus, "qm.cost", spent));
+  const auto settled = only<SpendingUpdated>(input_of(Source::kBus, "qm.cost", spent));
   EXPECT_EQ(settled.uid, WorkloadUid("w"));
   EXPECT_EQ(settled.attempt, 2);
   EXPECT_EQ(settled.nano_usd, 3);
@@ -256,7 +256,7 @@ TEST(AdmissionCodec, ReadsBudgetsAndWhatWasSpent) {
   EXPECT_TRUE(Codec{}.decode(input_of(Source::kBus, "qm.cost", totals))->empty());
 }
 
-TEST(AdmissionCodec, RefusesWhatItCannotRead) {
+TEST(AdmissionCodec, RefusesUnreadableInput) {
   Input bad;
   bad.source = Source::kBus;
   bad.name = "qm.placement";
@@ -273,7 +273,7 @@ TEST(AdmissionCodec, RefusesWhatItCannotRead) {
   EXPECT_EQ(Codec{}.decode(bad).error().code, Code::kUnimplemented);
 }
 
-TEST(AdmissionCodec, ASubmitsTraceTravelsInAnAnnotationOfTheJob) {
+TEST(AdmissionCodec, TraceOfSubmitIsInJobAnnotation) {
   const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   pb::SubmitRequest r;
   r.set_manifest(testing::make_job("team", "train", "q", 1).dump());
@@ -285,10 +285,10 @@ TEST(AdmissionCodec, ASubmitsTraceTravelsInAnAnnotationOfTheJob) {
   EXPECT_EQ(trace_of(*Json::parse(plain->job)), "");
   const auto endless = submit_from(r, std::string(129, 'a'));
   ASSERT_TRUE(endless) << endless.error().to_string();
-  EXPECT_EQ(trace_of(*Json::parse(endless->job)), "") << "nobody fills the bus by an annotation";
+  EXPECT_EQ(trace_of(*Json::parse(endless->job)), "") << "the size of the annotation is bounded";
 }
 
-TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
+TEST(AdmissionCodec, SubmitAcceptsManifestOrSpec) {
   pb::SubmitRequest r;
   EXPECT_EQ(submit_from(r).error().field, "manifest");
   r.set_manifest("kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n");
@@ -322,7 +322,7 @@ TEST(AdmissionCodec, SubmitTakesAManifestOrASpec) {
 }
 
 // Our account creates the job, so it would write metadata for the caller that the caller may not write.
-TEST(AdmissionCodec, SubmitTakesNoMetadataOfOurs) {
+TEST(AdmissionCodec, SubmitRefusesOwnMetadata) {
   const auto field_of = [](const std::function<void(Json&)>& change) {
     Json job = testing::make_job("team", "train", "q", 4);
     change(job);
@@ -357,7 +357,7 @@ TEST(AdmissionCodec, SubmitTakesNoMetadataOfOurs) {
   EXPECT_NE(submit_from(by_spec).error().message.find("is written by Quartermaster alone"), std::string::npos);
 }
 
-TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
+TEST(AdmissionCodec, ApplyIsAtomicAndNamesPlaces) {
   const auto good = objects_from_manifest(testing::kQueues, "queues.yaml");
   ASSERT_TRUE(good) << good.error().to_string();
   EXPECT_EQ(good->applied,
@@ -391,7 +391,7 @@ TEST(AdmissionCodec, ApplyIsAllOrNothingAndNamesPlaces) {
   EXPECT_EQ(job.error().remedy, "submit the Job: qmctl submit -f job.yaml");
 }
 
-TEST(AdmissionCodec, ARowComesBackAsItWas) {
+TEST(AdmissionCodec, RowRoundTrips) {
   Workload w;
   w.spec.uid = WorkloadUid("u");
   w.spec.ns = Namespace("team");
@@ -436,17 +436,17 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.resume_uri = "uri";
   w.resume_attempt = 2;
   w.not_before = from_micros(12);
-  w.ask_at = from_micros(13);
-  w.give_up_at = from_micros(14);
+  w.retry_at = from_micros(13);
+  w.wait_deadline = from_micros(14);
   w.cancelled = true;
   w.except([&](Exceptions& e) {
     e.cancel_reason = "mistake";
     e.rejected = "spec.parallelism 200000 is out of range";
     e.next = w.spec;
-    e.grow_to = 6;
-    e.grown_from = 4;
+    e.scale_up_to = 6;
+    e.scaled_from = 4;
   });
-  w.job_gone = true;
+  w.job_deleted = true;
   w.queue_is_direct = true;
   w.priority_unknown = true;
   w.intents = 4;
@@ -454,7 +454,7 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   w.spec.pod_sets.edit()[0].min_count = 1;
   w.counts = Counts{1};
   w.ended_pods = 1;
-  w.quota_turn = 2;
+  w.quota_position = 2;
   w.claim = Claim{w.flavors, w.usage, Counts{1}, {WorkloadUid("v")}};
   w.budget = "b";
   EXPECT_TRUE(from_row(to_row(w)) == w);
@@ -462,7 +462,7 @@ TEST(AdmissionCodec, ARowComesBackAsItWas) {
   EXPECT_TRUE(from_row(to_row(s)) == s);
 }
 
-TEST(AdmissionCodec, AReloadedShellIsTheSame) {
+TEST(AdmissionCodec, ReloadedShellIsEqual) {
   AdmissionShell shell(std::make_unique<Engine>(), Codec{});
   std::map<std::pair<std::string, std::string>, std::string> disk;
   Instant now = from_micros(1'800'000'000'000'000);
@@ -534,7 +534,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   EXPECT_EQ(event.proposal().number(), 9);
   EXPECT_EQ(event.quota_tree(), "queue/research");
   EXPECT_TRUE(disk.contains({"proposal", "uid-a"}));
-  EXPECT_TRUE(disk.contains({"gave_way", "gave_way"}));
+  EXPECT_TRUE(disk.contains({"preemption_budget", "preemption_budget"}));
   pb::SubmitRequest submit;
   submit.set_manifest(testing::make_job("team", "c", "q", 1).dump());
   step(input_of(Source::kRequest, "Submit", submit));
@@ -560,7 +560,7 @@ TEST(AdmissionCodec, AReloadedShellIsTheSame) {
   EXPECT_FALSE(other.load(rows));
 }
 
-TEST(AdmissionWatch, OnlyWhatMattersIsSentAgain) {
+TEST(AdmissionWatch, SendsOnlyRelevantChanges) {
   Json job = testing::make_job("team", "a", "q", 8);
   const auto before = job_print(job);
   job.set("status").set("failed", 3);

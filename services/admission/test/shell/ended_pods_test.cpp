@@ -12,12 +12,12 @@ std::int32_t ended(int at_once, int completions, int succeeded, bool suspended =
   Json job = testing::make_job("team", "train", "q", 1, at_once);
   job.set("spec").set("suspend", suspended).set("completions", completions);
   job.set("status").set("succeeded", succeeded);
-  const auto seen = job_seen(job);
+  const auto seen = parse_job(job);
   EXPECT_TRUE(seen);
   return seen->ended;
 }
 
-TEST(EndedPods, AreThoseBeyondWhatIsLeftToDo) {
+TEST(EndedPods, AreThoseBeyondRemainingWork) {
   EXPECT_EQ(ended(4, 4, 0), 0);
   EXPECT_EQ(ended(4, 4, 1), 1);
   EXPECT_EQ(ended(4, 4, 3), 3);
@@ -27,12 +27,12 @@ TEST(EndedPods, AreThoseBeyondWhatIsLeftToDo) {
   EXPECT_EQ(ended(4, 4, 3, true), 0);
 }
 
-TEST(EndedPods, AreThoseOfFailedIndexesToo) {
+TEST(EndedPods, IncludeFailedIndexes) {
   const auto failed = [](const char* indexes, int succeeded) {
     Json job = testing::make_job("team", "train", "q", 1, 6);
     job.set("spec").set("suspend", false);
     job.set("status").set("failedIndexes", indexes).set("succeeded", succeeded);
-    return job_seen(job)->ended;
+    return parse_job(job)->ended;
   };
   EXPECT_EQ(failed("", 0), 0);
   EXPECT_EQ(failed("3", 0), 1);
@@ -41,23 +41,23 @@ TEST(EndedPods, AreThoseOfFailedIndexesToo) {
   EXPECT_EQ(failed("a", 0), 0);
 }
 
-TEST(EndedPods, OfAJobWithFewerCompletionsThanParallelismAreCountedFromThose) {
+TEST(EndedPods, JobWithFewerCompletionsThanParallelismCountsFromCompletions) {
   EXPECT_EQ(ended(4, 2, 1), 1) << "two run at once";
 }
 
-TEST(ElasticJobs, AreThoseWithTheAnnotationOfKueue) {
+TEST(ElasticJobs, HaveKueuesAnnotation) {
   Json job = testing::make_job("team", "train", "q", 1, 4);
-  EXPECT_FALSE(job_seen(job)->elastic);
+  EXPECT_FALSE(parse_job(job)->elastic);
   job.set("metadata").set("annotations").set("kueue.x-k8s.io/elastic-job", "true");
   job.set("status").set("ready", 3).set("succeeded", 1);
-  EXPECT_TRUE(job_seen(job)->elastic);
-  EXPECT_EQ(job_seen(job)->ready, 4);
+  EXPECT_TRUE(parse_job(job)->elastic);
+  EXPECT_EQ(parse_job(job)->ready, 4);
   job.set("metadata").set("annotations").set("kueue.x-k8s.io/job-min-parallelism", "2");
-  EXPECT_FALSE(job_seen(job)->elastic) << "one that may start with fewer is not elastic, as in Kueue";
+  EXPECT_FALSE(parse_job(job)->elastic) << "one that may start with fewer is not elastic, as in Kueue";
 }
 
 // Not all pods of an elastic Job that scales up have to be ready.
-TEST(ElasticJobs, EachPodThatBecomesReadyIsNewsToTheEngineWhereReadinessCounts) {
+TEST(ElasticJobs, EachReadyPodIsReportedWhereReadinessCounts) {
   Json job = testing::make_job("team", "train", "q", 1, 4);
   job.set("spec").set("suspend", false);
   job.set("metadata").set("annotations").set("kueue.x-k8s.io/elastic-job", "true");
@@ -69,7 +69,7 @@ TEST(ElasticJobs, EachPodThatBecomesReadyIsNewsToTheEngineWhereReadinessCounts) 
   EXPECT_EQ(job_print(job, false), without);
 }
 
-TEST(EndedPods, AreNewsToTheEngine) {
+TEST(EndedPods, AreReportedToEngine) {
   Json job = testing::make_job("team", "train", "q", 1, 4);
   job.set("spec").set("suspend", false);
   const auto before = job_print(job);

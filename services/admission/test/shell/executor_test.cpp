@@ -45,7 +45,7 @@ class ExecutorTest : public ::testing::Test {
 };
 
 // S-078: additions of the flavor are written into the template of the job.
-TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
+TEST_F(ExecutorTest, UnsuspendWritesTemplateAndIsIdempotent) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("template").set("spec").set("nodeSelector").set("model", "a100");
   old.set("spec").set("template").set("spec").set("nodeSelector").set("of-an-old-flavor", "x");
@@ -64,28 +64,28 @@ TEST_F(ExecutorTest, UnsuspendWritesTheTemplateAndIsHarmlessTwice) {
   EXPECT_EQ(server_.writes(), writes);
 }
 
-TEST_F(ExecutorTest, WhatAnAttemptAddedIsNotReadAsWhatWasSubmitted) {
+TEST_F(ExecutorTest, AdditionsOfAttemptAreNotReadAsSubmitted) {
   Json submitted = testing::make_job("team", "train", "q", 8);
   submitted.set("spec").set("template").set("spec").set("nodeSelector").set("zone", "a");
   server_.put(submitted);
-  const auto before = job_seen(job());
+  const auto before = parse_job(job());
   ASSERT_TRUE(before);
   (*intent_.mutable_node_selector())["zone"] = "a";
   EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
   EXPECT_EQ(job().path("spec.template.spec.nodeSelector.model").string(), "h100");
-  const auto after = job_seen(job());
+  const auto after = parse_job(job());
   ASSERT_TRUE(after);
   EXPECT_TRUE(after->as_submitted);
   EXPECT_EQ(after->spec.pod_sets, before->spec.pod_sets);
   // An earlier release did not record what it added.
   Json old = job();
   old.set("metadata").set("annotations").erase(kAdded);
-  const auto unknown = job_seen(old);
+  const auto unknown = parse_job(old);
   ASSERT_TRUE(unknown);
   EXPECT_FALSE(unknown->as_submitted);
 }
 
-TEST_F(ExecutorTest, OnlyTheSpecThatWasAdmittedIsLetGo) {
+TEST_F(ExecutorTest, UnsuspendsOnlyTheAdmittedSpec) {
   const auto& kind = *config::workload_kind("Job");
   Json submitted = testing::make_job("team", "train", "q", 1, 2);
   server_.put(submitted);
@@ -111,7 +111,7 @@ TEST_F(ExecutorTest, OnlyTheSpecThatWasAdmittedIsLetGo) {
   EXPECT_EQ(spec_print(job(), kind), print);
 }
 
-TEST_F(ExecutorTest, AnEventAboutPodsIsShownAtAnObjectThatExists) {
+TEST_F(ExecutorTest, EventAboutPodsIsShownOnExistingObject) {
   intent_.set_kind("PodGroup");
   intent_.set_object("spec.networkTopology is not supported; remove it");
   Json pod = *Json::parse(
@@ -133,7 +133,7 @@ TEST_F(ExecutorTest, AnEventAboutPodsIsShownAtAnObjectThatExists) {
   EXPECT_EQ(server_.events()[1]["involvedObject"]["uid"].string(), "uid-train");
 }
 
-TEST_F(ExecutorTest, AnEventHasItsReason) {
+TEST_F(ExecutorTest, EventHasItsReason) {
   server_.put(testing::make_job("team", "train", "q", 8));
   intent_.set_object("spec.parallelism 200000 is out of range; write a whole number from 0 to 100000");
   intent_.set_reason("Rejected");
@@ -143,7 +143,7 @@ TEST_F(ExecutorTest, AnEventHasItsReason) {
   EXPECT_EQ(server_.events()[0]["message"].string(), intent_.object());
 }
 
-TEST_F(ExecutorTest, AJobStartsWithFewerPodsAndAsksForAllAgainWhenItIsSuspended) {
+TEST_F(ExecutorTest, JobStartsWithFewerPodsAndRequestsAllWhenSuspended) {
   server_.put(testing::make_job("team", "train", "q", 1, 8));
   ASSERT_EQ(job().path("spec.parallelism").integer(), 8);
   intent_.set_parallelism(5);
@@ -152,7 +152,7 @@ TEST_F(ExecutorTest, AJobStartsWithFewerPodsAndAsksForAllAgainWhenItIsSuspended)
   EXPECT_EQ(kube::annotation(job(), config::kParallelism), "8");
   const auto read = config::workload_from_job(job());
   ASSERT_TRUE(read) << read.error().to_string();
-  EXPECT_EQ(read->pod_sets.at(0).count, 8) << "who sees it anew counts what it asks for";
+  EXPECT_EQ(read->pod_sets.at(0).count, 8) << "a new observer counts its full request";
   EXPECT_TRUE(outcome(run("job.suspend")).ok());
   EXPECT_EQ(job().path("spec.parallelism").integer(), 8);
   EXPECT_EQ(kube::annotation(job(), config::kParallelism), "");
@@ -163,7 +163,7 @@ TEST_F(ExecutorTest, AJobStartsWithFewerPodsAndAsksForAllAgainWhenItIsSuspended)
   EXPECT_FALSE(job()["metadata"]["annotations"].contains(config::kParallelism));
 }
 
-TEST_F(ExecutorTest, AJobThatRanBeforeIsToldThatItHasNotStarted) {
+TEST_F(ExecutorTest, StatusOfRestartedJobIsReset) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("status").set("startTime", "2026-01-01T00:00:00Z");
   server_.put(old);
@@ -171,7 +171,7 @@ TEST_F(ExecutorTest, AJobThatRanBeforeIsToldThatItHasNotStarted) {
   EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
 }
 
-TEST_F(ExecutorTest, AJobThatRunsUnadmittedIsSuspendedFirst) {
+TEST_F(ExecutorTest, UnadmittedRunningJobIsSuspendedFirst) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("suspend", false);
   server_.put(old);
@@ -182,7 +182,7 @@ TEST_F(ExecutorTest, AJobThatRunsUnadmittedIsSuspendedFirst) {
   EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
 }
 
-TEST_F(ExecutorTest, ALaterAttemptIsLeftAlone) {
+TEST_F(ExecutorTest, LaterAttemptIsLeftUnchanged) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("template").set("metadata").set("annotations").set(words::kAttempt, "3");
   old.set("spec").set("suspend", false);
@@ -192,7 +192,7 @@ TEST_F(ExecutorTest, ALaterAttemptIsLeftAlone) {
   EXPECT_EQ(server_.writes(), 0);
 }
 
-TEST_F(ExecutorTest, SuspendAndWhatCountsAsDone) {
+TEST_F(ExecutorTest, SuspendIsIdempotent) {
   EXPECT_TRUE(outcome(run("job.suspend")).ok());  // the object is gone
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("spec").set("suspend", false);
@@ -207,7 +207,7 @@ TEST_F(ExecutorTest, SuspendAndWhatCountsAsDone) {
   EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
 }
 
-TEST_F(ExecutorTest, AnEndedJobIsReported) {
+TEST_F(ExecutorTest, FinishedJobIsReported) {
   Json old = testing::make_job("team", "train", "q", 8);
   old.set("status").set("conditions", *Json::parse(R"([{"type":"Complete","status":"True"}])"));
   server_.put(old);
@@ -215,7 +215,7 @@ TEST_F(ExecutorTest, AnEndedJobIsReported) {
   EXPECT_EQ(server_.writes(), 0);
 }
 
-TEST_F(ExecutorTest, DeleteOnlyTheJobThatWasMeant) {
+TEST_F(ExecutorTest, DeletesOnlyJobWithUid) {
   server_.put(testing::make_job("team", "train", "q", 8));
   EXPECT_TRUE(outcome(run("job.delete")).ok());
   EXPECT_TRUE(job().is_null());
@@ -227,7 +227,7 @@ TEST_F(ExecutorTest, DeleteOnlyTheJobThatWasMeant) {
   EXPECT_FALSE(job().is_null());
 }
 
-TEST_F(ExecutorTest, CreateKnowsItsOwn) {
+TEST_F(ExecutorTest, CreateRecognizesItsOwnJob) {
   intent_.set_uid("");
   intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
   EXPECT_TRUE(outcome(run("job.create")).ok());
@@ -245,11 +245,11 @@ TEST_F(ExecutorTest, CreateKnowsItsOwn) {
   EXPECT_FALSE(out.error().empty());
 }
 
-TEST_F(ExecutorTest, AJobThatHasShownIsNotMadeAgain) {
+TEST_F(ExecutorTest, KnownJobIsNotCreatedAgain) {
   intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
   bool awaited = false;
   std::string asked;
-  executor_.ask_first([&](const std::string& ns, const std::string& name, const std::string& intent) {
+  executor_.authorize_first([&](const std::string& ns, const std::string& name, const std::string& intent) {
     asked = ns + "/" + name + " " + intent;
     return awaited;
   });
@@ -263,7 +263,7 @@ TEST_F(ExecutorTest, AJobThatHasShownIsNotMadeAgain) {
   EXPECT_FALSE(job().is_null());
 }
 
-TEST_F(ExecutorTest, AServerInTroubleIsTriedAgain) {
+TEST_F(ExecutorTest, ServerErrorsAreRetried) {
   server_.put(testing::make_job("team", "train", "q", 8));
   server_.fail_next(503);
   const auto result = run("job.unsuspend");
@@ -271,7 +271,7 @@ TEST_F(ExecutorTest, AServerInTroubleIsTriedAgain) {
   EXPECT_TRUE(result.error().retryable());
 }
 
-TEST_F(ExecutorTest, EachOrderTakesEachRefusalAsTheLifecycleSays) {
+TEST_F(ExecutorTest, EachIntentHandlesEachErrorByLifecycle) {
   for (const auto& one : qm::testing::kKubeRefusals) {
     for (const auto* kind : {"job.create", "job.unsuspend", "job.suspend", "job.delete"}) {
       const std::string order = kind;
@@ -303,13 +303,13 @@ TEST_F(ExecutorTest, EachOrderTakesEachRefusalAsTheLifecycleSays) {
   }
 }
 
-TEST_F(ExecutorTest, ANameWhoseObjectIsBeingDeletedIsWaitedFor) {
+TEST_F(ExecutorTest, NameOfTerminatingObjectIsRetried) {
   intent_.set_object(testing::make_job("team", "train", "q", 8).dump());
   server_.refuse_writes(409, "AlreadyExists", "object is being deleted: jobs.batch \"train\" already exists");
   EXPECT_TRUE(run("job.create").error().retryable());
 }
 
-TEST_F(ExecutorTest, NoOrderWaitsForAnEventThatIsRefused) {
+TEST_F(ExecutorTest, FailedEventDoesNotBlockIntents) {
   for (const auto& one : qm::testing::kKubeRefusals) {
     server_.refuse_writes(one.status, one.reason, one.message);
     const bool away = one.status == 401 || one.status >= 500;
@@ -317,7 +317,7 @@ TEST_F(ExecutorTest, NoOrderWaitsForAnEventThatIsRefused) {
   }
 }
 
-TEST_F(ExecutorTest, AWarningIsAnEventOfTheJob) {
+TEST_F(ExecutorTest, WarningIsEventOfJob) {
   intent_.set_object("queue research is a ClusterQueue");
   EXPECT_TRUE(outcome(run("event.create")).ok());
   ASSERT_EQ(server_.events().size(), 1U);

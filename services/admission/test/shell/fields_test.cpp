@@ -102,10 +102,10 @@ std::vector<Row> rows() {
   return out;
 }
 
-TEST(KueueFields, EachFieldIsInThePageOnce) {
+TEST(KueueFields, EachFieldIsInPageOnce) {
   std::set<std::pair<std::string, std::string>> told, known;
   for (const auto& row : rows()) {
-    EXPECT_TRUE(told.emplace(row.object, row.field).second) << row.object << " " << row.field << " is told of twice";
+    EXPECT_TRUE(told.emplace(row.object, row.field).second) << row.object << " " << row.field << " is listed twice";
     EXPECT_TRUE(row.what == "obeyed" || row.what == "kept" || row.what == "refused") << row.field << ": " << row.what;
   }
   for (const auto& [object, fields] : known_fields()) {
@@ -115,7 +115,7 @@ TEST(KueueFields, EachFieldIsInThePageOnce) {
   for (const auto& [object, field] : told) EXPECT_TRUE(known.contains({object, field})) << object << " " << field;
 }
 
-TEST(KueueFields, EachTestOfThePageExists) {
+TEST(KueueFields, EachTestOfPageExists) {
   std::string sources;
   for (const char* folder : {"/services/admission/test", "/libs/config/test"}) {
     for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(QM_SOURCE_DIR) + folder)) {
@@ -145,7 +145,7 @@ std::vector<std::string> warnings_of(const std::string& text) {
   return objects ? objects->warnings : std::vector<std::string>{};
 }
 
-TEST(KueueFields, FungibilityIsRead) {
+TEST(KueueFields, FungibilityIsParsed) {
   const auto standard = queue_with("namespaceSelector: {}");
   EXPECT_TRUE(standard.stops_at_borrowing);
   EXPECT_FALSE(standard.stops_at_preemption);
@@ -182,14 +182,14 @@ class KueueFieldsOfQueues : public ::testing::Test {
           "resourceGroups: [{coveredResources: [nvidia.com/gpu], flavors: [{name: any, resources: "
           "[{name: nvidia.com/gpu, nominalQuota: 8}]}]}]}}");
     if (engine_.find(WorkloadUid("w")) != nullptr) return;
-    JobSeen seen;
+    JobUpdated seen;
     seen.spec.uid = WorkloadUid("w");
     seen.spec.ns = Namespace("team");
     seen.spec.name = "w";
     PodSet pods;
     pods.shape.gpu.whole = 1;
     seen.spec.pod_sets.push_back(pods);
-    seen.others_place = true;
+    seen.external_scheduler = true;
     step(seen);
   }
   bool admitted() { return engine_.find(WorkloadUid("w"))->phase == Phase::kAdmitted; }
@@ -199,21 +199,21 @@ class KueueFieldsOfQueues : public ::testing::Test {
   Instant now_ = from_micros(1'000'000);
 };
 
-TEST_F(KueueFieldsOfQueues, ANamespaceIsSelectedByItsLabels) {
+TEST_F(KueueFieldsOfQueues, NamespaceIsSelectedByLabels) {
   queue("");
   EXPECT_FALSE(admitted());
   EXPECT_EQ(why(), "NamespaceNotSelected");
   queue("namespaceSelector: {matchLabels: {tier: gpu}}, ");
-  EXPECT_FALSE(admitted()) << "nobody knows a label of it";
+  EXPECT_FALSE(admitted()) << "its labels are unknown";
   apply("{apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {tier: cpu}}}");
   EXPECT_FALSE(admitted());
   apply("{apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {tier: gpu}}}");
   EXPECT_TRUE(admitted());
   apply("{apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {tier: cpu}}}");
-  EXPECT_TRUE(admitted()) << "what runs goes on";
+  EXPECT_TRUE(admitted()) << "running workloads continue";
 }
 
-TEST_F(KueueFieldsOfQueues, ItsNameIsALabelOfANamespace) {
+TEST_F(KueueFieldsOfQueues, NameIsLabelOfNamespace) {
   queue(
       "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team]}]}, ");
   EXPECT_FALSE(admitted());
@@ -222,7 +222,7 @@ TEST_F(KueueFieldsOfQueues, ItsNameIsALabelOfANamespace) {
   EXPECT_TRUE(admitted());
 }
 
-TEST_F(KueueFieldsOfQueues, AnEmptySelectorTakesEverybody) {
+TEST_F(KueueFieldsOfQueues, EmptySelectorSelectsAllNamespaces) {
   queue("namespaceSelector: {}, ");
   EXPECT_TRUE(admitted());
 }
@@ -231,11 +231,11 @@ constexpr const char* kCheck =
     "{{apiVersion: kueue.x-k8s.io/{}, kind: AdmissionCheck, metadata: {{name: budget{}}}, "
     "spec: {{controllerName: {}, retryDelayMinutes: {}}}{}}}";
 
-TEST_F(KueueFieldsOfQueues, AnAdmissionCheckIsAskedWhileQuotaIsHeld) {
+TEST_F(KueueFieldsOfQueues, AdmissionCheckIsRequestedWhileQuotaIsReserved) {
   queue("namespaceSelector: {}, admissionChecks: [budget], ");
   EXPECT_EQ(why(), "AdmissionCheckNotFound");
   apply(fmt::format(kCheck, "v1beta1", ", uid: u", "example.com/a", 2, ""));
-  EXPECT_EQ(why(), "AdmissionCheckInactive") << "its controller does not say that it is there";
+  EXPECT_EQ(why(), "AdmissionCheckInactive") << "its controller is not reported as active";
   apply(fmt::format(kCheck, "v1beta1", ", uid: u", "example.com/a", 2,
                     ", status: {conditions: [{type: Active, status: 'True'}]}"));
   EXPECT_EQ(why(), "UnsatisfiedAdmissionCheck");
@@ -250,26 +250,26 @@ TEST_F(KueueFieldsOfQueues, AnAdmissionCheckIsAskedWhileQuotaIsHeld) {
   EXPECT_TRUE(admitted());
 }
 
-TEST_F(KueueFieldsOfQueues, AnAdmissionCheckForSomeFlavorsIsAskedOfThose) {
+TEST_F(KueueFieldsOfQueues, AdmissionCheckOnFlavorsAppliesToThose) {
   apply(fmt::format(kCheck, "v1beta2", "", "example.com/a", 0, ""));
   queue("namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: budget, onFlavors: [other]}]}, ");
   EXPECT_TRUE(admitted());
 }
 
-TEST_F(KueueFieldsOfQueues, AnAdmissionCheckThatIsAnsweredHereIsActive) {
+TEST_F(KueueFieldsOfQueues, AdmissionCheckAnsweredHereIsActive) {
   apply(fmt::format(kCheck, "v1beta2", ", uid: u", std::string(kCheckController), 0, ""));
   queue("namespaceSelector: {}, admissionChecksStrategy: {admissionChecks: [{name: budget, onFlavors: [any]}]}, ");
   EXPECT_EQ(why(), "UnsatisfiedAdmissionCheck");
 }
 
-TEST(KueueFields, AnAdmissionCheckNamesItsController) {
+TEST(KueueFields, AdmissionCheckNamesItsController) {
   const auto objects = objects_from_manifest(
       "{apiVersion: kueue.x-k8s.io/v1beta2, kind: AdmissionCheck, metadata: {name: a}, spec: {}}", "a.yaml");
   ASSERT_FALSE(objects);
   EXPECT_EQ(objects.error().field, "spec.controllerName");
 }
 
-TEST(KueueFields, WhatIsWithoutEffectBringsAWarning) {
+TEST(KueueFields, IgnoredFieldsAreWarned) {
   const auto queue = [](const std::string& more) {
     const auto said = warnings_of(
         "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: a}, spec: "
@@ -285,7 +285,7 @@ TEST(KueueFields, WhatIsWithoutEffectBringsAWarning) {
                   .empty());
 }
 
-TEST(KueueFields, LocalQueuesTakeTurnsByUsageWhereTheirQueueSaysSo) {
+TEST(KueueFields, LocalQueuesAreOrderedByUsageWhereConfigured) {
   const auto read = [](const std::string& scope, const std::string& weight) {
     const auto objects = objects_from_manifest(
         "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: a}, spec: {namespaceSelector: {}, "
@@ -303,7 +303,7 @@ TEST(KueueFields, LocalQueuesTakeTurnsByUsageWhereTheirQueueSaysSo) {
   EXPECT_EQ(read("UsageBasedAdmissionFairSharing", "\"2.5\""), std::pair(true, std::int64_t{2500}));
 }
 
-TEST(KueueFields, ABudgetOfWallTimeIsRefused) {
+TEST(KueueFields, WallTimeBudgetIsRefused) {
   const auto objects = objects_from_manifest(
       "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: q, namespace: team}, "
       "spec: {clusterQueue: a, wallTimePolicy: {wallTimeAllocatedHours: 8}}}",
@@ -312,7 +312,7 @@ TEST(KueueFields, ABudgetOfWallTimeIsRefused) {
   EXPECT_EQ(objects.error().field, "spec.wallTimePolicy");
 }
 
-TEST(KueueFields, KindsThatAreNotReadAreSaidSo) {
+TEST(KueueFields, UnsupportedKindsAreReported) {
   for (const char* kind : {"kueue.x-k8s.io/v1beta2 Topology", "kueue.x-k8s.io/v1beta2 Workload", "v1 LimitRange"}) {
     const std::string text(kind);
     const auto space = text.find(' ');

@@ -111,7 +111,7 @@ class SuspendedKinds : public ::testing::TestWithParam<Case> {
   std::unique_ptr<JobWatch> watch_;
 };
 
-TEST_P(SuspendedKinds, AreHeldLetGoAndEnd) {
+TEST_P(SuspendedKinds, AreSuspendedUnsuspendedAndFinish) {
   const auto& one = GetParam();
   put("a");
   ASSERT_TRUE(qm::testing::wait_until([&] { return !suspended("a"); }));
@@ -127,10 +127,10 @@ TEST_P(SuspendedKinds, AreHeldLetGoAndEnd) {
     EXPECT_EQ(made.path("spec.tolerations").size(), gpus ? 1U : 0U) << place.pod_set;
     EXPECT_EQ(kube::annotation(made, words::kAttempt), "1");
     if (one.kind != "Job") {
-      EXPECT_EQ(kube::annotation(made, "quartermaster.dev/workload"), "uid-a") << "whoever makes the pod";
+      EXPECT_EQ(kube::annotation(made, "quartermaster.dev/workload"), "uid-a") << "for any creator of the pod";
       EXPECT_EQ(kube::label(made, "kueue.x-k8s.io/podset"), place.pod_set);
     }
-    EXPECT_EQ(made.path("spec.containers").at(0)["name"].string(), "a") << "the rest is as it was";
+    EXPECT_EQ(made.path("spec.containers").at(0)["name"].string(), "a") << "the rest is unchanged";
     ++sets;
   }
   EXPECT_EQ(sets, one.kind == "Job" ? 1 : 2);
@@ -148,7 +148,7 @@ TEST_P(SuspendedKinds, AreHeldLetGoAndEnd) {
   EXPECT_EQ(phase("uid-a"), one.ended.empty() ? Phase::kCancelled : Phase::kFinished);
 }
 
-TEST_P(SuspendedKinds, ThatRunUnadmittedAreSuspended) {
+TEST_P(SuspendedKinds, UnadmittedRunningOnesAreSuspended) {
   put("a");
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-a") == Phase::kAdmitted && !suspended("a"); }));
   put("b");
@@ -169,16 +169,16 @@ TEST_P(SuspendedKinds, ThatRunUnadmittedAreSuspended) {
 INSTANTIATE_TEST_SUITE_P(All, SuspendedKinds, ::testing::ValuesIn(cases()),
                          [](const auto& one) { return one.param.kind; });
 
-TEST(SuspendedKind, APartOfAnotherIsNotCountedTwice) {
+TEST(SuspendedKind, PartOfAnotherIsNotCountedTwice) {
   Json job = testing::make_job("team", "set-w-0", "q", 4);
-  EXPECT_TRUE(is_ours(job));
+  EXPECT_TRUE(is_managed(job));
   job.set("metadata").set("ownerReferences", *Json::parse(R"([{"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet",
       "name":"set","uid":"u","controller":true}])"));
-  EXPECT_FALSE(is_ours(job));
+  EXPECT_FALSE(is_managed(job));
   job.set("metadata")
       .set("ownerReferences", *Json::parse(R"([{"apiVersion":"batch/v1","kind":"CronJob","name":"nightly",
       "uid":"u","controller":true}])"));
-  EXPECT_TRUE(is_ours(job)) << "a CronJob is held by nobody; the Jobs that it makes are";
+  EXPECT_TRUE(is_managed(job)) << "a CronJob is not suspended; its Jobs are";
 }
 
 }  // namespace kinds_test

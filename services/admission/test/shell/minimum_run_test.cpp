@@ -28,7 +28,7 @@ TEST(MinimumRunTime, IsReadFromQueueAndClass) {
   EXPECT_EQ(read->priority_classes.at(0).minimum_run, std::chrono::minutes(90));
 }
 
-TEST(MinimumRunTime, ThatIsNoDurationIsRefusedWithItsField) {
+TEST(MinimumRunTime, InvalidDurationIsRefusedWithField) {
   for (const char* wrong : {"soon", "-5m"}) {
     const auto read = objects_from_manifest(queue_and_class_with(wrong), "q.yaml");
     ASSERT_FALSE(read) << wrong;

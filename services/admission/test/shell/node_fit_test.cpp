@@ -10,7 +10,7 @@ class NodeFit : public testing::ApiTest {};
 
 // More quota would admit a workload that never runs, as no node fits its pods. The service decides this, so gRPC,
 // JSON and qmctl agree.
-TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
+TEST_F(NodeFit, QuotaIsNoRemedyForUnschedulablePods) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 9));
   ASSERT_TRUE(qm::testing::wait_until([&] { return !get("uid-a").state().spec().name().empty(); }));
@@ -23,29 +23,29 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   };
   // Nothing is known about the nodes.
   auto said = explain();
-  ASSERT_GT(said.ways_size(), 0) << said.DebugString();
-  EXPECT_EQ(said.ways(0).code(), "RaiseQuota");
+  ASSERT_GT(said.remedies_size(), 0) << said.DebugString();
+  EXPECT_EQ(said.remedies(0).code(), "RaiseQuota");
   EXPECT_TRUE(asked_nodes_.without_pods());
   EXPECT_EQ(asked_nodes_.pod_sets(0).shape().gpu().whole(), 9);
   // Nodes could fit it.
   nodes_ = pb::DryRunResponse();
   nodes_->set_fits(true);
   said = explain();
-  EXPECT_GT(said.ways_size(), 0);
+  EXPECT_GT(said.remedies_size(), 0);
   EXPECT_EQ(said.causes_size(), 1);
   // No node fits it, and no instance type does.
   nodes_->mutable_shortfall()->set_pod_set("main");
   nodes_->mutable_shortfall()->add_conflict("9 GPUs for each of 1 pods");
-  nodes_->mutable_shortfall()->add_ways("with at most 8 GPUs a pod");
+  nodes_->mutable_shortfall()->add_remedies("with at most 8 GPUs a pod");
   said = explain();
-  EXPECT_EQ(said.ways_size(), 0) << said.DebugString();
+  EXPECT_EQ(said.remedies_size(), 0) << said.DebugString();
   ASSERT_EQ(said.causes_size(), 2);
   EXPECT_EQ(said.causes(0).code(), "Unschedulable");
   EXPECT_EQ(said.causes(0).message(),
             "no nodes meet 9 GPUs for each of 1 pods, even with no other pod on them; waiting does not help");
   EXPECT_EQ(said.causes(0).remedy(), "with at most 8 GPUs a pod; or add nodes that fit its pods");
   EXPECT_EQ(said.causes(1).remedy(), "");
-  EXPECT_EQ(said.summary(), "team/a waits: " + said.causes(0).message());
+  EXPECT_EQ(said.summary(), "team/a is pending: " + said.causes(0).message());
   // No remedy for nodes is known: the request of the pods cannot be interpreted here.
   nodes_->mutable_shortfall()->Clear();
   nodes_->mutable_shortfall()->add_conflict("there is no topology level row; the levels here are block, rack");
@@ -57,12 +57,12 @@ TEST_F(NodeFit, QuotaIsNoRemedyForPodsThatNoNodeCanHold) {
   options.nodes = [this](const auto&, const auto&) { return nodes_; };
   const auto json = explain_json(*host_, clock_, "uid-a", options);
   ASSERT_TRUE(json);
-  EXPECT_EQ((*json)["ways"].size(), 0U);
+  EXPECT_EQ((*json)["remedies"].size(), 0U);
   EXPECT_EQ((*json)["causes"].at(0)["code"].string(), "Unschedulable");
 }
 
 // Where nodes are launched for workloads with quota, quota is the first remedy.
-TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
+TEST_F(NodeFit, QuotaIsRemedyWhereFittingNodesAreLaunched) {
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 8, 2));
   ASSERT_TRUE(qm::testing::wait_until([&] { return !get("uid-a").state().spec().name().empty(); }));
@@ -73,7 +73,7 @@ TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
   why.set_uid("uid-a");
   pb::Explanation said;
   ASSERT_EQ(call(&pb::Admission::Stub::Explain, why, said).message, "");
-  ASSERT_GT(said.ways_size(), 0) << said.DebugString();
+  ASSERT_GT(said.remedies_size(), 0) << said.DebugString();
   EXPECT_EQ(
       said.causes(0).message(),
       "no nodes meet 8 GPUs for each of 2 pods, even with no other pod on them; its pods start only on nodes that are added");
@@ -81,14 +81,14 @@ TEST_F(NodeFit, QuotaIsARemedyWhereNodesThatFitAreLaunched) {
 }
 
 // The part of the plan of the autoscaler that is about this workload.
-TEST(CapacityPlan, TheLimitOfANodePoolIsACauseOfItsOwn) {
+TEST(CapacityPlan, NodePoolLimitIsItsOwnCause) {
   const std::vector<std::string> plan{
       "team/other waits 4 s: instances are launched in the next step",
       "team/train waits 20 s: NodePool p has the limit nvidia.com/gpu 16: 16 in use, 8 more needed; raise spec.limits of the NodePool"};
   pb::Explanation said;
   add_capacity_plan("team/train", plan, said);
-  EXPECT_EQ(said.causes_size(), 0) << "it does not wait for nodes";
-  said.add_causes()->set_code("NoRoom");
+  EXPECT_EQ(said.causes_size(), 0) << "it is not pending for nodes";
+  said.add_causes()->set_code("InsufficientCapacity");
   add_capacity_plan("team/t", plan, said);
   EXPECT_EQ(said.causes_size(), 1);
   add_capacity_plan("team/train", plan, said);

@@ -25,14 +25,14 @@ Limits limits(const std::string& items) {
 constexpr const char* kPod =
     R"({"containers":[{"name":"a"},{"name":"b","resources":{"requests":{"cpu":"4"},"limits":{"memory":"8Gi"}}}]})";
 
-TEST(PodDefaults, ContainersThatAreSilentGetThem) {
+TEST(PodDefaults, ContainersWithoutRequestsGetDefaults) {
   auto pod = json(kPod);
   add_defaults(pod, limits(R"({"type":"Container","default":{"cpu":"2","memory":"2Gi"},
                               "defaultRequest":{"cpu":"1","nvidia.com/gpu":"1"}})"));
   const auto shape = config::shape_from_pod_spec(pod);
   ASSERT_TRUE(shape) << shape.error().to_string();
   EXPECT_EQ(shape->cpu_milli, 5000) << "1 by default and 4 as written";
-  EXPECT_EQ(shape->memory_bytes, std::int64_t{10} << 30) << "the limits stand for requests";
+  EXPECT_EQ(shape->memory_bytes, std::int64_t{10} << 30) << "limits are used as requests";
   EXPECT_EQ(shape->gpu.whole, 2);
 }
 
@@ -44,7 +44,7 @@ PodShape shape_with(std::string_view spec, const Limits& limits) {
   return shape ? *shape : PodShape();
 }
 
-TEST(PodDefaults, LimitsThatAreWrittenAreRequestsBeforeLimitRangesAreAsked) {
+TEST(PodDefaults, LimitsBecomeRequestsBeforeLimitRangeApplies) {
   const auto range = limits(R"({"type":"Container","default":{"cpu":"4","memory":"4Gi"},
                                 "defaultRequest":{"cpu":"1","memory":"1Gi"}})");
   const auto shape = shape_with(R"({"containers":[{"resources":{"limits":{"cpu":"8"}}}]})", range);
@@ -56,7 +56,7 @@ TEST(PodDefaults, LimitsThatAreWrittenAreRequestsBeforeLimitRangesAreAsked) {
   EXPECT_EQ(as_a_whole.memory_bytes, std::int64_t{64} << 30);
 }
 
-TEST(PodDefaults, BoundsOfContainersAreDefaultsToo) {
+TEST(PodDefaults, MaximumOfContainerIsDefaultToo) {
   const auto range = limits(R"({"type":"Container","max":{"cpu":"8"},"min":{"cpu":"1","memory":"1Gi"}})");
   const auto& item = range.by_type.at("Container");
   EXPECT_EQ(item.standard.at("cpu"), Quantity::of(8));
@@ -66,7 +66,7 @@ TEST(PodDefaults, BoundsOfContainersAreDefaultsToo) {
   EXPECT_TRUE(limits(R"({"type":"Pod","max":{"cpu":"8"}})").by_type.at("Pod").standard.empty());
 }
 
-TEST(PodDefaults, APodIsJudgedByWhatItRequestsAsAWhole) {
+TEST(PodDefaults, TotalOfPodIsChecked) {
   const auto pod = json(
       R"({"overhead":{"cpu":"1"},"resources":{"limits":{"cpu":"20"}},"containers":[{"resources":{"limits":{"memory":"1Gi"}}}]})");
   EXPECT_TRUE(violations(pod, limits(R"({"type":"Pod","max":{"cpu":"20"}})"), "spec").empty())
@@ -74,7 +74,7 @@ TEST(PodDefaults, APodIsJudgedByWhatItRequestsAsAWhole) {
   EXPECT_EQ(violations(pod, limits(R"({"type":"Pod","max":{"cpu":"19"}})"), "spec").size(), 1U);
 }
 
-TEST(PodDefaults, TheFirstDefaultAndTheTightestBoundHold) {
+TEST(PodDefaults, FirstDefaultAndTightestBoundApply) {
   const auto both = limits_of(
       {json(R"({"spec":{"limits":[{"type":"Container","default":{"cpu":"1"},"max":{"cpu":"8"},"min":{"cpu":"1"}}]}})"),
        json(
@@ -85,20 +85,20 @@ TEST(PodDefaults, TheFirstDefaultAndTheTightestBoundHold) {
   EXPECT_EQ(item.min.at("cpu").milli(), 2000);
 }
 
-TEST(PodDefaults, MoreThanAContainerMayHaveIsNamed) {
+TEST(PodDefaults, RequestAboveMaximumIsNamed) {
   const auto wrong = violations(json(kPod), limits(R"({"type":"Container","max":{"cpu":"2","memory":"4Gi"}})"), "spec");
   ASSERT_EQ(wrong.size(), 1U);
   EXPECT_EQ(wrong[0],
             "spec.containers[1]: Invalid value: [\"cpu\",\"memory\"]: requests must not be above the limitRange max");
 }
 
-TEST(PodDefaults, LessThanAContainerMustHaveIsNamed) {
+TEST(PodDefaults, RequestBelowMinimumIsNamed) {
   const auto wrong = violations(json(kPod), limits(R"({"type":"Container","min":{"cpu":"1"}})"), "spec");
   ASSERT_EQ(wrong.size(), 1U);
   EXPECT_EQ(wrong[0], "spec.containers[0]: Invalid value: [\"cpu\"]: requests must not be below the limitRange min");
 }
 
-TEST(PodDefaults, APodIsJudgedAsAWhole) {
+TEST(PodDefaults, BoundsOfPodAreChecked) {
   const auto pod =
       json(R"({"initContainers":[{"resources":{"requests":{"cpu":"9"}}}],)"
            R"("containers":[{"resources":{"requests":{"cpu":"3"}}},{"resources":{"requests":{"cpu":"4"}}}]})");
@@ -108,7 +108,7 @@ TEST(PodDefaults, APodIsJudgedAsAWhole) {
   EXPECT_EQ(violations(pod, limits(R"({"type":"Pod","min":{"cpu":"10"}})"), "spec").size(), 1U);
 }
 
-TEST(PodDefaults, TheRatioOfLimitAndRequestIsBounded) {
+TEST(PodDefaults, RatioOfLimitToRequestIsBounded) {
   const auto bound = limits(R"({"type":"Container","maxLimitRequestRatio":{"cpu":"2"}})");
   const auto with = [](const char* resources) {
     return json(fmt::format(R"({{"containers":[{{"resources":{}}}]}})", resources));
@@ -132,7 +132,7 @@ Json job_with(const char* class_name, const char* selector) {
   return job;
 }
 
-TEST(RuntimeClasses, TheirSchedulingIsPartOfTheTemplates) {
+TEST(RuntimeClasses, SchedulingIsPartOfTemplates) {
   testing::JobServer server;
   server.serve("node.k8s.io", "v1", "runtimeclasses");
   Json made =
@@ -146,7 +146,7 @@ TEST(RuntimeClasses, TheirSchedulingIsPartOfTheTemplates) {
 
   Json job = job_with("gvisor", R"({"disk":"ssd"})");
   EXPECT_EQ(defaults.apply(job, *config::workload_kind("Job")), "");
-  const auto seen = job_seen(job);
+  const auto seen = parse_job(job);
   ASSERT_TRUE(seen) << seen.error().to_string();
   const auto& shape = seen->spec.pod_sets.at(0).shape;
   EXPECT_EQ(shape.node_selector, (Labels{{"disk", "ssd"}, {"runtime", "gvisor"}, {"zone", "a"}}));
@@ -158,18 +158,18 @@ TEST(RuntimeClasses, TheirSchedulingIsPartOfTheTemplates) {
   again.set("metadata")
       .set("annotations")
       .set(kAdded, R"({"main":{"nodeSelector":{"runtime":"gvisor"}},"nodeSelectors":true})");
-  const auto running = job_seen(again);
+  const auto running = parse_job(again);
   ASSERT_TRUE(running);
   EXPECT_EQ(running->spec.pod_sets, seen->spec.pod_sets);
 
   Json other = job_with("runc", "{}");
   EXPECT_EQ(defaults.apply(other, *config::workload_kind("Job")), "");
-  EXPECT_TRUE(job_seen(other)->spec.pod_sets.at(0).shape.node_selector.empty());
+  EXPECT_TRUE(parse_job(other)->spec.pod_sets.at(0).shape.node_selector.empty());
 
   // The API server refuses such pods.
   Json against = job_with("gvisor", R"({"zone":"b"})");
   EXPECT_EQ(defaults.apply(against, *config::workload_kind("Job")), "");
-  const auto refused = job_seen(against);
+  const auto refused = parse_job(against);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().field, "spec.template.spec.nodeSelector[zone]");
   EXPECT_EQ(
@@ -180,13 +180,13 @@ TEST(RuntimeClasses, TheirSchedulingIsPartOfTheTemplates) {
   server.close_watches();
 }
 
-TEST(RuntimeClasses, OfWorkloadObjectsToo) {
+TEST(RuntimeClasses, ApplyToWorkloadObjects) {
   Json object =
       json(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"w","namespace":"team",
       "uid":"u"},"spec":{"queueName":"q","podSets":[{"name":"main","count":1,"template":{"spec":{"runtimeClassName":"gvisor",
       "nodeSelector":{"disk":"ssd"},"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}}}]}})");
   object.set(kRuntimeClasses).set("gvisor", json(kScheduling));
-  const auto seen = workload_object_seen(object);
+  const auto seen = parse_workload_object(object);
   ASSERT_TRUE(seen) << seen.error().to_string();
   EXPECT_EQ(seen->spec.pod_sets.at(0).shape.node_selector.at("runtime"), "gvisor");
   object.set("spec")
@@ -195,7 +195,7 @@ TEST(RuntimeClasses, OfWorkloadObjectsToo) {
       .set("template")
       .set("spec")
       .set("nodeSelector", json(R"({"zone":"b"})"));
-  const auto refused = workload_object_seen(object);
+  const auto refused = parse_workload_object(object);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().field, "spec.podSets[0].template.spec.nodeSelector[zone]");
 }

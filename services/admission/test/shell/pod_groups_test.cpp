@@ -68,7 +68,7 @@ constexpr const char* kRing =
     R"({"minMember":8,"queue":"research-queue","minResources":{"nvidia.com/gpu":8,"cpu":"64","pods":"8","count/pods":8,
     "requests.cpu":"64","limits.cpu":"64"}})";
 
-class GroupsOfVolcano : public ::testing::Test {
+class VolcanoPodGroups : public ::testing::Test {
  protected:
   void SetUp() override {
     host_ = testing::start_admission(clock_);
@@ -127,7 +127,7 @@ class GroupsOfVolcano : public ::testing::Test {
     for (int i = 0; i < 8; ++i) server_.put(member(fmt::format("{}-{}", group, i), group, 1, 8));
   }
   /// Does what the executor does when they are admitted.
-  void let_go(const std::string& group) {
+  void admit_pods(const std::string& group) {
     for (int i = 0; i < 8; ++i) {
       Json now = server_.get(fmt::format("team/{}-{}", group, i));
       now.set("spec").erase("schedulingGates");
@@ -155,15 +155,15 @@ class GroupsOfVolcano : public ::testing::Test {
 };
 
 // S-099: 8 GPUs are free and 63 of the 64 CPUs; no member exists.
-TEST_F(GroupsOfVolcano, AGroupWaitsForItsMinimumBeforeAnyMemberExists) {
+TEST_F(VolcanoPodGroups, GroupIsPendingForMinMemberBeforeAnyPodExists) {
   pool();
   server_.put(member("other", "", 8, 65));
   ASSERT_TRUE(is("other", Phase::kAdmitted));
   server_.put(pod_group("ring", kRing));
   ASSERT_TRUE(is("ring", Phase::kPending));
-  EXPECT_TRUE(says("ring", "Pending")) << "at which controllers make no pods";
+  EXPECT_TRUE(says("ring", "Pending")) << "controllers create no pods in this phase";
   const auto waiting = *workload("ring");
-  EXPECT_TRUE(waiting.spec.pods_to_come);
+  EXPECT_TRUE(waiting.spec.pods_expected);
   EXPECT_EQ(waiting.spec.total_pods(), 8);
   EXPECT_EQ(waiting.spec.total_gpu_milli(), 8000);
   EXPECT_EQ(requests_of(waiting.spec).at("cpu"), 64'000);
@@ -176,7 +176,7 @@ TEST_F(GroupsOfVolcano, AGroupWaitsForItsMinimumBeforeAnyMemberExists) {
   server_.remove("team/other");
   ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
   EXPECT_TRUE(says("ring", "Inqueue"));
-  EXPECT_EQ(why("ring").causes.at(0).code, "PodsToCome");
+  EXPECT_EQ(why("ring").causes.at(0).code, "PodsPending");
   // Its minimum resources are reserved for it.
   server_.put(member("late", "", 10, 1));
   ASSERT_TRUE(is("late", Phase::kPending));
@@ -184,22 +184,22 @@ TEST_F(GroupsOfVolcano, AGroupWaitsForItsMinimumBeforeAnyMemberExists) {
   ASSERT_TRUE(is("ring", Phase::kAdmitted)) << why("ring").summary;
   const auto started = *workload("ring");
   EXPECT_EQ(started.attempt, 1);
-  EXPECT_FALSE(started.spec.pods_to_come);
+  EXPECT_FALSE(started.spec.pods_expected);
   ASSERT_EQ(started.spec.pod_sets.size(), 1U);
   EXPECT_EQ(started.spec.pod_sets[0].count, 8);
   EXPECT_EQ(started.spec.pod_sets[0].shape.cpu_milli, 8000);
   EXPECT_TRUE(says("ring", "Running"));
-  EXPECT_FALSE(workload("ring-0")) << "its pods are no other workload";
+  EXPECT_FALSE(workload("ring-0")) << "its pods are not another workload";
   EXPECT_EQ(workload("late")->phase, Phase::kPending);
 }
 
-TEST_F(GroupsOfVolcano, WhoeverIsEvictedWaitsAsTheSameWorkloadWithoutPods) {
+TEST_F(VolcanoPodGroups, EvictedGroupIsSameWorkloadWithoutPods) {
   pool();
   server_.put(pod_group("ring", kRing));
   ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
   members("ring");
   ASSERT_TRUE(is("ring", Phase::kAdmitted));
-  let_go("ring");
+  admit_pods("ring");
   ASSERT_TRUE(says("ring", "Running"));
   set_active("ring", false);
   ASSERT_TRUE(is("ring", Phase::kEvicting));
@@ -213,14 +213,14 @@ TEST_F(GroupsOfVolcano, WhoeverIsEvictedWaitsAsTheSameWorkloadWithoutPods) {
   members("ring");
   EXPECT_TRUE(is("ring", Phase::kAdmitted));
   // A group is gone when its pods are deleted without an eviction; later pods of its name are another workload.
-  let_go("ring");
+  admit_pods("ring");
   for (int i = 0; i < 8; ++i) server_.remove(fmt::format("team/ring-{}", i));
   ASSERT_TRUE(is("ring", Phase::kCancelled));
   members("ring");
   EXPECT_TRUE(is("ring-0", Phase::kAdmitted));
 }
 
-TEST_F(GroupsOfVolcano, AnotherProcessTakesThemOver) {
+TEST_F(VolcanoPodGroups, AnotherProcessAdoptsGroups) {
   pool();
   server_.put(pod_group("ring", kRing));
   server_.put(pod_group("second", kRing));
@@ -228,15 +228,15 @@ TEST_F(GroupsOfVolcano, AnotherProcessTakesThemOver) {
   ASSERT_TRUE(is("second", Phase::kQuotaReserved));
   members("ring");
   ASSERT_TRUE(is("ring", Phase::kAdmitted));
-  let_go("ring");
+  admit_pods("ring");
   ASSERT_TRUE(says("second", "Inqueue"));
   stop_watching();
   for (int i = 0; i < 8; ++i) server_.remove_silently(fmt::format("team/ring-{}", i));
   members("second");
   server_.put(pod_group("third", kRing));
   watch();
-  EXPECT_TRUE(is("second", Phase::kAdmitted)) << "its pods came meanwhile";
-  EXPECT_TRUE(is("ring", Phase::kCancelled)) << "its pods went meanwhile";
+  EXPECT_TRUE(is("second", Phase::kAdmitted)) << "its pods were created meanwhile";
+  EXPECT_TRUE(is("ring", Phase::kCancelled)) << "its pods were deleted meanwhile";
   EXPECT_TRUE(is("third", Phase::kQuotaReserved));
   stop_watching();
   server_.remove_silently("team/third");
@@ -245,7 +245,7 @@ TEST_F(GroupsOfVolcano, AnotherProcessTakesThemOver) {
   EXPECT_EQ(workload("second")->phase, Phase::kAdmitted);
 }
 
-TEST_F(GroupsOfVolcano, OnlyThoseOfOurQueuesAreTaken) {
+TEST_F(VolcanoPodGroups, OnlyGroupsOfOurQueuesAreManaged) {
   auto of_a_job = pod_group("of-a-job", kRing);
   of_a_job.set("metadata")
       .set("ownerReferences",
@@ -262,8 +262,8 @@ TEST_F(GroupsOfVolcano, OnlyThoseOfOurQueuesAreTaken) {
   EXPECT_EQ(watch_->write(), 0) << "there is no pool yet";
   EXPECT_FALSE(workload("ring"));
   pool();
-  ASSERT_TRUE(is("ring", Phase::kQuotaReserved)) << "its queue came later than it";
-  EXPECT_TRUE(says("unsized", "Inqueue")) << "it says nothing to wait for";
+  ASSERT_TRUE(is("ring", Phase::kQuotaReserved)) << "its queue was created later";
+  EXPECT_TRUE(says("unsized", "Inqueue")) << "it has nothing to be pending for";
   for (const char* name : {"of-a-job", "elsewhere", "unsized", "begun"}) EXPECT_FALSE(workload(name)) << name;
   EXPECT_TRUE(server_.get("team/elsewhere")["status"]["phase"].string().empty());
   EXPECT_TRUE(server_.get("team/of-a-job")["status"]["phase"].string().empty());
@@ -277,7 +277,7 @@ TEST_F(GroupsOfVolcano, OnlyThoseOfOurQueuesAreTaken) {
   EXPECT_TRUE(is("ring", Phase::kCancelled));
 }
 
-TEST_F(GroupsOfVolcano, AGroupSaysHowLongItMayWait) {
+TEST_F(VolcanoPodGroups, GroupSetsItsWaitingTime) {
   pool();
   server_.put(member("other", "", 16, 8));
   ASSERT_TRUE(is("other", Phase::kAdmitted));
@@ -291,7 +291,7 @@ TEST_F(GroupsOfVolcano, AGroupSaysHowLongItMayWait) {
   EXPECT_TRUE(qm::testing::wait_until([&] { return workload("ring")->waiting_time == std::chrono::hours(2); }));
 }
 
-TEST_F(GroupsOfVolcano, AFieldThatIsNotSupportedRejectsItUntilItIsCorrected) {
+TEST_F(VolcanoPodGroups, UnsupportedFieldRejectsUntilCorrected) {
   pool();
   const auto condition = [&] {
     const Json now = server_.get("team/ring");
@@ -309,7 +309,7 @@ TEST_F(GroupsOfVolcano, AFieldThatIsNotSupportedRejectsItUntilItIsCorrected) {
   server_.put(ring);
   ASSERT_TRUE(is("ring", Phase::kRejected));
   for (const char* part :
-       {"PodGroup ring: spec.networkTopology is {", "highestTierAllowed", "mode hard", "; ask for a topology"}) {
+       {"PodGroup ring: spec.networkTopology is {", "highestTierAllowed", "mode hard", "; request a topology"}) {
     EXPECT_NE(why("ring").summary.find(part), std::string::npos) << why("ring").summary;
   }
   EXPECT_EQ(workload("ring")->reason, "Rejected");
@@ -317,7 +317,7 @@ TEST_F(GroupsOfVolcano, AFieldThatIsNotSupportedRejectsItUntilItIsCorrected) {
   ASSERT_TRUE(says_so("True"));
   EXPECT_EQ(condition()["reason"].string(), "Rejected");
   EXPECT_EQ(condition()["message"].string(), workload("ring")->rejected());
-  EXPECT_EQ(server_.get("team/ring").path("status.conditions").size(), 2U) << "what others wrote stays";
+  EXPECT_EQ(server_.get("team/ring").path("status.conditions").size(), 2U) << "fields of other writers are kept";
   // After a correction it competes for quota.
   Json corrected = server_.get("team/ring");
   corrected.set("spec").erase("networkTopology");
@@ -329,15 +329,15 @@ TEST_F(GroupsOfVolcano, AFieldThatIsNotSupportedRejectsItUntilItIsCorrected) {
   ASSERT_TRUE(is("ring", Phase::kAdmitted)) << why("ring").summary;
 }
 
-TEST(PodGroups, OfWhichNoPodExistsHaveOneSetForAllThatTheyNeed) {
+TEST(PodGroups, GroupWithoutPodsHasOnePodSetOfMinResources) {
   Json group = Json::object({{"kind", "PodGroup"},
                              {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "u"}})},
                              {"pods", Json::array()},
                              {"podGroup", pod_group("ring", R"({"minMember":3,"priorityClassName":"high",
                                  "minResources":{"nvidia.com/gpu":"5","memory":"7Gi","limits.cpu":"9"}})")}});
-  auto seen = pods_seen(group);
+  auto seen = parse_pods(group);
   ASSERT_TRUE(seen) << seen.error().to_string();
-  EXPECT_TRUE(seen->pods_to_come);
+  EXPECT_TRUE(seen->pods_expected);
   EXPECT_TRUE(seen->suspended);
   EXPECT_EQ(seen->spec.queue, "default");
   EXPECT_EQ(seen->spec.priority_class, "high");
@@ -350,7 +350,7 @@ TEST(PodGroups, OfWhichNoPodExistsHaveOneSetForAllThatTheyNeed) {
   EXPECT_EQ(seen->spec.total_pods(), 3);
   EXPECT_EQ(seen->spec.total_gpu_milli(), 5000);
   group.set("podGroup").set("spec").erase("minResources");
-  EXPECT_FALSE(pods_seen(group));
+  EXPECT_FALSE(parse_pods(group));
 }
 
 }  // namespace pod_groups_test

@@ -231,7 +231,7 @@ class RealPodResources : public ::testing::Test {
   std::vector<std::pair<kube::Resource, std::string>> made_;
 };
 
-TEST_F(RealPodResources, SumsOfTemplatesAreThoseOfStoredPods) {
+TEST_F(RealPodResources, TemplateSumsEqualThoseOfStoredPods) {
   const auto stem = "sums-" + std::to_string(::getpid());
   for (std::size_t i = 0; i < kOverheads.size(); ++i) {
     auto made = json(R"({"handler":"x"})");

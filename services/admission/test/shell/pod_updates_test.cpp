@@ -109,7 +109,7 @@ class PodSetUpdates : public ::testing::Test {
     for (const auto& intent : effects_.intents) {
       if (intent.kind == "job.unsuspend") return executor_.execute(intent);
     }
-    return fail(Code::kNotFound, "nothing is let go");
+    return fail(Code::kNotFound, "nothing is ungated");
   }
   Json now() { return server_.get("team/train"); }
 
@@ -123,7 +123,7 @@ class PodSetUpdates : public ::testing::Test {
   Json job_;
 };
 
-TEST_F(PodSetUpdates, AreWrittenIntoTheTemplateAndTakenAwayBeforeTheNextAttempt) {
+TEST_F(PodSetUpdates, AreAppliedToTemplateAndRemovedBeforeNextAttempt) {
   ASSERT_TRUE(workload().gated);
   say(answer());
   ASSERT_FALSE(workload().gated);
@@ -171,7 +171,7 @@ TEST_F(PodSetUpdates, AreWrittenIntoTheTemplateAndTakenAwayBeforeTheNextAttempt)
   EXPECT_EQ(kube::annotation(later, words::kAttempt), "2");
 }
 
-TEST_F(PodSetUpdates, WhatContradictsIsRefusedByName) {
+TEST_F(PodSetUpdates, ConflictsAreRefusedByName) {
   const auto refusal = [&](const std::function<void(pb::PodSetUpdate&)>& change) {
     auto request = answer();
     change(*request.mutable_pod_set_updates(0));
@@ -179,12 +179,12 @@ TEST_F(PodSetUpdates, WhatContradictsIsRefusedByName) {
     return out.replies.at(0).result ? std::string() : out.replies.at(0).result.error().message;
   };
   EXPECT_EQ(refusal([](auto& update) { update.set_name("worker"); }),
-            "podSetUpdates[worker]: there is no such pod set, but main");
+            "podSetUpdates[worker]: unknown pod set; the pod sets are main");
   EXPECT_EQ(refusal([](auto& update) { (*update.mutable_node_selector())["model"] = "a100"; }),
-            "podSetUpdates[main].nodeSelector: model is h100 of flavor h100, and a100 here");
+            "podSetUpdates[main].nodeSelector: model is h100 from flavor h100, and a100 in the update");
   EXPECT_EQ(refusal([](auto& update) { (*update.mutable_annotations())["quartermaster.dev/attempt"] = "9"; }),
-            "podSetUpdates[main].annotations: quartermaster.dev/attempt is not for a check to say");
-  EXPECT_TRUE(workload().gated) << "it waits for an answer still";
+            "podSetUpdates[main].annotations: an admission check must not set quartermaster.dev/attempt");
+  EXPECT_TRUE(workload().gated) << "it still requires an answer";
   EXPECT_EQ(workload().checks.at("machines").verdict, Verdict::kPending);
   auto twice = answer();
   *twice.add_pod_set_updates() = twice.pod_set_updates(0);
@@ -196,7 +196,7 @@ TEST_F(PodSetUpdates, WhatContradictsIsRefusedByName) {
   EXPECT_FALSE(workload().gated);
 }
 
-TEST_F(PodSetUpdates, WhatTheTemplateSaysItselfIsNotOverwritten) {
+TEST_F(PodSetUpdates, TemplateFieldsAreNotOverwritten) {
   Json own = job_;
   own.set("spec").set("template").set("metadata").set("labels").set("request", "mine");
   server_.put(own);
@@ -210,7 +210,7 @@ TEST_F(PodSetUpdates, WhatTheTemplateSaysItselfIsNotOverwritten) {
   EXPECT_TRUE(now().path("spec.suspend").boolean());
 }
 
-TEST_F(PodSetUpdates, OfAWorkloadObjectAreReadWithItsCheck) {
+TEST_F(PodSetUpdates, WorkloadObjectUpdatesAreReadWithTheirCheck) {
   Json object = *Json::parse(R"({"metadata":{"namespace":"team","name":"job-train","uid":"m",
       "labels":{"quartermaster.dev/mirrors":"x"},"annotations":{"quartermaster.dev/attempt":"1"}},
     "status":{"admissionChecks":[{"name":"machines","state":"Ready","podSetUpdates":[{"name":"main",
@@ -221,7 +221,7 @@ TEST_F(PodSetUpdates, OfAWorkloadObjectAreReadWithItsCheck) {
   // A check state in an object has no caller that could get an error: the workload stays gated and reports why.
   EXPECT_TRUE(workload().gated);
   const auto why = engine_.explain(workload(), now_);
-  EXPECT_NE(why.summary.find("model is h100 of flavor h100, and a100 here"), std::string::npos) << why.summary;
+  EXPECT_NE(why.summary.find("model is h100 from flavor h100, and a100 in the update"), std::string::npos) << why.summary;
   object.set("status")
       .set("admissionChecks")
       .items_mut()[0]
@@ -240,7 +240,7 @@ TEST_F(PodSetUpdates, OfAWorkloadObjectAreReadWithItsCheck) {
   EXPECT_EQ(from_row(to_row(workload())).checks, workload().checks) << "they are kept in the row";
 }
 
-TEST_F(PodSetUpdates, OfPodsAreWrittenWhenTheirGateGoes) {
+TEST_F(PodSetUpdates, PodUpdatesAreAppliedWhenUngated) {
   state::JobIntent intent;
   intent.set_namespace_("team");
   intent.set_name("alone");
@@ -261,7 +261,7 @@ TEST_F(PodSetUpdates, OfPodsAreWrittenWhenTheirGateGoes) {
   };
   const auto refused = run();
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("labels request is mine of pod alone"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("labels request is mine in pod alone"), std::string::npos);
   pod.set("metadata").erase("labels");
   server_.put(pod);
   ASSERT_TRUE(run());

@@ -35,7 +35,7 @@ Json pod(const std::string& name, const std::string& created, const std::string&
   return out;
 }
 
-class PodsOfOthers : public ::testing::Test {
+class PodIntegration : public ::testing::Test {
  protected:
   void SetUp() override {
     host_ = testing::start_admission(clock_);
@@ -96,7 +96,7 @@ constexpr const char* kOne = "2026-01-01T00:00:01Z";
 constexpr const char* kTwo = "2026-01-01T00:00:02Z";
 constexpr const char* kThree = "2026-01-01T00:00:03Z";
 
-TEST_F(PodsOfOthers, AnAnnotationDoesNotReachAWorkloadOfAnotherNamespace) {
+TEST_F(PodIntegration, AnnotationReachesNoWorkloadOfAnotherNamespace) {
   server_.put(pod("a", kOne, "apps/v1 ReplicaSet web", {}));
   ASSERT_TRUE(is("a", Phase::kAdmitted));
   auto forged = pod("b", kTwo, "apps/v1 ReplicaSet web", {});
@@ -116,27 +116,27 @@ TEST_F(PodsOfOthers, AnAnnotationDoesNotReachAWorkloadOfAnotherNamespace) {
   EXPECT_EQ(workload("uid-a")->phase, Phase::kAdmitted) << "the end of the forged pod is not its end";
 }
 
-TEST(PodGroups, OfVolcanoSayWhatTheirPodsLeaveOpen) {
+TEST(PodGroups, VolcanoGroupFillsInMissingFieldsOfPods) {
   auto member = pod("ring-a", "2026-01-01T00:00:00Z", "batch/v1 Job ring", {});
   auto group = Json::object({{"kind", "PodGroup"},
                              {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "u"}})},
                              {"pods", Json::array({member})}});
   group.set("podGroup", *Json::parse(R"({"metadata":{"annotations":{"volcano.sh/preemptable":"false"}},
       "spec":{"minMember":1,"queue":"research","priorityClassName":"high"}})"));
-  auto seen = pods_seen(group);
+  auto seen = parse_pods(group);
   ASSERT_TRUE(seen) << seen.error().to_string();
-  EXPECT_EQ(seen->spec.queue, "q") << "the pods say it themselves";
+  EXPECT_EQ(seen->spec.queue, "q") << "the pods set it themselves";
   EXPECT_EQ(seen->spec.priority_class, "high");
   EXPECT_EQ(seen->spec.labels["volcano.sh/preemptable"], "false");
   member.set("metadata").set("labels").erase("kueue.x-k8s.io/queue-name");
   group.set("pods", Json::array({member}));
-  seen = pods_seen(group);
+  seen = parse_pods(group);
   ASSERT_TRUE(seen) << seen.error().to_string();
   EXPECT_EQ(seen->spec.queue, "research");
 }
 
 // Quota is reserved for all of them; the minimum is published to placement.
-TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
+TEST(PodGroups, VolcanoGroupMayRunWithMinMember) {
   Json pods = Json::array();
   const auto member = [](int i, const char* phase) {
     auto one = pod(fmt::format("ring-{}", i), "2026-01-01T00:00:00Z", "batch/v1 Job ring", {});
@@ -154,7 +154,7 @@ TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
     Json list = Json::array();
     for (int i = 0; i < count; ++i) list.push_back(member(i, phase));
     group.set("pods", std::move(list));
-    const auto seen = pods_seen(group);
+    const auto seen = parse_pods(group);
     EXPECT_TRUE(seen) << seen.error().to_string();
     return *seen;
   };
@@ -163,7 +163,7 @@ TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
   EXPECT_EQ(waiting.spec.pod_sets[0].count, 8);
   EXPECT_EQ(waiting.spec.pod_sets[0].min_count, 4);
   EXPECT_TRUE(seen_with(8, "Succeeded").complete);
-  EXPECT_TRUE(seen_with(7, "Succeeded").complete) << "one has gone with its node";
+  EXPECT_TRUE(seen_with(7, "Succeeded").complete) << "one was lost with its node";
   EXPECT_FALSE(seen_with(3, "Succeeded").complete);
   EXPECT_FALSE(seen_with(7, "Running").complete);
   group.set("podGroup", *Json::parse(R"({"spec":{"minMember":8,"queue":"research"}})"));
@@ -172,7 +172,7 @@ TEST(PodGroups, OfVolcanoMayRunWithFewerThanAllOfTheirPods) {
 }
 
 // S-387: pods of another revision run in addition to those of the first, and count.
-TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {
+TEST_F(PodIntegration, SurgePodNeedsQuotaLikeAnyPod) {
   const Labels service{{"serving.kserve.io/inferenceservice", "llama2"}};
   for (int i = 0; i < 4; ++i) {
     server_.put(pod(fmt::format("one-{}", i), kOne, "apps/v1 ReplicaSet llama2-predictor-00001", service, 2));
@@ -181,12 +181,12 @@ TEST_F(PodsOfOthers, ASurgeCountsAndWaitsForQuotaLikeAnythingElse) {
   server_.put(pod("two-0", kTwo, "apps/v1 ReplicaSet llama2-predictor-00002", service, 2));
   ASSERT_TRUE(is("two-0", Phase::kPending)) << "all eight GPUs are in use";
   server_.remove("team/one-3");
-  EXPECT_TRUE(is("two-0", Phase::kAdmitted)) << "the old revision made room";
+  EXPECT_TRUE(is("two-0", Phase::kAdmitted)) << "the old revision released quota";
   EXPECT_EQ(workload("uid-one-0")->phase, Phase::kAdmitted);
 }
 
 // S-389: a retry has the queue position of its run, and a step without GPUs waits for none.
-TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
+TEST_F(PodIntegration, RetryKeepsItsQuota) {
   const Labels run{{"workflows.argoproj.io/workflow", "train"}, {"pipeline/runid", "7"}};
   server_.put(pod("big", kOne, "apps/v1 ReplicaSet serve", {}, 8));
   ASSERT_TRUE(is("big", Phase::kAdmitted));
@@ -205,14 +205,14 @@ TEST_F(PodsOfOthers, ARetryKeepsItsPlace) {
   ASSERT_TRUE(is("try-1", Phase::kPending));
   EXPECT_EQ(workload("uid-try-1")->spec.submitted, *from_rfc3339(kOne));
   server_.put(pod("check", kThree, "argoproj.io/v1alpha1 Workflow train", run, 0));
-  EXPECT_TRUE(is("check", Phase::kAdmitted)) << "a condition has no GPU to wait for";
+  EXPECT_TRUE(is("check", Phase::kAdmitted)) << "a step without GPUs needs no quota";
   server_.remove("team/other");
   EXPECT_TRUE(is("try-1", Phase::kAdmitted));
   EXPECT_EQ(workload("uid-late")->phase, Phase::kPending);
 }
 
 // S-387: the service of a manifest; a new storageUri creates another revision with pods of the same requests.
-TEST_F(PodsOfOthers, AServedModelAndItsNextRevision) {
+TEST_F(PodIntegration, ServedModelAndNextRevision) {
   struct Case {
     std::string file, service;
     int gpus;
@@ -253,7 +253,7 @@ TEST_F(PodsOfOthers, AServedModelAndItsNextRevision) {
 }
 
 // S-278: a step of a pipeline is one workload with its limits.
-TEST_F(PodsOfOthers, AStepOfAPipelineIsOneWorkload) {
+TEST_F(PodIntegration, PipelineStepIsOneWorkload) {
   Json step = pod("train", kOne, "argoproj.io/v1alpha1 Workflow run", {{"pipeline/runid", "7"}}, 4);
   step.set("spec").set("containers").items_mut()[0].set("resources").set("limits").set("memory", "32G");
   cover_everything();
@@ -265,7 +265,7 @@ TEST_F(PodsOfOthers, AStepOfAPipelineIsOneWorkload) {
   EXPECT_EQ(spec.pod_sets[0].shape.memory_bytes, 32'000'000'000);
 }
 
-TEST_F(PodsOfOthers, PodsOfAnObjectThatIsLetGoAsAWholeAreNotCountedAgain) {
+TEST_F(PodIntegration, PodsOfSuspendableOwnerAreNotCountedTwice) {
   Json rank = pod("rank-0", kOne, "kubeflow.org/v1 PyTorchJob train", {}, 8);
   rank.set("spec").erase("schedulingGates");
   rank.set("metadata").set("annotations").set("quartermaster.dev/workload", "uid-of-train");

@@ -65,7 +65,7 @@ struct Program {
   }
 };
 
-TEST(AdmissionProgram, RemembersAcrossAKill) {
+TEST(AdmissionProgram, KeepsStateAcrossKill) {
   std::string why;
   auto* postgres = qm::testing::Postgres::shared(&why);
   if (postgres == nullptr) GTEST_SKIP() << why;
@@ -111,7 +111,7 @@ TEST(AdmissionProgram, RemembersAcrossAKill) {
   jobs.close_watches();
 }
 
-class Attacked : public ::testing::Test {
+class HostileInput : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string why;
@@ -153,7 +153,7 @@ class Attacked : public ::testing::Test {
 
 // Submit refuses what `qmctl admit` refuses, unless the namespace has another mode; a Job that the service builds is
 // not checked.
-TEST_F(Attacked, SubmitAppliesTheFleetRules) {
+TEST_F(HostileInput, SubmitAppliesFleetRules) {
   const auto submit = [&](const std::string& name, bool by_spec = false) {
     ::grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
@@ -188,7 +188,7 @@ TEST_F(Attacked, SubmitAppliesTheFleetRules) {
   EXPECT_TRUE(submit("plain").ok());
 }
 
-TEST_F(Attacked, NoRequestIdEndsOrStallsIt) {
+TEST_F(HostileInput, NoRequestIdStopsOrStallsIt) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
   std::string random(12'000, ' ');
   for (std::size_t i = 0; i < random.size(); ++i)
@@ -202,7 +202,7 @@ TEST_F(Attacked, NoRequestIdEndsOrStallsIt) {
   EXPECT_EQ(page("/readyz").status, 200);
 }
 
-TEST_F(Attacked, AMessageWithANulInItsKeyIsADeadLetterAndTheNextIsRead) {
+TEST_F(HostileInput, KeyWithNulIsDeadLetterAndNextIsRead) {
   auto bus = *bus::make_bus("postgres:" + database_);
   auto producer = *bus->producer("attacker");
   std::vector<bus::Record> records;
@@ -224,7 +224,7 @@ TEST_F(Attacked, AMessageWithANulInItsKeyIsADeadLetterAndTheNextIsRead) {
 }
 
 // The database neither responds nor fails: the backends of our sessions are stopped.
-TEST_F(Attacked, ASignalEndsItWhileTheDatabaseHangs) {
+TEST_F(HostileInput, SignalStopsItWhileDatabaseHangs) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
   std::vector<int> hung;
   auto session = *pg::Connection::open(database_, {"test"});

@@ -40,7 +40,7 @@ void expect_refused(const std::string& annotation, const std::string& value, con
   EXPECT_NE(text.find(why), std::string::npos) << text;
 }
 
-TEST(QueueAnnotations, BackfillIsReadAndWhatIsNotKnownIsRefused) {
+TEST(QueueAnnotations, BackfillIsParsedAndUnknownValueRefused) {
   const auto found = read("backfill", "conservative");
   ASSERT_TRUE(found) << found.error().to_string();
   EXPECT_TRUE(found->cluster_queues.at(0).backfill);
@@ -48,7 +48,7 @@ TEST(QueueAnnotations, BackfillIsReadAndWhatIsNotKnownIsRefused) {
   expect_refused("backfill", "aggressive", "aggressive is not a known value");
 }
 
-TEST(QueueAnnotations, TheExampleOfHoursSaysWhatItsCommentSays) {
+TEST(QueueAnnotations, ExampleOfHoursMatchesItsComment) {
   const std::string path = QM_SOURCE_DIR "/examples/hours/nightly.yaml";
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -64,22 +64,22 @@ TEST(QueueAnnotations, TheExampleOfHoursSaysWhatItsCommentSays) {
   EXPECT_EQ(at("2026-11-24T05:59:59Z"), 64);
   EXPECT_EQ(at("2026-11-24T06:00:00Z"), 8);
   EXPECT_EQ(at("2026-11-28T20:00:00Z"), 8) << "a Saturday";
-  EXPECT_TRUE(queue.drains && queue.backfill && queue.ageing);
+  EXPECT_TRUE(queue.drains && queue.backfill && queue.aging);
 }
 
-TEST(QueueAnnotations, AgeingIsReadAndWhatIsNotKnownIsRefused) {
-  const auto found = read("ageing", "bound=168h,ceiling=100");
+TEST(QueueAnnotations, AgingIsParsedAndUnknownValueRefused) {
+  const auto found = read("aging", "bound=168h,ceiling=100");
   ASSERT_TRUE(found) << found.error().to_string();
-  EXPECT_EQ(found->cluster_queues.at(0).ageing, (forecast::Ageing{168h, 100}));
-  EXPECT_EQ(read("ageing", "bound=30m")->cluster_queues.at(0).ageing, (forecast::Ageing{30min, 0}));
-  EXPECT_FALSE(read("ageing", "")->cluster_queues.at(0).ageing);
-  expect_refused("ageing", "168h", "168h is not understood");
-  expect_refused("ageing", "ceiling=5", "it has no bound");
-  expect_refused("ageing", "bound=0s", "the bound is no duration");
-  expect_refused("ageing", "bound=soon", "the bound is no duration");
-  expect_refused("ageing", "bound=1h,ceiling=high", "the ceiling is no priority");
-  expect_refused("ageing", "bound=1h,ceiling=5,floor=1", "floor=1 is not understood");
-  expect_refused("ageing", "bound=1h,bound=2h", "bound=2h is not understood");
+  EXPECT_EQ(found->cluster_queues.at(0).aging, (forecast::Aging{168h, 100}));
+  EXPECT_EQ(read("aging", "bound=30m")->cluster_queues.at(0).aging, (forecast::Aging{30min, 0}));
+  EXPECT_FALSE(read("aging", "")->cluster_queues.at(0).aging);
+  expect_refused("aging", "168h", "168h is not understood");
+  expect_refused("aging", "ceiling=5", "it has no bound");
+  expect_refused("aging", "bound=0s", "the bound is not a duration");
+  expect_refused("aging", "bound=soon", "the bound is not a duration");
+  expect_refused("aging", "bound=1h,ceiling=high", "the ceiling is not a priority");
+  expect_refused("aging", "bound=1h,ceiling=5,floor=1", "floor=1 is not understood");
+  expect_refused("aging", "bound=1h,bound=2h", "bound=2h is not understood");
 }
 
 std::string window(const std::string& begins, const std::string& lasts, const std::string& offset,
@@ -87,7 +87,7 @@ std::string window(const std::string& begins, const std::string& lasts, const st
   return fmt::format(R"([{{"begins": "{}", "lasts": "{}", "offset": {}, "quota": {}}}])", begins, lasts, offset, quota);
 }
 
-TEST(QueueAnnotations, WindowsOfQuotaAreReadAndWhatIsNotKnownIsRefused) {
+TEST(QueueAnnotations, QuotaWindowsAreParsedAndUnknownFieldsRefused) {
   const std::string name = "quota-windows", gpus = R"({"h100": {"nvidia.com/gpu": "64", "cpu": 16}})";
   const auto found = read(name, window("0 20 * * 1-5", "12h", R"("+01:00")", gpus));
   ASSERT_TRUE(found) << found.error().to_string();
@@ -106,16 +106,16 @@ TEST(QueueAnnotations, WindowsOfQuotaAreReadAndWhatIsNotKnownIsRefused) {
   EXPECT_EQ(gpus_at(opens + 12h), 8000);
   EXPECT_EQ(quota_changes_after(queue, opens), opens + 12h);
 
-  expect_refused(name, "often", "it is no JSON list");
+  expect_refused(name, "often", "it is not a JSON list");
   expect_refused(name, window("soon", "12h", "null", gpus), "begins:");
-  expect_refused(name, window("0 20 * * *", "soon", "null", gpus), "lasts: soon is no duration");
-  expect_refused(name, window("0 20 * * *", "0s", "null", gpus), "a window has to last");
-  expect_refused(name, window("0 20 30 2 *", "12h", "null", gpus), "begins: 0 20 30 2 * never comes");
-  expect_refused(name, window("0 20 * * *", "8785h", "null", gpus), "lasts: 8785h is no duration of a year at most");
-  expect_refused(name, window("0 20 * * *", "1h", R"("Berlin")", gpus), "Berlin is no offset");
-  expect_refused(name, window("0 20 * * *", "1h", R"("+01:60")", gpus), "+01:60 is no offset");
-  expect_refused(name, window("0 20 * * *", "1h", "1", gpus), "1 is no offset");
-  expect_refused(name, R"(["0 20 * * *"])", "is no window");
+  expect_refused(name, window("0 20 * * *", "soon", "null", gpus), "lasts: soon is not a duration");
+  expect_refused(name, window("0 20 * * *", "0s", "null", gpus), "a window needs a duration above 0");
+  expect_refused(name, window("0 20 30 2 *", "12h", "null", gpus), "begins: 0 20 30 2 * never occurs");
+  expect_refused(name, window("0 20 * * *", "8785h", "null", gpus), "lasts: 8785h is not a duration of at most a year");
+  expect_refused(name, window("0 20 * * *", "1h", R"("Berlin")", gpus), "Berlin is not an offset");
+  expect_refused(name, window("0 20 * * *", "1h", R"("+01:60")", gpus), "+01:60 is not an offset");
+  expect_refused(name, window("0 20 * * *", "1h", "1", gpus), "1 is not an offset");
+  expect_refused(name, R"(["0 20 * * *"])", "is not a window");
   expect_refused(name, window("0 20 * * *", "1h", "null", R"({"a100": {"cpu": 1}})"),
                  "the queue has no cpu in flavor a100");
   expect_refused(name, window("0 20 * * *", "1h", "null", R"({"h100": {"cpu": "-1"}})"), "the amount of cpu");
@@ -123,7 +123,7 @@ TEST(QueueAnnotations, WindowsOfQuotaAreReadAndWhatIsNotKnownIsRefused) {
   expect_refused(name, R"([{"until": "noon"}])", "until is not understood");
 }
 
-TEST(QueueAnnotations, WhatEndsWithAWindowIsSaidByName) {
+TEST(QueueAnnotations, ActionAtWindowEndIsParsed) {
   EXPECT_TRUE(read("quota-windows-end", "Drain")->cluster_queues.at(0).drains);
   EXPECT_FALSE(read("quota-windows-end", "Keep")->cluster_queues.at(0).drains);
   expect_refused("quota-windows-end", "drain", "drain is not a known value");

@@ -41,7 +41,7 @@ struct QueueFieldCases : ::testing::Test {
   const Workload& workload(const std::string& name) { return *engine.find(Namespace("default"), name); }
   void admit(const std::string& name) {
     const auto& w = workload(name);
-    step({PlacementHeard{w.spec.uid, w.attempt, Answer::kReserved, "r", {}, {}}});
+    step({PlacementUpdated{w.spec.uid, w.attempt, Answer::kReserved, "r", {}, {}}});
     ASSERT_EQ(workload(name).phase, Phase::kAdmitted);
   }
   Explanation why(const std::string& name) { return engine.explain(workload(name), now); }
@@ -63,7 +63,7 @@ struct QueueFieldCases : ::testing::Test {
   Instant now = from_micros(1'700'000'000'000'000);
 };
 
-TEST_F(QueueFieldCases, QuotaThatWasLoweredBelowItsUseIsNotBorrowed) {
+TEST_F(QueueFieldCases, QuotaLoweredBelowUsageIsNotBorrowed) {
   apply("f05-quota-lowered/queue.yaml");
   apply("f05-quota-lowered/jobs.yaml");
   admit("f05-run");
@@ -89,7 +89,7 @@ TEST_F(QueueFieldCases, QuotaThatWasLoweredBelowItsUseIsNotBorrowed) {
   ASSERT_EQ(e.causes.size(), 1U);
   EXPECT_EQ(
       e.causes[0].message,
-      "2 of nvidia.com/gpu wanted in flavor fx, 0 left for ClusterQueue f05, where 4 more is in use than there is");
+      "2 of nvidia.com/gpu wanted in flavor fx, 0 left for ClusterQueue f05, where usage exceeds quota by 4");
   EXPECT_EQ(e.causes[0].remedy, "wait until workloads of the queue release 6");
   const auto found = remedies_of("f05-wait");
   EXPECT_EQ(found.at("RaiseQuota"),
@@ -97,11 +97,11 @@ TEST_F(QueueFieldCases, QuotaThatWasLoweredBelowItsUseIsNotBorrowed) {
   EXPECT_EQ(found.at("End"), "wait until 1 workload ends, or end it");
 }
 
-TEST_F(QueueFieldCases, AClusterQueueThatIsDeletedInUseIsTerminating) {
+TEST_F(QueueFieldCases, DeletedClusterQueueInUseIsTerminating) {
   apply("f06-clusterqueue-deleted-in-use/queue.yaml");
   apply("f06-clusterqueue-deleted-in-use/jobs.yaml");
   admit("f06-run");
-  step({ObjectGone{"ClusterQueue", {}, "f06"}});
+  step({ObjectDeleted{"ClusterQueue", {}, "f06"}});
   const std::string text =
       "ClusterQueue f06 is terminating: it was deleted while 1 workload holds its quota, and admits no more workloads";
   EXPECT_EQ(inactive_condition(engine, queue("f06"))->code, "Terminating");
@@ -110,8 +110,8 @@ TEST_F(QueueFieldCases, AClusterQueueThatIsDeletedInUseIsTerminating) {
   EXPECT_EQ(why("f06-wait").causes.at(0).message, text);
   EXPECT_EQ(*workload("f06-wait").reason, "QueueTerminating");
   // With its last workload the queue is gone, and workloads that are pending in it report that.
-  step({JobGone{workload("f06-run").spec.uid}});
-  step({PlacementHeard{workload("f06-run").spec.uid, 1, Answer::kReleased, {}, {}, {}}});
+  step({JobDeleted{workload("f06-run").spec.uid}});
+  step({PlacementUpdated{workload("f06-run").spec.uid, 1, Answer::kReleased, {}, {}, {}}});
   EXPECT_EQ(local_condition("f06")["reason"].string(), "ClusterQueueDoesNotExist");
   EXPECT_EQ(*workload("f06-wait").reason, "QueueUnknown");
   apply("f06-clusterqueue-deleted-in-use/queue.yaml");
@@ -119,11 +119,11 @@ TEST_F(QueueFieldCases, AClusterQueueThatIsDeletedInUseIsTerminating) {
   EXPECT_EQ(workload("f06-wait").phase, Phase::kQuotaReserved);
 }
 
-TEST_F(QueueFieldCases, OrphanedPodsKeepTheirQuotaAndThatIsSaid) {
+TEST_F(QueueFieldCases, OrphanedPodsKeepTheirQuotaAndAreReported) {
   apply("f21-orphan-delete/queue.yaml");
   apply("f21-orphan-delete/job.yaml");
   admit("f21-run");
-  step({JobGone{workload("f21-run").spec.uid}});
+  step({JobDeleted{workload("f21-run").spec.uid}});
   now += std::chrono::hours(1);
   step({Tick{}});
   EXPECT_EQ(workload("f21-run").phase, Phase::kEvicting);
@@ -135,11 +135,11 @@ TEST_F(QueueFieldCases, OrphanedPodsKeepTheirQuotaAndThatIsSaid) {
   EXPECT_EQ(e.summary.find("20"), std::string::npos) << "no instant: " << e.summary;
 }
 
-TEST_F(QueueFieldCases, NoInstantInThePastIsToldOfPodsThatTakeLong) {
+TEST_F(QueueFieldCases, SlowPodsShowNoInstantInThePast) {
   apply("f21-orphan-delete/queue.yaml");
   apply("f21-orphan-delete/job.yaml");
   admit("f21-run");
-  step({EvictionAsked{
+  step({EvictionRequested{
       workload("f21-run").spec.uid, 1, "Maintenance", "node a", now + std::chrono::seconds(30), {}, "placement"}});
   EXPECT_NE(why("f21-run").causes.at(0).message.find(to_rfc3339(now + std::chrono::seconds(30))), std::string::npos);
   now += std::chrono::minutes(5);
@@ -147,7 +147,7 @@ TEST_F(QueueFieldCases, NoInstantInThePastIsToldOfPodsThatTakeLong) {
             "node a; waiting for 1 pod to terminate, which takes longer than its grace period");
 }
 
-TEST_F(QueueFieldCases, AFlavorThatOnlyAnotherQueueOfTheCohortHas) {
+TEST_F(QueueFieldCases, FlavorThatOnlyAnotherQueueOfCohortHas) {
   apply("f27-other-flavor-of-cohort/queue.yaml");
   apply("f27-other-flavor-of-cohort/job.yaml");
   const auto e = why("f27-big");
@@ -161,7 +161,7 @@ TEST_F(QueueFieldCases, AFlavorThatOnlyAnotherQueueOfTheCohortHas) {
             "raise in ClusterQueue f27-base nominalQuota of nvidia.com/gpu in flavor f27-a from 2 to 4");
 }
 
-TEST_F(QueueFieldCases, CohortsInACycleAreNamedAndTheQueueIsInactive) {
+TEST_F(QueueFieldCases, CohortCycleIsNamedAndQueueIsInactive) {
   apply("f30-cohort-cycle/queue.yaml");
   apply("f30-cohort-cycle/job.yaml");
   EXPECT_EQ(condition("f30")["status"].string(), "False");

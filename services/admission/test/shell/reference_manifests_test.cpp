@@ -64,7 +64,7 @@ class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifest
   }
   /// Objects that the manifests need in addition.
   void apply_text(const std::string& text) {
-    const auto objects = objects_from_manifest(text, "beside.yaml");
+    const auto objects = objects_from_manifest(text, "extra.yaml");
     ASSERT_TRUE(objects) << objects.error().to_string();
     const std::vector<Command> batch{*objects};
     (void)engine_.step(batch, now_);
@@ -72,12 +72,12 @@ class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifest
   }
   void admit(const std::string& uid) {
     const std::vector<Command> batch{
-        PlacementHeard{WorkloadUid(uid), workload(uid).attempt, Answer::kReserved, "r", {}, {}}};
+        PlacementUpdated{WorkloadUid(uid), workload(uid).attempt, Answer::kReserved, "r", {}, {}}};
     (void)engine_.step(batch, now_);
     engine_.commit();
   }
   void see(const std::string& uid, const std::string& ns, const std::string& priority_class) {
-    JobSeen seen;
+    JobUpdated seen;
     seen.spec.uid = WorkloadUid(uid);
     seen.spec.ns = Namespace(ns);
     seen.spec.name = uid;
@@ -96,7 +96,7 @@ class ReferenceManifests : public ::testing::TestWithParam<qm::testing::Manifest
 };
 
 // S-087: a job that names no queue gets the LocalQueue of the namespace, and so its ClusterQueue.
-TEST_P(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
+TEST_P(ReferenceManifests, JobWithoutQueueUsesResearchLocal) {
   apply(files().flavor);
   apply_open_queue();
   apply(files().local_queue);
@@ -108,7 +108,7 @@ TEST_P(ReferenceManifests, AJobWithoutAQueueLandsInResearchLocal) {
 }
 
 // S-269: one gang on several nodes; no member starts where one GPU is missing.
-TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
+TEST_P(ReferenceManifests, GangOf64NeverStartsOn63) {
   struct Case {
     std::string file;
     int pods, gpus;
@@ -127,8 +127,8 @@ TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
   auto object = config::load_path(GetParam().dir + c.file).objects.at(0).document.content;
   object.set("metadata").set("uid", "gang");
   object.set("spec").set("runPolicy").set("suspend", true);
-  ASSERT_TRUE(is_ours(object));
-  const auto seen = job_seen(object);
+  ASSERT_TRUE(is_managed(object));
+  const auto seen = parse_job(object);
   ASSERT_TRUE(seen) << seen.error().to_string();
   EXPECT_EQ(seen->spec.total_pods(), c.pods);
   const auto intents_of = [&](const Engine::Command& command) {
@@ -147,13 +147,13 @@ TEST_P(ReferenceManifests, AGangOf64NeverStartsIn63) {
   ASSERT_EQ(workload("gang").phase, Phase::kQuotaReserved);
   EXPECT_EQ(workload("gang").usage.at({FlavorName("any"), "nvidia.com/gpu"}), c.gpus * 1000);
   const auto short_by_one = fmt::format("{} GPUs are free", c.gpus - 1);
-  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("gang"), 1, Answer::kShort, {}, short_by_one, {}}), "");
+  EXPECT_EQ(intents_of(PlacementUpdated{WorkloadUid("gang"), 1, Answer::kShort, {}, short_by_one, {}}), "");
   EXPECT_EQ(workload("gang").phase, Phase::kQuotaReserved);
-  EXPECT_EQ(intents_of(PlacementHeard{WorkloadUid("gang"), 1, Answer::kReserved, "r", {}, {}}), "job.unsuspend ");
+  EXPECT_EQ(intents_of(PlacementUpdated{WorkloadUid("gang"), 1, Answer::kReserved, "r", {}, {}}), "job.unsuspend ");
 }
 
 // S-089: both places of the value are accepted; the one that Kueue does not have causes a warning for each class.
-TEST_P(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning) {
+TEST_P(ReferenceManifests, PriorityClassesWithValueInSpecAreAcceptedWithWarning) {
   struct Case {
     int with_spec;  ///< classes in the file
     std::string high, low;
@@ -181,7 +181,7 @@ TEST_P(ReferenceManifests, PriorityClassesWithTheValueInSpecAreTakenWithAWarning
 }
 
 // S-078: both labels of the flavor are in the node selector of workloads that are admitted to it.
-TEST_P(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
+TEST_P(ReferenceManifests, AdmittedPodsGetFlavorLabels) {
   apply(files().flavor);
   apply_open_queue();
   apply(files().local_queue);
@@ -198,10 +198,10 @@ TEST_P(ReferenceManifests, AdmittedPodsGetTheLabelsOfTheirFlavor) {
 }
 
 // S-079: accepted unchanged, and the stored object equals the file.
-TEST_P(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
+TEST_P(ReferenceManifests, ClusterQueueRoundTrips) {
   EXPECT_EQ(apply(files().queue),
-            (std::vector<std::string>{fmt::format("ClusterQueue/{}: spec.namespaceSelector is not given, so nothing is "
-                                                  "admitted; {{}} takes every namespace",
+            (std::vector<std::string>{fmt::format("ClusterQueue/{}: spec.namespaceSelector is not set, so nothing is "
+                                                  "admitted; {{}} selects every namespace",
                                                   files().queue_name)}));
   const auto* queue = engine_.tables().cluster_queues.find(QueueName(files().queue_name));
   ASSERT_NE(queue, nullptr);
@@ -211,7 +211,7 @@ TEST_P(ReferenceManifests, AClusterQueueIsKeptAsItWasWritten) {
 }
 
 // S-103, S-105: Volcano's Queue, unchanged; two of its fields are unknown to Volcano, and have an effect here.
-TEST_P(ReferenceManifests, AVolcanoQueueIsKeptAndSharesOutItsPool) {
+TEST_P(ReferenceManifests, VolcanoQueueRoundTripsAndSharesItsPool) {
   struct Case {
     std::string file, name;
     int capability;
@@ -221,11 +221,11 @@ TEST_P(ReferenceManifests, AVolcanoQueueIsKeptAndSharesOutItsPool) {
   EXPECT_EQ(apply(c.file),
             (std::vector<std::string>{
                 "Queue/" + c.name +
-                    ": spec.preemptable is no field of Volcano's; here false keeps all jobs of the queue "
-                    "from being victims",
+                    ": spec.preemptable is not a field of Volcano; false protects all jobs of the queue "
+                    "from preemption",
                 "Queue/" + c.name +
-                    ": spec.preemptionPolicy is no field of Volcano's; here it says which jobs of the "
-                    "queue give way"}));
+                    ": spec.preemptionPolicy is not a field of Volcano; it selects the victims among the jobs of the "
+                    "queue"}));
   const auto file = config::load_path(GetParam().dir + c.file);
   const auto* queue = engine_.tables().cluster_queues.find(QueueName(c.name));
   ASSERT_NE(queue, nullptr);
@@ -253,7 +253,7 @@ spec:
 }
 
 // S-388: an object that is applied twice exists once, and nothing has changed.
-TEST_P(ReferenceManifests, ApplyingAgainChangesNothing) {
+TEST_P(ReferenceManifests, ReapplyChangesNothing) {
   const auto apply_all = [&] {
     for (const auto& name : {files().flavor, files().queue, files().local_queue, files().classes, files().pod_classes})
       apply(name);
@@ -264,7 +264,7 @@ TEST_P(ReferenceManifests, ApplyingAgainChangesNothing) {
 }
 
 // S-092: the classes of two files all exist, and jobs are queued by their values.
-TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
+TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderPendingWorkloads) {
   using Names = std::vector<std::string>;
   const auto high =
       GetParam().pick(Names{"interactive", "assistant"}, Names{"critical-inference", "production-inference"});
@@ -282,7 +282,7 @@ TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderWhatWaits) {
 }
 
 // S-116: inference preempts batch and never the other way round; AdmissionPreemption checks this for all priorities.
-TEST_P(ReferenceManifests, BatchGivesWayToInferenceAndNeverTheReverse) {
+TEST_P(ReferenceManifests, InferencePreemptsBatchAndNeverTheReverse) {
   struct Case {
     std::string high, low;
     int high_value, low_value;
@@ -314,7 +314,7 @@ spec:
   see("serve", "a", c.high);
   EXPECT_EQ(workload("serve").spec.priority, c.high_value);
   EXPECT_EQ(workload("sweep").phase, Phase::kEvicting);
-  const std::vector<Command> gone{PlacementHeard{WorkloadUid("sweep"), 1, Answer::kReleased, "", {}, {}}};
+  const std::vector<Command> gone{PlacementUpdated{WorkloadUid("sweep"), 1, Answer::kReleased, "", {}, {}}};
   (void)engine_.step(gone, now_);
   engine_.commit();
   admit("serve");
@@ -324,7 +324,7 @@ spec:
 }
 
 // S-117: pod priority classes are independent of workload priority classes, even with the same name.
-TEST_P(ReferenceManifests, ClassesOfBothKindsMayShareAName) {
+TEST_P(ReferenceManifests, ClassesOfBothKindsMayShareName) {
   struct Case {
     std::string file, shared, other;
     int value, other_value;

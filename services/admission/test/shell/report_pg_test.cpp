@@ -68,7 +68,7 @@ class Report : public ::testing::Test {
   std::unique_ptr<pg::Connection> sql_;
 };
 
-TEST_F(Report, OneRowPerStartAndOnePerJob) {
+TEST_F(Report, OneRowPerStartAndPerJob) {
   Workload w = job("u1");
   w.admitted = at(90);
   say("default", Event::What::kAdmitted, w);
@@ -97,7 +97,7 @@ TEST_F(Report, OneRowPerStartAndOnePerJob) {
 }
 
 // S-076: Queued, QuotaReserved, Admitted, Bound, in that order and stored.
-TEST_F(Report, EachStateOfAStartHasALineInOrder) {
+TEST_F(Report, EachStateOfStartHasOrderedLine) {
   Engine engine;
   const auto step = [&](int seconds, std::vector<Command> batch) {
     const auto out = engine.step(batch, at(seconds));
@@ -113,15 +113,15 @@ TEST_F(Report, EachStateOfAStartHasALineInOrder) {
   queue.name = QueueName("h100");
   queue.groups.push_back(group);
   objects.local_queues.push_back({Namespace("lab"), "q", QueueName("h100"), StopPolicy::kNone, {}});
-  JobSeen seen;
+  JobUpdated seen;
   seen.spec = job("u1").spec;
   step(1, {objects, seen});
   ApplyObjects late;
   late.cluster_queues.push_back(queue);
   step(2, {late});
-  step(3, {PlacementHeard{WorkloadUid("u1"), 1, Answer::kReserved, "r", {}, {}}});
-  step(4, {PlacementHeard{WorkloadUid("u1"), 1, Answer::kBound, "r", {}, {}}});
-  step(5, {PlacementHeard{WorkloadUid("u1"), 1, Answer::kBound, "r", {}, {}}});
+  step(3, {PlacementUpdated{WorkloadUid("u1"), 1, Answer::kReserved, "r", {}, {}}});
+  step(4, {PlacementUpdated{WorkloadUid("u1"), 1, Answer::kBound, "r", {}, {}}});
+  step(5, {PlacementUpdated{WorkloadUid("u1"), 1, Answer::kBound, "r", {}, {}}});
   seen.complete = true;
   step(6, {seen});
   EXPECT_EQ(value("select string_agg(format('%s@%s', state, extract(epoch from time)::bigint - 1795000000), ' ' "
@@ -129,7 +129,7 @@ TEST_F(Report, EachStateOfAStartHasALineInOrder) {
             "Queued@1 QuotaReserved@2 Admitted@3 Bound@4 Finished@6");
 }
 
-TEST_F(Report, NothingElseIsARow) {
+TEST_F(Report, NothingElseIsRow) {
   for (const auto what : {Event::What::kQueued, Event::What::kQuotaReserved, Event::What::kRequeued,
                           Event::What::kRepeated, Event::What::kForgotten}) {
     EXPECT_FALSE(transition_row({what, job("u"), {}})) << name_of(what);

@@ -143,7 +143,7 @@ class Secure : public ::testing::Test {
   std::unique_ptr<qm::testing::Process> process_;
 };
 
-TEST_F(Secure, WhoMayIsWrittenDownAndNoSecretIs) {
+TEST_F(Secure, CallersAreAuditedWithoutSecrets) {
   start();
   ASSERT_TRUE(ready()) << logs();
   EXPECT_EQ(apply(kOperatorToken, "r1").to_string(), apply(kOperatorToken, "r1").to_string());
@@ -181,7 +181,7 @@ TEST_F(Secure, WhoMayIsWrittenDownAndNoSecretIs) {
   }
 }
 
-TEST_F(Secure, OneRowForEachChangeWhereverItIsKilled) {
+TEST_F(Secure, OneAuditRowPerChangeAcrossKills) {
   int killed = 0, n = 0;
   for (const auto* point : {"service.before_commit", "store.before_commit", "store.in_commit", "store.after_commit",
                             "service.after_commit"}) {
@@ -206,7 +206,7 @@ TEST_F(Secure, OneRowForEachChangeWhereverItIsKilled) {
           << point << " at passage " << passage;
     }
   }
-  EXPECT_GE(killed, 5) << "the points were not passed";
+  EXPECT_GE(killed, 5) << "the crash points were not reached";
 }
 
 }  // namespace secure_pg_test

@@ -72,7 +72,7 @@ class Serving : public ::testing::TestWithParam<qm::testing::Manifests> {
   void see(const Json& one) {
     Json group = Json::object({{"kind", "Pod"}, {"metadata", one["metadata"]}, {"othersPlace", true}});
     group.set("pods").push_back(one);
-    const auto seen = pods_seen(group);
+    const auto seen = parse_pods(group);
     ASSERT_TRUE(seen) << seen.error().to_string();
     step(*seen);
   }
@@ -84,7 +84,7 @@ class Serving : public ::testing::TestWithParam<qm::testing::Manifests> {
 
 // S-383: pods of both revisions count in quota, four of one and one of the other; the object that splits their
 // traffic is not a workload.
-TEST_P(Serving, BothRevisionsOfACanaryCount) {
+TEST_P(Serving, BothRevisionsOfCanaryCount) {
   const auto service =
       document(GetParam().pick("kserve-ranking.yaml", "003-kserve-recommendation-canary.yaml"), "InferenceService");
   ASSERT_EQ(service.path("spec.predictor.canaryTrafficPercent").integer(), GetParam().pick(35, 20));
@@ -96,13 +96,13 @@ TEST_P(Serving, BothRevisionsOfACanaryCount) {
   see(pod("b0", canary, "inference"));
   for (const char* name : {"a0", "a1", "a2", "a3", "b0"}) EXPECT_EQ(phase(name), Phase::kAdmitted) << name;
   see(pod("b1", canary, "inference"));
-  EXPECT_EQ(phase("b1"), Phase::kPending) << "five GPUs are all there are";
+  EXPECT_EQ(phase("b1"), Phase::kPending) << "there are only five GPUs";
   EXPECT_EQ(engine_.view(*engine_.tables().cluster_queues.find(QueueName("serving"))).used.at("nvidia.com/gpu"), 5000);
 }
 
 // S-385: the minimum of the ensemble is kept under pressure of lower priorities, and preempts them when they came
 // first.
-TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
+TEST_P(Serving, EnsembleKeepsItsMinimumUnderPressure) {
   const auto service =
       document(GetParam().pick("kserve-consensus.yaml", "003-kserve-fraud-ensemble.yaml"), "InferenceService");
   const auto least = service.path("spec.predictor.minReplicas").integer();
@@ -116,7 +116,7 @@ TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
     // Its victims end.
     std::vector<Command> gone;
     for (const auto& [uid, w] : engine_.tables().workloads) {
-      if (w.phase == Phase::kEvicting) gone.emplace_back(JobGone{uid});
+      if (w.phase == Phase::kEvicting) gone.emplace_back(JobDeleted{uid});
     }
     (void)engine_.step(gone, now_);
     engine_.commit();
@@ -127,13 +127,13 @@ TEST_P(Serving, AnEnsembleKeepsItsMinimumUnderPressure) {
   for (const auto& [uid, w] : engine_.tables().workloads) {
     if (w.spec.priority == 10 && w.phase == Phase::kAdmitted) ++running;
   }
-  EXPECT_EQ(running, 5 - least) << "what is left is theirs";
+  EXPECT_EQ(running, 5 - least) << "the remaining quota is for them";
   for (int i = 0; i < least; ++i) EXPECT_EQ(phase("f" + std::to_string(i)), Phase::kAdmitted) << i;
 }
 
 // S-395: a replica is ready when its probe has passed, which the kubelet reports by the condition Ready, and not
 // before.
-TEST_P(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
+TEST_P(Serving, ReplicaIsReadyAfterItsProbe) {
   const auto deployment =
       document(GetParam().pick("deployment-assistant.yaml", "004-deployment-hpa-llm-inference.yaml"), "Deployment");
   const auto& containers = deployment.path("spec.template.spec.containers");
@@ -142,7 +142,7 @@ TEST_P(Serving, AReplicaIsReadyWhenItsProbeHasPassed) {
   const auto ready = [&] {
     Json group = Json::object({{"kind", "Pod"}, {"metadata", replica["metadata"]}});
     group.set("pods").push_back(replica);
-    return pods_seen(group)->pods_ready;
+    return parse_pods(group)->pods_ready;
   };
   EXPECT_FALSE(ready());
   replica.set("spec").erase("schedulingGates");

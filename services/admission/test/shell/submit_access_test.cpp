@@ -20,7 +20,7 @@ namespace submit_access_test {
 namespace pb = quartermaster::v1;
 
 // Our account creates the Job, so the caller must be allowed to do that too.
-TEST(SubmitAccess, AsksWhatItsCallerMay) {
+TEST(SubmitAccess, ChecksPermissionsOfCaller) {
   service::HostOptions host_options;
   host_options.service = "admission";
   host_options.consumes = {"qm.placement", "qm.capacity", "qm.cost"};

@@ -246,11 +246,11 @@ void has_an_answer(const Cluster& cluster) {
   RC_ASSERT(cluster.events().starts_with("Rejected: "));
 }
 
-RC_GTEST_PROP(Answers, AreGivenToEachObjectThatTheApiServerAccepts, ()) {
+RC_GTEST_PROP(Answers, EveryValidObjectGetsAnAnswer, ()) {
   Cluster cluster;
   const Json object = random_object();
   RC_LOG() << object.dump();
-  RC_PRE(is_ours(object));
+  RC_PRE(is_managed(object));
   RC_ASSERT(cluster.send(watched("job", object)));
   has_an_answer(cluster);
   // An update of it is parsed again, in every earlier state.
@@ -263,7 +263,7 @@ RC_GTEST_PROP(Answers, AreGivenToEachObjectThatTheApiServerAccepts, ()) {
   RC_ASSERT(cluster.find("uid-one")->spec.total_gpu_milli() == 1000);
 }
 
-RC_GTEST_PROP(Answers, AreGivenToEachPodGroupOfVolcanoThatTheApiServerAccepts, ()) {
+RC_GTEST_PROP(Answers, EveryValidVolcanoPodGroupGetsAnAnswer, ()) {
   Cluster cluster;
   Json metadata = Json::object({{"namespace", "team"}, {"name", "one"}, {"uid", "uid-one"}});
   Json group = Json::object({{"metadata", metadata}});
@@ -288,7 +288,7 @@ RC_GTEST_PROP(Answers, AreGivenToEachPodGroupOfVolcanoThatTheApiServerAccepts, (
   has_an_answer(cluster);
 }
 
-RC_GTEST_PROP(Answers, AreGivenToEachWorkloadThatTheApiServerAccepts, ()) {
+RC_GTEST_PROP(Answers, EveryValidWorkloadGetsAnAnswer, ()) {
   Cluster cluster;
   Json object = Json::object({{"apiVersion", "kueue.x-k8s.io/v1beta2"}, {"kind", "Workload"}});
   object.set("metadata", Json::object({{"namespace", "team"}, {"name", "one"}, {"uid", "uid-one"}}));
@@ -302,7 +302,7 @@ RC_GTEST_PROP(Answers, AreGivenToEachWorkloadThatTheApiServerAccepts, ()) {
   has_an_answer(cluster);
 }
 
-RC_GTEST_PROP(Answers, AreGivenToEachPodThatTheApiServerAccepts, ()) {
+RC_GTEST_PROP(Answers, EveryValidPodGetsAnAnswer, ()) {
   Cluster cluster;
   Json pods = Json::array();
   const int many = *inRange(1, 3);
@@ -358,12 +358,12 @@ class FieldCases : public ::testing::Test {
   std::string dir_;
 };
 
-TEST_F(FieldCases, ReplicasOfZeroAskForNothing) {
+TEST_F(FieldCases, ZeroReplicasRequestNothing) {
   Cluster cluster;
   Json job = from_file(dir_ + "f07-zero-replicas/job-p0.yaml");
   ASSERT_TRUE(cluster.send(watched("job", job))) << cluster.error();
   EXPECT_EQ(cluster.find("uid-one")->phase, Phase::kPending);
-  EXPECT_EQ(cluster.find("uid-one")->reason, "QueueUnknown") << "its queue is not here";
+  EXPECT_EQ(cluster.find("uid-one")->reason, "QueueUnknown") << "its queue does not exist";
   EXPECT_NE(cluster.why("uid-one").find("does not exist"), std::string::npos);
   const auto before = job_print(job);
   job.set("spec").set("parallelism", 2);
@@ -376,7 +376,7 @@ TEST_F(FieldCases, ReplicasOfZeroAskForNothing) {
   EXPECT_EQ(cluster.find("uid-two")->spec.total_pods(), 1);
 }
 
-TEST_F(FieldCases, ParallelismAndQueueOfAPendingJobAreFollowed) {
+TEST_F(FieldCases, ParallelismAndQueueOfPendingJobAreUpdated) {
   for (const auto& [was, is] :
        {std::pair("f08-parallelism-changed/job-wait.yaml", "f08-parallelism-changed/job.yaml"),
         std::pair("f10-queue-label-changed/job.yaml", "f10-queue-label-changed/job-fixed.yaml")}) {
@@ -408,12 +408,12 @@ TEST_F(FieldCases, FailedIndexesHoldNoQuota) {
   Json job = from_file(dir_ + "f22-failed-indexes/job.yaml");
   job.set("spec").set("suspend", false);
   job.set("status").set("failedIndexes", "0,2-3").set("active", 1).set("failed", 3);
-  const auto seen = job_seen(job);
+  const auto seen = parse_job(job);
   ASSERT_TRUE(seen) << seen.error().to_string();
   EXPECT_EQ(seen->ended, 3);
 }
 
-TEST_F(FieldCases, WhatKubernetesReadsIsReadTheSame) {
+TEST_F(FieldCases, QuantitiesAreReadLikeKubernetes) {
   for (const char* name : {"job-affin", "job-annot", "job-comp-less", "job-empties", "job-emptyprio", "repro-min"}) {
     Cluster cluster;
     ASSERT_TRUE(cluster.send(watched("job", from_file(dir_ + "n-second-look/" + name + ".yaml")))) << name;

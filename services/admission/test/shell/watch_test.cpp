@@ -40,7 +40,7 @@ class WatchTest : public ::testing::Test {
   std::unique_ptr<JobWatch> watch_;
 };
 
-TEST_F(WatchTest, JobsComeAndGo) {
+TEST_F(WatchTest, ReportsCreatedAndDeletedJobs) {
   for (int i = 0; i < 50; ++i) jobs_.put(testing::make_job("team", fmt::format("j{}", i), "q", 1));
   watch_->start();
   ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-j49").has_value(); }));
@@ -51,7 +51,7 @@ TEST_F(WatchTest, JobsComeAndGo) {
   EXPECT_EQ(phase("uid-j0"), Phase::kPending);
 }
 
-TEST_F(WatchTest, WhatVanishedWhileNobodyLookedIsGone) {
+TEST_F(WatchTest, DeletionBetweenListsIsReported) {
   jobs_.put(testing::make_job("team", "a", "q", 1));
   jobs_.put(testing::make_job("team", "b", "q", 1));
   watch_->start();
@@ -64,7 +64,7 @@ TEST_F(WatchTest, WhatVanishedWhileNobodyLookedIsGone) {
   EXPECT_EQ(phase("uid-b"), Phase::kPending);
 }
 
-TEST_F(WatchTest, OfTheFirstListTheOldestIsDecidedFirst) {
+TEST_F(WatchTest, FirstListIsOrderedByAge) {
   for (const auto& object : testing::queue_objects()) {
     service::Input input;
     input.source = service::Source::kWatch;
@@ -85,7 +85,7 @@ TEST_F(WatchTest, OfTheFirstListTheOldestIsDecidedFirst) {
   EXPECT_EQ(phase("uid-j00"), Phase::kPending);
 }
 
-TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
+TEST_F(WatchTest, UnreadableJobDoesNotStopOthers) {
   Json bad = testing::make_job("team", "bad", "q", 1);
   bad.set("spec")
       .set("template")
@@ -105,7 +105,7 @@ TEST_F(WatchTest, AJobThatCannotBeReadDoesNotStopTheOthers) {
   EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-bad") == Phase::kPending; }));
 }
 
-TEST_F(WatchTest, EachFieldThatAnAuthorMayChangeIsSent) {
+TEST_F(WatchTest, EachUserEditableFieldIsSent) {
   const Json job = testing::make_job("team", "a", "q", 1);
   const auto differs = [&](auto&& change) {
     Json changed = job;

@@ -30,7 +30,7 @@ spec:
       flavors: [{name: h100, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]
 )";
 
-Result<Supposed> read(const std::string& manifest, std::vector<std::string> deleted = {}) {
+Result<HypotheticalChange> read(const std::string& manifest, std::vector<std::string> deleted = {}) {
   pb::WhatIfRequest request;
   request.set_manifest(manifest);
   request.set_source("change.yaml");
@@ -38,7 +38,7 @@ Result<Supposed> read(const std::string& manifest, std::vector<std::string> dele
   return supposed_from(request);
 }
 
-TEST(WhatIfCall, TakesQueuesAndJobsOfOneFile) {
+TEST(WhatIfCall, AcceptsQueuesAndJobsOfOneFile) {
   const auto found = read(std::string(kQueue) + "---" + kJob);
   ASSERT_TRUE(found) << found.error().to_string();
   ASSERT_EQ(found->objects.cluster_queues.size(), 1U);
@@ -49,7 +49,7 @@ TEST(WhatIfCall, TakesQueuesAndJobsOfOneFile) {
   EXPECT_TRUE(found->objects.warnings.empty()) << found->objects.warnings.front();
 }
 
-TEST(WhatIfCall, TakesWhatWouldBeGone) {
+TEST(WhatIfCall, AcceptsDeletions) {
   const auto found = read("", {"ClusterQueue/research", "LocalQueue/team/q"});
   ASSERT_TRUE(found) << found.error().to_string();
   ASSERT_EQ(found->gone.size(), 2U);
@@ -58,7 +58,7 @@ TEST(WhatIfCall, TakesWhatWouldBeGone) {
   EXPECT_EQ(found->gone[1].name, "q");
 }
 
-TEST(WhatIfCall, RefusesWhatItCannotRead) {
+TEST(WhatIfCall, RefusesUnreadableInput) {
   EXPECT_NE(read("").error().to_string().find("neither a manifest nor deleted objects"), std::string::npos);
   EXPECT_NE(read("a: [").error().to_string().find("change.yaml"), std::string::npos);
   for (const char* wrong : {"research", "ClusterQueue/", "LocalQueue/q", "Pod/a", "ClusterQueue/a/b", ""}) {

@@ -19,26 +19,26 @@ namespace when_api_test {
 using namespace std::chrono_literals;
 namespace pb = quartermaster::v1;
 
-TEST(ForecastRows, ReadBackAsTheyWere) {
+TEST(ForecastRows, RoundTrip) {
   forecast::LifeTable table(forecast::RunTimes::Settings().half_life);
   const Instant at = from_micros(1'800'000'000'000'000);
   table.add(3h, forecast::LifeTable::End::kEnded, at);
   table.add(5min, forecast::LifeTable::End::kCutOff, at + 7h);
-  const forecast::Kin kin{"team", "8 gpu", "train"};
-  EXPECT_EQ(from_row(to_row(kin, table)), std::pair(kin, table));
+  const forecast::JobClass job_class{"team", "8 gpu", "train"};
+  EXPECT_EQ(from_row(to_row(job_class, table)), std::pair(job_class, table));
 
-  const Said said{3, at, {1min, 2min, 3min}, {1s, 2min, 5min}, 2, true, false};
-  EXPECT_EQ(from_row(to_row(said)), said);
+  const StartEstimate response{3, at, {1min, 2min, 3min}, {1s, 2min, 5min}, 2, true, false};
+  EXPECT_EQ(from_row(to_row(response)), response);
 
   forecast::Correction correction;
-  correction.learn_low(said.raw, 2, true);
-  correction.learn_high(said.raw, 0, false);
+  correction.learn_low(response.raw, 2, true);
+  correction.learn_high(response.raw, 0, false);
   EXPECT_FALSE(correction.kept().empty());
   EXPECT_EQ(from_row(to_row(correction)).kept(), correction.kept());
-  EXPECT_EQ(from_row(to_row(correction)).corrected(said.raw, 2), correction.corrected(said.raw, 2));
+  EXPECT_EQ(from_row(to_row(correction)).corrected(response.raw, 2), correction.corrected(response.raw, 2));
 }
 
-TEST(WhenWords, NameOnlyWhatTheCallerSees) {
+TEST(WhenText, NameOnlyWhatCallerSees) {
   Engine::Tables rows;
   for (const char* uid : {"mine", "ours", "theirs"}) {
     Workload w;
@@ -57,15 +57,15 @@ TEST(WhenWords, NameOnlyWhatTheCallerSees) {
   found.evidence = {{"a", "8 gpu", "mine"}, 12.25};
   rpc::Caller tenant;
   tenant.namespaces = {"a"};
-  pb::WhenResponse said;
-  put_when(found, rows, WorkloadUid("mine"), tenant, now, said);
-  ASSERT_EQ(said.waits_for_size(), 1);
-  EXPECT_EQ(said.waits_for(0).workload(), "a/ours");
-  EXPECT_EQ(said.waits_for(0).futures(), 10);
-  EXPECT_EQ(said.hidden(), 2);
-  EXPECT_EQ(said.run_times_of(), "team a, 8 gpu, mine");
+  pb::WhenResponse response;
+  put_when(found, rows, WorkloadUid("mine"), tenant, now, response);
+  ASSERT_EQ(response.waits_for_size(), 1);
+  EXPECT_EQ(response.waits_for(0).workload(), "a/ours");
+  EXPECT_EQ(response.waits_for(0).futures(), 10);
+  EXPECT_EQ(response.hidden(), 2);
+  EXPECT_EQ(response.run_times_of(), "team a, 8 gpu, mine");
   // Rounded outwards, so that the text includes the exact interval.
-  EXPECT_EQ(said.summary(), "a/mine starts between 2027-01-15T09:00:00Z and 2027-01-15T11:00:01Z with 80 %");
+  EXPECT_EQ(response.summary(), "a/mine starts between 2027-01-15T09:00:00Z and 2027-01-15T11:00:01Z with 80 %");
 
   pb::WhenResponse all;
   put_when(found, rows, WorkloadUid("mine"), rpc::Caller::anyone(), now, all);
@@ -78,11 +78,11 @@ TEST(WhenWords, NameOnlyWhatTheCallerSees) {
   EXPECT_NE(open.summary().find("or later"), std::string::npos);
 
   When none;
-  none.unknown = Cause{"HoldsQuota", "it has started", {}, {}};
+  none.unknown = Cause{"AlreadyAdmitted", "it has started", {}, {}};
   pb::WhenResponse unknown;
   put_when(none, rows, WorkloadUid("mine"), tenant, now, unknown);
-  EXPECT_EQ(unknown.unknown().code(), "HoldsQuota");
-  EXPECT_EQ(unknown.summary(), "a/mine: no start can be told: it has started");
+  EXPECT_EQ(unknown.unknown().code(), "AlreadyAdmitted");
+  EXPECT_EQ(unknown.summary(), "a/mine: no forecast: it has started");
 }
 
 struct WhenApi : ::testing::Test {
@@ -140,7 +140,7 @@ struct WhenApi : ::testing::Test {
   std::size_t remembered() {
     std::size_t out = 0;
     host->read([&](const service::Shell& shell) {
-      out = static_cast<const AdmissionShell&>(shell).engine().tables().said.size();
+      out = static_cast<const AdmissionShell&>(shell).engine().tables().estimates.size();
     });
     return out;
   }
@@ -156,7 +156,7 @@ struct WhenApi : ::testing::Test {
   std::unique_ptr<pb::Admission::Stub> stub;
 };
 
-TEST_F(WhenApi, AnswersOverGrpcRemembersWhatItSaidAndKnowsItAfterARestart) {
+TEST_F(WhenApi, AnswersOverGrpcAndKeepsForecastsAcrossRestart) {
   see(testing::make_job("team", "a", "q", 8));
   see(testing::make_job("team", "b", "q", 8));
   pb::WhenResponse first;
@@ -175,9 +175,9 @@ TEST_F(WhenApi, AnswersOverGrpcRemembersWhatItSaidAndKnowsItAfterARestart) {
 
   pb::WhenResponse holds;
   ASSERT_TRUE(ask("a", holds).ok());
-  EXPECT_EQ(holds.unknown().code(), "HoldsQuota");
-  pb::WhenResponse nobody;
-  EXPECT_EQ(ask("ghost", nobody).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(holds.unknown().code(), "AlreadyAdmitted");
+  pb::WhenResponse no_candidates;
+  EXPECT_EQ(ask("ghost", no_candidates).error_code(), grpc::StatusCode::NOT_FOUND);
 
   // Another process on the same rows returns the same.
   server->stop();
@@ -196,7 +196,7 @@ TEST_F(WhenApi, AnswersOverGrpcRemembersWhatItSaidAndKnowsItAfterARestart) {
   ASSERT_TRUE(answered);
   EXPECT_EQ(again.SerializeAsString(), first.SerializeAsString());
   second.read([](const service::Shell& shell) {
-    EXPECT_EQ(static_cast<const AdmissionShell&>(shell).engine().tables().said.size(), 1U);
+    EXPECT_EQ(static_cast<const AdmissionShell&>(shell).engine().tables().estimates.size(), 1U);
   });
   second.stop();
 }

@@ -65,7 +65,7 @@ class MirrorTest : public ::testing::Test {
   std::unique_ptr<WorkloadMirror> mirror_;
 };
 
-TEST_F(MirrorTest, ItsPodSetsAndQueueAreThoseOfTheObjectAsItIsNow) {
+TEST_F(MirrorTest, PodSetsAndQueueFollowTheObject) {
   seen(testing::make_job("team", "train", "typo", 16, 2));
   EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 2);
   EXPECT_EQ(quota_reserved(), "False QueueUnknown");
@@ -85,7 +85,7 @@ TEST_F(MirrorTest, ItsPodSetsAndQueueAreThoseOfTheObjectAsItIsNow) {
   EXPECT_TRUE(object().path("spec.podSets").at(0).path("template.spec.nodeSelector.zone").is_null());
 }
 
-TEST_F(MirrorTest, PodSetsDoNotChangeWhileItShowsThatQuotaIsReserved) {
+TEST_F(MirrorTest, PodSetsAreFixedWhileQuotaIsReserved) {
   seen(testing::make_job("team", "train", "q", 1, 2));
   ASSERT_EQ(quota_reserved(), "True QuotaReserved");
   const int writes = server_.writes();
@@ -97,7 +97,7 @@ TEST_F(MirrorTest, PodSetsDoNotChangeWhileItShowsThatQuotaIsReserved) {
   EXPECT_EQ(server_.writes() - writes, 4) << "without quota, the spec, with quota, the attempt";
 }
 
-TEST_F(MirrorTest, AWorkloadWithoutPodsHasAConditionWithTheReasonOfList) {
+TEST_F(MirrorTest, EmptyWorkloadHasConditionWithReasonOfList) {
   seen(testing::make_job("team", "train", "q", 1, 0));
   EXPECT_EQ(quota_reserved(), "False NoPods");
   EXPECT_EQ(object().path("spec.podSets").size(), 1U);
@@ -107,7 +107,7 @@ TEST_F(MirrorTest, AWorkloadWithoutPodsHasAConditionWithTheReasonOfList) {
   EXPECT_EQ(object().path("spec.podSets").at(0)["count"].integer(), 2);
 }
 
-TEST_F(MirrorTest, ARejectedWorkloadHasAConditionThatSaysWhy) {
+TEST_F(MirrorTest, RejectedWorkloadHasConditionWithReason) {
   Json job = testing::make_job("team", "train", "q", 1, 2);
   job.set("spec").set("parallelism", 200'000);
   seen(job);

@@ -28,10 +28,10 @@ Json alone() {
           {"resources":{"limits":{"nvidia.com/gpu":"8"}}}]}}}]}})");
 }
 
-JobSeen read(const Json& object) {
-  auto seen = workload_object_seen(object);
+JobUpdated read(const Json& object) {
+  auto seen = parse_workload_object(object);
   EXPECT_TRUE(seen) << seen.error().to_string();
-  return seen ? *seen : JobSeen{};
+  return seen ? *seen : JobUpdated{};
 }
 
 void say(Json& object, const char* type, const char* status, const char* reason = "Test") {
@@ -41,7 +41,7 @@ void say(Json& object, const char* type, const char* status, const char* reason 
           {{"type", type}, {"status", status}, {"reason", reason}, {"lastTransitionTime", "2026-11-21T11:00:00Z"}}));
 }
 
-TEST(WorkloadObjects, OneThatNobodyOwnsIsRead) {
+TEST(WorkloadObjects, ParsesUnownedWorkload) {
   const auto seen = read(alone());
   const auto& spec = seen.spec;
   EXPECT_EQ(spec.uid.value(), "u");
@@ -53,7 +53,7 @@ TEST(WorkloadObjects, OneThatNobodyOwnsIsRead) {
   EXPECT_EQ(spec.team.value(), "payer");
   EXPECT_EQ(to_rfc3339(spec.submitted), "2026-11-21T10:00:00Z");
   EXPECT_EQ(seen.max_execution, std::chrono::seconds(90));
-  ASSERT_EQ(spec.pod_sets.size(), 2U) << "a set without pods is none";
+  ASSERT_EQ(spec.pod_sets.size(), 2U) << "a set without pods is ignored";
   EXPECT_EQ(spec.pod_sets[0].shape.cpu_milli, 2000);
   EXPECT_EQ(spec.pod_sets[1].name, "workers");
   EXPECT_EQ(spec.pod_sets[1].count, 4);
@@ -61,11 +61,11 @@ TEST(WorkloadObjects, OneThatNobodyOwnsIsRead) {
   EXPECT_EQ(spec.total_gpu_milli(), 32'000);
   EXPECT_TRUE(seen.suspended);
   EXPECT_EQ(seen.active, 0);
-  EXPECT_TRUE(seen.others_place);
-  EXPECT_EQ(seen.wish, true) << "active where nothing is said";
+  EXPECT_TRUE(seen.external_scheduler);
+  EXPECT_EQ(seen.spec_active, true) << "active by default";
 }
 
-TEST(WorkloadObjects, AClassStandsForAValueThatIsNotGiven) {
+TEST(WorkloadObjects, PriorityClassGivesMissingValue) {
   auto object = alone();
   object.set("spec").erase("priority");
   EXPECT_EQ(read(object).spec.priority_class, "ignored");
@@ -74,7 +74,7 @@ TEST(WorkloadObjects, AClassStandsForAValueThatIsNotGiven) {
   EXPECT_EQ(read(object).spec.priority_class, "high");
 }
 
-TEST(WorkloadObjects, WhoeverRunsItSaysWhenItsPodsAreGoneAndHowItEnded) {
+TEST(WorkloadObjects, OwnerReportsReleasedPodsAndResult) {
   auto object = alone();
   say(object, "QuotaReserved", "True");
   say(object, "Admitted", "True");
@@ -82,7 +82,7 @@ TEST(WorkloadObjects, WhoeverRunsItSaysWhenItsPodsAreGoneAndHowItEnded) {
   EXPECT_EQ(read(object).active, 5);
   say(object, "Evicted", "True");
   EXPECT_TRUE(read(object).suspended);
-  EXPECT_EQ(read(object).active, 5) << "quota is held until it says so";
+  EXPECT_EQ(read(object).active, 5) << "quota is held until it reports it";
   object.set("status").erase("conditions");
   say(object, "QuotaReserved", "False");
   EXPECT_EQ(read(object).active, 0);
@@ -93,14 +93,14 @@ TEST(WorkloadObjects, WhoeverRunsItSaysWhenItsPodsAreGoneAndHowItEnded) {
   say(object, "Finished", "True", "Succeeded");
   EXPECT_TRUE(read(object).complete);
   object.set("spec").set("active", false);
-  EXPECT_EQ(read(object).wish, false);
+  EXPECT_EQ(read(object).spec_active, false);
 }
 
-TEST(WorkloadObjects, WhatCannotBeReadIsNamed) {
+TEST(WorkloadObjects, ErrorsNameTheField) {
   const auto field = [](const char* path, Json value) {
     auto object = alone();
     object.set("spec").set(path, std::move(value));
-    const auto seen = workload_object_seen(object);
+    const auto seen = parse_workload_object(object);
     return seen ? std::string() : seen.error().field;
   };
   EXPECT_EQ(field("podSets", Json::array()), "spec.podSets");
@@ -110,7 +110,7 @@ TEST(WorkloadObjects, WhatCannotBeReadIsNamed) {
                   .starts_with("spec.podSets[0].template.spec."));
 }
 
-TEST(WorkloadObjects, AnswersOfChecksAreOfTheAttemptThatIsWrittenOnIt) {
+TEST(WorkloadObjects, CheckStatesBelongToAttemptOnObject) {
   auto object = alone();
   object.set("status").set("admissionChecks", json(R"([{"name":"a","state":"Ready","message":"yes"},
     {"name":"b","state":"Pending"},{"name":"c","state":"Retry","requeueAfterSeconds":60},{"name":"d","state":"Odd"}])"));
@@ -129,12 +129,12 @@ TEST(WorkloadObjects, AnswersOfChecksAreOfTheAttemptThatIsWrittenOnIt) {
 
 Workload of_job() {
   Workload w;
-  w.spec = job_seen(testing::make_job("team", "train", "q", 4, 2))->spec;
+  w.spec = parse_job(testing::make_job("team", "train", "q", 4, 2))->spec;
   w.cluster_queue = QueueName("research");
   return w;
 }
 
-TEST(WorkloadObjects, AMirrorStandsForAJobAndIsOwnedByIt) {
+TEST(WorkloadObjects, MirrorNamesAndIsOwnedByItsJob) {
   auto w = of_job();
   w.spec.priority = 5;
   w.max_execution = std::chrono::seconds(60);
@@ -153,8 +153,8 @@ TEST(WorkloadObjects, AMirrorStandsForAJobAndIsOwnedByIt) {
   // Its field spec.active is handled as a request of its own.
   const auto words = words_of(mirror);
   ASSERT_EQ(words.size(), 1U);
-  EXPECT_EQ(std::get<WishHeard>(words[0]).uid.value(), "uid-train");
-  EXPECT_TRUE(std::get<WishHeard>(words[0]).active);
+  EXPECT_EQ(std::get<ActiveUpdated>(words[0]).uid.value(), "uid-train");
+  EXPECT_TRUE(std::get<ActiveUpdated>(words[0]).active);
 }
 
 std::string value_of(const Json& status, const char* type) {
@@ -164,7 +164,7 @@ std::string value_of(const Json& status, const char* type) {
   return {};
 }
 
-TEST(WorkloadObjects, ItsStatusSaysWhereItStands) {
+TEST(WorkloadObjects, StatusShowsPhase) {
   const auto now = from_micros(1'800'000'000'000'000);
   auto w = of_job();
   auto status = workload_status(w, Json::object(), now);
@@ -204,20 +204,20 @@ TEST(WorkloadObjects, ItsStatusSaysWhereItStands) {
   EXPECT_EQ(value_of(workload_status(w, object, now), "Finished"), "True/Succeeded");
 }
 
-TEST(WorkloadObjects, AScaleUpThatWaitsForQuotaIsACondition) {
+TEST(WorkloadObjects, ScaleUpPendingQuotaIsCondition) {
   const auto now = from_micros(1'800'000'000'000'000);
   auto w = of_job();
   w.phase = Phase::kAdmitted;
-  w.except([&](Exceptions& e) { e.grow_to = 6; });
+  w.except([&](Exceptions& e) { e.scale_up_to = 6; });
   auto status = workload_status(w, Json::object(), now);
   EXPECT_EQ(value_of(status, "UpdateFollowed"), "False/ScaleUpPending");
   Json object = Json::object();
   object.set("status", status);
-  w.except([](Exceptions& e) { e.grow_to = 0; });
+  w.except([](Exceptions& e) { e.scale_up_to = 0; });
   EXPECT_EQ(value_of(workload_status(w, object, now), "UpdateFollowed"), "True/Followed");
 }
 
-TEST(WorkloadObjects, AnAnswerThatIsNotHeardYetStaysAndANewAttemptAsksAnew) {
+TEST(WorkloadObjects, PendingAnswerIsKeptAndNewAttemptAsksAgain) {
   const auto now = from_micros(1'800'000'000'000'000);
   auto w = of_job();
   w.phase = Phase::kQuotaReserved;
@@ -229,7 +229,7 @@ TEST(WorkloadObjects, AnAnswerThatIsNotHeardYetStaysAndANewAttemptAsksAnew) {
   EXPECT_EQ(workload_status(w, object, now)["admissionChecks"].at(0)["state"].string(), "Pending");
 }
 
-TEST(WorkloadObjects, AConditionKeepsTheInstantOfItsValueAndOthersKeepTheirs) {
+TEST(WorkloadObjects, ConditionKeepsTransitionTimeAndOthersAreKept) {
   auto w = of_job();
   Json object = Json::object();
   say(object, "QuotaReserved", "False");

@@ -54,7 +54,7 @@ std::vector<Resources> deserved(const std::vector<Line>& lines, const Resources&
   return out;
 }
 
-RC_GTEST_PROP(ProportionLaws, NeverMoreThanThereIsNorThanIsAskedForAndGuaranteesAreKept, ()) {
+RC_GTEST_PROP(ProportionLaws, NeverExceedCapacityOrDemandAndKeepGuarantees, ()) {
   const auto total = some_total();
   const auto lines = some_lines(total, true);
   const auto queues = plant(lines, total);
@@ -71,7 +71,7 @@ RC_GTEST_PROP(ProportionLaws, NeverMoreThanThereIsNorThanIsAskedForAndGuarantees
   RC_ASSERT(within(given, most(total, promised)));
 }
 
-RC_GTEST_PROP(ProportionLaws, AllIsGivenOutWhileSomebodyWantsIt, ()) {
+RC_GTEST_PROP(ProportionLaws, AllCapacityIsGivenWhileDemanded, ()) {
   const auto total = some_total();
   const auto lines = some_lines(total, one_in(2));
   const auto queues = plant(lines, total);
@@ -87,7 +87,7 @@ RC_GTEST_PROP(ProportionLaws, AllIsGivenOutWhileSomebodyWantsIt, ()) {
   }
 }
 
-RC_GTEST_PROP(ProportionLaws, TheOrderOfTheInputDecidesNothing, ()) {
+RC_GTEST_PROP(ProportionLaws, InputOrderDoesNotMatter, ()) {
   const auto total = some_total();
   auto lines = some_lines(total, one_in(2));
   const auto before = deserved(lines, total);
@@ -144,7 +144,7 @@ std::optional<std::vector<double>> rounds(const Queues& queues, const Proportion
   return out;
 }
 
-RC_GTEST_PROP(ProportionLaws, IsWhatVolcanosRoundsComeTo, ()) {
+RC_GTEST_PROP(ProportionLaws, MatchVolcanosRounds, ()) {
   const auto total = some_total();
   const auto lines = some_lines(total, one_in(2));
   const auto queues = plant(lines, total);
@@ -160,7 +160,7 @@ RC_GTEST_PROP(ProportionLaws, IsWhatVolcanosRoundsComeTo, ()) {
   }
 }
 
-TEST(ProportionLaws, MostCasesCanBeComparedWithTheRounds) {
+TEST(ProportionLaws, MostCasesAreComparable) {
   int compared = 0, all = 0;
   EXPECT_TRUE(rc::check([&] {
     const auto total = some_total();

@@ -32,7 +32,7 @@ std::vector<std::string> fields_of(const std::vector<Remark>& remarks) {
 
 using Fields = std::vector<std::string>;
 
-TEST(VolcanoQueue, AllFieldsThatCountAreRead) {
+TEST(VolcanoQueue, ParsesAllUsedFields) {
   const auto read = read_queue(queue_with(
       "weight: 50, capability: {cpu: 256, nvidia.com/gpu: 32, memory: 1Gi}, deserved: {cpu: 1500m}, "
       "guarantee: {resource: {cpu: 500m}}, reclaimable: false, priority: 7, parent: org, dequeueStrategy: fifo"));
@@ -51,7 +51,7 @@ TEST(VolcanoQueue, AllFieldsThatCountAreRead) {
   EXPECT_EQ(guarantee, (Named{{"cpu", 500}}));
 }
 
-TEST(VolcanoQueue, WhatIsNotSaidIsAsInVolcano) {
+TEST(VolcanoQueue, DefaultsAreVolcanos) {
   const auto read = read_queue(queue_with(""));
   EXPECT_TRUE(read.refused.empty());
   EXPECT_EQ(read.value.rules.weight, 1);
@@ -60,7 +60,7 @@ TEST(VolcanoQueue, WhatIsNotSaidIsAsInVolcano) {
   EXPECT_EQ(read.value.rules.state, QueueState::kOpen);
 }
 
-TEST(VolcanoQueue, StatesAreKnown) {
+TEST(VolcanoQueue, ParsesStates) {
   const auto state_of = [](const std::string& word) {
     auto object = queue_with("weight: 1");
     object.set("status", Json::object({{"state", word}}));
@@ -73,7 +73,7 @@ TEST(VolcanoQueue, StatesAreKnown) {
   EXPECT_EQ(fields_of(state_of("Ajar").refused), Fields{"status.state"});
 }
 
-TEST(VolcanoQueue, EachRefusalNamesItsField) {
+TEST(VolcanoQueue, EachErrorNamesItsField) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"weight: 0", "spec.weight"},
       {"weight: heavy", "spec.weight"},
@@ -105,10 +105,10 @@ TEST(VolcanoQueue, EachRefusalNamesItsField) {
                   .refused.empty())
       << "all three may be equal";
   EXPECT_EQ(fields_of(read_queue(Json::object({})).refused), Fields{"metadata.name"});
-  EXPECT_EQ(read_queue(queue_with("weight: 0, priority: -1")).refused.size(), 2U) << "all are told at once";
+  EXPECT_EQ(read_queue(queue_with("weight: 0, priority: -1")).refused.size(), 2U) << "all errors are reported at once";
 }
 
-TEST(VolcanoQueue, WhatIsKeptWithoutEffectIsNoted) {
+TEST(VolcanoQueue, IgnoredFieldsAreWarned) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"type: batch", "spec.type"},
       {"wieght: 3", "spec.wieght"},
@@ -128,7 +128,7 @@ TEST(VolcanoQueue, WhatIsKeptWithoutEffectIsNoted) {
 }
 
 // S-103: a typical queue is accepted unchanged and keeps its fields; two of them are noted as unknown to Volcano.
-TEST(VolcanoQueue, OfTheReferenceLoadsUnchangedWithTwoNotes) {
+TEST(VolcanoQueue, ReferenceQueueLoadsWithTwoWarnings) {
   struct Case {
     std::string file, policy;
     VictimPolicy victims;
@@ -167,7 +167,7 @@ TEST(VolcanoQueue, OfTheReferenceLoadsUnchangedWithTwoNotes) {
   }
 }
 
-TEST(VolcanoGroup, OfTheReferenceIsRead) {
+TEST(VolcanoGroup, ParsesReferenceGroup) {
   struct Case {
     std::string file, queue, priority_class;
     int least;
@@ -195,7 +195,7 @@ TEST(VolcanoGroup, OfTheReferenceIsRead) {
   }
 }
 
-TEST(VolcanoGroup, AllFieldsThatCountAreRead) {
+TEST(VolcanoGroup, ParsesAllUsedFields) {
   const auto read =
       read_group(group_with("minMember: 4, minTaskMember: {master: 1, worker: 3}",
                             ", annotations: {sla-waiting-time: 1h2m3s}, labels: {volcano.sh/preemptable: 'false'}"));
@@ -208,7 +208,7 @@ TEST(VolcanoGroup, AllFieldsThatCountAreRead) {
   EXPECT_TRUE(read_group(group_with("minMember: 1")).value.preemptable);
 }
 
-TEST(VolcanoGroup, EachRefusalNamesItsField) {
+TEST(VolcanoGroup, EachErrorNamesItsField) {
   const std::vector<std::tuple<std::string, std::string, std::string>> cases{
       {"minMember: -1", "", "spec.minMember"},
       {"minTaskMember: {worker: x}", "", "spec.minTaskMember.worker"},
@@ -225,12 +225,12 @@ TEST(VolcanoGroup, EachRefusalNamesItsField) {
   }
 }
 
-TEST(VolcanoGroup, WhatIsKeptWithoutEffectIsNoted) {
+TEST(VolcanoGroup, IgnoredFieldsAreWarned) {
   EXPECT_EQ(fields_of(read_group(group_with("networkTopology: {mode: soft}")).notes), Fields{"spec.networkTopology"});
   EXPECT_EQ(fields_of(read_group(group_with("minMembers: 3")).notes), Fields{"spec.minMembers"});
 }
 
-TEST(VolcanoObjects, WhatControllersWroteIsLeftAlone) {
+TEST(VolcanoObjects, StatusOfControllersIsIgnored) {
   auto queue = queue_with("weight: 1");
   queue.set("status", Json::object({{"state", "Open"}, {"running", 3}, {"reservation", Json::object({{"nodes", 1}})}}));
   auto group = group_with("minMember: 1");
@@ -243,7 +243,7 @@ TEST(VolcanoObjects, WhatControllersWroteIsLeftAlone) {
   EXPECT_EQ(queue.dump() + group.dump(), before);
 }
 
-TEST(VolcanoObjects, NamesBecomeNumbersInTheirOrder) {
+TEST(VolcanoObjects, NamesAreNumberedInOrder) {
   std::vector<QueueObject> queues;
   for (const auto* spec :
        {"capability: {nvidia.com/gpu: 32}, deserved: {cpu: 1}", "guarantee: {resource: {memory: 1}}"}) {

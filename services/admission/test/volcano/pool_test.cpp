@@ -24,7 +24,7 @@ Pool::Job job(const Pool& pool, int id, std::string_view queue, std::int64_t nee
   return {id, *pool.queues().find(queue), {needs}, priority, id, fmt::format("job-{:03}", id)};
 }
 
-TEST(Pool, WordsOfTheRules) {
+TEST(Pool, NamesOfRules) {
   EXPECT_EQ(sharing_of("proportion"), Sharing::kProportion);
   EXPECT_EQ(sharing_of("capacity"), Sharing::kCapacity);
   EXPECT_EQ(sharing_of("drf"), Sharing::kDrf);
@@ -32,26 +32,26 @@ TEST(Pool, WordsOfTheRules) {
 }
 
 // Victims hold their resources until they are gone, and no other job gets what they release.
-TEST(Pool, AClaimKeepsTheRoomThatVictimsLeave) {
+TEST(Pool, ClaimReservesCapacityOfVictims) {
   auto pool = pool_of({named("lender", 1, 8), named("borrower", 1, 0)}, 8, Sharing::kCapacity);
   pool.hold(job(pool, 1, "borrower", 4));
   pool.hold(job(pool, 2, "borrower", 4));
   pool.wait(job(pool, 3, "lender", 4));
   auto made = pool.run(10);
   ASSERT_EQ(made.displaced.size(), 1U);
-  EXPECT_EQ(made.displaced[0].victim, 2) << "who came last";
+  EXPECT_EQ(made.displaced[0].victim, 2) << "the newest one";
   EXPECT_EQ(made.claimed, std::vector{3});
   EXPECT_EQ(pool.victims_of(3), std::vector{2});
   pool.wait(job(pool, 4, "borrower", 2));
   made = pool.run(11);
-  EXPECT_TRUE(made.admitted.empty() && made.displaced.empty()) << "what is leaving is spoken for";
+  EXPECT_TRUE(made.admitted.empty() && made.displaced.empty()) << "quota of leaving jobs is claimed";
   pool.remove(2);
   made = pool.run(12);
   EXPECT_EQ(made.admitted, std::vector{3});
 }
 
 // Resources that victims free in excess of the need go to the next job, once the victims are gone.
-TEST(Pool, WhatIsLeftOverIsClaimedToo) {
+TEST(Pool, RemainingCapacityIsClaimedToo) {
   auto pool = pool_of({named("lender", 1, 8), named("borrower", 1, 0)}, 8, Sharing::kCapacity);
   pool.hold(job(pool, 1, "borrower", 8));
   pool.wait(job(pool, 2, "lender", 5));
@@ -65,7 +65,7 @@ TEST(Pool, WhatIsLeftOverIsClaimedToo) {
 }
 
 // A job that a later decision of the same run would preempt is not admitted first: no pod starts in vain.
-TEST(Pool, NobodyIsAdmittedAndDisplacedAtOnce) {
+TEST(Pool, NoJobIsAdmittedAndPreemptedInOneRun) {
   auto pool = pool_of({named("deserving", 1, 6), named("a-borrower", 1, 0)}, 8, Sharing::kCapacity);
   pool.hold(job(pool, 1, "deserving", 3));
   pool.wait(job(pool, 2, "a-borrower", 5));
@@ -75,7 +75,7 @@ TEST(Pool, NobodyIsAdmittedAndDisplacedAtOnce) {
   EXPECT_EQ(made.admitted, std::vector{3});
 }
 
-TEST(Pool, APriorityTakesFromItsOwnQueue) {
+TEST(Pool, PriorityPreemptsWithinItsQueue) {
   for (const bool preemptable : {true, false}) {
     auto queue = named("q", 1, 8);
     queue.preemptable = preemptable;
@@ -90,17 +90,17 @@ TEST(Pool, APriorityTakesFromItsOwnQueue) {
   }
 }
 
-TEST(Pool, WhoHasNotRunItsMinimumStays) {
+TEST(Pool, JobBelowMinimumRunTimeIsNotPreempted) {
   auto pool = pool_of({named("lender", 1, 8), named("borrower", 1, 0)}, 8, Sharing::kCapacity);
   auto kept = job(pool, 1, "borrower", 8);
-  kept.kept_until = 100;
+  kept.min_runtime_until = 100;
   pool.hold(kept);
   pool.wait(job(pool, 2, "lender", 4));
   EXPECT_TRUE(pool.run(99).displaced.empty());
   EXPECT_EQ(pool.run(100).displaced.size(), 1U);
 }
 
-TEST(Pool, AnEmptyOrClosedQueueSaysSo) {
+TEST(Pool, ClosedQueueIsReported) {
   auto closed = named("closed");
   closed.state = QueueState::kClosed;
   auto pool = pool_of({closed, named("open")}, 8, Sharing::kProportion);
@@ -111,7 +111,7 @@ TEST(Pool, AnEmptyOrClosedQueueSaysSo) {
   EXPECT_EQ(why[0].kind, Pool::Obstacle::Kind::kClosed);
 }
 
-TEST(Pool, AGrownPoolIsServedAndAShrunkenOneGivesClaimsUp) {
+TEST(Pool, ClaimBeyondSmallerPoolIsDropped) {
   auto pool = pool_of({named("q", 1, 8)}, 4, Sharing::kCapacity);
   pool.hold(job(pool, 1, "q", 2));
   pool.claim(job(pool, 2, "q", 4), {});
@@ -119,7 +119,7 @@ TEST(Pool, AGrownPoolIsServedAndAShrunkenOneGivesClaimsUp) {
   EXPECT_EQ(made.unclaimed, std::vector{2});
 }
 
-TEST(Pool, ObstaclesNameWhoseWordItIs) {
+TEST(Pool, ObstaclesNameTheirRule) {
   using Kind = Pool::Obstacle::Kind;
   auto queue = named("q");
   queue.capability = {6};
@@ -143,12 +143,12 @@ TEST(Pool, EndsThatAdmitAreTried) {
   auto pool = pool_of({queue, named("other", 1, 8)}, 8, Sharing::kDrf);
   pool.hold(job(pool, 1, "other", 3));
   pool.hold(job(pool, 2, "other", 5));
-  EXPECT_EQ(pool.ends_that_admit(job(pool, 3, "q", 4)), std::vector{2});
-  EXPECT_EQ(pool.ends_that_admit(job(pool, 3, "q", 2)), std::vector{1});
-  EXPECT_TRUE(pool.ends_that_admit(job(pool, 3, "q", 9)).empty()) << "more than there is";
+  EXPECT_EQ(pool.holders_to_finish(job(pool, 3, "q", 4)), std::vector{2});
+  EXPECT_EQ(pool.holders_to_finish(job(pool, 3, "q", 2)), std::vector{1});
+  EXPECT_TRUE(pool.holders_to_finish(job(pool, 3, "q", 9)).empty()) << "more than the capacity";
 }
 
-TEST(Pool, WaitingTimesWakeIt) {
+TEST(Pool, WakesAtWaitingTimes) {
   auto pool = pool_of({named("q")}, 8, Sharing::kProportion);
   auto one = job(pool, 1, "q", 9);
   one.deadline = 50;
@@ -219,7 +219,7 @@ TEST(PoolLaws, HoldOverRandomWorlds) {
       }
       for (const int id : ended) {
         world.pool.remove(id);
-        world.pool.displacements().forget(id);
+        world.pool.preemptions().forget(id);
         rows.erase(id);
       }
       for (const int id : gone) {
@@ -243,7 +243,7 @@ TEST(PoolLaws, HoldOverRandomWorlds) {
         if (at == At::kHolding || at == At::kLeaving) again.hold(job);
         if (at == At::kLeaving) again.leave(job.id);
       }
-      for (const auto& [victim, pairs] : world.pool.displacements().all()) again.displacements().restore(victim, pairs);
+      for (const auto& [victim, pairs] : world.pool.preemptions().all()) again.preemptions().restore(victim, pairs);
       const auto made = world.pool.run(world.now), same = again.run(world.now);
       ASSERT_EQ(made.admitted, same.admitted);
       ASSERT_EQ(made.claimed, same.claimed);
@@ -264,7 +264,7 @@ TEST(PoolLaws, HoldOverRandomWorlds) {
       for (const auto& [id, row] : rows) {
         if (row.at == At::kHolding || row.at == At::kLeaving) add(held, row.job.needs);
       }
-      ASSERT_TRUE(within(held, total)) << "more is held than there is";
+      ASSERT_TRUE(within(held, total)) << "more is held than the capacity";
       for (QueueId q = 1; q < queues.size(); ++q) {
         Resources of_queue(2);
         for (const auto& [id, row] : rows) {

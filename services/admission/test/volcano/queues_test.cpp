@@ -13,7 +13,7 @@ Queue queue(std::string name, std::string parent = {}) {
   return out;
 }
 
-TEST(VolcanoQueues, AreNumberedByDepthAndNameHoweverTheyCome) {
+TEST(VolcanoQueues, AreNumberedByDepthAndNameInAnyOrder) {
   const auto one = Queues::plant({queue("b"), queue("a"), queue("deep", "b")}, {96});
   const auto other = Queues::plant({queue("deep", "b"), queue("a"), queue("b")}, {96});
   ASSERT_TRUE(one && other);
@@ -33,7 +33,7 @@ TEST(VolcanoQueues, AreNumberedByDepthAndNameHoweverTheyCome) {
   }
 }
 
-TEST(VolcanoQueues, UseClimbsToTheRoot) {
+TEST(VolcanoQueues, UsageAddsUpToRoot) {
   auto queues = *Queues::plant({queue("a"), queue("b", "a"), queue("c", "a")}, {96, 1000});
   queues.allocate(*queues.find("b"), {8, 100});
   queues.allocate(*queues.find("c"), {4, 10});
@@ -43,10 +43,10 @@ TEST(VolcanoQueues, UseClimbsToTheRoot) {
   EXPECT_EQ(queues.use(*queues.find("b")).allocated, (Resources{8, 100}));
 }
 
-TEST(VolcanoQueues, SayWhatIsWrongWithATree) {
+TEST(VolcanoQueues, InvalidTreeIsReported) {
   const auto lost = Queues::plant({queue("a", "nowhere")}, {1});
   ASSERT_FALSE(lost);
-  EXPECT_EQ(lost.error().message, "the parent nowhere of queue a is not there");
+  EXPECT_EQ(lost.error().message, "the parent nowhere of queue a does not exist");
   EXPECT_EQ(lost.error().field, "spec.parent");
   const auto circle = Queues::plant({queue("a", "b"), queue("b", "a")}, {1});
   ASSERT_FALSE(circle);
@@ -64,7 +64,7 @@ TEST(VolcanoResources, SharesAreComparedExactly) {
   EXPECT_EQ((Share{2, 6}), (Share{1, 3}));
   EXPECT_GT((Share{kUnlimited, 1}), (Share{kUnlimited - 1, 1}));
   EXPECT_EQ(dominant({3, 50}, {12, 100}), (Share{1, 2}));
-  EXPECT_EQ(dominant({3, 50}, {12, 0}), (Share{1, 4})) << "of what there is nothing nobody has a share";
+  EXPECT_EQ(dominant({3, 50}, {12, 0}), (Share{1, 4})) << "no share of a resource without capacity";
   EXPECT_EQ(dominant({3}, {0}), (Share{0, 1}));
   EXPECT_EQ(beyond({9, 9, 9}, {8, 9, 8}, {1, 1, 0}), (std::vector<std::size_t>{0}));
   EXPECT_EQ(sum({1, kUnlimited}, {2, 5}), (Resources{3, kUnlimited}));

@@ -29,7 +29,7 @@ struct Cluster {
     queues.ask(id, {gpus});
     running.push_back({id, {job, priority, static_cast<std::int64_t>(running.size()), {gpus}}, true});
   }
-  [[nodiscard]] std::vector<std::string> names(const Takings& taken) const {
+  [[nodiscard]] std::vector<std::string> names(const Reclaimed& taken) const {
     std::vector<std::string> out;
     for (const auto i : taken) out.push_back(running[i].piece.name);
     return out;
@@ -42,7 +42,7 @@ struct Cluster {
 
 using Names = std::vector<std::string>;
 
-TEST(Reclaim, TheNearestGivesFirstThenWhoIsFurthestOver) {
+TEST(Reclaim, NearestQueueFirstThenMostOverused) {
   Cluster cluster{*Queues::plant(
       {owed("x", 20), owed("y", 10), owed("x1", 10, "x"), owed("x2", 2, "x"), owed("y1", 2, "y"), owed("y2", 4, "y")},
       {40})};
@@ -56,7 +56,7 @@ TEST(Reclaim, TheNearestGivesFirstThenWhoIsFurthestOver) {
   EXPECT_EQ(cluster.reclaimed("x1", 11), Names{}) << "more than it deserves";
 }
 
-TEST(Reclaim, WhoGaveInVainIsSpared) {
+TEST(Reclaim, SpareUnneededVictim) {
   Cluster cluster{*Queues::plant({owed("needy", 8), owed("a", 1), owed("b", 2)}, {10})};
   cluster.run("a", "small", 2);
   cluster.run("b", "large", 8);
@@ -69,14 +69,14 @@ TEST(Reclaim, WhoGaveInVainIsSpared) {
   EXPECT_EQ(other.reclaimed("needy", 8), Names{"large"});
 }
 
-TEST(Reclaim, AQueueStopsGivingAtWhatItDeserves) {
+TEST(Reclaim, QueueKeepsItsDeserved) {
   Cluster cluster{*Queues::plant({owed("needy", 12), owed("a", 6)}, {12})};
   for (int i = 0; i < 6; ++i) cluster.run("a", fmt::format("a{}", i), 2);
   EXPECT_EQ(cluster.reclaimed("needy", 6), (Names{"a5", "a4", "a3"}));
-  EXPECT_EQ(cluster.reclaimed("needy", 7), Names{}) << "the fourth is within what a deserves: nobody goes for nothing";
+  EXPECT_EQ(cluster.reclaimed("needy", 7), Names{}) << "the fourth is within the deserved amount of a: no victim without gain";
 }
 
-TEST(Reclaim, ByWeightsUntilTheShareIsReached) {
+TEST(Reclaim, ByWeightsUntilShareIsReached) {
   Cluster cluster{*Queues::plant({owed("needy", 0), owed("a", 0)}, {12})};
   for (int i = 0; i < 6; ++i) cluster.run("a", fmt::format("a{}", i), 2);
   const auto needy = *cluster.queues.find("needy");
@@ -86,7 +86,7 @@ TEST(Reclaim, ByWeightsUntilTheShareIsReached) {
   EXPECT_TRUE(reclaim(rule, cluster.queues, cluster.running, needy, {7}, {0}).empty()) << "six are its share";
 }
 
-TEST(Preempt, OnlyLowerPriorityInTheSameQueueGoes) {
+TEST(Preempt, OnlyLowerPriorityOfSameQueue) {
   Cluster cluster{*Queues::plant({owed("a", 8), owed("b", 8)}, {16})};
   cluster.run("a", "low", 4, 1);
   cluster.run("a", "high", 4, 5);
@@ -97,9 +97,9 @@ TEST(Preempt, OnlyLowerPriorityInTheSameQueueGoes) {
   };
   EXPECT_EQ(gone(3, 4), Names{"low"});
   EXPECT_EQ(gone(1, 4), Names{}) << "equal priority stays";
-  EXPECT_EQ(gone(3, 5), Names{}) << "not enough: nobody goes";
+  EXPECT_EQ(gone(3, 5), Names{}) << "not enough: no victims";
   EXPECT_EQ(gone(3, 5, 1), Names{"low"});
-  EXPECT_EQ(gone(9, 8), (Names{"high", "low"})) << "FIFO: who came last";
+  EXPECT_EQ(gone(9, 8), (Names{"high", "low"})) << "FIFO: the newest one";
   EXPECT_EQ(gone(3, 4, 4), Names{}) << "it is idle";
   cluster.running[0].preemptable = false;
   EXPECT_EQ(gone(3, 4), Names{});
@@ -139,7 +139,7 @@ Cluster some_cluster(std::mt19937_64& random, std::int64_t gpus) {
 
 /// The laws of one plan: the need is met, the rule holds at each step, and every victim is needed.
 template <class Rule>
-void check(const Rule& rule, const Cluster& cluster, QueueId to, const Resources& need, const Takings& taken) {
+void check(const Rule& rule, const Cluster& cluster, QueueId to, const Resources& need, const Reclaimed& taken) {
   auto then = cluster.queues;
   Resources freed{0};
   for (const auto i : taken) {
@@ -183,12 +183,12 @@ int hold_laws(unsigned cases, Args... args) {
     auto turned = cluster;
     std::ranges::reverse(turned.running);
     const auto again = turned.names(reclaim(rule, turned.queues, turned.running, to, need, {0}));
-    EXPECT_EQ(again, cluster.names(taken)) << "the place in the list decides, seed " << seed;
+    EXPECT_EQ(again, cluster.names(taken)) << "the order of the list decides, seed " << seed;
   }
   return plans;
 }
 
-TEST(ReclaimLaws, TheNeedIsMetOrNobodyGoesAndTheRuleHoldsAtEachStep) {
+TEST(ReclaimLaws, AllOrNothingAndRuleHoldsAtEachStep) {
   EXPECT_GT(hold_laws<Capacity>(2'000, 0), 500);
   EXPECT_GT(hold_laws<Capacity>(2'000, 1), 500);
   EXPECT_GT(hold_laws<Proportion>(2'000), 500);

@@ -52,14 +52,14 @@ std::vector<std::int64_t> deserved(const std::vector<Line>& lines, std::int64_t 
 
 using Gpus = std::vector<std::int64_t>;
 
-TEST(Proportion, SharesByWeightsAndGivesOnWhatIsNotWanted) {
+TEST(Proportion, SharesByWeightAndRedistributesSurplus) {
   EXPECT_EQ(deserved({{"a", 50, {96}}, {"b", 100, {96}}}, 96), (Gpus{32, 64}));
   EXPECT_EQ(deserved({{"a", 50, {10}}, {"b", 100, {96}}}, 96), (Gpus{10, 86}));
-  EXPECT_EQ(deserved({{"a", 50, {0}}, {"b", 100, {20}}}, 96), (Gpus{0, 20})) << "nobody deserves what nobody wants";
+  EXPECT_EQ(deserved({{"a", 50, {0}}, {"b", 100, {20}}}, 96), (Gpus{0, 20})) << "nothing is deserved without a request";
   EXPECT_EQ(deserved({{"a", 1, {9}}, {"b", 2, {90}}, {"c", 3, {90}}}, 96), (Gpus{9, 35, 52}));
 }
 
-TEST(Proportion, CapabilityIsACeilingAndAGuaranteeOfOthersIsKeptFree) {
+TEST(Proportion, CapabilityLimitsAndGuaranteeOfOthersIsReserved) {
   EXPECT_EQ(deserved({{"a", 1, {96}, {20}}, {"b", 1, {96}}}, 96), (Gpus{20, 76}));
   EXPECT_EQ(deserved({{"a", 1, {0}, {}, {16}}, {"b", 1, {96}}}, 96), (Gpus{16, 80}));
   const auto queues = plant({{"a", 1, {0}, {}, {16}}, {"b", 1, {96}, {90}}}, {96});
@@ -67,7 +67,7 @@ TEST(Proportion, CapabilityIsACeilingAndAGuaranteeOfOthersIsKeptFree) {
   EXPECT_EQ(Proportion(queues).real_capability(*queues.find("a")), Resources{96});
 }
 
-TEST(Proportion, WhatAGuaranteeTakesTheOthersHaveLess) {
+TEST(Proportion, GuaranteeReducesSharesOfOthers) {
   // Volcano's first round would distribute 30 + 45 + 45 of 100.
   EXPECT_EQ(deserved({{"a", 10, {100}, {}, {30}}, {"b", 45, {100}}, {"c", 45, {100}}}, 100), (Gpus{30, 35, 35}));
   // Where the guarantees fit, the rest is distributed in addition to them: 30 + 5 · 10/55, 45 + 5 · 45/55.
@@ -76,14 +76,14 @@ TEST(Proportion, WhatAGuaranteeTakesTheOthersHaveLess) {
   EXPECT_EQ(deserved({{"a", 1, {9}, {}, {6}}, {"b", 1, {9}, {}, {7}}}, 10), (Gpus{6, 7}));
 }
 
-TEST(Proportion, LastUnitsGoToWhoIsFurthestBehindThenByName) {
+TEST(Proportion, LastUnitsGoToLargestDeficitThenByName) {
   EXPECT_EQ(deserved({{"b", 1, {9}}, {"a", 1, {9}}, {"c", 1, {9}}}, 4), (Gpus{1, 2, 1}));
   EXPECT_EQ(deserved({{"a", 50, {97}}, {"b", 100, {97}}}, 97), (Gpus{32, 65})) << "33/50 is further than 65/100";
   EXPECT_EQ(deserved({{"a", 1, {900}}, {"b", 999, {100}}}, 500), (Gpus{400, 100}))
       << "a small weight is not rounded away";
 }
 
-TEST(Proportion, OrderAndWhoIsOver) {
+TEST(Proportion, OrderAndOverusedQueues) {
   auto queues = plant({{"a", 1, {10, 10}}, {"b", 1, {10, 10}}}, {10, 20});
   const auto a = *queues.find("a"), b = *queues.find("b");
   const Proportion rule(queues);
@@ -94,20 +94,18 @@ TEST(Proportion, OrderAndWhoIsOver) {
   EXPECT_TRUE(rule.allocatable(queues, a, {4, 10}));
   EXPECT_FALSE(rule.allocatable(queues, a, {5, 0}));
   queues.allocate(a, {6, 0});
-  EXPECT_TRUE(rule.allocatable(queues, a, {0, 1})) << "only what is asked for counts";
-  EXPECT_FALSE(rule.overused(queues, a)) << "of the second resource it has nothing";
+  EXPECT_TRUE(rule.allocatable(queues, a, {0, 1})) << "only requested resources count";
   queues.allocate(a, {0, 10});
-  EXPECT_TRUE(rule.overused(queues, a));
   EXPECT_TRUE(rule.may_reclaim(queues, b, {5, 1}));
   EXPECT_FALSE(rule.may_reclaim(queues, b, {6, 1}));
   EXPECT_TRUE(rule.gives(queues, a, {2, 0}, b, {1, 0}));
   EXPECT_TRUE(rule.gives(queues, a, {2, 0}, b, {80, 0})) << "others may give the rest";
   EXPECT_FALSE(rule.gives(queues, a, {0, 2}, b, {1, 0})) << "nothing in common with the need";
   queues.allocate(b, {5, 10});
-  EXPECT_FALSE(rule.gives(queues, b, {1, 0}, a, {1, 0})) << "it has no more than it deserves";
+  EXPECT_FALSE(rule.gives(queues, b, {1, 0}, a, {1, 0})) << "it is within its deserved amount";
 }
 
-TEST(Proportion, AQueueKeepsItsGuarantee) {
+TEST(Proportion, QueueKeepsItsGuarantee) {
   auto queues = plant({{"a", 1, {10}, {}, {6}}, {"b", 9, {10}}}, {10});
   const auto a = *queues.find("a"), b = *queues.find("b");
   const Proportion rule(queues);
@@ -116,7 +114,7 @@ TEST(Proportion, AQueueKeepsItsGuarantee) {
   EXPECT_FALSE(rule.gives(queues, a, {3}, b, {1}));
 }
 
-TEST(Capacity, LimitsFollowFromTheTree) {
+TEST(Capacity, LimitsFollowFromTree) {
   const auto queues = plant({{"org", 1, {}, {80}, {20}, {60}},
                              {"a", 1, {}, {}, {10}, {30}, "org"},
                              {"b", 1, {}, {50}, {}, {70}, "org"},
@@ -128,7 +126,7 @@ TEST(Capacity, LimitsFollowFromTheTree) {
   const auto due = [&](const char* q) { return rule.deserved(*queues.find(q))[0]; };
   EXPECT_EQ(real("root"), 96);
   EXPECT_EQ(real("org"), 80);
-  EXPECT_EQ(real("free"), 76) << "96 without what org is promised";
+  EXPECT_EQ(real("free"), 76) << "96 minus the guarantee of org";
   EXPECT_EQ(real("a"), 74) << "80 - 16 + 10";
   EXPECT_EQ(real("b"), 50);
   EXPECT_EQ(due("a"), 30);
@@ -136,7 +134,7 @@ TEST(Capacity, LimitsFollowFromTheTree) {
   EXPECT_EQ(due("c"), 6) << "at least the guarantee";
 }
 
-TEST(Capacity, OrderPutsBestEffortAfterWhoIsOwedSomething) {
+TEST(Capacity, OrderPutsBestEffortAfterDeserving) {
   auto queues = plant({{"a", 1, {}, {}, {}, {10}}, {"b"}, {"c", 1, {}, {}, {}, {10}}}, {96});
   const auto a = *queues.find("a"), b = *queues.find("b"), c = *queues.find("c");
   const Capacity rule(queues);
@@ -145,7 +143,7 @@ TEST(Capacity, OrderPutsBestEffortAfterWhoIsOwedSomething) {
   EXPECT_TRUE(rule.before(queues, c, a));
   EXPECT_TRUE(rule.before(queues, a, b));
   queues.allocate(a, {5});
-  EXPECT_TRUE(rule.before(queues, a, b)) << "equal shares: who deserves something goes first";
+  EXPECT_TRUE(rule.before(queues, a, b)) << "equal shares: the queue with a deserved amount goes first";
   queues.allocate(a, {1});
   EXPECT_TRUE(rule.before(queues, b, a));
   EXPECT_FALSE(rule.before(queues, a, b));
@@ -172,7 +170,7 @@ TEST(Capacity, PriorityComesBeforeShareAndBranchesBeforeLeaves) {
   EXPECT_TRUE(rule.before(tree, *tree.find("x1"), *tree.find("x2")));
 }
 
-TEST(Capacity, RoomIsThereOnEveryLevelOrNot) {
+TEST(Capacity, EveryLevelNeedsFreeCapacity) {
   auto queues =
       plant({{"org", 1, {}, {40, kUnlimited}}, {"a", 1, {}, {32, 256}, {}, {}, "org"}, {"b", 1, {}, {}, {}, {}, "org"}},
             {96, 1000});
@@ -183,15 +181,11 @@ TEST(Capacity, RoomIsThereOnEveryLevelOrNot) {
   EXPECT_FALSE(rule.allocatable(queues, a, {2, 0}));
   EXPECT_FALSE(rule.allocatable(queues, b, {10, 0})) << "org has 9 left";
   EXPECT_FALSE(rule.allocatable(queues, *queues.find("org"), {1, 1})) << "only leaves have jobs";
-  EXPECT_EQ(rule.no_room(queues, a, {2, 300}), (std::vector<std::size_t>{0, 1}));
-  EXPECT_EQ(rule.no_room(queues, b, {10, 5}), (std::vector<std::size_t>{0}));
-  queues.let_in(b, {4, 0});
-  EXPECT_EQ(rule.no_room(queues, b, {6, 0}), (std::vector<std::size_t>{0}));
-  queues.stretch(a, {2, 0});
-  EXPECT_TRUE(rule.no_room(queues, b, {6, 0}).empty()) << "what is beyond the minimum of gangs can shrink";
+  EXPECT_EQ(rule.insufficient_resources(queues, a, {2, 300}), (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(rule.insufficient_resources(queues, b, {10, 5}), (std::vector<std::size_t>{0}));
 }
 
-TEST(Capacity, AClosedQueueTakesNothing) {
+TEST(Capacity, ClosedQueueAdmitsNothing) {
   Queue closed{.name = "a", .state = QueueState::kClosed};
   closed.deserved = {8};
   const auto queues = *Queues::plant({closed}, {8});
@@ -201,7 +195,7 @@ TEST(Capacity, AClosedQueueTakesNothing) {
   EXPECT_FALSE(Proportion(queues).may_reclaim(queues, 1, {1}));
 }
 
-TEST(Capacity, ReclaimsWithinWhatIsDeservedOfOneResource) {
+TEST(Capacity, ReclaimsWithinDeservedOfOneResource) {
   auto queues = plant({{"a", 1, {}, {8, 100}, {}, {4, 10}}, {"b", 1, {}, {}, {6, 0}, {8, 0}}}, {16, 100});
   const auto a = *queues.find("a"), b = *queues.find("b");
   const Capacity rule(queues);
@@ -218,7 +212,7 @@ TEST(Capacity, ReclaimsWithinWhatIsDeservedOfOneResource) {
   EXPECT_FALSE(rule.gives(queues, b, {2, 0}, a, {1, 0})) << "8 are deserved";
 }
 
-TEST(Capacity, AncestorLevelsReachAcrossBranches) {
+TEST(Capacity, ReclaimsAcrossBranchesByAncestorLevels) {
   auto queues = plant({{"x", 1, {}, {}, {}, {8}},
                        {"y", 1, {}, {}, {}, {8}},
                        {"x1", 1, {}, {}, {}, {4}, "x"},
@@ -243,14 +237,14 @@ TEST(Capacity, AncestorLevelsReachAcrossBranches) {
   EXPECT_FALSE(deep.gives(queues, id("y2"), {1}, id("y3"), {1})) << "neither deserves anything";
 }
 
-TEST(Drf, AVictimsJobStillHasAsMuch) {
+TEST(Drf, VictimsJobKeepsLargerShare) {
   const Resources total{100, 100};
   EXPECT_TRUE(drf::gives({20, 5}, {10, 0}, {0, 0}, {10, 10}, total));
   EXPECT_FALSE(drf::gives({20, 5}, {11, 0}, {0, 0}, {10, 10}, total));
   EXPECT_FALSE(drf::gives({20, 5}, {10, 0}, {0, 5}, {10, 10}, total)) << "its dominant resource is the second";
 }
 
-TEST(Hdrf, ComparesWhereThePathsPart) {
+TEST(Hdrf, ComparesAtFirstDifferingLevel) {
   auto queues = plant({{"eng", 2}, {"sci", 1}, {"dev", 1, {}, {}, {}, {}, "eng"}, {"prod", 1, {}, {}, {}, {}, "eng"}},
                       {100, 100});
   const auto id = [&](const char* name) { return *queues.find(name); };
@@ -268,30 +262,30 @@ TEST(Hdrf, SaturatedQueuesComeLastAndEqualOnesByNumber) {
   auto queues = plant({{"a"}, {"b"}, {"c"}}, {10, 10});
   const auto id = [&](const char* name) { return *queues.find(name); };
   const Hdrf hdrf(queues, {{id("a"), {2, 0}, {2, 0}}, {id("b"), {8, 0}, {9, 0}}, {id("c"), {0, 3}, {0, 9}}});
-  EXPECT_TRUE(hdrf.saturated(id("a"))) << "it has all it asks for";
+  EXPECT_TRUE(hdrf.saturated(id("a"))) << "it has all it requests";
   EXPECT_TRUE(hdrf.saturated(id("b"))) << "the first resource is used up";
   EXPECT_FALSE(hdrf.saturated(id("c")));
   EXPECT_TRUE(hdrf.before(id("c"), id("a")));
   EXPECT_FALSE(hdrf.before(id("a"), id("c")));
   EXPECT_TRUE(hdrf.before(id("a"), id("b")));
   const Hdrf full(queues, {{id("a"), {1, 0}, {1, 0}}, {id("a"), {0, 4}, {0, 9}}});
-  EXPECT_EQ(full.share(id("a")), 400'000'000) << "who wants no more does not scale others down";
+  EXPECT_EQ(full.share(id("a")), 400'000'000) << "a queue without demand does not scale others down";
   const Hdrf idle(queues, {});
   EXPECT_TRUE(idle.before(id("a"), id("b")));
   EXPECT_FALSE(idle.before(id("b"), id("a")));
 }
 
-TEST(Gang, IsValidAndReadyWhenTheMinimaAreThere) {
+TEST(Gang, IsValidAndReadyWithMinimumOfPods) {
   const Gang gang{5, {{"master", 1}, {"worker", 3}}, {}};
   EXPECT_EQ(gang.lacks({{"worker", 9}}), Gang::Lack::kPodsOfTask);
   EXPECT_EQ(gang.lacks({{"master", 1}, {"worker", 3}}), Gang::Lack::kTasks);
-  EXPECT_TRUE(gang.valid({{"master", 1}, {"worker", 4}}));
+  EXPECT_EQ(gang.lacks({{"master", 1}, {"worker", 4}}), Gang::Lack::kNone);
   EXPECT_FALSE(gang.ready({{"master", 1}, {"worker", 3}}));
   const Gang loose{2, {{"master", 1}, {"worker", 3}}, {}};
   EXPECT_TRUE(loose.ready({{"worker", 2}})) << "minima of tasks beyond min_member do not count";
 }
 
-TEST(Gang, OnlyPodsAboveTheMinimumCanGo) {
+TEST(Gang, OnlyPodsAboveMinimumArePreempted) {
   const Gang gang{5, {{"master", 1}, {"worker", 3}}, {}};
   EXPECT_EQ(gang.spare({{"master", 1}, {"worker", 8}}, "worker"), 4);
   EXPECT_EQ(gang.spare({{"master", 1}, {"worker", 8}}, "master"), 0) << "the only master stays";
@@ -300,50 +294,26 @@ TEST(Gang, OnlyPodsAboveTheMinimumCanGo) {
   EXPECT_EQ((Gang{2, {}, {}}.spare({{"worker", 3}}, "worker")), 1);
 }
 
-TEST(Gang, NeedsItsLeastResourcesIdle) {
+TEST(Gang, NeedsMinResourcesIdle) {
   const Gang gang{8, {}, {8, 64'000}};
   EXPECT_EQ(gang.short_of({8, 63'000}), (std::vector<std::size_t>{1}));
   EXPECT_TRUE(gang.short_of({8, 64'000}).empty());
   EXPECT_TRUE((Gang{8, {}, {}}.short_of({0, 0}).empty()));
 }
 
-TEST(Enqueue, TiersVote) {
-  using enum Vote;
-  EXPECT_TRUE(let_in({}));
-  EXPECT_TRUE(let_in({{kAbstain, kAbstain}, {kAbstain}})) << "all abstain: let in";
-  EXPECT_TRUE(let_in({{kPermit, kAbstain}, {kReject}})) << "the first tier with a permit decides";
-  EXPECT_FALSE(let_in({{kPermit, kReject}})) << "one reject loses";
-  EXPECT_FALSE(let_in({{kAbstain}, {kReject}, {kPermit}}));
-  EXPECT_TRUE(let_in({{kAbstain}, {kPermit}}));
-}
-
-TEST(Enqueue, OvercommitLetsInAFifthMore) {
-  const Overcommit rule;
-  EXPECT_EQ(rule.vote({20, 0}, {100, 100}, {90, 200}, {10, 0}), Vote::kPermit) << "10 + 20 <= 120 - 90";
-  EXPECT_EQ(rule.vote({21, 0}, {100, 100}, {90, 200}, {10, 0}), Vote::kReject);
-  EXPECT_EQ(rule.vote({}, {100, 100}, {500, 500}, {0, 0}), Vote::kPermit) << "a job that says nothing is let in";
-  EXPECT_EQ(rule.vote({1}, {3}, {3}, {0}), Vote::kReject) << "3.6 is rounded down";
-  const Overcommit own{1000, {{1, 2000}, {0, 10}}};
-  EXPECT_EQ(own.vote({0, 100}, {100, 100}, {0, 100}, {0, 0}), Vote::kPermit);
-  EXPECT_EQ(own.vote({121, 0}, {100, 100}, {0, 0}, {0, 0}), Vote::kReject) << "below 1 the default counts";
-  EXPECT_EQ(own.vote({120, 0}, {100, 100}, {0, 0}, {0, 0}), Vote::kPermit);
-  EXPECT_EQ(Overcommit{}.vote({1}, {kUnlimited}, {0}, {0}), Vote::kPermit);
-}
-
-TEST(Sla, ForcesInWhenTheTimeIsOver) {
+TEST(Sla, AdmitsAfterWaitingTime) {
   const Instant start = from_micros(0);
   const Sla rule{minutes(10)};
-  EXPECT_EQ(rule.vote({start, {}}, start + minutes(9)), Vote::kAbstain);
-  EXPECT_EQ(rule.vote({start, {}}, start + minutes(10)), Vote::kPermit);
-  EXPECT_EQ(rule.vote({start, minutes(3)}, start + minutes(3)), Vote::kPermit) << "its own time counts first";
-  EXPECT_EQ(Sla{}.vote({start, {}}, start + minutes(10'000)), Vote::kAbstain) << "no time, no limit";
+  EXPECT_EQ(rule.deadline({start, {}}), start + minutes(10));
+  EXPECT_EQ(rule.deadline({start, minutes(3)}), start + minutes(3)) << "its own time counts first";
+  EXPECT_EQ(Sla{}.deadline({start, {}}), std::nullopt) << "no time, no limit";
   EXPECT_TRUE(rule.before({start, {}}, {start + minutes(1), {}}));
   EXPECT_FALSE(rule.before({start, {}}, {start + minutes(1), minutes(1)}));
-  EXPECT_TRUE((Sla{}.before({start + minutes(9), minutes(1)}, {start, {}}))) << "who has a time goes first";
+  EXPECT_TRUE((Sla{}.before({start + minutes(9), minutes(1)}, {start, {}}))) << "a job with a waiting time goes first";
   EXPECT_FALSE((Sla{}.before({start, {}}, {start + minutes(9), minutes(1)})));
 }
 
-TEST(Sla, KeepsWhatIsIdle) {
+TEST(Sla, ReservesIdleResources) {
   const std::vector<Resources> overdue{{5, 0}, {4, 2}};
   EXPECT_EQ(Sla::keep({12, 3}, overdue), (Resources{3, 1}));
   EXPECT_EQ(Sla::keep({6, 3}, overdue), (Resources{0, 1}));

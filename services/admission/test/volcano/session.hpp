@@ -82,7 +82,7 @@ class Session {
       if (job.running || job.done) continue;
       for (const auto& one : pool_->obstacles(pool_job(i))) job.short_of.push_back(one.resource);
     }
-    EXPECT_TRUE(within(all, total)) << "more is used than there is";
+    EXPECT_TRUE(within(all, total)) << "usage exceeds capacity";
   }
   /// Advances by `step` until `time` has passed; `before` may add jobs.
   template <class Before>

@@ -35,13 +35,13 @@ void fill(Session<by>& session, const std::string& queue, int jobs, std::int64_t
 }
 
 // S-104: weights 50 and 100 over 96 GPUs converge to 32 and 64, within one gang, and nothing changes after that.
-TEST(VolcanoSession, WeightsFiftyAndAHundredSettleAtAThirdAndTwoThirds) {
+TEST(VolcanoSession, WeightsFiftyAndHundredConvergeToOneThirdAndTwoThirds) {
   for (const auto& [light, heavy] : std::vector<std::pair<int, int>>{{1, 1}, {4, 4}, {8, 8}, {5, 8}, {3, 7}}) {
     SCOPED_TRACE(fmt::format("gangs of {} and {}", light, heavy));
     Session<Sharing::kProportion> session{{weighted("light", 50), weighted("heavy", 100)}, {96}};
     fill(session, "light", 96 / light + 5, light);
     session.pass(minutes(1), seconds(10));
-    EXPECT_EQ(session.used("light")[0], 96 / light * light) << "alone it may have all";
+    EXPECT_EQ(session.used("light")[0], 96 / light * light) << "alone it may use all";
     fill(session, "heavy", 96 / heavy + 5, heavy);
     session.pass(minutes(2), seconds(10));
     EXPECT_NEAR(static_cast<double>(session.used("light")[0]), 32, light);
@@ -49,7 +49,7 @@ TEST(VolcanoSession, WeightsFiftyAndAHundredSettleAtAThirdAndTwoThirds) {
     const auto settled = session.victims.size();
     EXPECT_GT(settled, 0U);
     session.pass(minutes(5), seconds(10));
-    EXPECT_EQ(session.victims.size(), settled) << "it does not settle";
+    EXPECT_EQ(session.victims.size(), settled) << "the shares do not converge";
   }
 }
 
@@ -66,7 +66,7 @@ void capability_is_a_ceiling() {
   EXPECT_EQ(session.waiting("research"), 8);
   EXPECT_EQ(session.used("other"), (Resources{0, 0}));
 }
-TEST(VolcanoSession, TheThirtyThirdGpuIsRefusedInAnIdleCluster) {
+TEST(VolcanoSession, CapabilityRefusesThirtyThirdGpuInIdleCluster) {
   capability_is_a_ceiling<Sharing::kProportion>();
   capability_is_a_ceiling<Sharing::kCapacity>();
 }
@@ -80,7 +80,7 @@ void reclaimable_decides() {
     Session<by> session{{lender, borrower}, {96}};
     fill(session, "borrower", 24, 4);
     session.pass(minutes(1), seconds(10));
-    ASSERT_EQ(session.used("borrower")[0], 96) << "it borrows what nobody uses";
+    ASSERT_EQ(session.used("borrower")[0], 96) << "it borrows unused capacity";
     fill(session, "lender", 24, 4);
     session.pass(minutes(5), seconds(10));
     EXPECT_EQ(session.used("borrower")[0], reclaimable ? 48 : 96);
@@ -88,7 +88,7 @@ void reclaimable_decides() {
     EXPECT_EQ(session.victims.size(), reclaimable ? 12U : 0U);
   }
 }
-TEST(VolcanoSession, OnlyAReclaimableQueueGivesBack) {
+TEST(VolcanoSession, OnlyReclaimableQueueIsReclaimed) {
   reclaimable_decides<Sharing::kProportion>();
   reclaimable_decides<Sharing::kCapacity>();
 }
@@ -124,7 +124,7 @@ Session<by> some_session(std::mt19937_64& random, bool safe_is_preemptable) {
 
 // S-107: 1,000 random cases; jobs of a queue with preemptable: false are never victims, nor are jobs that set it
 // themselves.
-TEST(VolcanoSession, JobsOfANonPreemptableQueueAreNeverVictims) {
+TEST(VolcanoSession, JobsOfNonPreemptableQueueAreNeverVictims) {
   const auto victims_in = [](const auto& session, auto predicate) {
     std::size_t out = 0;
     for (const auto& name : session.victims) {
@@ -153,11 +153,11 @@ TEST(VolcanoSession, JobsOfANonPreemptableQueueAreNeverVictims) {
     }
   }
   EXPECT_GT(victims, 1'000U) << "others do have victims";
-  EXPECT_GT(when_allowed, 1'000U) << "and so has this queue when it says so";
+  EXPECT_GT(when_allowed, 1'000U) << "and so has this queue when it is preemptable";
 }
 
 // S-108: the policy of the queue decides which of its jobs are reclaimed.
-TEST(VolcanoSession, AQueueNamesItsOwnVictims) {
+TEST(VolcanoSession, QueueChoosesItsVictimPolicy) {
   const std::map<VictimPolicy, std::vector<std::string>> expected{
       {VictimPolicy::kFifo, {"late-d", "late-c", "late-b", "late-a"}},
       {VictimPolicy::kPriority, {"humble-b", "humble-a"}},
@@ -184,7 +184,7 @@ TEST(VolcanoSession, AQueueNamesItsOwnVictims) {
 }
 
 // S-099: the minimum resources of a group are checked before any member exists.
-TEST(VolcanoSession, AGroupWithOneCpuTooFewWaitsAndSaysSo) {
+TEST(VolcanoSession, GroupWithOneCpuTooFewIsPendingWithReason) {
   QueueObject queue;
   queue.rules.name = "research-queue";
   const auto planted =
@@ -206,7 +206,7 @@ TEST(VolcanoSession, AGroupWithOneCpuTooFewWaitsAndSaysSo) {
 }
 
 // S-115: over a contended hour shares follow the weights; the deviation is below five percent.
-TEST(VolcanoSession, OverAContendedHourSharesFollowTheWeights) {
+TEST(VolcanoSession, SharesFollowWeightsOverContendedHour) {
   Session<Sharing::kProportion> session{{weighted("one", 1), weighted("two", 2), weighted("three", 3)}, {96, 960}};
   std::mt19937_64 random(115);
   int n = 0;
@@ -240,7 +240,7 @@ TEST(VolcanoSession, OverAContendedHourSharesFollowTheWeights) {
   }
 }
 
-TEST(VolcanoSession, AJobThatWaitedItsTimeIsLetInAndRoomIsKeptForIt) {
+TEST(VolcanoSession, JobAfterWaitingTimeIsAdmittedAndCapacityIsReserved) {
   const auto run = [](std::optional<Duration> waiting_time) {
     Session<Sharing::kCapacity> session{{owed("q", 0)}, {8}};
     int n = 0;
@@ -260,7 +260,7 @@ TEST(VolcanoSession, AJobThatWaitedItsTimeIsLetInAndRoomIsKeptForIt) {
   EXPECT_LE(*waited, minutes(39)) << "when the eight that ran have ended";
 }
 
-TEST(VolcanoSession, AStrictQueueWaitsForItsHead) {
+TEST(VolcanoSession, StrictQueueBlocksOnItsHead) {
   for (const bool strict : {true, false}) {
     auto queue = owed("q", 8);
     queue.strict = strict;

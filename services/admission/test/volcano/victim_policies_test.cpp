@@ -34,7 +34,7 @@ std::vector<std::int64_t> sizes_of(const std::vector<Candidate>& running, const 
 }
 
 // S-108: one queue, one need, three policies, three documented sets.
-TEST(VictimPolicies, ThreeOfThemChooseThreeSets) {
+TEST(VictimPolicies, ThreePoliciesChooseThreeSets) {
   const std::vector<Candidate> running{
       {"first", 3, 1, {16}}, {"whole", 9, 2, {8}},  {"humble-a", 1, 3, {4}}, {"humble-b", 1, 4, {4}},
       {"late-a", 3, 5, {2}}, {"late-b", 3, 6, {2}}, {"late-c", 3, 7, {2}},   {"late-d", 3, 8, {2}},
@@ -54,7 +54,7 @@ TEST(VictimPolicies, HaveNames) {
 }
 
 // S-109: the one job with the closest size, not several small ones.
-TEST(BestFit, TakesTheOneThatIsClosest) {
+TEST(BestFit, TakesClosestSet) {
   const auto running = of_sizes({2, 2, 2, 2, 8, 16});
   EXPECT_EQ(sizes_of(running, choose(VictimPolicy::kBestFit, running, {8})), (std::vector<std::int64_t>{8}));
   EXPECT_EQ(sizes_of(running, choose(VictimPolicy::kBestFit, running, {6})), (std::vector<std::int64_t>{8}));
@@ -62,7 +62,7 @@ TEST(BestFit, TakesTheOneThatIsClosest) {
   EXPECT_EQ(sizes_of(running, choose(VictimPolicy::kBestFit, running, {18})), (std::vector<std::int64_t>{16, 2}));
 }
 
-TEST(VictimPolicies, NobodyGoesForNothing) {
+TEST(VictimPolicies, NoVictimWithoutNeed) {
   const auto running = of_sizes({4, 4});
   for (const auto policy : {VictimPolicy::kFifo, VictimPolicy::kPriority, VictimPolicy::kBestFit}) {
     const auto none = choose(policy, running, {9});
@@ -74,7 +74,7 @@ TEST(VictimPolicies, NobodyGoesForNothing) {
   }
 }
 
-TEST(VictimPolicies, WhoTurnsOutNotToBeNeededIsSpared) {
+TEST(VictimPolicies, UnneededVictimIsSpared) {
   const auto running = of_sizes({1, 8, 2});
   EXPECT_EQ(sizes_of(running, choose(VictimPolicy::kFifo, running, {8})), (std::vector<std::int64_t>{8}));
   const std::vector<Candidate> mixed{{"cpu", 0, 1, {0, 9}}, {"both", 0, 2, {4, 4}}, {"gpu", 0, 3, {4, 0}}};
@@ -82,7 +82,7 @@ TEST(VictimPolicies, WhoTurnsOutNotToBeNeededIsSpared) {
   EXPECT_EQ(names_of(mixed, choose(VictimPolicy::kFifo, mixed, {4, 4})), Names{"both"});
 }
 
-TEST(BestFit, LooksAtAllResourcesTogether) {
+TEST(BestFit, ComparesAllResourcesTogether) {
   const std::vector<Candidate> running{
       {"a", 0, 1, {8, 10}}, {"b", 0, 2, {4, 90}}, {"c", 0, 3, {4, 20}}, {"d", 0, 4, {1, 30}}};
   EXPECT_EQ(names_of(running, choose(VictimPolicy::kBestFit, running, {8, 30})), (Names{"d", "a"}))
@@ -90,7 +90,7 @@ TEST(BestFit, LooksAtAllResourcesTogether) {
   EXPECT_EQ(names_of(running, choose(VictimPolicy::kBestFit, running, {5, 40})), (Names{"d", "c"}));
 }
 
-TEST(BestFit, GivesWhatItHasWhenTheSearchIsCut) {
+TEST(BestFit, ReturnsBestFoundAtSearchLimit) {
   std::vector<std::int64_t> sizes;
   std::mt19937_64 random(109);
   for (int i = 0; i < 60; ++i) sizes.push_back(1'000 + static_cast<std::int64_t>(random() % 1'000'000));
@@ -178,7 +178,7 @@ std::optional<std::vector<std::size_t>> by_force(const World& world) {
 }
 
 // S-109: 10,000 random cases compared with all sets.
-TEST(BestFit, AgreesWithTheSearchThroughAllSets) {
+TEST(BestFit, AgreesWithExhaustiveSearch) {
   std::mt19937_64 random(20'109);
   int met = 0, several = 0;
   for (int n = 0; n < 10'000; ++n) {
@@ -196,7 +196,7 @@ TEST(BestFit, AgreesWithTheSearchThroughAllSets) {
   EXPECT_GT(several, 2'000);
 }
 
-TEST(VictimPolicies, MeetTheNeedSpareWhomTheyCanAndDoNotLookAtPlaces) {
+TEST(VictimPolicies, MeetTheNeedSpareUnneededAndIgnoreNodes) {
   std::mt19937_64 random(20'108);
   for (int n = 0; n < 5'000; ++n) {
     auto world = some_world(random);

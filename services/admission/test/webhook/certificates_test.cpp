@@ -87,7 +87,7 @@ std::string serving_of(const StoreServer& store) {
   return *from_base64(store.object(kSecret)["data"]["tls.crt"].string());
 }
 
-TEST(Certificates, AreMadeSharedAndRegistered) {
+TEST(Certificates, AreCreatedSharedAndRegistered) {
   StoreServer store;
   Clock clock;
   Replica one(store, clock), two(store, clock);
@@ -103,12 +103,12 @@ TEST(Certificates, AreMadeSharedAndRegistered) {
   EXPECT_EQ(store.writes(), writes) << "nothing to do, nothing written";
 }
 
-TEST(Certificates, ReplicasRaceAndAgree) {
+TEST(Certificates, RacingReplicasAgree) {
   StoreServer store;
   Clock clock;
   std::vector<std::unique_ptr<Replica>> all;
   for (int i = 0; i < 4; ++i) all.push_back(std::make_unique<Replica>(store, clock));
-  const auto everybody_looks = [&] {
+  const auto all_replicas_step = [&] {
     std::vector<std::jthread> threads;
     for (auto& replica : all) {
       threads.emplace_back([&replica] {
@@ -117,19 +117,19 @@ TEST(Certificates, ReplicasRaceAndAgree) {
       });
     }
   };
-  everybody_looks();
+  all_replicas_step();
   for (auto& replica : all) {
     EXPECT_TRUE(handshake(store, *replica, clock));
     EXPECT_EQ(replica->keeper.serving_until(), kStart + 30 * 24h);
   }
-  EXPECT_EQ(http::split_certificates(bundle_in(store, kMutating)).size(), 1U) << "one authority, whoever won";
+  EXPECT_EQ(http::split_certificates(bundle_in(store, kMutating)).size(), 1U) << "one authority for all replicas";
   clock.pass(16 * 24h);
-  everybody_looks();
-  everybody_looks();
+  all_replicas_step();
+  all_replicas_step();
   for (auto& replica : all) EXPECT_TRUE(handshake(store, *replica, clock));
 }
 
-TEST(Certificates, AreRotatedThroughTwoLivesUnderAClientThatVerifies) {
+TEST(Certificates, AreRotatedTwiceUnderVerifyingClient) {
   const CertificateLife life{.authority = 96h, .serving = 16h};
   StoreServer store;
   Clock clock;
@@ -153,7 +153,7 @@ TEST(Certificates, AreRotatedThroughTwoLivesUnderAClientThatVerifies) {
     const auto all = http::split_certificates(bundle_in(store, kMutating));
     EXPECT_LE(all.size(), 2U);
     if (all.front() != newest) {
-      ASSERT_EQ(all.size(), 2U) << "the old authority stays beside the new one";
+      ASSERT_EQ(all.size(), 2U) << "the old authority is kept with the new one";
       EXPECT_EQ(all.back(), newest);
       newest = all.front();
       ++authorities;
@@ -164,7 +164,7 @@ TEST(Certificates, AreRotatedThroughTwoLivesUnderAClientThatVerifies) {
   EXPECT_GE(serving, 20);
 }
 
-TEST(Certificates, ANewAuthoritySignsOnlyWhatTheApiServerWasToldOfInTime) {
+TEST(Certificates, NewAuthoritySignsOnlyAfterRegistration) {
   const CertificateLife life;
   const std::vector<std::string> names{"127.0.0.1"};
   const auto first = *renewed({}, kStart, names, false, life);
@@ -173,12 +173,12 @@ TEST(Certificates, ANewAuthoritySignsOnlyWhatTheApiServerWasToldOfInTime) {
   ASSERT_EQ(both.authorities.size(), 2U);
   EXPECT_TRUE(http::signed_by(both.serving.certificate, both.authorities[1])) << "still the old one's";
   EXPECT_EQ(*renewed(both, half + 9min, names, true, life), both) << "not settled";
-  EXPECT_EQ(*renewed(both, half + 11min, names, false, life), both) << "settled, but not registered";
+  EXPECT_EQ(*renewed(both, half + 11min, names, false, life), both) << "old enough, but not registered";
   const auto next = *renewed(both, half + 11min, names, true, life);
   EXPECT_TRUE(http::signed_by(next.serving.certificate, both.authorities[0]));
 }
 
-TEST(Certificates, WhatIsNoGoodIsMadeAnewAtOnce) {
+TEST(Certificates, InvalidOnesAreReplacedAtOnce) {
   const CertificateLife life;
   const auto good = *renewed({}, kStart, {"127.0.0.1"}, false, life);
   EXPECT_EQ(*renewed(good, kStart + 1h, {"127.0.0.1"}, false, life), good);
@@ -190,7 +190,7 @@ TEST(Certificates, WhatIsNoGoodIsMadeAnewAtOnce) {
   EXPECT_NE(damaged([](Bundle& b) { b.serving.key = "nonsense"; }).serving, good.serving);
   EXPECT_NE(damaged([](Bundle& b) { b.serving.certificate = b.authorities[0]; }).serving, good.serving);
   const auto other = damaged([](Bundle& b) { b.authority_key = "nonsense"; });
-  EXPECT_EQ(other.authorities.size(), 2U) << "the old one still vouches for what is served";
+  EXPECT_EQ(other.authorities.size(), 2U) << "the old authority still signs the served certificate";
   EXPECT_EQ(other.serving, good.serving);
   const auto renamed = *renewed(good, kStart + 1h, {"127.0.0.1", "new.example"}, false, life);
   EXPECT_EQ(http::read_certificate(renamed.serving.certificate)->names,
@@ -200,7 +200,7 @@ TEST(Certificates, WhatIsNoGoodIsMadeAnewAtOnce) {
   EXPECT_NE(late.authorities, good.authorities) << "all had expired";
 }
 
-TEST(Certificates, AnApiServerThatIsAwayStopsNothing) {
+TEST(Certificates, UnreachableApiServerIsTolerated) {
   StoreServer store;
   Clock clock;
   Replica one(store, clock);
@@ -211,7 +211,7 @@ TEST(Certificates, AnApiServerThatIsAwayStopsNothing) {
   EXPECT_TRUE(handshake(store, one, clock));
 }
 
-TEST(Registration, KeepsItsOwnAndTouchesOnlyTheBundleOfOthers) {
+TEST(Registration, KeepsOwnEntriesAndUpdatesOnlyBundleOfOthers) {
   StoreServer store;
   kube::Client client({store.origin(), {}, {}, {}, {}, 2000});
   ASSERT_TRUE(enrol(client, Replica::registration(), "BUNDLE"));
@@ -229,7 +229,7 @@ TEST(Registration, KeepsItsOwnAndTouchesOnlyTheBundleOfOthers) {
   EXPECT_EQ(theirs["webhooks"].at(0)["clientConfig"]["service"]["name"].string(), "theirs");
 }
 
-TEST(Registration, TheNamesAreThoseThatTheApiServerCallsUsBy) {
+TEST(Registration, NamesAreThoseThatApiServerCalls) {
   Registration r;
   EXPECT_EQ(r.names(),
             (std::vector<std::string>{"quartermaster-admission-webhook.quartermaster-system.svc",

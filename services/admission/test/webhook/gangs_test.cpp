@@ -31,7 +31,7 @@ Json job(int parallelism, const std::string& container = R"("name":"m")", const 
 std::vector<std::string> told(const Json& object, const char* kind, const Settings& settings) {
   const auto out = mutate(created(object, kind), settings, {});
   const auto& spec = std::string_view(kind) == "Job" ? out["spec"]["template"]["spec"] : out["spec"];
-  EXPECT_EQ(spec["containers"].at(1)["env"].size(), 0U) << "who has no GPU is told nothing";
+  EXPECT_EQ(spec["containers"].at(1)["env"].size(), 0U) << "pods without GPUs get no finding";
   std::vector<std::string> all;
   for (const auto& variable : spec["containers"].at(0)["env"].items()) {
     all.push_back(variable["name"].string() + "=" + variable["value"].string());
@@ -51,7 +51,7 @@ const std::vector<std::pair<std::string, std::string>> kSeven{
 
 class EachVariable : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(EachVariable, IsGivenToGangsAndNeverInTheirOwnsPlace) {  // S-258 S-259 S-260 S-261 S-262 S-263 S-264 S-265
+TEST_P(EachVariable, IsSetForGangsAndNeverOverwritten) {  // S-258 S-259 S-260 S-261 S-262 S-263 S-264 S-265
   const auto& [name, value] = kSeven[GetParam()];
   const auto settings = with_gangs("{topologyMap: nccl-topology}");
   const auto has = [&](const std::vector<std::string>& all, const std::string& one) {
@@ -62,15 +62,15 @@ TEST_P(EachVariable, IsGivenToGangsAndNeverInTheirOwnsPlace) {  // S-258 S-259 S
   EXPECT_TRUE(has(own, name + "=mine"));
   EXPECT_FALSE(has(own, name + "=" + value));
   EXPECT_EQ(own.size(), kSeven.size());
-  EXPECT_TRUE(told(job(1), "Job", settings).empty()) << "a pod alone needs none";
+  EXPECT_TRUE(told(job(1), "Job", settings).empty()) << "a single pod needs none";
   const auto alone = told(job(1, R"("volumeMounts":[{"name":"t","mountPath":"/etc/nccl-topo.xml"}])"), "Job", settings);
   EXPECT_EQ(alone, std::vector<std::string>{"NCCL_TOPO_FILE=/etc/nccl-topo.xml"})
-      << "but for the file, where it has one";
+      << "except the file, where it has one";
 }
 INSTANTIATE_TEST_SUITE_P(Gangs, EachVariable, ::testing::Range<std::size_t>(0, 7),
                          [](const auto& param) { return kSeven[param.param].first; });
 
-TEST(Gangs, AreGivenWhatTheReferenceHas) {  // S-258
+TEST(Gangs, GetReferenceVariables) {  // S-258
   EXPECT_EQ(gang_environment(), kSeven);
   const auto shared = testing::shared_dir();
   if (!shared) return;
@@ -83,7 +83,7 @@ TEST(Gangs, AreGivenWhatTheReferenceHas) {  // S-258
   EXPECT_EQ(gang_environment(), wanted);
 }
 
-TEST(Gangs, TheTopologyFileIsMountedWhereTheyHaveNone) {  // S-266
+TEST(Gangs, TopologyFileIsMountedWhereMissing) {  // S-266
   const auto settings = with_gangs("{topologyMap: nccl-topology}");
   const auto spec = mutate(created(job(2), "Job"), settings, {})["spec"]["template"]["spec"];
   EXPECT_EQ(spec["volumes"].dump(), R"([{"name":"nccl-topology","configMap":{"name":"nccl-topology"}}])");
@@ -96,7 +96,7 @@ TEST(Gangs, TheTopologyFileIsMountedWhereTheyHaveNone) {  // S-266
   EXPECT_TRUE(told(job(2), "Job", with_gangs()).size() == 6U) << "no file, no name of one";
 }
 
-TEST(Gangs, RanksAndMastersAreTheOperatorsOwn) {  // S-271
+TEST(Gangs, OperatorSetsRanksAndMasters) {  // S-271
   const auto pod =
       parsed(R"({"metadata":{"name":"w","labels":{"training.kubeflow.org/job-name":"j"}},"spec":{"containers":[
       {"name":"pytorch","resources":{"limits":{"nvidia.com/gpu":8}},"env":[{"name":"RANK","value":"1"},
@@ -114,11 +114,11 @@ TEST(Gangs, RanksAndMastersAreTheOperatorsOwn) {  // S-271
             name),
         "p.yaml", out);
     ASSERT_FALSE(read) << name;
-    EXPECT_NE(read.error().message.find("is the training operator's to set"), std::string::npos);
+    EXPECT_NE(read.error().message.find("is set by the training operator"), std::string::npos);
   }
 }
 
-TEST(Gangs, AreKnownByWhatTheirPodsSay) {
+TEST(Gangs, AreDetectedFromTheirPods) {
   const auto size = [](const char* metadata, const char* env = "[]") {
     const auto pod = parsed(fmt::format(R"({{"metadata":{{{}}},"spec":{{"containers":[{{"env":{},"resources":{{"limits":
         {{"nvidia.com/gpu":1}}}}}},{{"name":"side"}}]}}}})",
@@ -137,20 +137,20 @@ TEST(Gangs, AreKnownByWhatTheirPodsSay) {
   EXPECT_FALSE(size("", R"([{"name":"WORLD_SIZE","value":"1"}])"));
 }
 
-TEST(Gangs, WhatComesOfAConfigMapIsNotSetAnew) {
+TEST(Gangs, VariableOfConfigMapIsNotOverwritten) {
   const auto settings = with_gangs();
   EXPECT_TRUE(told(job(2, R"("envFrom":[{"configMapRef":{"name":"nccl"}}])"), "Job", settings).empty())
-      << "a variable of the container would go before it";
+      << "a variable of the container would override it";
 }
 
-TEST(Gangs, TheRuleIsModeLikeOthers) {
+TEST(Gangs, RuleHasModes) {
   auto settings = with_gangs("{topology: rack}");
   View view;
   const auto modes = [&](const char* mode) {
     view.namespaces["team"].labels = {{"policy.quartermaster.dev/gang-environment", mode},
                                       {"policy.quartermaster.dev/gang-topology", mode}};
     const auto made = mutate(created(job(2), "Job"), settings, view);
-    const auto verdict = judge(created(made, "Job"), settings, view);
+    const auto verdict = validate(created(made, "Job"), settings, view);
     const auto count = [](const std::vector<Finding>& all) {
       return std::ranges::count_if(all, [](const Finding& f) { return f.rule.starts_with("gang"); });
     };
@@ -171,7 +171,7 @@ TEST(Gangs, TheRuleIsModeLikeOthers) {
       mutate(created(job(2), "Job"), settings, view)["spec"]["template"]["spec"]["containers"].at(0)["env"].size(), 0U);
 }
 
-TEST(Gangs, DoneTwiceChangesNothingMore) {
+TEST(Gangs, MutationIsIdempotent) {
   const auto settings = with_gangs("{topologyMap: nccl-topology, topology: rack}");
   const auto once = mutate(created(job(4), "Job"), settings, {});
   EXPECT_EQ(mutate(created(once, "Job"), settings, {}).dump(), once.dump());

@@ -117,7 +117,7 @@ std::set<std::string> ours(const Json& pod, const Settings& settings) {
   return out;
 }
 
-TEST(Gatekeeper, SaysTheSameOfEveryPod) {  // S-023
+TEST(Gatekeeper, AgreesOnEveryPod) {  // S-023
   const auto program = opa();
   if (program.empty()) GTEST_SKIP() << "no opa: tools/peers/opa.sh get builds it";
   const auto given = shipped();

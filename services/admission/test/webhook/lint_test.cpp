@@ -32,7 +32,7 @@ Json mpi(int slots, int workers, const char* ranks, int gpus = 8, int launcher_g
       slots, ranks, launcher_gpus, workers, gpus));
 }
 
-TEST(Lint, SlotsOfAnMpiJobAddUp) {  // S-267
+TEST(Lint, MpiSlotsMatchRanks) {  // S-267
   EXPECT_EQ(codes(mpi(8, 2, "16")), "");
   EXPECT_EQ(codes(mpi(8, 2, "15")), "MPI_SLOTS ");
   EXPECT_EQ(codes(mpi(8, 2, "17")), "MPI_SLOTS ");
@@ -47,7 +47,7 @@ TEST(Lint, SlotsOfAnMpiJobAddUp) {  // S-267
   }
 }
 
-TEST(Lint, AllOfAGangReachItsCheckpoints) {  // S-274
+TEST(Lint, AllGangMembersMountCheckpoints) {  // S-274
   struct Case {
     std::string some, mount, all;
   };
@@ -68,7 +68,7 @@ Json indexed_job(const testing::Manifests& manifests) {
   return object_in(manifests.dir + manifests.pick("job-reconstruction.yaml", "004-job-distributed-training.yaml"));
 }
 
-TEST(Lint, AnIndexNeedsAnIndexedJob) {  // S-275
+TEST(Lint, CompletionIndexRequiresIndexedJob) {  // S-275
   for (const auto& manifests : testing::manifest_folders()) {
     auto job = indexed_job(manifests);
     EXPECT_EQ(codes(job), "INDEX_WITHOUT_MODE ") << manifests.name();
@@ -77,7 +77,7 @@ TEST(Lint, AnIndexNeedsAnIndexedJob) {  // S-275
   }
 }
 
-TEST(Lint, AMinimumIsBelowTheParallelism) {
+TEST(Lint, MinimumIsBelowParallelism) {
   const auto codes_of = [](const char* least, const char* parallelism) {
     return codes(*Json::parse(fmt::format(
         R"({{"kind":"Job","metadata":{{"name":"a","annotations":{{"kueue.x-k8s.io/job-min-parallelism":"{}"}}}},"spec":{{{}}}}})",
@@ -90,21 +90,21 @@ TEST(Lint, AMinimumIsBelowTheParallelism) {
   EXPECT_EQ(codes_of("many", R"("parallelism":2)"), "") << "that is refused where it is read";
 }
 
-TEST(Lint, SomethingAnswersToTheMastersName) {  // S-276
+TEST(Lint, MasterNameResolves) {  // S-276
   for (const auto& manifests : testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
     auto job = indexed_job(manifests);
     job.set("spec").set("completionMode", "Indexed");
     EXPECT_EQ(codes(job, {std::set<std::string>{"other"}}), "UNRESOLVED_MASTER ");
     EXPECT_EQ(codes(job, {std::set<std::string>{manifests.pick("recon-head", "training-master")}}), "");
-    EXPECT_EQ(codes(job), "") << "where Services are not known nothing is said";
+    EXPECT_EQ(codes(job), "") << "without known Services there is no finding";
     const auto run =
         object_in(manifests.dir + manifests.pick("pytorchjob-variant-caller.yaml", "001-pytorchjob-llama2.yaml"));
-    EXPECT_EQ(codes(run, {std::set<std::string>{}}), "") << "its operator makes that one";
+    EXPECT_EQ(codes(run, {std::set<std::string>{}}), "") << "its operator creates that Service";
   }
 }
 
-TEST(Lint, TheDocumentedJobFindsItsMaster) {  // S-276
+TEST(Lint, DocumentedJobFindsItsMaster) {  // S-276
   const auto page = testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/policies.md");
   const auto from = page.find("```yaml\n") + 8;
   ASSERT_GT(from, 8U);
@@ -118,24 +118,24 @@ TEST(Lint, TheDocumentedJobFindsItsMaster) {  // S-276
   EXPECT_EQ(services.size(), 1U);
   ASSERT_TRUE(job.is_object());
   EXPECT_EQ(codes(job, {services}), "");
-  EXPECT_EQ(codes(job, {std::set<std::string>{}}), "UNRESOLVED_MASTER ") << "without the Service nothing answers";
+  EXPECT_EQ(codes(job, {std::set<std::string>{}}), "UNRESOLVED_MASTER ") << "without the Service there is a finding";
 }
 
-TEST(Lint, TemplatesOfAnotherLanguage) {  // S-391
+TEST(Lint, ReportsTemplatesOfAnotherLanguage) {  // S-391
   for (const auto& manifests : testing::manifest_folders()) {
     const auto file = manifests.pick("argo-dose-sweep.yaml", "001-argo-workflow-hyperparameter-sweep.yaml");
     EXPECT_EQ(codes(object_in(manifests.dir + file)), "ARGO_TEMPLATE ") << file;
   }
 }
 
-TEST(Lint, TolerationsWhereNoneAreRead) {  // S-392
+TEST(Lint, ReportsIgnoredTolerations) {  // S-392
   for (const auto& manifests : testing::manifest_folders()) {
     const auto file = manifests.pick("tekton-speech-release.yaml", "001-tekton-pipeline-model-cicd.yaml");
     EXPECT_EQ(codes(object_in(manifests.dir + file)), "TEKTON_TOLERATIONS ") << file;
   }
 }
 
-TEST(Lint, TensorsAreSplitOverTheGpusThatAreThere) {  // S-395
+TEST(Lint, TensorParallelismMatchesGpus) {  // S-395
   const auto server = [](const char* flag, int gpus) {
     return parsed(fmt::format(R"({{"kind":"Deployment","spec":{{"template":{{"spec":{{"containers":[{{"args":[{}],
         "resources":{{"limits":{{"nvidia.com/gpu":{}}}}}}}]}}}}}}}})",
@@ -153,17 +153,17 @@ TEST(Lint, TensorsAreSplitOverTheGpusThatAreThere) {  // S-395
   }
 }
 
-TEST(Lint, TheDoorWarnsOfJobs) {
+TEST(Lint, WebhookWarnsAboutJobs) {
   const auto job =
       parsed(R"({"kind":"Job","metadata":{"name":"j"},"spec":{"parallelism":2,"template":{"spec":{"containers":[
       {"name":"m","args":["--rank","$(JOB_COMPLETION_INDEX) "]}]}}}})");
-  const auto verdict = judge(created(job, "Job"), {}, {});
+  const auto verdict = validate(created(job, "Job"), {}, {});
   ASSERT_EQ(verdict.warnings.size(), 1U);
   EXPECT_TRUE(verdict.allowed());
   EXPECT_EQ(verdict.warnings[0].field, "spec.completionMode");
   Settings off;
   off.rules["lint"] = Mode::kOff;
-  EXPECT_TRUE(judge(created(job, "Job"), off, {}).warnings.empty());
+  EXPECT_TRUE(validate(created(job, "Job"), off, {}).warnings.empty());
 }
 
 }  // namespace lint_test

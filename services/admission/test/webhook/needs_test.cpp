@@ -30,7 +30,7 @@ std::string resources_of(const Json& pod, std::size_t container = 0) {
 }
 std::string mutated(const Json& pod) { return resources_of(mutate(created(pod), {}, {})); }
 
-TEST(Needs, TheMainContainerAsksForWhatTheyComeTo) {
+TEST(Needs, MainContainerRequestsConvertedGpus) {
   EXPECT_EQ(mutated(pod_of(kMemory)),
             R"({"requests":{"nvidia.com/mig-1g.10gb":"1"},"limits":{"nvidia.com/mig-1g.10gb":"1"}})");
   EXPECT_EQ(mutated(pod_of(R"("quartermaster.dev/gpu-sms":"26")")),
@@ -40,11 +40,11 @@ TEST(Needs, TheMainContainerAsksForWhatTheyComeTo) {
   EXPECT_EQ(
       mutated(pod_of(kMemory, kH100, R"({"requests":{"cpu":"4"},"limits":{"memory":"1Gi"}})")),
       R"({"requests":{"cpu":"4","nvidia.com/mig-1g.10gb":"1"},"limits":{"memory":"1Gi","nvidia.com/mig-1g.10gb":"1"}})")
-      << "beside what it asks for";
+      << "in addition to its own requests";
   EXPECT_EQ(mutated(pod_of("")), "{}");
 }
 
-TEST(Needs, OfSeveralContainersTheDefaultOneIsMeant) {
+TEST(Needs, DefaultContainerAnnotationSelectsContainer) {
   const auto pod = pod_of(fmt::format(R"({},"kubectl.kubernetes.io/default-container":"side")", kMemory));
   const auto out = mutate(created(pod), {}, {});
   EXPECT_EQ(resources_of(out, 0), "{}");
@@ -52,20 +52,20 @@ TEST(Needs, OfSeveralContainersTheDefaultOneIsMeant) {
             R"({"requests":{"nvidia.com/mig-1g.10gb":"1"},"limits":{"nvidia.com/mig-1g.10gb":"1"}})");
 }
 
-TEST(Needs, AJobsTemplateAsksToo) {
+TEST(Needs, ApplyToJobTemplate) {
   const auto out = mutate(created(job_of(pod_of(kMemory)), "Job"), {}, {});
   EXPECT_EQ(resources_of(out["spec"]["template"]),
             R"({"requests":{"nvidia.com/mig-1g.10gb":"1"},"limits":{"nvidia.com/mig-1g.10gb":"1"}})");
 }
 
-TEST(Needs, AskedTwiceNothingMoreIsAdded) {
+TEST(Needs, ConversionIsIdempotent) {
   const auto once = mutate(created(pod_of(kMemory)), {}, {});
   EXPECT_EQ(mutate(created(once), {}, {}), once);
   EXPECT_EQ(resources_of(once), mutated(once));
 }
 
 /// The namespace's share of CPU and memory follows from the chosen GPU, and no rule refuses the result.
-TEST(Needs, WhatIsChosenIsMendedAndJudgedLikeWhatIsSaid) {
+TEST(Needs, ConvertedRequestsAreDefaultedAndChecked) {
   Settings settings;
   settings.mode = Mode::kMutate;
   View view;
@@ -73,10 +73,10 @@ TEST(Needs, WhatIsChosenIsMendedAndJudgedLikeWhatIsSaid) {
   const auto out = mutate(created(pod_of(kMemory)), settings, view);
   EXPECT_EQ(out["spec"]["containers"].at(0)["resources"]["requests"].dump(),
             R"({"nvidia.com/mig-1g.10gb":"1","cpu":"8","memory":"64Gi"})");
-  const auto verdict = judge(created(out), settings, view);
+  const auto verdict = validate(created(out), settings, view);
   EXPECT_TRUE(verdict.allowed()) << verdict.refusals.front().to_string();
   EXPECT_TRUE(verdict.warnings.empty());
-  EXPECT_EQ(kube::label(settle(created(pod_of(kMemory)), settings, view), kJudged), "true");
+  EXPECT_EQ(kube::label(mutate_and_mark(created(pod_of(kMemory)), settings, view), kJudged), "true");
 }
 
 /// "FIELD: what (rule): remedy" of the only refusal.
@@ -84,65 +84,65 @@ std::string refused(const Json& pod, bool job = false) {
   const auto object = job ? job_of(pod) : pod;
   const auto subject = created(object, job ? "Job" : "Pod");
   const auto asked = mutate(subject, {}, {});
-  const auto verdict = judge(created(asked, job ? "Job" : "Pod"), {}, {});
+  const auto verdict = validate(created(asked, job ? "Job" : "Pod"), {}, {});
   if (verdict.refusals.size() != 1) return fmt::format("{} refusals", verdict.refusals.size());
   return fmt::format("{}: {}", verdict.refusals[0].field, verdict.refusals[0].to_string());
 }
 
-TEST(Needs, ThatCannotBeMetAreRefusedByTheirField) {
+TEST(Needs, UnsatisfiableNeedsAreRefusedByField) {
   EXPECT_EQ(refused(pod_of(R"("quartermaster.dev/gpu-memory":"ten")")),
-            "metadata.annotations[quartermaster.dev/gpu-memory]: the pod's need of a GPU: \"ten\" is no amount of GPU "
+            "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: \"ten\" is not a valid amount of GPU "
             "memory (gpu-share): write it as 10Gi");
   EXPECT_EQ(
       refused(pod_of(R"("quartermaster.dev/gpu-memory":"81Gi")")),
-      "metadata.annotations[quartermaster.dev/gpu-memory]: the pod's need of a GPU: 81Gi of GPU memory are needed, "
+      "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: 81Gi of GPU memory are needed, "
       "and the largest MIG profile of H100-80GB is 7g.80gb (gpu-share): need less, or choose a larger model");
   EXPECT_EQ(
       refused(pod_of(R"("quartermaster.dev/gpu-sms":"133")"), true),
-      "spec.template.metadata.annotations[quartermaster.dev/gpu-sms]: the pod's need of a GPU: 133 SMs are needed, "
+      "spec.template.metadata.annotations[quartermaster.dev/gpu-sms]: the GPU need of the pod: 133 SMs are needed, "
       "and the largest MIG profile of H100-80GB is 7g.80gb (gpu-share): need less, or choose a larger model");
   EXPECT_EQ(
       refused(pod_of(kMemory, R"("nvidia.com/gpu.product":"GeForce")")),
-      "metadata.annotations[quartermaster.dev/gpu-memory]: the pod's need of a GPU: 10Gi of GPU memory are needed "
-      "of GeForce, a GPU that nobody here knows (gpu-share): name a model as the node label "
-      "nvidia.com/gpu.product does, or ask for a resource by its name");
+      "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: 10Gi of GPU memory are requested "
+      "of GeForce, which is not in the GPU catalog (gpu-share): use a value of the node label "
+      "nvidia.com/gpu.product, or request a resource by its name");
   EXPECT_EQ(
       refused(pod_of(kMemory, R"("node-type":"gpu")")),
-      "metadata.annotations[quartermaster.dev/gpu-memory]: the pod's need of a GPU: 10Gi of GPU memory are needed, "
-      "and of which GPU is not said (gpu-share): choose a model with the node selector nvidia.com/gpu.product");
+      "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: 10Gi of GPU memory are requested "
+      "without a GPU model (gpu-share): choose a model with the node selector nvidia.com/gpu.product");
   EXPECT_EQ(
       refused(pod_of(R"("quartermaster.dev/gpu-memroy":"10Gi")")),
-      "metadata.annotations[quartermaster.dev/gpu-memroy]: the pod's need of a GPU: is nothing that can be needed "
+      "metadata.annotations[quartermaster.dev/gpu-memroy]: the GPU need of the pod: is not a known requirement "
       "of a GPU (gpu-share): use quartermaster.dev/gpu-memory or quartermaster.dev/gpu-sms");
 }
 
-TEST(Needs, BesideOtherGpusAreRefused) {
+TEST(Needs, RefusedTogetherWithOtherGpus) {
   for (const char* gpu :
        {R"("nvidia.com/gpu":"1")", R"("nvidia.com/mig-1g.20gb":"1")", R"("nvidia.com/mig-1g.10gb":"2")"}) {
     const auto resources = fmt::format(R"({{"requests":{{"cpu":"1","memory":"1Gi"}},"limits":{{{}}}}})", gpu);
     EXPECT_EQ(
         refused(pod_of(kMemory, kH100, resources)),
-        "metadata.annotations[quartermaster.dev/gpu-memory]: the pod's need of a GPU: comes to 1 "
-        "nvidia.com/mig-1g.10gb, and the containers ask for other GPUs (gpu-share): leave out the one or the other")
+        "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: is 1 "
+        "nvidia.com/mig-1g.10gb, and the containers request other GPUs (gpu-share): remove one of the two")
         << gpu;
   }
   EXPECT_EQ(refused(pod_of(kMemory, kH100,
                            R"({"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/mig-1g.10gb":"1"}})")),
             "0 refusals")
-      << "the same, said twice";
+      << "the same need, given twice";
 }
 
 /// A pod with requirements for a GPU is a GPU pod for every rule, even where no share was chosen for it.
 TEST(Needs, ArePodsWithGpus) {
   auto pod = pod_of(R"("quartermaster.dev/gpu-memory":"ten")");
   pod.set("spec").erase("tolerations");
-  const auto verdict = judge(created(pod), {}, {});
+  const auto verdict = validate(created(pod), {}, {});
   ASSERT_EQ(verdict.refusals.size(), 2U);
   EXPECT_EQ(verdict.refusals[1].rule, "gpu-toleration");
 }
 
 /// Fields that cannot be parsed are left as they are.
-TEST(Needs, OfPodsThatCannotBeReadNothingIsChosen) {
+TEST(Needs, UnparsablePodsAreNotConverted) {
   for (const char* spec :
        {"{}", R"({"containers":[]})", R"({"containers":"a"})", R"({"containers":["a"]})",
         R"({"containers":[{"resources":"a"}]})", R"({"containers":[{"resources":{"limits":[]}}]})"}) {

@@ -35,15 +35,15 @@ std::string codes(const NetworkPolicy& policy) {
   return out;
 }
 
-TEST(NetworkPolicies, WithoutAnyEverythingPasses) {
+TEST(NetworkPolicies, WithoutPolicyAllTrafficPasses) {
   EXPECT_TRUE(may({}, pod("a"), pod("b"), 80));
   EXPECT_TRUE(may({policy_of(R"({"podSelector":{"matchLabels":{"app":"x"}}})")}, pod("b"), pod("a"), 80))
       << "selects others";
   EXPECT_FALSE(may({policy_of(R"({"podSelector":{}})")}, pod("b"), pod("a"), 80)) << "selects all, allows none";
-  EXPECT_TRUE(may({policy_of(R"({"podSelector":{}})")}, pod("a"), pod("b"), 80)) << "says nothing of what goes out";
+  EXPECT_TRUE(may({policy_of(R"({"podSelector":{}})")}, pod("a"), pod("b"), 80)) << "does not restrict egress";
 }
 
-TEST(NetworkPolicies, BothEndsMustAgree) {
+TEST(NetworkPolicies, BothEndsMustAllow) {
   const auto out =
       policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{"to":[{"namespaceSelector":{}}]}]})", "a");
   const auto in = policy_of(R"({"podSelector":{},"ingress":[{"from":[{"podSelector":{}}]}]})", "b");
@@ -52,7 +52,7 @@ TEST(NetworkPolicies, BothEndsMustAgree) {
   EXPECT_TRUE(may({out, in}, pod("b"), pod("b"), 80));
 }
 
-TEST(NetworkPolicies, PoliciesAddUp) {
+TEST(NetworkPolicies, PoliciesAreAdditive) {
   const auto one = policy_of(R"({"podSelector":{},"ingress":[{"from":[{"podSelector":{}}],"ports":[{"port":80}]}]})");
   const auto two = policy_of(
       R"({"podSelector":{},"ingress":[{"ports":[{"port":8000,"endPort":8010},{"protocol":"UDP","port":53}]}]})");
@@ -64,7 +64,7 @@ TEST(NetworkPolicies, PoliciesAddUp) {
   EXPECT_TRUE(may({one, two}, pod("b"), pod("a"), 53, "UDP"));
 }
 
-TEST(NetworkPolicies, PeersOfOneEntryAreMeantTogether) {
+TEST(NetworkPolicies, PeersOfOneEntryAreCombined) {
   const auto both = policy_of(R"({"podSelector":{},"ingress":[{"from":[{"namespaceSelector":{"matchLabels":{"t":"x"}},
       "podSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["web"]}]}}]}]})");
   EXPECT_TRUE(may({both}, pod("b", {{"app", "web"}}, {{"t", "x"}}), pod("a"), 80));
@@ -72,7 +72,7 @@ TEST(NetworkPolicies, PeersOfOneEntryAreMeantTogether) {
   EXPECT_FALSE(may({both}, pod("b", {}, {{"t", "x"}}), pod("a"), 80));
 }
 
-TEST(NetworkPolicies, BlocksAreOfAddresses) {
+TEST(NetworkPolicies, IpBlocksMatchAddresses) {
   const auto policy = policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{"to":[{"ipBlock":
       {"cidr":"0.0.0.0/0","except":["10.0.0.0/8"]}}],"ports":[{"port":443}]}]})");
   EXPECT_TRUE(may({policy}, pod("a"), outside("93.184.216.34"), 443));
@@ -90,7 +90,7 @@ NetworkPolicy policy_in(const std::string& path) {
   return *NetworkPolicy::read(loaded.objects.at(0).document.content);
 }
 
-TEST(NetworkPolicies, TheReferenceTenantIsApart) {  // S-367
+TEST(NetworkPolicies, ReferenceTenantIsIsolated) {  // S-367
   struct Case {
     std::string file, ns, key, value;
     std::int64_t outward;  ///< the port of the rule that is intended for destinations outside of the cluster
@@ -107,12 +107,12 @@ TEST(NetworkPolicies, TheReferenceTenantIsApart) {  // S-367
     EXPECT_FALSE(may({policy}, a, outside("93.184.216.34"), c.outward))
         << "its rule for what is outside reaches its own namespace only";
     EXPECT_FALSE(may({policy}, a, pod("kube-system", {{"k8s-app", "kube-dns"}}), 53, "UDP"));
-    EXPECT_EQ(codes(policy), "NO_DNS ONLY_OWN_NAMESPACE ANYBODY_MAY_LABEL ");
+    EXPECT_EQ(codes(policy), "NO_DNS ONLY_OWN_NAMESPACE UNTRUSTED_NAMESPACE_LABEL ");
   }
 }
 
 /// The corrected variant in the repository.
-TEST(NetworkPolicies, TheShippedTenantMayDownloadAndAskForNames) {  // S-367
+TEST(NetworkPolicies, ShippedTenantMayDownloadAndResolveNames) {  // S-367
   const auto loaded = config::load_path(std::string(QM_SOURCE_DIR) + "/deploy/policies/tenant-network-policy.yaml");
   ASSERT_EQ(loaded.objects.size(), 1U);
   const auto policy = *NetworkPolicy::read(loaded.objects[0].document.content);
@@ -121,12 +121,12 @@ TEST(NetworkPolicies, TheShippedTenantMayDownloadAndAskForNames) {  // S-367
   EXPECT_FALSE(may({policy}, a, b, 443));
   EXPECT_TRUE(may({policy}, a, a, 29500));
   EXPECT_TRUE(may({policy}, a, outside("93.184.216.34"), 443));
-  EXPECT_FALSE(may({policy}, a, outside("169.254.169.254"), 443)) << "the metadata of the cloud has credentials";
+  EXPECT_FALSE(may({policy}, a, outside("169.254.169.254"), 443)) << "the metadata service of the cloud has credentials";
   EXPECT_TRUE(may({policy}, a, pod("kube-system"), 53, "UDP"));
   EXPECT_EQ(codes(policy), "");
 }
 
-TEST(NetworkPolicies, TheReferenceServingPolicyLetsTheGatewayIn) {  // S-368
+TEST(NetworkPolicies, ReferenceServingPolicyAllowsGateway) {  // S-368
   struct Case {
     std::string file, ns, served, gateway, behind;
     std::int64_t in, out;
@@ -150,7 +150,7 @@ TEST(NetworkPolicies, TheReferenceServingPolicyLetsTheGatewayIn) {  // S-368
   }
 }
 
-TEST(NetworkPolicies, AnOpenWayOutIsNamed) {
+TEST(NetworkPolicies, OpenEgressIsReported) {
   EXPECT_EQ(codes(policy_of(R"({"podSelector":{}})")), "EGRESS_OPEN ");
   EXPECT_EQ(codes(policy_of(R"({"podSelector":{},"policyTypes":["Egress"]})")), "NO_DNS ");
   EXPECT_EQ(codes(policy_of(R"({"podSelector":{},"policyTypes":["Egress"],"egress":[{}]})")), "");

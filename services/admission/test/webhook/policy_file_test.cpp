@@ -18,11 +18,11 @@ std::string wrong(const std::string& spec) {
   Settings settings;
   const auto read = read_policy(kHead + spec, "p.yaml", settings);
   if (read) return {};
-  EXPECT_EQ(settings, Settings{}) << "nothing is taken of a file with an error";
+  EXPECT_EQ(settings, Settings{}) << "a file with an error is ignored as a whole";
   return read.error().message;
 }
 
-TEST(PolicyFile, IsReadWhole) {
+TEST(PolicyFile, ParsesAllFields) {
   Settings s;
   const auto read = read_policy(std::string(kHead) + R"(spec:
   mode: warn
@@ -80,13 +80,13 @@ TEST(PolicyFile, IsReadWhole) {
   EXPECT_EQ(s.facts.slo_labels, std::set<std::string>{"p99"});
 }
 
-TEST(PolicyFile, WhatIsWrongIsNamedWithFileLineAndField) {
+TEST(PolicyFile, ErrorsNameFileLineAndField) {
   const char* const cases[][2] = {
       {"spec: {mode: strict}", R"(p.yaml:4: spec.mode: "strict" is not a mode; use enforce, warn, mutate or off)"},
       {"spec:\n  rules:\n    gpu-nodes: warn", "p.yaml:6: spec.rules.gpu-nodes: is not a rule; rules are gpu-whole"},
       {"spec:\n  requiredLabels:\n  - {values: [a]}", "p.yaml:6: spec.requiredLabels[0].key: is missing; give it"},
       {"spec:\n  pools:\n  - {name: a}",
-       "spec.pools[0].nodeSelector: is missing; give the labels by which pods choose the pool"},
+       "spec.pools[0].nodeSelector: is missing; set the labels by which pods select the pool"},
       {"spec:\n  pools:\n  - name: a\n    nodeSelector: {a: b}\n    sharing: half",
        "p.yaml:8: spec.pools[0].sharing: half is not a sharing method; use none, time-slicing or mps"},
       {"spec:\n  pools:\n  - name: a\n    nodeSelector: {a: b}\n    node: {gpus: 0, cpu: lots}",
@@ -106,16 +106,16 @@ TEST(PolicyFile, WhatIsWrongIsNamedWithFileLineAndField) {
     EXPECT_NE(wrong(spec).find(said), std::string::npos) << spec << "\n" << wrong(spec);
   const auto both = wrong("spec:\n  mode: x\n  gangs: 1");
   EXPECT_NE(both.find("spec.mode"), std::string::npos);
-  EXPECT_NE(both.find("spec.gangs"), std::string::npos) << "all errors are told";
+  EXPECT_NE(both.find("spec.gangs"), std::string::npos) << "all errors are reported";
   Settings settings;
   EXPECT_NE(read_policy("kind: Pod\napiVersion: v1\nmetadata: {name: x}", "p.yaml", settings)
                 .error()
-                .message.find("is no WebhookPolicy"),
+                .message.find("is not a WebhookPolicy"),
             std::string::npos);
   EXPECT_NE(read_policy_file("/nowhere", settings).error().message.find("cannot be read"), std::string::npos);
 }
 
-TEST(PolicyFile, SettingsGoBeforeIt) {
+TEST(PolicyFile, SettingsOverrideIt) {
   const testing::TempDir dir;
   const auto path = dir.path() + "/policy.yaml";
   std::ofstream(path)
@@ -133,7 +133,7 @@ TEST(PolicyFile, SettingsGoBeforeIt) {
             "webhook-policy-file");
 }
 
-TEST(PolicyFile, TheShippedOneIsReadable) {
+TEST(PolicyFile, ParsesShippedFile) {
   Settings settings;
   const auto read = read_policy_file(std::string(QM_SOURCE_DIR) + "/deploy/policies/webhook-policy.yaml", settings);
   ASSERT_TRUE(read) << read.error().to_string();

@@ -43,7 +43,7 @@ constexpr const char* kJobLeft = "|null|default-scheduler";
 constexpr const char* kPodLeft = "||default-scheduler";
 
 // For a template; for pods the API server merges the RuntimeClass before it calls the webhook.
-TEST(RuntimeClasses, RulesSeeATemplateWithTheSchedulingOfItsRuntimeClass) {
+TEST(RuntimeClasses, RulesSeeSchedulingOfRuntimeClass) {
   auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},
       "spec":{"template":{"spec":{"runtimeClassName":"nvidia","containers":[{"name":"main","resources":
       {"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"1"}}}]}}}})");
@@ -58,7 +58,7 @@ TEST(RuntimeClasses, RulesSeeATemplateWithTheSchedulingOfItsRuntimeClass) {
 }
 
 // Submit checks its Job as `qmctl admit` checks a template: it returns each finding, with its remedy.
-TEST(CheckedJobs, AreRefusedAsTheWebhookRefusesThem) {
+TEST(CheckedJobs, AreRefusedAsByWebhook) {
   auto job = parsed(R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"train","namespace":"team"},
       "spec":{"template":{"spec":{"containers":[{"name":"main","resources":
       {"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"1"}}}]}}}})");
@@ -89,20 +89,20 @@ TEST(CheckedJobs, AreRefusedAsTheWebhookRefusesThem) {
   EXPECT_TRUE(check_job(job, "alice", {}, {}));
 }
 
-TEST(Mutation, JobsAreHeldInTheirQueue) {
+TEST(Mutation, SuspendsJobsInTheirQueue) {
   EXPECT_EQ(job_of(kJob, with_default_queue()), "default|true|quartermaster");
   EXPECT_EQ(job_of(kJob, {}), kJobLeft) << "no queue named, and none by default";
   const auto named =
       changed(kJob, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"mine"}},"spec":{"suspend":false}})");
   EXPECT_EQ(job_of(named, with_default_queue()), "mine|true|quartermaster");
   const auto annotated = changed(kJob, R"({"metadata":{"annotations":{"kueue.x-k8s.io/queue-name":"mine"}}})");
-  EXPECT_EQ(job_of(annotated, with_default_queue()), "|true|quartermaster") << "taken by its annotation as it is";
+  EXPECT_EQ(job_of(annotated, with_default_queue()), "|true|quartermaster") << "its annotation is used unchanged";
   View labelled;
   labelled.namespaces["team"].labels[std::string(kDefaultQueueLabel)] = "night";
   EXPECT_EQ(job_of(kJob, labelled), "night|true|quartermaster");
 }
 
-TEST(Mutation, PodsAreGatedInTheirQueue) {
+TEST(Mutation, GatesPodsInTheirQueue) {
   const auto gate = std::string(kAdmissionGate);
   EXPECT_EQ(pod_of(kPod, with_default_queue()), "default|" + gate + "|quartermaster");
   EXPECT_EQ(pod_of(kPod, {}), kPodLeft);
@@ -117,9 +117,9 @@ TEST(Mutation, PodsAreGatedInTheirQueue) {
     return pod;
   };
   const auto* in_queue = R"({"kueue.x-k8s.io/queue-name":"mine"})";
-  EXPECT_EQ(pod_of(owned("Job", in_queue), with_default_queue()), "mine||default-scheduler") << "its Job stands for it";
+  EXPECT_EQ(pod_of(owned("Job", in_queue), with_default_queue()), "mine||default-scheduler") << "its Job is the workload";
   EXPECT_EQ(pod_of(owned("ReplicaSet", in_queue), {}), "mine|" + gate + "|quartermaster");
-  EXPECT_EQ(pod_of(owned("ReplicaSet", "{}"), with_default_queue()), kPodLeft) << "serving is not queued unasked";
+  EXPECT_EQ(pod_of(owned("ReplicaSet", "{}"), with_default_queue()), kPodLeft) << "serving pods are not queued by default";
   EXPECT_EQ(pod_of(owned("DaemonSet", in_queue), {}), "mine||default-scheduler");
   EXPECT_EQ(pod_of(owned("PyTorchJob", in_queue, "kubeflow.org/v1"), {}), "mine||default-scheduler")
       << "it is suspended as a whole";
@@ -143,7 +143,7 @@ TEST(Mutation, PodsAreGatedInTheirQueue) {
   EXPECT_EQ(pod_of(kPod, with_default_queue(), ungated), kPodLeft);
 }
 
-TEST(Mutation, LeavesOthersAlone) {
+TEST(Mutation, LeavesOtherObjectsUnchanged) {
   const auto view = with_default_queue();
   EXPECT_EQ(pod_of(changed(kPod, R"({"spec":{"schedulerName":"volcano"}})"), view), "||volcano");
   EXPECT_EQ(job_of(changed(kJob, R"({"spec":{"template":{"spec":{"schedulerName":"volcano"}}}})"), view),
@@ -156,16 +156,16 @@ TEST(Mutation, LeavesOthersAlone) {
   unmanaged.namespaces["team"].labels[std::string(kManagedLabel)] = "false";
   EXPECT_EQ(job_of(kJob, unmanaged), kJobLeft);
   auto kueues = view;
-  kueues.quota_is_ours = [](const std::string& ns) { return ns != "team"; };
-  EXPECT_EQ(job_of(kJob, kueues), kJobLeft) << "another admission controller counts here";
+  kueues.manages_quota = [](const std::string& ns) { return ns != "team"; };
+  EXPECT_EQ(job_of(kJob, kueues), kJobLeft) << "another admission controller manages quota here";
   EXPECT_EQ(pod_of(kPod, kueues), kPodLeft);
-  auto others_bind = view;
-  others_bind.binding_is_ours = [](const std::string&) { return false; };
-  EXPECT_EQ(job_of(kJob, others_bind), "default|true|default-scheduler") << "counted by us, bound by others";
+  auto other_binds = view;
+  other_binds.manages_binding = [](const std::string&) { return false; };
+  EXPECT_EQ(job_of(kJob, other_binds), "default|true|default-scheduler") << "quota by Quartermaster, bound by another scheduler";
 }
 
 // The same sentence as the cause OtherScheduler of an explanation (test/cases/usage.txt).
-TEST(OtherSchedulers, AJobThatAnotherSchedulerBindsIsAllowedWithAWarning) {
+TEST(OtherSchedulers, JobOfOtherSchedulerIsAllowedWithWarning) {
   const auto queued = changed(kJob, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"mine"}}})");
   const auto names = [&](const std::string& scheduler) {
     const auto patch = R"({"spec":{"template":{"spec":{"schedulerName":")" + scheduler + "\"}}}}";
@@ -175,7 +175,7 @@ TEST(OtherSchedulers, AJobThatAnotherSchedulerBindsIsAllowedWithAWarning) {
     Subject subject{Operation::kCreate, "Job", "team", "train", "ada", &job};
     const Json made = mutate(subject, settings, view);
     subject.object = &made;
-    const auto verdict = judge(subject, settings, view);
+    const auto verdict = validate(subject, settings, view);
     EXPECT_TRUE(verdict.allowed());
     std::string out;
     for (const auto& finding : verdict.warnings)
@@ -187,18 +187,18 @@ TEST(OtherSchedulers, AJobThatAnotherSchedulerBindsIsAllowedWithAWarning) {
   const auto whole = text.message + " (OtherScheduler): " + text.remedy;
   EXPECT_EQ(warned(names("volcano"), view), whole);
   EXPECT_EQ(warned(names("quartermaster"), view), "");
-  EXPECT_EQ(warned(names("default-scheduler"), view), "") << "it is given to ours";
+  EXPECT_EQ(warned(names("default-scheduler"), view), "") << "Quartermaster binds it";
   EXPECT_EQ(warned(changed(kJob, R"({"spec":{"template":{"spec":{"schedulerName":"volcano"}}}})"), view), "")
       << "it is in no queue";
   Settings leaves;
   leaves.scheduler.clear();
   EXPECT_EQ(warned(names("default-scheduler"), view, leaves), whole);
-  auto others_bind = view;
-  others_bind.binding_is_ours = [](const std::string&) { return false; };
-  EXPECT_EQ(warned(names("volcano"), others_bind), "") << "schedulerName decides nothing here";
+  auto other_binds = view;
+  other_binds.manages_binding = [](const std::string&) { return false; };
+  EXPECT_EQ(warned(names("volcano"), other_binds), "") << "schedulerName has no effect here";
 }
 
-TEST(Mutation, DoneTwiceChangesNothingMore) {
+TEST(Mutation, IsIdempotent) {
   View view = with_default_queue();
   view.namespaces["team"].labels[std::string(kPolicyMode)] = "mutate";
   view.namespaces["team"].annotations = {{std::string(kCpuPerGpu), "8"}, {std::string(kGpuNodes), "gpu=yes"}};
@@ -215,9 +215,9 @@ TEST(Mutation, DoneTwiceChangesNothingMore) {
   }
 }
 
-TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
+TEST(Mutation, MarksCheckedObjectAndRemovesForgedMark) {
   const auto marked = [](const Json& object, const char* kind, const View& view, const Settings& settings = {}) {
-    return kube::label(settle(created(object, kind), settings, view), kJudged) == "true";
+    return kube::label(mutate_and_mark(created(object, kind), settings, view), kJudged) == "true";
   };
   const auto bare = changed(kPod, R"({"metadata":{"labels":{"quartermaster.dev/judged":"true"}},
       "spec":{"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}})");
@@ -225,22 +225,22 @@ TEST(Mutation, WhatNobodyObjectsToIsMarkedAndAForgedMarkGoes) {
       "tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}],
       "containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"1","memory":"1Gi"}}}]}})");
   EXPECT_TRUE(marked(good, "Pod", with_default_queue()));
-  EXPECT_FALSE(marked(bare, "Pod", with_default_queue())) << "it is against the rules, whatever it says of itself";
+  EXPECT_FALSE(marked(bare, "Pod", with_default_queue())) << "it breaks the rules despite its mark";
   const auto empty = changed(bare, R"({"metadata":{"labels":{"quartermaster.dev/judged":""}}})");
-  EXPECT_FALSE(settle(created(empty), {}, with_default_queue())["metadata"]["labels"].contains(kJudged))
+  EXPECT_FALSE(mutate_and_mark(created(empty), {}, with_default_queue())["metadata"]["labels"].contains(kJudged))
       << "the API server looks for the key alone";
   Settings warns;
   warns.mode = Mode::kWarn;
-  EXPECT_FALSE(marked(bare, "Pod", with_default_queue(), warns)) << "somebody has to say the warnings";
-  EXPECT_FALSE(marked(kPod, "Pod", with_default_queue())) << "without GPUs nobody asks";
+  EXPECT_FALSE(marked(bare, "Pod", with_default_queue(), warns)) << "an object with warnings is not marked";
+  EXPECT_FALSE(marked(kPod, "Pod", with_default_queue())) << "pods without GPUs are not sent";
   EXPECT_TRUE(marked(kJob, "Job", with_default_queue()));
-  const auto update = settle(updated(bare, bare, "Pod"), {}, with_default_queue());
-  EXPECT_TRUE(update == bare) << "only creation is judged here";
-  const auto once = settle(created(good), {}, with_default_queue());
-  EXPECT_TRUE(settle(created(once), {}, with_default_queue()) == once);
+  const auto update = mutate_and_mark(updated(bare, bare, "Pod"), {}, with_default_queue());
+  EXPECT_TRUE(update == bare) << "only creation is checked here";
+  const auto once = mutate_and_mark(created(good), {}, with_default_queue());
+  EXPECT_TRUE(mutate_and_mark(created(once), {}, with_default_queue()) == once);
 }
 
-TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
+TEST(Mutation, CheckedJobMarksItsFuturePods) {
   const auto gpus = [](const char* more) {
     auto out = kJob;
     out.merge_patch(parsed(R"({"spec":{"template":{"metadata":{"labels":{"quartermaster.dev/judged":"true","a":"b"}},
@@ -253,16 +253,16 @@ TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
                  R"({"spec":{"template":{"spec":{"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists"}]}}}})"),
              bad = gpus("{}");
   const auto template_of = [](const Json& job) {
-    return settle(created(job, "Job"), {}, with_default_queue()).path("spec.template");
+    return mutate_and_mark(created(job, "Job"), {}, with_default_queue()).path("spec.template");
   };
   EXPECT_EQ(kube::label(template_of(good), kJudged), "true");
-  EXPECT_EQ(kube::label(template_of(bad), kJudged), "") << "a forged mark goes";
+  EXPECT_EQ(kube::label(template_of(bad), kJudged), "") << "a forged mark is removed";
   EXPECT_EQ(kube::label(template_of(bad), "a"), "b");
   EXPECT_EQ(kube::label(template_of(kJob), kJudged), "true");
 
   // While it is suspended its template may change, and the webhook is not called for its pods.
   const auto judged = [](const Json& was, const Json& is) {
-    const auto verdict = judge(updated(was, is, "Job"), {}, with_default_queue());
+    const auto verdict = validate(updated(was, is, "Job"), {}, with_default_queue());
     std::string rules;
     for (const auto& f : verdict.refusals) rules += f.rule + " " + f.field + ";";
     return rules;
@@ -270,20 +270,20 @@ TEST(Mutation, AJobThatIsCleanMarksThePodsToCome) {
   EXPECT_EQ(judged(good, bad), "gpu-toleration spec.template.spec.tolerations;");
   EXPECT_EQ(judged(bad, good), "");
   EXPECT_EQ(judged(bad, changed(bad, R"({"spec":{"template":{"metadata":{"labels":{"x":"y"}}}}})")), "")
-      << "what was wrong before stays as it is";
+      << "existing errors are not checked again";
   const auto plain = changed(good, R"({"spec":{"template":{"metadata":{"labels":null}}}})");
   EXPECT_EQ(judged(plain, good), "held spec.template.metadata.labels[quartermaster.dev/judged];");
-  EXPECT_EQ(judged(good, plain), "") << "then its pods are asked about";
+  EXPECT_EQ(judged(good, plain), "") << "then its pods are sent to the webhook";
 }
 
-TEST(Mutation, GpuRequestsAreDefaultedToLimits) {  // S-370 S-058
+TEST(Mutation, DefaultsGpuRequestsToLimits) {  // S-370 S-058
   const auto job = changed(kJob, R"({"spec":{"template":{"spec":{"containers":[
       {"name":"a","resources":{"limits":{"nvidia.com/gpu":"1","cpu":"2"}}},
       {"name":"b","resources":{"limits":{"nvidia.com/gpu":2},"requests":{"nvidia.com/gpu":1}}}]}}}})");
   const auto out = mutate(created(job, "Job"), {}, {});
   const auto& containers = out.path("spec.template.spec")["containers"];
   EXPECT_EQ(containers.at(0)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":"1"})");
-  EXPECT_EQ(containers.at(1)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":1})") << "what is said stays said";
+  EXPECT_EQ(containers.at(1)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":1})") << "explicit requests are kept";
 }
 
 // ---- modes of the rules
@@ -294,8 +294,8 @@ const Json kBareGpuPod = parsed(R"({"metadata":{"name":"gpu-pod"},"spec":{"conta
 
 std::string verdict_of(const Json& pod, const Settings& settings, const View& view) {
   const auto subject = created(pod);
-  const auto mended = mutate(subject, settings, view);
-  const auto verdict = judge(created(mended), settings, view);
+  const auto mutated = mutate(subject, settings, view);
+  const auto verdict = validate(created(mutated), settings, view);
   std::string out = verdict.allowed() ? "allow" : "deny";
   for (const auto& f : verdict.refusals) out += " " + f.rule;
   if (!verdict.warnings.empty()) out += " warned:";
@@ -303,7 +303,7 @@ std::string verdict_of(const Json& pod, const Settings& settings, const View& vi
   return out;
 }
 
-TEST(PolicyModes, ABareGpuPodIsJudgedByItsNamespace) {  // S-058
+TEST(PolicyModes, BareGpuPodIsCheckedByNamespace) {  // S-058
   Settings settings;
   settings.required_labels = {{"team", {}}};
   View view;
@@ -320,25 +320,25 @@ TEST(PolicyModes, ABareGpuPodIsJudgedByItsNamespace) {  // S-058
   settings.mode = Mode::kWarn;
   settings.rules["gpu-node"] = Mode::kEnforce;
   EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "deny gpu-node warned: gpu-share gpu-toleration required-labels")
-      << "an unreadable label says nothing; the settings hold";
+      << "an invalid label is ignored; the settings apply";
 }
 
-TEST(PolicyModes, MutateMendsWhatTheNamespaceSupplies) {
+TEST(PolicyModes, MutateAppliesNamespaceDefaults) {
   Settings settings;
   settings.required_labels = {{"team", {}}};
   View view;
   auto& ns = view.namespaces["team"];
   ns.labels[std::string(kPolicyMode)] = "mutate";
   EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "deny gpu-share gpu-node required-labels")
-      << "what it does not supply stays missing";
+      << "fields without a default stay missing";
   ns.labels["team"] = "research";
   ns.annotations = {
       {std::string(kCpuPerGpu), "8"}, {std::string(kMemoryPerGpu), "64Gi"}, {std::string(kGpuNodes), "gpu=yes"}};
   EXPECT_EQ(verdict_of(kBareGpuPod, settings, view), "allow");
   auto two = kBareGpuPod;
   two.set("spec").set("containers").items_mut()[0].set("resources").set("limits").set("nvidia.com/gpu", 2);
-  const auto mended = mutate(created(two), settings, view);
-  EXPECT_EQ(mended["spec"]["containers"].at(0)["resources"]["requests"].dump(),
+  const auto mutated = mutate(created(two), settings, view);
+  EXPECT_EQ(mutated["spec"]["containers"].at(0)["resources"]["requests"].dump(),
             R"({"nvidia.com/gpu":2,"cpu":"16","memory":"128Gi"})");
 }
 
@@ -352,22 +352,22 @@ const Json kHeld =
 std::string by_hand(const Json& was, const char* patch, const Settings& settings = {}, const View& view = {},
                     const char* user = "alice") {
   const auto is = changed(was, patch);
-  const auto verdict = judge(updated(was, is, was["spec"].contains("template") ? "Job" : "Pod", user), settings, view);
+  const auto verdict = validate(updated(was, is, was["spec"].contains("template") ? "Job" : "Pod", user), settings, view);
   std::string out;
   for (const auto& f : verdict.refusals) out += f.rule + " " + f.field + ";";
   return out;
 }
 
-TEST(ByHand, NobodyLetsAHeldJobGo) {
+TEST(ManualUpdates, RefusesUnsuspendOfHeldJob) {
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false}})"), "held spec.suspend;");
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":null}})"), "held spec.suspend;");
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false},"metadata":{"labels":{"kueue.x-k8s.io/queue-name":null}}})"),
             "held spec.suspend;")
-      << "leaving the queue in the same breath is no way around";
+      << "leaving the queue in the same update is refused";
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"suspend":false},"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})"),
             "held spec.suspend;held metadata.labels[quartermaster.dev/managed];");
   EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"note":"x"}}})"), "");
-  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"parallelism":4}})"), "") << "while it waits, its size may change";
+  EXPECT_EQ(by_hand(kHeld, R"({"spec":{"parallelism":4}})"), "") << "while it is pending, its size may change";
   EXPECT_EQ(by_hand(kHeld, R"({"spec":{"template":{"metadata":{"annotations":{"quartermaster.dev/attempt":"9"}}}}})"),
             "owned-metadata spec.template.metadata.annotations[quartermaster.dev/attempt];");
   EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"quartermaster.dev/managed":"false"}}})"),
@@ -377,7 +377,7 @@ TEST(ByHand, NobodyLetsAHeldJobGo) {
   EXPECT_EQ(by_hand(free, R"({"spec":{"suspend":false}})"), "") << "not ours";
 }
 
-TEST(ByHand, OurOwnMayDoIt) {
+TEST(ManualUpdates, AllowsOwnServiceAccount) {
   Settings settings;
   settings.own_users = {"system:serviceaccount:quartermaster-system:*", "admin"};
   const auto* go = R"({"spec":{"suspend":false}})";
@@ -386,24 +386,24 @@ TEST(ByHand, OurOwnMayDoIt) {
   EXPECT_EQ(by_hand(kHeld, go, settings, {}, "administrator"), "held spec.suspend;");
 }
 
-TEST(ByHand, WhatQuotaWasCountedFromStaysWhileItIsHeld) {
+TEST(ManualUpdates, RefusesChangesOfCountedFieldsWhileHeld) {
   const auto running = changed(kHeld, R"({"spec":{"suspend":false}})");
   const auto* grow = R"({"spec":{"parallelism":4}})";
   EXPECT_EQ(by_hand(running, grow), "admitted spec.parallelism;");
   EXPECT_EQ(by_hand(running, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"other"}}})"),
             "admitted metadata.labels[kueue.x-k8s.io/queue-name];");
-  EXPECT_EQ(by_hand(running, R"({"spec":{"suspend":true}})"), "") << "anybody may stop a job";
+  EXPECT_EQ(by_hand(running, R"({"spec":{"suspend":true}})"), "") << "any user may stop a job";
   EXPECT_EQ(by_hand(running, R"({"spec":{"parallelism":1}})"), "") << "fewer pods free quota at once";
   EXPECT_EQ(by_hand(running, R"({"spec":{"parallelism":0}})"), "");
   EXPECT_EQ(by_hand(running, R"({"metadata":{"labels":{"kueue.x-k8s.io/priority-class":"high"}}})"), "")
-      << "the priority class of a job that runs is followed";
-  EXPECT_EQ(by_hand(kHeld, grow), "") << "what is held is counted again, also where its quota is reserved already";
+      << "the priority class of a running job is updated";
+  EXPECT_EQ(by_hand(kHeld, grow), "") << "a held job is counted again, also with reserved quota";
   EXPECT_EQ(by_hand(kHeld, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"other"}}})"), "");
   const auto done = changed(running, R"({"status":{"conditions":[{"type":"Complete","status":"True"}]}})");
   EXPECT_EQ(by_hand(done, grow), "");
 }
 
-TEST(ByHand, AnElasticJobOfOursMayGrowWhileItRuns) {
+TEST(ManualUpdates, AllowsScaleUpOfElasticJobWhileRunning) {
   const auto elastic = changed(kHeld, R"({"metadata":{"annotations":{"kueue.x-k8s.io/elastic-job":"true"}},
       "spec":{"suspend":false,"template":{"spec":{"schedulerName":"quartermaster"}}}})");
   const auto* grow = R"({"spec":{"parallelism":4,"completions":4}})";
@@ -415,9 +415,9 @@ TEST(ByHand, AnElasticJobOfOursMayGrowWhileItRuns) {
   EXPECT_EQ(
       by_hand(plain, R"({"spec":{"parallelism":4},"metadata":{"annotations":{"kueue.x-k8s.io/elastic-job":"true"}}})"),
       "admitted spec.parallelism;")
-      << "it says so before it grows";
+      << "it declares it before it scales up";
   const auto is = changed(plain, grow);
-  EXPECT_NE(judge(updated(plain, is, "Job", "alice"), {}, {}).refusals.front().remedy.find("elastic-job"),
+  EXPECT_NE(validate(updated(plain, is, "Job", "alice"), {}, {}).refusals.front().remedy.find("elastic-job"),
             std::string::npos);
   const auto partial = changed(elastic, R"({"metadata":{"annotations":{"kueue.x-k8s.io/job-min-parallelism":"1"}}})");
   EXPECT_EQ(by_hand(partial, R"({"spec":{"parallelism":4}})"), "admitted spec.parallelism;");
@@ -425,11 +425,11 @@ TEST(ByHand, AnElasticJobOfOursMayGrowWhileItRuns) {
   const auto stock = changed(elastic, R"({"spec":{"template":{"spec":{"schedulerName":"default-scheduler"}}}})");
   EXPECT_EQ(by_hand(stock, R"({"spec":{"parallelism":4}})"), "admitted spec.parallelism;");
   View view;
-  view.binding_is_ours = [](const std::string&) { return false; };
+  view.manages_binding = [](const std::string&) { return false; };
   EXPECT_EQ(by_hand(elastic, R"({"spec":{"parallelism":4}})", {}, view), "admitted spec.parallelism;");
 }
 
-TEST(ByHand, NobodyTakesAGateAway) {
+TEST(ManualUpdates, RefusesRemovalOfGate) {
   const auto gated = changed(kPod, R"({"metadata":{"labels":{"kueue.x-k8s.io/queue-name":"q"}},
       "spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"},{"name":"example.com/other"}]}})");
   EXPECT_EQ(by_hand(gated, R"({"spec":{"schedulingGates":[{"name":"example.com/other"}]}})"),
@@ -439,14 +439,14 @@ TEST(ByHand, NobodyTakesAGateAway) {
             "held metadata.labels[kueue.x-k8s.io/queue-name];");
 }
 
-TEST(ByHand, TheReasonNamesTheWayOut) {
+TEST(ManualUpdates, ReasonNamesRemedy) {
   const auto is = changed(kHeld, R"({"spec":{"suspend":false}})");
-  const auto verdict = judge(updated(kHeld, is), {}, {});
+  const auto verdict = validate(updated(kHeld, is), {}, {});
   ASSERT_EQ(verdict.refusals.size(), 1U);
   EXPECT_EQ(
       verdict.refusals[0].to_string(),
-      "Job team/train is held by Quartermaster until it is admitted (held): qmctl why team/train says what it waits "
-      "for; to start it sooner give it a higher priority or more quota");
+      "Job team/train is held by Quartermaster until it is admitted (held): qmctl why team/train shows why it is "
+      "pending; to start it sooner, raise its priority or its quota");
 }
 
 }  // namespace policy_test

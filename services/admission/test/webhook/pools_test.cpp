@@ -71,7 +71,7 @@ struct Pod {
     View view;
     view.namespaces[ns] = home;
     std::string out;
-    verdict = judge(created(pod, "Pod", ns.c_str()), settings(), view);
+    verdict = validate(created(pod, "Pod", ns.c_str()), settings(), view);
     for (const auto& finding : verdict.refusals) out += finding.rule + " ";
     return out;
   }
@@ -83,7 +83,7 @@ const std::string kSliced = R"("pool":"sliced")";
 View::Namespace labelled(Labels labels) { return {std::move(labels), {}}; }
 const View::Namespace kShares = labelled({{"quartermaster.dev/shared-gpus", "true"}});
 
-TEST(PoolRules, CpuAndMemoryGoWithTheGpus) {  // S-012
+TEST(PoolRules, CpuAndMemoryAreProportionalToGpus) {  // S-012
   const auto asks = [](const char* placed, const char* cpu, const char* memory, const char* gpu) {
     return Pod{.placed = placed, .cpu = cpu, .memory = memory, .gpu = gpu}.broken();
   };
@@ -96,18 +96,18 @@ TEST(PoolRules, CpuAndMemoryGoWithTheGpus) {  // S-012
   EXPECT_EQ(asks(kTraining.c_str(), "49", "1Gi", four), "gpu-proportion ");
   EXPECT_EQ(asks(kTraining.c_str(), "12", "1Gi", R"("nvidia.com/mig-7g.80gb":1)"), "") << "all of its GPU's slices";
   EXPECT_EQ(asks(kTraining.c_str(), "12", "1Gi", R"("nvidia.com/mig-1g.10gb":1)"), "gpu-proportion ");
-  EXPECT_EQ(asks(R"("somewhere":"else")", "512", "1Ti", one), "") << "what is not known is not held against anybody";
+  EXPECT_EQ(asks(R"("somewhere":"else")", "512", "1Ti", one), "") << "unknown amounts are not checked";
   Pod big{.placed = R"("node.kubernetes.io/instance-type":"g5.2xlarge")", .cpu = "64"};
   ASSERT_EQ(big.broken(), "gpu-proportion ") << "the catalog knows its 8 vCPU";
   EXPECT_EQ(big.verdict.refusals[0].message,
-            "the pod asks for 64 cpu beside 1 of the 1 GPUs of a g5.2xlarge, with which 8 go");
+            "the pod requests 64 cpu with 1 of the 1 GPUs of a g5.2xlarge, whose share is 8");
   EXPECT_EQ(
       asks(R"("node.kubernetes.io/instance-type":"g5.2xlarge")", "9223372036854775807", "9223372036854775807Ei", one),
       "gpu-proportion ")
       << "and no number is too large to be compared";
 }
 
-TEST(PoolRules, OfAlternativesOneIsEnough) {
+TEST(PoolRules, OneMatchingAlternativeIsEnough) {
   const auto types = [](const char* cpu) {
     return Pod{
         .cpu = cpu,
@@ -120,14 +120,14 @@ TEST(PoolRules, OfAlternativesOneIsEnough) {
   EXPECT_EQ(types("65"), "gpu-proportion ");
 }
 
-TEST(PoolRules, TrainingAndOnlineInferenceStayApart) {
+TEST(PoolRules, TrainingAndOnlineInferenceAreSeparated) {
   EXPECT_EQ((Pod{.type = "training", .placed = kTraining}.broken()), "");
   EXPECT_EQ((Pod{.type = "training", .placed = kOnline}.broken()), "pool-purpose ");
   EXPECT_EQ((Pod{.type = "inference", .placed = kTraining}.broken()), "pool-purpose ");
   EXPECT_EQ((Pod{.type = "training", .placed = kTraining, .tolerations = R"(,{"key":"gpu-online","operator":"Exists"})"}
                  .broken()),
             "pool-purpose ")
-      << "tolerating another pool's taint is the first half of straying there";
+      << "a toleration of another pool's taint is refused";
   EXPECT_EQ((Pod{.type = "inference", .placed = kOnline, .tolerations = R"(,{"key":"gpu-online","operator":"Exists"})"}
                  .broken()),
             "");
@@ -135,13 +135,13 @@ TEST(PoolRules, TrainingAndOnlineInferenceStayApart) {
       << "it belongs to team";
 }
 
-TEST(PoolRules, ATolerationNamesItsKey) {  // S-011
+TEST(PoolRules, TolerationNeedsKey) {  // S-011
   EXPECT_EQ((Pod{.placed = kOnline, .tolerations = R"(,{"operator":"Exists"})"}.broken()), "toleration-key ");
   EXPECT_EQ((Pod{.placed = kOnline, .tolerations = R"(,{"operator":"Exists","effect":"NoSchedule"})"}.broken()),
             "toleration-key ");
 }
 
-TEST(SharedGpus, AreWithinOneNamespaceUnlessItAgrees) {  // S-135
+TEST(SharedGpus, StayWithinOneNamespaceUnlessAllowed) {  // S-135
   EXPECT_EQ((Pod{.placed = kSliced}.broken()), "gpu-sharing ");
   EXPECT_EQ((Pod{.placed = kSliced, .home = kShares}.broken()), "");
   EXPECT_EQ((Pod{.placed = R"("pool":"mps")"}.broken()), "") << "the pool is this namespace's alone";
@@ -151,7 +151,7 @@ TEST(SharedGpus, AreWithinOneNamespaceUnlessItAgrees) {  // S-135
   EXPECT_EQ((Pod{.placed = R"("nvidia.com/gpu.sharing-strategy":"none")"}.broken()), "");
 }
 
-TEST(SharedGpus, AreNotForProductionWithAPromise) {  // S-136 S-144
+TEST(SharedGpus, AreNotForProductionWithPromise) {  // S-136 S-144
   const auto on = [](const char* pool, const char* labels) {
     return Pod{.type = "inference", .placed = fmt::format(R"("pool":"{}")", pool), .labels = labels, .home = kShares}
         .broken();
@@ -159,12 +159,12 @@ TEST(SharedGpus, AreNotForProductionWithAPromise) {  // S-136 S-144
   EXPECT_EQ(on("sliced", R"(,"environment":"production","latency-slo-ms":"100")"), "gpu-sharing ");
   EXPECT_EQ(on("mps", R"(,"environment":"prod","slo":"strict")"), "gpu-sharing ");
   EXPECT_EQ(on("sliced", R"(,"environment":"dev","latency-slo-ms":"100")"), "") << "development";
-  EXPECT_EQ(on("sliced", R"(,"environment":"production")"), "") << "staggered work that promises nothing";
+  EXPECT_EQ(on("sliced", R"(,"environment":"production")"), "") << "time-shared work without a promise";
   Pod mig{.type = "inference",
           .placed = R"("pool":"sliced-mig")",
           .gpu = R"("nvidia.com/mig-1g.10gb":1)",
           .labels = R"(,"environment":"production")"};
-  EXPECT_EQ(mig.broken(), "gpu-sharing ") << "slices of slices are for research";
+  EXPECT_EQ(mig.broken(), "gpu-sharing ") << "shares of MIG instances are for research";
 }
 
 TEST(SharedGpus, AreNotForTraining) {  // S-137
@@ -173,14 +173,14 @@ TEST(SharedGpus, AreNotForTraining) {  // S-137
   EXPECT_EQ(pod.verdict.refusals[0].message.substr(0, 20), "SHARED_GPU_FOR_PROD:");
 }
 
-TEST(SharedGpus, SeveralAreRefusedWhereThePluginWould) {  // S-133
+TEST(SharedGpus, SeveralAreRefusedAsByDevicePlugin) {  // S-133
   Pod two{.placed = kSliced, .gpu = R"("nvidia.com/gpu":2)", .home = kShares};
   ASSERT_EQ(two.broken(), "gpu-sharing ");
   EXPECT_EQ(two.verdict.refusals[0].container, "m");
   EXPECT_EQ((Pod{.placed = R"("pool":"mps")", .gpu = R"("nvidia.com/gpu":2)"}.broken()), "") << "its flag is false";
 }
 
-TEST(Compliance, ForcesWholeGpusOrMigAndNoSpot) {  // S-378
+TEST(Compliance, RequiresWholeGpusOrMigAndNoSpot) {  // S-378
   const auto pci = labelled({{"compliance", "pci-dss"}, {"quartermaster.dev/shared-gpus", "true"}});
   EXPECT_EQ((Pod{.placed = kOnline, .home = pci}.broken()), "");
   EXPECT_EQ((Pod{.placed = R"("x":"y")", .gpu = R"("nvidia.com/mig-1g.10gb":1)", .home = pci}.broken()), "");
@@ -193,7 +193,7 @@ TEST(Compliance, ForcesWholeGpusOrMigAndNoSpot) {  // S-378
   EXPECT_EQ((Pod{.placed = spot}.broken()), "");
 }
 
-TEST(Compliance, LeavesATraceAndMendsWhatIsNotSaid) {  // S-378
+TEST(Compliance, IsAuditedAndDefaultsMissingFields) {  // S-378
   const auto pci = labelled({{"compliance", "pci-dss"}, {"policy.quartermaster.dev/compliance", "mutate"}});
   Pod refused{.placed = kSliced, .home = pci};
   refused.broken();
@@ -206,18 +206,18 @@ TEST(Compliance, LeavesATraceAndMendsWhatIsNotSaid) {  // S-378
   view.namespaces["team"] = pci;
   const auto bare =
       parsed(R"({"metadata":{"name":"p"},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":1}}}]}})");
-  const auto mended = mutate(created(bare), settings(), view);
-  EXPECT_EQ(mended["spec"]["nodeSelector"].dump(), R"({"karpenter.sh/capacity-type":"on-demand"})");
+  const auto mutated = mutate(created(bare), settings(), view);
+  EXPECT_EQ(mutated["spec"]["nodeSelector"].dump(), R"({"karpenter.sh/capacity-type":"on-demand"})");
 }
 
-TEST(TenancyRules, GpuPodsBelongInTheirNamespaces) {
+TEST(TenancyRules, GpuPodsRequireGpuNamespace) {
   EXPECT_EQ((Pod{.placed = kOnline, .ns = "default"}.broken()), "gpu-namespace ");
   auto with = settings();
   with.facts.namespace_labels = {{"tenant", ""}};
   const auto pod = parsed(R"({"metadata":{},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":1}}}]}})");
   View view;
   const auto refused = [&] {
-    const auto verdict = judge(created(pod), with, view);
+    const auto verdict = validate(created(pod), with, view);
     return std::ranges::any_of(verdict.refusals, [](const Finding& f) { return f.rule == "gpu-namespace"; });
   };
   EXPECT_TRUE(refused());
@@ -225,7 +225,7 @@ TEST(TenancyRules, GpuPodsBelongInTheirNamespaces) {
   EXPECT_FALSE(refused());
 }
 
-TEST(TenancyRules, PrioritiesAreForWhomTheyAre) {
+TEST(TenancyRules, PriorityClassesAreLimitedToNamespacesAndTypes) {
   const auto named = [](const char* name, const char* type, const char* ns) {
     return Pod{
         .type = type, .placed = R"("x":"y")", .more = fmt::format(R"(,"priorityClassName":"{}")", name), .ns = ns}
@@ -234,7 +234,7 @@ TEST(TenancyRules, PrioritiesAreForWhomTheyAre) {
   EXPECT_EQ(named("production-inference", "inference", "production"), "");
   EXPECT_EQ(named("production-inference", "training", "production"), "gpu-priority ");
   EXPECT_EQ(named("production-inference", "inference", "team"), "gpu-priority ");
-  EXPECT_EQ(named("batch", "training", "team"), "") << "of others nothing is said";
+  EXPECT_EQ(named("batch", "training", "team"), "") << "no finding for others";
   EXPECT_EQ(named("system-cluster-critical", "training", "team"), "gpu-priority ");
   EXPECT_EQ((Pod{.type = "training",
                  .placed = R"("x":"y")",
@@ -244,7 +244,7 @@ TEST(TenancyRules, PrioritiesAreForWhomTheyAre) {
             "gpu-priority ");
 }
 
-TEST(TenancyRules, APodIsGivenTheClassOfItsWorkloadType) {
+TEST(TenancyRules, PodGetsPriorityClassOfWorkloadType) {
   auto with = settings();
   with.rules = {{"gpu-priority", Mode::kMutate}};
   with.facts.default_priority = {{"training", "low"}};
@@ -256,11 +256,11 @@ TEST(TenancyRules, APodIsGivenTheClassOfItsWorkloadType) {
     return out["priorityClassName"].string() + " " + out["priority"].dump();
   };
   EXPECT_EQ(made(R"("priority":0,"preemptionPolicy":"PreemptLowerPriority",)"), "low null")
-      << "what was worked out without a class is worked out again";
+      << "the priority is resolved again with the class";
   EXPECT_EQ(made(R"("priorityClassName":"own","priority":5,)"), "own 5");
 }
 
-TEST(RequiredLabels, EachIsNamedWhenItIsMissing) {  // S-021 S-022
+TEST(RequiredLabels, EachMissingLabelIsNamed) {  // S-021 S-022
   Settings set;
   set.required_labels = {
       {"cost-center", {}}, {"product", {}}, {"environment", {}}, {"workload-type", {"inference", "training", "batch"}}};
@@ -269,7 +269,7 @@ TEST(RequiredLabels, EachIsNamedWhenItIsMissing) {  // S-021 S-022
     auto pod = parsed(R"({"metadata":{},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":1}}}]}})");
     for (const auto& [key, value] : labels) pod.set("metadata").set("labels").set(key, value);
     std::string out;
-    for (const auto& finding : judge(created(pod), set, {}).refusals) out += finding.message + "; " + finding.remedy;
+    for (const auto& finding : validate(created(pod), set, {}).refusals) out += finding.message + "; " + finding.remedy;
     return out;
   };
   const Labels all{{"cost-center", "7"}, {"product", "p"}, {"environment", "dev"}, {"workload-type", "training"}};
@@ -284,10 +284,10 @@ TEST(RequiredLabels, EachIsNamedWhenItIsMissing) {  // S-021 S-022
   EXPECT_NE(judged(other).find("one of inference, training, batch"), std::string::npos);
   other = all;
   other["cost-center"] = "${CC_CODE}";
-  EXPECT_NE(judged(other).find("cost-center=${CC_CODE} is not allowed"), std::string::npos) << "nobody filled it in";
+  EXPECT_NE(judged(other).find("cost-center=${CC_CODE} is not allowed"), std::string::npos) << "an unexpanded placeholder";
 }
 
-TEST(RequiredRequests, AGpuPodSaysItsCpuAndMemory) {  // S-009
+TEST(RequiredRequests, GpuPodMustRequestCpuAndMemory) {  // S-009
   const auto with = [](const char* requests) {
     const auto pod = parsed(fmt::format(
         R"({{"containers":[{{"resources":{{"requests":{{{}}},"limits":{{"nvidia.com/gpu":1}}}}}}]}})", requests));

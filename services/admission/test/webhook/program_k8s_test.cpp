@@ -31,11 +31,11 @@ class RealProgram : public ::testing::Test {
     if (postgres == nullptr) GTEST_SKIP() << why;
     database_ = postgres->fresh_database();
     static int number = 0;
-    team_ = fmt::format("qm-door-{}-{}", ::getpid(), ++number);
+    team_ = fmt::format("qm-webhook-{}-{}", ::getpid(), ++number);
     home_ = team_ + "-home";
     client_ = std::make_unique<kube::Client>(real());
     for (const auto& ns : {team_, home_}) {
-      auto metadata = Json::object({{"name", ns}, {"labels", Json::object({{"door", ns}})}});
+      auto metadata = Json::object({{"name", ns}, {"labels", Json::object({{"webhook-test", ns}})}});
       ASSERT_TRUE(client_->create(kNamespaces, "", Json::object({{"metadata", std::move(metadata)}})));
     }
     std::ofstream(dir_.path() + "/queues.yaml") << fmt::format(R"(
@@ -45,7 +45,7 @@ metadata: {{name: cpu}}
 ---
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: ClusterQueue
-metadata: {{name: door}}
+metadata: {{name: webhook-test}}
 spec:
   namespaceSelector: {{}}
   resourceGroups:
@@ -57,7 +57,7 @@ spec:
 apiVersion: kueue.x-k8s.io/v1beta1
 kind: LocalQueue
 metadata: {{name: default, namespace: {}}}
-spec: {{clusterQueue: door}}
+spec: {{clusterQueue: webhook-test}}
 )",
                                                                team_);
   }
@@ -70,8 +70,8 @@ spec: {{clusterQueue: door}}
     for (const auto& ns : {team_, home_}) (void)client_->remove(kNamespaces, "", ns, {});
   }
 
-  void start() { start(process_, door_, "/log"); }
-  void start(std::unique_ptr<qm::testing::Process>& process, const std::string& door, const char* file) {
+  void start() { start(process_, webhook_address_, "/log"); }
+  void start(std::unique_ptr<qm::testing::Process>& process, const std::string& webhook_address, const char* file) {
     qm::testing::Process::Options options;
     const auto port = [] { return fmt::format("127.0.0.1:{}", qm::testing::free_port()); };
     options.argv = {std::string(QM_BIN_DIR) + "/qm-admission",
@@ -86,8 +86,8 @@ spec: {{clusterQueue: door}}
                     "--config",
                     dir_.path() + "/queues.yaml"};
     for (const auto& set :
-         {std::string("placement=none"), "webhook=" + door, "webhook-url=https://" + door_,
-          "webhook-service=" + home_ + "/admission", "webhook-only=door=" + team_, std::string("webhook-own=admin")}) {
+         {std::string("placement=none"), "webhook=" + webhook_address, "webhook-url=https://" + webhook_address_,
+          "webhook-service=" + home_ + "/admission", "webhook-only=webhook-test=" + team_, std::string("webhook-own=admin")}) {
       options.argv.emplace_back("--set");
       options.argv.push_back(set);
     }
@@ -114,11 +114,11 @@ spec: {{clusterQueue: door}}
     return job && (*job)["spec"]["suspend"].boolean();
   }
   /// A client of one replica's webhook, which trusts the registered bundle.
-  std::unique_ptr<http::Client> at(const std::string& door) {
+  std::unique_ptr<http::Client> at(const std::string& webhook_address) {
     http::ClientOptions options;
     const auto config = client_->get(kMutating, "", "quartermaster");
     if (config) options.ca = from_base64((*config)["webhooks"].at(0)["clientConfig"]["caBundle"].string()).value_or("");
-    return std::make_unique<http::Client>("https://" + door, options);
+    return std::make_unique<http::Client>("https://" + webhook_address, options);
   }
   /// The review of a Job without a queue.
   [[nodiscard]] http::Request asking() const {
@@ -138,12 +138,12 @@ spec: {{clusterQueue: door}}
 
   qm::testing::TempDir dir_;
   std::string database_, team_, home_;
-  const std::string door_ = fmt::format("127.0.0.1:{}", qm::testing::free_port());
+  const std::string webhook_address_ = fmt::format("127.0.0.1:{}", qm::testing::free_port());
   std::unique_ptr<kube::Client> client_;
   std::unique_ptr<qm::testing::Process> process_, standby_;
 };
 
-TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
+TEST_F(RealProgram, HoldsJobsByTheirLocalQueues) {
   start();
   ASSERT_TRUE(qm::testing::wait_until(
       [&] {
@@ -181,7 +181,7 @@ TEST_F(RealProgram, HoldsAtTheDoorWhatItsQueuesSay) {
 }
 
 // A Service routes the API server to any replica.
-TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
+TEST_F(RealProgram, StandbyAnswersLikeLeader) {
   start();
   ASSERT_TRUE(qm::testing::wait_until(
       [&] {
@@ -190,9 +190,9 @@ TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
       },
       60s))
       << log();
-  const auto door = fmt::format("127.0.0.1:{}", qm::testing::free_port());
-  start(standby_, door, "/standby");
-  const auto client = at(door);
+  const auto webhook_address = fmt::format("127.0.0.1:{}", qm::testing::free_port());
+  start(standby_, webhook_address, "/standby");
+  const auto client = at(webhook_address);
   const auto request = asking();
   std::string patch;
   EXPECT_TRUE(qm::testing::wait_until(
@@ -205,18 +205,18 @@ TEST_F(RealProgram, AStandbyAnswersAsTheLeaderDoes) {
       60s))
       << patch << qm::testing::read_file(dir_.path() + "/standby");
   EXPECT_EQ(qm::testing::read_file(dir_.path() + "/standby").find("admission serves"), std::string::npos)
-      << "it leads nothing";
+      << "it is not the leader";
 }
 
 // The webhook responds from memory: PostgreSQL, which is also the bus here, may be down.
-TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
+TEST_F(RealProgram, AnswersWithoutDatabaseAndBus) {
   start();
   const auto request = asking();
   std::unique_ptr<http::Client> client;
   ASSERT_TRUE(qm::testing::wait_until(
       [&] {
         if (log().find("admission serves") == std::string::npos) return false;
-        client = at(door_);
+        client = at(webhook_address_);
         const auto answer = client->send(request);
         return answer && patch_in(*answer).find(R"("kueue.x-k8s.io/queue-name":"default")") != std::string::npos;
       },
@@ -234,7 +234,7 @@ TEST_F(RealProgram, AnswersWhileDatabaseAndBusAreAway) {
     ASSERT_NE(patch_in(*answer).find(R"("kueue.x-k8s.io/queue-name":"default")"), std::string::npos) << answer->body;
   }
   const auto held = submit("meanwhile", 1);
-  EXPECT_TRUE(held && (*held)["spec"]["suspend"].boolean()) << "and the API server hears it";
+  EXPECT_TRUE(held && (*held)["spec"]["suspend"].boolean()) << "and the API server receives it";
   EXPECT_TRUE(postgres->restart());
   std::ranges::sort(took);
   EXPECT_LT(took[took.size() / 2], 50ms) << "nothing waits for a database; the figure is the bench's";

@@ -33,7 +33,7 @@ std::string beyond(const std::vector<ResourceQuota>& quotas, const Json& spec, s
 }
 bool passed(const std::vector<ResourceQuota>& quotas, const Json& spec) { return !past_quota(quotas, spec).empty(); }
 
-TEST(Quotas, TheTeamsSeventeenthGpuIsRefused) {  // S-362
+TEST(Quotas, SeventeenthGpuOfTeamIsRefused) {  // S-362
   struct Case {
     std::string file;
     int most, gang;  ///< GPUs of the team, and the number of pods with four GPUs that these suffice for
@@ -60,7 +60,7 @@ TEST(Quotas, TheTeamsSeventeenthGpuIsRefused) {  // S-362
   }
 }
 
-TEST(Quotas, UnquotedNumbersAndClasses) {  // S-363
+TEST(Quotas, ReadsUnquotedNumbersAndClasses) {  // S-363
   struct Case {
     std::string file;
     int most;
@@ -78,12 +78,12 @@ TEST(Quotas, UnquotedNumbersAndClasses) {  // S-363
     EXPECT_NE(beyond(quotas, spec_of("nvidia.com/gpu", c.most + 1, c.two)), "");
     EXPECT_EQ(beyond(quotas, spec_of("nvidia.com/gpu", c.most + 1, c.other)), "");
     const auto bare = Json::object({{"priorityClassName", c.one}, {"containers", Json::array({Json::object()})}});
-    EXPECT_NE(beyond(quotas, bare).find("of which the pod says nothing"), std::string::npos)
+    EXPECT_NE(beyond(quotas, bare).find("which the pod does not set"), std::string::npos)
         << "memory is counted, so it has to be given";
   }
 }
 
-TEST(Quotas, GpusOfTheListedClassesAreCountedOneByOne) {  // S-304
+TEST(Quotas, GpusOfScopedClassesAreCounted) {  // S-304
   struct Case {
     std::string file, one, two;
     int most;
@@ -115,7 +115,7 @@ TEST(Quotas, GpusOfTheListedClassesAreCountedOneByOne) {  // S-304
   }
 }
 
-TEST(Quotas, EachTeamHasItsOwnSlices) {  // S-149 S-120
+TEST(Quotas, EachTeamHasItsOwnMigInstances) {  // S-149 S-120
   struct Case {
     std::string file;
     const char* resource;
@@ -136,7 +136,7 @@ TEST(Quotas, EachTeamHasItsOwnSlices) {  // S-149 S-120
   }
 }
 
-TEST(Quotas, WhoNamesNoClassPassesAQuotaOfClasses) {  // S-381
+TEST(Quotas, PodWithoutClassBypassesScopedQuota) {  // S-381
   struct Case {
     std::vector<std::string> of_classes;
     std::string of_all_but;
@@ -157,7 +157,7 @@ TEST(Quotas, WhoNamesNoClassPassesAQuotaOfClasses) {  // S-381
       EXPECT_TRUE(passed(quotas, spec_of("nvidia.com/gpu", 1, "of-another-class")));
       EXPECT_FALSE(passed(quotas, spec_of("nvidia.com/gpu", 1, quotas[0].scopes[0].values[0].c_str())));
       EXPECT_FALSE(passed(quotas, parsed(R"({"containers":[{"resources":{"limits":{"cpu":1}}}]})")))
-          << "GPUs are meant";
+          << "GPUs are counted";
       auto both = quotas;
       both.emplace_back(quotas[0]).scopes.clear();
       EXPECT_FALSE(passed(both, spec_of("nvidia.com/gpu", 64))) << "another quota counts all";
@@ -169,7 +169,7 @@ TEST(Quotas, WhoNamesNoClassPassesAQuotaOfClasses) {  // S-381
   }
 }
 
-TEST(Quotas, TheDoorWarnsOfABypassAndRefusesItWhereToldTo) {  // S-381
+TEST(Quotas, BypassIsWarnedOrRefusedBySetting) {  // S-381
   const auto quota = *ResourceQuota::read(parsed(R"({"metadata":{"namespace":"team","name":"q"},"spec":{"hard":
       {"requests.nvidia.com/gpu":32},"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"In",
       "values":["research"]}]}}})"));
@@ -180,26 +180,26 @@ TEST(Quotas, TheDoorWarnsOfABypassAndRefusesItWhereToldTo) {  // S-381
   const auto said = [&](const std::vector<Finding>& all) {
     return std::ranges::any_of(all, [](const Finding& f) { return f.rule == "quota-scope"; });
   };
-  auto verdict = judge(created(pod), {}, view);
+  auto verdict = validate(created(pod), {}, view);
   EXPECT_TRUE(said(verdict.warnings));
   EXPECT_FALSE(said(verdict.refusals));
   view.namespaces["team"].labels["policy.quartermaster.dev/mode"] = "enforce";
-  EXPECT_FALSE(said(judge(created(pod), {}, view).refusals)) << "not by a word that is for all rules";
+  EXPECT_FALSE(said(validate(created(pod), {}, view).refusals)) << "not by a mode for all rules";
   view.namespaces["team"].labels["policy.quartermaster.dev/quota-scope"] = "enforce";
-  EXPECT_TRUE(said(judge(created(pod), {}, view).refusals));
+  EXPECT_TRUE(said(validate(created(pod), {}, view).refusals));
   Settings set;
   set.rules["quota-scope"] = Mode::kEnforce;
   view.namespaces.clear();
-  EXPECT_TRUE(said(judge(created(pod), set, view).refusals));
+  EXPECT_TRUE(said(validate(created(pod), set, view).refusals));
   set.rules["quota-scope"] = Mode::kOff;
-  EXPECT_FALSE(said(judge(created(pod), set, view).warnings));
+  EXPECT_FALSE(said(validate(created(pod), set, view).warnings));
 }
 
-TEST(Quotas, CountAsTheApiServerDoes) {
+TEST(Quotas, CountLikeApiServer) {
   const auto charge = charge_of(parsed(R"({"overhead":{"cpu":"100m"},
       "initContainers":[{"restartPolicy":"Always","resources":{"requests":{"cpu":1}}},{"resources":{"requests":{"cpu":4}}}],
       "containers":[{"resources":{"requests":{"cpu":1},"limits":{"cpu":2,"nvidia.com/gpu":1}}},{"resources":{"limits":{"cpu":1}}}]})"));
-  EXPECT_EQ(charge.at("requests.cpu").to_string(), "5100m") << "the init container beside the sidecar is the peak";
+  EXPECT_EQ(charge.at("requests.cpu").to_string(), "5100m") << "the init container with the sidecar is the peak";
   EXPECT_EQ(charge.at("cpu"), charge.at("requests.cpu"));
   EXPECT_EQ(charge.at("limits.cpu").to_string(), "3100m");
   EXPECT_EQ(charge.at("requests.nvidia.com/gpu"), Quantity::of(1)) << "a limit stands for a request";

@@ -81,7 +81,7 @@ class RealWebhook : public ::testing::Test {
     keeper_->start();
   }
   /// Waits until the API server calls the webhook for this namespace.
-  void asked_about(const std::string& ns) {
+  void find_live(const std::string& ns) {
     ASSERT_TRUE(
         qm::testing::wait_until([&] { return dry_run(kJobs, ns, job("probe"))["spec"]["suspend"].boolean(); }, 60s));
   }
@@ -122,7 +122,7 @@ class RealWebhook : public ::testing::Test {
 
   /// Waits until the API server also calls it for updates of this job: the validating webhook is registered after the
   /// mutating one.
-  void asked_about_changes(const std::string& ns, const std::string& name) {
+  void calls_on_changes(const std::string& ns, const std::string& name) {
     ASSERT_TRUE(qm::testing::wait_until(
         [&] {
           const int before = asked("/validate");
@@ -145,11 +145,11 @@ class RealWebhook : public ::testing::Test {
   std::atomic<int> made_{0};
 };
 
-TEST_F(RealWebhook, JobsAndPodsAreHeldInTheDefaultQueue) {
+TEST_F(RealWebhook, JobsAndPodsAreHeldInDefaultQueue) {
   const auto ns = space("team", {}), unmanaged = space("free", {{"quartermaster.dev/managed", "false"}});
   view_->local_queues[ns] = {"default"};
   serve();
-  asked_about(ns);
+  find_live(ns);
   auto plain = job("train");
   plain.set("metadata").erase("labels");
   const auto train = client_->create(kJobs, ns, plain);
@@ -166,17 +166,17 @@ TEST_F(RealWebhook, JobsAndPodsAreHeldInTheDefaultQueue) {
   elsewhere.set("spec").set("schedulerName", "volcano");
   const auto other = client_->create(kPods, ns, elsewhere);
   ASSERT_TRUE(other);
-  EXPECT_FALSE((*other)["spec"].contains("schedulingGates")) << "other schedulers' pods are none of ours";
+  EXPECT_FALSE((*other)["spec"].contains("schedulingGates")) << "pods of other schedulers are not managed";
 
   const auto free = client_->create(kPods, unmanaged, pod("free"));
   ASSERT_TRUE(free);
   EXPECT_FALSE((*free)["spec"].contains("schedulingGates"));
 }
 
-TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
+TEST_F(RealWebhook, RefusalReasonReachesClient) {
   const auto ns = space("team", {}), warned = space("warned", {{std::string(kPolicyMode), "warn"}});
   serve();
-  asked_about(ns);
+  find_live(ns);
   const auto refused = client_->create(kPods, ns, gpu_pod("bare"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalid);
@@ -189,17 +189,17 @@ TEST_F(RealWebhook, ClientsReadWhyTheyAreRefused) {
       std::string::npos)
       << text;
   EXPECT_NE(text.find(R"(container "main" requests GPUs but neither cpu nor memory)"), std::string::npos) << text;
-  EXPECT_TRUE(client_->create(kPods, warned, gpu_pod("bare"))) << "a namespace that only warns takes it";
+  EXPECT_TRUE(client_->create(kPods, warned, gpu_pod("bare"))) << "a namespace in mode warn accepts it";
 }
 
-TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
+TEST_F(RealWebhook, CheckedOnceIsSentOnceUnlessMoreIsRequired) {
   const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
   view_->local_queues[strict] = {"default"};
   serve();
-  asked_about(ns);
-  asked_about(strict);
+  find_live(ns);
+  find_live(strict);
   ASSERT_TRUE(client_->create(kJobs, strict, job("changed")));
-  asked_about_changes(strict, "changed");
+  calls_on_changes(strict, "changed");
   const auto good = clean_pod("good");
   const int before = asked("/validate");
   ASSERT_TRUE(client_->create(kPods, ns, good));
@@ -208,16 +208,16 @@ TEST_F(RealWebhook, WhatIsJudgedOnceIsAskedAboutOnceUnlessMoreIsPromised) {
   EXPECT_EQ(asked("/validate"), before + 1);
   auto forged = gpu_pod("forged");
   forged.set("metadata").set("labels").set(kJudged, "true");
-  EXPECT_FALSE(client_->create(kPods, ns, forged)) << "who says it himself is judged all the same";
+  EXPECT_FALSE(client_->create(kPods, ns, forged)) << "a forged mark does not prevent the check";
   forged.set("metadata").set("labels").set(kJudged, "");
-  EXPECT_FALSE(client_->create(kPods, ns, forged)) << "and who says it with no word";
+  EXPECT_FALSE(client_->create(kPods, ns, forged)) << "also with an empty value";
 }
 
-TEST_F(RealWebhook, NobodyHidesBehindTheLabelsOfControllers) {
+TEST_F(RealWebhook, ControllerLabelsBypassNoRule) {
   const auto ns = space("team", {});
   view_->local_queues[ns] = {"default"};
   serve();
-  asked_about(ns);
+  find_live(ns);
   const auto asks = [&](const char* label, bool owned, const Json& object) {
     Json one = object;
     one.set("metadata").set("name", fmt::format("one-{}", ++made_));
@@ -241,14 +241,14 @@ TEST_F(RealWebhook, NobodyHidesBehindTheLabelsOfControllers) {
   EXPECT_EQ(asks(nullptr, true, pod("")), 1) << "an owner that leaves no label that is known";
   auto both = pod("");
   both.set("metadata").set("labels").set("pod-template-hash", "x");
-  EXPECT_EQ(asks("controller-revision-hash", false, both), 1) << "once, whatever it bears";
+  EXPECT_EQ(asks("controller-revision-hash", false, both), 1) << "once, with any labels";
 }
 
-TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
+TEST_F(RealWebhook, PodsOfCheckedJobNeedNoCall) {
   const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
   serve();
-  asked_about(ns);
-  asked_about(strict);
+  find_live(ns);
+  find_live(strict);
   auto train = job("train");
   train.set("spec").set("parallelism", 3);
   train.set("spec").set("completions", 3);
@@ -288,13 +288,13 @@ TEST_F(RealWebhook, PodsOfAJudgedJobCostNoCall) {
   EXPECT_EQ(asked("/mutate"), before + 1);
 }
 
-TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {
+TEST_F(RealWebhook, HeldObjectIsNotReleasedByHand) {
   const auto ns = space("team", {});
   view_->local_queues[ns] = {"default"};
   serve();
-  asked_about(ns);
+  find_live(ns);
   ASSERT_TRUE(client_->create(kJobs, ns, job("train")));
-  asked_about_changes(ns, "train");
+  calls_on_changes(ns, "train");
   const auto* go = R"({"spec":{"suspend":false}})";
   const auto refused = by_alice(kJobs, ns, "train", go);
   EXPECT_EQ(refused.status, 403) << refused.body;
@@ -302,7 +302,7 @@ TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {
   EXPECT_NE(refused.body.find("qmctl why " + ns + "/train"), std::string::npos) << refused.body;
   EXPECT_EQ(by_alice(kJobs, ns, "train", R"({"metadata":{"labels":{"note":"x"}}})").status, 200);
   ASSERT_TRUE(client_->merge_patch(kJobs, ns, "train", parsed(go))) << "we may";
-  EXPECT_EQ(by_alice(kJobs, ns, "train", R"({"spec":{"parallelism":3}})").status, 403) << "its quota is counted";
+  EXPECT_EQ(by_alice(kJobs, ns, "train", R"({"spec":{"parallelism":3}})").status, 403) << "it holds quota";
 
   ASSERT_TRUE(client_->create(kPods, ns, pod("one")));
   const auto ungated = by_alice(kPods, ns, "one", R"({"spec":{"schedulingGates":null}})");
@@ -310,11 +310,11 @@ TEST_F(RealWebhook, WhatIsHeldIsNotLetGoByHand) {
   ASSERT_TRUE(client_->merge_patch(kPods, ns, "one", parsed(R"({"spec":{"schedulingGates":null}})")));
 }
 
-TEST_F(RealWebhook, PodsAreCreatedWithoutAGapWhileCertificatesAreReplaced) {
+TEST_F(RealWebhook, PodsAreCreatedDuringCertificateRotation) {
   const auto ns = space("strict", {{std::string(kRequiredLabel), "required"}});
   view_->local_queues[ns] = {"default"};
   serve({.authority = 24s, .serving = 10s, .settle = 2s, .backdate = 2s});
-  asked_about(ns);
+  find_live(ns);
   std::atomic<bool> stop{false};
   std::atomic<int> made{0}, ungated{0};
   std::mutex mutex;
@@ -358,17 +358,17 @@ TEST_F(RealWebhook, PodsAreCreatedWithoutAGapWhileCertificatesAreReplaced) {
   EXPECT_GT(made, 50);
 }
 
-TEST_F(RealWebhook, DownItIsMissedOrObeyedAsTheNamespaceSays) {
+TEST_F(RealWebhook, FailurePolicyOfNamespaceAppliesWhileDown) {
   const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
   view_->local_queues[ns] = view_->local_queues[strict] = {"default"};
   serve();
-  asked_about(ns);
-  asked_about(strict);
+  find_live(ns);
+  find_live(strict);
   keeper_->stop();
   server_->stop();
   const auto through = client_->create(kPods, ns, pod("through"));
   ASSERT_TRUE(through) << through.error().to_string();
-  EXPECT_FALSE((*through)["spec"].contains("schedulingGates")) << "nobody was asked";
+  EXPECT_FALSE((*through)["spec"].contains("schedulingGates")) << "the webhook was not called";
   const auto refused = client_->create(kPods, strict, pod("refused"));
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find(R"(failed calling webhook "pods-required.quartermaster.dev")"),
@@ -376,7 +376,7 @@ TEST_F(RealWebhook, DownItIsMissedOrObeyedAsTheNamespaceSays) {
       << refused.error().to_string();
 }
 
-TEST_F(RealWebhook, SlowItCostsTheTimeoutAndNoMore) {
+TEST_F(RealWebhook, SlowWebhookCostsAtMostItsTimeout) {
   const auto ns = space("team", {}), strict = space("strict", {{std::string(kRequiredLabel), "required"}});
   std::mutex mutex;
   std::condition_variable wake;
@@ -423,13 +423,13 @@ TEST_F(RealWebhook, SlowItCostsTheTimeoutAndNoMore) {
 }
 
 // Pod Security Admission of the API server and the webhook work together: what it forbids stays forbidden.
-TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364 S-365
+TEST_F(RealWebhook, RestrictedNamespacesRefuseHostAccess) {  // S-364 S-365
   const auto ns = space("restricted", {{"pod-security.kubernetes.io/enforce", "restricted"},
                                        {"pod-security.kubernetes.io/audit", "restricted"},
                                        {"pod-security.kubernetes.io/warn", "restricted"}});
   view_->local_queues[ns] = {"default"};
   serve();
-  asked_about(ns);
+  find_live(ns);
   const auto* safe = R"({"spec":{"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
       "containers":[{"name":"main","image":"x","securityContext":{"allowPrivilegeEscalation":false,
           "capabilities":{"drop":["ALL"]}}}]}})";
@@ -437,7 +437,7 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364
   good.merge_patch(parsed(safe));
   const auto made = client_->create(kPods, ns, good);
   ASSERT_TRUE(made) << made.error().to_string();
-  EXPECT_EQ((*made)["spec"]["schedulingGates"].size(), 1U) << "what is allowed is held all the same";
+  EXPECT_EQ((*made)["spec"]["schedulingGates"].size(), 1U) << "an allowed pod is gated all the same";
   struct Case {
     const char* name;
     const char* says;
@@ -470,7 +470,7 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseWhatReachesForTheHost) {  // S-364
 }
 
 // The API server computes the priority of a pod before it calls the webhook, and has to compute it again.
-TEST_F(RealWebhook, APodIsGivenTheClassOfItsWorkloadType) {
+TEST_F(RealWebhook, PodGetsPriorityClassOfWorkloadType) {
   const kube::Resource kClasses{"scheduling.k8s.io", "v1", "priorityclasses", false};
   const auto made =
       client_->create(kClasses, "", Json::object({{"metadata", Json::object({{"name", name_}})}, {"value", 7}}));
@@ -480,7 +480,7 @@ TEST_F(RealWebhook, APodIsGivenTheClassOfItsWorkloadType) {
   view_->local_queues[ns] = {"default"};
   settings_.facts.default_priority = {{"training", name_}};
   serve();
-  asked_about(ns);
+  find_live(ns);
   auto one = gpu_pod("trains");
   one.set("metadata").set("labels").set(kWorkloadType, "training");
   const auto given = client_->create(kPods, ns, one);
@@ -491,7 +491,7 @@ TEST_F(RealWebhook, APodIsGivenTheClassOfItsWorkloadType) {
 }
 
 // A quota counts the pods that our implementation of ResourceQuota predicts.
-TEST_F(RealWebhook, QuotasCountThePodsThatWeSayTheyCount) {  // S-362 S-381
+TEST_F(RealWebhook, ResourceQuotaCountsTheSamePods) {  // S-362 S-381
   const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
   constexpr const char* kClass = "system-cluster-critical";
   for (const auto* op : {"In", "NotIn", "Exists", "DoesNotExist", ""}) {

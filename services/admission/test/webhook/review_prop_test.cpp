@@ -121,7 +121,7 @@ std::string damaged() {
   return text;
 }
 
-RC_GTEST_PROP(ReviewReader, AnswersWhateverComes, ()) {
+RC_GTEST_PROP(ReviewReader, AnswersAnyInput, ()) {
   http::Request request;
   request.method = "POST";
   request.target = *rc::gen::element<std::string>("/mutate", "/validate");
@@ -135,7 +135,7 @@ RC_GTEST_PROP(ReviewReader, AnswersWhateverComes, ()) {
   RC_ASSERT((*said)["response"]["uid"].string() == Review::read(request.body)->uid());
 }
 
-RC_GTEST_PROP(ReviewReader, AMutationDoneTwiceIsDoneOnce, ()) {
+RC_GTEST_PROP(ReviewReader, MutationIsIdempotent, ()) {
   const auto body = damaged();
   const auto review = Review::read(body);
   RC_PRE(review.has_value());

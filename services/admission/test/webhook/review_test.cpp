@@ -24,7 +24,7 @@ Json patched(Json object, const Json& patch) {
     Json* at = &object;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
       at = at->is_array() ? &at->items_mut().at(std::stoul(parts[i])) : at->find(parts[i]);
-      if (at == nullptr) return Json("the path leads nowhere: " + op["path"].string());
+      if (at == nullptr) return Json("the path does not exist: " + op["path"].string());
     }
     if (op["op"].string() == "remove") {
       at->erase(parts.back());
@@ -41,7 +41,7 @@ Json patched(Json object, const Json& patch) {
   return object;
 }
 
-TEST(JsonPatch, LeadsFromOneToTheOther) {
+TEST(JsonPatch, TransformsSourceToTarget) {
   const char* const cases[][2] = {
       {R"({"a":1})", R"({"a":1})"},
       {R"({"a":1})", R"({"a":2,"b":{"c":[1]}})"},
@@ -58,7 +58,7 @@ TEST(JsonPatch, LeadsFromOneToTheOther) {
   EXPECT_EQ(patch_of(parsed(R"({"a":1})"), parsed(R"({"a":1})")).size(), 0U);
 }
 
-TEST(Base64, ThereAndBack) {
+TEST(Base64, RoundTrips) {
   EXPECT_EQ(base64(""), "");
   EXPECT_EQ(base64("f"), "Zg==");
   EXPECT_EQ(base64("fo"), "Zm8=");
@@ -71,7 +71,7 @@ TEST(Base64, ThereAndBack) {
 
 const Json kPod = parsed(R"({"metadata":{"name":"one"},"spec":{"containers":[{"name":"m"}]}})");
 
-TEST(Review, IsReadWhole) {
+TEST(Review, ParsesAllFields) {
   const auto review = Review::read(review_of(kPod, "Pod", "UPDATE", kPod, "bob"));
   ASSERT_TRUE(review);
   const auto s = review->subject();
@@ -81,19 +81,19 @@ TEST(Review, IsReadWhole) {
   EXPECT_EQ(Review::read(review_of(kPod, "Pod", "DELETE"))->subject().operation, Operation::kOther);
 }
 
-TEST(Review, OtherVersionsAreRefusedWithTheWayOut) {
+TEST(Review, RefusesOtherVersionsWithRemedy) {
   const auto old =
       Review::read(R"({"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"u"}})");
   ASSERT_FALSE(old);
-  EXPECT_EQ(old.error().message, "an AdmissionReview of admission.k8s.io/v1beta1 is not taken");
-  EXPECT_EQ(old.error().remedy, "register with admissionReviewVersions: [v1]; admission.k8s.io/v1 is taken");
+  EXPECT_EQ(old.error().message, "an AdmissionReview of admission.k8s.io/v1beta1 is not accepted");
+  EXPECT_EQ(old.error().remedy, "register with admissionReviewVersions: [v1]; admission.k8s.io/v1 is accepted");
   EXPECT_FALSE(Review::read("{"));
   EXPECT_FALSE(Review::read(R"({"kind":"Pod"})"));
   EXPECT_EQ(Review::read(R"({"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"})").error().field,
             "request.uid");
 }
 
-TEST(Review, TheAnswerEchoesTheUidAndCarriesThePatch) {
+TEST(Review, ResponseHasUidAndPatch) {
   const auto review = *Review::read(review_of(kPod, "Pod"));
   auto changed = kPod;
   changed.set("spec").set("schedulerName", "quartermaster");
@@ -104,10 +104,10 @@ TEST(Review, TheAnswerEchoesTheUidAndCarriesThePatch) {
   EXPECT_EQ(said["response"]["patchType"].string(), "JSONPatch");
   EXPECT_EQ(*from_base64(said["response"]["patch"].string()),
             R"([{"op":"add","path":"/spec/schedulerName","value":"quartermaster"}])");
-  EXPECT_FALSE(parsed(answer(review, kPod))["response"].contains("patch")) << "nothing changes, nothing is sent";
+  EXPECT_FALSE(parsed(answer(review, kPod))["response"].contains("patch")) << "no change, no patch";
 }
 
-TEST(Review, ARefusalNamesEveryCauseAndTheWayOut) {
+TEST(Review, RefusalNamesEveryCauseAndRemedy) {
   const auto review = *Review::read(review_of(kPod, "Pod"));
   const auto said = parsed(answer(review, Verdict{{{"gpu-node", "no node", "spec.nodeSelector", "add one"},
                                                    {"required-labels", "no team", "metadata.labels", "set team"}},
@@ -122,7 +122,7 @@ TEST(Review, ARefusalNamesEveryCauseAndTheWayOut) {
   EXPECT_EQ(held["status"]["reason"].string(), "Forbidden");
 }
 
-TEST(Review, WhatIsDecidedUnderComplianceGoesToTheAuditLog) {  // S-378
+TEST(Review, DecisionsUnderComplianceAreAudited) {  // S-378
   const auto review = *Review::read(review_of(kPod, "Pod"));
   Verdict verdict;
   EXPECT_FALSE(parsed(answer(review, verdict))["response"].contains("auditAnnotations"));

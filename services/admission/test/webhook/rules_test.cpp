@@ -37,10 +37,10 @@ std::string broken(const Parts& parts) {
   return out;
 }
 
-TEST(PodRules, APodThatKeepsThemPasses) {
+TEST(PodRules, AcceptsValidPod) {
   EXPECT_EQ(broken({}), "");
   EXPECT_EQ(broken({.resources = R"({"limits":{"cpu":1}})", .tolerations = "[]", .placed = "", .labels = "{}"}), "")
-      << "a pod without GPUs is not meant";
+      << "pods without GPUs are not checked";
 }
 
 TEST(PodRules, GpuRequestsEqualLimits) {  // S-370
@@ -54,7 +54,7 @@ TEST(PodRules, GpuRequestsEqualLimits) {  // S-370
   EXPECT_EQ(with(R"("nvidia.com/mig-1g.10gb":1},"limits":{"nvidia.com/mig-1g.10gb":2})"), "gpu-requests ");
 }
 
-TEST(PodRules, NoFractionsOfAGpu) {  // S-375
+TEST(PodRules, RefusesFractionalGpus) {  // S-375
   const auto limit = [](const char* amount) {
     return broken({.resources = fmt::format(R"({{"requests":{{"cpu":1,"memory":1}},"limits":{{"nvidia.com/gpu":{}}}}})",
                                             amount)});
@@ -67,7 +67,7 @@ TEST(PodRules, NoFractionsOfAGpu) {  // S-375
   EXPECT_EQ(limit(R"("1e0")"), "");
 }
 
-TEST(PodRules, GpuPodsTolerateTheTaint) {  // S-371
+TEST(PodRules, GpuPodsMustTolerateTaint) {  // S-371
   const auto with = [](const char* list) { return broken({.tolerations = list}); };
   EXPECT_EQ(with("[]"), "gpu-toleration ");
   EXPECT_EQ(with(R"([{"key":"gpu-online","operator":"Exists"}])"), "gpu-toleration ");
@@ -75,14 +75,14 @@ TEST(PodRules, GpuPodsTolerateTheTaint) {  // S-371
   EXPECT_EQ(with(R"([{"key":"nvidia.com/gpu","operator":"Equal","value":"present"}])"), "");
   EXPECT_EQ(with(R"([{"key":"nvidia.com/gpu","value":"true"}])"), "");
   EXPECT_EQ(with(R"([{"key":"nvidia.com/gpu","operator":"Equal","value":"h100"}])"), "gpu-toleration ");
-  EXPECT_EQ(with(R"([{"operator":"Exists"}])"), "toleration-key ") << "tolerates all, broken nodes too";
+  EXPECT_EQ(with(R"([{"operator":"Exists"}])"), "toleration-key ") << "tolerates all taints, also of unhealthy nodes";
   EXPECT_EQ(broken({.resources = R"({"requests":{"cpu":1,"memory":1},"limits":{"nvidia.com/mig-1g.10gb":1}})",
                     .tolerations = "[]"}),
             "gpu-toleration ")
       << "a MIG instance is a GPU too";
 }
 
-TEST(PodRules, GpuPodsSayWhichNodes) {  // S-372
+TEST(PodRules, GpuPodsMustSelectNodes) {  // S-372
   const auto with = [](const char* placed) { return broken({.placed = placed}); };
   const auto affinity = [&](const char* terms) {
     return with(fmt::format(R"("affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":
@@ -98,26 +98,26 @@ TEST(PodRules, GpuPodsSayWhichNodes) {  // S-372
   EXPECT_EQ(affinity(R"([{"matchExpressions":[{"key":"nvidia.com/gpu.present","operator":"Exists"}]},
                          {"matchExpressions":[{"key":"kubernetes.io/arch","operator":"In","values":["amd64"]}]}])"),
             "gpu-node ")
-      << "the second term may be the one that is met";
+      << "the second term may match";
   EXPECT_EQ(affinity(R"([{"matchExpressions":[{"key":"gpu","operator":"DoesNotExist"}]}])"), "gpu-node ");
   EXPECT_EQ(with(R"("affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[]}})"), "gpu-node ");
 }
 
-TEST(PodRules, LookAtEveryContainer) {  // S-373
+TEST(PodRules, CheckEveryContainer) {  // S-373
   const auto pod =
       pod_of({.resources = R"({"requests":{"nvidia.com/gpu":1,"cpu":1,"memory":1},"limits":{"nvidia.com/gpu":2}})",
               .init = R"([{"name":"fetch"},{"name":"warm","resources":{"limits":{"nvidia.com/gpu":"0.5"}}}])"});
   const auto found = violations({{"team", "x"}}, pod["spec"], settings());
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].message,
-            R"(init container "warm" asks for 0.5 of nvidia.com/gpu, and GPUs are counted in whole numbers)");
+            R"(init container "warm" requests 0.5 of nvidia.com/gpu, and GPUs are counted in whole numbers)");
   EXPECT_EQ(found[0].field, "initContainers[1].resources.limits");
   EXPECT_EQ(found[1].message, R"(container "train" requests 1 of nvidia.com/gpu and has the limit 2)");
   EXPECT_EQ(found[1].field, "containers[1].resources.requests");
   EXPECT_EQ(found[2].message, R"(init container "warm" requests GPUs but neither cpu nor memory)");
 }
 
-TEST(PodRules, LabelsAreRequiredWithTheirValues) {
+TEST(PodRules, RequireLabelsWithTheirValues) {
   Settings set;
   set.required_labels = {{"cost-center", {}}, {"workload-type", {"inference", "training"}}};
   const auto pod = pod_of({});

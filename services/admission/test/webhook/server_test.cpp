@@ -67,11 +67,11 @@ TEST(WebhookServer, AnswersReviewsOverHttps) {  // S-369
       << running.registry.text();
 }
 
-TEST(WebhookServer, SaysWhatItDoesNotTake) {
+TEST(WebhookServer, RefusesInvalidRequestsWithReason) {
   Running running(4096);
   const auto old = running.post("/mutate", R"({"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"})");
   EXPECT_EQ(old.status, 400);
-  EXPECT_NE(old.body.find("v1beta1 is not taken"), std::string::npos) << old.body;
+  EXPECT_NE(old.body.find("v1beta1 is not accepted"), std::string::npos) << old.body;
   EXPECT_EQ(running.post("/validate", "{").status, 400);
   EXPECT_EQ(running.post("/elsewhere", "{}").status, 404);
   EXPECT_EQ(running.client->send({})->status, 404);
@@ -81,10 +81,10 @@ TEST(WebhookServer, SaysWhatItDoesNotTake) {
   get.target = "/readyz";
   EXPECT_EQ(running.client->send(get)->status, 200);
   EXPECT_EQ(running.post("/mutate", std::string(8192, ' ')).status, 413);
-  EXPECT_EQ(running.post("/mutate", review_of(Json(), "Pod", "DELETE")).status, 200) << "what is not asked is allowed";
+  EXPECT_EQ(running.post("/mutate", review_of(Json(), "Pod", "DELETE")).status, 200) << "reviews of other kinds are allowed";
 }
 
-TEST(WebhookServer, TheViewCountsFromTheMomentItChanges) {
+TEST(WebhookServer, UsesNewViewAtOnce) {
   Running running;
   const auto patched = [&] {
     return parsed(running.post("/mutate", review_of(kGpuPod, "Pod")).body)["response"].contains("patch");
@@ -98,7 +98,7 @@ TEST(WebhookServer, TheViewCountsFromTheMomentItChanges) {
 
 // On a host that is busy with other work a slow window proves nothing, so one fast window suffices; a server that is
 // too slow never has one. The benchmark measures latency at a fixed rate.
-TEST(WebhookServer, TheSlowestOfAHundredTakesLessThanTenMilliseconds) {  // S-369
+TEST(WebhookServer, MaximumOfHundredReviewsIsBelowTenMilliseconds) {  // S-369
   Running running;
   const auto body = review_of(kGpuPod, "Pod");
   double best = 1e9;

@@ -5,12 +5,12 @@
 namespace qm::admission::webhook {
 namespace settings_test {
 
-TEST(WebhookSettings, AbsentMeansNone) {
+TEST(WebhookSettings, EmptyStringGivesDefaults) {
   EXPECT_FALSE(*read_settings({}));
   EXPECT_FALSE(*read_settings({{"placement", "none"}, {"webhook-policy", "warn"}}));
 }
 
-TEST(WebhookSettings, AreReadWhole) {
+TEST(WebhookSettings, ParsesAllFields) {
   const auto read = *read_settings({{"webhook", "0.0.0.0:9443"},
                                     {"webhook-service", "gpu/qm-admission:9443"},
                                     {"webhook-policy", "warn"},
@@ -41,7 +41,7 @@ TEST(WebhookSettings, AreReadWhole) {
   EXPECT_EQ(policy.scheduler, "");
 }
 
-TEST(WebhookSettings, WhatIsWrongIsNamedWithWhatWouldBeRight) {
+TEST(WebhookSettings, ErrorsNameFieldAndValidValue) {
   const char* const cases[][3] = {
       {"webhook", "9443", "use HOST:PORT"},
       {"webhook-url", "http://h:1", "use https://HOST:PORT, without a path"},

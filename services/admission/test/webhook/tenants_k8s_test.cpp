@@ -265,7 +265,7 @@ class RealTenants : public ::testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
+TEST_F(RealTenants, FactsAreNotForgedWithoutWebhook) {
   apply_policies();
   // Each policy is compiled and active some time after it was created.
   for (const auto& kind : kinds()) {
@@ -368,7 +368,7 @@ TEST_F(RealTenants, NothingIsForgedWhileNoWebhookAnswers) {
 }
 
 // Their operators create the pods, so a template of theirs would copy metadata that a tenant may not write.
-TEST_F(RealTenants, TemplatesOfOtherKindsAreGuardedToo) {
+TEST_F(RealTenants, TemplatesOfOtherKindsAreProtected) {
   struct Other {
     const char *group, *version, *kind, *plural, *spec;  ///< in the spec, # is a template
   };
@@ -432,12 +432,12 @@ TEST_F(RealTenants, TemplatesOfOtherKindsAreGuardedToo) {
     const auto wrote = administrator(ours, "PATCH", one, with(attempt));
     EXPECT_EQ(wrote.status, 200) << wrote.body;
     EXPECT_EQ(administrator(stranger, "PATCH", one, R"({"metadata":{"labels":{"a":"b"}}})").status, 200)
-        << "what we wrote stays, and the rest may change";
+        << "own fields are kept, and the rest may change";
     EXPECT_EQ(administrator(stranger, "PATCH", one, with(R"({"quartermaster.dev/attempt":"2"})")).status, 403);
   }
 }
 
-TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
+TEST_F(RealTenants, GpusDoNotBypassQuota) {
   apply_policies();
   apply_webhooks();
   // Registered and active: mutating and validating webhooks, and the policies.
@@ -528,7 +528,7 @@ TEST_F(RealTenants, NoGpuGoesPastTheQuota) {
         const auto all = client_->list_all(events, ns_).value_or(std::vector<Json>());
         return std::ranges::any_of(all, [](const Json& event) {
           return event["involvedObject"]["name"].string() == "daemon-gpus" &&
-                 event["message"].string().find("runs on every node and waits in no queue") != std::string::npos;
+                 event["message"].string().find("runs on every node and is not queued") != std::string::npos;
         });
       },
       kPatience));

@@ -31,19 +31,19 @@ std::string try_row(const TenantRow& row, const View& view, const Settings& sett
   object.merge_patch(parsed(row.object));
   const auto& user = row.user.empty() ? std::string(kTenant) : row.user;
   const Subject create{Operation::kCreate, row.kind, "team", "one", user, &object, nullptr};
-  const Json stored = settle(create, settings, view);
+  const Json stored = mutate_and_mark(create, settings, view);
   Subject made = create;
   made.object = &stored;
-  const auto first = judge(made, settings, view);
+  const auto first = validate(made, settings, view);
   if (row.change.empty()) return outcome(stored, first, row.kind.c_str());
   EXPECT_TRUE(first.allowed()) << row.name << ": " << outcome(stored, first, row.kind.c_str());
   Json next = stored;
   next.merge_patch(parsed(row.change));
   const Subject update{Operation::kUpdate, row.kind, "team", "one", kTenant, &next, &stored};
-  return outcome(next, judge(update, settings, view), row.kind.c_str());
+  return outcome(next, validate(update, settings, view), row.kind.c_str());
 }
 
-TEST(Tenants, NoGpuGoesPastTheQuotaAndNoFactIsForged) {
+TEST(Tenants, GpusDoNotBypassQuotaAndFactsAreNotForged) {
   for (const auto& row : tenant_rows()) {
     SCOPED_TRACE(row.name);
     const auto got = try_row(row, home(row), {});
@@ -54,7 +54,7 @@ TEST(Tenants, NoGpuGoesPastTheQuotaAndNoFactIsForged) {
   }
 }
 
-TEST(Tenants, ElsewhereTheDoorIsAsItWasButForFacts) {
+TEST(Tenants, OtherNamespacesAreUnchangedExceptFacts) {
   // Namespaces that require nothing leave objects unchanged that name another scheduler, a node, an
   // owner or managed=false.
   for (const auto& row : tenant_rows()) {
@@ -75,20 +75,20 @@ TEST(Tenants, ElsewhereTheDoorIsAsItWasButForFacts) {
   EXPECT_EQ(try_row(other, view, {}), "left");
 }
 
-TEST(Tenants, WhoeverOwnsQuotaOrBindingDecides) {
+TEST(Tenants, OwnerOfQuotaOrBindingDecides) {
   const TenantRow other{"other-scheduler", "Pod", R"({"spec":{"schedulerName":"volcano"}})", "left"};
   auto view = home(other);
-  view.binding_is_ours = [](const std::string&) { return false; };
-  EXPECT_EQ(try_row(other, view, {}), "gated") << "counted here, bound by the scheduler that it names";
-  view.quota_is_ours = [](const std::string&) { return false; };
-  EXPECT_EQ(try_row(other, view, {}), "left") << "another controller counts";
+  view.manages_binding = [](const std::string&) { return false; };
+  EXPECT_EQ(try_row(other, view, {}), "gated") << "quota here, bound by its schedulerName";
+  view.manages_quota = [](const std::string&) { return false; };
+  EXPECT_EQ(try_row(other, view, {}), "left") << "another controller manages quota";
   Settings ungated;
   ungated.gate_pods = false;
   EXPECT_NE(try_row({"plain", "Pod", "{}", ""}, home(other), ungated).find("webhook-gate-pods=false"),
             std::string::npos);
 }
 
-TEST(Tenants, ControllersThatAreNamedMakePartsOfTheirWorkloads) {
+TEST(Tenants, NamedControllersCreatePartsOfTheirWorkloads) {
   Settings settings;
   settings.controllers = {"system:serviceaccount:kubeflow:training-operator"};
   TenantRow pod{
@@ -105,7 +105,7 @@ TEST(Tenants, ControllersThatAreNamedMakePartsOfTheirWorkloads) {
   EXPECT_EQ(try_row(job, view, settings), "left") << "its MPIJob is held, not the Job of its launcher";
 }
 
-TEST(Tenants, OurOwnAccountsWriteFacts) {
+TEST(Tenants, OwnAccountsWriteFacts) {
   Settings settings;
   settings.own_users = {"system:serviceaccount:qm:*"};
   TenantRow row{"fact", "Pod", R"({"metadata":{"annotations":{"quartermaster.dev/devices":"0"}}})", "gated",
@@ -115,15 +115,15 @@ TEST(Tenants, OurOwnAccountsWriteFacts) {
   EXPECT_NE(try_row(row, home(row), settings).find("owned-metadata"), std::string::npos);
 }
 
-TEST(Tenants, AReasonSaysWhatWhyAndTheWayOut) {
+TEST(Tenants, ReasonNamesFieldCauseAndRemedy) {
   const auto said = [](const TenantRow& row) { return try_row(row, home(row), {}); };
   EXPECT_EQ(
       said({"a", "Pod", R"({"spec":{"nodeName":"n1"}})", ""}),
-      "Pod team/one asks for 1 GPU and names node n1 itself, so it would start before its quota is reserved (gpu-quota): "
+      "Pod team/one requests 1 GPU and sets spec.nodeName to n1, so it would start before its quota is reserved (gpu-quota): "
       "remove spec.nodeName; choose nodes by nodeSelector or affinity\n");
   EXPECT_EQ(
       said({"a", "Pod", "{}", "", {}, {}, false}),
-      "Pod team/one asks for 1 GPU and names no queue; namespace team is quartermaster.dev/webhook=required (gpu-quota): set "
+      "Pod team/one requests 1 GPU and names no queue; namespace team is quartermaster.dev/webhook=required (gpu-quota): set "
       "the label kueue.x-k8s.io/queue-name to a LocalQueue of the namespace, or create the LocalQueue default\n");
   EXPECT_EQ(said({"a", "Pod", R"({"metadata":{"annotations":{"quartermaster.dev/devices":"0"}}})", ""}),
             "annotation quartermaster.dev/devices of Pod team/one is written by Quartermaster alone, and "

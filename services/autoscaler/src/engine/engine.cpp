@@ -37,20 +37,20 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   QM_ASSERT(now >= now_, "time went back from {} to {}", micros(now_), micros(now));
   now_ = now;
   out_ = {};
-  said_.clear();
+  changed_claims_.clear();
   more_replicas_ = false;
   for (const auto& command : batch) std::visit([this](const auto& c) { apply(c); }, command);
   join_nodes();
   time_out();
   answer_notices();
   answer_saves();
-  settle_orders();
+  close_orders();
   end_drained();
   keep_replicas();
   cover_demand();
   retire_empty();
   size_groups();
-  for (const auto& name : said_) {
+  for (const auto& name : changed_claims_) {
     if (const Claim* row = tables_.claims.find(name)) out_.instances.push_back({name, *row, false});
   }
   check_laws();
@@ -85,8 +85,8 @@ void Engine::apply(const PoolsApplied& c) {
   for (const auto& pool : c.pools) put(tables_.pools, pool.name, pool);
 }
 
-void Engine::apply(const DemandHeard& c) {
-  std::map<WorkloadUid, const DemandHeard::Item*> wanted;
+void Engine::apply(const DemandUpdated& c) {
+  std::map<WorkloadUid, const DemandUpdated::Item*> wanted;
   for (const auto& item : c.items) wanted[item.id.uid] = &item;
   std::vector<WorkloadUid> over;
   for (const auto& [uid, item] : tables_.demand) {
@@ -97,7 +97,7 @@ void Engine::apply(const DemandHeard& c) {
   for (const auto& [uid, item] : wanted) put(tables_.demand, uid, *item);
 }
 
-void Engine::apply(const InstancesSeen& c) {
+void Engine::apply(const InstancesListed& c) {
   std::map<InstanceId, ClaimName> by_instance;
   for (const auto& [name, claim] : tables_.claims) {
     if (!claim.instance.empty()) by_instance.emplace(claim.instance, name);
@@ -139,7 +139,7 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
     row.pool = grouped != nullptr ? grouped->name : fact.pool;
     row.requested = fact.launched;
     row.changed = now_;
-    row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim of ours stands for it";
+    row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim matches it";
   }
   if (row.pool.empty() && grouped != nullptr) row.pool = grouped->name;  // the pool has named its group since then
   row.group = fact.group;
@@ -160,10 +160,10 @@ void Engine::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by
   if (next != row.state) row.changed = now_;
   row.state = next;
   by_instance[fact.id] = name;
-  if (put(tables_.claims, name, row)) say(name);
+  if (put(tables_.claims, name, row)) mark_changed(name);
 }
 
-void Engine::apply(const SpotPricesSeen& c) {
+void Engine::apply(const SpotPricesUpdated& c) {
   for (const auto& quote : c.quotes) {
     const auto key = std::pair(quote.type, quote.zone);
     const PriceRow* known = tables_.spot_prices.find(key);
@@ -185,11 +185,11 @@ NodeRow& Engine::mark(const NodeName& node) {
 void Engine::forget_node(const NodeName& name) {
   const NodeRow* node = tables_.nodes.find(name);
   if (node == nullptr) return;
-  if (node->drain_asked) lift_drain(name);
+  if (node->drain_requested) end_drain(name);
   tables_.nodes.erase(name);
 }
 
-void Engine::apply(const NodeHeard& c) {
+void Engine::apply(const NodeUpdated& c) {
   if (c.gone) return forget_node(c.node);
   const NodeRow* known = tables_.nodes.find(c.node);
   NodeRow row = known != nullptr ? *known : NodeRow{};
@@ -197,14 +197,14 @@ void Engine::apply(const NodeHeard& c) {
   row.known = true;
   row.ready = c.ready;
   row.cordoned = c.cordoned;
-  row.drain_confirmed = row.drain_asked && c.cordoned;
+  row.drain_confirmed = row.drain_requested && c.cordoned;
   row.pods = c.pods;
   row.empty_since = c.empty_since;
   row.instance = c.instance;
   put(tables_.nodes, c.node, row);
 }
 
-void Engine::apply(const AssignmentHeard& c) {
+void Engine::apply(const AssignmentUpdated& c) {
   if (c.live) {
     put(tables_.attempts, c.id, AttemptRow{c.nodes});
   } else if (tables_.attempts.contains(c.id)) {
@@ -212,7 +212,7 @@ void Engine::apply(const AssignmentHeard& c) {
   }
 }
 
-void Engine::apply(const WorkloadHeard& c) {
+void Engine::apply(const WorkloadUpdated& c) {
   if (!c.ended) {
     put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name});
   } else if (tables_.workloads.contains(c.uid)) {
@@ -220,7 +220,7 @@ void Engine::apply(const WorkloadHeard& c) {
   }
 }
 
-void Engine::apply(const SpotNoticeHeard& c) {
+void Engine::apply(const SpotNoticeUpdated& c) {
   const NodeRow* known = tables_.nodes.find(c.node);
   const bool taken = known != nullptr && known->taken_at.has_value();
   if (!c.over) {
@@ -231,10 +231,10 @@ void Engine::apply(const SpotNoticeHeard& c) {
   if (!known->known && !known->broken) return forget_node(c.node);  // only the notice had named it
   NodeRow& node = tables_.nodes.edit(c.node);
   node.taken_at.reset();
-  if (node.drain_asked && node.drain_reason == kSpotInterruption) lift_drain(c.node);
+  if (node.drain_requested && node.drain_reason == kSpotInterruption) end_drain(c.node);
 }
 
-void Engine::apply(const AckHeard& c) {
+void Engine::apply(const AckUpdated& c) {
   const Order* order = tables_.orders.find(c.order);
   if (order == nullptr || !order->outcome.empty()) return;  // late: the order is already complete
   if (std::none_of(order->nodes.begin(), order->nodes.end(), [&](const NodeName& n) { return n == c.node; })) return;
@@ -243,7 +243,7 @@ void Engine::apply(const AckHeard& c) {
   acks.push_back({c.node, c.step, c.uri, c.ok});
 }
 
-void Engine::apply(const HealthHeard& c) {
+void Engine::apply(const HealthUpdated& c) {
   const NodeRow* known = tables_.nodes.find(c.node);
   if (known == nullptr ? c.broken : known->broken != c.broken) mark(c.node).broken = c.broken;
 }
@@ -257,7 +257,7 @@ void Engine::apply(const LaunchEnded& c) {
       if (claim.instance == c.instance) same.push_back(name);
     }
     if (!same.empty())
-      return enter(c.claim, ClaimState::kFailed, fmt::format("{} stands for {}", c.instance, same.front()));
+      return enter(c.claim, ClaimState::kFailed, fmt::format("{} belongs to {}", c.instance, same.front()));
     enter(c.claim, ClaimState::kLaunched, known->reason);
     tables_.claims.edit(c.claim).instance = c.instance;
     return;
@@ -277,10 +277,10 @@ void Engine::apply(const TerminateEnded& c) {
     return keep(c.claim, c.error);
   }
   tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // it is retried after a while
-  say(c.claim);
+  mark_changed(c.claim);
 }
 
-void Engine::apply(const OwnersHeard& c) {
+void Engine::apply(const OwnersUpdated& c) {
   std::map<std::string, OwnerRow> rows;
   for (const auto& item : c.owners) rows[item.ns] = {item.ours, item.owner};
   std::vector<std::string> over;
@@ -291,7 +291,7 @@ void Engine::apply(const OwnersHeard& c) {
   for (const auto& [ns, row] : rows) put(tables_.owners, ns, row);
 }
 
-void Engine::apply(const SaveAsked& c) {
+void Engine::apply(const SaveRequested& c) {
   if (!c.over) {
     put(tables_.saves, c.id, SaveRow{c.node, c.reason, c.until});
   } else if (tables_.saves.contains(c.id)) {
@@ -300,7 +300,7 @@ void Engine::apply(const SaveAsked& c) {
 }
 
 // The owner of the instances for this workload, if that is not this autoscaler.
-const OwnerRow* Engine::other_owner(const DemandHeard::Item& item) const {
+const OwnerRow* Engine::other_owner(const DemandUpdated::Item& item) const {
   std::string ns = item.ns;
   if (const WorkloadRow* known = tables_.workloads.find(item.id.uid); ns.empty() && known != nullptr) ns = known->ns;
   const OwnerRow* row = ns.empty() ? nullptr : tables_.owners.find(ns);
@@ -424,7 +424,7 @@ class Folder {
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels);
   }
   void add(const NodeRow& n) {
-    all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_asked,
+    all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
         n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
@@ -437,7 +437,7 @@ class Folder {
     for (const auto& t : s.tolerations) all(t.key, t.op, t.value, t.effect);
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }
-  void add(const DemandHeard::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs); }
+  void add(const DemandUpdated::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs); }
   void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
   void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }

@@ -89,7 +89,7 @@ void Engine::apply(const GroupRefused& c) {
   std::vector<WorkloadUid> gangs;
   for (const auto& [uid, claims] : waiting) gangs.push_back(uid);
   const auto urgency = [&](const WorkloadUid& uid) {
-    const DemandHeard::Item* item = tables_.demand.find(uid);
+    const DemandUpdated::Item* item = tables_.demand.find(uid);
     return item == nullptr ? std::tuple(true, 0, false, Instant{}, uid)
                            : std::tuple(false, -item->priority, item->runs, item->since, uid);
   };

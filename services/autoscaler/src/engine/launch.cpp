@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kPodsPerNode = 110;  // the kubelet's default
 
-bool on_its_way(const Claim& c) { return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched; }
+bool is_launching(const Claim& c) { return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched; }
 
 template <typename T>
 bool contains(const std::vector<T>& list, const T& value) {
@@ -56,10 +56,10 @@ bool accepts(const PodShape& shape, const Pool& pool, const Labels& labels, cons
 }  // namespace
 
 /// The free capacity of one instance.
-struct Engine::Room {
+struct Engine::FreeCapacity {
   std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, pods = kPodsPerNode;
 
-  explicit Room(const InstanceType& t) : gpus(t.gpus), cpu_milli(t.cpu_milli), memory_bytes(t.memory_bytes) {}
+  explicit FreeCapacity(const InstanceType& t) : gpus(t.gpus), cpu_milli(t.cpu_milli), memory_bytes(t.memory_bytes) {}
   /// Reserves up to `want` such pods and returns their number. The rest of a shared device is not used for other
   /// shapes.
   std::int64_t take(const PodShape& shape, std::int64_t want) {
@@ -82,18 +82,18 @@ struct Engine::Room {
 struct Engine::Fit {
   std::vector<PodSet> rest;  ///< every set, with the pods that did not fit
   std::vector<Plan::Place> places;
-  Rooms rooms;
+  CapacityByClaim capacities;
 
   Fit(const Tables& tables, const std::map<std::string, InstanceType>& catalog, const std::vector<PodSet>& sets,
-      Rooms from)
-      : rooms(std::move(from)) {
+      CapacityByClaim from)
+      : capacities(std::move(from)) {
     for (const PodSet& set : sets) {
       std::int32_t& pods = rest.emplace_back(set).count;
-      for (auto& [name, room] : rooms) {
+      for (auto& [name, capacity] : capacities) {
         if (pods == 0) break;
         const Claim& c = *tables.claims.find(name);
         if (!accepts(set.shape, *tables.pools.find(c.pool), c.labels, catalog.at(c.type), c.zone, c.market)) continue;
-        const auto n = static_cast<std::int32_t>(room.take(set.shape, pods));
+        const auto n = static_cast<std::int32_t>(capacity.take(set.shape, pods));
         if (n > 0) places.push_back({name, static_cast<std::int32_t>(rest.size()) - 1, n});
         pods -= n;
       }
@@ -103,10 +103,10 @@ struct Engine::Fit {
     return std::all_of(rest.begin(), rest.end(), [](const PodSet& set) { return set.count == 0; });
   }
   /// Writes the pods' places to the plan, and the remaining capacity to `others`.
-  void settle(Plan& plan, Rooms& others) const {
+  void settle(Plan& plan, CapacityByClaim& others) const {
     for (const auto& place : places) {
       if (!contains(plan.claims, place.claim)) plan.claims.push_back(place.claim);
-      others.insert_or_assign(place.claim, rooms.at(place.claim));
+      others.insert_or_assign(place.claim, capacities.at(place.claim));
       plan.places.push_back(place);
     }
   }
@@ -124,15 +124,15 @@ std::map<std::string, Engine::Usage> Engine::usage() const {
 // The number of instances that the gang needs of this offering, counted one by one; 0 = impossible with it.
 std::int64_t Engine::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
                                const InstanceType& t, const std::string& zone, Market market) const {
-  std::vector<Room> open;
+  std::vector<FreeCapacity> open;
   for (const PodSet& set : sets) {
     if (set.count == 0) continue;
     if (!accepts(set.shape, pool, labels, t, zone, market)) return 0;
     std::int64_t pods = set.count;
-    for (Room& room : open) pods -= room.take(set.shape, pods);
+    for (FreeCapacity& capacity : open) pods -= capacity.take(set.shape, pods);
     while (pods > 0) {
-      Room& room = open.emplace_back(t);
-      const std::int64_t n = room.take(set.shape, pods);
+      FreeCapacity& capacity = open.emplace_back(t);
+      const std::int64_t n = capacity.take(set.shape, pods);
       // Above the limit of one step the count is irrelevant: the caller reports it.
       if (n == 0) return 0;
       if (static_cast<std::int64_t>(open.size()) > options_.max_launches) return options_.max_launches + 1;
@@ -222,7 +222,7 @@ std::string Engine::no_type(const std::vector<PodSet>& sets, const std::vector<c
   }
   for (const PodSet& set : sets) {
     const bool fits = set.count == 0 || std::ranges::any_of(catalog_, [&](const auto& known) {
-                        return Room(known.second).take(set.shape, 1) > 0;
+                        return FreeCapacity(known.second).take(set.shape, 1) > 0;
                       });
     if (!fits) {
       return fmt::format("no instance type of the price catalog fits a pod of pod set {}; make its pods smaller",
@@ -300,7 +300,7 @@ std::optional<Engine::Offer> Engine::cheapest(const std::vector<PodSet>& sets,
            : !fits   ? no_type(sets, pools)
            : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
            : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
-           : large ? fmt::format("it needs more than the {} instances that are launched at once", options_.max_launches)
+           : large ? fmt::format("it needs more than {} instances, the limit of one launch", options_.max_launches)
                    : "";
   }
   return std::nullopt;
@@ -340,17 +340,17 @@ void Engine::end_lapsed_plans() {
 }
 
 // Whether the gang's instances are starting, or became ready so recently that placement may not have used them yet.
-Engine::Cover Engine::review(const DemandHeard::Item& item) {
+Engine::Cover Engine::review(const DemandUpdated::Item& item) {
   const Plan* plan = tables_.plans.find(item.id.uid);
   if (plan == nullptr) return Cover::kOpen;
   if (plan->promised_attempt == 0) return plan->not_before > now_ ? Cover::kPaused : Cover::kOpen;
   bool coming = false, idle = false;
   for (const auto& name : plan->claims) {
     const Claim* c = tables_.claims.find(name);
-    if (c == nullptr || !(on_its_way(*c) || c->state == ClaimState::kReady)) return Cover::kOpen;
+    if (c == nullptr || !(is_launching(*c) || c->state == ClaimState::kReady)) return Cover::kOpen;
     if (doomed(*c)) return Cover::kOpen;
     const NodeRow* node = node_of(*c);
-    coming |= on_its_way(*c) || c->changed + options_.settle > now_;
+    coming |= is_launching(*c) || c->changed + options_.settle > now_;
     idle |= c->state == ClaimState::kReady && node != nullptr && node->pods == 0;
   }
   if (coming) {
@@ -382,23 +382,23 @@ bool Engine::doomed(const Claim& c) const {
          (node->taken_at || node->broken);
 }
 
-Engine::Rooms Engine::coming_rooms() const {
-  Rooms rooms;
+Engine::CapacityByClaim Engine::capacity_of_launches() const {
+  CapacityByClaim capacities;
   for (const auto& [name, c] : tables_.claims) {
     const InstanceType* t = type(c.type);
-    if (t != nullptr && on_its_way(c) && !doomed(c) && tables_.pools.contains(c.pool)) rooms.emplace(name, *t);
+    if (t != nullptr && is_launching(c) && !doomed(c) && tables_.pools.contains(c.pool)) capacities.emplace(name, *t);
   }
-  return rooms;
+  return capacities;
 }
 
 void Engine::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
   tables_.claims.insert(name, c);
   if (c.group.empty()) out_.launches.push_back({name, c, pool});  // else the group grows by it
-  say(name);
+  mark_changed(name);
 }
 
 // Finds or launches the gang's instances; false = impossible now.
-bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
+bool Engine::provide(const DemandUpdated::Item& item, CapacityByClaim& capacities, std::map<std::string, Usage>& usage,
                      std::int64_t& launches) {
   const Plan* before = tables_.plans.find(item.id.uid);
   Plan plan;
@@ -406,14 +406,14 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   if (before != nullptr) plan.fruitless = before->fruitless;
 
   // Starting or idle instances of a failed plan still belong to the gang.
-  Rooms own, all = rooms;
+  CapacityByClaim own, all = capacities;
   for (const auto& name : before == nullptr ? std::vector<ClaimName>{} : before->claims) {
     const Claim* c = tables_.claims.find(name);
     if (c == nullptr || !tables_.pools.contains(c->pool) || type(c->type) == nullptr) continue;
     const NodeRow* node = node_of(*c);
     const bool idle = c->state == ClaimState::kReady && node != nullptr && node->ready && !node->cordoned &&
                       node->pods == 0 && !doomed(*c) && before->promised_attempt > 0;
-    if (auto it = rooms.find(name); it != rooms.end()) {
+    if (auto it = capacities.find(name); it != capacities.end()) {
       own.insert(*it);
     } else if (idle) {
       own.emplace(name, *type(c->type));
@@ -423,13 +423,13 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   if (Fit fit(tables_, catalog_, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
     const bool news = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
       const Claim& c = *tables_.claims.find(place.claim);
-      return on_its_way(c) || c.changed + options_.settle > now_;
+      return is_launching(c) || c.changed + options_.settle > now_;
     });
     if (!news) {
       pause(item.id.uid);
       return true;
     }
-    fit.settle(plan, rooms);
+    fit.settle(plan, capacities);
     promise(item.id, std::move(plan));
     return true;
   }
@@ -438,8 +438,8 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   if (!offer || launches + offer->nodes > options_.max_launches) return false;
   launches += offer->nodes;
   usage[offer->pool->name].add(*offer->type, offer->nodes);
-  fit.settle(plan, rooms);
-  Rooms fresh;
+  fit.settle(plan, capacities);
+  CapacityByClaim fresh;
   for (std::int64_t i = 0; i < offer->nodes; ++i) {
     const std::int64_t number = tables_.counters.edit("claim") += 1;
     const ClaimName name(fmt::format("{}-{:05}", offer->pool->name, number));
@@ -459,18 +459,18 @@ bool Engine::provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::
   }
   // The remaining capacity of its instances may fit another gang.
   const Fit laid(tables_, catalog_, fit.rest, std::move(fresh));
-  QM_ASSERT(laid.whole(), "the machines launched for {} do not hold it", item.id.to_string());
-  laid.settle(plan, rooms);
+  QM_ASSERT(laid.whole(), "the instances launched for {} do not fit it", item.id.to_string());
+  laid.settle(plan, capacities);
   promise(item.id, std::move(plan));
   return true;
 }
 
 // The most pods of the item for which there is an offering within limits and with capacity, sets in their order; none = for no pod.
-std::optional<DemandHeard::Item> Engine::affordable_part(const DemandHeard::Item& item,
-                                                         const std::map<std::string, Usage>& usage,
-                                                         std::int64_t launches) const {
+std::optional<DemandUpdated::Item> Engine::affordable_part(const DemandUpdated::Item& item,
+                                                           const std::map<std::string, Usage>& usage,
+                                                           std::int64_t launches) const {
   const auto part = [&](std::int64_t pods) {
-    DemandHeard::Item out = item;
+    DemandUpdated::Item out = item;
     for (PodSet& set : out.pod_sets) {
       set.count = static_cast<std::int32_t>(std::min<std::int64_t>(set.count, pods));
       pods -= set.count;
@@ -490,12 +490,12 @@ std::optional<DemandHeard::Item> Engine::affordable_part(const DemandHeard::Item
 
 void Engine::cover_demand() {
   end_lapsed_plans();
-  std::vector<const DemandHeard::Item*> order, open;
+  std::vector<const DemandUpdated::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return std::tuple(-a->priority, a->runs, a->since, a->id) < std::tuple(-b->priority, b->runs, b->since, b->id);
   });
-  Rooms rooms = coming_rooms();
+  CapacityByClaim capacities = capacity_of_launches();
   // Places in existing plans are reserved before any new decision.
   for (const auto* item : order) {
     const Cover cover = review(*item);
@@ -506,9 +506,9 @@ void Engine::cover_demand() {
     }
     if (cover != Cover::kCovered) continue;
     for (const auto& [claim, set, pods] : tables_.plans.find(item->id.uid)->places) {
-      const auto room = rooms.find(claim);
-      if (room != rooms.end() && set < std::ssize(item->pod_sets)) {
-        room->second.take(item->pod_sets[static_cast<std::size_t>(set)].shape, pods);
+      const auto capacity = capacities.find(claim);
+      if (capacity != capacities.end() && set < std::ssize(item->pod_sets)) {
+        capacity->second.take(item->pod_sets[static_cast<std::size_t>(set)].shape, pods);
       }
     }
   }
@@ -516,9 +516,9 @@ void Engine::cover_demand() {
   auto in_use = usage();
   std::int64_t launches = 0;
   for (const auto* item : open) {
-    if (provide(*item, rooms, in_use, launches)) continue;
+    if (provide(*item, capacities, in_use, launches)) continue;
     const auto part = item->runs ? affordable_part(*item, in_use, launches) : std::nullopt;
-    if (!part || !provide(*part, rooms, in_use, launches)) withdraw(item->id.uid);
+    if (!part || !provide(*part, capacities, in_use, launches)) withdraw(item->id.uid);
   }
 }
 
@@ -535,7 +535,7 @@ std::string Engine::namespace_of(const WorkloadUid& uid) const {
   return item == nullptr ? std::string() : item->ns;
 }
 
-std::string Engine::subject_of(const DemandHeard::Item& item) const {
+std::string Engine::subject_of(const DemandUpdated::Item& item) const {
   if (!item.runs) return title_of(item.id);
   std::int64_t pods = 0;
   for (const PodSet& set : item.pod_sets) pods += set.count;
@@ -578,10 +578,10 @@ void Engine::check_laws() const {
   for (const auto& [name, c] : tables_.claims) {
     if (c.instance.empty() || c.state == ClaimState::kGone) continue;
     const auto [other, first] = by_instance.emplace(c.instance, name);
-    QM_ASSERT(first, "instance {} stands for claims {} and {}", c.instance, other->second, name);
+    QM_ASSERT(first, "instance {} belongs to claims {} and {}", c.instance, other->second, name);
   }
   std::set<std::string> launched;
-  for (const auto& name : said_) {
+  for (const auto& name : changed_claims_) {
     const Claim* c = tables_.claims.find(name);
     if (c != nullptr && c->state == ClaimState::kRequested && c->requested == now_) launched.insert(c->pool);
   }

@@ -9,10 +9,10 @@ namespace qm::autoscaler {
 
 /// The part of the limits that a pool's instances use.
 struct Engine::Usage {
-  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, machines = 0;
+  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, instances = 0;
 
   void add(const InstanceType& t, std::int64_t nodes) {
-    machines += nodes;
+    instances += nodes;
     gpus += nodes * t.gpus;
     cpu_milli += nodes * t.cpu_milli;
     memory_bytes += nodes * t.memory_bytes;
@@ -33,14 +33,14 @@ struct Engine::Usage {
     if (resource == "cpu") return text(resource, p.limit_cpu_milli, in_use.cpu_milli, cpu_milli, kMilli, "");
     if (resource == "memory")
       return text(resource, p.limit_memory_bytes, in_use.memory_bytes, memory_bytes, kGibi, "Gi");
-    if (resource == "nodes") return text(resource, p.limit_nodes, in_use.machines, machines, 1, "");
+    if (resource == "nodes") return text(resource, p.limit_nodes, in_use.instances, instances, 1, "");
     return text(resource, p.limit_gpus, in_use.gpus, gpus, 1, "");
   }
   [[nodiscard]] std::string_view beyond(const Pool& p) const {
     if (p.limit_gpus >= 0 && gpus > p.limit_gpus) return words::kGpuResource;
     if (p.limit_cpu_milli >= 0 && cpu_milli > p.limit_cpu_milli) return "cpu";
     if (p.limit_memory_bytes >= 0 && memory_bytes > p.limit_memory_bytes) return "memory";
-    if (p.limit_nodes >= 0 && machines > p.limit_nodes) return "nodes";
+    if (p.limit_nodes >= 0 && instances > p.limit_nodes) return "nodes";
     return {};
   }
 };

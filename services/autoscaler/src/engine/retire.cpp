@@ -19,7 +19,7 @@ void Engine::enter(const ClaimName& name, ClaimState state, const std::string& r
   c.state = state;
   c.changed = now_;
   c.reason = reason;
-  say(name);
+  mark_changed(name);
 }
 
 void Engine::forget_claim(const ClaimName& name) {
@@ -38,18 +38,18 @@ void Engine::terminate(const ClaimName& name, const std::string& reason) {
 
 void Engine::drain(const NodeName& name, const std::string& reason, std::optional<Instant> deadline) {
   const NodeRow& known = *tables_.nodes.find(name);
-  if (known.drain_asked && known.drain_reason == reason) return;
+  if (known.drain_requested && known.drain_reason == reason) return;
   NodeRow& node = tables_.nodes.edit(name);
-  node.drain_asked = true;
+  node.drain_requested = true;
   node.drain_confirmed = false;
   node.drain_reason = reason;
   out_.drains.push_back({name, reason, deadline, false, now_});
 }
 
-void Engine::lift_drain(const NodeName& name) {
+void Engine::end_drain(const NodeName& name) {
   NodeRow& node = tables_.nodes.edit(name);
   out_.drains.push_back({name, node.drain_reason, std::nullopt, true, now_});
-  node.drain_asked = node.drain_confirmed = false;
+  node.drain_requested = node.drain_confirmed = false;
 }
 
 // Events about claims and nodes arrive independently, in any order: every step joins them from the tables.
@@ -64,7 +64,7 @@ void Engine::join_nodes() {
   for (const auto& name : up) enter(name, ClaimState::kReady, tables_.claims.find(name)->reason);
   // An incorrect list of nodes must not terminate a fleet: a node may reappear within the registration time of a new
   // one.
-  for (const auto& name : left) enter(name, ClaimState::kLaunched, "its node has left the cluster");
+  for (const auto& name : left) enter(name, ClaimState::kLaunched, "its node was deleted");
 }
 
 void Engine::time_out() {
@@ -114,7 +114,7 @@ void Engine::time_out() {
     }
   }
   for (const auto& name : lost) {
-    enter(name, ClaimState::kGone, "the cloud does not know it any more");
+    enter(name, ClaimState::kGone, "the cloud does not list it anymore");
     Claim& c = tables_.claims.edit(name);
     c.stopped = c.missing_since;
   }
@@ -137,7 +137,7 @@ void Engine::time_out() {
 // Reverts a drain: the instance stays in service.
 void Engine::keep(const ClaimName& name, const std::string& reason) {
   const NodeName node = tables_.claims.find(name)->node;
-  if (tables_.nodes.find(node)->drain_asked) lift_drain(node);
+  if (tables_.nodes.find(node)->drain_requested) end_drain(node);
   enter(name, ClaimState::kReady, reason);
 }
 
@@ -154,8 +154,8 @@ void Engine::end_drained() {
     const bool draining = c.state == ClaimState::kDraining;
     // A node that is not ready is not published as cordoned; placement has had enough time.
     const bool confirmed = node.drain_confirmed || (!node.ready && draining && c.changed + options_.settle <= now_);
-    if (node.drain_asked && confirmed && node.pods == 0) {
-      terminate(name, node.taken_at ? "spot capacity is taken and its work is gone" : node.drain_reason);
+    if (node.drain_requested && confirmed && node.pods == 0) {
+      terminate(name, node.taken_at ? "spot capacity is reclaimed and its pods have ended" : node.drain_reason);
     } else if (!node.taken_at && draining && node.pods > 0 && !node.broken) {
       // A workload was bound between the request and the cordon: the node stays.
       keep(name, "work landed before it was cordoned");

@@ -47,7 +47,7 @@ void Engine::answer_saves() {
   }
 }
 
-void Engine::settle_orders() {
+void Engine::close_orders() {
   std::vector<std::string> open, over;
   for (const auto& [id, order] : tables_.orders) {
     if (order.outcome.empty()) {

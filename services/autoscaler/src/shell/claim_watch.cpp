@@ -49,19 +49,19 @@ void ClaimWatch::changed(const Json& claim, bool deleted) {
       if (deleted && ours) lost_.push_back(name);
     } else {
       const auto now = micros(clock_.now());
-      machines_[id] = Json::object({{"id", id},
-                                    {"claim", ours ? name : std::string()},
-                                    {"pool", ours ? kube::label(claim, words::kNodePool) : std::string()},
-                                    {"type", said(claim, words::kInstanceType)},
-                                    {"zone", said(claim, words::kZone)},
-                                    {"spot", said(claim, words::kCapacityType) == "spot"},
-                                    {"node", claim["status"]["nodeName"].string()},
-                                    {"launched_us", launched_at(claim)},
-                                    {"stopped_us", deleted ? now : 0},
-                                    {"group", ""}});
+      node_claims_[id] = Json::object({{"id", id},
+                                       {"claim", ours ? name : std::string()},
+                                       {"pool", ours ? kube::label(claim, words::kNodePool) : std::string()},
+                                       {"type", said(claim, words::kInstanceType)},
+                                       {"zone", said(claim, words::kZone)},
+                                       {"spot", said(claim, words::kCapacityType) == "spot"},
+                                       {"node", claim["status"]["nodeName"].string()},
+                                       {"launched_us", launched_at(claim)},
+                                       {"stopped_us", deleted ? now : 0},
+                                       {"group", ""}});
       // For as long as the engine keeps claims that are gone.
       const auto old = now - micros(Instant{} + Options{}.gone_memory);
-      std::erase_if(machines_, [&](const auto& entry) {
+      std::erase_if(node_claims_, [&](const auto& entry) {
         const auto stopped = entry.second["stopped_us"].integer();
         return stopped != 0 && stopped < old;
       });
@@ -70,11 +70,11 @@ void ClaimWatch::changed(const Json& claim, bool deleted) {
   if (on_change_) on_change_();
 }
 
-std::optional<std::vector<Json>> ClaimWatch::machines() {
+std::optional<std::vector<Json>> ClaimWatch::listed_instances() {
   if (!synced()) return std::nullopt;
   std::vector<Json> out;
   const std::scoped_lock lock(mutex_);
-  for (const auto& [id, machine] : machines_) out.push_back(machine);
+  for (const auto& [id, machine] : node_claims_) out.push_back(machine);
   return out;
 }
 

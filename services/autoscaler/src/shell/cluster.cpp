@@ -32,19 +32,19 @@ Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options)
     : host_(host),
       options_(std::move(options)),
-      scaling_(client, {"scaling", options_.settings.scaling, kube::rivals_of("scaling")}),
+      scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
       pools_(client, options_.pools) {
   if (options_.settings.driver == Driver::kKarpenter)
-    claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_machines);
-  if (options_.settings.alone) observer_ = std::make_unique<PodObserver>(client, clock, options_.on_machines);
+    claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
+  if (options_.settings.alone) observer_ = std::make_unique<PodObserver>(client, clock, options_.on_node_claims);
 }
 
 Cluster::~Cluster() { stop(); }
 
 Status Cluster::begin(service::Host& host) {
-  bool told = false;
-  host.read([&](const service::Shell& shell) { told = engine_of(shell).tables().owners.size() > 0; });
-  if (told) return {};
+  bool published = false;
+  host.read([&](const service::Shell& shell) { published = engine_of(shell).tables().owners.size() > 0; });
+  if (published) return {};
   service::Input in;
   in.source = service::Source::kWatch;
   in.name = "owners";
@@ -75,29 +75,29 @@ bool Cluster::synced() const {
   return scaling_.known() && pools_.synced() && (!claims_ || claims_->synced()) && (!observer_ || observer_->synced());
 }
 
-void Cluster::tell(service::Input input, const std::stop_token& stop) {
+void Cluster::submit_input(service::Input input, const std::stop_token& stop) {
   input.source = service::Source::kWatch;
   // A full mailbox is temporary.
   while (!stop.stop_requested() && !host_.submit(input)) std::this_thread::sleep_for(20ms);
 }
 
-// While the activity of rivals is not known, the owners from before the restart apply; at the very first start, no
+// While the activity of other controllers is not known, the owners from before the restart apply; at the very first start, no
 // namespace is owned: see begin().
-void Cluster::tell_owners(const std::stop_token& stop) {
+void Cluster::publish_owners(const std::stop_token& stop) {
   if (!scaling_.known()) return;
   const auto standard = scaling_.of("");
   Json list = Json::array({Json::object({{"namespace", ""}, {"ours", standard.ours}, {"owner", standard.owner}})});
-  for (const auto& [ns, owner] : scaling_.told()) {
+  for (const auto& [ns, owner] : scaling_.named_owners()) {
     const auto verdict = scaling_.of(ns);
     list.push_back(Json::object({{"namespace", ns}, {"ours", verdict.ours}, {"owner", owner}}));
   }
   auto bytes = list.dump();
-  if (bytes == told_owners_) return;
-  told_owners_ = bytes;
+  if (bytes == published_owners_) return;
+  published_owners_ = bytes;
   service::Input in;
   in.name = "owners";
   in.bytes = std::move(bytes);
-  tell(std::move(in), stop);
+  submit_input(std::move(in), stop);
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.
@@ -121,14 +121,14 @@ void Cluster::report() {
 void Cluster::run(const std::stop_token& stop) {
   auto report_at = std::chrono::steady_clock::now();
   while (!stop.stop_requested()) {
-    tell_owners(stop);
+    publish_owners(stop);
     if (const auto pools = pools_.pools()) {
       auto in = pools_input(*pools);
-      if (told_pools_ != in.bytes || told_pools_.empty()) {
-        told_pools_ = in.bytes;
+      if (published_pools_ != in.bytes || published_pools_.empty()) {
+        published_pools_ = in.bytes;
         log::info("NodePools", {{"count", pools->size()}});
-        tell(std::move(in), stop);
-        if (told_pools_.empty()) told_pools_ = "none";
+        submit_input(std::move(in), stop);
+        if (published_pools_.empty()) published_pools_ = "none";
       }
     }
     if (claims_) {
@@ -136,13 +136,13 @@ void Cluster::run(const std::stop_token& stop) {
         service::Input in;
         in.name = "claim.lost";
         in.bytes =
-            Json::object({{"claim", claim}, {"error", "its NodeClaim was deleted before it had a machine"}}).dump();
-        tell(std::move(in), stop);
+            Json::object({{"claim", claim}, {"error", "its NodeClaim was deleted before it had an instance"}}).dump();
+        submit_input(std::move(in), stop);
       }
     }
     // No input waits until the owner is known.
     if (observer_ && scaling_.known()) {
-      for (auto& in : observer_->changes()) tell(std::move(in), stop);
+      for (auto& in : observer_->changes()) submit_input(std::move(in), stop);
     }
     if (std::chrono::steady_clock::now() >= report_at) {
       report();

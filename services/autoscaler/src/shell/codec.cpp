@@ -29,28 +29,30 @@ InstanceId instance_of(const std::string& provider_id) {
 
 std::vector<Command> placement(const pb::PlacementEvent& event, bool tombstone) {
   if (event.has_demand()) {
-    DemandHeard heard;
+    DemandUpdated update;
     for (const auto& i : event.demand().items()) {
-      DemandHeard::Item item{{WorkloadUid(i.uid()), i.attempt()}, {}, i.priority(), from_micros(i.since_us()), {}, i.runs()};
+      DemandUpdated::Item item{{WorkloadUid(i.uid()), i.attempt()}, {}, i.priority(),
+                               from_micros(i.since_us()),           {}, i.runs()};
       for (const auto& set : i.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
-      heard.items.push_back(std::move(item));
+      update.items.push_back(std::move(item));
     }
-    return {heard};
+    return {update};
   }
   if (event.has_assignment()) {
     const auto& a = event.assignment();
-    AssignmentHeard heard{{WorkloadUid(a.uid()), a.attempt()}, a.state() == pb::RESERVED || a.state() == pb::BOUND, {}};
+    AssignmentUpdated update{
+        {WorkloadUid(a.uid()), a.attempt()}, a.state() == pb::RESERVED || a.state() == pb::BOUND, {}};
     for (const auto& m : a.members()) {
-      if (m.released_us() == 0) heard.nodes.emplace_back(m.node());
+      if (m.released_us() == 0) update.nodes.emplace_back(m.node());
     }
-    std::sort(heard.nodes.begin(), heard.nodes.end());
-    heard.nodes.erase(std::unique(heard.nodes.begin(), heard.nodes.end()), heard.nodes.end());
-    return {heard};
+    std::sort(update.nodes.begin(), update.nodes.end());
+    update.nodes.erase(std::unique(update.nodes.begin(), update.nodes.end()), update.nodes.end());
+    return {update};
   }
   if (event.has_eviction()) {
     const auto& e = event.eviction();
     const Instant until = from_micros(e.save_until_us());
-    return {SaveAsked{
+    return {SaveRequested{
         {WorkloadUid(e.uid()), e.attempt()}, NodeName(e.node()), e.reason(), until, tombstone || until == Instant{}}};
   }
   return {};
@@ -64,25 +66,25 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   if (in.name == "qm.node") {
     QM_ASSIGN(const auto e, read<pb::NodeEvent>(in));
     const bool alive = e.state() == pb::NODE_READY || e.state() == pb::NODE_CORDONED;
-    return std::vector<Command>{NodeHeard{NodeName(e.node()), alive, e.state() == pb::NODE_CORDONED,
-                                          e.state() == pb::NODE_GONE || in.tombstone, e.pods(),
-                                          some_instant(e.empty_since_us()), instance_of(e.provider_id())}};
+    return std::vector<Command>{NodeUpdated{NodeName(e.node()), alive, e.state() == pb::NODE_CORDONED,
+                                            e.state() == pb::NODE_GONE || in.tombstone, e.pods(),
+                                            some_instant(e.empty_since_us()), instance_of(e.provider_id())}};
   }
   if (in.name == "qm.workload") {
     QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
-    return std::vector<Command>{WorkloadHeard{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
-                                              e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone,
-                                              e.spec().namespace_(), e.spec().kind(), e.spec().name()}};
+    return std::vector<Command>{WorkloadUpdated{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
+                                                e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone,
+                                                e.spec().namespace_(), e.spec().kind(), e.spec().name()}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
     if (e.has_notice()) {
       return std::vector<Command>{
-          SpotNoticeHeard{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
+          SpotNoticeUpdated{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
     }
     if (e.has_ack()) {  // published once and permanently true, also after its key ended
       const auto& a = e.ack();
-      return std::vector<Command>{AckHeard{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
+      return std::vector<Command>{AckUpdated{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
     }
     return std::vector<Command>{};
   }
@@ -90,7 +92,7 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     QM_ASSIGN(const auto e, read<pb::GpuEvent>(in));
     if (!e.has_health()) return std::vector<Command>{};
     return std::vector<Command>{
-        HealthHeard{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON && !in.tombstone}};
+        HealthUpdated{NodeName(e.health().node()), e.health().action() == pb::HEALTH_CORDON && !in.tombstone}};
   }
   return fail(Code::kInvalid, "no topic of ours: {}", in.name);
 }
@@ -101,18 +103,18 @@ Result<std::vector<Command>> look(const service::Input& in) {
     return std::vector<Command>{PoolsApplied{std::move(pools)}};
   }
   if (in.name == "pods.waiting") {
-    QM_ASSIGN(auto heard, demand_from_bytes(in.bytes));
-    return std::vector<Command>{std::move(heard)};
+    QM_ASSIGN(auto update, demand_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
   }
   QM_ASSIGN(const Json seen, Json::parse(in.bytes));
   if (in.name == "node") {
     return std::vector<Command>{
-        NodeHeard{NodeName(seen["node"].string()), seen["ready"].boolean(), seen["cordoned"].boolean(),
-                  seen["gone"].boolean(), static_cast<std::int32_t>(seen["pods"].integer()),
-                  some_instant(seen["empty_since_us"].integer()), InstanceId(seen["instance"].string())}};
+        NodeUpdated{NodeName(seen["node"].string()), seen["ready"].boolean(), seen["cordoned"].boolean(),
+                    seen["gone"].boolean(), static_cast<std::int32_t>(seen["pods"].integer()),
+                    some_instant(seen["empty_since_us"].integer()), InstanceId(seen["instance"].string())}};
   }
   if (in.name == "owners") {
-    OwnersHeard out;
+    OwnersUpdated out;
     for (const auto& o : seen.items()) {
       out.owners.push_back({o["namespace"].string(), o["ours"].boolean(), o["owner"].string()});
     }
@@ -122,7 +124,7 @@ Result<std::vector<Command>> look(const service::Input& in) {
     return std::vector<Command>{LaunchEnded{ClaimName(seen["claim"].string()), {}, seen["error"].string()}};
   }
   if (in.name == "instances") {
-    InstancesSeen out;
+    InstancesListed out;
     for (const auto& i : seen.items()) {
       out.instances.push_back(
           {InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
@@ -132,14 +134,14 @@ Result<std::vector<Command>> look(const service::Input& in) {
     return std::vector<Command>{std::move(out)};
   }
   if (in.name == "spot_prices") {
-    SpotPricesSeen out;
+    SpotPricesUpdated out;
     for (const auto& q : seen.items()) {
       out.quotes.push_back({q["type"].string(), q["zone"].string(), HourlyRate{Money::nano(q["nano"].integer())},
                             from_micros(q["at_us"].integer())});
     }
     return std::vector<Command>{std::move(out)};
   }
-  return fail(Code::kInvalid, "no look of ours: {}", in.name);
+  return fail(Code::kInvalid, "not an observation: {}", in.name);
 }
 
 Result<std::vector<Command>> outcome(const service::Input& in) {
@@ -211,7 +213,7 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
     case service::Source::kRequest:
       break;
   }
-  return fail(Code::kUnimplemented, "the autoscaler takes no request {}", in.name);
+  return fail(Code::kUnimplemented, "the autoscaler has no request {}", in.name);
 }
 
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,

@@ -191,14 +191,14 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
   const auto refused = [&](std::string why) { return service::Outcome{answer.set("error", std::move(why)).dump()}; };
   QM_ASSIGN(const auto groups, aws_.describe_groups({name}));
   if (groups.empty())
-    return refused(
-        fmt::format("there is no Auto Scaling group {}; create it, or correct the annotation of the NodePool", name));
+    return refused(fmt::format(
+        "Auto Scaling group {} does not exist; create it, or correct the annotation of the NodePool", name));
   const auto& group = groups.front();
   const std::int64_t size = want["size"].integer();
   if (size > group.max) {  // the size is not set: some claims fail, the others request again
     answer.set("granted", group.max);
-    return refused(
-        fmt::format("group {} takes at most {} machines and {} are needed; raise its MaxSize", name, group.max, size));
+    return refused(fmt::format("Auto Scaling group {} has MaxSize {} and {} instances are needed; raise its MaxSize",
+                               name, group.max, size));
   }
   // The group must never select the instance to terminate: its size is not set below its number of instances.
   const auto members = std::count_if(group.instances.begin(), group.instances.end(), stays);

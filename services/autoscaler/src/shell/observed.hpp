@@ -8,7 +8,7 @@ namespace qm::autoscaler {
 /// Whether the pod occupies its node: it has not ended, and is not a part of the node itself (DaemonSet, static pod).
 [[nodiscard]] bool works(const Json& pod);
 /// Whether a scheduler found the pod unschedulable.
-[[nodiscard]] bool waits_for_room(const Json& pod);
+[[nodiscard]] bool waits_for_capacity(const Json& pod);
 /// The number of pods that occupy this node now, by a consistent read.
 Result<std::int64_t> working_pods(kube::Client& client, const std::string& node);
 

@@ -57,7 +57,7 @@ bool works(const Json& pod) {
   });
 }
 
-bool waits_for_room(const Json& pod) {
+bool waits_for_capacity(const Json& pod) {
   if (!pod["spec"]["nodeName"].string().empty() || pod["spec"]["schedulingGates"].size() > 0) return false;
   if (!pod.path("metadata.deletionTimestamp").is_null() || !works(pod)) return false;
   const auto& condition = scheduled_condition(pod);
@@ -133,7 +133,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   p.name = kube::name_of(pod);
   p.node = node;
   p.works = true;
-  p.waits = waits_for_room(pod);
+  p.waits = waits_for_capacity(pod);
   p.group = group_of(pod);
   p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
   if (!node.empty()) {
@@ -209,14 +209,14 @@ void PodObserver::confirm_cordons() {
   }
 }
 
-std::vector<DemandHeard::Item> PodObserver::waiting() const {
+std::vector<DemandUpdated::Item> PodObserver::waiting() const {
   struct Gang {
     std::int64_t there = 0, size = 0;
-    DemandHeard::Item item;
+    DemandUpdated::Item item;
   };
-  std::vector<DemandHeard::Item> out;
+  std::vector<DemandUpdated::Item> out;
   std::map<std::string, Gang> gangs;
-  const auto add = [](DemandHeard::Item& item, const Pod& p) {
+  const auto add = [](DemandUpdated::Item& item, const Pod& p) {
     item.ns = p.ns;
     item.priority = item.pod_sets.empty() ? p.priority : std::max(item.priority, p.priority);
     item.since = item.pod_sets.empty() ? p.since : std::min(item.since, p.since);
@@ -241,7 +241,7 @@ std::vector<DemandHeard::Item> PodObserver::waiting() const {
       ++gang.there;
       if (p.waits) add(gang.item, p);
     } else if (p.waits) {
-      DemandHeard::Item item;
+      DemandUpdated::Item item;
       item.id = {WorkloadUid(uid), 1};
       add(item, p);
       out.push_back(std::move(item));
@@ -264,7 +264,7 @@ std::vector<service::Input> PodObserver::changes() {
     auto& [name, n] = *it;
     if (!n.there) {
       // A node that only a pod has named is not known yet.
-      const bool gone = !n.told.empty() || (n.pods.empty() && n.instance.empty());
+      const bool gone = !n.published.empty() || (n.pods.empty() && n.instance.empty());
       if (gone) out.push_back(seen("node", Json::object({{"node", name}, {"gone", true}}).dump()));
       it = gone ? nodes_.erase(it) : std::next(it);
       continue;
@@ -282,13 +282,13 @@ std::vector<service::Input> PodObserver::changes() {
                      .dump();
     ++it;
     // Between a cordon and its second read the node is published unchanged.
-    if (n.told == bytes || (n.cordoned && !n.confirmed && !n.told.empty())) continue;
-    n.told = bytes;
+    if (n.published == bytes || (n.cordoned && !n.confirmed && !n.published.empty())) continue;
+    n.published = bytes;
     out.push_back(seen("node", std::move(bytes)));
   }
   auto bytes = demand_bytes(waiting());
-  if (told_ == bytes) return out;
-  told_ = bytes;
+  if (published_ == bytes) return out;
+  published_ = bytes;
   out.push_back(seen("pods.waiting", std::move(bytes)));
   return out;
 }

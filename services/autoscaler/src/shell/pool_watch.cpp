@@ -21,12 +21,12 @@ Status PoolWatch::take(const Json& object) {
       return fail(Error{Code::kInvalid, d.field + ": " + d.message, d.field, d.remedy});
   }
   const auto* read = loaded.objects.empty() ? nullptr : std::get_if<config::NodePool>(&loaded.objects.front().typed);
-  if (read == nullptr) return fail(Code::kInvalid, "it is no NodePool of a version that is read");
+  if (read == nullptr) return fail(Code::kInvalid, "it is not a NodePool of a supported version");
   Pool pool = pool_from(*read);
   if (!pool.group.empty() && !options_.groups) {
-    return fail(Error{Code::kInvalid,
-                      fmt::format("it names the Auto Scaling group {}, and there are no AWS keys", pool.group),
-                      fmt::format("metadata.annotations[{}]", words::kScalingGroup), "give the autoscaler AWS keys"});
+    return fail(
+        Error{Code::kInvalid, fmt::format("it names the Auto Scaling group {}, and no AWS keys are set", pool.group),
+              fmt::format("metadata.annotations[{}]", words::kScalingGroup), "set AWS keys for the autoscaler"});
   }
   const std::scoped_lock lock(mutex_);
   auto all = merged();

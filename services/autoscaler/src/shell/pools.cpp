@@ -195,14 +195,15 @@ Pool pool_from(const config::NodePool& from) {
         p.rules.push_back(*rule);
       }
       if (!possible) {
-        log::warn("no machine can fulfill the pool's requirements on this label", {{"pool", p.name}, {"key", r.key}});
+        log::warn("no instance type meets the requirement of the NodePool on this label",
+                  {{"pool", p.name}, {"key", r.key}});
         p.instance_types.clear();
       }
     }
     if (r.key != words::kInstanceType || r.op != "In") continue;
     for (const auto& value : r.values) {
       if (catalog::find(value) == nullptr) {
-        log::warn("the catalog does not know this instance type; the pool is used without it",
+        log::warn("the catalog does not have this instance type; the NodePool is used without it",
                   {{"pool", p.name}, {"type", value}});
       }
     }
@@ -236,7 +237,7 @@ Status one_pool_for_each_group(std::span<const Pool> pools) {
         Error{Code::kInvalid,
               fmt::format("NodePools {} and {} name the same Auto Scaling group {}", a->name, same->name, a->group),
               fmt::format("metadata.annotations[{}]", words::kScalingGroup),
-              "give each its own group, or make one pool of them"});
+              "use one Auto Scaling group per NodePool, or merge the NodePools"});
   }
   return {};
 }

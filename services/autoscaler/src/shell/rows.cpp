@@ -142,7 +142,7 @@ std::string bytes(const NodeRow& n) {
   row.set_pods(n.pods);
   row.set_empty_since_us(us_or_zero(n.empty_since));
   row.set_instance(n.instance.value());
-  row.set_drain_asked(n.drain_asked);
+  row.set_drain_requested(n.drain_requested);
   row.set_drain_reason(n.drain_reason);
   row.set_taken_at_us(us_or_zero(n.taken_at));
   row.set_known(n.known);
@@ -170,7 +170,7 @@ std::string bytes(const OwnerRow& o) {
   row.set_owner(o.owner);
   return row.SerializeAsString();
 }
-st::Demand message(const DemandHeard::Item& d) {
+st::Demand message(const DemandUpdated::Item& d) {
   st::Demand row;
   row.set_attempt(d.id.attempt);
   for (const auto& set : d.pod_sets) *row.add_pod_sets() = wire::to_pb(set);
@@ -180,9 +180,10 @@ st::Demand message(const DemandHeard::Item& d) {
   row.set_runs(d.runs);
   return row;
 }
-std::string bytes(const DemandHeard::Item& d) { return message(d).SerializeAsString(); }
-DemandHeard::Item demand_of(const std::string& uid, const st::Demand& m) {
-  DemandHeard::Item item{{WorkloadUid(uid), m.attempt()}, {}, m.priority(), from_micros(m.since_us()), m.ns(), m.runs()};
+std::string bytes(const DemandUpdated::Item& d) { return message(d).SerializeAsString(); }
+DemandUpdated::Item demand_of(const std::string& uid, const st::Demand& m) {
+  DemandUpdated::Item item{{WorkloadUid(uid), m.attempt()}, {},     m.priority(),
+                           from_micros(m.since_us()),       m.ns(), m.runs()};
   for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
   return item;
 }
@@ -280,7 +281,7 @@ Result<std::vector<Pool>> pools_from_bytes(const std::string& text) {
   return pools;
 }
 
-std::string demand_bytes(const std::vector<DemandHeard::Item>& items) {
+std::string demand_bytes(const std::vector<DemandUpdated::Item>& items) {
   st::Demands all;
   for (const auto& item : items) {
     auto* row = all.add_items();
@@ -290,11 +291,11 @@ std::string demand_bytes(const std::vector<DemandHeard::Item>& items) {
   return all.SerializeAsString();
 }
 
-Result<DemandHeard> demand_from_bytes(const std::string& text) {
+Result<DemandUpdated> demand_from_bytes(const std::string& text) {
   QM_ASSIGN(const auto all, parsed<st::Demands>(text, "list of demand"));
-  DemandHeard heard;
-  for (const auto& row : all.items()) heard.items.push_back(demand_of(row.uid(), row));
-  return heard;
+  DemandUpdated update;
+  for (const auto& row : all.items()) update.items.push_back(demand_of(row.uid(), row));
+  return update;
 }
 
 void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
@@ -332,7 +333,7 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::Node>(value, "node"));
     t.nodes.restore(NodeName(row.key),
                     {m.known(), from_micros(m.since_us()), m.ready(), m.cordoned(), m.broken(), m.pods(),
-                     instant_or_none(m.empty_since_us()), InstanceId(m.instance()), m.drain_asked(),
+                     instant_or_none(m.empty_since_us()), InstanceId(m.instance()), m.drain_requested(),
                      m.drain_confirmed(), m.drain_reason(), instant_or_none(m.taken_at_us())});
   } else if (row.kind == "attempt") {
     QM_ASSIGN(const auto m, parsed<st::Attempt>(value, "attempt"));
@@ -393,7 +394,7 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::Owner>(value, "owner"));
     t.owners.restore(row.key, {m.ours(), m.owner()});
   } else {
-    return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
+    return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};
 }

@@ -16,8 +16,8 @@ std::string pools_bytes(const std::vector<Pool>& pools);
 Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
 
 /// The complete demand as the payload of one input.
-std::string demand_bytes(const std::vector<DemandHeard::Item>& items);
-Result<DemandHeard> demand_from_bytes(const std::string& bytes);
+std::string demand_bytes(const std::vector<DemandUpdated::Item>& items);
+Result<DemandUpdated> demand_from_bytes(const std::string& bytes);
 
 /// A claim as published in qm.capacity and the API.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);

@@ -27,7 +27,7 @@ struct CloudWatch::Impl {
   std::map<std::string, Instant> seen_stopped;  // when it was first seen stopped, if the cloud does not report the time
   std::jthread thread;
 
-  void tell(const char* what, std::string bytes, const std::stop_token& stop) {
+  void submit_input(const char* what, std::string bytes, const std::stop_token& stop) {
     service::Input in;
     in.source = service::Source::kWatch;
     in.name = what;
@@ -42,7 +42,7 @@ struct CloudWatch::Impl {
     Result<std::vector<cloud::Instance>> seen = std::vector<cloud::Instance>{};
     if (options.ask) seen = aws.describe_instances();
     if (!seen) {
-      log::warn("the cloud does not answer", {{"error", seen.error().to_string()}});
+      log::warn("the cloud API does not answer", {{"error", seen.error().to_string()}});
       return;
     }
     // The order of the service is undefined.
@@ -82,7 +82,7 @@ struct CloudWatch::Impl {
     std::string bytes = list.dump();
     if (bytes != last_instances) {
       last_instances = bytes;
-      tell("instances", std::move(bytes), stop);
+      submit_input("instances", std::move(bytes), stop);
     }
     ++looks;
   }
@@ -119,7 +119,7 @@ struct CloudWatch::Impl {
     std::string bytes = list.dump();
     if (bytes == last_prices) return true;
     last_prices = bytes;
-    tell("spot_prices", std::move(bytes), stop);
+    submit_input("spot_prices", std::move(bytes), stop);
     return true;
   }
 

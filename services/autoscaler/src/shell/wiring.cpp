@@ -51,7 +51,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
           usage[{name, resource}] = 0;
           if (amount < 0) return;
           registry
-              .gauge("karpenter_nodepool_limit", "What a NodePool's machines may come to",
+              .gauge("karpenter_nodepool_limit", "Limit of a NodePool (spec.limits), by resource",
                      {{"nodepool", name}, {"resource_type", resource}})
               .set(static_cast<double>(amount) / unit);
         };
@@ -74,18 +74,18 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
       for (const auto& [state, n] : by_state)
         registry.gauge("qm_autoscaler_claims", "NodeClaims and instances by state", {{"state", state}}).set(n);
       for (const auto& [pool, n] : by_pool)
-        registry.gauge("qm_autoscaler_pool_gpus", "GPUs of a pool's machines", {{"nodepool", pool}}).set(n);
+        registry.gauge("qm_autoscaler_pool_gpus", "GPUs of the instances of a NodePool", {{"nodepool", pool}}).set(n);
       for (const auto& [at, n] : usage) {
         registry
-            .gauge("karpenter_nodepool_usage", "What a NodePool's machines come to",
+            .gauge("karpenter_nodepool_usage", "Resources of the instances of a NodePool",
                    {{"nodepool", at.first}, {"resource_type", at.second}})
             .set(n);
       }
-      registry.gauge("qm_autoscaler_demand", "Gangs that have quota and no room")
+      registry.gauge("qm_autoscaler_demand", "Gangs that have quota and no place")
           .set(static_cast<double>(t.demand.size()));
       double open = 0;
       for (const auto& [id, order] : t.orders) open += order.outcome.empty() ? 1 : 0;
-      registry.gauge("qm_autoscaler_checkpoint_orders_open", "Checkpoint orders that are not settled").set(open);
+      registry.gauge("qm_autoscaler_checkpoint_orders_open", "Checkpoint orders without an outcome").set(open);
     });
   });
 }

@@ -94,7 +94,7 @@ TEST(Cloud, ALaunchWhoseAnswerWasLostIsFoundByItsTag) {
   )");
 }
 
-TEST(Cloud, TheNodeMayBeHeardOfBeforeItsInstance) {
+TEST(Cloud, TheNodeMayBeObservedBeforeItsInstance) {
   expect(R"(
     show claims
     pool p types=a8
@@ -110,7 +110,7 @@ TEST(Cloud, TheNodeMayBeHeardOfBeforeItsInstance) {
   )");
 }
 
-TEST(Cloud, ANodeNameThatComesAgainIsAnotherMachine) {
+TEST(Cloud, AReusedNodeNameIsAnotherInstance) {
   expect(R"(
     show claims
     pool p types=a8
@@ -124,10 +124,10 @@ TEST(Cloud, ANodeNameThatComesAgainIsAnotherMachine) {
   )");
 }
 
-TEST(Cloud, WhatNoClaimStandsForIsTakenInAndGoesWhenEmpty) {
+TEST(Cloud, AnInstanceWithoutAClaimIsAdoptedAndTerminatedWhenEmpty) {
   expect(R"(
     pool p types=a8 after=60
-    -- two machines under one claim, and one whose claim nobody knows
+    -- two instances of one claim, and one with an unknown claim
     want w/1 1x8
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001
@@ -164,7 +164,7 @@ TEST(Cloud, AnInitialInstanceIsOnlyReported) {
     => claim i-1 Gone i-1 stopped=90000
     tick 3600
     => claim i-1 Gone i-1 stopped=90000 over
-    -- the cloud still tells of it: that is no news
+    -- the cloud still lists it: no event
     cloud i-1 stopped=90000
   )");
 }
@@ -202,7 +202,7 @@ TEST(Cloud, WhatTheCloudDoesNotShowForLongIsGone) {
   )");
 }
 
-TEST(Cloud, AMachineThatNeverRegistersIsGivenUp) {
+TEST(Cloud, AnInstanceThatNeverRegistersIsTerminated) {
   expect(R"(
     pool p types=a8
     want w/1 1x8
@@ -217,7 +217,7 @@ TEST(Cloud, AMachineThatNeverRegistersIsGivenUp) {
     => withdrawn w/1
     => terminate p-00001 i-1
     terminate-refused p-00001 protected
-    -- nothing came of it: asked again
+    -- it had no effect: requested again
     tick 900
     => terminate p-00001 i-1
   )");
@@ -261,7 +261,7 @@ TEST(Cloud, ARefusedLaunchIsNotRepeatedAtOnce) {
 
 // ---- promises ----
 
-TEST(Promise, IsRenewedForTheNextAttemptAndWhileMachinesAreLate) {
+TEST(Promise, IsRenewedForTheNextAttemptAndWhileInstancesAreLate) {
   expect(R"(
     pool p types=a8
     want w/1 1x8
@@ -283,7 +283,7 @@ TEST(Promise, LapsesWhereTheDemandHasGone) {
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001
     unwant w
-    -- it is back before that: its machine is still for it
+    -- it is pending again before that: its instance is still for it
     want w/2 1x8
     => promise w/2 by=240 p-00001
     unwant w
@@ -292,7 +292,7 @@ TEST(Promise, LapsesWhereTheDemandHasGone) {
   )");
 }
 
-TEST(Promise, MachinesThatCameInVainAreNotLaunchedAgainAtOnce) {
+TEST(Promise, UnusedInstancesAreNotLaunchedAgainAtOnce) {
   Script script;
   EXPECT_EQ(script.run(R"(
     pool p types=a8 after=60
@@ -323,7 +323,7 @@ TEST(Promise, MachinesThatCameInVainAreNotLaunchedAgainAtOnce) {
     tick 120
     => withdrawn w/1
     => drain n2 Empty
-    -- twenty minutes now; a gang that ends takes what was learned with it
+    -- twenty minutes now; the end of a gang deletes what was learned
     tick 600
     unwant w
     want w/2 1x8
@@ -333,7 +333,7 @@ TEST(Promise, MachinesThatCameInVainAreNotLaunchedAgainAtOnce) {
             "");
 }
 
-TEST(Promise, MachinesThatOthersTookAreLaunchedAgain) {
+TEST(Promise, InstancesThatOtherGangsUsedAreLaunchedAgain) {
   expect(R"(
     pool p types=a8
     want w/1 1x8

@@ -8,7 +8,7 @@ namespace group_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
-TEST(Group, IsMadeAsLargeAsTheClaimsAndItsMachinesAreTheirsOldestFirst) {
+TEST(Group, IsResizedToTheClaimsWhichGetItsInstancesOldestFirst) {
   expect(R"(
     show claims
     pool p types=a8 group=asg
@@ -29,11 +29,11 @@ TEST(Group, IsMadeAsLargeAsTheClaimsAndItsMachinesAreTheirsOldestFirst) {
   )");
 }
 
-TEST(Group, AMachineThatNobodyAskedForIsTakenIn) {
+TEST(Group, AnUnrequestedInstanceIsAdopted) {
   expect(R"(
     show claims
     pool p types=a8 group=asg after=60
-    -- what an operator or the group's minimum had started: no size is asked for until something is known
+    -- what an operator or the group's minimum had started: no size is requested until something is known
     cloud i-1 type=a8 node=n1 group=asg
     => claim i-1 Launched i-1
     => group asg 1
@@ -65,7 +65,7 @@ TEST(Group, OfAnotherClusterIsOnlyReported) {
   )");
 }
 
-TEST(Group, AnEmptyMachineIsEndedThroughItsGroupEvenWhenThePoolHasGone) {
+TEST(Group, AnEmptyInstanceIsTerminatedThroughItsGroupEvenWithoutThePool) {
   expect(R"(
     pool p types=a8 group=asg after=60
     want w/1 2x8
@@ -114,7 +114,7 @@ TEST(Group, GrowsFromZeroToItsBoundForThoseThatItsLabelsAndTaintsAllow) {
     => promise a/1 by=240 p-00001 p-00002
     => promise b/1 by=240 p-00003 p-00004
     => group asg 4
-    -- its bound is three: the more urgent gang keeps what it was promised, and of the other no part is launched
+    -- its bound is three: the more urgent gang keeps its instances, and no part of the other is launched
     group-refused asg 3 group asg takes at most 3 machines
     => claim p-00003 Failed
     => claim p-00004 Failed
@@ -184,7 +184,7 @@ TEST(Group, OfReplicasBeyondItsBoundOnlyTheNewestGoWithout) {
     => claim p-00002 Launched i-2
     cloud i-3 type=a8 node=n3 group=asg
     => claim p-00003 Launched i-3
-    -- those that are there stay, however often more are asked for
+    -- existing ones stay, however often more are requested
     tick 180
     => claim p-00006 Requested
     => claim p-00007 Requested
@@ -211,7 +211,7 @@ TEST(Group, AtItsBoundTheSameTypeIsTakenFromTheNextPool) {
   )");
 }
 
-TEST(Group, AMachineOfAnotherKindThanWasThoughtIsTheOneThatWasAskedFor) {
+TEST(Group, AnInstanceOfAnotherTypeThanExpectedFulfillsTheClaim) {
   expect(R"(
     show claims
     pool p types=a8 group=asg
@@ -224,7 +224,7 @@ TEST(Group, AMachineOfAnotherKindThanWasThoughtIsTheOneThatWasAskedFor) {
   )");
 }
 
-TEST(Group, AMachineKnownBeforeItsPoolNamedTheGroupIsTakenIn) {
+TEST(Group, AnInstanceKnownBeforeItsPoolNamedTheGroupIsAdopted) {
   expect(R"(
     show claims
     cloud i-1 type=a8 node=n1 group=asg
@@ -241,7 +241,7 @@ TEST(Group, AMachineKnownBeforeItsPoolNamedTheGroupIsTakenIn) {
   )");
 }
 
-TEST(Group, AGroupThatDoesNotDeliverIsToldToWantOneFewer) {
+TEST(Group, AGroupThatDoesNotDeliverIsReducedByOne) {
   expect(R"(
     pool p types=a8 group=asg weight=9
     pool q types=h8
@@ -257,7 +257,7 @@ TEST(Group, AGroupThatDoesNotDeliverIsToldToWantOneFewer) {
     => launch q-00003 h8 on-demand
     => promise w/1 by=1140 p-00001 q-00003
     => group asg 1
-    -- it came after all: taken in beside them
+    -- it started after all: adopted with them
     cloud i-2 type=a8 node=n2 group=asg
     => group asg 2
   )");
@@ -273,7 +273,7 @@ TEST(Group, LimitsOfItsPoolHold) {
   EXPECT_NE(script.engine().explain(script.now()).at(0).find("limit"), std::string::npos);
 }
 
-TEST(Group, ALostMachineIsNotReplacedBehindOurBack) {
+TEST(Group, ALostInstanceIsNotReplacedByTheGroup) {
   expect(R"(
     pool p types=a8 group=asg after=60
     want w/1 1x8

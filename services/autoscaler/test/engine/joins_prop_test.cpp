@@ -34,13 +34,13 @@ void expect_one_end(const std::string& before, std::vector<std::string> facts) {
 
 const std::string kLaunched = "pool p types=a8 after=60\nwant w/1 1x8";
 
-TEST(Joins, AMachineThatComesUp) {
+TEST(Joins, AnInstanceThatStarts) {
   expect_one_end(kLaunched, {"launched p-00001 i-1", "cloud i-1 claim=p-00001 pool=p type=a8 node=n1",
                              "node n1 i-1 pods=1", "runs w/1 n1", "unwant w"});
 }
 
 // No gang is pending any more: otherwise an earlier verdict would correctly have launched another instance.
-TEST(Joins, AVerdictOnAMachineThatComesUp) {
+TEST(Joins, AVerdictOnAnInstanceThatStarts) {
   expect_one_end(kLaunched + "\nunwant w", {"launched p-00001 i-1", "cloud i-1 claim=p-00001 pool=p type=a8 node=n1",
                                             "node n1 i-1 pods=1", "health n1 broken", "runs w/1 n1"});
 }
@@ -55,7 +55,7 @@ TEST(Joins, AGangThatShallSaveAndGo) {
                  {"workload w saves", "runs w/1 n1", "save w/1 n1 300"});
 }
 
-TEST(Joins, AMachineOfAGroup) {
+TEST(Joins, AnInstanceOfAGroup) {
   expect_one_end("pool p types=a8 group=asg after=60\nwant w/1 1x8",
                  {"cloud i-1 type=a8 node=n1 group=asg", "node n1 i-1 pods=1", "runs w/1 n1", "health n1 broken"});
 }

@@ -132,7 +132,7 @@ TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
   )");
 }
 
-TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelAreToldWhichLabel) {
+TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelGetTheLabelInTheReason) {
   const std::string pool = "pool p types=a8 rule=team=blue,red\n";
   const std::string message = "select different values of the label team";
   EXPECT_NE(why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=red").find(message), std::string::npos);
@@ -201,7 +201,7 @@ TEST(Static, TakesWhatTheCloudHasAndKeepsItsLimit) {
       std::string::npos);
 }
 
-TEST(Static, MachinesBeyondItGoWhenTheyAreEmptyTheNewestFirst) {
+TEST(Static, InstancesBeyondTheLimitAreTerminatedWhenEmptyTheNewestFirst) {
   expect(R"(
     pool s types=a8 replicas=3
     => launch s-00001 a8 on-demand
@@ -249,13 +249,13 @@ TEST(Static, LaunchesSoManyAtOnce) {
             "");
 }
 
-TEST(Launch, PrefersTheHeavierPoolEvenIfDearer) {
+TEST(Launch, PrefersTheHeavierPoolEvenIfMoreExpensive) {
   expect(R"(
     pool cheap types=a8
-    pool dear types=h8 weight=10
+    pool expensive types=h8 weight=10
     want w/1 1x8
-    => launch dear-00001 h8 on-demand
-    => promise w/1 by=240 dear-00001
+    => launch expensive-00001 h8 on-demand
+    => promise w/1 by=240 expensive-00001
   )");
 }
 
@@ -308,7 +308,7 @@ TEST(Launch, OnlyTheGroupOfTheRightProductGrows) {
 TEST(Launch, WeighsSpotZonesAgainstOnDemand) {
   expect(R"(
     pool p types=h8 markets=spot,od zones=z1,z2
-    -- spot without a price is no reason to prefer it
+    -- spot without a price is not preferred
     want w/1 1x8
     => launch p-00001 h8 on-demand z1
     => promise w/1 by=240 p-00001
@@ -324,23 +324,23 @@ TEST(Launch, WeighsSpotZonesAgainstOnDemand) {
     => price h8 z2 91.00
     price h8 z1 90
     => price h8 z1 90.00
-    -- at the same price a machine that stays is the better one
+    -- at the same price an on-demand instance is better
     want u/1 1x8
     => launch p-00003 h8 on-demand z1
     => promise u/1 by=241 p-00003
     pool s types=h8 markets=spot zones=z3 weight=5
-    -- only spot, no price known: taken all the same
+    -- only spot, no price known: used anyway
     want t/1 1x8
     => launch s-00004 h8 spot z3
     => promise t/1 by=241 s-00004
   )");
 }
 
-TEST(Launch, AnOlderPriceAndTheSamePriceSayNothing) {
+TEST(Launch, AnOlderPriceAndTheSamePriceChangeNothing) {
   Script script;
-  const SpotPricesSeen seen{{{"h8", "z1", HourlyRate{Money::nano(5)}, script.now()},
-                             {"h8", "z1", HourlyRate{Money::nano(4)}, script.now() - std::chrono::seconds(9)},
-                             {"h8", "z1", HourlyRate{Money::nano(5)}, script.now() + std::chrono::seconds(9)}}};
+  const SpotPricesUpdated seen{{{"h8", "z1", HourlyRate{Money::nano(5)}, script.now()},
+                                {"h8", "z1", HourlyRate{Money::nano(4)}, script.now() - std::chrono::seconds(9)},
+                                {"h8", "z1", HourlyRate{Money::nano(5)}, script.now() + std::chrono::seconds(9)}}};
   EXPECT_EQ(script.step({seen}).prices.size(), 1U);
   EXPECT_EQ(script.step({seen}).prices.size(), 0U);
 }
@@ -372,22 +372,22 @@ TEST(Launch, HonoursSelectorsTaintsModelsAndZones) {
   )");
 }
 
-TEST(Launch, PodSetsShareTheGangsMachines) {
+TEST(Launch, PodSetsShareTheInstancesOfTheGang) {
   expect(R"(
     pool p types=g4
-    -- two ranks of 4 and a launcher of none: it goes beside them
+    -- two ranks of 4 GPUs and a launcher of none: it fits next to them
     want w/1 2x4+1x0
     => launch p-00001 g4 on-demand
     => launch p-00002 g4 on-demand
     => promise w/1 by=240 p-00001 p-00002
-    -- 3 + 1 GPUs fit one machine
+    -- 3 + 1 GPUs fit one instance
     want v/1 1x3+1x1
     => launch p-00003 g4 on-demand
     => promise v/1 by=240 p-00003
   )");
   expect(R"(
     pool p types=g4
-    -- the ranks take all 64 CPUs, so the launcher needs a machine of its own
+    -- the ranks use all 64 CPUs, so the launcher needs its own instance
     want w/1 1x4+1x0 cpu=64
     => launch p-00001 g4 on-demand
     => launch p-00002 g4 on-demand
@@ -400,7 +400,7 @@ TEST(Launch, PodSetsShareTheGangsMachines) {
     => launch p-00001 g4 on-demand
     => launch p-00002 g4 on-demand
     => promise w/1 by=240 p-00001 p-00002
-    -- 256 GiB on a machine
+    -- 256 GiB on an instance
     want v/1 3x1 mem=100
     => launch p-00003 g4 on-demand
     => launch p-00004 g4 on-demand
@@ -438,7 +438,7 @@ TEST(Launch, ALighterPoolTakesWhatTheHeavierMayNot) {
   )");
 }
 
-TEST(Launch, SharesTheRoomOfMachinesThatCome) {
+TEST(Launch, SharesTheCapacityOfLaunchedInstances) {
   expect(R"(
     pool p types=a8 gpus=8
     want w/1 1x4
@@ -476,7 +476,7 @@ TEST(Launch, ServesPriorityThenWaitingTime) {
   )");
 }
 
-TEST(Launch, StaysWithinTheMachinesOfOneStep) {
+TEST(Launch, StaysWithinTheInstancesOfOneStep) {
   Options options;
   options.max_launches = 2;
   Script script(options);
@@ -490,12 +490,12 @@ TEST(Launch, StaysWithinTheMachinesOfOneStep) {
   )"),
             "");
   EXPECT_EQ(script.engine().explain(script.now()).at(1),
-            "b/1 waits 0 s: it needs more than the 2 instances that are launched at once");
+            "b/1 waits 0 s: it needs more than 2 instances, the limit of one launch");
 }
 
 TEST(Launch, AWorkloadIsNamed) {
   Script script;
-  (void)script.step({WorkloadHeard{WorkloadUid("w"), 1, false, false, "team", "Job", "train"}});
+  (void)script.step({WorkloadUpdated{WorkloadUid("w"), 1, false, false, "team", "Job", "train"}});
   EXPECT_EQ(script.run("pool p types=a8 gpus=4\nwant w/1 1x8"), "");
   EXPECT_EQ(
       script.engine().explain(script.now()).at(0),

@@ -38,11 +38,11 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 struct World {
   std::map<ClaimName, LaunchIntent> asked;  ///< launches without a response so far
   std::map<InstanceId, InstanceFact> instances;
-  std::map<NodeName, NodeHeard> nodes;  ///< as last published
-  std::map<NodeName, Instant> taken;    ///< first published notice
-  std::map<WorkloadUid, DemandHeard::Item> demand;
+  std::map<NodeName, NodeUpdated> nodes;  ///< as last published
+  std::map<NodeName, Instant> taken;      ///< first published notice
+  std::map<WorkloadUid, DemandUpdated::Item> demand;
   std::vector<std::pair<std::string, std::vector<NodeName>>> orders;
-  std::vector<Command> told;
+  std::vector<Command> published;
   int serial = 0;
 
   template <class Map>
@@ -56,8 +56,8 @@ struct World {
     instances[fact.id] = fact;
     return fact.id;
   }
-  InstancesSeen described(int without) const {
-    InstancesSeen seen;
+  InstancesListed described(int without) const {
+    InstancesListed seen;
     int n = 0;
     for (const auto& [id, fact] : instances) {
       if (++n != without) seen.instances.push_back(fact);
@@ -99,9 +99,9 @@ Command command_of(const Choice& c, World& world, Instant now) {
       world.demand[uid] = {{uid, 1 + c.b % kAttempts}, {pod_set(n, c.a % 2 == 0 ? 8 : 1)}, c.b % 2, from_micros(0)};
       if (c.c % 5 == 0) world.demand[uid].pod_sets.push_back(pod_set(1, 0));
     }
-    DemandHeard heard;
-    for (const auto& [id, item] : world.demand) heard.items.push_back(item);
-    return heard;
+    DemandUpdated update;
+    for (const auto& [id, item] : world.demand) update.items.push_back(item);
+    return update;
   }
   if (c.what < 34) {
     const auto it = World::pick(world.asked, c.a);
@@ -119,17 +119,17 @@ Command command_of(const Choice& c, World& world, Instant now) {
     const auto it = World::pick(world.instances, c.a);
     if (it == world.instances.end()) return Tick{};
     const InstanceFact& fact = it->second;
-    NodeHeard heard{
+    NodeUpdated update{
         fact.node, c.b % 5 != 0, c.b % 3 == 0, fact.stopped.has_value() || c.b % 11 == 0, c.c % 3 == 0 ? c.c % 4 : 0,
         {},        fact.id};
-    if (heard.pods == 0) heard.empty_since = now - std::chrono::seconds(c.c % 100);
-    if (heard.gone) {
-      world.nodes.erase(heard.node);
-      world.taken.erase(heard.node);
+    if (update.pods == 0) update.empty_since = now - std::chrono::seconds(c.c % 100);
+    if (update.gone) {
+      world.nodes.erase(update.node);
+      world.taken.erase(update.node);
     } else {
-      world.nodes[heard.node] = heard;
+      world.nodes[update.node] = update;
     }
-    return heard;
+    return update;
   }
   if (c.what < 70) {
     const auto it = World::pick(world.instances, c.a);
@@ -138,43 +138,44 @@ Command command_of(const Choice& c, World& world, Instant now) {
     return world.described(0);
   }
   if (c.what < 76) {
-    AssignmentHeard heard{{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts}, c.c % 3 != 0, {}};
+    AssignmentUpdated update{
+        {WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts}, c.c % 3 != 0, {}};
     for (const auto& [name, node] : world.nodes) {
-      if (heard.live && heard.nodes.size() < 2) heard.nodes.push_back(name);
+      if (update.live && update.nodes.size() < 2) update.nodes.push_back(name);
     }
-    return heard;
+    return update;
   }
   if (c.what < 80) {
-    return WorkloadHeard{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts, c.c % 2 == 0,
-                         c.c % 7 == 0};
+    return WorkloadUpdated{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts, c.c % 2 == 0,
+                           c.c % 7 == 0};
   }
   if (c.what < 85) {
     const auto it = World::pick(world.nodes, c.a);
     const NodeName node = it == world.nodes.end() || c.c % 9 == 0 ? NodeName("nowhere") : it->first;
     const Instant at = now + std::chrono::seconds(c.b % 150);
     world.taken.emplace(node, at);
-    return SpotNoticeHeard{node, at};
+    return SpotNoticeUpdated{node, at};
   }
   if (c.what < 86) {
-    return SaveAsked{{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts},
-                     NodeName(fmt::format("n{}", c.c % 3)),
-                     "MigLayout",
-                     now + std::chrono::seconds(c.b % 150),
-                     c.c % 4 == 0};
+    return SaveRequested{{WorkloadUid(fmt::format("w{}", c.a % kWorkloads)), 1 + c.b % kAttempts},
+                         NodeName(fmt::format("n{}", c.c % 3)),
+                         "MigLayout",
+                         now + std::chrono::seconds(c.b % 150),
+                         c.c % 4 == 0};
   }
   if (c.what < 92) {
-    if (world.orders.empty()) return AckHeard{"w0/1/nowhere", NodeName("n1"), 1, "", true};
+    if (world.orders.empty()) return AckUpdated{"w0/1/nowhere", NodeName("n1"), 1, "", true};
     const auto& [id, nodes] = world.orders[static_cast<std::size_t>(c.a) % world.orders.size()];
-    return AckHeard{id, nodes[static_cast<std::size_t>(c.b) % nodes.size()], c.c, fmt::format("s3://{}", c.c),
-                    c.c % 8 != 0};
+    return AckUpdated{id, nodes[static_cast<std::size_t>(c.b) % nodes.size()], c.c, fmt::format("s3://{}", c.c),
+                      c.c % 8 != 0};
   }
   if (c.what < 94) {
     const auto it = World::pick(world.nodes, c.a);
-    return it == world.nodes.end() ? Command(Tick{}) : Command(HealthHeard{it->first, c.b % 2 == 0});
+    return it == world.nodes.end() ? Command(Tick{}) : Command(HealthUpdated{it->first, c.b % 2 == 0});
   }
   if (c.what < 96) {
-    return SpotPricesSeen{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2",
-                            HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
+    return SpotPricesUpdated{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2",
+                               HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
   }
   if (c.what < 97) {
     return PoolsApplied{c.a % 3 == 0   ? std::vector{pool_of(0)}
@@ -182,11 +183,12 @@ Command command_of(const Choice& c, World& world, Instant now) {
                                        : std::vector{pool_of(0), pool_of(1), fixed_pool(c.b)}};
   }
   // Repeats the last state of all published objects, as after a restart of a producer.
-  if (world.told.empty()) return Tick{};
+  if (world.published.empty()) return Tick{};
   const Command& again =
-      world.told[world.told.size() - 1 - static_cast<std::size_t>(c.a) % std::min<std::size_t>(world.told.size(), 5)];
-  const bool level = std::holds_alternative<AckHeard>(again) || std::holds_alternative<LaunchEnded>(again) ||
-                     std::holds_alternative<SpotPricesSeen>(again);
+      world.published[world.published.size() - 1 -
+                      static_cast<std::size_t>(c.a) % std::min<std::size_t>(world.published.size(), 5)];
+  const bool level = std::holds_alternative<AckUpdated>(again) || std::holds_alternative<LaunchEnded>(again) ||
+                     std::holds_alternative<SpotPricesUpdated>(again);
   return level ? again : Command(Tick{});
 }
 
@@ -267,7 +269,7 @@ void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
     int idle = 0;
     for (const Choice& choice : choices) {
       Command command = command_of(choice, world, script.now());
-      world.told.push_back(command);
+      world.published.push_back(command);
       batch.push_back(std::move(command));
       idle += choice.c;
     }
@@ -334,8 +336,8 @@ TEST(Laws, FactsOfDifferentKindsMayChangePlaces) {
           std::ranges::all_of(batch, [&](const Command& c) { return kinds.insert(c.index()).second; });
       // Marks of a node, and its end, have the same key here; and a poll is older or newer than a response.
       const bool ends = std::ranges::any_of(batch, [](const Command& c) {
-        const auto* node = std::get_if<NodeHeard>(&c);
-        return (node != nullptr && node->gone) || std::holds_alternative<InstancesSeen>(c);
+        const auto* node = std::get_if<NodeUpdated>(&c);
+        return (node != nullptr && node->gone) || std::holds_alternative<InstancesListed>(c);
       });
       if (distinct && !ends) std::ranges::shuffle(shuffled, random);
       (void)other.step(shuffled, script.now());

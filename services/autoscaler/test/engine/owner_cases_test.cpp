@@ -23,14 +23,14 @@ TEST(Owner, NothingIsLaunchedForWorkOfANamespaceThatIsAnothers) {
     want w/1 1x8 ns=ours
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001
-    -- told to act, it does at once
+    -- once scaling is enabled, it acts at once
     owner * karpenter ours quartermaster theirs quartermaster
     => launch p-00002 a8 on-demand
     => promise v/1 by=240 p-00002
   )");
 }
 
-TEST(Owner, WhatStandsIsFollowedToItsEndAndNothingNewComes) {
+TEST(Owner, ExistingClaimsAreFollowedToTheirEndAndNoneAreCreated) {
   expect(R"(
     pool p types=a8
     want w/1 1x8 ns=team
@@ -43,7 +43,7 @@ TEST(Owner, WhatStandsIsFollowedToItsEndAndNothingNewComes) {
     tick 240
     => withdrawn w/1
     want w/2 1x8 ns=team
-    -- its machine is idle again, and ours to end
+    -- its instance is idle again, and may be terminated
     unwant w
     node n1 i-1
     => drain n1 Empty
@@ -52,7 +52,7 @@ TEST(Owner, WhatStandsIsFollowedToItsEndAndNothingNewComes) {
   )");
 }
 
-TEST(Owner, AFailedMachineIsNotReplacedOnceAnotherDecides) {
+TEST(Owner, AFailedInstanceIsNotReplacedUnderAnotherController) {
   expect(R"(
     pool p types=a8
     want w/1 1x8 ns=team
@@ -65,7 +65,7 @@ TEST(Owner, AFailedMachineIsNotReplacedOnceAnotherDecides) {
   )");
 }
 
-TEST(Owner, WhereScalingIsOursNowhereEmptyMachinesStayToo) {
+TEST(Owner, WithoutScalingInAnyNamespaceEmptyInstancesStayToo) {
   expect(R"(
     pool p types=a8
     want w/1 1x8
@@ -84,7 +84,7 @@ TEST(Owner, WhereScalingIsOursNowhereEmptyMachinesStayToo) {
   )");
 }
 
-TEST(Owner, SaysWhatWouldBeLaunchedAndWhoWillDoIt) {
+TEST(Owner, ReportsWhatWouldBeLaunchedAndByWhichController) {
   const auto said = why(R"(
     pool p types=a8
     owner * none
@@ -104,15 +104,15 @@ TEST(Owner, SaysWhatWouldBeLaunchedAndWhoWillDoIt) {
       << nothing;
 }
 
-TEST(Owner, TheNamespaceOfAWorkloadCountsWhereTheDemandDoesNotSay) {
+TEST(Owner, TheNamespaceOfAWorkloadCountsWithoutOneInTheDemand) {
   Script script;
   ASSERT_EQ(script.run(R"(
     pool p types=a8
     owner * quartermaster team karpenter
   )"),
             "");
-  auto heard = script.step({WorkloadHeard{WorkloadUid("w"), 1, false, false, "team"}});
-  DemandHeard demand;
+  auto update = script.step({WorkloadUpdated{WorkloadUid("w"), 1, false, false, "team"}});
+  DemandUpdated demand;
   demand.items.push_back({attempt_id("w/1"), {pod_set(1, 8)}, 0, script.now()});
   EXPECT_TRUE(script.step({demand}).launches.empty());
   demand.items.push_back({attempt_id("v/1"), {pod_set(1, 8)}, 0, script.now()});
@@ -120,7 +120,7 @@ TEST(Owner, TheNamespaceOfAWorkloadCountsWhereTheDemandDoesNotSay) {
   EXPECT_EQ(script.complaint(), "");
 }
 
-TEST(Owner, WorkThatLandsWhileAMachineIsEndedKeepsIt) {
+TEST(Owner, PodsBoundDuringARetirementKeepTheInstance) {
   expect(R"(
     pool p types=a8
     want w/1 1x8

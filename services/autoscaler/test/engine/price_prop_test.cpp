@@ -47,7 +47,7 @@ TEST(Price, IsTheLeastOfAllFeasibleTypes) {
 
     Engine engine(catalog);
     const Instant now = from_micros(1'000'000);
-    const std::vector<Command> batch{PoolsApplied{{pool}}, DemandHeard{{{attempt_id("w/1"), {pods}, 0, now}}}};
+    const std::vector<Command> batch{PoolsApplied{{pool}}, DemandUpdated{{{attempt_id("w/1"), {pods}, 0, now}}}};
     const auto output = engine.step(batch, now);
     std::int64_t cost = 0;
     for (const auto& launch : output.launches) cost += engine.type(launch.row.type)->on_demand.per_hour.nano();

@@ -21,7 +21,7 @@ TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheLeastStep) {
     notice n1 120
     => order w/1/n1 to n1 n2 by=110
     => drain n1 SpotInterruption
-    -- again is no news, and neither is an ack of a stranger
+    -- a repetition changes nothing, nor does an acknowledgement of an unknown node
     notice n1 60
     ack w/1/n1 n9 step=1
     ack w/1/n1 n1 step=70 uri=s3://70
@@ -81,7 +81,7 @@ TEST(Notice, MayComeBeforeEverythingThatItConcerns) {
   expect(R"(
     notice n1 120
     runs w/1 n1
-    -- whether it can save is for its own topic to say
+    -- its own topic shows whether it can save
     workload w saves
     => order w/1/n1 to n1 by=110
     node n1 i-1 pods=1
@@ -95,7 +95,7 @@ TEST(Notice, MayComeBeforeEverythingThatItConcerns) {
 }
 
 // Placement repartitions its GPUs by MIG: the gang saves and is evicted, and the node is not drained for it.
-TEST(Saving, WhomPlacementWantsToGoSavesFirst) {
+TEST(Saving, AGangToEvictSavesFirst) {
   expect(std::string(kGang) + R"(
     save w/1 n1 300
     => order w/1/n1 to n1 n2 by=300
@@ -142,7 +142,7 @@ TEST(Notice, AnAttemptThatEndsFirstNeedsNoEviction) {
   )");
 }
 
-TEST(Notice, AMarkOnANodeThatNobodyKnowsIsForgotten) {
+TEST(Notice, AMarkOnAnUnknownNodeIsDropped) {
   Script script;
   EXPECT_EQ(script.run(R"(
     notice n1 1200
@@ -164,7 +164,7 @@ TEST(Notice, EndsWithTheNodeThatItWasFor) {
     notice n1 over
     => lifted n1
     notice n1 over
-    -- what is over does not drain a node that nobody knows
+    -- an old notice does not drain an unknown node
     notice n2 1200
     notice n2 over
     notice n3 over
@@ -304,7 +304,7 @@ TEST(Retire, ABrokenNodeGoesWhenItsWorkHasLeft) {
   )");
 }
 
-TEST(Retire, APoolThatNeverConsolidatesKeepsItsMachinesUntilItIsGone) {
+TEST(Retire, APoolThatNeverConsolidatesKeepsItsInstancesUntilItIsDeleted) {
   expect(R"(
     pool p types=a8 never
     want w/1 1x8
@@ -335,7 +335,7 @@ TEST(Retire, ANodeThatLeavesMayComeBackForAWhile) {
   )");
 }
 
-TEST(Retire, AFirstMachineWaitsForTheRestOfItsGang) {
+TEST(Retire, AFirstInstanceWaitsForTheRestOfItsGang) {
   expect(R"(
     pool p types=a8
     want w/1 2x8
@@ -348,7 +348,7 @@ TEST(Retire, AFirstMachineWaitsForTheRestOfItsGang) {
     tick 100
     => promise w/1 by=360 p-00001 p-00002
     unwant w
-    -- placement took the one, and left the other
+    -- placement used the one, and not the other
     => drain n1 Empty
     => drain n2 Empty
   )");

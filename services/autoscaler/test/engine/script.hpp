@@ -50,7 +50,7 @@ class Script {
   Instant now_ = kStart;
   static constexpr Instant kStart = from_micros(1'000'000'000'000);
   std::map<std::string, Pool> pools_;
-  std::map<WorkloadUid, DemandHeard::Item> demand_;
+  std::map<WorkloadUid, DemandUpdated::Item> demand_;
   std::map<InstanceId, InstanceFact> cloud_;
   bool show_claims_ = false;
   std::string broken_;

@@ -72,9 +72,9 @@ std::vector<Command> Script::parse(const std::string& line) {
   const auto words = split(line, ' ');
   const std::string& verb = words.at(0);
   const auto all_demand = [&] {
-    DemandHeard heard;
-    for (const auto& [uid, item] : demand_) heard.items.push_back(item);
-    return heard;
+    DemandUpdated update;
+    for (const auto& [uid, item] : demand_) update.items.push_back(item);
+    return update;
   };
   const auto all_pools = [&] {
     PoolsApplied applied;
@@ -82,7 +82,7 @@ std::vector<Command> Script::parse(const std::string& line) {
     return applied;
   };
   const auto description = [&] {
-    InstancesSeen seen;
+    InstancesListed seen;
     for (const auto& [id, fact] : cloud_) seen.instances.push_back(fact);
     return seen;
   };
@@ -124,10 +124,10 @@ std::vector<Command> Script::parse(const std::string& line) {
     return {all_pools()};
   }
   if (verb == "price") {
-    return {SpotPricesSeen{{{words.at(1), words.at(2), HourlyRate{*Money::parse_usd(words.at(3))}, now_}}}};
+    return {SpotPricesUpdated{{{words.at(1), words.at(2), HourlyRate{*Money::parse_usd(words.at(3))}, now_}}}};
   }
   if (verb == "want") {
-    DemandHeard::Item item{attempt_id(words.at(1)), {}, 0, now_};
+    DemandUpdated::Item item{attempt_id(words.at(1)), {}, 0, now_};
     if (const auto known = demand_.find(item.id.uid); known != demand_.end()) item.since = known->second.since;
     for (const auto& part : split(words.at(2), '+')) {
       const auto x = part.find('x');
@@ -195,7 +195,7 @@ std::vector<Command> Script::parse(const std::string& line) {
                       {}};
     cloud_[fact.id] = fact;
     return {LaunchEnded{fact.claim, fact.id, ""}, description(),
-            NodeHeard{fact.node, true, false, false, 0, now_, fact.id}};
+            NodeUpdated{fact.node, true, false, false, 0, now_, fact.id}};
   }
   if (verb == "launched") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(words.at(2)), ""}};
   if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
@@ -203,55 +203,55 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
   if (verb == "terminate-busy") return {TerminateEnded{ClaimName(words.at(1)), "work landed", true}};
   if (verb == "owner") {  // owner NS OWNER ... : all of them; * = namespaces that name none
-    OwnersHeard heard;
+    OwnersUpdated update;
     for (std::size_t i = 1; i + 1 < words.size(); i += 2) {
-      heard.owners.push_back({words[i] == "*" ? "" : words[i], words[i + 1] == "quartermaster", words[i + 1]});
+      update.owners.push_back({words[i] == "*" ? "" : words[i], words[i + 1] == "quartermaster", words[i + 1]});
     }
-    return {heard};
+    return {update};
   }
   if (verb == "terminate-refused") return {TerminateEnded{ClaimName(words.at(1)), rest(2)}};
   if (verb == "node") {
-    NodeHeard heard{NodeName(words.at(1)), true, false, false, 0, now_, InstanceId(words.at(2))};
-    if (const NodeRow* known = engine_.tables().nodes.find(heard.node); known != nullptr && known->empty_since) {
-      heard.empty_since = known->empty_since;
+    NodeUpdated update{NodeName(words.at(1)), true, false, false, 0, now_, InstanceId(words.at(2))};
+    if (const NodeRow* known = engine_.tables().nodes.find(update.node); known != nullptr && known->empty_since) {
+      update.empty_since = known->empty_since;
     }
     for (std::size_t i = 3; i < words.size(); ++i) {
       const auto [key, value] = key_value(words[i]);
-      if (key == "cordoned") heard.cordoned = true;
-      if (key == "notready") heard.ready = false;
-      if (key == "pods") heard.pods = std::stoi(value);
+      if (key == "cordoned") update.cordoned = true;
+      if (key == "notready") update.ready = false;
+      if (key == "pods") update.pods = std::stoi(value);
     }
-    if (heard.pods > 0) heard.empty_since.reset();
-    return {heard};
+    if (update.pods > 0) update.empty_since.reset();
+    return {update};
   }
-  if (verb == "node-gone") return {NodeHeard{NodeName(words.at(1)), false, false, true, 0, {}, InstanceId()}};
-  if (verb == "health") return {HealthHeard{NodeName(words.at(1)), words.at(2) == "broken"}};
+  if (verb == "node-gone") return {NodeUpdated{NodeName(words.at(1)), false, false, true, 0, {}, InstanceId()}};
+  if (verb == "health") return {HealthUpdated{NodeName(words.at(1)), words.at(2) == "broken"}};
   if (verb == "runs") {
-    AssignmentHeard heard{attempt_id(words.at(1)), true, {}};
-    for (std::size_t i = 2; i < words.size(); ++i) heard.nodes.emplace_back(words[i]);
-    return {heard};
+    AssignmentUpdated update{attempt_id(words.at(1)), true, {}};
+    for (std::size_t i = 2; i < words.size(); ++i) update.nodes.emplace_back(words[i]);
+    return {update};
   }
-  if (verb == "released") return {AssignmentHeard{attempt_id(words.at(1)), false, {}}};
-  if (verb == "workload") return {WorkloadHeard{WorkloadUid(words.at(1)), 1, words.size() > 2, false}};
-  if (verb == "ended") return {WorkloadHeard{WorkloadUid(words.at(1)), 1, false, true}};
+  if (verb == "released") return {AssignmentUpdated{attempt_id(words.at(1)), false, {}}};
+  if (verb == "workload") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, words.size() > 2, false}};
+  if (verb == "ended") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, false, true}};
   if (verb == "notice") {
     const bool over = words.at(2) == "over";
-    return {SpotNoticeHeard{NodeName(words.at(1)), over ? Instant{} : now_ + secs(words.at(2)), over}};
+    return {SpotNoticeUpdated{NodeName(words.at(1)), over ? Instant{} : now_ + secs(words.at(2)), over}};
   }
   if (verb == "save") {
     const bool over = words.at(3) == "over";
-    return {SaveAsked{attempt_id(words.at(1)), NodeName(words.at(2)), "MigLayout",
-                      over ? Instant{} : now_ + secs(words.at(3)), over}};
+    return {SaveRequested{attempt_id(words.at(1)), NodeName(words.at(2)), "MigLayout",
+                          over ? Instant{} : now_ + secs(words.at(3)), over}};
   }
   if (verb == "ack") {
-    AckHeard heard{words.at(1), NodeName(words.at(2)), 0, "", true};
+    AckUpdated update{words.at(1), NodeName(words.at(2)), 0, "", true};
     for (std::size_t i = 3; i < words.size(); ++i) {
       const auto [key, value] = key_value(words[i]);
-      if (key == "step") heard.step = std::stol(value);
-      if (key == "uri") heard.uri = value;
-      if (key == "failed") heard.ok = false;
+      if (key == "step") update.step = std::stol(value);
+      if (key == "uri") update.uri = value;
+      if (key == "failed") update.ok = false;
     }
-    return {heard};
+    return {update};
   }
   if (verb == "tick") {
     now_ += secs(words.at(1));
@@ -268,43 +268,45 @@ std::vector<Command> Script::parse(const std::string& line) {
 std::vector<std::string> Script::render(const Output& out) const {
   std::vector<std::string> lines;
   const auto at = [](Instant t) { return std::to_string((t - kStart) / std::chrono::seconds(1)); };
-  const auto say = [&](std::string line) { lines.push_back(std::move(line)); };
-  for (const auto& p : out.prices) say(fmt::format("price {} {} {}", p.type, p.zone, p.row.rate.per_hour.to_usd(2)));
+  const auto mark_changed = [&](std::string line) { lines.push_back(std::move(line)); };
+  for (const auto& p : out.prices)
+    mark_changed(fmt::format("price {} {} {}", p.type, p.zone, p.row.rate.per_hour.to_usd(2)));
   for (const auto& e : out.instances) {
-    const bool last_word = e.over || e.row.state == ClaimState::kGone || e.row.state == ClaimState::kFailed;
-    if (!show_claims_ && !last_word) continue;
-    say(fmt::format("claim {} {}{}{}{}", e.claim, name_of(e.row.state),
-                    e.row.instance.empty() ? "" : " " + e.row.instance.value(),
-                    e.row.stopped ? " stopped=" + at(*e.row.stopped) : "", e.over ? " over" : ""));
+    const bool last_field = e.over || e.row.state == ClaimState::kGone || e.row.state == ClaimState::kFailed;
+    if (!show_claims_ && !last_field) continue;
+    mark_changed(fmt::format("claim {} {}{}{}{}", e.claim, name_of(e.row.state),
+                             e.row.instance.empty() ? "" : " " + e.row.instance.value(),
+                             e.row.stopped ? " stopped=" + at(*e.row.stopped) : "", e.over ? " over" : ""));
   }
   for (const auto& l : out.launches) {
-    say(fmt::format("launch {} {} {}{}", l.claim, l.row.type, name_of(l.row.market),
-                    l.row.zone.empty() ? "" : " " + l.row.zone) +
-        [&] {
-          std::string labels;
-          for (const auto& [label, value] : l.row.labels) labels += fmt::format(" {}={}", label, value);
-          return labels;
-        }());
+    mark_changed(fmt::format("launch {} {} {}{}", l.claim, l.row.type, name_of(l.row.market),
+                             l.row.zone.empty() ? "" : " " + l.row.zone) +
+                 [&] {
+                   std::string labels;
+                   for (const auto& [label, value] : l.row.labels) labels += fmt::format(" {}={}", label, value);
+                   return labels;
+                 }());
   }
   for (const auto& p : out.promises) {
-    say(p.withdrawn ? fmt::format("withdrawn {}", p.id.to_string())
-                    : fmt::format("promise {} by={} {}", p.id.to_string(), at(p.ready_by), joined(p.claims)));
+    mark_changed(p.withdrawn ? fmt::format("withdrawn {}", p.id.to_string())
+                             : fmt::format("promise {} by={} {}", p.id.to_string(), at(p.ready_by), joined(p.claims)));
   }
   for (const auto& o : out.orders) {
-    say(o.row.outcome.empty() ? fmt::format("order {} to {} by={}", o.id, joined(o.row.nodes), at(o.row.deadline))
-                              : fmt::format("order {} {} step={} uri={}", o.id, o.row.outcome, o.row.step, o.row.uri));
+    mark_changed(o.row.outcome.empty()
+                     ? fmt::format("order {} to {} by={}", o.id, joined(o.row.nodes), at(o.row.deadline))
+                     : fmt::format("order {} {} step={} uri={}", o.id, o.row.outcome, o.row.step, o.row.uri));
   }
   for (const auto& e : out.evictions) {
-    say(e.over ? fmt::format("evict-over {}", e.id.to_string())
-               : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline), e.step,
-                             e.resume_uri));
+    mark_changed(e.over ? fmt::format("evict-over {}", e.id.to_string())
+                        : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline),
+                                      e.step, e.resume_uri));
   }
   for (const auto& d : out.drains)
-    say(d.lifted ? fmt::format("lifted {}", d.node) : fmt::format("drain {} {}", d.node, d.reason));
+    mark_changed(d.lifted ? fmt::format("lifted {}", d.node) : fmt::format("drain {} {}", d.node, d.reason));
   for (const auto& t : out.terminations) {
-    say(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
+    mark_changed(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
   }
-  for (const auto& g : out.groups) say(fmt::format("group {} {}", g.group, g.size));
+  for (const auto& g : out.groups) mark_changed(fmt::format("group {} {}", g.group, g.size));
   for (auto& line : lines) line = trimmed(line);
   return lines;
 }
@@ -359,7 +361,7 @@ std::string Script::run(const std::string& text) {
 
 namespace {
 
-TEST(Script, TellsWhatCameInstead) {
+TEST(Script, ReportsTheActualResult) {
   Script script;
   EXPECT_NE(script.run("pool p types=g1\n=> launch nothing"), "");
   EXPECT_NE(script.run("nonsense"), "");

@@ -30,7 +30,7 @@ TEST(Alone, CordonsANodeAndTakesItsOwnCordonBack) {
   EXPECT_TRUE(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation).empty());
   rig.kube.nodes["n1"] = node(true);
   rig.run(cordon(false));
-  EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean()) << "somebody else's cordon stays";
+  EXPECT_TRUE(rig.kube.nodes["n1"]["spec"]["unschedulable"].boolean()) << "the cordon of another user stays";
   // Also if the autoscaler requested the cordon too for a while.
   for (int i = 0; i < 2; ++i) rig.run(cordon(true));
   EXPECT_EQ(kube::annotation(rig.kube.nodes["n1"], kDrainAnnotation), "cordoned by another, Empty");
@@ -41,7 +41,7 @@ TEST(Alone, CordonsANodeAndTakesItsOwnCordonBack) {
   rig.run(cordon(true));  // the node is gone: no effect
 }
 
-TEST(Alone, EndsNoMachineThatAPodHasLandedOn) {
+TEST(Alone, TerminatesNoInstanceThatGotAPod) {
   Rig rig;
   rig.run(rig.launch);
   const store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0,
@@ -62,7 +62,7 @@ TEST(Alone, EndsNoMachineThatAPodHasLandedOn) {
   EXPECT_EQ(rig.ec2.count("TerminateInstances"), 1);
 }
 
-TEST(Alone, LeavesTheEndOfAMachineToKarpenterToo) {
+TEST(Alone, LeavesTheTerminationToKarpenterToo) {
   Rig rig;
   Executor executor(rig.client, rig.aws, Driver::kKarpenter, "east");
   ASSERT_TRUE(executor.execute(rig.launch));
@@ -82,12 +82,12 @@ TEST(Alone, InputsOfTheClusterAreCommands) {
     EXPECT_TRUE(commands) << commands.error().to_string();
     return commands ? commands->front() : Command{};
   };
-  const auto heard = std::get<NodeHeard>(
+  const auto update = std::get<NodeUpdated>(
       read("node", R"({"node":"n1","ready":true,"cordoned":true,"pods":2,"empty_since_us":0,"instance":"i-1"})"));
-  EXPECT_TRUE(heard.ready && heard.cordoned && !heard.gone);
-  EXPECT_EQ(heard.pods, 2);
-  EXPECT_FALSE(heard.empty_since);
-  const auto owners = std::get<OwnersHeard>(read(
+  EXPECT_TRUE(update.ready && update.cordoned && !update.gone);
+  EXPECT_EQ(update.pods, 2);
+  EXPECT_FALSE(update.empty_since);
+  const auto owners = std::get<OwnersUpdated>(read(
       "owners", R"([{"namespace":"","ours":false,"owner":"karpenter"},{"namespace":"a","ours":true,"owner":"x"}])"));
   ASSERT_EQ(owners.owners.size(), 2U);
   EXPECT_FALSE(owners.owners[0].ours);
@@ -97,7 +97,7 @@ TEST(Alone, InputsOfTheClusterAreCommands) {
   EXPECT_EQ(lost.error, "deleted");
 }
 
-TEST(Alone, ADrainIsACordonOnlyWhereNobodyElsePlaces) {
+TEST(Alone, ADrainIsACordonOnlyWithoutAnotherScheduler) {
   Engine engine(catalog_types());
   Output out;
   out.drains.push_back({NodeName("n1"), "Empty", std::nullopt, false, from_micros(7)});
@@ -110,7 +110,7 @@ TEST(Alone, ADrainIsACordonOnlyWhereNobodyElsePlaces) {
   EXPECT_EQ(alone.intents[0].id, "cordon/n1/7/on");
 }
 
-TEST(Alone, SettingsThatAreNotUnderstoodSayWhatIs) {
+TEST(Alone, WrongSettingsListTheValidOnes) {
   using Extra = std::map<std::string, std::string>;
   EXPECT_TRUE(ClusterSettings::parse(Extra{{"observe", "cluster"}})->alone);
   EXPECT_EQ(ClusterSettings::parse(Extra{{"scaling", "none"}})->scaling, "none");

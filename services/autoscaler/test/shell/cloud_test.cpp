@@ -92,7 +92,7 @@ TEST(Executor, WhatMayPassIsTriedAgain) {
   EXPECT_NE((*failed)["error"].string().find("broke"), std::string::npos);
 }
 
-TEST(Executor, EachOrderTakesEachRefusalOfKubernetesAsTheLifecycleSays) {
+TEST(Executor, EachIntentHandlesEachRefusalOfKubernetesByTheLifecycle) {
   const store::IntentRow cordon{"c", "node.cordon", "n", 1, R"({"node":"n","on":true,"reason":"spot"})"};
   for (const auto& one : qm::testing::kKubeRefusals) {
     Rig rig;
@@ -125,7 +125,7 @@ TEST(Executor, TerminatesWhatIsThereAndWhatIsGone) {
   EXPECT_FALSE(rig.executor.execute(rig.terminate));
 }
 
-TEST(Executor, LeavesMachinesToKarpenter) {
+TEST(Executor, LeavesInstancesToKarpenter) {
   Rig rig;
   Executor executor(rig.client, rig.aws, Driver::kKarpenter, "east");
   const auto done = executor.execute(rig.launch);
@@ -210,7 +210,7 @@ struct Service {
   std::uint64_t version = 0;
 };
 
-TEST(CloudWatch, TellsChangesAndNotPolls) {
+TEST(CloudWatch, ReportsChangesAndNotPolls) {
   Service s;
   CloudWatch watch(s.host, s.aws, s.clock, {"east", std::chrono::seconds(10)});
   const std::string ours = tag_xml("karpenter.sh/nodeclaim", "p-00009") + tag_xml("karpenter.sh/nodepool", "p") +
@@ -423,7 +423,7 @@ TEST(CapacityApi, AWatchResumesWhereItWasLeft) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::OUT_OF_RANGE);
 }
 
-TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
+TEST(CapacityApi, AWatchDistinguishesALaunchFromATermination) {
   Api s;
   s.want(1);
   const auto look = [&](bool stopped) {
@@ -463,16 +463,16 @@ TEST(CapacityApi, AWatchTellsALaunchFromATermination) {
   pb::WatchIntentsRequest request;
   request.set_resume_version(1);  // the request itself was published with version 1
   auto reader = s.stub->WatchIntents(&context, request);
-  std::vector<std::string> told;
+  std::vector<std::string> published;
   pb::IntentUpdate update;
   while (reader->Read(&update)) {
     EXPECT_EQ(update.intent_id(), "p-00001");
     EXPECT_EQ(update.target(), "i-1");
     const std::string line = update.kind() + " " + update.outcome();
-    if (told.empty() || told.back() != line) told.push_back(line);
+    if (published.empty() || published.back() != line) published.push_back(line);
     if (line == "terminate ok") context.TryCancel();
   }
-  EXPECT_EQ(told, (std::vector<std::string>{"launch ok", "terminate ", "terminate ok"}));
+  EXPECT_EQ(published, (std::vector<std::string>{"launch ok", "terminate ", "terminate ok"}));
 }
 
 // S-347: the sum over the pool's live claims. S-348: the limits of its manifest.

@@ -48,11 +48,11 @@ pb::PlacementEvent demand() {
 }
 
 TEST(Decode, EveryTopic) {
-  const auto heard = only<DemandHeard>(said("qm.placement", demand()));
-  ASSERT_EQ(heard.items.size(), 1U);
-  EXPECT_EQ(heard.items[0].id.to_string(), "w/2");
-  EXPECT_TRUE(heard.items[0].runs);
-  EXPECT_EQ(heard.items[0].pod_sets[0].shape.node_selector.at("a"), "b");
+  const auto update = only<DemandUpdated>(said("qm.placement", demand()));
+  ASSERT_EQ(update.items.size(), 1U);
+  EXPECT_EQ(update.items[0].id.to_string(), "w/2");
+  EXPECT_TRUE(update.items[0].runs);
+  EXPECT_EQ(update.items[0].pod_sets[0].shape.node_selector.at("a"), "b");
 
   pb::PlacementEvent placement;
   auto* a = placement.mutable_assignment();
@@ -66,7 +66,7 @@ TEST(Decode, EveryTopic) {
                                     {pb::RELEASED, false},
                                     {pb::EXPIRED, false}}) {
     a->set_state(state);
-    const auto assignment = only<AssignmentHeard>(said("qm.placement", placement));
+    const auto assignment = only<AssignmentUpdated>(said("qm.placement", placement));
     EXPECT_EQ(assignment.live, live);
     EXPECT_EQ(assignment.nodes, (std::vector{NodeName("n1"), NodeName("n2")}));
   }
@@ -75,30 +75,30 @@ TEST(Decode, EveryTopic) {
   wanted->set_attempt(2);
   wanted->set_node("n1");
   wanted->set_reason("MigLayout");
-  EXPECT_TRUE(only<SaveAsked>(said("qm.placement", placement)).over) << "it is to go at once";
+  EXPECT_TRUE(only<SaveRequested>(said("qm.placement", placement)).over) << "it is to go at once";
   wanted->set_save_until_us(7);
-  const auto save = only<SaveAsked>(said("qm.placement", placement));
+  const auto save = only<SaveRequested>(said("qm.placement", placement));
   EXPECT_EQ(save.id, (AttemptId{WorkloadUid("w"), 2}));
   EXPECT_EQ(save.node, NodeName("n1"));
   EXPECT_EQ(save.reason, "MigLayout");
   EXPECT_EQ(save.until, from_micros(7));
   EXPECT_FALSE(save.over);
-  EXPECT_TRUE(only<SaveAsked>(said("qm.placement", placement, true)).over);
+  EXPECT_TRUE(only<SaveRequested>(said("qm.placement", placement, true)).over);
 
   pb::NodeEvent node;
   node.set_node("n1");
   node.set_state(pb::NODE_CORDONED);
   node.set_provider_id("aws:///us-east-1a/i-9");
   node.set_pods(2);
-  auto n = only<NodeHeard>(said("qm.node", node));
+  auto n = only<NodeUpdated>(said("qm.node", node));
   EXPECT_TRUE(n.ready && n.cordoned && !n.gone);
   EXPECT_EQ(n.instance, InstanceId("i-9"));
   EXPECT_FALSE(n.empty_since);
   node.set_state(pb::NODE_NOT_READY);
-  EXPECT_FALSE(only<NodeHeard>(said("qm.node", node)).ready);
-  EXPECT_TRUE(only<NodeHeard>(said("qm.node", node, true)).gone);
+  EXPECT_FALSE(only<NodeUpdated>(said("qm.node", node)).ready);
+  EXPECT_TRUE(only<NodeUpdated>(said("qm.node", node, true)).gone);
   node.set_state(pb::NODE_GONE);
-  EXPECT_TRUE(only<NodeHeard>(said("qm.node", node)).gone);
+  EXPECT_TRUE(only<NodeUpdated>(said("qm.node", node)).gone);
 
   pb::WorkloadEvent workload;
   workload.mutable_spec()->set_uid("w");
@@ -106,32 +106,32 @@ TEST(Decode, EveryTopic) {
   workload.set_phase(pb::ADMITTED);
   workload.mutable_spec()->set_namespace_("team");
   workload.mutable_spec()->set_kind("JobSet");
-  EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload)).checkpoints);
-  EXPECT_EQ(only<WorkloadHeard>(said("qm.workload", workload)).ns, "team");
-  EXPECT_EQ(only<WorkloadHeard>(said("qm.workload", workload)).kind, "JobSet");
-  EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload, true)).ended);
+  EXPECT_TRUE(only<WorkloadUpdated>(said("qm.workload", workload)).checkpoints);
+  EXPECT_EQ(only<WorkloadUpdated>(said("qm.workload", workload)).ns, "team");
+  EXPECT_EQ(only<WorkloadUpdated>(said("qm.workload", workload)).kind, "JobSet");
+  EXPECT_TRUE(only<WorkloadUpdated>(said("qm.workload", workload, true)).ended);
   workload.set_phase(pb::CANCELLED);
-  EXPECT_TRUE(only<WorkloadHeard>(said("qm.workload", workload)).ended);
+  EXPECT_TRUE(only<WorkloadUpdated>(said("qm.workload", workload)).ended);
 
   pb::SpotEvent spot;
   spot.mutable_notice()->set_node("n1");
   spot.mutable_notice()->set_at_us(7);
-  EXPECT_EQ(only<SpotNoticeHeard>(said("qm.spot", spot)).at, from_micros(7));
-  EXPECT_FALSE(only<SpotNoticeHeard>(said("qm.spot", spot)).over);
-  EXPECT_TRUE(only<SpotNoticeHeard>(said("qm.spot", spot, true)).over);
+  EXPECT_EQ(only<SpotNoticeUpdated>(said("qm.spot", spot)).at, from_micros(7));
+  EXPECT_FALSE(only<SpotNoticeUpdated>(said("qm.spot", spot)).over);
+  EXPECT_TRUE(only<SpotNoticeUpdated>(said("qm.spot", spot, true)).over);
   spot.mutable_ack()->set_order_id("w/1/n1");
   spot.mutable_ack()->set_ok(true);
-  EXPECT_TRUE(only<AckHeard>(said("qm.spot", spot)).ok);
+  EXPECT_TRUE(only<AckUpdated>(said("qm.spot", spot)).ok);
   spot.Clear();
   EXPECT_TRUE(Codec{}.decode(said("qm.spot", spot))->empty());
 
   pb::GpuEvent gpu;
   gpu.mutable_health()->set_node("n1");
   gpu.mutable_health()->set_action(pb::HEALTH_CORDON);
-  EXPECT_TRUE(only<HealthHeard>(said("qm.gpu", gpu)).broken);
-  EXPECT_FALSE(only<HealthHeard>(said("qm.gpu", gpu, true)).broken);
+  EXPECT_TRUE(only<HealthUpdated>(said("qm.gpu", gpu)).broken);
+  EXPECT_FALSE(only<HealthUpdated>(said("qm.gpu", gpu, true)).broken);
   gpu.mutable_health()->set_action(pb::HEALTH_WATCH);
-  EXPECT_FALSE(only<HealthHeard>(said("qm.gpu", gpu)).broken);
+  EXPECT_FALSE(only<HealthUpdated>(said("qm.gpu", gpu)).broken);
   gpu.mutable_usage()->set_node("n1");
   EXPECT_TRUE(Codec{}.decode(said("qm.gpu", gpu))->empty());
 }
@@ -151,14 +151,14 @@ TEST(Decode, OutcomesLooksAndTimers) {
   in.name = "instances";
   in.bytes =
       R"([{"id":"i-1","claim":"p-1","pool":"p","type":"t","zone":"z","spot":true,"node":"n","launched_us":5,"stopped_us":0}])";
-  const auto seen = only<InstancesSeen>(in);
+  const auto seen = only<InstancesListed>(in);
   ASSERT_EQ(seen.instances.size(), 1U);
   EXPECT_EQ(seen.instances[0].pool, "p");
   EXPECT_EQ(seen.instances[0].market, Market::kSpot);
   EXPECT_FALSE(seen.instances[0].stopped);
   in.name = "spot_prices";
   in.bytes = R"([{"type":"t","zone":"z","nano":5,"at_us":6}])";
-  EXPECT_EQ(only<SpotPricesSeen>(in).quotes[0].rate.per_hour.nano(), 5);
+  EXPECT_EQ(only<SpotPricesUpdated>(in).quotes[0].rate.per_hour.nano(), 5);
   in.source = service::Source::kTimer;
   EXPECT_TRUE(std::holds_alternative<Tick>(Codec{}.decode(in)->front()));
 }
@@ -241,12 +241,12 @@ Pool pool() {
 
 TEST(Rows, OfEveryTableComeBack) {
   Stored s;
-  DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  DemandUpdated::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
   item.runs = true;
   item.pod_sets[0].shape.gpu.whole = 8;
   item.pod_sets[0].shape.tolerations = {{"gpu", "Exists", "", ""}};
-  s.step({PoolsApplied{{pool()}}, SpotPricesSeen{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}},
-          DemandHeard{{item}}},
+  s.step({PoolsApplied{{pool()}}, SpotPricesUpdated{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}},
+          DemandUpdated{{item}}},
          kNow);
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"instance/gpu-00001", "price/p5.48xlarge/z2", "promise/w"}));
   ASSERT_EQ(s.last.intents.size(), 1U);
@@ -274,13 +274,13 @@ TEST(Rows, OfEveryTableComeBack) {
                           {}};
   const InstanceFact other{InstanceId("i-2"), ClaimName(),    "",   "p5.48xlarge",    "z1",
                            Market::kSpot,     NodeName("n2"), kNow, kNow + seconds(1)};
-  s.step({InstancesSeen{{fact, other}}, NodeHeard{NodeName("n1"), true, true, false, 1, {}, InstanceId("i-1")},
-          NodeHeard{NodeName("n3"), true, false, false, 0, kNow, InstanceId("i-3")}, HealthHeard{NodeName("n4"), true},
-          WorkloadHeard{WorkloadUid("w"), 1, true, false},
-          AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1"), NodeName("n3")}},
-          SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
+  s.step({InstancesListed{{fact, other}}, NodeUpdated{NodeName("n1"), true, true, false, 1, {}, InstanceId("i-1")},
+          NodeUpdated{NodeName("n3"), true, false, false, 0, kNow, InstanceId("i-3")},
+          HealthUpdated{NodeName("n4"), true}, WorkloadUpdated{WorkloadUid("w"), 1, true, false},
+          AssignmentUpdated{{WorkloadUid("w"), 1}, true, {NodeName("n1"), NodeName("n3")}},
+          SpotNoticeUpdated{NodeName("n1"), kNow + seconds(120)}},
          kNow + seconds(2));
-  s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}, InstancesSeen{}}, kNow + seconds(3));
+  s.step({AckUpdated{"w/1/n1", NodeName("n1"), 5, "s3://5", true}, InstancesListed{}}, kNow + seconds(3));
   const Tables& t = s.engine.tables();
   for (const std::size_t size :
        {t.pools.size(), t.claims.size(), t.nodes.size(), t.attempts.size(), t.workloads.size(), t.demand.size(),
@@ -292,8 +292,8 @@ TEST(Rows, OfEveryTableComeBack) {
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 
   // Rows end with their subject.
-  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}}, WorkloadHeard{WorkloadUid("w"), 1, true, true},
-          DemandHeard{}, PoolsApplied{}, NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
+  s.step({AssignmentUpdated{{WorkloadUid("w"), 1}, false, {}}, WorkloadUpdated{WorkloadUid("w"), 1, true, true},
+          DemandUpdated{}, PoolsApplied{}, NodeUpdated{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
          kNow + seconds(4));
   s.step({Tick{}}, kNow + std::chrono::hours(3));
   s.step({Tick{}}, kNow + std::chrono::hours(6));
@@ -317,10 +317,10 @@ TEST(Rows, ARowThatCannotBeReadIsNamed) {
 
 TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   Stored s;
-  s.step({NodeHeard{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")},
-          WorkloadHeard{WorkloadUid("w"), 1, true, false, "team", "JobSet"},
-          AssignmentHeard{{WorkloadUid("w"), 1}, true, {NodeName("n1")}},
-          SpotNoticeHeard{NodeName("n1"), kNow + seconds(120)}},
+  s.step({NodeUpdated{NodeName("n1"), true, false, false, 1, {}, InstanceId("i-1")},
+          WorkloadUpdated{WorkloadUid("w"), 1, true, false, "team", "JobSet"},
+          AssignmentUpdated{{WorkloadUid("w"), 1}, true, {NodeName("n1")}},
+          SpotNoticeUpdated{NodeName("n1"), kNow + seconds(120)}},
          kNow);
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1", "drain/n1"}));
   EXPECT_EQ(s.events()[0].checkpoint().deadline_us(), micros(kNow + seconds(110)));
@@ -328,41 +328,41 @@ TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   EXPECT_EQ(s.events()[0].checkpoint().kind(), "JobSet");
   EXPECT_EQ(s.events()[1].drain().deadline_us(), micros(kNow + seconds(120)));
   EXPECT_EQ(*s.last.wake_at, kNow + seconds(110));
-  s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(1));
+  s.step({AckUpdated{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(1));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1", "checkpoint/w/1/n1 ends"}));
   EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
   EXPECT_EQ(s.events()[0].eviction().step(), 5);
   EXPECT_EQ(s.events()[1].checkpoint().outcome(), "Acked");
-  s.step({AssignmentHeard{{WorkloadUid("w"), 1}, false, {}},
-          NodeHeard{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
+  s.step({AssignmentUpdated{{WorkloadUid("w"), 1}, false, {}},
+          NodeUpdated{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
          kNow + seconds(2));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1 ends", "drain/n1 ends"}));
 }
 
 // Placement requires its eviction: the order has the reason, and is restored from its row.
-TEST(Encode, WhoShallSaveAndGo) {
+TEST(Encode, CheckpointOrdersAndEvictions) {
   Stored s;
   const AttemptId id{WorkloadUid("w"), 1};
-  s.step(
-      {WorkloadHeard{WorkloadUid("w"), 1, true, false}, SaveAsked{id, NodeName("n1"), "MigLayout", kNow + seconds(9)}},
-      kNow);
+  s.step({WorkloadUpdated{WorkloadUid("w"), 1, true, false},
+          SaveRequested{id, NodeName("n1"), "MigLayout", kNow + seconds(9)}},
+         kNow);
   EXPECT_EQ(s.engine.tables().saves.size(), 1U);
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
-  s.step({AssignmentHeard{id, true, {NodeName("n1")}}}, kNow + seconds(1));
+  s.step({AssignmentUpdated{id, true, {NodeName("n1")}}}, kNow + seconds(1));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1"}));
   EXPECT_EQ(s.events()[0].checkpoint().reason(), "MigLayout");
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
-  s.step({AckHeard{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(2));
+  s.step({AckUpdated{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(2));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1", "checkpoint/w/1/n1 ends"}));
   EXPECT_EQ(s.events()[0].eviction().reason(), "MigLayout");
   EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
 }
 
-TEST(Encode, TheDumpShowsWhatStands) {
+TEST(Encode, TheDumpShowsTheState) {
   Stored s;
-  DemandHeard::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  DemandUpdated::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
   item.pod_sets[0].shape.gpu.whole = 8;
-  s.step({PoolsApplied{{pool()}}, DemandHeard{{item}}}, kNow);
+  s.step({PoolsApplied{{pool()}}, DemandUpdated{{item}}}, kNow);
   const Json dump = qm::testing::whole_state<service::StateDump>(Codec{}, s.engine);
   EXPECT_EQ(dump["claims"]["gpu-00001"]["state"].string(), "Requested");
   EXPECT_EQ(dump["demand"].items().size(), 1U);

@@ -36,7 +36,7 @@ class GroupStory {
     // They are no longer needed: both are drained, and terminated through the group, which launches no others.
     want({});
     empty_out(2);
-    EXPECT_EQ(tables().claims.size(), 2U) << "every machine of the group had a claim";
+    EXPECT_EQ(tables().claims.size(), 2U) << "every instance of the group had a claim";
     EXPECT_TRUE(claims_.objects.empty());
   }
 
@@ -53,7 +53,7 @@ class GroupStory {
     want({intruder, stranger});
     ASSERT_TRUE(qm::testing::wait_until([&] { return tables().demand.size() == 2; }));
     watch_.look();
-    EXPECT_EQ(tables().claims.size(), 0U) << "neither can run on its machines";
+    EXPECT_EQ(tables().claims.size(), 0U) << "neither can run on its instances";
     EXPECT_EQ(desired(), 0);
 
     // Three gangs that match need 25 instances: the bound is enough for the two more urgent ones, whole.
@@ -110,17 +110,17 @@ class GroupStory {
     ASSERT_TRUE(host_.submit(pools_input({pool})));
   }
   /// The instances exist and are not needed: each is drained, and terminated through the group.
-  void empty_out(std::size_t machines) {
+  void empty_out(std::size_t listed_instances) {
     for (const auto& [name, claim] : tables().claims)
       if (claim.state == ClaimState::kLaunched) node(claim, false);
-    ASSERT_TRUE(qm::testing::wait_until([&] { return count(ClaimState::kDraining) == machines; }));
+    ASSERT_TRUE(qm::testing::wait_until([&] { return count(ClaimState::kDraining) == listed_instances; }));
     for (const auto& [name, claim] : tables().claims)
       if (claim.state == ClaimState::kDraining) node(claim, true);
     ASSERT_TRUE(qm::testing::wait_until([&] { return desired() == 0; }, std::chrono::seconds(60)));
     ASSERT_TRUE(qm::testing::wait_until(
         [&] {
           watch_.look();
-          return count(ClaimState::kGone) == machines;
+          return count(ClaimState::kGone) == listed_instances;
         },
         std::chrono::seconds(60)));
   }

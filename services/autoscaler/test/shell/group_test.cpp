@@ -46,7 +46,7 @@ struct GroupRig : Rig {
   }
 };
 
-TEST(GroupExecutor, AsksForTheSizeOnceHoweverOftenItIsTold) {
+TEST(GroupExecutor, SetsTheSizeOnceHoweverOftenItIsRequested) {
   GroupRig rig;
   rig.has(8, 2, {{"i-1", "InService"}, {"i-2", "InService"}});
   EXPECT_EQ(rig.run(GroupRig::size(4))["error"].string(), "");
@@ -54,7 +54,7 @@ TEST(GroupExecutor, AsksForTheSizeOnceHoweverOftenItIsTold) {
   rig.has(8, 4, {{"i-1", "InService"}, {"i-2", "InService"}, {"i-3", "Pending"}});
   EXPECT_EQ(rig.run(GroupRig::size(4))["error"].string(), "");
   EXPECT_EQ(rig.ec2.count("SetDesiredCapacity"), 1);
-  EXPECT_TRUE(rig.kube.objects.empty()) << "no NodeClaim stands for a machine of a group";
+  EXPECT_TRUE(rig.kube.objects.empty()) << "an instance of a group has no NodeClaim";
 }
 
 TEST(GroupExecutor, NeverMakesItSmallerThanWhatItHas) {
@@ -65,17 +65,18 @@ TEST(GroupExecutor, NeverMakesItSmallerThanWhatItHas) {
 }
 
 // S-152
-TEST(GroupExecutor, SaysWhyAGroupCannotGrow) {
+TEST(GroupExecutor, ReportsWhyAGroupCannotScaleUp) {
   GroupRig rig;
   rig.has(3, 2, {});
   const Json over = rig.run(GroupRig::size(4));
-  EXPECT_EQ(over["error"].string(), "group gpus takes at most 3 machines and 4 are needed; raise its MaxSize");
+  EXPECT_EQ(over["error"].string(),
+            "Auto Scaling group gpus has MaxSize 3 and 4 instances are needed; raise its MaxSize");
   EXPECT_EQ(over["granted"].integer(), 3);
-  EXPECT_EQ(rig.asked(), -1) << "who goes without is not the group's choice";
+  EXPECT_EQ(rig.asked(), -1) << "the group does not choose the claims that fail";
   rig.ec2.set("DescribeAutoScalingGroups",
               "<R><DescribeAutoScalingGroupsResult><AutoScalingGroups/></DescribeAutoScalingGroupsResult></R>");
   EXPECT_EQ(rig.run(GroupRig::size(1))["error"].string(),
-            "there is no Auto Scaling group gpus; create it, or correct the annotation of the NodePool");
+            "Auto Scaling group gpus does not exist; create it, or correct the annotation of the NodePool");
   EXPECT_EQ(rig.ec2.count("SetDesiredCapacity"), 0);
   rig.has(8, 0, {});
   rig.ec2.errors["SetDesiredCapacity"] = "ValidationError";
@@ -86,14 +87,15 @@ TEST(GroupExecutor, SaysWhyAGroupCannotGrow) {
   EXPECT_TRUE(busy.error().retryable()) << "it is asked again";
 }
 
-TEST(GroupExecutor, EndsAMachineThroughItsGroupAndNotTwice) {
+TEST(GroupExecutor, TerminatesAnInstanceThroughItsGroupOnce) {
   GroupRig rig;
   rig.has(8, 2, {{"i-1", "InService"}, {"i-2", "InService"}});
   EXPECT_EQ(rig.run(rig.terminate_one)["error"].string(), "");
   EXPECT_EQ(rig.ec2.count("TerminateInstanceInAutoScalingGroup"), 1);
   rig.has(8, 1, {{"i-1", "Terminating"}, {"i-2", "InService"}});
   EXPECT_EQ(rig.run(rig.terminate_one)["error"].string(), "");
-  EXPECT_EQ(rig.ec2.count("TerminateInstanceInAutoScalingGroup"), 1) << "a second decrement would take another machine";
+  EXPECT_EQ(rig.ec2.count("TerminateInstanceInAutoScalingGroup"), 1)
+      << "a second decrement would terminate another instance";
   rig.ec2.errors["TerminateInstanceInAutoScalingGroup"] = "ScalingActivityInProgress";
   rig.has(8, 2, {{"i-1", "InService"}});
   const auto busy = rig.executor.execute(rig.terminate_one);
@@ -108,7 +110,7 @@ TEST(GroupExecutor, NamesTheClaimAndTheGroupWhenItGivesUp) {
   EXPECT_EQ((*Json::parse(rig.executor.failed(GroupRig::size(1), error).bytes))["group"].string(), "gpus");
 }
 
-TEST(GroupCodec, ARefusalFailsTheGroupsClaimsAndSuccessSaysNothing) {
+TEST(GroupCodec, ARefusalFailsTheClaimsOfTheGroupAndSuccessHasNoEvent) {
   const auto decoded = [](const std::string& bytes) {
     service::Input in;
     in.source = service::Source::kOutcome;

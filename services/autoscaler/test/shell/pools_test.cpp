@@ -34,7 +34,7 @@ std::string need(const std::string& key, const std::string& op, const std::strin
   return "      - {key: " + key + ", operator: " + op + ", values: [" + values + "]}\n";
 }
 
-TEST(Pools, AnAnnotationNamesTheAutoScalingGroupThatMakesTheMachines) {
+TEST(Pools, AnAnnotationNamesTheAutoScalingGroupOfTheInstances) {
   const qm::testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";
   std::ofstream(file)
@@ -249,7 +249,7 @@ TEST(Pools, ABadManifestNamesItsFieldAndFile) {
   EXPECT_NE(bad.error().field.find("requirements"), std::string::npos) << bad.error().to_string();
 }
 
-TEST(Pools, TheReferenceManifestsSayWhatTheySay) {
+TEST(Pools, TheReferenceManifestsAreReadAsWritten) {
   struct Case {
     std::string steady;
     int limit;

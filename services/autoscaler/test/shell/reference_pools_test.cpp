@@ -49,12 +49,12 @@ class ReferencePools : public ::testing::TestWithParam<qm::testing::Manifests> {
     return step(LaunchEnded{claim, {}, "InsufficientInstanceCapacity"});
   }
   void spot_price(const std::string& type, const std::string& zone, const char* usd) {
-    step(SpotPricesSeen{{{type, zone, HourlyRate{*Money::parse_usd(usd)}, now_}}});
+    step(SpotPricesUpdated{{{type, zone, HourlyRate{*Money::parse_usd(usd)}, now_}}});
   }
   std::string why_last() const { return engine_.explain(now_).back(); }
 
   Engine engine_{catalog_types()};
-  DemandHeard demand_;
+  DemandUpdated demand_;
   Instant now_ = from_micros(1'800'000'000'000'000);
 };
 
@@ -112,21 +112,21 @@ TEST_P(ReferencePools, TheTrainingPoolTakesWhatTheJobNeedsAndSpotHas) {
 TEST_P(ReferencePools, MemoryIsTheLimitThatStopsTheTrainingPool) {
   struct Case {
     std::string file, pool, model;
-    int machines;
+    int listed_instances;
   };
   const auto c = GetParam().pick(Case{"nodepool-deep-training-v1beta1.yaml", "deep-training", kH200, 2},  // of 5 TiB
                                  Case{"001-nodepool-gpu-training.yaml", "gpu-training", kH100, 3});       // of 8000 GiB
   apply(c.file);
   int launched = 0;
   for (int gang = 0; gang < 16; ++gang) launched += static_cast<int>(want(8, {c.model}).size());
-  EXPECT_EQ(launched, c.machines);
+  EXPECT_EQ(launched, c.listed_instances);
   EXPECT_NE(why_last().find("NodePool " + c.pool + " has the limit memory "), std::string::npos) << why_last();
   EXPECT_EQ(why_last().find("nvidia.com/gpu"), std::string::npos) << why_last();
 }
 
 // S-181: an instance counts against its pool's limits with its allocatable capacity: the one with eight GPUs with 2040
 // GiB of the 2048 that the provider advertises. That exceeds a pool limit of 2000 GiB, but not one of 2045 GiB.
-TEST_P(ReferencePools, LimitsCountWhatPodsGetOfAMachine) {
+TEST_P(ReferencePools, LimitsCountTheAllocatableOfAnInstance) {
   auto pools = load(GetParam().pick("nodepool-mixed.yaml", "004-nodepool-gpu-general.yaml"));
   ASSERT_EQ(pools.size(), 1U);
   EXPECT_EQ(pools[0].limit_memory_bytes, GetParam().pick(2500LL, 2000LL) << 30);
@@ -142,7 +142,7 @@ TEST_P(ReferencePools, LimitsCountWhatPodsGetOfAMachine) {
 }
 
 // S-181: the same pool is filled with small instances up to its last GPU.
-TEST_P(ReferencePools, SmallMachinesFillAPoolToItsLastGpu) {
+TEST_P(ReferencePools, SmallInstancesFillAPoolToItsLastGpu) {
   struct Case {
     std::string file, pool, model, machine;
     std::int64_t gpus;
@@ -188,7 +188,7 @@ TEST_P(ReferencePools, TheInferencePoolKeepsToItsZonesAndLimit) {
 }
 
 // S-177: a type without a GPU is never selected.
-TEST_P(ReferencePools, TheGeneralPoolHasNoMachineWithoutGpus) {
+TEST_P(ReferencePools, TheGeneralPoolHasNoInstanceWithoutGpus) {
   struct Case {
     std::string file;
     std::size_t zones;
@@ -256,17 +256,17 @@ TEST_P(ReferencePools, TheTrainingPoolIsNeverSpotAndKeepsItsEmptyNodes) {
   EXPECT_EQ(launched[0].row.market, Market::kOnDemand);
   const ClaimName claim = launched[0].claim;
   step(LaunchEnded{claim, InstanceId("i-1"), {}});
-  step(InstancesSeen{{{InstanceId("i-1"),
-                       claim,
-                       c.pool,
-                       launched[0].row.type,
-                       "us-east-1a",
-                       Market::kOnDemand,
-                       NodeName("n1"),
-                       now_,
-                       {}}}});
-  step(NodeHeard{NodeName("n1"), true, false, false, 0, now_, InstanceId("i-1")});
-  step(DemandHeard{});
+  step(InstancesListed{{{InstanceId("i-1"),
+                         claim,
+                         c.pool,
+                         launched[0].row.type,
+                         "us-east-1a",
+                         Market::kOnDemand,
+                         NodeName("n1"),
+                         now_,
+                         {}}}});
+  step(NodeUpdated{NodeName("n1"), true, false, false, 0, now_, InstanceId("i-1")});
+  step(DemandUpdated{});
   for (int hour = 0; hour < 24 * 7; ++hour) {
     now_ += std::chrono::hours(1);
     const std::vector<Command> batch{Tick{}};
@@ -371,7 +371,7 @@ TEST_P(ReferencePools, AV1beta1PoolIsConvertedAndKept) {
 QM_FOR_EACH_MANIFESTS(ReferencePools);
 
 // S-004: a batch of 40 GPUs gets ten spot instances of the only type of its pool, and none is left after its end.
-TEST(BatchPool, ABatchIsServedBySpotAloneAndLeavesNoMachine) {
+TEST(BatchPool, ABatchIsServedBySpotAloneAndLeavesNoInstance) {
   const qm::testing::TempDir dir;
   const std::string file = dir.path() + "/pool.yaml";
   std::ofstream(file)
@@ -396,9 +396,9 @@ TEST(BatchPool, ABatchIsServedBySpotAloneAndLeavesNoMachine) {
   pods.count = 10;
   pods.shape.gpu.whole = 4;
   const auto launched =
-      step({PoolsApplied{*pools}, DemandHeard{{{{WorkloadUid("embeddings"), 1}, {pods}, 0, now}}}}).launches;
+      step({PoolsApplied{*pools}, DemandUpdated{{{{WorkloadUid("embeddings"), 1}, {pods}, 0, now}}}}).launches;
   ASSERT_EQ(launched.size(), 10U);
-  InstancesSeen cloud;
+  InstancesListed cloud;
   std::vector<Command> ready, idle, drained;
   for (const auto& launch : launched) {
     EXPECT_EQ(launch.row.type, "g5.12xlarge");
@@ -407,14 +407,14 @@ TEST(BatchPool, ABatchIsServedBySpotAloneAndLeavesNoMachine) {
     const NodeName node("n-" + launch.claim.value());
     cloud.instances.push_back(
         {id, launch.claim, "inference-batch", launch.row.type, launch.row.zone, Market::kSpot, node, now, {}, {}});
-    ready.emplace_back(NodeHeard{node, true, false, false, 1, {}, id});
-    idle.emplace_back(NodeHeard{node, true, false, false, 0, now + std::chrono::hours(1), id});
-    drained.emplace_back(NodeHeard{node, true, true, false, 0, now + std::chrono::hours(1), id});
+    ready.emplace_back(NodeUpdated{node, true, false, false, 1, {}, id});
+    idle.emplace_back(NodeUpdated{node, true, false, false, 0, now + std::chrono::hours(1), id});
+    drained.emplace_back(NodeUpdated{node, true, true, false, 0, now + std::chrono::hours(1), id});
     step({LaunchEnded{launch.claim, id, {}}});
   }
   step({cloud});
   step(ready);
-  EXPECT_TRUE(step({DemandHeard{}}, std::chrono::hours(1)).drains.empty()) << "it runs";
+  EXPECT_TRUE(step({DemandUpdated{}}, std::chrono::hours(1)).drains.empty()) << "it runs";
   step(idle);
   EXPECT_TRUE(step({Tick{}}, std::chrono::minutes(4)).drains.empty());
   EXPECT_EQ(step({Tick{}}, std::chrono::minutes(2)).drains.size(), 10U);

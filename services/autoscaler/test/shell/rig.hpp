@@ -26,12 +26,12 @@ class NodeClaims {
 
  private:
   http::Answer answer(const http::Request& r) {
-    const auto say = [](int code, const std::string& why, const std::string& text) {
+    const auto mark_changed = [](int code, const std::string& why, const std::string& text) {
       return http::json(code,
                         Json::object({{"kind", "Status"}, {"code", code}, {"reason", why}, {"message", text}}).dump());
     };
-    const auto refuse = [&](int code, const char* why) { return say(code, why, why); };
-    if (status != 0) return say(status, reason, message);
+    const auto refuse = [&](int code, const char* why) { return mark_changed(code, why, why); };
+    if (status != 0) return mark_changed(status, reason, message);
     const std::string path = r.path();
     if (path == "/api/v1/pods") {
       asked_pods.push_back(r.query()["fieldSelector"]);

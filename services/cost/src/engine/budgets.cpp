@@ -8,7 +8,7 @@ namespace qm::cost {
 namespace {
 
 /// How long after its end an attempt waits for the facts about its instances.
-constexpr Duration kMachinesCome = std::chrono::hours(1);
+constexpr Duration kInstancesStart = std::chrono::hours(1);
 
 Instant last_release(const AssignmentRow& row) {
   Instant last{};
@@ -23,7 +23,7 @@ bool Engine::any_budget() const {
                      [](const auto& one) { return !one.second.withdrawn; });
 }
 
-void Engine::hear(const BudgetsApplied& fact) {
+void Engine::on_fact(const BudgetsApplied& fact) {
   std::map<std::string, const Budget*> named;
   for (const auto& budget : fact.budgets) named[budget.name] = &budget;
   for (const auto& [name, budget] : named) {
@@ -70,7 +70,7 @@ void Engine::keep_budgets() {
     }
     for (auto& [from, one] : row.periods) {
       one.amount = budget.amount;
-      one.carry_permille = budget.carry_permille;
+      one.carry_over_permille = budget.carry_over_permille;
     }
     row.prices.clear();
     if (budget.unit == BudgetUnit::kNanoUsd && plan != plans.end()) {
@@ -118,20 +118,20 @@ std::optional<Instant> Engine::next_ending() const {
   for (const auto& [due, id] : index_.ending) {
     if (first && *first <= due) break;
     const auto* row = state_.assignments.find(id);
-    const bool waits = due <= meta().now && row != nullptr && !knows_machines_of(*row);
-    const Instant at = waits ? due + kMachinesCome : due;
+    const bool waits = due <= meta().now && row != nullptr && !knows_instances_of(*row);
+    const Instant at = waits ? due + kInstancesStart : due;
     if (!first || at < *first) first = at;
   }
   return first;
 }
 
 /// Whether an instance is known for everything that it held. A node without a provider never has one.
-bool Engine::knows_machines_of(const AssignmentRow& row) const {
+bool Engine::knows_instances_of(const AssignmentRow& row) const {
   return std::ranges::all_of(row.members, [&](const Member& member) {
     const auto here = index_.instances.find(member.node);
     return here != index_.instances.end() && std::ranges::any_of(here->second, [&](const InstanceId& id) {
-             const auto* machine = state_.instances.find(id);
-             return machine != nullptr && machine->launched <= member.bound;
+             const auto* instance_row = state_.instances.find(id);
+             return instance_row != nullptr && instance_row->launched <= member.bound;
            });
   });
 }
@@ -144,7 +144,7 @@ void Engine::finalise(Output& out) {
   for (auto it = index_.ending.begin(); it != index_.ending.end() && it->first <= meta().now;) {
     const auto [due, id] = *it++;
     const auto* row = state_.assignments.find(id);
-    if (row != nullptr && meta().now < due + kMachinesCome && !knows_machines_of(*row)) continue;
+    if (row != nullptr && meta().now < due + kInstancesStart && !knows_instances_of(*row)) continue;
     const auto* spent = state_.spent.find(id);
     const bool open = row != nullptr && row->ended && !(spent != nullptr && spent->final);
     for (const auto& member : open ? row->members : std::vector<Member>{}) {
@@ -152,10 +152,10 @@ void Engine::finalise(Output& out) {
       if (here == index_.instances.end() || member.released == Instant{}) continue;
       const auto instances = here->second;
       for (const auto& instance : instances) {
-        const auto* machine = state_.instances.find(instance);
-        if (machine == nullptr || member.bound < machine->launched) continue;
-        const Instant until = std::min(member.released, end_of_life(*machine));
-        if (settled(*machine) < until) settle_instance(instance, kNever, out, budget);
+        const auto* instance_row = state_.instances.find(instance);
+        if (instance_row == nullptr || member.bound < instance_row->launched) continue;
+        const Instant until = std::min(member.released, end_of_life(*instance_row));
+        if (settled(*instance_row) < until) settle_instance(instance, kNever, out, budget);
         if (settled(*state_.instances.find(instance)) < until) return;  // the rest follows immediately
       }
     }
@@ -171,7 +171,7 @@ void Engine::forget_spent(const AttemptId& id) {
   state_.spent.erase(id);
 }
 
-void Engine::tell_budgets(Output& out) {
+void Engine::submit_budgets(Output& out) {
   std::vector<std::string> changed;
   state_.budgets.changed([&](const std::string& name, const BudgetRow*) { changed.push_back(name); });
   for (const auto& name : changed) {

@@ -38,7 +38,7 @@ Result<Instant> period_start(std::string_view period) {
   };
   if (period.size() != 7 || period[4] != '-' || !number(0, 4, year) || !number(5, 2, month) || year < 1970 ||
       month < 1 || month > 12) {
-    return fail(Error{Code::kInvalid, fmt::format("period \"{}\" is no month", period), "period",
+    return fail(Error{Code::kInvalid, fmt::format("period \"{}\" is not a month", period), "period",
                       "write it as YYYY-MM, or leave it empty for everything"});
   }
   return first_instant(std::chrono::year{year} / std::chrono::month{month});

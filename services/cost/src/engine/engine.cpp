@@ -1,5 +1,5 @@
 // Applies facts. Each one is stored under its key, newest version first; the affected time is recorded as (instance,
-// from when on), and the end of the step updates the posted slices (settle.cpp).
+// from when on), and the end of the step updates the posted slices (reconcile.cpp).
 #include "qm/cost/engine.hpp"
 
 #include "qm/base/assert.hpp"
@@ -82,7 +82,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   edit_meta().now = now;
   forgotten_.clear();
   for (const auto& command : batch) {
-    std::visit([this](const auto& fact) { hear(fact); }, command);
+    std::visit([this](const auto& fact) { on_fact(fact); }, command);
   }
   Output out;
   out.introduced = std::exchange(introduced_, {});
@@ -90,7 +90,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   keep_budgets();
   finalise(out);
   fold();
-  tell_budgets(out);
+  submit_budgets(out);
   state_.totals.changed([&](const TotalKey& key, const Amount* amount) {
     if (key.group == Group::kTeam && amount != nullptr) out.totals.push_back({key.period, key.key, *amount});
   });
@@ -203,7 +203,7 @@ std::uint64_t Engine::digest() const {
 
 // ---- facts ------------------------------------------------------------------------------------------------------
 
-void Engine::hear(const InstanceHeard& fact) {
+void Engine::on_fact(const InstanceUpdated& fact) {
   if (fact.launched == Instant{}) return;  // requested, not billed yet
   const auto* old = state_.instances.find(fact.id);
   Instant from = kFromTheStart;
@@ -245,7 +245,7 @@ void Engine::hear(const InstanceHeard& fact) {
 }
 
 // If the owner publishes it again, under any key, that event counts: a key with only the id has the lowest rank.
-void Engine::hear(const InstanceForgotten& fact) {
+void Engine::on_fact(const InstanceForgotten& fact) {
   std::vector<InstanceId> ended;
   for (const auto& [id, row] : state_.instances) {
     if (row.claim == fact.claim && row.stopped == Instant{}) ended.push_back(id);
@@ -261,7 +261,7 @@ void Engine::hear(const InstanceForgotten& fact) {
   }
 }
 
-void Engine::hear(const SpotPriceHeard& fact) {
+void Engine::on_fact(const SpotPriceUpdated& fact) {
   const auto* old = state_.spot.find(fact.pool);
   if (old != nullptr) {
     const auto point = old->find(fact.from);
@@ -281,7 +281,7 @@ void Engine::hear(const SpotPriceHeard& fact) {
   }
 }
 
-void Engine::hear(const NodeHeard& fact) {
+void Engine::on_fact(const NodeUpdated& fact) {
   const NodeKey key{fact.instance, fact.node};
   const auto* old = state_.nodes.find(key);
   if (old != nullptr) {
@@ -305,7 +305,7 @@ void Engine::hear(const NodeHeard& fact) {
   if (from != kNever) touch(fact.instance, from);
 }
 
-void Engine::hear(const AssignmentHeard& fact) {
+void Engine::on_fact(const AssignmentUpdated& fact) {
   const auto* old = state_.assignments.find(fact.id);
   if (old != nullptr && old->version >= fact.version) return;
   AssignmentRow row{fact.version, fact.owner, fact.labels, {}, fact.ended};
@@ -338,7 +338,7 @@ void Engine::hear(const AssignmentHeard& fact) {
   for (const auto& [node, from] : changed) touch_node(node, from);
 }
 
-void Engine::hear(const PriceApplied& fact) {
+void Engine::on_fact(const PriceApplied& fact) {
   Instant from = fact.from.value_or(state_.plans.size() == 0 ? Instant{} : meta().now);
   if (!fact.from && state_.plans.size() != 0 && state_.plans.rows().rbegin()->second == fact.plan) return;
   if (const auto* old = state_.plans.find(from); old != nullptr && *old == fact.plan) return;

@@ -22,7 +22,7 @@ Result<std::map<std::string, Amount>> Engine::until(Instant t, Group group) cons
     return fail(Error{Code::kOutOfRange,
                       fmt::format("{} is before {}, from where on every instant can be answered", to_rfc3339(t),
                                   to_rfc3339(meta().horizon)),
-                      "from_us", "ask for whole months, or read the report views for older days"});
+                      "from_us", "query whole months, or read the report views for older days"});
   }
   std::map<std::string, Amount> sums;
   const std::string period = period_of(t);
@@ -175,7 +175,7 @@ std::string Engine::audit() const {
     posted += Rates(state_, row).bill(open_from(row), settled(row));
   }
   if (owned != state_.slices.size()) {
-    return fmt::format("{} slices are posted, the facts know {}", state_.slices.size(), owned);
+    return fmt::format("{} slices are posted, the facts have {}", state_.slices.size(), owned);
   }
   if (posted != expenses.nano) {
     return fmt::format("posted expenses are {} nano, the bill up to there is {}", expenses.nano.nano(), posted.nano());

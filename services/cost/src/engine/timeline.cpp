@@ -119,11 +119,11 @@ Timeline::Timeline(const State& state, const Engine::Index& index, const Instanc
 
 std::vector<Timeline::Piece> Timeline::pieces(std::size_t max) const {
   std::vector<Piece> out;
-  auto next_cut = cuts_.begin();
+  auto next_boundary = cuts_.begin();
   for (Instant t = from_; t < until_ && out.size() < max;) {
-    while (next_cut != cuts_.end() && *next_cut <= t) ++next_cut;
+    while (next_boundary != cuts_.end() && *next_boundary <= t) ++next_boundary;
     Instant end = std::min(next_hour(t), end_of_life(row_));
-    if (next_cut != cuts_.end()) end = std::min(end, *next_cut);
+    if (next_boundary != cuts_.end()) end = std::min(end, *next_boundary);
     out.push_back({t, end});
     t = end;
   }

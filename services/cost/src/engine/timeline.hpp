@@ -53,7 +53,7 @@ class Timeline {
   [[nodiscard]] SliceRow slice(Instant start, Instant end) const;
 
  private:
-  struct Stay {
+  struct Occupancy {
     Instant from, until;
     const Owner* owner;
     const std::vector<DeviceShare>* devices;
@@ -66,7 +66,7 @@ class Timeline {
   std::int32_t gpus_ = 0;
   std::int32_t compute_slices_;  // of each GPU under MIG
   const std::map<Instant, NodePoint>* points_ = nullptr;
-  std::vector<Stay> stays_;
+  std::vector<Occupancy> stays_;
   std::vector<Instant> cuts_;
   Instant from_, until_;
 };

@@ -19,7 +19,7 @@ Result<Group> parse_group(const std::string& text) {
   if (text == "namespace") return Group::kNamespace;
   if (text == "workload") return Group::kWorkload;
   if (text == "node") return Group::kNode;
-  return fail(Error{Code::kInvalid, fmt::format("\"{}\" is nothing to group by", text), "group_by",
+  return fail(Error{Code::kInvalid, fmt::format("\"{}\" is not a valid grouping", text), "group_by",
                     "use team, namespace, workload or node"});
 }
 

@@ -34,7 +34,7 @@ Budget budget_from(const config::Budget& document) {
                : document.period == "Week"  ? BudgetPeriod::kWeek
                                             : BudgetPeriod::kDay;
   out.utc_offset = document.utc_offset;
-  out.carry_permille = document.carry_over_percent * 10;
+  out.carry_over_permille = document.carry_over_percent * 10;
   out.soft = document.policy == "Soft";
   out.default_run = document.default_run;
   return out;
@@ -51,7 +51,7 @@ service::Input budgets_input(std::span<const Budget> budgets) {
                                  {"amount", budget.amount},
                                  {"period", static_cast<std::int64_t>(budget.period)},
                                  {"utcOffsetUs", std::int64_t{budget.utc_offset.count()}},
-                                 {"carryPermille", std::int64_t{budget.carry_permille}},
+                                 {"carryPermille", std::int64_t{budget.carry_over_permille}},
                                  {"soft", budget.soft},
                                  {"defaultRunUs", std::int64_t{budget.default_run.count()}}}));
   }
@@ -92,7 +92,7 @@ Result<std::vector<Budget>> budgets_from_manifests(std::span<const std::string> 
   return budgets;
 }
 
-void say_budgets(const Output& output, service::Effects& effects) {
+void publish_budgets(const Output& output, service::Effects& effects) {
   for (const auto& row : output.budgets) {
     pb::CostEvent event;
     auto* grant = event.mutable_grant();
@@ -110,7 +110,7 @@ void say_budgets(const Output& output, service::Effects& effects) {
       allotment->set_from_us(micros(from));
       allotment->set_to_us(micros(one.to));
       allotment->set_amount(one.amount);
-      allotment->set_carry_permille(one.carry_permille);
+      allotment->set_carry_over_permille(one.carry_over_permille);
     }
     for (const auto& price : row.prices) {
       auto* said = grant->add_prices();

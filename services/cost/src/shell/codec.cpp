@@ -12,7 +12,7 @@ namespace pb = quartermaster::v1;
 
 /// Rows that /debug/state reads in one turn of the engine for a sum over all rows.
 constexpr std::size_t kAudited = 2000;
-constexpr const char* kTooMany = "not computed: {} rows, and one turn of the engine reads at most {}";
+constexpr const char* kTooMany = "not computed: {} rows, and one step of the engine reads at most {}";
 constexpr int kMostGpus = 1024;  // per instance; far above any product
 
 tl::unexpected<Error> bad(std::string_view what, std::string_view field, std::string_view why) {
@@ -59,14 +59,14 @@ Result<std::vector<Engine::Command>> from_capacity(const pb::CapacityEvent& even
     if (i.instance_id().empty()) return bad(i.claim(), "instance_id", "is empty although it was launched");
     if (i.gpus() < 0 || i.gpus() > kMostGpus) return bad(i.instance_id(), "gpus", "is out of range");
     if (i.launched_us() < 0 || i.stopped_us() < 0) return bad(i.instance_id(), "launched_us", "is before 1970");
-    out.push_back(InstanceHeard{InstanceId(i.instance_id()), ClaimName(i.claim()), version, i.instance_type(), i.zone(),
-                                i.capacity_type(), NodeName(i.node()), i.gpus(), from_micros(i.launched_us()),
-                                from_micros(i.stopped_us())});
+    out.push_back(InstanceUpdated{InstanceId(i.instance_id()), ClaimName(i.claim()), version, i.instance_type(),
+                                  i.zone(), i.capacity_type(), NodeName(i.node()), i.gpus(),
+                                  from_micros(i.launched_us()), from_micros(i.stopped_us())});
   } else if (event.has_price()) {
     const auto& p = event.price();
     if (p.nano_usd_hour() < 0) return bad(p.instance_type() + "/" + p.zone(), "nano_usd_hour", "is negative");
-    out.push_back(SpotPriceHeard{SpotPool{p.instance_type(), p.zone()}, HourlyRate{Money::nano(p.nano_usd_hour())},
-                                 from_micros(p.from_us()), version});
+    out.push_back(SpotPriceUpdated{SpotPool{p.instance_type(), p.zone()}, HourlyRate{Money::nano(p.nano_usd_hour())},
+                                   from_micros(p.from_us()), version});
   }
   return out;
 }
@@ -77,31 +77,32 @@ Result<std::vector<Engine::Command>> from_node(const pb::NodeEvent& event, std::
   if (instance.empty()) return out;  // a node without a provider
   if (event.gpus() < 0 || event.gpus() > kMostGpus) return bad(event.node(), "gpus", "is out of range");
   if (event.since_us() <= 0) return bad(event.node(), "since_us", "is not set");
-  out.push_back(NodeHeard{NodeName(event.node()), instance, state_of(event), from_micros(event.since_us()),
-                          event.gpus(), version});
+  out.push_back(NodeUpdated{NodeName(event.node()), instance, state_of(event), from_micros(event.since_us()),
+                            event.gpus(), version});
   return out;
 }
 
 Result<std::vector<Engine::Command>> from_assignment(const pb::AssignmentEvent& event, std::uint64_t version) {
-  AssignmentHeard heard;
-  heard.id = AttemptId{WorkloadUid(event.uid()), event.attempt()};
-  heard.version = version;
+  AssignmentUpdated update;
+  update.id = AttemptId{WorkloadUid(event.uid()), event.attempt()};
+  update.version = version;
   // There is always an owner: the namespace replaces a missing team, as everywhere in the suite.
-  heard.owner = Owner{event.team().empty() ? event.namespace_() : event.team(), event.namespace_(),
-                      event.workload().empty() ? event.uid() : event.workload(), event.uid()};
-  heard.labels = {event.labels().begin(), event.labels().end()};
-  heard.ended = event.state() == pb::RELEASED || event.state() == pb::EXPIRED;
+  update.owner = Owner{event.team().empty() ? event.namespace_() : event.team(), event.namespace_(),
+                       event.workload().empty() ? event.uid() : event.workload(), event.uid()};
+  update.labels = {event.labels().begin(), event.labels().end()};
+  update.ended = event.state() == pb::RELEASED || event.state() == pb::EXPIRED;
   for (const auto& m : event.members()) {
     Member member{NodeName(m.node()), {}, from_micros(m.bound_us()), from_micros(m.released_us())};
-    if (m.devices_size() > kMostDevices) return bad(heard.id.to_string(), "members.devices", "are too many");
+    if (m.devices_size() > kMostDevices) return bad(update.id.to_string(), "members.devices", "are too many");
     for (const auto& d : m.devices()) {
-      if (d.index() < 0 || d.index() >= kMostGpus) return bad(heard.id.to_string(), "devices.index", "is out of range");
-      if (d.milli() < 0 || d.milli() > 1000) return bad(heard.id.to_string(), "devices.milli", "is not in 0..1000");
+      if (d.index() < 0 || d.index() >= kMostGpus)
+        return bad(update.id.to_string(), "devices.index", "is out of range");
+      if (d.milli() < 0 || d.milli() > 1000) return bad(update.id.to_string(), "devices.milli", "is not in 0..1000");
       member.devices.push_back(share_of(d));
     }
-    heard.members.push_back(std::move(member));
+    update.members.push_back(std::move(member));
   }
-  return std::vector<Engine::Command>{std::move(heard)};
+  return std::vector<Engine::Command>{std::move(update)};
 }
 
 Result<std::vector<Engine::Command>> from_prices(const std::string& bytes) {
@@ -158,7 +159,7 @@ Result<std::vector<Engine::Command>> Codec::decode(const service::Input& input) 
     default:
       break;
   }
-  return fail(Code::kUnimplemented, "the cost service takes no input called \"{}\"", input.name);
+  return fail(Code::kUnimplemented, "the cost service has no input \"{}\"", input.name);
 }
 
 void Codec::encode(const Engine& engine, const Output& output, std::span<const std::size_t>,
@@ -200,7 +201,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     totals->set_gpu_micros(total.amount.gpu_micros);
     effects.events.push_back({"qm.cost", "total/" + total.period + "/" + total.team, event.SerializeAsString(), false});
   }
-  say_budgets(output, effects);
+  publish_budgets(output, effects);
   append_changed_rows(engine.state(), effects.state);
   effects.wake_at = output.wake_at;
 }

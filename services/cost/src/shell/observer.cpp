@@ -57,36 +57,36 @@ Result<std::vector<Engine::Command>> from_observed(const std::string& name, cons
     const NodeName node(input["node"].string());
     if (id.empty() || node.empty()) return fail({Code::kInvalid, "an observed node has no name", "id", {}});
     const auto gpus = static_cast<std::int32_t>(input["gpus"].integer());
-    out.push_back(InstanceHeard{id, ClaimName(id.value()), version, input["type"].string(), input["zone"].string(),
-                                input["market"].string(), node, gpus, from_micros(input["launched_us"].integer()),
-                                from_micros(input["stopped_us"].integer())});
+    out.push_back(InstanceUpdated{id, ClaimName(id.value()), version, input["type"].string(), input["zone"].string(),
+                                  input["market"].string(), node, gpus, from_micros(input["launched_us"].integer()),
+                                  from_micros(input["stopped_us"].integer())});
     if (const auto since = input["since_us"].integer(); since > 0) {
       const auto state = input["ready"].boolean()      ? NodeState::kReady
                          : input["cordoned"].boolean() ? NodeState::kDraining
                                                        : NodeState::kNotReady;
-      out.push_back(NodeHeard{node, id, state, from_micros(since), gpus, version});
+      out.push_back(NodeUpdated{node, id, state, from_micros(since), gpus, version});
     }
     return out;
   }
-  AssignmentHeard heard;
-  heard.id = AttemptId{WorkloadUid(input["uid"].string()), 1};
-  heard.version = version;
+  AssignmentUpdated update;
+  update.id = AttemptId{WorkloadUid(input["uid"].string()), 1};
+  update.version = version;
   const auto& ns = input["namespace"].string();
   const auto& team = input["team"].string();
-  heard.owner = Owner{team.empty() ? ns : team, ns, input["workload"].string(), input["uid"].string()};
+  update.owner = Owner{team.empty() ? ns : team, ns, input["workload"].string(), input["uid"].string()};
   Member member{NodeName(input["node"].string()),
                 {},
                 from_micros(input["bound_us"].integer()),
                 from_micros(input["released_us"].integer())};
-  if (heard.id.uid.empty() || member.node.empty()) {
+  if (update.id.uid.empty() || member.node.empty()) {
     return fail({Code::kInvalid, "an observed pod has no uid or no node", "uid", {}});
   }
   for (const auto& device : input["devices"].items()) {
     member.devices.push_back({static_cast<std::int32_t>(device.at(0).integer()),
                               static_cast<std::int32_t>(std::clamp<std::int64_t>(device.at(1).integer(), 0, kWhole))});
   }
-  heard.members.push_back(std::move(member));
-  out.emplace_back(std::move(heard));
+  update.members.push_back(std::move(member));
+  out.emplace_back(std::move(update));
   return out;
 }
 
@@ -185,13 +185,13 @@ void Observer::on_node(const Json& node, bool deleted) {
   }
   // A kubelet updates its node every few seconds, mostly as a heartbeat.
   auto print = out.dump();
-  auto& told = told_[id];
-  if (told == print) return;
-  told = std::move(print);
+  auto& published = published_[id];
+  if (published == print) return;
+  published = std::move(print);
   out.set("version", micros(clock_.now()));
   send("observed.node", out);
   if (!deleted) return;
-  told_.erase(id);
+  published_.erase(id);
   cordons_.erase(id);
 }
 
@@ -274,7 +274,7 @@ void Observer::nodes_listed() {
   const std::scoped_lock lock(mutex_);
   for (const auto& [id, text] : std::exchange(open_nodes_, {})) {
     if (present_nodes_.contains(id)) continue;
-    log::warn("an instance went while nobody looked", {{"instance", id}});
+    log::warn("an instance ended between two observations", {{"instance", id}});
     Json out = Json::parse(text).value_or(Json());
     out.set("stopped_us", micros(clock_.now()));
     out.set("version", micros(clock_.now()));

@@ -46,7 +46,7 @@ Status PlanWatch::take(const kube::ConfigFeed::Kind& kind, const Json& object) {
     return take_plan(plan_from(*plan));
   }
   const auto* budget = typed == nullptr ? nullptr : std::get_if<config::Budget>(typed);
-  if (budget == nullptr) return fail(Code::kInvalid, "it is no {} of a version that is read", kind.kind);
+  if (budget == nullptr) return fail(Code::kInvalid, "it is not a {} of a supported version", kind.kind);
   const std::scoped_lock lock(mutex_);
   seen_budgets_.insert_or_assign(budget->name, budget_from(*budget));
   return {};
@@ -76,7 +76,7 @@ std::map<std::string, PricePlan> PlanWatch::merged() const {
   return all;
 }
 
-void PlanWatch::tell_budgets() {
+void PlanWatch::submit_budgets() {
   std::map<std::string, Budget> all;
   {
     const std::scoped_lock lock(mutex_);
@@ -85,22 +85,22 @@ void PlanWatch::tell_budgets() {
   for (const auto& budget : options_.budgets) all.emplace(budget.name, budget);
   std::vector<Budget> budgets;
   for (auto& [name, budget] : all) budgets.push_back(std::move(budget));
-  if (told_budgets_ == budgets || !host_.submit(budgets_input(budgets))) return;
+  if (published_budgets_ == budgets || !host_.submit(budgets_input(budgets))) return;
   log::info("budgets", {{"count", budgets.size()}});
-  told_budgets_ = std::move(budgets);
+  published_budgets_ = std::move(budgets);
 }
 
 void PlanWatch::run(const std::stop_token& stop) {
-  std::optional<PricePlan> told;
+  std::optional<PricePlan> published;
   const auto patient_until = std::chrono::steady_clock::now() + options_.patience;
   bool complained = false;
   for (; !stop.stop_requested(); std::this_thread::sleep_for(200ms)) {
     if (!feed_.synced()) {
-      if (told || std::chrono::steady_clock::now() < patient_until) continue;
+      if (published || std::chrono::steady_clock::now() < patient_until) continue;
       if (!std::exchange(complained, true))
-        log::warn("PricePlans cannot be read from the API server: files alone hold");
+        log::warn("PricePlans cannot be read from the API server: only the files apply");
     } else {
-      tell_budgets();
+      submit_budgets();
     }
     std::vector<PricePlan> plans;
     {
@@ -108,10 +108,10 @@ void PlanWatch::run(const std::stop_token& stop) {
       for (auto& [name, plan] : merged()) plans.push_back(plan);
     }
     PricePlan plan = joined(plans);
-    if (told == plan) continue;
+    if (published == plan) continue;
     if (!host_.submit(prices_input(plan))) continue;  // retried in the next round
     log::info("prices", {{"plan", plan.name}, {"entries", plan.entries.size()}});
-    told = std::move(plan);
+    published = std::move(plan);
   }
 }
 

@@ -15,8 +15,8 @@ Result<Settings> settings_of(const std::map<std::string, std::string>& given) {
   }
   if (const auto observe = given.find("observe"); observe != given.end()) {
     if (observe->second != "bus" && observe->second != "cluster")
-      return fail(config::wrong_setting("observe", observe->second,
-                                        "bus, or cluster where no other service of the suite runs"));
+      return fail(
+          config::wrong_setting("observe", observe->second, "bus, or cluster if no other service of the suite runs"));
     out.alone = observe->second == "cluster";
   }
   return out;

@@ -253,7 +253,7 @@ struct Budgets {
     m.set_amount(budget.amount);
     m.set_period(static_cast<int>(budget.period));
     m.set_utc_offset_us(budget.utc_offset.count());
-    m.set_carry_permille(budget.carry_permille);
+    m.set_carry_over_permille(budget.carry_over_permille);
     m.set_soft(budget.soft);
     m.set_default_run_us(budget.default_run.count());
     m.set_sequence(row.sequence);
@@ -263,7 +263,7 @@ struct Budgets {
       a->set_from_us(micros(from));
       a->set_to_us(micros(one.to));
       a->set_amount(one.amount);
-      a->set_carry_permille(one.carry_permille);
+      a->set_carry_over_permille(one.carry_over_permille);
     }
     for (const auto& price : row.prices) {
       auto* p = m.add_prices();
@@ -283,13 +283,13 @@ struct Budgets {
                   m.amount(),
                   static_cast<BudgetPeriod>(m.period()),
                   Duration(m.utc_offset_us()),
-                  m.carry_permille(),
+                  m.carry_over_permille(),
                   m.soft(),
                   Duration(m.default_run_us())};
     row.sequence = m.sequence();
     row.withdrawn = m.withdrawn();
     for (const auto& a : m.allotments()) {
-      row.periods[from_micros(a.from_us())] = {from_micros(a.to_us()), a.amount(), a.carry_permille()};
+      row.periods[from_micros(a.from_us())] = {from_micros(a.to_us()), a.amount(), a.carry_over_permille()};
     }
     for (const auto& p : m.prices()) {
       row.prices.push_back({p.instance_type(), p.gpu_product(), p.nano_usd_gpu_hour()});
@@ -380,7 +380,7 @@ Result<State> state_from_rows(std::span<const store::StateRow> rows) {
     if (!known || !readable) {
       return fail(
           Error{Code::kInvalid,
-                fmt::format("state row {}/{} {}", row.kind, row.key, known ? "cannot be read" : "is of no known kind"),
+                fmt::format("state row {}/{} {}", row.kind, row.key, known ? "cannot be read" : "has an unknown kind"),
                 "", "run the program version that wrote it, or restore the database"});
     }
   }

@@ -34,11 +34,6 @@ PricePlan joined(std::span<const PricePlan> plans) {
   return all.name.empty() ? builtin_prices() : all;
 }
 
-Result<PricePlan> plan_from_manifests(std::span<const std::string> paths) {
-  QM_ASSIGN(const auto plans, plans_from_manifests(paths));
-  return joined(plans);
-}
-
 Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths) {
   QM_ASSIGN(const auto documents, typed_from_manifests<config::PricePlan>(paths));
   std::vector<PricePlan> plans;
@@ -56,12 +51,12 @@ void export_metrics(metrics::Registry& registry, service::Host& host, const Doma
       const auto usd = [](Money money) { return static_cast<double>(money.nano()) / 1e9; };
       set("qm_cost_ledger_entries", "Journal entries posted so far, reversals included",
           static_cast<double>(meta.entries));
-      set("qm_cost_restatements", "Journal entries reversed because a fact came late",
+      set("qm_cost_restatements", "Journal entries reversed because of a late observation",
           static_cast<double>(meta.restatements));
       set("qm_cost_late_facts", "Facts about time that is folded already, dropped", static_cast<double>(meta.late));
       set("qm_cost_open_slices", "Posted slices that can still be restated",
           static_cast<double>(engine.state().slices.size()));
-      set("qm_cost_unpriced_instances", "Running instances without a price: they are charged nothing",
+      set("qm_cost_unpriced_instances", "Running instances without a price, which are not charged",
           static_cast<double>(engine.unpriced(now).size()));
       set("qm_cost_burn_usd_per_hour", "Price of the running fleet", usd(engine.burn_rate(now)));
       const std::string period = period_of(now);

@@ -26,7 +26,7 @@ struct Books {
   Engine engine;
   std::map<std::string, BudgetRow> budgets;
   std::map<AttemptId, Spent> spent;
-  std::size_t told = 0;
+  std::size_t published = 0;
 
   Output step(const std::vector<Engine::Command>& batch, Instant now) {
     auto out = engine.step(batch, now);
@@ -34,15 +34,15 @@ struct Books {
     EXPECT_EQ(engine.audit(), "");
     for (const auto& row : out.budgets) budgets[row.budget.name] = row;
     for (const auto& one : out.spent) spent[one.attempt] = one;
-    told += out.budgets.size() + out.spent.size();
+    published += out.budgets.size() + out.spent.size();
     return out;
   }
 };
 
 const AttemptId kJob{WorkloadUid("job"), 1};
 
-AssignmentHeard stay(const AttemptId& id, std::uint64_t version, Instant bound, Instant released) {
-  AssignmentHeard out;
+AssignmentUpdated stay(const AttemptId& id, std::uint64_t version, Instant bound, Instant released) {
+  AssignmentUpdated out;
   out.id = id;
   out.version = version;
   out.owner = {"research", "ns", "job", id.uid.value()};
@@ -50,7 +50,7 @@ AssignmentHeard stay(const AttemptId& id, std::uint64_t version, Instant bound, 
   out.ended = released != Instant{};
   return out;
 }
-InstanceHeard machine(Instant launched) {
+InstanceUpdated instance_row(Instant launched) {
   return {InstanceId("i-1"), ClaimName("c"), 1, "g5.48xlarge", "z", "on-demand", NodeName("n1"), 8, launched, {}};
 }
 
@@ -77,7 +77,7 @@ Engine loaded(const Engine& from) {
   return out;
 }
 
-TEST(Budgets, AllotmentsFollowTheCalendarAndTheNextIsToldAhead) {
+TEST(Budgets, AllotmentsFollowTheCalendarAndTheNextIsPublishedAhead) {
   Books books;
   const Instant now = at("2026-11-22T22:30:00Z");
   auto out = books.step({BudgetsApplied{{gpu_hours(10)}}}, now);
@@ -90,7 +90,7 @@ TEST(Budgets, AllotmentsFollowTheCalendarAndTheNextIsToldAhead) {
   EXPECT_EQ(row.periods.rbegin()->second.amount, 36'000'000);
   EXPECT_EQ(out.wake_at, at("2026-11-23T00:00:00Z"));
   EXPECT_TRUE(books.step({Tick{}, BudgetsApplied{{gpu_hours(10)}}}, now + 1min).budgets.empty())
-      << "the same again is no news";
+      << "a repetition has no event";
   out = books.step({Tick{}}, at("2026-11-23T00:00:00Z"));
   ASSERT_EQ(out.budgets.size(), 1u);
   EXPECT_EQ(out.budgets[0].sequence, 2u);
@@ -128,7 +128,7 @@ TEST(Budgets, ChangesArePublishedAndAPeriodThatBeganKeepsItsEnd) {
   const Instant now = at("2026-11-25T12:00:00Z");
   books.step({BudgetsApplied{{gpu_hours(10, BudgetPeriod::kMonth)}}}, now);
   auto other = gpu_hours(12, BudgetPeriod::kWeek);
-  other.carry_permille = 250;
+  other.carry_over_permille = 250;
   auto out = books.step({BudgetsApplied{{other}}}, now + 1min);
   ASSERT_EQ(out.budgets.size(), 1u);
   const auto& row = out.budgets[0];
@@ -137,7 +137,7 @@ TEST(Budgets, ChangesArePublishedAndAPeriodThatBeganKeepsItsEnd) {
   EXPECT_EQ(row.periods.begin()->second.amount, 12 * 3'600'000);
   EXPECT_EQ(row.periods.rbegin()->first, at("2026-12-01T00:00:00Z"));
   EXPECT_EQ(row.periods.rbegin()->second.to, at("2026-12-07T00:00:00Z")) << "to the end of the week";
-  EXPECT_EQ(row.periods.rbegin()->second.carry_permille, 250);
+  EXPECT_EQ(row.periods.rbegin()->second.carry_over_permille, 250);
   out = books.step({BudgetsApplied{}}, now + 2min);
   EXPECT_TRUE(out.budgets.at(0).withdrawn);
   EXPECT_EQ(out.budgets.at(0).sequence, 3u);
@@ -147,7 +147,7 @@ TEST(Budgets, ChangesArePublishedAndAPeriodThatBeganKeepsItsEnd) {
   EXPECT_EQ(out.budgets.at(0).sequence, 4u) << "it goes on where it was";
 }
 
-TEST(Budgets, DollarsAreHeldAtTheDearestPriceOfAMachine) {
+TEST(Budgets, DollarsAreHeldAtTheHighestPriceOfAnInstance) {
   Books books;
   auto budget = gpu_hours(0);
   budget.unit = BudgetUnit::kNanoUsd;
@@ -168,11 +168,11 @@ TEST(Budgets, DollarsAreHeldAtTheDearestPriceOfAMachine) {
   EXPECT_EQ(books.budgets.at("research").sequence, 2u);
 }
 
-TEST(Budgets, AnAttemptIsToldAsItIsChargedAndIsFinalSoonAfterItsEnd) {
+TEST(Budgets, AnAttemptIsPublishedAsItIsChargedAndIsFinalSoonAfterItsEnd) {
   Books books;
   const Instant day = at("2026-11-22T00:00:00Z");
   books.step({PriceApplied{{"p", {{"", "", "", HourlyRate{Money::nano(8'000)}}}}, {}}, BudgetsApplied{{gpu_hours(10)}},
-              machine(day), NodeHeard{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}},
+              instance_row(day), NodeUpdated{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}},
              day);
   books.step({stay(kJob, 1, day + 30min, {})}, day + 31min);
   EXPECT_TRUE(books.spent.empty()) << "nothing is posted yet";
@@ -185,9 +185,9 @@ TEST(Budgets, AnAttemptIsToldAsItIsChargedAndIsFinalSoonAfterItsEnd) {
   out = books.step({Tick{}}, day + 85min);
   EXPECT_EQ(books.spent.at(kJob).row, (SpentRow{{Money::nano(1'500), 2 * 2'700'000'000LL}, true}));
   EXPECT_EQ(books.engine.statement("2026-11", day + 85min)->lines.at("research").nano, Money::nano(1'500));
-  const auto told = books.told;
+  const auto published = books.published;
   books.step({stay(kJob, 2, day + 30min, day + 75min), Tick{}}, day + 3h);
-  EXPECT_EQ(books.told, told) << "said once";
+  EXPECT_EQ(books.published, published) << "published once";
   // A second attempt of the workload has a separate account.
   const AttemptId again{WorkloadUid("job"), 2};
   books.step({stay(again, 1, day + 4h, day + 5h)}, day + 6h);
@@ -203,19 +203,19 @@ TEST(Budgets, AnAttemptIsToldAsItIsChargedAndIsFinalSoonAfterItsEnd) {
 TEST(Budgets, AnAttemptThatNeverHeldAnythingIsFinalAtOnce) {
   Books books;
   const Instant day = at("2026-11-22T00:00:00Z");
-  AssignmentHeard expired;
+  AssignmentUpdated expired;
   expired.id = kJob;
   expired.version = 2;
   expired.ended = true;
   books.step({expired}, day);
-  EXPECT_TRUE(books.spent.empty()) << "nobody asked";
+  EXPECT_TRUE(books.spent.empty()) << "not requested";
   books.step({BudgetsApplied{{gpu_hours(10)}}}, day + 1min);
   expired.version = 3;
   books.step({expired}, day + 2min);
   EXPECT_EQ(books.spent.at(kJob).row, (SpentRow{{}, true}));
 }
 
-TEST(Budgets, AMachineThatNobodyBillsIsWaitedForForAWhile) {
+TEST(Budgets, AnUnbilledInstanceIsAwaitedForALimitedTime) {
   Books books;
   const Instant day = at("2026-11-22T00:00:00Z");
   books.step({BudgetsApplied{{gpu_hours(10)}}, stay(kJob, 2, day, day + 1h)}, day + 2h);
@@ -226,8 +226,8 @@ TEST(Budgets, AMachineThatNobodyBillsIsWaitedForForAWhile) {
 
 TEST(Budgets, OrderRepeatsAndRestartsChangeNothing) {
   const Instant day = at("2026-11-22T00:00:00Z");
-  const std::vector<Engine::Command> facts{BudgetsApplied{{gpu_hours(10)}}, machine(day),
-                                           NodeHeard{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1},
+  const std::vector<Engine::Command> facts{BudgetsApplied{{gpu_hours(10)}}, instance_row(day),
+                                           NodeUpdated{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1},
                                            stay(kJob, 1, day + 30min, {}), stay(kJob, 2, day + 30min, day + 100min)};
   std::vector<int> order{0, 1, 2, 3, 4};
   int orders = 0;
@@ -267,8 +267,8 @@ struct Twins {
 TEST(Budgets, AnEndThatMovesIsFinalAfterTheLastOne) {
   Twins twins;
   const Instant day = at("2026-11-22T00:00:00Z");
-  twins.step({BudgetsApplied{{gpu_hours(10)}}, machine(day),
-              NodeHeard{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}},
+  twins.step({BudgetsApplied{{gpu_hours(10)}}, instance_row(day),
+              NodeUpdated{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}},
              day);
   twins.step({stay(kJob, 1, day + 30min, day + 40min)}, day + 41min);
   EXPECT_EQ(twins.step({stay(kJob, 2, day + 30min, day + 48min)}, day + 49min), day + 58min);
@@ -278,13 +278,14 @@ TEST(Budgets, AnEndThatMovesIsFinalAfterTheLastOne) {
   EXPECT_EQ(twins.runs.spent.at(kJob).row, (SpentRow{{{}, 2 * 1'080'000'000LL}, true}));
 }
 
-TEST(Budgets, AnAttemptIsFinalAsSoonAsItsMachinesAreKnown) {
+TEST(Budgets, AnAttemptIsFinalAsSoonAsItsInstancesAreKnown) {
   Twins twins;
   const Instant day = at("2026-11-22T00:00:00Z");
   twins.step({BudgetsApplied{{gpu_hours(10)}}, stay(kJob, 2, day + 5min, day + 20min)}, day + 21min);
   EXPECT_EQ(twins.step({Tick{}}, day + 31min), day + 90min) << "an hour after it could be final";
   EXPECT_TRUE(twins.runs.spent.empty());
-  twins.step({machine(day), NodeHeard{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}}, day + 40min);
+  twins.step({instance_row(day), NodeUpdated{NodeName("n1"), InstanceId("i-1"), NodeState::kReady, day, 8, 1}},
+             day + 40min);
   EXPECT_EQ(twins.runs.spent.at(kJob).row, (SpentRow{{{}, 2 * 900'000'000LL}, true}));
 }
 

@@ -28,7 +28,7 @@ TEST(Forgotten, AnInstanceThatItsOwnerForgotEndsThen) {
 TEST(Forgotten, AForgottenInstanceThatIsFoundAgainUnderAnyKeyRunsOn) {
   for (const auto& [claim, version] : {std::pair("i-1", 1), std::pair("claim-x", 1)}) {
     Engine engine;
-    const InstanceHeard first{InstanceId("i-1"),
+    const InstanceUpdated first{InstanceId("i-1"),
                               ClaimName("claim-x"),
                               7,
                               "t",
@@ -46,7 +46,7 @@ TEST(Forgotten, AForgottenInstanceThatIsFoundAgainUnderAnyKeyRunsOn) {
     engine.step(batch, from_micros(31'000'000));
     engine.commit();
     EXPECT_EQ(engine.statement("", from_micros(61'000'000))->total.nano, Money::nano(30'000'000'000)) << claim;
-    InstanceHeard again = first;
+    InstanceUpdated again = first;
     again.claim = ClaimName(claim);
     again.version = static_cast<std::uint64_t>(version);
     batch = {again};

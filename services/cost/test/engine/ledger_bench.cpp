@@ -16,12 +16,12 @@ std::vector<Engine::Command> fleet(std::int64_t instances) {
     const InstanceId id(fmt::format("i-{:05}", i));
     const NodeName node(fmt::format("n-{:05}", i));
     out.push_back(
-        InstanceHeard{id, ClaimName(id.value() + "c"), 1, "p5.48xlarge", "z", "on-demand", node, 8, kStart, {}});
-    out.push_back(NodeHeard{node, id, NodeState::kReady, minute(2), 8, 1});
+        InstanceUpdated{id, ClaimName(id.value() + "c"), 1, "p5.48xlarge", "z", "on-demand", node, 8, kStart, {}});
+    out.push_back(NodeUpdated{node, id, NodeState::kReady, minute(2), 8, 1});
     for (int job = 0; job < 4; ++job) {
       Member member{node, {}, minute(5 + 25 * (job / 2)), minute(28 + 25 * (job / 2))};
       for (int d = 0; d < 4; ++d) member.devices.push_back({job % 2 * 4 + d, 1000});
-      out.push_back(AssignmentHeard{{WorkloadUid(fmt::format("w-{}-{}", i, job)), 1},
+      out.push_back(AssignmentUpdated{{WorkloadUid(fmt::format("w-{}-{}", i, job)), 1},
                                     1,
                                     {fmt::format("team-{}", (i + job) % 40), "ns", fmt::format("w-{}-{}", i, job)},
                                     {member}});

@@ -18,8 +18,8 @@ __extension__ typedef __int128 Wide;
 Instant second(std::int64_t s) { return from_micros(s * kSecond); }
 
 struct World {
-  std::vector<Engine::Command> facts;    // newest versions and the older ones before them
-  std::vector<InstanceHeard> instances;  // final versions
+  std::vector<Engine::Command> facts;      // newest versions and the older ones before them
+  std::vector<InstanceUpdated> instances;  // final versions
   std::map<std::int64_t, std::int64_t> spot,
       plan;  // second -> nano per hour; a plan entry is for on-demand
   Instant end{};
@@ -45,29 +45,29 @@ World make_world(std::uint32_t seed) {
     const std::int64_t from = pick(1, day), nano = pick(1, 9'999'999'999);
     if (w.spot.contains(from)) continue;
     w.spot[from] = nano;
-    w.facts.push_back(SpotPriceHeard{{"t", "z"}, HourlyRate{Money::nano(nano)}, second(from), 1});
+    w.facts.push_back(SpotPriceUpdated{{"t", "z"}, HourlyRate{Money::nano(nano)}, second(from), 1});
   }
   const int count = static_cast<int>(pick(1, 5));
   int stays = 0;
   for (int i = 0; i < count; ++i) {
-    InstanceHeard heard;
-    heard.id = InstanceId(fmt::format("i-{}", i));
-    heard.claim = ClaimName(fmt::format("c-{}", i));
-    heard.type = "t";
-    heard.zone = "z";
-    heard.capacity_type = pick(0, 1) == 0 ? "spot" : "on-demand";
-    heard.gpus = static_cast<std::int32_t>(pick(0, 4));
+    InstanceUpdated update;
+    update.id = InstanceId(fmt::format("i-{}", i));
+    update.claim = ClaimName(fmt::format("c-{}", i));
+    update.type = "t";
+    update.zone = "z";
+    update.capacity_type = pick(0, 1) == 0 ? "spot" : "on-demand";
+    update.gpus = static_cast<std::int32_t>(pick(0, 4));
     const std::int64_t launched = pick(1, day - 10), stopped = pick(launched, day);
     const bool runs = pick(0, 3) == 0;
-    heard.launched = second(launched);
-    heard.version = 1;
-    w.facts.push_back(heard);  // first event: it runs
+    update.launched = second(launched);
+    update.version = 1;
+    w.facts.push_back(update);  // first event: it runs
     if (!runs) {
-      heard.stopped = second(stopped);
-      heard.version = 2;
-      w.facts.push_back(heard);
+      update.stopped = second(stopped);
+      update.version = 2;
+      w.facts.push_back(update);
     }
-    w.instances.push_back(heard);
+    w.instances.push_back(update);
 
     // Two instances may use one node name one after the other; the name of a running one is unique.
     const NodeName node(fmt::format("n-{}", i));
@@ -77,19 +77,19 @@ World make_world(std::uint32_t seed) {
     for (int k = 0, n = static_cast<int>(pick(0, 4)); k < n; ++k) since.insert(pick(launched, last));
     for (const auto s : since) {
       w.facts.push_back(
-          NodeHeard{node, heard.id, static_cast<NodeState>(pick(0, 3)), second(s), heard.gpus, ++version});
+          NodeUpdated{node, update.id, static_cast<NodeState>(pick(0, 3)), second(s), update.gpus, ++version});
     }
-    for (int k = 0, n = static_cast<int>(pick(0, 5)); k < n && heard.gpus > 0 && last > launched; ++k) {
-      AssignmentHeard a;
+    for (int k = 0, n = static_cast<int>(pick(0, 5)); k < n && update.gpus > 0 && last > launched; ++k) {
+      AssignmentUpdated a;
       a.id = {WorkloadUid(fmt::format("w-{}", stays++)), 1};
       a.owner = {fmt::format("team-{}", pick(0, 2)), fmt::format("ns-{}", pick(0, 1)), a.id.uid.value()};
       const std::int64_t bound = pick(launched, last), released = pick(bound, last);
       Member member{node, {}, second(bound), {}};
-      for (std::int32_t d = 0; d < heard.gpus; ++d) {
+      for (std::int32_t d = 0; d < update.gpus; ++d) {
         if (pick(0, 1) == 0) member.devices.push_back({d, static_cast<std::int32_t>(pick(1, 1000))});
       }
       a.version = 1;
-      w.facts.push_back(AssignmentHeard{a});  // reserved: no member yet
+      w.facts.push_back(AssignmentUpdated{a});  // reserved: no member yet
       a.members = {member};
       a.version = 2;
       w.facts.push_back(a);

@@ -195,7 +195,7 @@ TEST(Ledger, ALateStopTakesBackWhatWasChargedTooMuch) {
   )");
 }
 
-TEST(Ledger, ACorrectedReleaseRemovesTheCutItMade) {
+TEST(Ledger, ACorrectedReleaseRemovesItsSplit) {
   check(R"(
     price t on-demand 3.6
     launch i-1 t z on-demand gpus=1 at=0
@@ -253,7 +253,7 @@ TEST(Ledger, ASpotPriceCutsTheBillAndItsFirstValueHoldsBefore) {
   )");
 }
 
-TEST(Ledger, SpotWithoutAPriceCostsOnDemandUntilOneIsHeard) {
+TEST(Ledger, SpotWithoutAPriceCostsOnDemandUntilAQuoteArrives) {
   check(R"(
     price t on-demand 36
     launch i-1 t z spot gpus=1 at=0
@@ -412,7 +412,7 @@ TEST(Ledger, EachPartitionAddsUpToTheBill) {
   EXPECT_EQ(jobs.at("shop/serve").gpu_micros, std::int64_t{6940} * 1'250'000);
 }
 
-TEST(Ledger, MonthsAreCutAtMidnightUtc) {
+TEST(Ledger, MonthsAreSplitAtMidnightUtc) {
   // December begins at second 2592000. The instance runs half an hour into each month.
   check(R"(
     price t on-demand 3.6
@@ -473,9 +473,9 @@ TEST(Ledger, FoldsWhatIsOldAndKeepsTheSums) {
 
 TEST(Ledger, OneInstanceUnderTwoKeysIsBilledOnce) {
   Engine engine;
-  const InstanceHeard by_id{
+  const InstanceUpdated by_id{
       InstanceId("i-1"), ClaimName("i-1"), 7, "t", "z", "on-demand", NodeName("n"), 1, from_micros(1'000'000), {}};
-  InstanceHeard by_claim = by_id;
+  InstanceUpdated by_claim = by_id;
   by_claim.claim = ClaimName("claim-x");
   by_claim.version = 1;
   by_claim.stopped = from_micros(11'000'000);

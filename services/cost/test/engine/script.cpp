@@ -103,7 +103,7 @@ std::string Script::line(const std::vector<std::string>& words) {
   } else if (verb == "reprice") {
     plan_.entries.clear();
   } else if (verb == "spot") {
-    pending_.push_back(SpotPriceHeard{SpotPool{words[1], words[2]}, HourlyRate{*Money::parse_usd(words[3])},
+    pending_.push_back(SpotPriceUpdated{SpotPool{words[1], words[2]}, HourlyRate{*Money::parse_usd(words[3])},
                                       time_option(words, "from"), ++version_});
   } else if (verb == "launch") {
     auto& i = instances_[words[1]];
@@ -124,7 +124,7 @@ std::string Script::line(const std::vector<std::string>& words) {
     i.version = ++version_;
     pending_.push_back(i);
   } else if (verb == "node") {
-    pending_.push_back(NodeHeard{NodeName(words[1]), InstanceId(words[2]), state(words[3]), time_option(words, "at"),
+    pending_.push_back(NodeUpdated{NodeName(words[1]), InstanceId(words[2]), state(words[3]), time_option(words, "at"),
                                  std::stoi(option(words, "gpus", "0")), ++version_});
   } else if (verb == "bind") {
     auto& a = assignments_[words[1]];
@@ -144,7 +144,7 @@ std::string Script::line(const std::vector<std::string>& words) {
   } else if (verb == "forget" && words[1].find('/') == std::string::npos) {
     pending_.push_back(InstanceForgotten{instances_[words[1]].claim});
   } else if (verb == "forget") {
-    AssignmentHeard a{attempt(words[1]), ++version_, {}, {}, {}, true};
+    AssignmentUpdated a{attempt(words[1]), ++version_, {}, {}, {}, true};
     a.owner.uid = a.id.uid.value();
     pending_.push_back(std::move(a));
   } else if (verb == "step") {

@@ -31,8 +31,8 @@ class Script {
  private:
   std::string line(const std::vector<std::string>& words);
   std::vector<Engine::Command> pending_;
-  std::map<std::string, InstanceHeard> instances_;
-  std::map<std::string, AssignmentHeard> assignments_;
+  std::map<std::string, InstanceUpdated> instances_;
+  std::map<std::string, AssignmentUpdated> assignments_;
   PricePlan plan_{"test", {}};
   std::uint64_t version_ = 0;
 };

@@ -136,7 +136,7 @@ TEST_F(Service, RefusalsNameTheField) {
   const auto field_of = [](const grpc::Status& status) { return rpc::from_grpc(status, "call").field; };
   pb::QueryAllocationResponse rows;
   pb::QueryAllocationRequest request;
-  request.set_group_by("colour");
+  request.set_group_by("color");
   EXPECT_EQ(field_of(call(&pb::Cost::Stub::QueryAllocation, request, rows)), "group_by");
   request.set_group_by("team");
   request.set_page_size(-1);

@@ -17,7 +17,7 @@ Fact only(const service::Input& input) {
 }
 
 TEST(Codec, ReadsInstancesOnceTheyAreBilled) {
-  const auto fact = only<InstanceHeard>(instance("i-1", 10, 20, 3));
+  const auto fact = only<InstanceUpdated>(instance("i-1", 10, 20, 3));
   EXPECT_EQ(fact.id.value(), "i-1");
   EXPECT_EQ(fact.claim.value(), "claim-i-1");
   EXPECT_EQ(fact.version, 3u);
@@ -77,7 +77,7 @@ TEST(Codec, ReadsSpotPricesAndSkipsTheRestOfTheTopic) {
   event.mutable_price()->set_zone("z");
   event.mutable_price()->set_nano_usd_hour(7);
   event.mutable_price()->set_from_us(9);
-  const auto fact = only<SpotPriceHeard>(bus_input("qm.capacity", "price/t/z", 2, event.SerializeAsString()));
+  const auto fact = only<SpotPriceUpdated>(bus_input("qm.capacity", "price/t/z", 2, event.SerializeAsString()));
   EXPECT_EQ(fact.pool, (SpotPool{"t", "z"}));
   EXPECT_EQ(fact.rate.per_hour.nano(), 7);
   EXPECT_EQ(micros(fact.from), 9);
@@ -90,16 +90,16 @@ TEST(Codec, ReadsSpotPricesAndSkipsTheRestOfTheTopic) {
   EXPECT_TRUE(Codec{}.decode(bus_input("qm.placement", "demand", 1, demand.SerializeAsString()))->empty());
 }
 
-TEST(Codec, TellsHealthCordonsFromDrains) {
+TEST(Codec, DistinguishesHealthCordonsFromDrains) {
   const auto state = [](pb::NodeState s, const std::string& reason) {
-    return only<NodeHeard>(node("n", "i-1", s, 5, reason)).state;
+    return only<NodeUpdated>(node("n", "i-1", s, 5, reason)).state;
   };
   EXPECT_EQ(state(pb::NODE_READY, ""), NodeState::kReady);
   EXPECT_EQ(state(pb::NODE_NOT_READY, "lost"), NodeState::kNotReady);
   EXPECT_EQ(state(pb::NODE_CORDONED, "health: XID 79; drain: SpotInterruption"), NodeState::kUnhealthy);
   EXPECT_EQ(state(pb::NODE_CORDONED, "drain: SpotInterruption"), NodeState::kDraining);
   EXPECT_EQ(state(pb::NODE_GONE, ""), NodeState::kDraining);
-  EXPECT_EQ(only<NodeHeard>(node("n", "i-1", pb::NODE_READY, 5)).instance.value(), "i-1");
+  EXPECT_EQ(only<NodeUpdated>(node("n", "i-1", pb::NODE_READY, 5)).instance.value(), "i-1");
 }
 
 TEST(Codec, ReadsSharesAndMigInstances) {
@@ -111,7 +111,7 @@ TEST(Codec, ReadsSharesAndMigInstances) {
   device->set_mig_profile("2g.20gb");
   (*event.mutable_assignment()->mutable_labels())["product"] = "search";
   input.bytes = event.SerializeAsString();
-  const auto fact = only<AssignmentHeard>(input);
+  const auto fact = only<AssignmentUpdated>(input);
   EXPECT_EQ(fact.labels, (Labels{{"product", "search"}}));
   EXPECT_EQ(fact.owner, (Owner{"lab", "lab", "job-w", "w"}));  // the namespace is charged without a team
   EXPECT_EQ(fact.members[0].devices, (std::vector<DeviceShare>{{0, 1000}, {1, 0, 2}}));
@@ -158,7 +158,7 @@ Budget weekly() {
   out.amount = 5'000'000'000;
   out.period = BudgetPeriod::kWeek;
   out.utc_offset = std::chrono::hours(1);
-  out.carry_permille = 500;
+  out.carry_over_permille = 500;
   out.soft = true;
   out.default_run = std::chrono::minutes(30);
   return out;
@@ -173,13 +173,13 @@ TEST(Codec, BudgetsMakeTheRoundTrip) {
 }
 
 TEST(Codec, AnAssignmentEndsWhenItIsReleasedOrExpired) {
-  EXPECT_FALSE(only<AssignmentHeard>(stay("w", "t", "lab", "n", 1, 5)).ended);
-  EXPECT_TRUE(only<AssignmentHeard>(stay("w", "t", "lab", "n", 1, 5, 9)).ended);
+  EXPECT_FALSE(only<AssignmentUpdated>(stay("w", "t", "lab", "n", 1, 5)).ended);
+  EXPECT_TRUE(only<AssignmentUpdated>(stay("w", "t", "lab", "n", 1, 5, 9)).ended);
   pb::PlacementEvent event;
   event.mutable_assignment()->set_uid("w");
   event.mutable_assignment()->set_attempt(1);
   event.mutable_assignment()->set_state(pb::EXPIRED);
-  EXPECT_TRUE(only<AssignmentHeard>(bus_input("qm.placement", "w/1", 2, event.SerializeAsString())).ended);
+  EXPECT_TRUE(only<AssignmentUpdated>(bus_input("qm.placement", "w/1", 2, event.SerializeAsString())).ended);
 }
 
 TEST(Codec, StateMakesTheRoundTrip) {
@@ -219,7 +219,7 @@ TEST(Codec, StateMakesTheRoundTrip) {
   ASSERT_EQ(said.grant().allotments_size(), 2);
   EXPECT_EQ(said.grant().allotments(0).to_us(), said.grant().allotments(1).from_us());
   EXPECT_EQ(said.grant().allotments(1).amount(), 5'000'000'000);
-  EXPECT_EQ(said.grant().allotments(1).carry_permille(), 500);
+  EXPECT_EQ(said.grant().allotments(1).carry_over_permille(), 500);
   EXPECT_GT(said.grant().prices_size(), 5);
   run({prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 60),
        stay("w", "research", "lab", "n1", 3, 100), bus_input("qm.capacity", "p", 1, price.SerializeAsString())},

@@ -12,7 +12,8 @@ Result<PricePlan> plan_of(const std::string& yaml) {
   const testing::TempDir dir;
   const std::string path = dir.path() + "/prices.yaml";
   std::ofstream(path) << yaml;
-  return plan_from_manifests(std::vector<std::string>{path});
+  QM_ASSIGN(const auto plans, plans_from_manifests(std::vector<std::string>{path}));
+  return joined(plans);
 }
 
 TEST(Manifests, APricePlanReplacesTheBuiltInOne) {
@@ -31,7 +32,7 @@ spec:
   EXPECT_EQ(plan->name, "negotiated-2026-11");
   EXPECT_EQ(planned_rate(*plan, "p5.48xlarge", "on-demand", "z")->per_hour.to_usd(2), "40.50");
   EXPECT_FALSE(planned_rate(*plan, "g5.xlarge", "on-demand", "z"));
-  EXPECT_EQ(*plan_from_manifests({}), builtin_prices());
+  EXPECT_EQ(joined({}), builtin_prices());
 }
 
 TEST(Manifests, AnErrorNamesFileAndField) {

@@ -204,7 +204,7 @@ TEST(Observer, AnAnnotationOfDevicesChangesNoCharge) {
   EXPECT_EQ(total, bill.provider);
 }
 
-TEST(Observer, WhatEndedWhileNobodyLookedEndsWhenItIsMissed) {
+TEST(Observer, AnInstanceThatEndedBetweenObservationsEndsWhenMissing) {
   Server server;
   server.put("nodes", *Json::parse(kNode));
   server.put("pods", pod("runs", 8, "Running"));

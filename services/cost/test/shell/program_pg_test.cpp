@@ -63,23 +63,23 @@ TEST(CostProgram, ComesUpSurvivesAKillAndEndsCleanly) {
   EXPECT_EQ(second.process().wait(std::chrono::seconds(20)), 0) << second.log();
 }
 
-TEST(CostProgram, WhoLosesTheLeadWaitsForADatabaseThatTakesNoSession) {
+TEST(CostProgram, AFormerLeaderWaitsForADatabaseThatAcceptsNoSession) {
   std::string why;
   auto* server = testing::Postgres::shared(&why);
   if (server == nullptr) GTEST_SKIP() << why;
   const auto conninfo = server->fresh_database();
   const auto open = [](const std::string& to) { return *pg::Connection::open(to, {.application_name = "test"}); };
-  const auto inside = open(conninfo), beside = open(server->fresh_database());
+  const auto inside = open(conninfo), outside = open(server->fresh_database());
   Program program(conninfo);
   const auto serves = [&] { return program.prices() == static_cast<int>(builtin_prices().entries.size()); };
   ASSERT_TRUE(testing::wait_until(serves)) << program.log();
   const auto sessions = [&](bool allowed) {
-    return beside->exec(fmt::format("alter database {} allow_connections {}",
-                                    pg::quote_name(inside->exec("select current_database()")->str(0, 0)), allowed));
+    return outside->exec(fmt::format("alter database {} allow_connections {}",
+                                     pg::quote_name(inside->exec("select current_database()")->str(0, 0)), allowed));
   };
   ASSERT_TRUE(sessions(false));
   ASSERT_TRUE(inside->exec("update cost.lease set holder = 'another', beat = beat + 1"));
-  EXPECT_TRUE(testing::wait_until([&] { return program.log().find("database is away") != std::string::npos; }))
+  EXPECT_TRUE(testing::wait_until([&] { return program.log().find("database is not available") != std::string::npos; }))
       << program.log();
   EXPECT_TRUE(program.process().running()) << program.log();
   ASSERT_TRUE(sessions(true));
@@ -88,8 +88,9 @@ TEST(CostProgram, WhoLosesTheLeadWaitsForADatabaseThatTakesNoSession) {
   const auto said = program.log().size();
   ASSERT_TRUE(sessions(false));
   ASSERT_TRUE(inside->exec("update cost.lease set holder = 'another', beat = beat + 1"));
-  EXPECT_TRUE(testing::wait_until([&] { return program.log().find("database is away", said) != std::string::npos; }))
-      << program.log();
+  EXPECT_TRUE(testing::wait_until([&] {
+    return program.log().find("database is not available", said) != std::string::npos;
+  })) << program.log();
   program.process().signal(SIGTERM);
   EXPECT_EQ(program.process().wait(std::chrono::seconds(10)), 0) << program.log();
 }

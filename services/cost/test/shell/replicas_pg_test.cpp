@@ -217,14 +217,14 @@ TEST_F(Replicas, ALeaderThatStoodStillComesBackAsAStandby) {
     took.push_back(until_leads(*next, begin));
     old->process->signal(SIGCONT);
     EXPECT_TRUE(testing::wait_until([&] { return old->role() == "standby"; })) << logs();
-    EXPECT_TRUE(old->process->running()) << "it begins again, and does not need anybody to start it";
+    EXPECT_TRUE(old->process->running()) << "it restarts by itself";
     EXPECT_EQ(leader_and_standby(), std::pair(next, old));
   }
   std::printf("[ figures  ] takeover after SIGSTOP: %s\n", figures(took).c_str());
   EXPECT_LE(*std::ranges::max_element(took), 5000);
 }
 
-TEST_F(Replicas, AReplicaThatIsToldToEndDoesNotStandByAgainThoughItLostItsLead) {
+TEST_F(Replicas, AReplicaThatIsShutDownDoesNotBecomeStandbyAfterLosingItsLead) {
   ASSERT_NO_FATAL_FAILURE(bring_up());
   const auto [old, next] = leader_and_standby();
   ASSERT_TRUE(old != nullptr && next != nullptr) << logs();
@@ -234,8 +234,8 @@ TEST_F(Replicas, AReplicaThatIsToldToEndDoesNotStandByAgainThoughItLostItsLead) 
   old->process->signal(SIGTERM);
   old->process->signal(SIGCONT);
   EXPECT_EQ(old->process->wait(20s), 0) << old->log();
-  EXPECT_NE(old->log().find("another replica has taken the lead"), std::string::npos) << old->log();
-  EXPECT_EQ(old->log().find("begins again, to stand by"), std::string::npos) << old->log();
+  EXPECT_NE(old->log().find("another replica is the leader now"), std::string::npos) << old->log();
+  EXPECT_EQ(old->log().find("restarting as standby"), std::string::npos) << old->log();
   EXPECT_EQ(next->role(), "leader");
 }
 
@@ -274,7 +274,7 @@ class Migrations : public Replicas {
 TEST_F(Migrations, TheHookMigratesAndAServiceThatOnlyChecksThenStarts) {
   const auto early = run({"--set", "migrations=check"});
   EXPECT_EQ(early.code, 1);
-  EXPECT_NE(early.output.find("schema cost is at version 0 of common, this program wants"), std::string::npos)
+  EXPECT_NE(early.output.find("schema cost is at version 0 of common, this program needs"), std::string::npos)
       << early.output;
   EXPECT_NE(early.output.find("--migrate-only"), std::string::npos) << early.output;
 
@@ -323,7 +323,7 @@ TEST_F(Migrations, AnOldStandbyLeavesTheLeadToTheNextVersion) {
   old->process->signal(SIGKILL);
   ASSERT_EQ(old->process->wait(10s), 128 + SIGKILL);
   EXPECT_TRUE(testing::wait_until([&] {
-    return waits->log().find("nobody leads, and this replica cannot") != std::string::npos;
+    return waits->log().find("there is no leader, and this replica cannot lead") != std::string::npos;
   })) << waits->log();
   EXPECT_NE(waits->log().find("(soon), which this program does not know"), std::string::npos);
   EXPECT_TRUE(waits->process->running());

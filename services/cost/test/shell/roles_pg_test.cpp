@@ -78,7 +78,7 @@ TEST_F(Roles, EachServiceLivesInItsSchemaAndLooksIntoNoOther) {
     denied(role, "select count(*) from bus.topic");
     denied(role, "create table public.mine (a int)");
     EXPECT_NE(run(role, fmt::format("delete from {}.audit", service)).find("append-only"), std::string::npos);
-    EXPECT_NE(run(role, fmt::format("update {}.audit set caller = 'somebody else'", service)).find("append-only"),
+    EXPECT_NE(run(role, fmt::format("update {}.audit set caller = 'another caller'", service)).find("append-only"),
               std::string::npos);
   }
 }

@@ -14,9 +14,8 @@ TEST(CostSettings, AreReadOrRefusedWithWhatIsAllowed) {
   EXPECT_EQ(settings_of({{"settle", "10m"}}).error().to_string(),
             "INVALID_ARGUMENT: --set settle: '10m' is not valid; use 0 to 86,400 seconds");
   EXPECT_EQ(settings_of({{"observe", "all"}}).error().field, "observe");
-  EXPECT_EQ(
-      settings_of({{"setle", "1"}}).error().to_string(),
-      "INVALID_ARGUMENT: --set setle: there is no such setting; did you mean settle?; the settings are observe, settle");
+  EXPECT_EQ(settings_of({{"setle", "1"}}).error().to_string(),
+            "INVALID_ARGUMENT: --set setle: unknown setting; did you mean settle?; the settings are observe, settle");
 }
 
 }  // namespace settings_test

@@ -10,7 +10,7 @@
 //
 // If instances count as GPUs, with the strategy single, device numbers have no meaning: they do not identify
 // the GPU of a pod.
-#include "engine/cuts.hpp"
+#include "engine/mig/node_layouts.hpp"
 #include "qm/placement/engine.hpp"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ std::vector<std::int32_t> gpus_of(const std::vector<DeviceRef>& devices, std::in
 }
 
 /// Whether the member was planned on other devices. A device without a plan is not drift.
-bool drifted(const std::vector<DeviceRef>& before, const std::vector<DeviceRef>& after, std::int32_t shares) {
+bool has_drifted(const std::vector<DeviceRef>& before, const std::vector<DeviceRef>& after, std::int32_t shares) {
   return !before.empty() && !std::ranges::equal(before, after, [&](const DeviceRef& a, const DeviceRef& b) {
     return gpu_of(a, shares) == gpu_of(b, shares) && (!is_instance(a) || a.uuid.empty() || a.uuid == b.uuid);
   });
@@ -100,14 +100,14 @@ void Engine::adopt(const NodeName& name) {
   const auto shares = shares_of(tables_.nodes.find(name)->facts);
   Layout layout(static_cast<std::int32_t>(use_of(name, {}).size()), shares);
   bool good = true;
-  const auto lay = [&](Move& move) {
+  const auto place_sets = [&](Move& move) {
     good = good && layout.fits(move);
     layout.add(move);
   };
 
   // First the members on their planned devices, so that the others get the remaining shares.
   std::vector<Move> moves;
-  std::vector<std::size_t> elsewhere;
+  std::vector<std::size_t> migration_target;
   bool differs = false;
   for (const auto& ref : on_node->second) {
     const Assignment& row = *tables_.assignments.find(ref.first);
@@ -129,15 +129,15 @@ void Engine::adopt(const NodeName& name) {
         devices[i].milli = instances ? 0 : member.devices[i].milli;
         if (shares > 1 && same) devices[i].index = member.devices[i].index;
       }
-      if (shares > 1 && !same && !instances) elsewhere.push_back(moves.size());
+      if (shares > 1 && !same && !instances) migration_target.push_back(moves.size());
       move.devices = std::move(devices);
       differs = differs || move.devices != member.devices;
-      if (elsewhere.empty() || elsewhere.back() != moves.size()) lay(move);
+      if (migration_target.empty() || migration_target.back() != moves.size()) place_sets(move);
     }
     moves.push_back(std::move(move));
   }
   if (!differs) return;
-  for (const auto position : elsewhere) {
+  for (const auto position : migration_target) {
     Move& move = moves[position];
     for (DeviceRef& device : move.devices) {
       device.index = layout.free_share(device.index);
@@ -174,7 +174,7 @@ void Engine::adopt(const NodeName& name) {
     Assignment next = *tables_.assignments.find(move.ref.first);
     Member& member = next.members[move.ref.second];
     if (member.devices == move.devices) continue;
-    if (drifted(member.devices, move.devices, shares)) ++scratch_.out.notes.drift;
+    if (has_drifted(member.devices, move.devices, shares)) ++scratch_.out.notes.drift;
     member.devices = std::move(move.devices);
     store(move.ref.first, std::move(next));
   }

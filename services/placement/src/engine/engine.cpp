@@ -1,4 +1,4 @@
-// Applies observations and evaluates once per batch. The evaluation is in nodes.cpp, settle.cpp and
+// Applies observations and evaluates once per batch. The evaluation is in nodes.cpp, reconcile.cpp and
 // decide.cpp.
 #include "qm/placement/engine.hpp"
 
@@ -10,7 +10,7 @@
 namespace qm::placement {
 
 namespace {
-constexpr int kMostPasses = 8;  // of placements in a step, when held capacity is released
+constexpr int kMaxPasses = 8;  // of placements in a step, when held capacity is released
 }
 
 Engine::Engine(Options options) : options_(options) { rebuild(); }
@@ -54,10 +54,10 @@ void Engine::apply(const WatchStarted&) {
   if (next != meta()) tables_.meta.insert(0, next);
 }
 
-void Engine::apply(const NodeSeen& seen) {
+void Engine::apply(const NodeUpdated& seen) {
   const Node* old = tables_.nodes.find(seen.node);
   if (old != nullptr && old->facts == seen.facts) return;
-  scratch_.grew = scratch_.grew || old == nullptr || old->facts.labels != seen.facts.labels ||
+  scratch_.capacity_added = scratch_.capacity_added || old == nullptr || old->facts.labels != seen.facts.labels ||
                   old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
   const bool fresh = old == nullptr;
   Node& node = tables_.nodes.edit(seen.node);
@@ -67,13 +67,13 @@ void Engine::apply(const NodeSeen& seen) {
   if (node.facts.unschedulable && !seen.facts.unschedulable && !by_us) scratch_.uncordoned.insert(seen.node);
   node.facts = seen.facts;
   if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered before this row existed
-  if (const NodeSigns* signs = tables_.signs.find(seen.node); fresh && signs != nullptr)
-    send(MarkNode{seen.node, *signs});
+  if (const NodeReport* report = tables_.report.find(seen.node); fresh && report != nullptr)
+    send(MarkNode{seen.node, *report});
   scratch_.nodes.insert(seen.node);
   scratch_.node_changed.insert(seen.node);
 }
 
-void Engine::apply(const NodeGone& gone) { remove_node(gone.node); }
+void Engine::apply(const NodeDeleted& gone) { remove_node(gone.node); }
 
 void Engine::apply(const NodesSynced& synced) {
   std::vector<NodeName> gone;
@@ -83,10 +83,10 @@ void Engine::apply(const NodesSynced& synced) {
   for (const NodeName& name : gone) remove_node(name);
   if (meta().nodes_synced) return;
   tables_.meta.edit(0).nodes_synced = true;
-  scratch_.grew = true;
+  scratch_.capacity_added = true;
 }
 
-void Engine::apply(const PodSeen& seen) {
+void Engine::apply(const PodUpdated& seen) {
   const PodFacts& facts = seen.pod;
   const Pod* old = tables_.pods.find(facts.uid);
   if (old != nullptr && old->facts == facts) return;
@@ -96,17 +96,17 @@ void Engine::apply(const PodSeen& seen) {
   if (old != nullptr) {
     index_pod(*old, false);
     if (!old->facts.node.empty()) scratch_.nodes.insert(old->facts.node);
-    settle_for(old->facts);
+    reconcile_for(old->facts);
   }
   index_pod(tables_.pods.insert(facts.uid, std::move(next)), true);
   if (!facts.node.empty()) scratch_.nodes.insert(facts.node);
-  for (const WorkloadUid& uid : settle_for(facts)) {
+  for (const WorkloadUid& uid : reconcile_for(facts)) {
     if (fresh && facts.attempt < tables_.workloads.find(uid)->attempt) ++scratch_.out.notes.stale;
   }
   scratch_.named.insert(facts.uid);
 }
 
-void Engine::apply(const PodGone& gone) { remove_pod(gone.uid); }
+void Engine::apply(const PodDeleted& gone) { remove_pod(gone.uid); }
 
 void Engine::remove_pod(const std::string& uid) {
   const Pod* old = tables_.pods.find(uid);
@@ -115,7 +115,7 @@ void Engine::remove_pod(const std::string& uid) {
   index_pod(*old, false);
   tables_.pods.erase(uid);
   if (!facts.node.empty()) scratch_.nodes.insert(facts.node);
-  settle_for(facts);
+  reconcile_for(facts);
 }
 
 void Engine::apply(const PodsSynced& synced) {
@@ -126,76 +126,76 @@ void Engine::apply(const PodsSynced& synced) {
   for (const std::string& uid : gone) remove_pod(uid);
   if (meta().pods_synced) return;
   tables_.meta.edit(0).pods_synced = true;
-  scratch_.grew = true;
+  scratch_.capacity_added = true;
 }
 
-void Engine::apply(const WorkloadHeard& heard) {
-  const WorkloadUid& uid = heard.spec.uid;
+void Engine::apply(const WorkloadUpdated& update) {
+  const WorkloadUid& uid = update.spec.uid;
   const Workload* old = tables_.workloads.find(uid);
-  if (heard.attempt == 0) {
+  if (update.attempt == 0) {
     if (old == nullptr) return;
-    WorkloadHeard last = heard;
+    WorkloadUpdated last = update;
     last.spec = old->spec;
     last.attempt = old->attempt;
-    last.standing = old->standing;
+    last.quota_facts = old->quota_facts;
     return apply(last);
   }
-  if (old != nullptr && heard.attempt < old->attempt) {
+  if (old != nullptr && update.attempt < old->attempt) {
     ++scratch_.out.notes.stale;
-    return answer_stale({uid, old->attempt});
+    return answer_outdated({uid, old->attempt});
   }
-  Workload next{heard.spec,         heard.attempt,        heard.phase, heard.quota_reserved,
-                heard.order_reason, heard.order_deadline, {},          {},
-                heard.standing};
+  Workload next{update.spec,         update.attempt,        update.phase, update.quota_reserved,
+                update.order_reason, update.order_deadline, {},          {},
+                update.quota_facts};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
-  if (old != nullptr && old->attempt == heard.attempt) next.unplaced = old->unplaced;
+  if (old != nullptr && old->attempt == update.attempt) next.unplaced = old->unplaced;
   if (old != nullptr && old->fits_since != Instant{}) {
-    const bool stays = heard.phase == WorkloadPhase::kPending && heard.attempt == old->attempt;
+    const bool stays = update.phase == WorkloadPhase::kPending && update.attempt == old->attempt;
     if (stays) next.fits_since = old->fits_since;
-    scratch_.requeue = scratch_.requeue || !stays || heard.no_room;  // admission may have lost the list
+    scratch_.requeue = scratch_.requeue || !stays || update.no_free_capacity;  // admission may have lost the list
   }
   // The event of the end of a workload that was not admitted contains only its uid.
   if (old != nullptr && next.spec.ns.empty()) next.spec.ns = old->spec.ns, next.spec.kind = old->spec.kind;
-  const bool may_wait = heard.phase == WorkloadPhase::kPending || heard.phase == WorkloadPhase::kQuotaReserved;
+  const bool may_wait = update.phase == WorkloadPhase::kPending || update.phase == WorkloadPhase::kQuotaReserved;
   if (next.short_since != Instant{}) {
     if (!may_wait) next.short_since = {};
     // The list names the newest attempt, so a later attempt changes it too.
-    scratch_.demand = scratch_.demand || !may_wait || old->attempt != heard.attempt;
+    scratch_.demand = scratch_.demand || !may_wait || old->attempt != update.attempt;
   }
   // In back-off because it had no nodes, so it is compared with the free capacity, whatever the state of its
   // former attempt here.
-  if (heard.no_room && next.fits_since == Instant{} && (old == nullptr || old->attempt <= heard.attempt)) {
+  if (update.no_free_capacity && next.fits_since == Instant{} && (old == nullptr || old->attempt <= update.attempt)) {
     if (next.short_since == Instant{}) next.short_since = scratch_.now, scratch_.demand = true;
-    scratch_.fell_back.insert(uid);
+    scratch_.backoff_retries.insert(uid);
   }
   if (old != nullptr) index_.preference.count(old->spec.pod_sets, -1);
   index_.preference.count(tables_.workloads.insert(uid, std::move(next)).spec.pod_sets, 1);
   index_workload(uid);
   if (const auto naming = index_.naming.find(uid); old == nullptr && naming != index_.naming.end()) {
     for (const std::string& pod_uid : std::set(naming->second)) {
-      settle_for(tables_.pods.find(pod_uid)->facts);
+      reconcile_for(tables_.pods.find(pod_uid)->facts);
       scratch_.named.insert(pod_uid);
     }
   }
-  tell_cut_for(uid);
-  hear_answer(heard);
+  wake_repartitions(uid);
+  on_answer(update);
 
-  const AttemptId id{uid, heard.attempt};
+  const AttemptId id{uid, update.attempt};
   scratch_.attempts.insert(id);
   for (const AttemptId& other : attempts_of(uid)) scratch_.attempts.insert(other);
-  if (index_.wanting.contains(uid)) scratch_.asked.insert(uid);
+  if (index_.without_placement.contains(uid)) scratch_.requested.insert(uid);
   // Published again with a valid assignment: the assignment is published again.
   if (const Assignment* row = tables_.assignments.find(id)) {
-    const bool asks = heard.phase == WorkloadPhase::kQuotaReserved ||
-                      (heard.phase == WorkloadPhase::kAdmitted && !row->holds()) ||
-                      (heard.phase == WorkloadPhase::kEvicting && row->state == AssignmentState::kReleased);
+    const bool asks = update.phase == WorkloadPhase::kQuotaReserved ||
+                      (update.phase == WorkloadPhase::kAdmitted && !row->holds()) ||
+                      (update.phase == WorkloadPhase::kEvicting && row->state == AssignmentState::kReleased);
     if (asks && row->state != AssignmentState::kShort) scratch_.changed.insert(id);
   }
 }
 
 /// Admission published an earlier attempt: its database lost the later one. The latest assignment is
 /// published, so that admission continues after it.
-void Engine::answer_stale(const AttemptId& newest) {
+void Engine::answer_outdated(const AttemptId& newest) {
   const Workload& workload = *tables_.workloads.find(newest.uid);
   const bool asks = workload.phase == WorkloadPhase::kQuotaReserved || workload.phase == WorkloadPhase::kAdmitted;
   if (tables_.assignments.contains(newest)) {
@@ -208,46 +208,46 @@ void Engine::answer_stale(const AttemptId& newest) {
   }
 }
 
-void Engine::apply(const HealthHeard& heard) {
-  const NodeMark* old = tables_.marks.find(heard.node);
-  NodeMark next = old == nullptr ? NodeMark{} : *old;
-  scratch_.health_before.try_emplace(heard.node, next.health);
-  next.health = heard.mark;
-  if (!heard.mark) next.overridden.reset();
-  if (old != nullptr ? *old == next : next == NodeMark{}) return;
-  if (next == NodeMark{}) {
-    tables_.marks.erase(heard.node);
+void Engine::apply(const HealthUpdated& update) {
+  const NodeCordonCauses* old = tables_.cordon_causes.find(update.node);
+  NodeCordonCauses next = old == nullptr ? NodeCordonCauses{} : *old;
+  scratch_.health_before.try_emplace(update.node, next.health);
+  next.health = update.mark;
+  if (!update.mark) next.overridden.reset();
+  if (old != nullptr ? *old == next : next == NodeCordonCauses{}) return;
+  if (next == NodeCordonCauses{}) {
+    tables_.cordon_causes.erase(update.node);
   } else {
-    tables_.marks.insert(heard.node, next);
+    tables_.cordon_causes.insert(update.node, next);
   }
-  scratch_.nodes.insert(heard.node);
+  scratch_.nodes.insert(update.node);
 }
 
-void Engine::apply(const DrainHeard& heard) {
-  const NodeMark* old = tables_.marks.find(heard.node);
-  NodeMark next = old == nullptr ? NodeMark{} : *old;
-  next.drain = heard.mark;
+void Engine::apply(const DrainUpdated& update) {
+  const NodeCordonCauses* old = tables_.cordon_causes.find(update.node);
+  NodeCordonCauses next = old == nullptr ? NodeCordonCauses{} : *old;
+  next.drain = update.mark;
   // Requested again, by an autoscaler whose database lost the first request: it waits for a later state of
   // the node.
-  if (old != nullptr && *old == next && heard.mark) scratch_.node_changed.insert(heard.node);
-  if (old != nullptr ? *old == next : next == NodeMark{}) return;
-  if (next == NodeMark{}) {
-    tables_.marks.erase(heard.node);
+  if (old != nullptr && *old == next && update.mark) scratch_.node_changed.insert(update.node);
+  if (old != nullptr ? *old == next : next == NodeCordonCauses{}) return;
+  if (next == NodeCordonCauses{}) {
+    tables_.cordon_causes.erase(update.node);
   } else {
-    tables_.marks.insert(heard.node, next);
+    tables_.cordon_causes.insert(update.node, next);
   }
-  scratch_.nodes.insert(heard.node);
+  scratch_.nodes.insert(update.node);
 }
 
-void Engine::apply(const DevicesHeard& heard) {
-  const Observation* old = tables_.observations.find(heard.node);
-  if (old != nullptr && (*old == heard.seen || heard.seen.at < old->at)) return;
-  tables_.observations.insert(heard.node, heard.seen);
-  scratch_.nodes.insert(heard.node);
-  scratch_.observed.insert(heard.node);
+void Engine::apply(const DevicesObserved& update) {
+  const Observation* old = tables_.observations.find(update.node);
+  if (old != nullptr && (*old == update.seen || update.seen.at < old->at)) return;
+  tables_.observations.insert(update.node, update.seen);
+  scratch_.nodes.insert(update.node);
+  scratch_.observed.insert(update.node);
 }
 
-void Engine::apply(const BindEnded& ended) {
+void Engine::apply(const BindFinished& ended) {
   if (!ended.error) return;  // the watch shows the pod on its node
   ++scratch_.out.notes.intents_failed;
   // Gone or replaced: the watch reports it, and the next pod of the member is bound. All other errors need a
@@ -274,7 +274,7 @@ void Engine::evaluate() {
     while (!scratch_.attempts.empty()) {
       const AttemptId id = *scratch_.attempts.begin();
       scratch_.attempts.erase(scratch_.attempts.begin());
-      settle(id);
+      reconcile(id);
     }
   };
   for (const std::string& pod : scratch_.named) report_foreign(pod);
@@ -285,8 +285,8 @@ void Engine::evaluate() {
     if (due > scratch_.now) break;
     scratch_.attempts.insert(id);
   }
-  for (const NodeName& name : index_.cutting) {
-    if (tables_.cuts.find(name)->wake <= scratch_.now) scratch_.nodes.insert(name);
+  for (const NodeName& name : index_.with_layout_timer) {
+    if (tables_.repartitions.find(name)->wake <= scratch_.now) scratch_.nodes.insert(name);
   }
   std::set<NodeName> seen;
   const auto evaluate_nodes = [this, &seen] {
@@ -297,23 +297,23 @@ void Engine::evaluate() {
   evaluate_nodes();
   settle_all();
   evaluate_nodes();
-  review_proposals(seen);
+  recheck_proposals(seen);
   // A placement may release capacity in the same step: that of ranks that have succeeded.
-  for (int pass = 0; pass < kMostPasses; ++pass) {
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
     scratch_.freed = false;
-    decide_waiting();
-    if (pass == 0) tend_proposals();
-    for (int again = 0; again < kMostPasses && std::exchange(scratch_.unheld, false); ++again) decide_waiting();
+    decide_pending();
+    if (pass == 0) advance_proposals();
+    for (int again = 0; again < kMaxPasses && std::exchange(scratch_.holds_released, false); ++again) decide_pending();
     settle_all();
     evaluate_nodes();
     if (!scratch_.freed) break;
   }
-  recut();
+  repartition();
   evaluate_nodes();
   propose();
-  tidy_up();
+  run_defrag();
   seen.insert(scratch_.nodes.begin(), scratch_.nodes.end());
-  for (const NodeName& name : scratch_.nodes) refresh_room(name);
+  for (const NodeName& name : scratch_.nodes) refresh_capacity(name);
   offer_to_pending();
   for (const NodeName& name : seen) publish_status(name);
 
@@ -342,7 +342,7 @@ void Engine::evaluate() {
 }
 
 std::optional<Instant> Engine::next_timer() const {
-  static const std::set<WorkloadUid> kNobody;
+  static const std::set<WorkloadUid> kNoWorkloads;
   std::optional<Instant> next;
   const auto at = [&](Instant t) {
     if (!next || t < *next) next = t;
@@ -350,27 +350,27 @@ std::optional<Instant> Engine::next_timer() const {
   for (const auto& [name, due] : index_.not_ready) {
     if (due != Instant::max()) at(due);
   }
-  for (const NodeName& name : index_.cutting) at(tables_.cuts.find(name)->wake);
+  for (const NodeName& name : index_.with_layout_timer) at(tables_.repartitions.find(name)->wake);
   if (synced() && meta().requeue_at != Instant{}) at(meta().requeue_at);
   for (const auto& [due, id] : index_.timed) {
     if (due <= last_now_ && !tables_.assignments.find(id)->holds()) continue;  // kept by its pods
     at(due);
     break;
   }
-  for (const WorkloadUid& uid : index_.standing) {
+  for (const WorkloadUid& uid : index_.with_proposal) {
     const Proposal& row = *tables_.proposals.find(uid);
-    if (row.state == ProposalState::kAsked) at(row.said + options_.proposing.answer);
-    if (row.state == ProposalState::kReturning) at(row.until);
-    if (row.state == ProposalState::kAccepted && row.move) at(row.said + options_.tidying.settle);
+    if (row.state == ProposalState::kProposed) at(row.published_at + options_.preemption.answer);
+    if (row.state == ProposalState::kRecovering) at(row.until);
+    if (row.state == ProposalState::kAccepted && row.move) at(row.published_at + options_.defrag.settle);
   }
-  if (options_.tidying.on && synced() && !tidy_run().stands()) at(std::max(tidy_run().next, last_now_ + Duration(1)));
-  for (const WorkloadUid& uid : options_.proposing.on&& synced() ? index_.wanting : kNobody) {
+  if (options_.defrag.on && synced() && !defrag_run().is_active()) at(std::max(defrag_run().next, last_now_ + Duration(1)));
+  for (const WorkloadUid& uid : options_.preemption.on&& synced() ? index_.without_placement : kNoWorkloads) {
     const auto search = may_search_at(uid);
-    if (search) at(std::max({*search, meta().searched + options_.proposing.every, last_now_ + Duration(1)}));
+    if (search) at(std::max({*search, meta().searched + options_.preemption.every, last_now_ + Duration(1)}));
   }
-  for (const WorkloadUid& uid : options_.recutting.on&& synced() ? index_.short_of : kNobody) {
-    const auto search = may_recut_at(uid);
-    if (search) at(std::max({*search, meta().recut_searched + options_.recutting.every, last_now_ + Duration(1)}));
+  for (const WorkloadUid& uid : options_.mig_repartition.on&& synced() ? index_.short_of : kNoWorkloads) {
+    const auto search = may_repartition_at(uid);
+    if (search) at(std::max({*search, meta().repartition_searched + options_.mig_repartition.every, last_now_ + Duration(1)}));
   }
   return next;
 }
@@ -386,7 +386,7 @@ std::vector<DemandItem> Engine::demand() const {
     // A preemption or MIG repartition for it is in progress: it needs no new nodes.
     const Proposal* proposal = tables_.proposals.find(uid);
     if (proposal != nullptr && proposal->state == ProposalState::kAccepted) continue;
-    if (index_.cut_for.contains(uid)) continue;
+    if (index_.repartitioned_for.contains(uid)) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     items.push_back({{uid, workload.attempt},
                      missing_of(uid),
@@ -408,7 +408,7 @@ std::vector<DemandItem> Engine::demand() const {
 
 std::vector<RequeueItem> Engine::requeue() const {
   std::vector<std::tuple<std::int64_t, Instant, AttemptId>> order;
-  for (const WorkloadUid& uid : index_.fitting) {
+  for (const WorkloadUid& uid : index_.requeueable) {
     const Workload& workload = *tables_.workloads.find(uid);
     order.emplace_back(-std::int64_t{workload.spec.priority}, workload.fits_since, AttemptId{uid, workload.attempt});
   }

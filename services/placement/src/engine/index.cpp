@@ -30,7 +30,7 @@ void put(std::set<Key>& index, const Key& key, bool add) {
 }
 
 /// Whether the rules of some pods depend on other pods.
-bool looks_beside(const std::vector<PodSet>& pod_sets) {
+bool has_inter_pod_rules(const std::vector<PodSet>& pod_sets) {
   return std::ranges::any_of(pod_sets, [](const PodSet& set) {
     const auto like = set.rules.empty() ? std::nullopt : rules::template_of(set.rules);
     return like && (!like->rules.affinity.empty() || !like->rules.anti_affinity.empty() || !like->rules.spread.empty());
@@ -56,9 +56,9 @@ void Engine::index_pod(const Pod& pod, bool add) {
   for (const WorkloadUid& uid : named_by(pod.facts)) {
     put(index_.naming, uid, pod.facts.uid, add);
     if (!pod.facts.node.empty() || pod.facts.rules.empty()) continue;
-    auto& speaking = index_.speaking[uid];
-    speaking += add ? 1 : -1;
-    if (speaking == 0) index_.speaking.erase(uid);
+    auto& pods_with_rules = index_.pods_with_rules[uid];
+    pods_with_rules += add ? 1 : -1;
+    if (pods_with_rules == 0) index_.pods_with_rules.erase(uid);
   }
 }
 
@@ -71,23 +71,23 @@ void Engine::index_workload(const WorkloadUid& uid) {
     const bool may = workload->phase == WorkloadPhase::kQuotaReserved || workload->phase == WorkloadPhase::kAdmitted;
     wants = may && (row == nullptr || row->state == AssignmentState::kShort);
     grows =
-        may && row != nullptr && row->holds() && !row->eviction && is_elastic(row->pod_sets) && misses_some(id, *row);
+        may && row != nullptr && row->holds() && !row->eviction && is_elastic(row->pod_sets) && has_missing(id, *row);
   }
-  put(index_.wanting, uid, wants);
-  put(index_.growing, uid, grows);
+  put(index_.without_placement, uid, wants);
+  put(index_.below_size, uid, grows);
   const bool lacks_nodes = grows && !workload->unplaced.by_set.empty();
   if (index_.unplaced.contains(uid) != lacks_nodes) scratch_.demand = true;
   put(index_.unplaced, uid, lacks_nodes);
-  put(index_.expecting, uid, wants && looks_beside(workload->spec.pod_sets));
+  put(index_.affinity_waiters, uid, wants && has_inter_pod_rules(workload->spec.pod_sets));
   put(index_.short_of, uid, workload != nullptr && workload->short_since != Instant{});
   const bool waits =
       workload != nullptr && workload->short_since != Instant{} && workload->phase == WorkloadPhase::kPending;
-  put(index_.attending, uid, waits && looks_beside(workload->spec.pod_sets));
-  put(index_.fitting, uid, workload != nullptr && workload->fits_since != Instant{});
+  put(index_.pending_with_rules, uid, waits && has_inter_pod_rules(workload->spec.pod_sets));
+  put(index_.requeueable, uid, workload != nullptr && workload->fits_since != Instant{});
 }
 
-void Engine::index_cut_for(const WorkloadUid& uid, const NodeName& name, bool add) {
-  put(index_.cut_for, uid, name, add);
+void Engine::index_repartitioned_for(const WorkloadUid& uid, const NodeName& name, bool add) {
+  put(index_.repartitioned_for, uid, name, add);
 }
 
 Engine::Index Engine::build_index() const {
@@ -96,7 +96,7 @@ Engine::Index Engine::build_index() const {
   for (const auto& [id, row] : tables_.assignments) fresh.index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) fresh.index_pod(pod, true);
   for (const auto& [uid, row] : tables_.proposals) fresh.index_proposal(uid, row, true);
-  fresh.index_.tidied = kept_for(tidy_run());
+  fresh.index_.defrag_nodes = held_nodes(defrag_run());
   for (const auto& [uid, workload] : tables_.workloads) {
     fresh.index_workload(uid);
     fresh.index_.preference.count(workload.spec.pod_sets, 1);
@@ -105,9 +105,9 @@ Engine::Index Engine::build_index() const {
     if (!node.facts.ready) fresh.index_.not_ready.emplace(name, fresh.next_loss(name));
     fresh.index_.preference.keep(name, node.facts);
   }
-  for (const auto& [name, cut] : tables_.cuts) {
-    put(fresh.index_.cutting, name, cut.wake != Instant{});
-    if (cut.wish && cut.wish->waits) fresh.index_cut_for(cut.wish->uid, name, true);
+  for (const auto& [name, repartition] : tables_.repartitions) {
+    put(fresh.index_.with_layout_timer, name, repartition.wake != Instant{});
+    if (repartition.reserved_for && repartition.reserved_for->waits) fresh.index_repartitioned_for(repartition.reserved_for->uid, name, true);
   }
   return std::move(fresh.index_);
 }
@@ -120,21 +120,21 @@ void Engine::rebuild() {
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
   for (const auto& [uid, row] : tables_.proposals) index_proposal(uid, row, true);
-  index_.tidied = kept_for(tidy_run());
+  index_.defrag_nodes = held_nodes(defrag_run());
   for (const auto& [uid, workload] : tables_.workloads) {
     index_workload(uid);
     index_.preference.count(workload.spec.pod_sets, 1);
   }
-  for (const auto& [name, cut] : tables_.cuts) {
-    put(index_.cutting, name, cut.wake != Instant{});
-    if (cut.wish && cut.wish->waits) index_cut_for(cut.wish->uid, name, true);
+  for (const auto& [name, repartition] : tables_.repartitions) {
+    put(index_.with_layout_timer, name, repartition.wake != Instant{});
+    if (repartition.reserved_for && repartition.reserved_for->waits) index_repartitioned_for(repartition.reserved_for->uid, name, true);
   }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready) index_.not_ready.emplace(name, next_loss(name));
-    set_room(name, room_of(name));
+    set_capacity(name, capacity_of(name));
     book_node(name);
   }
-  if (const Mix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
+  if (const DemandMix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
 }
 
 // ---- laws ----
@@ -161,8 +161,8 @@ void Engine::check_assignment(const AttemptId& id, const Assignment& row) const 
               "attempt {} is {} and has live members", id.to_string(), name_of(row.state));
     return;
   }
-  QM_ASSERT(row.eviction || ending_of(id) != Ending::kNone || has_least(id, row),
-            "attempt {} runs with fewer than the least", id.to_string());
+  QM_ASSERT(row.eviction || ending_of(id) != Ending::kNone || has_minimum(id, row),
+            "attempt {} runs with fewer than its minimum", id.to_string());
   std::set<std::pair<std::int32_t, std::int32_t>> ranks;
   for (const Member& member : row.members) {
     const auto& set = row.pod_sets.at(static_cast<std::size_t>(member.set));
@@ -177,8 +177,8 @@ void Engine::check_assignment(const AttemptId& id, const Assignment& row) const 
     for (const DeviceRef& device : member.devices) milli += device.milli;
     QM_ASSERT(milli == gpu.whole * 1000 + gpu.milli, "attempt {} rank {} has {} milli", id.to_string(), member.index,
               milli);
-    const bool comes = is_elastic(row.pod_sets) && !member.pod_uid.empty();
-    QM_ASSERT(row.state != AssignmentState::kBound || member.bound != Instant{} || comes,
+    const bool in_progress = is_elastic(row.pod_sets) && !member.pod_uid.empty();
+    QM_ASSERT(row.state != AssignmentState::kBound || member.bound != Instant{} || in_progress,
               "attempt {} is bound without all its pods", id.to_string());
   }
 }
@@ -188,25 +188,25 @@ void Engine::audit() const {
   for (const auto& [id, row] : tables_.assignments) check_assignment(id, row);
   for (const auto& [name, members] : index_.members) check_node(name);
   // On a copy, since a request updates the lists; and not while hardware shapes are not in the scored mix.
-  if (!index_.preference.drifted()) Shortlists(index_.lists).audit(index_.rooms, index_.preference);
-  QM_ASSERT(index_.rooms.size() == tables_.nodes.size(), "{} rooms for {} nodes", index_.rooms.size(),
+  if (!index_.preference.has_drifted()) Shortlists(index_.lists).audit(index_.free_capacity, index_.preference);
+  QM_ASSERT(index_.free_capacity.size() == tables_.nodes.size(), "{} capacities for {} nodes", index_.free_capacity.size(),
             tables_.nodes.size());
-  for (const auto& [name, room] : index_.rooms) {
+  for (const auto& [name, node_capacity] : index_.free_capacity) {
     const auto booked = index_.booked.find(name);
     const auto claims = index_.claims.find(name);
     QM_ASSERT((claims == index_.claims.end() ? std::set<ClaimUse>() : claims->second) == claims_on(name),
-              "the claims of node {} are not what its pods use", name);
-    QM_ASSERT(booked != index_.booked.end() && booked->second == standing_on(name),
-              "the book of rules has other pods on node {} than its rows", name);
-    const Room now = room_of(name);
-    QM_ASSERT(room.facts == &tables_.nodes.find(name)->facts, "the room of node {} is of facts that are gone", name);
-    QM_ASSERT(room.number == index_.book->index_of(name) && room.slices == now.slices,
-              "the room of node {} has another number or other GPUs than its node", name);
-    QM_ASSERT(now.usable == room.usable && now.cpu_milli == room.cpu_milli && now.memory_bytes == room.memory_bytes &&
-                  now.free_milli == room.free_milli && now.extended == room.extended && now.pods == room.pods &&
-                  now.instances == room.instances && now.zones == room.zones && now.types == room.types &&
-                  now.gpu_pods == room.gpu_pods && now.alone == room.alone,
-              "the room kept for node {} differs from its rows", name);
+              "the claims of node {} differ from those of its pods", name);
+    QM_ASSERT(booked != index_.booked.end() && booked->second == booked_pods_on(name),
+              "the rule book has other pods on node {} than its rows", name);
+    const NodeCapacity now = capacity_of(name);
+    QM_ASSERT(node_capacity.facts == &tables_.nodes.find(name)->facts, "the free capacity of node {} refers to deleted facts", name);
+    QM_ASSERT(node_capacity.number == index_.book->index_of(name) && node_capacity.slices == now.slices,
+              "the free capacity of node {} has another number or other GPUs than its node", name);
+    QM_ASSERT(now.usable == node_capacity.usable && now.cpu_milli == node_capacity.cpu_milli && now.memory_bytes == node_capacity.memory_bytes &&
+                  now.free_milli == node_capacity.free_milli && now.extended == node_capacity.extended && now.pods == node_capacity.pods &&
+                  now.instances == node_capacity.instances && now.zones == node_capacity.zones && now.types == node_capacity.types &&
+                  now.gpu_pods == node_capacity.gpu_pods && now.alone == node_capacity.alone,
+              "the cached capacity of node {} differs from its rows", name);
   }
 }
 
@@ -256,10 +256,10 @@ class Folder {
   void add(const Node& n) {
     all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.cordon_sent);
   }
-  void add(const HealthMark& m) { all(m.cordon, m.gpu, m.xid, m.reason, m.gpus); }
-  void add(const GpuMark& m) { all(m.cordon, m.reason, m.at); }
-  void add(const DrainMark& m) { all(m.reason, m.deadline); }
-  void add(const NodeMark& m) { all(m.health, m.drain, m.overridden); }
+  void add(const HealthVerdict& m) { all(m.cordon, m.gpu, m.xid, m.reason, m.gpus); }
+  void add(const GpuVerdict& m) { all(m.cordon, m.reason, m.at); }
+  void add(const DrainRequest& m) { all(m.reason, m.deadline); }
+  void add(const NodeCordonCauses& m) { all(m.health, m.drain, m.overridden); }
   void add(const Observation& o) { all(o.at, o.pods); }
   void add(const Pod& p) {
     const PodFacts& f = p.facts;
@@ -274,14 +274,14 @@ class Folder {
     all(w.attempt, static_cast<int>(w.phase), w.quota_reserved, w.order_reason, w.order_deadline, w.short_since);
     add(static_cast<std::int64_t>(w.done.size()));
     for (const auto& [set, index] : w.done) all(set, index);
-    const QuotaStanding& q = w.standing;
-    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.kept_until, q.ended_pods, q.turn,
+    const QuotaFacts& q = w.quota_facts;
+    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.min_runtime_until, q.ended_pods, q.queue_position,
         w.fits_since, w.unplaced.by_set, w.unplaced.since);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);
   }
-  void add(const EvictionAsk& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost, e.save_until); }
+  void add(const EvictionRequest& e) { all(e.reason, e.message, e.deadline, e.node, e.pods_lost, e.save_until); }
   void add(const Assignment& a) {
     all(a.ns, a.workload, a.team, a.labels, a.pod_sets, static_cast<int>(a.state), a.members, a.short_reason, a.decided,
         a.expires, a.ended, a.confirmed, a.eviction, a.revision, a.rules);
@@ -298,30 +298,30 @@ class Folder {
   void add(const relayout::Row& r) {
     all(r.order, static_cast<int>(r.phase), r.since, r.previous, r.before, r.reason, r.withdrawn);
   }
-  void add(const CutFor& w) { all(w.uid, w.places, w.waits); }
-  void add(const Cut& c) {
-    all(c.order, c.by_default, c.labelled, c.asked, c.wake, c.differs_since, c.mismatch, c.wish);
+  void add(const RepartitionHold& w) { all(w.uid, w.places, w.waits); }
+  void add(const Repartition& c) {
+    all(c.order, c.by_default, c.written_label, c.asked, c.wake, c.differs_since, c.mismatch, c.reserved_for);
   }
   void add(const mig::Part& p) { all(p.devices, p.enabled, p.instances); }
-  void add(const NodeSigns& s) { all(s.labels, s.annotations, s.owned_prefixes); }
+  void add(const NodeReport& s) { all(s.labels, s.annotations, s.owned_prefixes); }
   void add(const Meta& m) {
-    all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.labelled_too, m.next_proposal,
-        m.searched, m.recut_searched, m.recut, m.requeue_at, m.requeue_round);
-    for (const auto& kind : m.storage_told) add(kind);
+    all(m.nodes_synced, m.pods_synced, m.next_intent, m.layout.layout, m.layout.override_label, m.next_proposal,
+        m.searched, m.repartition_searched, m.repartition, m.requeue_at, m.requeue_round);
+    for (const auto& kind : m.storage_listed) add(kind);
   }
   void add(const PodSize& p) { all(p.cpu_milli, p.devices, p.device_milli, p.models); }
-  void add(const Machine& m) { all(m.model, m.cpu_milli, m.memory_bytes, m.gpus); }
-  void add(const Mix& m) { all(m.pods, m.machines); }
+  void add(const NodeShape& m) { all(m.model, m.cpu_milli, m.memory_bytes, m.gpus); }
+  void add(const DemandMix& m) { all(m.pods, m.machines); }
   void add(const Proposal::Victim& v) { all(v.id, v.gpu_ms, v.to); }
-  void add(const HeldPlace& p) { all(p.set, p.index, p.node, p.devices); }
+  void add(const HeldCapacity& p) { all(p.set, p.index, p.node, p.devices); }
   void add(const Proposal& p) {
     all(static_cast<int>(p.state), p.number, p.attempt, p.victims, p.places, p.micro_usd, p.lost_micro_usd, p.made,
-        p.said, p.said_times, p.kept, p.refusals, p.next, p.last, p.until, p.move, p.cuts);
+        p.published_at, p.publish_count, p.refused, p.refusals, p.next, p.last, p.until, p.move, p.repartitions);
   }
-  void add(const Winning::Move& m) { all(m.id, m.places, m.gpu_ms, m.lost_micro_usd); }
-  void add(const Winning& w) { all(w.nodes, w.gpus, w.moves); }
-  void add(const TidyRun& t) {
-    all(t.steps, t.made, t.nodes, t.gpus, t.moves, t.gpu_ms, t.lost_micro_usd, t.won, t.next, t.hour, t.asked, t.kept,
+  void add(const DefragStep::Move& m) { all(m.id, m.places, m.gpu_ms, m.lost_micro_usd); }
+  void add(const DefragStep& w) { all(w.nodes, w.gpus, w.moves); }
+  void add(const DefragRun& t) {
+    all(t.steps, t.made, t.nodes, t.gpus, t.moves, t.gpu_ms, t.lost_micro_usd, t.reclaimed, t.next, t.hour, t.asked, t.refused,
         t.last);
   }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
@@ -347,22 +347,22 @@ class Folder {
 std::uint64_t Engine::digest() const {
   Folder folder;
   folder.add(tables_.nodes.rows());
-  folder.add(tables_.marks.rows());
+  folder.add(tables_.cordon_causes.rows());
   folder.add(tables_.observations.rows());
   folder.add(tables_.pods.rows());
   folder.add(tables_.storage.rows());
-  folder.add(tables_.signs.rows());
+  folder.add(tables_.report.rows());
   folder.add(tables_.workloads.rows());
   folder.add(tables_.assignments.rows());
-  folder.add(tables_.cuts.rows());
+  folder.add(tables_.repartitions.rows());
   folder.add(tables_.layouts.rows());
   folder.add(static_cast<std::int64_t>(tables_.meta.size()));
   for (const auto& [key, row] : tables_.meta) folder.add(row);
   folder.add(static_cast<std::int64_t>(tables_.mix.size()));
   for (const auto& [key, row] : tables_.mix) folder.add(row);
   folder.add(tables_.proposals.rows());
-  folder.add(static_cast<std::int64_t>(tables_.tidy.size()));
-  for (const auto& [key, row] : tables_.tidy) folder.add(row);
+  folder.add(static_cast<std::int64_t>(tables_.defrag_run.size()));
+  for (const auto& [key, row] : tables_.defrag_run) folder.add(row);
   return folder.value();
 }
 

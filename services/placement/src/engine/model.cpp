@@ -78,16 +78,16 @@ Assignment assignment_for(const WorkloadSpec& spec) {
   return out;
 }
 
-std::optional<HealthMark> NodeMark::verdict() const {
+std::optional<HealthVerdict> NodeCordonCauses::verdict() const {
   if (!health) return std::nullopt;
   // A verdict with one GPU and no list, as earlier telemetry releases publish it.
-  const auto whole = [](HealthMark mark) {
+  const auto whole = [](HealthVerdict mark) {
     if (mark.gpu >= 0 && mark.gpus.empty()) mark.gpus[mark.gpu] = {mark.cordon, mark.reason, {}};
     return mark;
   };
-  HealthMark out = whole(*health);
+  HealthVerdict out = whole(*health);
   if (!overridden) return out;
-  const HealthMark past = whole(*overridden);
+  const HealthVerdict past = whole(*overridden);
   std::erase_if(out.gpus, [&](const auto& gpu) {
     const auto known = past.gpus.find(gpu.first);
     return known != past.gpus.end() && known->second == gpu.second;

@@ -1,5 +1,5 @@
 // Evaluation of a node: whether it is usable, cordoned or lost, and its free capacity.
-#include "engine/cuts.hpp"
+#include "engine/mig/node_layouts.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/numa.hpp"
@@ -18,7 +18,7 @@ bool manager_at_work(const NodeFacts& facts) {
 
 /// If GPUs are allocated as MIG instances, the GPU of the next instance is unknown. A faulty GPU cannot be
 /// excluded alone.
-bool cordons(const Node* node, const std::optional<HealthMark>& verdict) {
+bool cordons(const Node* node, const std::optional<HealthVerdict>& verdict) {
   if (!verdict || verdict->cordon) return verdict.has_value();
   const auto is_mig = [](const auto& resource) {
     return resource.first.starts_with(words::kMigPrefix) && resource.second > 0;
@@ -34,51 +34,51 @@ bool is_unreachable(const NodeFacts& facts) {
 }
 
 /// Adds the resources of a running pod to the free capacity.
-void put_back(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices) {
-  room.cpu_milli += shape.cpu_milli;
-  room.memory_bytes += shape.memory_bytes;
-  ++room.pods;
-  for (const auto& [resource, amount] : counted(shape)) room.extended[resource] += amount;
+void add_back(NodeCapacity& capacity, const PodShape& shape, const std::vector<DeviceRef>& devices) {
+  capacity.cpu_milli += shape.cpu_milli;
+  capacity.memory_bytes += shape.memory_bytes;
+  ++capacity.pods;
+  for (const auto& [resource, amount] : counted(shape)) capacity.extended[resource] += amount;
   for (const DeviceRef& device : devices) {
     const auto index = static_cast<std::size_t>(device.index);
-    if (index < room.free_milli.size()) room.free_milli[index] = std::min(1000, room.free_milli[index] + device.milli);
+    if (index < capacity.free_milli.size()) capacity.free_milli[index] = std::min(1000, capacity.free_milli[index] + device.milli);
   }
-  give_to_zones(room, shape, devices);
+  give_to_zones(capacity, shape, devices);
 }
 
 /// The minimum of both for each resource. Both are of the same node.
-void at_most(Room& room, const Room& other) {
+void at_most(NodeCapacity& capacity, const NodeCapacity& other) {
   const auto less = [](auto& mine, auto theirs) { mine = std::min(mine, theirs); };
-  less(room.cpu_milli, other.cpu_milli);
-  less(room.memory_bytes, other.memory_bytes);
-  less(room.pods, other.pods);
-  for (auto& [resource, amount] : room.extended) {
+  less(capacity.cpu_milli, other.cpu_milli);
+  less(capacity.memory_bytes, other.memory_bytes);
+  less(capacity.pods, other.pods);
+  for (auto& [resource, amount] : capacity.extended) {
     const auto theirs = other.extended.find(resource);
     less(amount, theirs == other.extended.end() ? 0 : theirs->second);
   }
-  for (std::size_t i = 0; i < room.free_milli.size(); ++i) less(room.free_milli[i], other.free_milli[i]);
-  for (std::size_t i = 0; i < room.zones.size(); ++i) {
-    less(room.zones[i].cpu_milli, other.zones[i].cpu_milli);
-    less(room.zones[i].memory_bytes, other.zones[i].memory_bytes);
+  for (std::size_t i = 0; i < capacity.free_milli.size(); ++i) less(capacity.free_milli[i], other.free_milli[i]);
+  for (std::size_t i = 0; i < capacity.zones.size(); ++i) {
+    less(capacity.zones[i].cpu_milli, other.zones[i].cpu_milli);
+    less(capacity.zones[i].memory_bytes, other.zones[i].memory_bytes);
   }
 }
 
 }  // namespace
 
 std::string Engine::own_causes(const NodeName& name) const {
-  const NodeMark* mark = tables_.marks.find(name);
+  const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
   std::string causes;
   const auto add = [&](std::string_view cause) { causes += fmt::format("{}{}", causes.empty() ? "" : ",", cause); };
   if (mark != nullptr && mark->drain) add("drain");
   if (mark != nullptr && cordons(tables_.nodes.find(name), mark->verdict())) add("health");
-  if (being_cut(name)) add("layout");
+  if (is_repartitioning(name)) add("layout");
   return causes;
 }
 
 void Engine::evaluate_node(const NodeName& name) {
   const Node* row = tables_.nodes.find(name);
   if (row == nullptr) {
-    refresh_room(name);
+    refresh_capacity(name);
     return;
   }
   Node next = *row;
@@ -90,7 +90,7 @@ void Engine::evaluate_node(const NodeName& name) {
     lose_members(name, fmt::format("node {} has not been ready for {} s, longer than its pods tolerate", name, lasts),
                  -1, &next);
   }
-  cut_anew(name);
+  reconcile_layout(name);
   const bool uncordoned = scratch_.uncordoned.erase(name) > 0;
   if (uncordoned) override_verdicts(name);
   const std::string causes = own_causes(name);
@@ -100,10 +100,10 @@ void Engine::evaluate_node(const NodeName& name) {
     send(CordonNode{name, causes});
   }
   if (next != *row) tables_.nodes.insert(name, next);
-  const NodeMark* mark = tables_.marks.find(name);
-  if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict()) blame_faulty(name, *verdict);
+  const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
+  if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict()) evict_faulty(name, *verdict);
   adopt(name);
-  refresh_room(name);
+  refresh_capacity(name);
 }
 
 void Engine::remove_node(const NodeName& name) {
@@ -116,21 +116,21 @@ void Engine::remove_node(const NodeName& name) {
   last.pods = 0;
   lose_members(name, fmt::format("node {} is gone", name), 0);
   tables_.nodes.erase(name);
-  if (tables_.marks.contains(name)) tables_.marks.erase(name);
+  if (tables_.cordon_causes.contains(name)) tables_.cordon_causes.erase(name);
   if (tables_.observations.contains(name)) tables_.observations.erase(name);
-  store_cut(name, {});
-  refresh_room(name);
+  store_repartition(name, {});
+  refresh_capacity(name);
   scratch_.node_changed.erase(name);
   scratch_.out.events.push_back(NodeChanged{name, std::move(last), true});
 }
 
 /// An operator ended the cordon. This overrides the verdicts from before this step.
 void Engine::override_verdicts(const NodeName& name) {
-  const NodeMark* mark = tables_.marks.find(name);
+  const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
   if (mark == nullptr || !mark->health) return;
   const auto before = scratch_.health_before.find(name);
   const auto past = before == scratch_.health_before.end() ? mark->health : before->second;
-  if (past) tables_.marks.edit(name).overridden = past;
+  if (past) tables_.cordon_causes.edit(name).overridden = past;
 }
 
 /// When the member counts as lost. Kubernetes deletes a pod after the node has not been ready for as long as
@@ -172,7 +172,7 @@ void Engine::lose_members(const NodeName& name, const std::string& message, std:
     }
     Assignment fewer = next;
     std::erase_if(fewer.members, [](const Member& m) { return m.lost && m.bound == Instant{}; });
-    if (is_elastic(next.pod_sets) && has_least(id, fewer)) {
+    if (is_elastic(next.pod_sets) && has_minimum(id, fewer)) {
       // The gang continues to run. Its controller recreates the pods after their deletion; they then get
       // other nodes.
       for (const auto position : positions) delete_lost(next.members[position].pod_uid, grace_s);
@@ -192,7 +192,7 @@ void Engine::delete_lost(const std::string& pod_uid, std::int64_t grace_s) {
   send(DeletePod{pod->facts.ns, pod->facts.name, pod_uid, grace_s, {}});
 }
 
-void Engine::blame_faulty(const NodeName& name, const HealthMark& health) {
+void Engine::evict_faulty(const NodeName& name, const HealthVerdict& health) {
   const auto on_node = index_.members.find(name);
   if (on_node == index_.members.end()) return;
   const std::set<MemberRef> members = on_node->second;
@@ -213,7 +213,7 @@ void Engine::blame_faulty(const NodeName& name, const HealthMark& health) {
   }
 }
 
-std::vector<const Pod*> Engine::strangers(const NodeName& name) const {
+std::vector<const Pod*> Engine::non_member_pods(const NodeName& name) const {
   std::vector<const Pod*> out;
   const auto pods = index_.pods.find(name);
   if (pods == index_.pods.end()) return out;
@@ -232,7 +232,7 @@ std::vector<const Pod*> Engine::strangers(const NodeName& name) const {
 // Use of each device. Members use their planned or observed devices. Other pods use the devices from the
 // kubelet, else those that placement bound them to. Otherwise they block the highest idle devices, since our
 // plans start with the lowest.
-std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted& lifted) const {
+std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const HypotheticalState& hypothetical) const {
   const Node& node = *tables_.nodes.find(name);
   const auto shares = shares_of(node.facts);
   std::vector<DeviceUse> use(static_cast<std::size_t>(std::max(node.facts.gpus, node.facts.gpus_installed)));
@@ -252,7 +252,7 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
   }
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     for (const auto& [id, position] : members->second) {
-      if (lifted.attempts.contains(id)) continue;
+      if (hypothetical.attempts.contains(id)) continue;
       const Member& member = tables_.assignments.find(id)->members[position];
       for (const DeviceRef& device : member.devices) {
         add(device.index, device.milli, member.pod.empty() ? id.to_string() : member.pod);
@@ -270,7 +270,7 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
   };
   const Observation* seen = tables_.observations.find(name);
   std::vector<const Pod*> nowhere;
-  for (const Pod* pod : strangers(name)) {
+  for (const Pod* pod : non_member_pods(name)) {
     const auto& shape = pod->facts.shape;
     const auto given = seen == nullptr ? std::vector<DeviceRef>() : [&] {
       const auto it = seen->pods.find(pod->facts.key());
@@ -299,9 +299,9 @@ std::vector<Engine::DeviceUse> Engine::use_of(const NodeName& name, const Lifted
       --whole;
     }
   }
-  const NodeMark* mark = tables_.marks.find(name);
+  const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
   const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
-  for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>()) {
+  for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuVerdict>()) {
     for (std::int32_t share = 0; share < shares; ++share) {
       const auto index =
           static_cast<std::size_t>(gpu) * static_cast<std::size_t>(shares) + static_cast<std::size_t>(share);
@@ -327,169 +327,169 @@ std::string fault_text(const std::string& reason, bool cordon) {
 /// Why no pods are placed on a cordoned node; equal for equal causes.
 std::string Engine::cordon_text(const NodeName& name) const {
   const Node& node = *tables_.nodes.find(name);
-  const NodeMark* mark = tables_.marks.find(name);
+  const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
   if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict(); cordons(&node, verdict)) {
     const auto gpu = verdict->gpus.find(verdict->gpu);
     return "cordoned after " + fault_text(verdict->reason, gpu == verdict->gpus.end() || gpu->second.cordon);
   }
-  if (mark != nullptr && mark->drain) return fmt::format("cordoned to be drained: {}", mark->drain->reason);
-  if (being_cut(name)) return "cordoned for another MIG layout";
-  return node.facts.cordoned_by.empty() ? "cordoned manually" : "cordoned, to be uncordoned now";
+  if (mark != nullptr && mark->drain) return fmt::format("cordoned for a drain: {}", mark->drain->reason);
+  if (is_repartitioning(name)) return "cordoned for a MIG layout order";
+  return node.facts.cordoned_by.empty() ? "cordoned manually" : "cordoned, uncordon pending";
 }
 
-Room Engine::room_of(const NodeName& name, const Lifted& lifted) const {
+NodeCapacity Engine::capacity_of(const NodeName& name, const HypotheticalState& hypothetical) const {
   const Node& node = *tables_.nodes.find(name);
-  Room room;
-  room.facts = &node.facts;
-  room.cpu_milli = node.facts.cpu_milli;
-  room.memory_bytes = node.facts.memory_bytes;
-  room.extended = node.facts.extended;
-  if (node.facts.pods) room.pods = *node.facts.pods;
-  room.island = island_of(node.facts.labels);
-  room.slices = in_slices(node.facts);
-  room.number = index_.book->index_of(name);
+  NodeCapacity capacity;
+  capacity.facts = &node.facts;
+  capacity.cpu_milli = node.facts.cpu_milli;
+  capacity.memory_bytes = node.facts.memory_bytes;
+  capacity.extended = node.facts.extended;
+  if (node.facts.pods) capacity.pods = *node.facts.pods;
+  capacity.island = island_of(node.facts.labels);
+  capacity.slices = in_slices(node.facts);
+  capacity.number = index_.book->index_of(name);
   if (!own_causes(name).empty() || node.facts.unschedulable) {
-    room.why_not = cordon_text(name);
+    capacity.why_not = cordon_text(name);
   } else if (!node.facts.ready) {
-    room.why_not = "not ready";
+    capacity.why_not = "not ready";
   } else if (manager_at_work(node.facts)) {
-    room.why_not = "changing the MIG layout";
-  } else if (!lifted.spares && is_spare(node.facts)) {
-    room.why_not = "reserved as a spare";
+    capacity.why_not = "changing the MIG layout";
+  } else if (!hypothetical.spares && is_spare(node.facts)) {
+    capacity.why_not = "reserved as a spare";
   } else {
-    room.usable = true;
+    capacity.usable = true;
   }
   for (std::size_t i = 0; i < std::min(node.facts.numa.zones.size(), kMostZones); ++i) {
-    room.zones.push_back({node.facts.numa.zones[i].cpu_milli, node.facts.numa.zones[i].memory_bytes});
+    capacity.zones.push_back({node.facts.numa.zones[i].cpu_milli, node.facts.numa.zones[i].memory_bytes});
   }
   const auto subtract = [&](const PodShape& shape, const std::vector<DeviceRef>& devices) {
-    room.gpu_pods = room.gpu_pods || !shape.gpu.none();
-    take_from_zones(room, shape, devices);
-    room.cpu_milli -= shape.cpu_milli;
-    room.memory_bytes -= shape.memory_bytes;
-    --room.pods;
-    for (const auto& [resource, amount] : counted(shape)) room.extended[resource] -= amount;
+    capacity.gpu_pods = capacity.gpu_pods || !shape.gpu.none();
+    take_from_zones(capacity, shape, devices);
+    capacity.cpu_milli -= shape.cpu_milli;
+    capacity.memory_bytes -= shape.memory_bytes;
+    --capacity.pods;
+    for (const auto& [resource, amount] : counted(shape)) capacity.extended[resource] -= amount;
   };
   const auto here = index_.members.find(name);
   if (here != index_.members.end()) {
     for (const auto& [id, position] : here->second) {
-      if (lifted.attempts.contains(id)) continue;
+      if (hypothetical.attempts.contains(id)) continue;
       const Assignment& row = *tables_.assignments.find(id);
       const Member& member = row.members[position];
       if (const auto label = row.labels.find(std::string(kWorkloadType)); label != row.labels.end())
-        room.types |= type_of(label->second);
-      room.alone = room.alone || row.pod_sets[static_cast<std::size_t>(member.set)].topology.exclusive;
+        capacity.types |= type_of(label->second);
+      capacity.alone = capacity.alone || row.pod_sets[static_cast<std::size_t>(member.set)].topology.exclusive;
       subtract(row.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
     }
   }
-  for (const Pod* pod : strangers(name)) {
+  for (const Pod* pod : non_member_pods(name)) {
     std::vector<DeviceRef> devices;
     for (const auto index : pod->planned_gpus()) devices.push_back({name, index, {}, 1000, {}});
-    room.types |= type_of(pod->facts.workload_type);
+    capacity.types |= type_of(pod->facts.workload_type);
     subtract(pod->facts.shape, devices);
   }
 
-  fill_instances(name, room, lifted.attempts);
+  fill_instances(name, capacity, hypothetical.attempts);
   std::int64_t allowed = node.facts.gpus;  // devices that may be in use at once
-  const auto use = use_of(name, lifted);
+  const auto use = use_of(name, hypothetical);
   for (const DeviceUse& device : use) {
     const bool to_be_had = device.healthy && !device.parted;
-    room.free_milli.push_back(to_be_had ? std::max(0, 1000 - device.used_milli) : 0);
+    capacity.free_milli.push_back(to_be_had ? std::max(0, 1000 - device.used_milli) : 0);
     if (device.used_milli > 0 && !device.parted) --allowed;
   }
-  const NodeMark* mark = tables_.marks.find(name);
+  const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
   const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
-  for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>())
-    room.faulty.push_back(fault_text(why.reason, why.cordon));
+  for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuVerdict>())
+    capacity.faulty.push_back(fault_text(why.reason, why.cordon));
   // If more devices are installed than allocatable, the highest idle ones are not available.
-  auto idle = room.idle_gpus();
-  for (std::size_t i = room.free_milli.size(); i-- > 0 && idle > std::max<std::int64_t>(allowed, 0);) {
-    if (room.free_milli[i] != 1000) continue;
-    room.free_milli[i] = 0;
+  auto idle = capacity.idle_gpus();
+  for (std::size_t i = capacity.free_milli.size(); i-- > 0 && idle > std::max<std::int64_t>(allowed, 0);) {
+    if (capacity.free_milli[i] != 1000) continue;
+    capacity.free_milli[i] = 0;
     --idle;
   }
   // Held capacity, on repartitioned GPUs as well.
-  static const std::set<WorkloadUid> kNobody;
+  static const std::set<WorkloadUid> kNoWorkloads;
   static const std::set<MemberRef> kNone;
-  const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldPlace>& places) {
+  const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldCapacity>& places) {
     const Workload* workload = tables_.workloads.find(uid);
-    for (const HeldPlace& place : places) {
+    for (const HeldCapacity& place : places) {
       if (workload == nullptr || place.node != name || place.set >= std::ssize(workload->spec.pod_sets)) continue;
       const PodSet& set = workload->spec.pod_sets[static_cast<std::size_t>(place.set)];
       subtract(set.shape, place.devices);
-      room.alone = room.alone || set.topology.exclusive;
+      capacity.alone = capacity.alone || set.topology.exclusive;
       for (const DeviceRef& device : place.devices) {
         const auto index = static_cast<std::size_t>(device.index);
-        if (index >= room.free_milli.size()) continue;
-        auto& free = room.free_milli[index];
+        if (index >= capacity.free_milli.size()) continue;
+        auto& free = capacity.free_milli[index];
         free = std::max(0, free - device.milli);
       }
     }
   };
   const auto held = index_.held.find(name);
-  for (const WorkloadUid& uid : held == index_.held.end() ? kNobody : held->second) {
+  for (const WorkloadUid& uid : held == index_.held.end() ? kNoWorkloads : held->second) {
     const Proposal& row = *tables_.proposals.find(uid);
     for (const auto& victim : row.victims) {
-      if (!lifted.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
+      if (!hypothetical.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
     }
-    if (lifted.holds.contains(uid)) continue;
+    if (hypothetical.holds.contains(uid)) continue;
     // Victims that have not left yet may use a part of the held capacity: that part counts once.
-    const Room with_all = room;
+    const NodeCapacity with_all = capacity;
     for (const auto& [id, position] : here == index_.members.end() ? kNone : here->second) {
       const auto is_it = [&id](const Proposal::Victim& victim) { return victim.id == id; };
-      if (lifted.attempts.contains(id) || std::ranges::none_of(row.victims, is_it)) continue;
+      if (hypothetical.attempts.contains(id) || std::ranges::none_of(row.victims, is_it)) continue;
       const Assignment& there = *tables_.assignments.find(id);
       const Member& member = there.members[position];
-      put_back(room, there.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
+      add_back(capacity, there.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
     }
     keep(uid, row.places);
-    at_most(room, with_all);
-    if (!room.usable || !row.cuts.contains(name)) continue;
-    room.usable = false;
-    room.why_not = "being emptied";
+    at_most(capacity, with_all);
+    if (!capacity.usable || !row.repartitions.contains(name)) continue;
+    capacity.usable = false;
+    capacity.why_not = "being drained for a MIG repartition";
   }
-  if (!lifted.tidying && index_.tidied.contains(name)) {
-    const Winning& step = tidy_run().steps.front();
+  if (!hypothetical.defrag && index_.defrag_nodes.contains(name)) {
+    const DefragStep& step = defrag_run().steps.front();
     for (const auto& move : step.moves) {
       if (!moves(move.id.uid)) keep(move.id.uid, move.places);
     }
-    if (room.usable && std::ranges::find(step.nodes, name) != step.nodes.end()) {
-      room.usable = false;
-      room.why_not = "being emptied";
+    if (capacity.usable && std::ranges::find(step.nodes, name) != step.nodes.end()) {
+      capacity.usable = false;
+      capacity.why_not = "being drained for a MIG repartition";
     }
   }
-  const Cut* cut = tables_.cuts.find(name);
-  if (cut != nullptr && cut->wish && cut->wish->waits && !lifted.holds.contains(cut->wish->uid))
-    keep(cut->wish->uid, cut->wish->places);
-  return room;
+  const Repartition* repartition = tables_.repartitions.find(name);
+  if (repartition != nullptr && repartition->reserved_for && repartition->reserved_for->waits && !hypothetical.holds.contains(repartition->reserved_for->uid))
+    keep(repartition->reserved_for->uid, repartition->reserved_for->places);
+  return capacity;
 }
 
-void Engine::refresh_room(const NodeName& name) {
+void Engine::refresh_capacity(const NodeName& name) {
   book_node(name);
   index_.not_ready.erase(name);
   if (const Node* node = tables_.nodes.find(name); node != nullptr && !node->facts.ready)
     index_.not_ready.emplace(name, next_loss(name));
   if (!tables_.nodes.contains(name)) {
-    index_.rooms.erase(name);
+    index_.free_capacity.erase(name);
     index_.lists.touch(name);
     index_.preference.drop(name);
     return;
   }
-  Room next = room_of(name);
-  const Room& room = index_.rooms[name];
+  NodeCapacity next = capacity_of(name);
+  const NodeCapacity& capacity = index_.free_capacity[name];
   const bool more =
-      next.usable && (!room.usable || next.cpu_milli > room.cpu_milli || next.memory_bytes > room.memory_bytes ||
-                      next.gpu_milli() > room.gpu_milli() || next.idle_gpus() > room.idle_gpus() ||
-                      next.pods > room.pods || next.extended != room.extended || next.zones != room.zones ||
-                      next.types != room.types || (room.gpu_pods && !next.gpu_pods) || (room.alone && !next.alone));
-  scratch_.grew = scratch_.grew || more;
+      next.usable && (!capacity.usable || next.cpu_milli > capacity.cpu_milli || next.memory_bytes > capacity.memory_bytes ||
+                      next.gpu_milli() > capacity.gpu_milli() || next.idle_gpus() > capacity.idle_gpus() ||
+                      next.pods > capacity.pods || next.extended != capacity.extended || next.zones != capacity.zones ||
+                      next.types != capacity.types || (capacity.gpu_pods && !next.gpu_pods) || (capacity.alone && !next.alone));
+  scratch_.capacity_added = scratch_.capacity_added || more;
   scratch_.freed = scratch_.freed || more;
-  set_room(name, std::move(next));
+  set_capacity(name, std::move(next));
 }
 
-void Engine::set_room(const NodeName& name, Room room) {
-  index_.preference.keep(name, *room.facts);
-  index_.rooms[name] = std::move(room);
+void Engine::set_capacity(const NodeName& name, NodeCapacity capacity) {
+  index_.preference.keep(name, *capacity.facts);
+  index_.free_capacity[name] = std::move(capacity);
   index_.lists.touch(name);
 }
 
@@ -505,15 +505,15 @@ void Engine::publish_status(const NodeName& name) {
     reason = "not ready";
   } else if (!causes.empty()) {
     state = NodeState::kCordoned;
-    const NodeMark* mark = tables_.marks.find(name);
+    const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
     const auto add = [&](std::string_view cause, const std::string& why) {
       reason += fmt::format("{}{}: {}", reason.empty() ? "" : "; ", cause, why);
     };
     if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict(); cordons(&next, verdict))
       add("health", verdict->reason);
     if (mark != nullptr && mark->drain) add("drain", mark->drain->reason);
-    if (being_cut(name)) {
-      const relayout::Row& order = *tables_.cuts.find(name)->order;
+    if (is_repartitioning(name)) {
+      const relayout::Row& order = *tables_.repartitions.find(name)->order;
       add("layout", order.reason.empty() ? order.order.layout : order.order.layout + ": " + order.reason);
     }
   } else if (next.facts.unschedulable) {
@@ -521,10 +521,10 @@ void Engine::publish_status(const NodeName& name) {
     reason = next.facts.cordoned_by.empty() ? "cordoned manually" : "being uncordoned";
   } else {
     reason = layout_finding(name);
-    const NodeMark* mark = tables_.marks.find(name);
+    const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
     const auto add = [&](const std::string& what) { reason += (reason.empty() ? "" : "; ") + what; };
     const auto verdict = mark == nullptr ? std::nullopt : mark->verdict();
-    for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuMark>())
+    for (const auto& [gpu, why] : verdict ? verdict->gpus : std::map<std::int32_t, GpuVerdict>())
       add(fmt::format("GPU {} is out of service: {}", gpu, why.reason));
     if (mark != nullptr && mark->overridden)
       add(fmt::format("health verdict overridden by a manual uncordon: {}", mark->overridden->reason));
@@ -536,7 +536,7 @@ void Engine::publish_status(const NodeName& name) {
   if (const auto members = index_.members.find(name); members != index_.members.end()) {
     pods = static_cast<std::int32_t>(members->second.size());
   }
-  for (const Pod* pod : strangers(name)) pods += pod->facts.daemon ? 0 : 1;
+  for (const Pod* pod : non_member_pods(name)) pods += pod->facts.daemon ? 0 : 1;
   next.pods = pods;
   if (pods > 0) {
     next.empty_since = {};

@@ -58,7 +58,7 @@ std::vector<const Pod*> Engine::pods_of(const AttemptId& id) const {
 
 /// Marks the attempt of the workload that owns the pod for reconciliation, and returns the workload; empty if
 /// none owns it.
-std::vector<WorkloadUid> Engine::settle_for(const PodFacts& pod) {
+std::vector<WorkloadUid> Engine::reconcile_for(const PodFacts& pod) {
   auto out = named_by(pod);
   std::erase_if(out, [&](const WorkloadUid& uid) { return !is_pod_of(pod, uid); });
   for (const WorkloadUid& uid : out) scratch_.attempts.insert({uid, pod.attempt});

@@ -1,5 +1,5 @@
 // Storage: claims, volumes, classes and attach limits, and the node constraints of a pod's claims.
-#include "engine/mounts.hpp"
+#include "engine/allocator/mounts.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/rules/node_rules.hpp"
 #include "qm/placement/rules/text.hpp"
@@ -29,11 +29,11 @@ void append(const std::string& text, const std::string& name, std::vector<rules:
 void mount(const Tables& tables, const Namespace& ns, const std::string& name, const PodClaim* own, Mounts& out) {
   const auto* claim = find<Claim>(tables, fmt::format("claim/{}/{}", ns, name));
   if (claim == nullptr) {
-    out.blocked = fmt::format("claim {} does not exist{}", name, own == nullptr ? "" : " yet: it is made for the pod");
+    out.blocked = fmt::format("claim {} does not exist{}", name, own == nullptr ? "" : " yet: it is created for the pod");
     return;
   }
   if (own != nullptr && claim->made_for != own->pod_uid) {
-    out.blocked = fmt::format("claim {} was not made for its pod", name);
+    out.blocked = fmt::format("claim {} was not created for its pod", name);
     return;
   }
   if (claim->one_node && own == nullptr && out.one_node.empty()) out.one_node = name;
@@ -54,7 +54,7 @@ void mount(const Tables& tables, const Namespace& ns, const std::string& name, c
     out.reach.push_back({name, {{{}, {{"metadata.name", Requirement::Op::kIn, {claim->selected_node}}}}}});
   } else if (!made_by->makes) {
     out.blocked =
-        fmt::format("claim {} is not bound, and storage class {} makes no volumes", name, claim->storage_class);
+        fmt::format("claim {} is not bound, and storage class {} provisions no volumes", name, claim->storage_class);
   } else {
     append(made_by->reach, name, out.reach);
     out.to_make.push_back(name);
@@ -70,7 +70,7 @@ void mount_later(const Tables& tables, const rules::OwnClaim& own, Mounts& out) 
       out.blocked =
           fmt::format("volume {} is of storage class {}, which does not exist", own.volume, *own.storage_class);
   } else if (made_by->waits && !made_by->makes) {
-    out.blocked = fmt::format("volume {} is of storage class {}, which makes no volumes", own.volume,
+    out.blocked = fmt::format("volume {} is of storage class {}, which provisions no volumes", own.volume,
                               own.storage_class.value_or("the default"));
   } else {
     append(made_by->reach, own.volume, out.reach);
@@ -94,7 +94,7 @@ Mounts mounts_of(const Tables& tables, const rules::PodTemplate& like, const std
   Mounts out;
   const Meta* meta = tables.meta.find(0);
   if (like.ns.empty() || meta == nullptr) return out;
-  if (!std::ranges::all_of(kNeeded, [&](const char* kind) { return meta->storage_told.contains(kind); })) return out;
+  if (!std::ranges::all_of(kNeeded, [&](const char* kind) { return meta->storage_listed.contains(kind); })) return out;
   for (const std::string& name : like.rules.claims) {
     mount(tables, like.ns, name, nullptr, out);
     if (!out.blocked.empty()) return out;
@@ -139,31 +139,31 @@ std::optional<Attached> attached_by(const Tables& tables, const ClaimUse& use) {
 
 /// Retries pending workloads. An object of one pod affects only that pod's workload, which is evaluated
 /// again.
-void Engine::wake_for(const std::string& key) {
+void Engine::retry_for(const std::string& key) {
   const auto* claim = find<Claim>(tables_, key);
   if (const auto* volume = find<Volume>(tables_, key)) claim = find<Claim>(tables_, "claim/" + volume->claim);
   const Pod* pod = claim == nullptr || claim->made_for.empty() ? nullptr : tables_.pods.find(claim->made_for);
-  scratch_.grew = scratch_.grew || pod == nullptr;
+  scratch_.capacity_added = scratch_.capacity_added || pod == nullptr;
   if (pod != nullptr) {
-    for (const WorkloadUid& uid : settle_for(pod->facts)) scratch_.grew = scratch_.grew || index_.wanting.contains(uid);
+    for (const WorkloadUid& uid : reconcile_for(pod->facts)) scratch_.capacity_added = scratch_.capacity_added || index_.without_placement.contains(uid);
   }
   if (find<StorageClass>(tables_, key) == nullptr) return;
-  for (const auto& [uid, pods] : index_.speaking) {
+  for (const auto& [uid, pods] : index_.pods_with_rules) {
     for (const AttemptId& id : attempts_of(uid)) scratch_.attempts.insert(id);
   }
 }
 
-void Engine::apply(const StorageSeen& seen) {
+void Engine::apply(const StorageUpdated& seen) {
   const Storage* old = tables_.storage.find(seen.key);
   if (old != nullptr && *old == seen.what) return;
   tables_.storage.insert(seen.key, seen.what);
-  wake_for(seen.key);
+  retry_for(seen.key);
 }
 
-void Engine::apply(const StorageGone& gone) {
+void Engine::apply(const StorageDeleted& gone) {
   if (!tables_.storage.contains(gone.key)) return;
   tables_.storage.erase(gone.key);
-  if (gone.key.starts_with(kLimits)) scratch_.grew = true;  // a driver without a reported limit has none
+  if (gone.key.starts_with(kLimits)) scratch_.capacity_added = true;  // a driver without a reported limit has none
 }
 
 void Engine::apply(const StorageSynced& synced) {
@@ -171,10 +171,10 @@ void Engine::apply(const StorageSynced& synced) {
   for (const auto& [key, what] : tables_.storage) {
     if (key.starts_with(synced.kind + "/") && !synced.keys.contains(key)) gone.push_back(key);
   }
-  for (const std::string& key : gone) apply(StorageGone{key});
-  if (meta().storage_told.contains(synced.kind)) return;
-  tables_.meta.edit(0).storage_told.insert(synced.kind);
-  scratch_.grew = true;
+  for (const std::string& key : gone) apply(StorageDeleted{key});
+  if (meta().storage_listed.contains(synced.kind)) return;
+  tables_.meta.edit(0).storage_listed.insert(synced.kind);
+  scratch_.capacity_added = true;
 }
 
 }  // namespace qm::placement

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kLittle = 1024;  // a shorter journal is not truncated
 
 std::uint64_t bit_of(std::int32_t takes) {
-  return takes == 0 ? 0 : std::uint64_t{1} << std::min(takes, Room::kLastBit);
+  return takes == 0 ? 0 : std::uint64_t{1} << std::min(takes, DomainCapacity::kLastBit);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::int32_t pods_that_fit(const pack::NodeState& node, const pack::PodClass& po
 
 // ---- tables ----
 
-void Room::change(const Tree& tree, NodeId node, std::int32_t takes) {
+void DomainCapacity::change(const Tree& tree, NodeId node, std::int32_t takes) {
   Domain domain{tree.depth(), node};
   std::int32_t& own = takes_[at(domain.level)][node];
   const std::int32_t more = takes - own;
@@ -60,7 +60,7 @@ void Room::change(const Tree& tree, NodeId node, std::int32_t takes) {
   }
 }
 
-void Room::change_exactly(const Tree& tree, NodeId node, std::int32_t before) {
+void DomainCapacity::change_exactly(const Tree& tree, NodeId node, std::int32_t before) {
   const auto depth = at(tree.depth());
   Domain domain{tree.depth() - 1, tree.parent({tree.depth(), node})};
   std::uint64_t gained = bit_of(takes_[depth][node]), lost = bit_of(before);
@@ -90,61 +90,61 @@ std::int32_t Fleet::takes(NodeId node, const Kind& kind) const {
 }
 
 /// Domains may have been added since the table was made.
-void Fleet::grow(Room& room) const {
-  room.takes_.resize(at(tree_.depth()) + 1);
-  room.largest_.resize(at(tree_.depth()));
-  room.exactly_.resize(at(tree_.depth()));
+void Fleet::resize(DomainCapacity& capacity) const {
+  capacity.takes_.resize(at(tree_.depth()) + 1);
+  capacity.largest_.resize(at(tree_.depth()));
+  capacity.exactly_.resize(at(tree_.depth()));
   for (Level level = kFleet; level <= tree_.depth(); ++level) {
-    room.takes_[at(level)].resize(tree_.size(level), 0);
+    capacity.takes_[at(level)].resize(tree_.size(level), 0);
     if (level == tree_.depth()) break;
-    room.largest_[at(level)].resize(tree_.size(level), 0);
-    room.exactly_[at(level)].resize(tree_.size(level), 0);
+    capacity.largest_[at(level)].resize(tree_.size(level), 0);
+    capacity.exactly_[at(level)].resize(tree_.size(level), 0);
   }
 }
 
-void Fleet::begin(Room& room) const {
-  room.takes_.clear();
-  room.largest_.clear();
-  room.exactly_.clear();
-  grow(room);
+void Fleet::begin(DomainCapacity& capacity) const {
+  capacity.takes_.clear();
+  capacity.largest_.clear();
+  capacity.exactly_.clear();
+  resize(capacity);
   const auto depth = at(tree_.depth());
-  for (NodeId node = 0; node < nodes_.size(); ++node) room.takes_[depth][node] = takes(node, room.kind_);
+  for (NodeId node = 0; node < nodes_.size(); ++node) capacity.takes_[depth][node] = takes(node, capacity.kind_);
   for (auto level = depth; level > 0; --level) {
-    for (std::uint32_t i = 0; i < room.takes_[level].size(); ++i) {
+    for (std::uint32_t i = 0; i < capacity.takes_[level].size(); ++i) {
       const auto parent = tree_.parent({static_cast<Level>(level), i});
-      room.takes_[level - 1][parent] += room.takes_[level][i];
-      auto& most = room.largest_[level - 1][parent];
-      most = std::max(most, level == depth ? room.takes_[level][i] : room.largest_[level][i]);
-      room.exactly_[level - 1][parent] |= level == depth ? bit_of(room.takes_[level][i]) : room.exactly_[level][i];
+      capacity.takes_[level - 1][parent] += capacity.takes_[level][i];
+      auto& most = capacity.largest_[level - 1][parent];
+      most = std::max(most, level == depth ? capacity.takes_[level][i] : capacity.largest_[level][i]);
+      capacity.exactly_[level - 1][parent] |= level == depth ? bit_of(capacity.takes_[level][i]) : capacity.exactly_[level][i];
     }
   }
-  room.read_ = journal_base_ + journal_.size();
+  capacity.read_ = journal_base_ + journal_.size();
 }
 
-const Room& Fleet::room(const Kind& kind) {
-  const auto [found, added] = rooms_.try_emplace(kind);
-  Room& room = found->second;
-  room.asked_ = ++asked_;
+const DomainCapacity& Fleet::capacity(const Kind& kind) {
+  const auto [found, added] = capacities_.try_emplace(kind);
+  DomainCapacity& capacity = found->second;
+  capacity.asked_ = ++asked_;
   if (added) {
-    room.kind_ = kind;
-    begin(room);
-    if (rooms_.size() > kTables) {
+    capacity.kind_ = kind;
+    begin(capacity);
+    if (capacities_.size() > kTables) {
       const auto older = [](const auto& a, const auto& b) { return a.second.asked_ < b.second.asked_; };
-      rooms_.erase(std::min_element(rooms_.begin(), rooms_.end(), older));
+      capacities_.erase(std::min_element(capacities_.begin(), capacities_.end(), older));
     }
-    return room;
+    return capacity;
   }
   const auto end = journal_base_ + journal_.size();
-  if (room.read_ < journal_base_) {
-    begin(room);
-  } else if (room.read_ < end) {
-    grow(room);
-    for (; room.read_ < end; ++room.read_) {
-      const NodeId node = journal_[room.read_ - journal_base_];
-      room.change(tree_, node, takes(node, kind));
+  if (capacity.read_ < journal_base_) {
+    begin(capacity);
+  } else if (capacity.read_ < end) {
+    resize(capacity);
+    for (; capacity.read_ < end; ++capacity.read_) {
+      const NodeId node = journal_[capacity.read_ - journal_base_];
+      capacity.change(tree_, node, takes(node, kind));
     }
   }
-  return room;
+  return capacity;
 }
 
 // ---- nodes ----
@@ -174,7 +174,7 @@ void Fleet::flag(NodeId node, std::uint8_t bit, bool on) {
   write(node);
 }
 
-void Fleet::put_behind(NodeId node, std::uint8_t gate) {
+void Fleet::set_gate(NodeId node, std::uint8_t gate) {
   QM_ASSERT(gate < kMostGates, "there is no gate {}", gate);
   if (std::exchange(nodes_[node].gate, gate) != gate) write(node);
 }
@@ -190,17 +190,17 @@ void Fleet::write(NodeId node) {
 }
 
 void Fleet::audit() {
-  for (auto& [kind, kept] : rooms_) {
-    const Room& now = room(kind);
-    Room fresh;
+  for (auto& [kind, kept] : capacities_) {
+    const DomainCapacity& now = capacity(kind);
+    DomainCapacity fresh;
     fresh.kind_ = kind;
     begin(fresh);
-    QM_ASSERT(now.takes_ == fresh.takes_, "a table of {} milli on {} GPUs counts otherwise than from scratch",
+    QM_ASSERT(now.takes_ == fresh.takes_, "a table of {} milli on {} GPUs differs from a recount",
               kind.pod.gpu_milli, kind.pod.gpus);
-    QM_ASSERT(now.exactly_ == fresh.exactly_, "a table of {} milli on {} GPUs knows nodes that are not so",
+    QM_ASSERT(now.exactly_ == fresh.exactly_, "a table of {} milli on {} GPUs has nodes of another state",
               kind.pod.gpu_milli, kind.pod.gpus);
     QM_ASSERT(now.largest_ == fresh.largest_,
-              "a table of {} milli on {} GPUs has other roomiest nodes than from scratch", kind.pod.gpu_milli,
+              "a table of {} milli on {} GPUs has other nodes of most free capacity than a recount", kind.pod.gpu_milli,
               kind.pod.gpus);
   }
 }

@@ -249,7 +249,7 @@ void ManySets::unfold(const Table& table, Index index, std::vector<Load>& out) c
     unfold(table.parts[i], part, out);
     index -= part;
   }
-  QM_ASSERT(index == 0, "vector {} of a domain is nobody's", index);
+  QM_ASSERT(index == 0, "vector {} of a domain has no owner", index);
 }
 
 // ---- one by one ----
@@ -358,9 +358,9 @@ bool ManySets::seat(std::size_t team, Domain inside) {
 bool ManySets::put(std::size_t set, std::int32_t count, Domain domain) {
   OneSet one(fleet_, shape_.sets[set], count, weights_, std::max<std::int64_t>(effort_, 100'000));
   if (!one.may_hold(domain)) return false;
-  if (beside(set, count, domain)) return true;
+  if (put_on_used_nodes(set, count, domain)) return true;
   const auto best = best_domain(tree_, one, weights_, domain, domain.level);
-  QM_ASSERT(best.has_value(), "a domain does not hold the {} pods that it takes", count);
+  QM_ASSERT(best.has_value(), "a domain does not fit its {} pods", count);
   auto inner = best->cost;
   for (Level level = 1; level <= best->domain.level; ++level) inner -= weights_[at(level)];
   for (const auto& [node, pods] : one.plan(best->domain, inner)) put_on(set, pods, node);
@@ -369,22 +369,22 @@ bool ManySets::put(std::size_t set, std::int32_t count, Domain domain) {
 
 /// Places the pods on nodes of the domain that the gang already uses, if these have capacity for
 /// all of them: that adds no cost.
-bool ManySets::beside(std::size_t set, std::int32_t count, Domain domain) {
+bool ManySets::put_on_used_nodes(std::size_t set, std::int32_t count, Domain domain) {
   const auto& [asked, kind, group] = shape_.sets[set];
   const auto ruled = [&](Level level) { return level > kFleet && level < tree_.depth(); };
   if ((asked.slices.size > 1 && ruled(asked.slices.level)) || (asked.spread.most > 0 && ruled(asked.spread.level)))
     return false;
-  std::vector<std::pair<NodeId, std::int32_t>> room;
+  std::vector<std::pair<NodeId, std::int32_t>> capacity;
   for (const auto& tried : tried_) {
     const auto seen = [&](const auto& one) { return one.first == tried.node; };
-    if (count == 0 || !tree_.within({tree_.depth(), tried.node}, domain) || std::ranges::any_of(room, seen)) continue;
+    if (count == 0 || !tree_.within({tree_.depth(), tried.node}, domain) || std::ranges::any_of(capacity, seen)) continue;
     const auto pods = std::min(count, fleet_.takes(tried.node, kind));
     if (pods == 0) continue;
-    room.emplace_back(tried.node, pods);
+    capacity.emplace_back(tried.node, pods);
     count -= pods;
   }
   if (count > 0) return false;
-  for (const auto& [node, pods] : room) put_on(set, pods, node);
+  for (const auto& [node, pods] : capacity) put_on(set, pods, node);
   return true;
 }
 

@@ -63,7 +63,7 @@ class ManySets final : public Finder {
   bool fill(std::size_t team, Domain domain);
   bool seat(std::size_t team, Domain inside);
   bool put(std::size_t set, std::int32_t count, Domain domain);
-  bool beside(std::size_t set, std::int32_t count, Domain domain);
+  bool put_on_used_nodes(std::size_t set, std::int32_t count, Domain domain);
   void put_on(std::size_t set, std::int32_t pods, NodeId node);
   void refresh();
   void give_back(std::size_t mark);

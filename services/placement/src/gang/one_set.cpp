@@ -23,7 +23,7 @@ OneSet::OneSet(Fleet& fleet, const Shape::Set& set, std::int32_t count, std::spa
 }
 
 void OneSet::refresh() {
-  room_ = &fleet_.room(set_.kind);
+  capacity_ = &fleet_.capacity(set_.kind);
   scores_.clear();
   counted_.resize(at(deepest_ + 1));
   for (Level level = deepest_; level >= kFleet; --level) {
@@ -32,7 +32,7 @@ void OneSet::refresh() {
     for (std::uint32_t i = 0; i < row.size(); ++i) {
       const Domain domain{level, i};
       if (level == deepest_) {
-        row[i] = room_->takes(domain);
+        row[i] = capacity_->takes(domain);
       } else {
         for (const auto part : tree_.parts(domain)) row[i] += takes({level + 1, part});
       }
@@ -64,8 +64,8 @@ std::int64_t OneSet::score(NodeId node) {
 void OneSet::nodes_with(Domain domain, std::uint64_t bit, std::vector<NodeId>& out) const {
   if (out.size() >= kAlike || !may_hold(domain)) return;
   if (domain.level == tree_.depth()) {
-    if (bit == std::uint64_t{1} << std::min(takes(domain), Room::kLastBit)) out.push_back(domain.index);
-  } else if ((room_->exactly(domain) & bit) != 0) {
+    if (bit == std::uint64_t{1} << std::min(takes(domain), DomainCapacity::kLastBit)) out.push_back(domain.index);
+  } else if ((capacity_->exactly(domain) & bit) != 0) {
     for (const auto part : tree_.parts(domain)) nodes_with({domain.level + 1, part}, bit, out);
   }
 }
@@ -73,7 +73,7 @@ void OneSet::nodes_with(Domain domain, std::uint64_t bit, std::vector<NodeId>& o
 std::optional<NodeId> OneSet::best_node(Domain within) {
   if (within.level == tree_.depth()) return may_hold(within) ? std::optional(within.index) : std::nullopt;
   std::vector<NodeId> nodes;
-  for (auto bits = room_->exactly(within) >> std::min(count_, Room::kLastBit) << std::min(count_, Room::kLastBit);
+  for (auto bits = capacity_->exactly(within) >> std::min(count_, DomainCapacity::kLastBit) << std::min(count_, DomainCapacity::kLastBit);
        bits != 0 && nodes.empty(); bits &= bits - 1)
     nodes_with(within, bits & ~(bits - 1), nodes);
   std::optional<NodeId> best;
@@ -96,13 +96,13 @@ std::int64_t OneSet::bound(Domain domain) const {
     parts = shares(largest);
     for (Level level = domain.level + 1; level < tree_.depth(); ++level) sum += parts * weights_[at(level)];
   }
-  return sum + std::max(parts, shares(std::max(1, room_->largest(domain)))) * weights_.back();
+  return sum + std::max(parts, shares(std::max(1, capacity_->largest(domain)))) * weights_.back();
 }
 
 OneSet::Curve OneSet::of_nodes(Domain domain) const {
   std::vector<std::int32_t> takes;
   for (const auto node : tree_.parts(domain)) {
-    if (const auto pods = room_->takes({tree_.depth(), node}); pods > 0) takes.push_back(pods);
+    if (const auto pods = capacity_->takes({tree_.depth(), node}); pods > 0) takes.push_back(pods);
   }
   std::ranges::sort(takes, std::greater<>());
   Curve out;
@@ -229,7 +229,7 @@ void OneSet::put_on_nodes(Domain domain, std::int32_t pods, Pods& out) {
   };
   std::vector<One> nodes;
   for (const auto node : tree_.parts(domain)) {
-    if (const auto takes = room_->takes({tree_.depth(), node}); takes > 0) nodes.push_back({takes, node});
+    if (const auto takes = capacity_->takes({tree_.depth(), node}); takes > 0) nodes.push_back({takes, node});
   }
   std::ranges::stable_sort(nodes, std::greater<>(), &One::takes);
   std::size_t whole = 0;  // nodes that are filled completely
@@ -305,7 +305,7 @@ std::int64_t OneSet::fill(Domain domain, std::int32_t pods, Pods* out) {
     cost += weights_[at(last->level)] + fill(*last, share, out);
     pods -= share;
     if (pods == 0) break;
-    QM_ASSERT(last == part, "a part takes less than it said");
+    QM_ASSERT(last == part, "a part fits fewer pods than counted");
   }
   return cost;
 }

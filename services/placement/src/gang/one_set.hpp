@@ -21,7 +21,7 @@ class OneSet final : public Finder {
 
   /// Pods that fit in the domain, with slices and spread applied.
   [[nodiscard]] std::int32_t takes(Domain domain) const {
-    return domain.level <= deepest_ ? counted_[at(domain.level)][domain.index] : room_->takes(domain);
+    return domain.level <= deepest_ ? counted_[at(domain.level)][domain.index] : capacity_->takes(domain);
   }
   /// The same, limited by what the enclosing domains may hold.
   [[nodiscard]] std::int32_t takes_alone(Domain domain) const {
@@ -68,7 +68,7 @@ class OneSet final : public Finder {
   std::span<const std::int64_t> weights_;
   std::int64_t effort_, reserve_;
   bool exact_ = true;
-  const Room* room_ = nullptr;
+  const DomainCapacity* capacity_ = nullptr;
   Level deepest_ = -1;  // the deepest level at which slices or spread change the sums
   std::vector<std::vector<std::int32_t>> counted_;
   std::vector<std::pair<pack::NodeState, std::int64_t>> scores_;  // of the most recently scored states

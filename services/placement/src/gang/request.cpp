@@ -13,21 +13,21 @@ Status check_set(const PodSet& set, const Tree& tree, const std::string& field) 
   const auto bad = [&](const std::string& what, const std::string& remedy) -> Status {
     return fail(Error{Code::kInvalid, what, field, remedy});
   };
-  if (set.count < 1) return bad(fmt::format("a set of {} pods", set.count), "ask for one pod or more");
+  if (set.count < 1) return bad(fmt::format("a set of {} pods", set.count), "request one pod or more");
   if (set.min_count < 0 || set.min_count > set.count)
     return bad(fmt::format("at least {} of {} pods", set.min_count, set.count), "min_count is 0 to count");
   if (set.pod.gpus < 0 || set.pod.gpu_milli < 1 || set.pod.gpu_milli > pack::kDevice ||
       (set.pod.gpus > 1 && set.pod.gpu_milli != pack::kDevice))
-    return bad(fmt::format("{} GPUs of {} milli", set.pod.gpus, set.pod.gpu_milli), "a share is of one GPU");
-  if (set.pod.cpu_milli < 0 || set.pod.memory_bytes < 0) return bad("a pod asks less than nothing", "ask 0 or more");
+    return bad(fmt::format("{} GPUs of {} milli", set.pod.gpus, set.pod.gpu_milli), "request a share of one GPU");
+  if (set.pod.cpu_milli < 0 || set.pod.memory_bytes < 0) return bad("a pod requests a negative amount", "request 0 or more");
   if (set.slices.size < 1 || set.count % set.slices.size != 0 || set.min_count % set.slices.size != 0)
     return bad(fmt::format("{} pods, at least {}, in slices of {}", set.count, set.min_count, set.slices.size),
-               "a slice's size divides both counts");
+               "the slice size must divide both counts");
   for (const Level level : {set.slices.level, set.spread.level}) {
     if (level < kFleet || level > tree.depth())
       return bad(fmt::format("level {} of {}", level, tree.depth()), "name a level of the fleet");
   }
-  if (set.spread.most < 0) return bad(fmt::format("at most {} in a domain", set.spread.most), "0 is no limit");
+  if (set.spread.most < 0) return bad(fmt::format("at most {} in a domain", set.spread.most), "0 means no limit");
   return {};
 }
 
@@ -38,7 +38,7 @@ Status check_group(const Group& group, const Tree& tree, const std::string& fiel
                         "name a level of the fleet"});
   }
   if (group.sets.empty() && group.children.empty())
-    return fail(Error{Code::kInvalid, "a group without pods", field, "leave it out"});
+    return fail(Error{Code::kInvalid, "a group without pods", field, "remove it"});
   for (std::size_t i = 0; i < group.sets.size(); ++i)
     QM_TRY(check_set(group.sets[i], tree, fmt::format("{}.sets[{}]", field, i)));
   for (std::size_t i = 0; i < group.children.size(); ++i)
@@ -77,8 +77,8 @@ std::size_t sets_of(const Group& group) {
 Status check(const Request& request, const Tree& tree) {
   QM_TRY(check_group(request.gang, tree, "gang"));
   if (const auto sets = sets_of(request.gang); sets > kMaxSets)
-    return fail(Error{Code::kInvalid, fmt::format("{} sets, {} are the most", sets, kMaxSets), "gang",
-                      "make sets of pods that are alike"});
+    return fail(Error{Code::kInvalid, fmt::format("{} pod sets, at most {} are supported", sets, kMaxSets), "gang",
+                      "merge equal pods into one set"});
   return {};
 }
 
@@ -106,11 +106,11 @@ std::string explain(const Tree& tree, const Answer& answer) {
     const auto& [domain, set, takes, asked] = *answer.shortfall;
     const std::string where =
         domain.level == kFleet ? "the fleet" : fmt::format("{} {}", tree.name(domain.level), tree.name(domain));
-    text = fmt::format("{} takes {} of {}", where, takes, asked);
+    text = fmt::format("{} fits {} of {}", where, takes, asked);
     if (set < 0) text += ", of all sets together";
     if (set > 0) text += fmt::format(" of set {}", set);
   }
-  if (!answer.exact) text += "; the search hit its bound";
+  if (!answer.exact) text += "; the search reached its limit";
   for (const auto& [what, of, level, count] : answer.relaxations) {
     switch (what) {
       case Relaxation::What::kWider:
@@ -118,7 +118,7 @@ std::string explain(const Tree& tree, const Answer& answer) {
         if (of > 0) text += fmt::format(" for group {}", of);
         break;
       case Relaxation::What::kShared:
-        text += "; fits beside other pods";
+        text += "; fits on shared nodes";
         break;
       case Relaxation::What::kFewer:
         text += fmt::format("; fits with {} pods of set {}", count, of);

@@ -5,7 +5,7 @@
 namespace qm::placement::gang {
 
 Tree::Tree(std::vector<std::string> levels) {
-  QM_ASSERT(levels.size() <= kMaxLevels, "{} levels, {} are the most", levels.size(), kMaxLevels);
+  QM_ASSERT(levels.size() <= kMaxLevels, "{} levels, at most {} are supported", levels.size(), kMaxLevels);
   levels_.resize(levels.size() + 2);
   levels_.front().title = "fleet";
   levels_.back().title = "node";

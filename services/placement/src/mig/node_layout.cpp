@@ -4,7 +4,7 @@
 
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/pack.hpp"
-#include "qm/placement/mig/reslice.hpp"
+#include "qm/placement/mig/parted_layout.hpp"
 
 #include <fmt/format.h>
 
@@ -33,18 +33,18 @@ Counts balanced(const Model& model) {
 
 Result<StateId> state_of(const Model& model, const Counts& counts, const std::string& name) {
   const bool too_many =
-      std::ranges::any_of(counts, [&](const auto& asked) { return asked.second > most_of(model, asked.first); });
+      std::ranges::any_of(counts, [&](const auto& count) { return count.second > most_of(model, count.first); });
   const StateId state = too_many ? kNoState : parted_layout(StateTable::of(model.family), counts);
   if (state != kNoState) return state;
   std::string mix;
   for (const auto& [profile, count] : counts) {
     mix += fmt::format("{}{}x {}", mix.empty() ? "" : ", ", count, model.profiles[profile].name);
   }
-  return refused(fmt::format("layout {} puts {} on one {}, which has no room for them", name, mix, model.name),
-                 "take fewer or smaller instances; the table of legal layouts decides");
+  return refused(fmt::format("layout {} has {} on one {}, which do not fit there together", name, mix, model.name),
+                 "use fewer or smaller instances, a combination that NVIDIA lists for this GPU");
 }
 
-Result<StateId> cut(const Model& model, const Part& part, const std::string& name) {
+Result<StateId> state_of(const Model& model, const Part& part, const std::string& name) {
   Counts counts;
   for (const auto& [profile, count] : part.instances) {
     const auto id = profile_of(model, profile);
@@ -65,23 +65,23 @@ Result<StateId> cut(const Model& model, const Part& part, const std::string& nam
 Result<NodeLayout> layout_named(const std::string& name, const Definitions& own, std::string_view product,
                                 std::int32_t gpus) {
   NodeLayout out{model_of(product), std::vector<StateId>(static_cast<std::size_t>(std::max(gpus, 0)), kNoState)};
-  const auto uncuttable = [&] {
+  const auto no_mig_support = [&] {
     return refused(
-        fmt::format("layout {}: {} cannot be cut by MIG", name, product.empty() ? "a node without GPUs" : product),
-        "MIG takes an A100, A30, H100, H200 or later; share this one by MPS or time-slicing");
+        fmt::format("layout {}: {} does not support MIG", name, product.empty() ? "a node without GPUs" : product),
+        "MIG needs an A100, A30, H100, H200 or later; share this GPU by MPS or time-slicing");
   };
   if (const auto given = own.find(name); given != own.end()) {
     for (const Part& part : given->second) {
-      if (part.enabled && out.model == nullptr) return uncuttable();
+      if (part.enabled && out.model == nullptr) return no_mig_support();
       StateId state = kNoState;
       if (part.enabled) {
-        QM_ASSIGN(state, cut(*out.model, part, name));
+        QM_ASSIGN(state, state_of(*out.model, part, name));
       }
       if (part.devices.empty()) std::ranges::fill(out.gpus, state);
       for (const auto device : part.devices) {
         if (device < 0 || device >= gpus) {
-          return refused(fmt::format("layout {} names device {} of a node with {} GPUs", name, device, gpus),
-                         "write a layout for nodes of this size");
+          return refused(fmt::format("layout {} has device {}, and the node has {} GPUs", name, device, gpus),
+                         "define a layout for nodes with this number of GPUs");
         }
         out.gpus[static_cast<std::size_t>(device)] = state;
       }
@@ -90,9 +90,9 @@ Result<NodeLayout> layout_named(const std::string& name, const Definitions& own,
   }
   if (name == "all-disabled") return out;
   if (!name.starts_with(kAll)) {
-    return refused(fmt::format("there is no layout {}", name), "give mig-parted's list that has it first");
+    return refused(fmt::format("layout {} does not exist", name), "apply a mig-parted list that defines it");
   }
-  if (out.model == nullptr) return uncuttable();
+  if (out.model == nullptr) return no_mig_support();
   const std::string what = name.substr(kAll.size());
   if (what == "enabled") {
     std::ranges::fill(out.gpus, StateTable::empty());
@@ -105,7 +105,7 @@ Result<NodeLayout> layout_named(const std::string& name, const Definitions& own,
   }
   const auto profile = profile_of(*out.model, what);
   QM_ASSIGN(const StateId state,
-            cut(*out.model, {{}, true, {{what, profile ? most_of(*out.model, *profile) : 1}}}, name));
+            state_of(*out.model, Part{{}, true, {{what, profile ? most_of(*out.model, *profile) : 1}}}, name));
   std::ranges::fill(out.gpus, state);
   return out;
 }
@@ -136,25 +136,25 @@ std::optional<NodeLayout> layout_showing(const Capacity& capacity, std::string_v
   if (model == nullptr || gpus <= 0) return std::nullopt;
   const StateTable& table = StateTable::of(model->family);
   const auto whole = capacity.find(std::string(words::kGpuResource));
-  const auto cut =
+  const auto partitioned =
       static_cast<std::size_t>(std::clamp<std::int64_t>(gpus - (whole == capacity.end() ? 0 : whole->second), 0, gpus));
   NodeLayout out{model, std::vector<StateId>(static_cast<std::size_t>(gpus), kNoState)};
-  std::vector<Waiting> waiting(model->profiles.size());
+  std::vector<Pending> pending(model->profiles.size());
   Counts each;
   bool even = true;
   for (const auto& [resource, amount] : capacity) {
     const auto profile = resource.starts_with(words::kMigPrefix) ? profile_of(*model, resource) : std::nullopt;
     if (!profile || amount <= 0) continue;
-    const auto most = static_cast<std::int64_t>(cut) * most_of(*model, *profile);
-    waiting[*profile].count = static_cast<int>(std::min(amount, most));
-    even = even && cut > 0 && amount <= most && amount % static_cast<std::int64_t>(cut) == 0;
-    if (even) each[*profile] = static_cast<int>(amount / static_cast<std::int64_t>(cut));
+    const auto most = static_cast<std::int64_t>(partitioned) * most_of(*model, *profile);
+    pending[*profile].count = static_cast<int>(std::min(amount, most));
+    even = even && partitioned > 0 && amount <= most && amount % static_cast<std::int64_t>(partitioned) == 0;
+    if (even) each[*profile] = static_cast<int>(amount / static_cast<std::int64_t>(partitioned));
   }
-  std::vector<StateId> states(cut, StateTable::empty());
+  std::vector<StateId> states(partitioned, StateTable::empty());
   if (const StateId alike = even && !each.empty() ? parted_layout(table, each) : kNoState; alike != kNoState) {
     std::ranges::fill(states, alike);
   } else {
-    states = pack(table, states, waiting, kSteps).states;
+    states = pack(table, states, pending, kSteps).states;
   }
   std::ranges::copy(states, out.gpus.begin());  // which GPUs are partitioned is not reported: the lowest ones
   return out;

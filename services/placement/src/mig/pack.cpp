@@ -29,7 +29,7 @@ bool contains(const Combination& larger, const Combination& smaller) {
   return std::ranges::equal(larger, smaller, std::ranges::greater_equal());
 }
 
-Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting> waiting) {
+Offers offers_of(const StateTable& table, StateId from, std::span<const Pending> pending) {
   Offers found;
   for (StateId state = from; state < table.size(); ++state) {
     if ((table.mask(state) & table.mask(from)) != table.mask(from)) continue;
@@ -39,7 +39,7 @@ Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting>
     SpotMask rest = table.mask(state) & ~table.mask(from);
     for (; rest != 0; rest &= rest - 1) {
       const ProfileId profile = table.spot(static_cast<SpotId>(std::countr_zero(rest))).profile;
-      if (++more[profile] > waiting[profile].count) break;
+      if (++more[profile] > pending[profile].count) break;
     }
     if (rest == 0) found.emplace_back(more, state);
   }
@@ -57,17 +57,17 @@ Offers offers_of(const StateTable& table, StateId from, std::span<const Waiting>
 
 class Search {
  public:
-  Search(const StateTable& table, std::span<const StateId> gpus, std::span<const Waiting> waiting, std::int64_t steps)
-      : table_(table), waiting_(waiting), steps_(steps), order_(gpus.size()), from_(gpus.begin(), gpus.end()) {
+  Search(const StateTable& table, std::span<const StateId> gpus, std::span<const Pending> pending, std::int64_t steps)
+      : table_(table), pending_(pending), steps_(steps), order_(gpus.size()), from_(gpus.begin(), gpus.end()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::ranges::stable_sort(order_, {}, [&](std::size_t gpu) { return gpus[gpu]; });
     for (const StateId state : gpus) {
-      if (!offers_.contains(state)) offers_.emplace(state, offers_of(table, state, waiting));
+      if (!offers_.contains(state)) offers_.emplace(state, offers_of(table, state, pending));
     }
-    for (std::size_t id = 0; id < waiting.size(); ++id) left_[id] = waiting[id].count;
+    for (std::size_t id = 0; id < pending.size(); ++id) left_[id] = pending[id].count;
     taken_.assign(gpus.size(), nullptr);
     best_taken_ = taken_;
-    sum_rooms();
+    sum_supply();
     by_worth(compute_order_, [](const Profile& profile) { return profile.compute; });
     by_worth(memory_order_, [](const Profile& profile) { return profile.memory; });
   }
@@ -76,7 +76,7 @@ class Search {
     const std::int64_t bound = most(0);
     dive();
     descend(0, 0, 0, bound);
-    Packing out{from_, std::vector<int>(waiting_.size()), best_, cut_short_ ? bound : best_};
+    Packing out{from_, std::vector<int>(pending_.size()), best_, stopped_ ? bound : best_};
     out.weight = 0;
     for (std::size_t at = 0; at < order_.size(); ++at) place(out, order_[at], *best_taken_[at]);
     QM_ASSERT(out.weight == best_, "{} placed, {} found", out.weight, best_);
@@ -84,17 +84,17 @@ class Search {
   }
 
  private:
-  struct Room {
+  struct Supply {
     std::int64_t compute = 0, memory = 0;
     std::vector<std::int64_t> of;  ///< instances by profile
   };
 
-  void sum_rooms() {
-    rooms_.assign(order_.size() + 1, Room{0, 0, std::vector<std::int64_t>(waiting_.size())});
+  void sum_supply() {
+    supply_.assign(order_.size() + 1, Supply{0, 0, std::vector<std::int64_t>(pending_.size())});
     for (std::size_t at = order_.size(); at-- > 0;) {
-      Room& room = rooms_[at] = rooms_[at + 1];
+      Supply& supply = supply_[at] = supply_[at + 1];
       const StateId from = from_[order_[at]];
-      std::vector<std::int64_t> most_of(waiting_.size());
+      std::vector<std::int64_t> most_of(pending_.size());
       std::int64_t compute = 0, memory = 0;
       for (const auto& [combination, state] : offers_.at(from)) {
         compute = std::max<std::int64_t>(compute, table_.compute_used(state) - table_.compute_used(from));
@@ -102,18 +102,18 @@ class Search {
         for (std::size_t id = 0; id < most_of.size(); ++id)
           most_of[id] = std::max<std::int64_t>(most_of[id], combination[id]);
       }
-      room.compute += compute;
-      room.memory += memory;
-      for (std::size_t id = 0; id < most_of.size(); ++id) room.of[id] += most_of[id];
+      supply.compute += compute;
+      supply.memory += memory;
+      for (std::size_t id = 0; id < most_of.size(); ++id) supply.of[id] += most_of[id];
     }
   }
 
   /// Profiles by weight for each slice, highest first.
   template <class Slices>
   void by_worth(std::vector<std::pair<ProfileId, std::int64_t>>& order, Slices&& slices) {
-    for (ProfileId id = 0; id < waiting_.size(); ++id) order.emplace_back(id, slices(table_.geometry().profiles[id]));
+    for (ProfileId id = 0; id < pending_.size(); ++id) order.emplace_back(id, slices(table_.geometry().profiles[id]));
     std::ranges::stable_sort(order, [&](const auto& a, const auto& b) {
-      return waiting_[a.first].weight * b.second > waiting_[b.first].weight * a.second;
+      return pending_[a.first].weight * b.second > pending_[b.first].weight * a.second;
     });
   }
 
@@ -123,14 +123,14 @@ class Search {
     const auto divided = [&](std::int64_t slices, const std::vector<std::pair<ProfileId, std::int64_t>>& order) {
       std::int64_t weight = 0;
       for (const auto& [id, size] : order) {
-        const std::int64_t count = std::min<std::int64_t>(left_[id], rooms_[at].of[id]);
-        if (count * size > slices) return weight + slices * waiting_[id].weight / size;
+        const std::int64_t count = std::min<std::int64_t>(left_[id], supply_[at].of[id]);
+        if (count * size > slices) return weight + slices * pending_[id].weight / size;
         slices -= count * size;
-        weight += count * waiting_[id].weight;
+        weight += count * pending_[id].weight;
       }
       return weight;
     };
-    return std::min(divided(rooms_[at].compute, compute_order_), divided(rooms_[at].memory, memory_order_));
+    return std::min(divided(supply_[at].compute, compute_order_), divided(supply_[at].memory, memory_order_));
   }
 
   /// The first packing: each GPU in order receives the combination of greatest weight.
@@ -165,8 +165,8 @@ class Search {
     for (std::size_t i = first; i < offers.size(); ++i) by_weight.emplace_back(-weight_of(offers[i].first), i);
     std::ranges::sort(by_weight);
     for (const auto& [less, i] : by_weight) {
-      if (steps_-- <= 0) cut_short_ = true;
-      if (cut_short_) return;
+      if (steps_-- <= 0) stopped_ = true;
+      if (stopped_) return;
       const Left before = left_;
       take(offers[i].first);
       taken_[at] = &offers[i];
@@ -179,8 +179,8 @@ class Search {
 
   [[nodiscard]] std::int64_t weight_of(const Combination& combination) const {
     std::int64_t out = 0;
-    for (std::size_t id = 0; id < waiting_.size(); ++id)
-      out += std::min<int>(left_[id], combination[id]) * waiting_[id].weight;
+    for (std::size_t id = 0; id < pending_.size(); ++id)
+      out += std::min<int>(left_[id], combination[id]) * pending_[id].weight;
     return out;
   }
 
@@ -190,21 +190,21 @@ class Search {
     for (SpotId spot = 0; spot < table_.spots().size(); ++spot) {
       const ProfileId profile = table_.spot(spot).profile;
       if (!table_.has(taken.second, spot) || table_.has(from_[gpu], spot)) continue;
-      if (out.placed[profile] == waiting_[profile].count) continue;
+      if (out.placed[profile] == pending_[profile].count) continue;
       ++out.placed[profile];
-      out.weight += waiting_[profile].weight;
+      out.weight += pending_[profile].weight;
       out.states[gpu] = table_.place(out.states[gpu], spot);
     }
   }
 
   const StateTable& table_;
-  std::span<const Waiting> waiting_;
+  std::span<const Pending> pending_;
   std::int64_t steps_;
-  bool cut_short_ = false;
+  bool stopped_ = false;
   std::vector<std::size_t> order_;  // GPUs, those in equal states together
   std::vector<StateId> from_;
   std::map<StateId, Offers> offers_;
-  std::vector<Room> rooms_;  // of the GPUs from a position of `order_` on
+  std::vector<Supply> supply_;  // of the GPUs from a position of `order_` on
   std::vector<std::pair<ProfileId, std::int64_t>> compute_order_, memory_order_;
   Left left_{};
   std::vector<const Offers::value_type*> taken_, best_taken_;
@@ -214,10 +214,10 @@ class Search {
 
 }  // namespace
 
-Packing pack(const StateTable& table, std::span<const StateId> gpus, std::span<const Waiting> waiting,
+Packing pack(const StateTable& table, std::span<const StateId> gpus, std::span<const Pending> pending,
              std::int64_t steps) {
-  QM_ASSERT(waiting.size() == table.geometry().profiles.size(), "{} profiles wait", waiting.size());
-  return Search(table, gpus, waiting, steps).run();
+  QM_ASSERT(pending.size() == table.geometry().profiles.size(), "{} profiles are pending", pending.size());
+  return Search(table, gpus, pending, steps).run();
 }
 
 }  // namespace qm::placement::mig

@@ -8,9 +8,9 @@ class Fgd final : public Policy {
  public:
   explicit Fgd(const Outlook& outlook) : gradient_(typical(outlook.mix), outlook.capacity) {}
   [[nodiscard]] std::string_view name() const override { return "fgd"; }
-  [[nodiscard]] Standing stand(const NodeState& node) const override { return {gradient_.fragment(node), 0}; }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing& standing, const PodClass& pod) const override {
-    return gradient_.best(node, standing.fragment, pod,
+  [[nodiscard]] NodeScores scores_of(const NodeState& node) const override { return {gradient_.fragment(node), 0}; }
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores& scores, const PodClass& pod) const override {
+    return gradient_.best(node, scores.fragment, pod,
                           [&](std::int32_t, std::int64_t less) { return gradient_.level(less); });
   }
 

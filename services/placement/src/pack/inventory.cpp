@@ -29,7 +29,7 @@ void Inventory::set(NodeId node, const NodeState& value) {
   state_of_[node] = id;
   const bool leads = state.count == 0 || node < first_of(state);
   if (state.count++ == 0) ++alive_;
-  if (state.nodes.size() > kLittle && state.nodes.size() > 2 * state.count) tidy(state, id);
+  if (state.nodes.size() > kLittle && state.nodes.size() > 2 * state.count) compact(state, id);
   state.nodes.push_back(node);
   std::push_heap(state.nodes.begin(), state.nodes.end(), std::greater<>());
   if (leads) write(id);
@@ -64,7 +64,7 @@ Inventory::StateId Inventory::intern(const NodeState& value) {
     spare_.pop_back();
   }
   states_[id].value = value;
-  states_[id].standing = policy_.stand(value);
+  states_[id].scores = policy_.scores_of(value);
   id_of_.emplace(value, id);
   return id;
 }
@@ -80,7 +80,7 @@ NodeId Inventory::first_of(State& state) {
 }
 
 /// Removes the nodes that have left the state, and duplicates.
-void Inventory::tidy(State& state, StateId id) {
+void Inventory::compact(State& state, StateId id) {
   std::erase_if(state.nodes, [&](NodeId node) { return state_of_[node] != id; });
   std::ranges::sort(state.nodes);
   state.nodes.erase(std::unique(state.nodes.begin(), state.nodes.end()), state.nodes.end());
@@ -132,7 +132,7 @@ ClassId Inventory::class_of(const PodClass& pod) {
 void Inventory::offer(Agenda& agenda, StateId id) {
   State& state = states_[id];
   if (state.count == 0 || !fits(state.value, agenda.pod)) return;
-  const Choice choice = policy_.weigh(state.value, state.standing, agenda.pod);
+  const Choice choice = policy_.weigh(state.value, state.scores, agenda.pod);
   agenda.heap.push_back({choice.score, first_of(state), id, choice.device_milli});
 }
 

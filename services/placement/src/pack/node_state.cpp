@@ -28,7 +28,7 @@ bool fits(const NodeState& node, const PodClass& pod) {
 }
 
 NodeState with(const NodeState& node, const PodClass& pod, std::int32_t device_milli) {
-  QM_ASSERT(fits(node, pod), "a pod of {} milli on {} devices has no room", pod.gpu_milli, pod.gpus);
+  QM_ASSERT(fits(node, pod), "a pod of {} milli on {} devices does not fit", pod.gpu_milli, pod.gpus);
   NodeState next = node;
   next.cpu_milli -= pod.cpu_milli;
   next.memory_bytes -= pod.memory_bytes;

@@ -17,7 +17,7 @@ constexpr std::int64_t kBest = 100;
 class BestFit final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "bestfit"; }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing&, const PodClass& pod) const override {
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores&, const PodClass& pod) const override {
     const double cpu = static_cast<double>(node.cpu_milli - pod.cpu_milli) / kMostCpu;
     const double gpu = static_cast<double>(node.free_milli() - pod.total_milli()) / kMostGpu;
     return {static_cast<std::int64_t>((1 - (cpu + gpu) / 2) * kBest), tightest_device(node, pod)};
@@ -28,7 +28,7 @@ class BestFit final : public Policy {
 class DotProduct final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "dotprod"; }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing&, const PodClass& pod) const override {
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores&, const PodClass& pod) const override {
     const double cpu = static_cast<double>(node.cpu_milli) / kMostCpu * static_cast<double>(pod.cpu_milli) / kMostCpu;
     const double gpu =
         static_cast<double>(node.free_milli()) / kMostGpu * static_cast<double>(pod.total_milli()) / kMostGpu;
@@ -41,7 +41,7 @@ class DotProduct final : public Policy {
 class Clustering final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "clustering"; }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing&, const PodClass& pod) const override {
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores&, const PodClass& pod) const override {
     if (pod.gpus == 0) return {0, 0};
     const auto kind = kind_of(pod);
     const std::int64_t group = node.kinds == kind ? 3 : (node.kinds & kind) != 0 ? 2 : node.kinds == 0 ? 1 : 0;
@@ -54,7 +54,7 @@ class Clustering final : public Policy {
 class Packing final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "packing"; }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing&, const PodClass& pod) const override {
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores&, const PodClass& pod) const override {
     if (pod.gpus == 0) return {0, 0};
     const std::int64_t idle = node.idle();
     const auto device = tightest_device(node, pod);
@@ -68,7 +68,7 @@ class Packing final : public Policy {
 class Spread final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "spread"; }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing&, const PodClass& pod) const override {
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores&, const PodClass& pod) const override {
     Choice choice{node.free_milli() * (std::int64_t{1} << 32) + node.cpu_milli, 0};
     each_device(node, pod, [&](std::int32_t milli) { choice.device_milli = std::max(choice.device_milli, milli); });
     return choice;

@@ -154,27 +154,27 @@ class Quartermaster final : public Policy {
   [[nodiscard]] std::string_view name() const override { return "quartermaster"; }
 
   /// The fragment, and what is finally left of all devices by themselves.
-  [[nodiscard]] Standing stand(const NodeState& node) const override {
+  [[nodiscard]] NodeScores scores_of(const NodeState& node) const override {
     double devices = 0;
     for (std::size_t i = 0; i < node.gpus; ++i) devices += rest_[node.free[i]];
     return {gradient_.fragment(node), devices};
   }
-  [[nodiscard]] Choice weigh(const NodeState& node, const Standing& standing, const PodClass& pod) const override {
+  [[nodiscard]] Choice weigh(const NodeState& node, const NodeScores& scores, const PodClass& pod) const override {
     const auto total = pod.total_milli();
-    const auto dear = price_[node.type] * total;
-    const double devices = standing.rest, free = static_cast<double>(node.free_milli());
+    const auto scarcity = price_[node.type] * total;
+    const double devices = scores.rest, free = static_cast<double>(node.free_milli());
     const double before = rest(devices, free, node.cpu_milli);
     // The first allocation on an empty node reduces the uncertainty of its rest. That is not a
     // reason to prefer the node.
     const bool whole = node.free_milli() == node.gpus * kDevice;
-    return gradient_.best(node, standing.fragment, pod, [&](std::int32_t device_milli, std::int64_t less) {
+    return gradient_.best(node, scores.fragment, pod, [&](std::int32_t device_milli, std::int64_t less) {
       const double taken = pod.shares() ? rest_[static_cast<std::size_t>(device_milli)] -
                                               rest_[static_cast<std::size_t>(device_milli - pod.gpu_milli)]
                                         : rest_[kDevice] * pod.gpus;
       const double after = rest(devices - taken, free - static_cast<double>(total), node.cpu_milli - pod.cpu_milli);
       auto finer = std::ranges::upper_bound(least_saved_, before - after) - least_saved_.begin();
       if (whole) finer = std::min<std::ptrdiff_t>(finer, kRestLevels / 2 - 1);
-      return gradient_.level(less - dear) * kRestLevels + finer;
+      return gradient_.level(less - scarcity) * kRestLevels + finer;
     });
   }
 

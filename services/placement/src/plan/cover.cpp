@@ -14,35 +14,36 @@
 namespace qm::placement::plan {
 namespace {
 
-constexpr MicroUsd kDear = std::numeric_limits<MicroUsd>::max() / 4096;  // price of capacity that adds no slot
-constexpr std::size_t kFew = 24;                                         // up to so many gangs, all sets are tried
+constexpr MicroUsd kNoGain = std::numeric_limits<MicroUsd>::max() / 4096;  // price of capacity that adds no slot
+constexpr std::size_t kFew = 24;                                           // up to so many gangs, all sets are tried
 constexpr std::size_t kExchanged = 48;  // with at most so many victims, single exchanges are tried
 constexpr std::int64_t kParts = 1024;   // of a micro-dollar, in the price of a slot
 
 class Search {
  public:
-  Search(Question& question, std::span<const Victim> victims, std::int64_t& effort)
-      : q_(question), victims_(victims), effort_(effort), out_(victims.size(), 1) {
+  Search(FeasibilityCheck& check, std::span<const Victim> victims, std::int64_t& effort)
+      : q_(check), victims_(victims), effort_(effort), out_(victims.size(), 1) {
     for (std::size_t v = 0; v < victims_.size(); ++v) {
-      for (const auto& seat : q_.scene().gang(victims_[v].gang).seats) on_[seat.node].push_back({v, seat});
+      for (const auto& placement : q_.model().gang(victims_[v].gang).placements)
+        on_[placement.node].push_back({v, placement});
     }
   }
 
-  std::optional<Chosen> run() {
+  std::optional<VictimSet> run() {
     if (!fits()) return std::nullopt;
-    give_back(dearest_room_first());
+    drop_unneeded(most_expensive_first());
     keep_better();
     if (q_.additive()) {
-      take_cheapest_slots();
+      add_cheapest_slots();
       keep_better();
     }
     set_to(best_);
-    if (out_count() <= kExchanged) exchange();
-    Chosen chosen;
+    if (evicted_count() <= kExchanged) exchange();
+    VictimSet chosen;
     chosen.exact = victims_.size() <= kFew && every_set();
     set_to(best_);
     // After exchanges or the bound: remove every victim that is not needed.
-    give_back(by_cost());
+    drop_unneeded(by_cost());
     keep_better();
     for (std::size_t v = 0; v < victims_.size(); ++v) {
       if (best_[v] != 0) chosen.victims.push_back(victims_[v]);
@@ -56,15 +57,15 @@ class Search {
  private:
   using Set = std::vector<std::uint8_t>;  // by victim: true if it is evicted or migrated
 
-  void lift(std::size_t v) {
+  void apply_eviction(std::size_t v) {
     --effort_;
     out_[v] = 1;
-    q_.lift(victims_[v].gang);
+    q_.apply_eviction(victims_[v].gang);
   }
-  void put_back(std::size_t v) {
+  void revert_eviction(std::size_t v) {
     --effort_;
     out_[v] = 0;
-    q_.put_back(victims_[v].gang);
+    q_.revert_eviction(victims_[v].gang);
   }
   bool fits() {
     effort_ -= q_.price();
@@ -74,13 +75,13 @@ class Search {
     for (std::size_t v = 0; v < set.size(); ++v) {
       if (set[v] == out_[v]) continue;
       if (set[v] != 0) {
-        lift(v);
+        apply_eviction(v);
       } else {
-        put_back(v);
+        revert_eviction(v);
       }
     }
   }
-  [[nodiscard]] std::size_t out_count() const {
+  [[nodiscard]] std::size_t evicted_count() const {
     return static_cast<std::size_t>(std::ranges::count(out_, std::uint8_t{1}));
   }
   [[nodiscard]] MicroUsd cost() const {
@@ -97,17 +98,17 @@ class Search {
 
   /// Removes from the victims, in this order, every gang that may stay. Several gangs are tried
   /// together, so that few checks are made if many gangs stay.
-  void give_back(const std::vector<std::size_t>& order) {
+  void drop_unneeded(const std::vector<std::size_t>& order) {
     std::size_t size = q_.additive() ? 1 : std::max<std::size_t>(1, order.size() / 4);
     for (std::size_t i = 0; i < order.size();) {
       const auto end = std::min(order.size(), i + size);
-      for (auto k = i; k < end; ++k) put_back(order[k]);
+      for (auto k = i; k < end; ++k) revert_eviction(order[k]);
       if (fits()) {
         i = end;
         if (!q_.additive()) size *= 2;
         continue;
       }
-      for (auto k = end; k-- > i;) lift(order[k]);
+      for (auto k = end; k-- > i;) apply_eviction(order[k]);
       if (end - i == 1) {
         ++i;  // this gang must leave
       } else {
@@ -126,12 +127,12 @@ class Search {
     return order;
   }
 
-  [[nodiscard]] std::int64_t weight(std::size_t v, const Seat& seat) {
-    return q_.scene().pod(victims_[v].gang, seat.set).total_milli() + 1;
+  [[nodiscard]] std::int64_t weight(std::size_t v, const PodPlacement& placement) {
+    return q_.model().pod(victims_[v].gang, placement.set).total_milli() + 1;
   }
   [[nodiscard]] std::int64_t whole_weight(std::size_t v) {
     const auto gang = victims_[v].gang;
-    return q_.scene().gpu_milli(gang) + static_cast<std::int64_t>(q_.scene().gang(gang).seats.size());
+    return q_.model().gpu_milli(gang) + static_cast<std::int64_t>(q_.model().gang(gang).placements.size());
   }
   /// The share of a gang's cost that belongs to a node, in proportion to the capacity that it holds there.
   [[nodiscard]] MicroUsd share(std::size_t v, std::int64_t weight_there) {
@@ -140,22 +141,22 @@ class Search {
 
   /// Returns all gangs, those with the highest cost for each slot first; gangs of one node are
   /// adjacent. Requires that all hypothetical evictions are applied.
-  std::vector<std::size_t> dearest_room_first() {
+  std::vector<std::size_t> most_expensive_first() {
     std::vector<Wide> price(victims_.size(), 0);
     std::vector<NodeId> first(victims_.size(), std::numeric_limits<NodeId>::max());
-    auto& scene = q_.scene();
+    auto& model = q_.model();
     for (const auto& [node, tenants] : on_) {
       const auto slots = q_.slots(node);
       MicroUsd sum = 0;
-      for (const auto& [v, seat] : tenants) {
-        sum += share(v, weight(v, seat));
-        scene.put_down(victims_[v].gang, seat);
+      for (const auto& [v, placement] : tenants) {
+        sum += share(v, weight(v, placement));
+        model.add_pod(victims_[v].gang, placement);
       }
       const auto gained = slots - q_.slots(node);
-      for (const auto& [v, seat] : tenants) scene.lift(victims_[v].gang, seat);
-      const auto of_slot = gained > 0 ? std::min(kDear, sum * kParts / gained) : kDear;
-      for (const auto& [v, seat] : tenants) {
-        price[v] += static_cast<Wide>(of_slot) * weight(v, seat);
+      for (const auto& [v, placement] : tenants) model.remove_pod(victims_[v].gang, placement);
+      const auto of_slot = gained > 0 ? std::min(kNoGain, sum * kParts / gained) : kNoGain;
+      for (const auto& [v, placement] : tenants) {
+        price[v] += static_cast<Wide>(of_slot) * weight(v, placement);
         first[v] = std::min(first[v], node);
       }
     }
@@ -174,15 +175,15 @@ class Search {
   // ---- slot by slot ----
 
   struct Offer {  // of a node: the gangs that must leave for its cheapest slots
-    MicroUsd price = kDear;
+    MicroUsd price = kNoGain;
     std::vector<std::size_t> go;
   };
   Offer offer(NodeId node) {
-    auto& scene = q_.scene();
+    auto& model = q_.model();
     std::map<std::size_t, std::int64_t> held;
     const auto& tenants = on_[node];
-    for (const auto& [v, seat] : tenants) {
-      if (out_[v] == 0) held[v] += weight(v, seat);
+    for (const auto& [v, placement] : tenants) {
+      if (out_[v] == 0) held[v] += weight(v, placement);
     }
     std::vector<std::pair<MicroUsd, std::size_t>> order;  // cheapest first, for the capacity held
     for (const auto& [v, there] : held) order.push_back({share(v, there) * kParts / there, v});
@@ -192,8 +193,8 @@ class Search {
     MicroUsd sum = 0;
     std::size_t taken = 0, best_taken = 0;
     for (const auto& [price, v] : order) {
-      for (const auto& [w, seat] : tenants) {
-        if (w == v) scene.lift(victims_[v].gang, seat);
+      for (const auto& [w, placement] : tenants) {
+        if (w == v) model.remove_pod(victims_[v].gang, placement);
       }
       sum += share(v, held[v]);
       ++taken;
@@ -204,15 +205,15 @@ class Search {
       }
     }
     for (const auto& [price, v] : order) {
-      for (const auto& [w, seat] : tenants) {
-        if (w == v) scene.put_down(victims_[v].gang, seat);
+      for (const auto& [w, placement] : tenants) {
+        if (w == v) model.add_pod(victims_[v].gang, placement);
       }
     }
     for (std::size_t i = 0; i < best_taken; ++i) best.go.push_back(order[i].second);
     return best;
   }
 
-  void take_cheapest_slots() {
+  void add_cheapest_slots() {
     set_to(Set(victims_.size(), 0));
     using Entry = std::pair<MicroUsd, NodeId>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap;
@@ -231,18 +232,18 @@ class Search {
       const auto go = now.go;
       for (const auto v : go) {
         if (out_[v] != 0) continue;
-        lift(v);
+        apply_eviction(v);
         NodeId last = std::numeric_limits<NodeId>::max();
-        for (const auto& seat : q_.scene().gang(victims_[v].gang).seats) {
-          if (seat.node != node && seat.node != last) renew(seat.node);
-          last = seat.node;
+        for (const auto& placement : q_.model().gang(victims_[v].gang).placements) {
+          if (placement.node != node && placement.node != last) renew(placement.node);
+          last = placement.node;
         }
       }
       renew(node);
     }
     // This method does not find slots that need gangs on several nodes to leave at once.
     if (!fits()) set_to(best_);
-    give_back(by_cost());
+    drop_unneeded(by_cost());
   }
 
   // ---- improvement ----
@@ -255,8 +256,8 @@ class Search {
         if (best_[v] != 0 || victims_[v].cost >= best_cost_) continue;
         set_to(best_);
         auto order = by_cost();
-        lift(v);
-        give_back(order);
+        apply_eviction(v);
+        drop_unneeded(order);
         const auto before = best_cost_;
         keep_better();
         again = again || best_cost_ < before;
@@ -282,18 +283,18 @@ class Search {
       return true;
     }
     const auto v = order_[i];
-    put_back(v);
+    revert_eviction(v);
     const bool without = !fits() || branch(i + 1, spent);
-    lift(v);
+    apply_eviction(v);
     return branch(i + 1, spent + victims_[v].cost) && without;
   }
 
-  Question& q_;
+  FeasibilityCheck& q_;
   std::span<const Victim> victims_;
   std::int64_t& effort_;
   Set out_, best_;
   MicroUsd best_cost_ = 0;
-  std::map<NodeId, std::vector<std::pair<std::size_t, Seat>>> on_;
+  std::map<NodeId, std::vector<std::pair<std::size_t, PodPlacement>>> on_;
   std::vector<std::size_t> order_;
 };
 
@@ -301,54 +302,54 @@ class Search {
 
 // ---- feasibility checks ----
 
-Counting::Counting(Scene& scene, const gang::Kind& kind, std::int32_t count, Domain domain)
-    : Question(scene), kind_(kind), count_(count), domain_(domain), takes_(scene.nodes(), 0) {
-  const auto& tree = scene.tree();
+CountedCapacity::CountedCapacity(ClusterModel& model, const gang::Kind& kind, std::int32_t count, Domain domain)
+    : FeasibilityCheck(model), kind_(kind), count_(count), domain_(domain), slots_(model.nodes(), 0) {
+  const auto& tree = model.tree();
   std::vector<Domain> open{domain};
   while (!open.empty()) {
     const auto here = open.back();
     open.pop_back();
     if (here.level == tree.depth()) {
-      takes_[here.index] = slots(here.index);
-      sum_ += takes_[here.index];
+      slots_[here.index] = slots(here.index);
+      sum_ += slots_[here.index];
       continue;
     }
     for (const auto part : tree.parts(here)) open.push_back({here.level + 1, part});
   }
 }
 
-std::int32_t Counting::slots(NodeId node) const {
-  if (!scene_.tree().within({scene_.tree().depth(), node}, domain_)) return 0;
-  return scene_.takes(node, kind_);
+std::int32_t CountedCapacity::slots(NodeId node) const {
+  if (!model_.tree().within({model_.tree().depth(), node}, domain_)) return 0;
+  return model_.pods_that_fit(node, kind_);
 }
 
-void Counting::recount(GangId gang) {
+void CountedCapacity::recount(GangId gang) {
   NodeId last = std::numeric_limits<NodeId>::max();
-  for (const auto& seat : scene_.gang(gang).seats) {
-    if (seat.node == last) continue;
-    last = seat.node;
+  for (const auto& placement : model_.gang(gang).placements) {
+    if (placement.node == last) continue;
+    last = placement.node;
     const auto now = slots(last);
-    sum_ += now - takes_[last];
-    takes_[last] = now;
+    sum_ += now - slots_[last];
+    slots_[last] = now;
   }
 }
 
-void Counting::lift(GangId gang) {
-  scene_.lift(gang);
+void CountedCapacity::apply_eviction(GangId gang) {
+  model_.apply_eviction(gang);
   recount(gang);
 }
 
-void Counting::put_back(GangId gang) {
-  scene_.put_back(gang);
+void CountedCapacity::revert_eviction(GangId gang) {
+  model_.revert_eviction(gang);
   recount(gang);
 }
 
-bool Asking::fits() {
-  scene_.sync();
-  return gang::has_place(scene_.fleet(), least_);
+bool FleetQuery::fits() {
+  model_.sync();
+  return gang::has_place(model_.fleet(), least_);
 }
 
-std::int32_t Asking::slots(NodeId node) const { return scene_.state(node).idle(); }
+std::int32_t FleetQuery::slots(NodeId node) const { return model_.state(node).idle(); }
 
 std::optional<gang::Kind> counted_kind(const gang::Request& request, const gang::Tree& tree) {
   const auto& group = request.gang;
@@ -376,14 +377,14 @@ void make_least(gang::Group& group) {
 }
 }  // namespace
 
-gang::Request least_of(const gang::Request& request) {
+gang::Request minimum_of(const gang::Request& request) {
   auto out = request;
   make_least(out.gang);
   return out;
 }
 
-std::optional<Chosen> cover(Question& question, std::span<const Victim> victims, std::int64_t& effort) {
-  return Search(question, victims, effort).run();
+std::optional<VictimSet> cover(FeasibilityCheck& check, std::span<const Victim> victims, std::int64_t& effort) {
+  return Search(check, victims, effort).run();
 }
 
 }  // namespace qm::placement::plan

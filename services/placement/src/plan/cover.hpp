@@ -15,15 +15,15 @@ struct Victim {
 
 /// Checks whether the pending gang fits inside one domain. It is called many times while
 /// hypothetical evictions are applied and reverted.
-class Question {
+class FeasibilityCheck {
  public:
-  explicit Question(Scene& scene) : scene_(scene) {}
-  virtual ~Question() = default;
-  Question(const Question&) = delete;
-  Question& operator=(const Question&) = delete;
+  explicit FeasibilityCheck(ClusterModel& model) : model_(model) {}
+  virtual ~FeasibilityCheck() = default;
+  FeasibilityCheck(const FeasibilityCheck&) = delete;
+  FeasibilityCheck& operator=(const FeasibilityCheck&) = delete;
 
-  virtual void lift(GangId gang) { scene_.lift(gang); }
-  virtual void put_back(GangId gang) { scene_.put_back(gang); }
+  virtual void apply_eviction(GangId gang) { model_.apply_eviction(gang); }
+  virtual void revert_eviction(GangId gang) { model_.revert_eviction(gang); }
   [[nodiscard]] virtual bool fits() = 0;
   /// True if each node counts by itself, so that the sum of slots() over all nodes decides whether the gang fits.
   [[nodiscard]] virtual bool additive() const = 0;
@@ -32,18 +32,18 @@ class Question {
   [[nodiscard]] virtual std::int32_t slots(NodeId node) const = 0;
   /// The cost of one check, in hypothetical evictions.
   [[nodiscard]] virtual std::int64_t price() const = 0;
-  [[nodiscard]] Scene& scene() { return scene_; }
+  [[nodiscard]] ClusterModel& model() { return model_; }
 
  protected:
-  Scene& scene_;
+  ClusterModel& model_;
 };
 
 /// One set of pods that each count by themselves: free capacity is a sum over the nodes of the domain.
-class Counting final : public Question {
+class CountedCapacity final : public FeasibilityCheck {
  public:
-  Counting(Scene& scene, const gang::Kind& kind, std::int32_t count, Domain domain);
-  void lift(GangId gang) override;
-  void put_back(GangId gang) override;
+  CountedCapacity(ClusterModel& model, const gang::Kind& kind, std::int32_t count, Domain domain);
+  void apply_eviction(GangId gang) override;
+  void revert_eviction(GangId gang) override;
   [[nodiscard]] bool fits() override { return sum_ >= count_; }
   [[nodiscard]] bool additive() const override { return true; }
   [[nodiscard]] std::int32_t slots(NodeId node) const override;
@@ -55,13 +55,13 @@ class Counting final : public Question {
   std::int32_t count_;
   Domain domain_;
   std::int64_t sum_ = 0;
-  std::vector<std::int32_t> takes_;  // by node, of the domain
+  std::vector<std::int32_t> slots_;  // by node, of the domain
 };
 
 /// Any gang: the check searches the fleet.
-class Asking final : public Question {
+class FleetQuery final : public FeasibilityCheck {
  public:
-  Asking(Scene& scene, gang::Request least) : Question(scene), least_(std::move(least)) {}
+  FleetQuery(ClusterModel& model, gang::Request least) : FeasibilityCheck(model), least_(std::move(least)) {}
   [[nodiscard]] bool fits() override;
   [[nodiscard]] bool additive() const override { return false; }
   [[nodiscard]] std::int32_t slots(NodeId node) const override;
@@ -74,9 +74,9 @@ class Asking final : public Question {
 /// The kind of a gang's pods if all are of one kind and no rule ties nodes together: then free capacity is a sum.
 [[nodiscard]] std::optional<gang::Kind> counted_kind(const gang::Request& request, const gang::Tree& tree);
 /// The request with elastic sets at their minimum count.
-[[nodiscard]] gang::Request least_of(const gang::Request& request);
+[[nodiscard]] gang::Request minimum_of(const gang::Request& request);
 
-struct Chosen {
+struct VictimSet {
   std::vector<Victim> victims;  ///< sorted by gang
   MicroUsd cost = 0;
   bool exact = false;
@@ -87,6 +87,7 @@ struct Chosen {
 /// the call and after it, their evictions are applied, and those of no other gang.
 ///
 /// `effort` is counted down. Below zero, only the work needed for a result is done.
-[[nodiscard]] std::optional<Chosen> cover(Question& question, std::span<const Victim> victims, std::int64_t& effort);
+[[nodiscard]] std::optional<VictimSet> cover(FeasibilityCheck& check, std::span<const Victim> victims,
+                                             std::int64_t& effort);
 
 }  // namespace qm::placement::plan

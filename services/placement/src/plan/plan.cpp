@@ -5,7 +5,6 @@
 
 #include "cover.hpp"
 #include "qm/base/assert.hpp"
-#include "slices.hpp"
 
 #include <fmt/format.h>
 
@@ -35,47 +34,39 @@ Domain top(const gang::Request& request, const gang::Tree& tree, std::uint32_t i
 
 class Planner {
  public:
-  Planner(Scene& scene, const Wish& wish, const Terms& terms)
-      : scene_(scene),
-        wish_(wish),
-        terms_(terms),
-        effort_(terms.effort),
-        least_(least_of(wish.request)),
-        kind_(counted_kind(least_, scene.tree())) {}
+  Planner(ClusterModel& model, const PendingGang& pending, const CostModel& cost_model)
+      : model_(model),
+        pending_(pending),
+        cost_model_(cost_model),
+        effort_(cost_model.effort),
+        least_(minimum_of(pending.request)),
+        kind_(counted_kind(least_, model.tree())) {}
 
   Plan run() {
-    for (const bool anew : {false, true}) {
-      if (anew && !terms_.reslice) break;
-      if (anew) scene_.offer_cut(true);
-      if (auto plain = seat_wish(); !plain.empty()) {
-        Plan plan;
-        plan.exact = true;
-        make_whole(plan, plain);
-        add_wish(plan, std::move(plain));
-        scene_.offer_cut(false);
-        scene_.sync();
-        return plan;
-      }
+    if (auto plain = place_pending(); !plain.empty()) {
+      Plan plan;
+      plan.exact = true;
+      add_placement(plan, std::move(plain));
+      return plan;
     }
-    who_may_go();
+    collect_candidates();
     Plan best;
-    const auto look = [&] {
+    const auto search = [&] {
       auto plan = cheapest(best);
       if (plan.placed() && (!best.placed() || plan.cost.total() < best.cost.total())) best = std::move(plan);
     };
-    const bool stay = std::ranges::any_of(may_go_, [&](GangId gang) { return !evictable(gang); });
-    for (int round = 0, most = stay ? kMoreRounds : kRounds; round < most; ++round) {
-      const auto missed = missed_.size();
-      look();
-      if (missed_.size() == missed) break;
+    const bool migrate_only = std::ranges::any_of(candidates_, [&](GangId gang) { return !evictable(gang); });
+    for (int round = 0, most = migrate_only ? kMoreRounds : kRounds; round < most; ++round) {
+      const auto before = not_migrated_.size();
+      search();
+      if (not_migrated_.size() == before) break;
     }
-    if (stay) {  // evictions alone may cost less, or be the only plan
-      std::erase_if(may_go_, [&](GangId gang) { return !evictable(gang); });
-      look();
+    if (migrate_only) {  // evictions alone may cost less, or be the only plan
+      std::erase_if(candidates_, [&](GangId gang) { return !evictable(gang); });
+      search();
     }
-    scene_.offer_cut(false);
-    scene_.sync();
-    if (best.placed() && wish_.otherwise && per_s(wish_.waiting_per_s, *wish_.otherwise) < best.cost.total()) {
+    model_.sync();
+    if (best.placed() && pending_.otherwise && per_s(pending_.waiting_per_s, *pending_.otherwise) < best.cost.total()) {
       best.verdict = Plan::Verdict::kWait;
       best.steps.clear();
     }
@@ -83,79 +74,60 @@ class Planner {
   }
 
  private:
-  [[nodiscard]] const gang::Tree& tree() const { return scene_.tree(); }
+  [[nodiscard]] const gang::Tree& tree() const { return model_.tree(); }
 
   /// The placement of the pending gang in the current state; empty if it does not fit.
-  std::vector<Seat> seat_wish() {
-    scene_.sync();
-    const auto answer = gang::place(scene_.fleet(), wish_.request);
+  std::vector<PodPlacement> place_pending() {
+    model_.sync();
+    const auto answer = gang::place(model_.fleet(), pending_.request);
     QM_ASSERT(answer.has_value(), "a request that was checked is invalid");
-    return answer->placed() ? scene_.seats_for(wish_.request, *answer) : std::vector<Seat>{};
+    return answer->placed() ? model_.placements_for(pending_.request, *answer) : std::vector<PodPlacement>{};
   }
-  void add_wish(Plan& plan, std::vector<Seat> seats) const {
+  void add_placement(Plan& plan, std::vector<PodPlacement> placements) const {
     Step step;
-    step.seats = std::move(seats);
-    step.cost.topology = topology_cost(tree(), step.seats) * terms_.domain;
+    step.placements = std::move(placements);
+    step.cost.topology = topology_cost(tree(), step.placements) * cost_model_.domain;
     plan.cost.topology += step.cost.topology;
     plan.steps.push_back(std::move(step));
     plan.verdict = Plan::Verdict::kPlaced;
   }
 
-  /// Adds a step for each partitioned device that the placement uses as a whole GPU.
-  void make_whole(Plan& plan, std::span<const Seat> seats) const {
-    for (const auto& seat : seats) {
-      for (const auto& cut : scene_.cuts(seat.node)) {
-        if ((seat.devices >> cut.device & 1U) == 0) continue;
-        const auto& table = mig::StateTable::of(cut.family);
-        Step step;
-        step.what = Step::What::kReslice;
-        step.recut = Recut{seat.node, cut.device, cut.layout, mig::kNoState, {}, {}};
-        for (mig::SpotId spot = 0; spot < table.spots().size(); ++spot) {
-          if (table.has(cut.layout, spot)) step.recut->destroy.push_back(spot);
-        }
-        step.cost.reslicing =
-            terms_.reslicing.enable + terms_.reslicing.destroy * static_cast<MicroUsd>(step.recut->destroy.size());
-        plan.cost.reslicing += step.cost.reslicing;
-        plan.steps.push_back(std::move(step));
-      }
-    }
-  }
-
   // ---- which gangs ----
 
-  void who_may_go() {
+  void collect_candidates() {
     const auto offer = [&](GangId gang) {
-      if (scene_.runs(gang) && may_displace(scene_, wish_, gang, terms_) && !scene_.gang(gang).seats.empty())
-        may_go_.push_back(gang);
+      if (model_.runs(gang) && may_displace(model_, pending_, gang, cost_model_) &&
+          !model_.gang(gang).placements.empty())
+        candidates_.push_back(gang);
     };
-    if (wish_.victims) {
-      std::set<GangId> once(wish_.victims->begin(), wish_.victims->end());
+    if (pending_.victims) {
+      std::set<GangId> once(pending_.victims->begin(), pending_.victims->end());
       for (const auto gang : once) offer(gang);
     } else {
-      for (GangId gang = 0; gang < scene_.gangs(); ++gang) offer(gang);
+      for (GangId gang = 0; gang < model_.gangs(); ++gang) offer(gang);
     }
   }
-  [[nodiscard]] MicroUsd evicting(GangId gang) const {
-    return lost_by(scene_, gang, terms_) + per_s(scene_.gang(gang).waiting_per_s, terms_.requeue);
+  [[nodiscard]] MicroUsd eviction_cost(GangId gang) const {
+    return lost_by(model_, gang, cost_model_) + per_s(model_.gang(gang).waiting_per_s, cost_model_.requeue);
   }
-  [[nodiscard]] bool evictable(GangId gang) const { return may_evict(scene_, wish_, gang, terms_).has_value(); }
+  [[nodiscard]] bool evictable(GangId gang) const { return may_evict(model_, pending_, gang, cost_model_).has_value(); }
   [[nodiscard]] bool migrates(GangId gang) const {
-    return !missed_.contains(gang) && may_migrate(scene_, wish_, gang, terms_).has_value();
+    return !not_migrated_.contains(gang) && may_migrate(model_, pending_, gang, cost_model_).has_value();
   }
-  bool seems_to_find_room(GangId gang) {
-    const auto& one = scene_.gang(gang);
+  bool may_fit_elsewhere(GangId gang) {
+    const auto& one = model_.gang(gang);
     const auto kind = counted_kind(one.request, tree());
     if (!kind) return true;
-    auto& takes = room_.try_emplace(*kind, -1).first->second;
-    if (takes < 0) takes = scene_.fleet().room(*kind).takes({});
-    return takes >= static_cast<std::int32_t>(one.seats.size());
+    auto& takes = capacity_.try_emplace(*kind, -1).first->second;
+    if (takes < 0) takes = model_.fleet().capacity(*kind).takes({});
+    return takes >= static_cast<std::int32_t>(one.placements.size());
   }
   /// The expected cost of displacing the gang. If it seems to fit elsewhere, no waiting is added.
   /// Returns nothing if it would have to wait and may not be evicted.
-  std::optional<MicroUsd> leaving(GangId gang) {
-    if (migrates(gang) && seems_to_find_room(gang)) return lost_by(scene_, gang, terms_);
+  std::optional<MicroUsd> displacement_cost(GangId gang) {
+    if (migrates(gang) && may_fit_elsewhere(gang)) return lost_by(model_, gang, cost_model_);
     if (!evictable(gang)) return std::nullopt;
-    return evicting(gang);
+    return eviction_cost(gang);
   }
 
   // ---- where ----
@@ -170,18 +142,19 @@ class Planner {
   /// lower bound of the cost.
   std::vector<Place> places() {
     std::vector<Victim> all;
-    for (const auto gang : may_go_) {
-      if (const auto cost = leaving(gang)) all.push_back({gang, *cost});
+    for (const auto gang : candidates_) {
+      if (const auto cost = displacement_cost(gang)) all.push_back({gang, *cost});
     }
     std::vector<Place> out;
-    const auto required = top(wish_.request, tree(), 0).level;
-    const auto deepest = kind_ ? std::max(required, std::min(wish_.request.gang.preferred, tree().depth())) : required;
+    const auto required = top(pending_.request, tree(), 0).level;
+    const auto deepest =
+        kind_ ? std::max(required, std::min(pending_.request.gang.preferred, tree().depth())) : required;
     for (auto level = deepest; level >= required; --level) {
       std::vector<std::vector<Victim>> of(tree().size(level));
       for (const auto& victim : all) {
         std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
-        for (const auto& seat : scene_.gang(victim.gang).seats) {
-          const auto domain = tree().above({tree().depth(), seat.node}, level).index;
+        for (const auto& placement : model_.gang(victim.gang).placements) {
+          const auto domain = tree().above({tree().depth(), placement.node}, level).index;
           if (domain == last || (!of[domain].empty() && of[domain].back().gang == victim.gang)) continue;
           last = domain;
           of[domain].push_back(victim);
@@ -211,16 +184,14 @@ class Planner {
       open.pop_back();
       if (here.level < tree().depth()) {
         for (const auto part : tree().parts(here)) open.push_back({here.level + 1, part});
-      } else if (!scene_.lost(here.index) && !scene_.spare(here.index)) {
-        missing -= scene_.state(here.index).free_milli();
+      } else if (!model_.closed(here.index)) {
+        missing -= model_.state(here.index).free_milli();
       }
     }
     std::vector<std::pair<MicroUsd, std::int64_t>> offers;  // cost, and milli-GPU in this domain
     std::int64_t offered = 0;
     for (const auto& victim : place.victims) {
-      // If a gang releases an instance, its device may become whole.
-      const auto devices = static_cast<std::int64_t>(scene_.gang(victim.gang).slices.size());
-      const auto milli = scene_.gpu_milli(victim.gang) + devices * pack::kDevice;
+      const auto milli = model_.gpu_milli(victim.gang);
       offers.push_back({victim.cost, milli});
       offered += milli;
     }
@@ -241,19 +212,19 @@ class Planner {
     Plan best;
     MicroUsd best_cost = known.placed() ? known.cost.total() : std::numeric_limits<MicroUsd>::max();
     bool exact = true;
-    std::size_t asked = 0;
+    std::size_t searched = 0;
     for (const auto& place : places()) {
       if (place.bound >= best_cost) break;
-      if (asked >= kDomains) {
+      if (searched >= kDomains) {
         exact = false;
         break;
       }
       auto chosen = choose(place);
       if (!chosen) continue;
       exact = exact && chosen->exact;
-      ++asked;
+      ++searched;
       if (chosen->cost >= best_cost) continue;
-      auto plan = carried(*chosen);
+      auto plan = plan_for(*chosen);
       if (!plan.placed() || plan.cost.total() >= best_cost) continue;
       best_cost = plan.cost.total();
       best = std::move(plan);
@@ -264,31 +235,33 @@ class Planner {
 
   /// Chooses the victims for a placement in this domain. In the end only the required domain
   /// counts: a victim is dropped if the gang fits anywhere in that domain without its eviction.
-  std::optional<Chosen> choose(const Place& place) {
+  std::optional<VictimSet> choose(const Place& place) {
     auto chosen = covered(place.domain, place.victims, effort_, kind_.has_value());
     if (!chosen || !kind_) return chosen;
-    const auto required = tree().above(place.domain, top(wish_.request, tree(), 0).level);
-    const auto inside = [&](const Seat& seat) { return tree().within({tree().depth(), seat.node}, required); };
-    const bool elsewhere = std::ranges::any_of(chosen->victims, [&](const Victim& victim) {
-      return !std::ranges::all_of(scene_.gang(victim.gang).seats, inside);
+    const auto required = tree().above(place.domain, top(pending_.request, tree(), 0).level);
+    const auto inside = [&](const PodPlacement& placement) {
+      return tree().within({tree().depth(), placement.node}, required);
+    };
+    const bool migration_target = std::ranges::any_of(chosen->victims, [&](const Victim& victim) {
+      return !std::ranges::all_of(model_.gang(victim.gang).placements, inside);
     });
-    if (place.domain == required && !elsewhere) return chosen;
+    if (place.domain == required && !migration_target) return chosen;
     std::int64_t no_more = 0;
-    auto fewer = covered(required, chosen->victims, no_more, !elsewhere);
+    auto fewer = covered(required, chosen->victims, no_more, !migration_target);
     if (fewer) fewer->exact = chosen->exact;
     return fewer;
   }
-  std::optional<Chosen> covered(Domain domain, std::span<const Victim> victims, std::int64_t& effort, bool counted) {
-    for (const auto& victim : victims) scene_.lift(victim.gang);
-    std::optional<Chosen> chosen;
+  std::optional<VictimSet> covered(Domain domain, std::span<const Victim> victims, std::int64_t& effort, bool counted) {
+    for (const auto& victim : victims) model_.apply_eviction(victim.gang);
+    std::optional<VictimSet> chosen;
     if (counted) {
-      Counting question(scene_, *kind_, least_.gang.sets[0].count, domain);
-      chosen = cover(question, victims, effort);
+      CountedCapacity check(model_, *kind_, least_.gang.sets[0].count, domain);
+      chosen = cover(check, victims, effort);
     } else {
-      Asking question(scene_, least_);
-      chosen = cover(question, victims, effort);
+      FleetQuery check(model_, least_);
+      chosen = cover(check, victims, effort);
     }
-    for (const auto& victim : victims) scene_.put_back(victim.gang);
+    for (const auto& victim : victims) model_.revert_eviction(victim.gang);
     return chosen;
   }
 
@@ -296,62 +269,58 @@ class Planner {
 
   /// The steps that displace the victims and place the pending gang; no steps if a victim neither
   /// fits elsewhere nor may be evicted.
-  Plan carried(const Chosen& chosen) {
+  Plan plan_for(const VictimSet& chosen) {
     Plan plan;
-    for (const auto& victim : chosen.victims) scene_.lift(victim.gang);
-    if (auto seats = seat_wish(); !seats.empty()) {
-      scene_.take(wish_.request, seats);
-      auto migrants = migrate(chosen);
-      const bool all_leave = std::ranges::all_of(chosen.victims, [&](const Victim& victim) {
-        return migrants.contains(victim.gang) || evictable(victim.gang);
+    for (const auto& victim : chosen.victims) model_.apply_eviction(victim.gang);
+    if (auto placements = place_pending(); !placements.empty()) {
+      model_.reserve(pending_.request, placements);
+      auto migrated = migrate(chosen);
+      const bool all_displaced = std::ranges::all_of(chosen.victims, [&](const Victim& victim) {
+        return migrated.contains(victim.gang) || evictable(victim.gang);
       });
-      for (const auto& victim : all_leave ? chosen.victims : std::vector<Victim>()) {
+      for (const auto& victim : all_displaced ? chosen.victims : std::vector<Victim>()) {
         Step step;
         step.gang = victim.gang;
-        step.from = scene_.gang(victim.gang).seats;
-        step.cost.lost_work = lost_by(scene_, victim.gang, terms_);
-        if (const auto found = migrants.find(victim.gang); found != migrants.end()) {
+        step.from = model_.gang(victim.gang).placements;
+        step.cost.lost_work = lost_by(model_, victim.gang, cost_model_);
+        if (const auto found = migrated.find(victim.gang); found != migrated.end()) {
           step.what = Step::What::kMigrate;
-          step.seats = std::move(found->second);
-          step.cost.topology = further(victim.gang, step.seats);
+          step.placements = std::move(found->second);
+          step.cost.topology = added_topology(victim.gang, step.placements);
         } else {
           step.what = Step::What::kEvict;
-          step.cost.waiting = per_s(scene_.gang(victim.gang).waiting_per_s, terms_.requeue);
+          step.cost.waiting = per_s(model_.gang(victim.gang).waiting_per_s, cost_model_.requeue);
         }
         plan.cost.lost_work += step.cost.lost_work;
         plan.cost.waiting += step.cost.waiting;
         plan.cost.topology += step.cost.topology;
         plan.steps.push_back(std::move(step));
       }
-      for (std::size_t i = 0, leaving = plan.steps.size(); i < leaving; ++i) {
-        const auto own = plan.steps[i].seats;
-        make_whole(plan, own);
-      }
-      make_whole(plan, seats);
       std::ranges::stable_sort(plan.steps, {}, &Step::what);
-      scene_.take(wish_.request, seats, -1);
-      if (all_leave) add_wish(plan, std::move(seats));
+      model_.unreserve(pending_.request, placements);
+      if (all_displaced) add_placement(plan, std::move(placements));
     }
-    for (const auto& victim : chosen.victims) scene_.put_back(victim.gang);
-    scene_.sync();
+    for (const auto& victim : chosen.victims) model_.revert_eviction(victim.gang);
+    model_.sync();
     return plan;
   }
   /// The additional topology cost of a gang in its new placement.
-  [[nodiscard]] MicroUsd further(GangId gang, std::span<const Seat> seats) const {
-    return std::max<std::int64_t>(0, topology_cost(tree(), seats) - topology_cost(tree(), scene_.gang(gang).seats)) *
-           terms_.domain;
+  [[nodiscard]] MicroUsd added_topology(GangId gang, std::span<const PodPlacement> placements) const {
+    return std::max<std::int64_t>(
+               0, topology_cost(tree(), placements) - topology_cost(tree(), model_.gang(gang).placements)) *
+           cost_model_.domain;
   }
 
   /// Finds new placements for victims that fit elsewhere, each for less than its eviction costs if it
   /// may be evicted. Gangs that may not be evicted come first, then those whose waiting costs most.
-  std::map<GangId, std::vector<Seat>> migrate(const Chosen& chosen) {
-    std::map<GangId, std::vector<Seat>> out;
+  std::map<GangId, std::vector<PodPlacement>> migrate(const VictimSet& chosen) {
+    std::map<GangId, std::vector<PodPlacement>> out;
     std::vector<GangId> order;
     for (const auto& [gang, cost] : chosen.victims) {
-      if (may_migrate(scene_, wish_, gang, terms_)) order.push_back(gang);
+      if (may_migrate(model_, pending_, gang, cost_model_)) order.push_back(gang);
     }
     const auto wait = [&](GangId gang) {
-      return evictable(gang) ? per_s(scene_.gang(gang).waiting_per_s, terms_.requeue)
+      return evictable(gang) ? per_s(model_.gang(gang).waiting_per_s, cost_model_.requeue)
                              : std::numeric_limits<MicroUsd>::max();
     };
     std::ranges::stable_sort(order, [&](GangId a, GangId b) { return wait(a) > wait(b); });
@@ -359,46 +328,46 @@ class Planner {
     // more are not tried again.
     std::map<std::pair<gang::Kind, Level>, std::int32_t> full;
     for (const auto gang : order) {
-      const auto& request = scene_.gang(gang).request;
+      const auto& request = model_.gang(gang).request;
       const auto kind = counted_kind(request, tree());
-      const auto pods = static_cast<std::int32_t>(scene_.gang(gang).seats.size());
+      const auto pods = static_cast<std::int32_t>(model_.gang(gang).placements.size());
       std::int32_t* none = nullptr;
       if (kind) {
         const std::pair key{*kind, request.gang.required};
         none = &full.try_emplace(key, std::numeric_limits<std::int32_t>::max()).first->second;
       }
-      if (none == nullptr || pods < *none) scene_.sync();
-      if ((none != nullptr && pods >= *none) || !gang::has_place(scene_.fleet(), request)) {
+      if (none == nullptr || pods < *none) model_.sync();
+      if ((none != nullptr && pods >= *none) || !gang::has_place(model_.fleet(), request)) {
         if (none != nullptr) *none = std::min(*none, pods);
-        missed_.insert(gang);
+        not_migrated_.insert(gang);
         continue;
       }
-      const auto answer = gang::place(scene_.fleet(), request);
+      const auto answer = gang::place(model_.fleet(), request);
       if (!answer || !answer->placed()) {
-        missed_.insert(gang);
+        not_migrated_.insert(gang);
         continue;
       }
-      auto seats = scene_.seats_for(request, *answer);
-      if (further(gang, seats) > wait(gang)) {
-        missed_.insert(gang);
+      auto placements = model_.placements_for(request, *answer);
+      if (added_topology(gang, placements) > wait(gang)) {
+        not_migrated_.insert(gang);
         continue;
       }
-      scene_.take(request, seats);
-      out[gang] = std::move(seats);
+      model_.reserve(request, placements);
+      out[gang] = std::move(placements);
     }
-    for (const auto& [gang, seats] : out) scene_.take(scene_.gang(gang).request, seats, -1);
+    for (const auto& [gang, placements] : out) model_.unreserve(model_.gang(gang).request, placements);
     return out;
   }
 
-  Scene& scene_;
-  const Wish& wish_;
-  const Terms& terms_;
+  ClusterModel& model_;
+  const PendingGang& pending_;
+  const CostModel& cost_model_;
   std::int64_t effort_;
   gang::Request least_;
   std::optional<gang::Kind> kind_;
-  std::vector<GangId> may_go_;
-  std::set<GangId> missed_;  // gangs whose expected migration did not fit
-  std::map<gang::Kind, std::int32_t> room_;
+  std::vector<GangId> candidates_;
+  std::set<GangId> not_migrated_;  // gangs whose expected migration did not fit
+  std::map<gang::Kind, std::int32_t> capacity_;
 };
 
 }  // namespace
@@ -411,55 +380,54 @@ std::vector<GangId> Plan::displaced() const {
   return out;
 }
 
-MicroUsd lost_by(const Scene& scene, GangId gang, const Terms& terms) {
-  const auto& one = scene.gang(gang);
-  const auto time = std::max(Duration{}, terms.now - one.checkpoint) + one.restart;
-  return priced(static_cast<Wide>(scene.gpu_milli(gang)) * time.count(), terms.gpu_second);
+MicroUsd lost_by(const ClusterModel& model, GangId gang, const CostModel& cost_model) {
+  const auto& one = model.gang(gang);
+  const auto time = std::max(Duration{}, cost_model.now - one.checkpoint) + one.restart;
+  return priced(static_cast<Wide>(model.gpu_milli(gang)) * time.count(), cost_model.gpu_second);
 }
 
 namespace {
 
 /// The conditions for both eviction and migration.
-Status may_leave(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
-  const auto& one = scene.gang(gang);
-  if (!one.touchable) return fail(Code::kPermissionDenied, "{} may not be displaced", one.name);
-  if (one.stays_until > terms.now)
-    return fail(Code::kPermissionDenied, "{} has its minimum run time until {}", one.name, to_rfc3339(one.stays_until));
-  if (wish.victims && std::ranges::find(*wish.victims, gang) == wish.victims->end())
-    return fail(Code::kPermissionDenied, "{} is not among those that admission lets go", one.name);
+Status may_leave(const ClusterModel& model, const PendingGang& pending, GangId gang, const CostModel& cost_model) {
+  const auto& one = model.gang(gang);
+  if (!one.preemptible) return fail(Code::kPermissionDenied, "{} may not be displaced", one.name);
+  if (one.min_runtime_until > cost_model.now)
+    return fail(Code::kPermissionDenied, "{} has its minimum run time until {}", one.name,
+                to_rfc3339(one.min_runtime_until));
+  if (pending.victims && std::ranges::find(*pending.victims, gang) == pending.victims->end())
+    return fail(Code::kPermissionDenied, "{} is not among the victims that admission allows", one.name);
   return {};
 }
 
 }  // namespace
 
-Status may_evict(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
-  const auto& one = scene.gang(gang);
+Status may_evict(const ClusterModel& model, const PendingGang& pending, GangId gang, const CostModel& cost_model) {
+  const auto& one = model.gang(gang);
   if (!one.evictable) return fail(Code::kPermissionDenied, "{} may not be evicted", one.name);
-  if (one.priority >= wish.priority)
-    return fail(Code::kPermissionDenied, "{} has priority {}, {} only {}", one.name, one.priority, wish.name,
-                wish.priority);
-  return may_leave(scene, wish, gang, terms);
+  if (one.priority >= pending.priority)
+    return fail(Code::kPermissionDenied, "{} has priority {}, and {} has {}", one.name, one.priority, pending.name,
+                pending.priority);
+  return may_leave(model, pending, gang, cost_model);
 }
 
-Status may_migrate(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
-  const auto& one = scene.gang(gang);
-  if (!terms.migrate || !one.movable || !one.slices.empty())
-    return fail(Code::kPermissionDenied, "{} may not be moved", one.name);
-  if (one.priority > wish.priority || (one.priority == wish.priority && !terms.peers))
-    return fail(Code::kPermissionDenied, "{} has priority {}, {} only {}", one.name, one.priority, wish.name,
-                wish.priority);
-  return may_leave(scene, wish, gang, terms);
+Status may_migrate(const ClusterModel& model, const PendingGang& pending, GangId gang, const CostModel& cost_model) {
+  const auto& one = model.gang(gang);
+  if (!cost_model.migrate || !one.movable) return fail(Code::kPermissionDenied, "{} may not be moved", one.name);
+  if (one.priority > pending.priority || (one.priority == pending.priority && !cost_model.peers))
+    return fail(Code::kPermissionDenied, "{} has priority {}, and {} has {}", one.name, one.priority, pending.name,
+                pending.priority);
+  return may_leave(model, pending, gang, cost_model);
 }
 
-Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms) {
-  auto may = may_evict(scene, wish, gang, terms);
-  return may || may_migrate(scene, wish, gang, terms) ? Status() : may;
+Status may_displace(const ClusterModel& model, const PendingGang& pending, GangId gang, const CostModel& cost_model) {
+  auto may = may_evict(model, pending, gang, cost_model);
+  return may || may_migrate(model, pending, gang, cost_model) ? Status() : may;
 }
 
-Result<Plan> plan(Scene& scene, const Wish& wish, const Terms& terms) {
-  QM_TRY(gang::check(wish.request, scene.tree()));
-  if (!wish.slices.empty()) return plan_slices(scene, wish, terms);
-  return Planner(scene, wish, terms).run();
+Result<Plan> plan(ClusterModel& model, const PendingGang& pending, const CostModel& cost_model) {
+  QM_TRY(gang::check(pending.request, model.tree()));
+  return Planner(model, pending, cost_model).run();
 }
 
 }  // namespace qm::placement::plan

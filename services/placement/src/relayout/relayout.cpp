@@ -14,7 +14,7 @@ bool settled(const std::string& state) { return state.empty() || state == "succe
 
 class Stepper {
  public:
-  Stepper(Row row, const Seen& seen, Instant now, const Limits& limits)
+  Stepper(Row row, const Observed& seen, Instant now, const Limits& limits)
       : seen_(seen), now_(now), limits_(limits), out_{std::move(row), {}, {}} {}
 
   Step run() {
@@ -76,12 +76,12 @@ class Stepper {
     const Order& order = row().order;
     if (row().withdrawn) return end(Phase::kFailed, "withdrawn");
     if (seen_.config == order.layout && seen_.state == "success" && seen_.capacity == order.capacity) {
-      return end(Phase::kDone, "it is cut so");
+      return end(Phase::kDone, "the layout is applied already");
     }
-    if (order.has_window() && order.until <= now_) return end(Phase::kFailed, "the window is over");
+    if (order.has_window() && order.until <= now_) return end(Phase::kFailed, "the window has ended");
     if (!seen_.ready) return wait("the node is not ready", order.until);
-    if (!settled(seen_.state)) return wait("somebody else's layout is being applied", order.until);
-    if (order.has_window() && now_ < order.from) return wait("the window is to come", order.from);
+    if (!settled(seen_.state)) return wait("another layout is being applied", order.until);
+    if (order.has_window() && now_ < order.from) return wait("the window has not started", order.from);
     if (!seen_.occupants.empty() && !order.has_window()) {
       return wait(fmt::format("{} pods use its GPUs", seen_.occupants.size()));
     }
@@ -95,21 +95,21 @@ class Stepper {
     if (!seen_.cordoned) {
       act(Cordon{});
       return late(limits_.empty) ? end(Phase::kFailed, "the node could not be cordoned")
-                                 : wait("it is being cordoned", row().since + limits_.empty);
+                                 : wait("the node is being cordoned", row().since + limits_.empty);
     }
     if (seen_.occupants.empty()) return go(Phase::kSwitching);
     if (!row().order.has_window()) {  // a pod was bound before the cordon
       act(Uncordon{});
-      go(Phase::kWaiting, "a pod came");
+      go(Phase::kWaiting, "a pod started");
       return;
     }
-    if (!in_window()) return end(Phase::kFailed, "the window was over before the node was empty");
+    if (!in_window()) return end(Phase::kFailed, "the window ended before the node was empty");
     if (late(limits_.empty)) return end(Phase::kFailed, "the node did not become empty");
-    wait(fmt::format("{} pods save and go", seen_.occupants.size()), row().order.until);
-    send_away();
+    wait(fmt::format("{} pods save a checkpoint and are evicted", seen_.occupants.size()), row().order.until);
+    evict_occupants();
   }
 
-  void send_away() {
+  void evict_occupants() {
     for (const Occupant& pod : seen_.occupants) {
       if (pod.asked == Instant{}) {
         act(Save{pod.pod});
@@ -125,7 +125,7 @@ class Stepper {
     const Order& order = row().order;
     if (seen_.config != order.layout) {
       if (seen_.config != row().previous && !(seen_.config.empty() && row().previous == kUncut)) {
-        return end(Phase::kFailed, fmt::format("somebody else wants the layout '{}'", seen_.config));
+        return end(Phase::kFailed, fmt::format("another client set the layout '{}'", seen_.config));
       }
       // The GPUs must be idle at this moment. If pods were bound in spite of the cordon, the order
       // goes back to the emptying phase.
@@ -147,7 +147,7 @@ class Stepper {
     if (seen_.ready && seen_.capacity == row().order.capacity) return end(Phase::kDone, "");
     if (late(limits_.verify))
       return go(Phase::kRollingBack, "MIG_CAPACITY_MISMATCH: the node advertises other devices than the layout has");
-    wait("the devices are awaited", row().since + limits_.verify);
+    wait("waiting for the devices", row().since + limits_.verify);
   }
 
   // The reason is kept: it says why the order is rolled back.
@@ -155,7 +155,7 @@ class Stepper {
     const std::string why = row().reason;
     if (seen_.config != row().previous) {
       if (seen_.config != row().order.layout) {
-        return end(Phase::kFailed, fmt::format("{}; then somebody else wanted the layout '{}'", why, seen_.config));
+        return end(Phase::kFailed, fmt::format("{}; then another client set the layout '{}'", why, seen_.config));
       }
       if (!seen_.cordoned || !seen_.occupants.empty()) {
         // A pod was bound in spite of the cordon, or the node was uncordoned by hand. The time
@@ -163,7 +163,7 @@ class Stepper {
         row().since = now_;
         wait(why, now_ + limits_.empty);
         if (!seen_.cordoned) act(Cordon{});
-        if (in_window()) send_away();
+        if (in_window()) evict_occupants();
         return;
       }
       if (late(limits_.apply)) return end(Phase::kStuck, why + "; the former layout's label could not be written");
@@ -171,12 +171,12 @@ class Stepper {
       return wait(why, row().since + limits_.apply);
     }
     if (seen_.state == "success" && seen_.ready && seen_.capacity == row().before) return end(Phase::kFailed, why);
-    if (seen_.state == "failed") return end(Phase::kStuck, why + "; nor could it apply the former one");
-    if (late(limits_.apply + limits_.verify)) return end(Phase::kStuck, why + "; the former one did not come back");
+    if (seen_.state == "failed") return end(Phase::kStuck, why + "; it could not apply the former layout either");
+    if (late(limits_.apply + limits_.verify)) return end(Phase::kStuck, why + "; the former layout was not restored in time");
     wait(why, row().since + limits_.apply + limits_.verify);
   }
 
-  const Seen& seen_;
+  const Observed& seen_;
   const Instant now_;
   const Limits& limits_;
   Step out_;
@@ -206,7 +206,7 @@ std::string_view name_of(Phase phase) {
   return "unknown";
 }
 
-Step advance(Row row, const Seen& seen, Instant now, const Limits& limits) {
+Step advance(Row row, const Observed& seen, Instant now, const Limits& limits) {
   return Stepper(std::move(row), seen, now, limits).run();
 }
 

@@ -14,7 +14,7 @@ constexpr unsigned kEveryDay = 0x7f;
 constexpr int kThursday = 4;  // 1 January 1970
 
 tl::unexpected<Error> wrong(std::string_view text) {
-  return fail(Error{Code::kInvalid, fmt::format("\"{}\" is no window of the week", text), "window",
+  return fail(Error{Code::kInvalid, fmt::format("\"{}\" is not a weekly window", text), "window",
                     "write days and hours in UTC, as in Sat,Sun 02:00-06:00"});
 }
 

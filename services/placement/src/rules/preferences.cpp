@@ -68,7 +68,7 @@ bool RuleBook::indifferent(TemplateId id) const {
   const Template& like = s.templates[id];
   const auto silent = [&](PartId gauge) { return s.gauges[gauge].telling.empty(); };
   if (!silent(like.preferred) || !silent(like.soft_taints)) return false;
-  if (std::ranges::any_of(like.wishes, [&](const auto& wish) { return s.tallies[wish.tally].total != 0; }))
+  if (std::ranges::any_of(like.preferred_pods, [&](const auto& preferred_term) { return s.tallies[preferred_term.tally].total != 0; }))
     return false;
   for (const PartId selector : s.label_sets[like.labels].matching) {
     for (const PartId claim : s.selectors[selector].claims) {
@@ -99,9 +99,9 @@ std::vector<Preference> RuleBook::preferences(TemplateId id, const NodeSet& amon
   const auto drawn = sum.each([&](NodeIndex node) {
     std::int64_t out = 0;
     const auto domain = [&](PartId key) { return s.keys[key].domain_of(node); };
-    for (const auto& wish : like.wishes) {
-      const Tally& tally = s.tallies[wish.tally];
-      if (const Domain d = domain(tally.key); d != kNowhere) out += wish.weight * tally.pods[d];
+    for (const auto& preferred_term : like.preferred_pods) {
+      const Tally& tally = s.tallies[preferred_term.tally];
+      if (const Domain d = domain(tally.key); d != kNowhere) out += preferred_term.weight * tally.pods[d];
     }
     for (const PartId selector : asked) {
       for (const PartId claim : s.selectors[selector].claims) {

@@ -33,7 +33,7 @@ class Requests final : public Rule {
     const auto& free = s.slots[node].free;
     for (const auto& [resource, amount] : s.asks[like.ask].amounts) {
       if (amount <= (resource < free.size() ? free[resource] : 0)) continue;
-      if (resource == kPods) return "run as many pods as they may";
+      if (resource == kPods) return "are at their pod limit";
       const std::string& name = s.resources[resource];
       return "lack " + (name == "cpu" ? "CPU" : name);
     }
@@ -55,7 +55,7 @@ class HostPorts final : public Rule {
     std::string out;
     each_clash(s, like, [&](const HostPort& port, const PortUsers& users) {
       if (!out.empty() || !users.nodes.contains(node)) return;
-      out = fmt::format("where host port {}:{}/{} is taken", port.ip, port.port, port.protocol);
+      out = fmt::format("where host port {}:{}/{} is in use", port.ip, port.port, port.protocol);
     });
     return out;
   }
@@ -73,7 +73,7 @@ class HostPorts final : public Rule {
   }
 };
 
-class EvenSpread final : public Rule {
+class TopologySpread final : public Rule {
  public:
   [[nodiscard]] std::string_view name() const override { return "spread"; }
   void keep(const RuleBook::State& s, const Template& like, NodeSet& nodes) const override {
@@ -84,9 +84,9 @@ class EvenSpread final : public Rule {
     each_required(s, like, [&](const Spread& spread, const NodeSet& allowed) {
       if (!out.empty() || allowed.contains(node)) return;
       const bool labelled = s.slots[node].view.labels.contains(spread.topology_key);
-      out = labelled ? fmt::format("whose {} would have over {} more pods than the least", spread.topology_key,
+      out = labelled ? fmt::format("whose {} would exceed a maxSkew of {}", spread.topology_key,
                                    spread.max_skew)
-                     : fmt::format("without label {} to spread over", spread.topology_key);
+                     : fmt::format("without label {} of the topology spread", spread.topology_key);
     });
     return out;
   }
@@ -112,7 +112,7 @@ class EvenSpread final : public Rule {
   }
 };
 
-class NearPods final : public Rule {
+class PodAffinity final : public Rule {
  public:
   [[nodiscard]] std::string_view name() const override { return "pod affinity"; }
   void keep(const RuleBook::State& s, const Template& like, NodeSet& nodes) const override {
@@ -122,11 +122,11 @@ class NearPods final : public Rule {
   [[nodiscard]] std::string words(const RuleBook::State& s, const Template& like, NodeIndex node) const override {
     for (const PartId id : like.affinity) {
       const Key& key = s.keys[s.tallies[id].key];
-      if (!key.having.contains(node)) return fmt::format("without label {} for the pod affinity", key.name);
+      if (!key.having.contains(node)) return fmt::format("without label {} of the pod affinity", key.name);
     }
     for (const PartId id : like.affinity) {
       if (s.tallies[id].near.contains(node)) continue;
-      return fmt::format("whose {} has no pod for the pod affinity", s.keys[s.tallies[id].key].name);
+      return fmt::format("whose {} has no pod that matches its affinity", s.keys[s.tallies[id].key].name);
     }
     return {};
   }
@@ -141,7 +141,7 @@ class NearPods final : public Rule {
   }
 };
 
-class ApartFromPods final : public Rule {
+class PodAntiAffinity final : public Rule {
  public:
   [[nodiscard]] std::string_view name() const override { return "pod anti-affinity"; }
   void keep(const RuleBook::State& s, const Template& like, NodeSet& nodes) const override {
@@ -150,13 +150,13 @@ class ApartFromPods final : public Rule {
   [[nodiscard]] std::string words(const RuleBook::State& s, const Template& like, NodeIndex node) const override {
     for (const PartId id : like.apart) {
       if (!s.tallies[id].near.contains(node)) continue;
-      return fmt::format("whose {} has a pod against the pod anti-affinity", s.keys[s.tallies[id].key].name);
+      return fmt::format("whose {} has a pod that matches its anti-affinity", s.keys[s.tallies[id].key].name);
     }
     return {};
   }
 };
 
-class OthersKeepApart final : public Rule {
+class ExistingAntiAffinity final : public Rule {
  public:
   [[nodiscard]] std::string_view name() const override { return "anti-affinity of others"; }
   void keep(const RuleBook::State& s, const Template& like, NodeSet& nodes) const override {
@@ -168,7 +168,7 @@ class OthersKeepApart final : public Rule {
       const std::string& key = s.keys[claim.key].name;
       if (claim.forbidden.contains(node) && (least.empty() || key < least)) least = key;
     });
-    return fmt::format("whose {} has a pod that keeps apart from it", least);
+    return fmt::format("whose {} has a pod with anti-affinity to it", least);
   }
 
  private:
@@ -187,10 +187,10 @@ std::span<const Rule* const> hard_rules() {
                                                              OnTheNode(4)};
   static const Requests requests;
   static const HostPorts ports;
-  static const EvenSpread spread;
-  static const NearPods near;
-  static const ApartFromPods apart;
-  static const OthersKeepApart others;
+  static const TopologySpread spread;
+  static const PodAffinity near;
+  static const PodAntiAffinity apart;
+  static const ExistingAntiAffinity others;
   static const std::array<const Rule*, 11> all{&on_the_node[0], &on_the_node[1], &on_the_node[2], &on_the_node[3],
                                                &on_the_node[4], &requests,       &ports,          &spread,
                                                &near,           &apart,          &others};
@@ -263,7 +263,7 @@ std::map<std::string, std::int64_t> RuleBook::explain(TemplateId id) const {
   return out;
 }
 
-bool RuleBook::kept_away(TemplateId id) const {
+bool RuleBook::repelled(TemplateId id) const {
   const State& s = *state_;
   return std::ranges::any_of(s.label_sets[s.templates[id].labels].matching, [&](PartId selector) {
     return std::ranges::any_of(s.selectors[selector].claims,

@@ -136,11 +136,11 @@ struct Template {
   PartId ask = 0;
   std::vector<PartId> affinity;  ///< tallies, one for each term, of the pods that match all terms
   std::vector<PartId> apart;     ///< tallies, one for each term of anti-affinity
-  struct Wish {
+  struct PreferredPods {
     PartId tally;
     std::int64_t weight;
   };
-  std::vector<Wish> wishes;
+  std::vector<PreferredPods> preferred_pods;
   struct Even {
     PartId balance;
     std::size_t constraint;  ///< index in the rules

@@ -206,12 +206,12 @@ TemplateId RuleBook::State::hold(const PodTemplate& pods) {
   for (const PodTerm& term : rules.anti_affinity) {
     out.apart.push_back(hold_tally({term_of(term, ns)}, term.topology_key));
   }
-  const auto wish = [&](const WeightedPodTerm& term, std::int64_t sign) {
-    out.wishes.push_back({hold_tally({term_of(term.term, ns)}, term.term.topology_key), sign * term.weight});
+  const auto add_preferred = [&](const WeightedPodTerm& term, std::int64_t sign) {
+    out.preferred_pods.push_back({hold_tally({term_of(term.term, ns)}, term.term.topology_key), sign * term.weight});
     out.claims.push_back({hold_claim(term_of(term.term, ns), term.term.topology_key), 0, sign * term.weight});
   };
-  for (const auto& term : rules.preferred_affinity) wish(term, 1);
-  for (const auto& term : rules.preferred_anti_affinity) wish(term, -1);
+  for (const auto& term : rules.preferred_affinity) add_preferred(term, 1);
+  for (const auto& term : rules.preferred_anti_affinity) add_preferred(term, -1);
   for (const PodTerm& term : rules.affinity) {
     out.claims.push_back({hold_claim(term_of(term, ns), term.topology_key), 0, kRequiredAffinityDraws});
   }
@@ -272,7 +272,7 @@ void RuleBook::State::release(TemplateId id) {
         release_key(claim.key);
       });
     }
-    for (const auto& wish : like.wishes) release_tally(wish.tally);
+    for (const auto& preferred_term : like.preferred_pods) release_tally(preferred_term.tally);
     for (const PartId tally : like.apart) release_tally(tally);
     for (const PartId tally : like.affinity) release_tally(tally);
     asks.release(like.ask, [](Ask&) {});

@@ -27,29 +27,29 @@ Result<AttemptId> parse_token(const std::string& token) {
                   [](char c) { return c >= '0' && c <= '9'; })) {
     return AttemptId{WorkloadUid(token.substr(0, slash)), std::stoi(token.substr(slash + 1))};
   }
-  return fail(Error{Code::kInvalid, fmt::format("page token \"{}\" is none of ours", token), "page_token",
-                    "use next_page_token of the page before"});
+  return fail(Error{Code::kInvalid, fmt::format("page token \"{}\" is not valid", token), "page_token",
+                    "use next_page_token of the previous page"});
 }
 
-pb::Shortfall shortfall_of(const Obstacles& found) {
-  pb::Shortfall out;
+pb::Unschedulable unschedulable_of(const Diagnosis& found) {
+  pb::Unschedulable out;
   out.set_pod_set(found.pod_set);
   for (const auto& demand : found.conflict) out.add_conflict(demand);
-  for (const auto& way : found.ways) out.add_ways(way.words);
+  for (const auto& way : found.remedies) out.add_remedies(way.words);
   return out;
 }
 
 /// The members that an elastic gang lacks, by pod set: "runs with 6 of 8, needs 4". Empty if none is missing.
-std::string lacks_of(const Assignment& row) {
+std::string missing_members_of(const Assignment& row) {
   std::string out;
   for (std::size_t set = 0; set < row.pod_sets.size(); ++set) {
     const PodSet& asked = row.pod_sets[set];
     const auto there = std::ranges::count_if(
         row.members, [&](const Member& m) { return !m.lost && static_cast<std::size_t>(m.set) == set; });
-    if (least_of(asked) == asked.count || there >= asked.count) continue;
+    if (minimum_of(asked) == asked.count || there >= asked.count) continue;
     const auto which = row.pod_sets.size() > 1 ? fmt::format("pod set {} ", asked.name) : std::string();
     out += fmt::format("{}{}runs with {} of {}, needs {}", out.empty() ? "" : "; ", which, there, asked.count,
-                       least_of(asked));
+                       minimum_of(asked));
   }
   return out;
 }
@@ -63,7 +63,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
     const auto placed = engine.dry_run(row.pod_sets, id.uid);
     if (!placed.plan) out.mutable_state()->set_short_reason(placed.shortfall.reason);
   }
-  if (row.holds()) out.mutable_state()->set_short_reason(lacks_of(row));
+  if (row.holds()) out.mutable_state()->set_short_reason(missing_members_of(row));
   return out;
 }
 
@@ -119,19 +119,19 @@ class Api final : public pb::Placement::CallbackService {
     return answer(context, *request, response,
                   [request](const Engine& engine) { return list_layouts(engine, *request); });
   }
-  grpc::ServerUnaryReactor* PlanTidy(grpc::CallbackServerContext* context, const pb::PlanTidyRequest* request,
-                                     pb::TidyPlan* response) override {
+  grpc::ServerUnaryReactor* PlanDefragmentation(grpc::CallbackServerContext* context, const pb::PlanDefragmentationRequest* request,
+                                     pb::DefragmentationPlan* response) override {
     // The engine's thread copies the fleet; a worker thread computes the plan.
     return worker_.answer(context, *request, [this, request, response]() -> qm::Status {
       QM_TRY(host_.can_answer());
-      QM_ASSIGN(const auto budget, tidy_budget(*request));
-      std::optional<TidyQuestion> question;
-      pb::TidyPlan under_way;
+      QM_ASSIGN(const auto budget, defrag_budget(*request));
+      std::optional<DefragInput> question;
+      pb::DefragmentationPlan under_way;
       host_.read([&](const service::Shell& shell) {
-        question = engine_of(shell).tidy_question();
+        question = engine_of(shell).defrag_input();
         add_under_way(engine_of(shell), under_way);
       });
-      *response = tidy_plan(*question, tidied(*question, budget));
+      *response = defrag_plan(*question, defrag_nodes(*question, budget));
       response->MergeFrom(under_way);
       return {};
     });
@@ -163,14 +163,14 @@ class Api final : public pb::Placement::CallbackService {
 Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignmentRequest& request,
                                       const rpc::Caller& caller) {
   if (request.uid().empty()) {
-    return fail(Error{Code::kInvalid, "a uid is needed", "uid", "use the uid of the workload's object"});
+    return fail(Error{Code::kInvalid, "the request has no uid", "uid", "use the uid of the workload's object"});
   }
   const auto& rows = engine.tables().assignments.rows();
   const WorkloadUid uid(request.uid());
   const auto seen = [&](const Assignment& row) { return caller.sees(row.ns.value(), row.team.value()); };
   const auto with_links = [&](const AttemptId& id, const Assignment& row) {
     auto out = view_of(engine, id, row);
-    if (row.state == AssignmentState::kShort) out.set_layout(engine.recut_words(id.uid));
+    if (row.state == AssignmentState::kShort) out.set_layout(engine.repartition_status(id.uid));
     if (!row.holds()) return out;
     for (auto& line : engine.compared(row.pod_sets, row.members)) out.add_links(std::move(line));
     return out;
@@ -183,8 +183,8 @@ Result<pb::Assignment> get_assignment(const Engine& engine, const pb::GetAssignm
     --it;
     if (it->first.uid == uid && seen(it->second)) return with_links(it->first, it->second);
   }
-  return fail(Error{Code::kNotFound, fmt::format("placement has no answer for workload {}", request.uid()), "uid",
-                    "it waits for quota, or it ended long ago; ask admission"});
+  return fail(Error{Code::kNotFound, fmt::format("placement has no assignment of workload {}", request.uid()), "uid",
+                    "it is pending for quota or ended long ago; query admission"});
 }
 
 Result<pb::ListAssignmentsResponse> list_assignments(const Engine& engine, const pb::ListAssignmentsRequest& request,
@@ -231,36 +231,36 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
     pods += set.count();
     if (set.count() < 1) {
       return fail(Error{Code::kInvalid, fmt::format("pod set \"{}\" has no pods", set.name()),
-                        fmt::format("pod_sets[{}].count", sets.size()), "ask for at least one"});
+                        fmt::format("pod_sets[{}].count", sets.size()), "request at least one"});
     }
     const auto& gpu = set.shape().gpu();
     if (gpu.whole() < 0 || gpu.milli() < 0 || gpu.milli() > 999 || gpu.mig_count() < 0 || set.shape().cpu_milli() < 0 ||
         set.shape().memory_bytes() < 0) {
-      return fail(Error{Code::kInvalid, fmt::format("pod set \"{}\" asks an impossible amount", set.name()),
+      return fail(Error{Code::kInvalid, fmt::format("pod set \"{}\" requests an invalid amount", set.name()),
                         fmt::format("pod_sets[{}].shape", sets.size()),
-                        "amounts are not negative and a share is at most 999 milli"});
+                        "use amounts of 0 or more and a share of at most 999 milli"});
     }
     sets.push_back(from_pb(set));
     sets.back().rules = rules_text(ns, set.rules());
   }
   if (sets.empty() || pods > kMostPods) {
     return fail(Error{Code::kInvalid, fmt::format("the request has {} pods", pods), "pod_sets",
-                      fmt::format("ask for 1 to {} pods", kMostPods)});
+                      fmt::format("request 1 to {} pods", kMostPods)});
   }
   pb::DryRunResponse out;
   if (request.without_pods()) {
-    *out.mutable_shortfall() = shortfall_of(engine.obstacles_without_pods(sets));
+    *out.mutable_shortfall() = unschedulable_of(engine.diagnose_without_pods(sets));
     out.set_fits(out.shortfall().conflict().empty());
     return out;
   }
-  const Placed placed = engine.dry_run(sets, uid);
+  const PlacementResult placed = engine.dry_run(sets, uid);
   out.set_fits(placed.plan.has_value());
   out.set_reason(placed.shortfall.reason);
   if (placed.plan) {
     for (const Member& member : placed.plan->members) *out.add_members() = to_pb(member, sets);
     for (auto& line : engine.compared(sets, placed.plan->members)) out.add_links(std::move(line));
   } else {
-    *out.mutable_shortfall() = shortfall_of(engine.obstacles(sets, uid));
+    *out.mutable_shortfall() = unschedulable_of(engine.diagnose(sets, uid));
   }
   return out;
 }
@@ -273,7 +273,7 @@ Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNod
   const auto is_asked = [&](NodeState state) { return wire::number_of(words, name_of(state)) == asked; };
   const auto states = {NodeState::kReady, NodeState::kNotReady, NodeState::kCordoned};
   if (!request.state().empty() && std::ranges::none_of(states, is_asked)) {
-    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is not a state of a node", request.state()), "state",
+    return fail(Error{Code::kInvalid, fmt::format("\"{}\" is not a node state", request.state()), "state",
                       "use Ready, NotReady or Cordoned"});
   }
   pb::ListNodesResponse out;
@@ -311,12 +311,12 @@ Result<pb::ListNodesResponse> list_nodes(const Engine& engine, const pb::ListNod
 
 Result<pb::Gap> get_gap(const Gap* gap) {
   if (gap == nullptr) {
-    return fail(Error{Code::kUnavailable, "the gap was not reckoned yet", {}, "ask again in a minute"});
+    return fail(Error{Code::kUnavailable, "the gap is not computed yet", {}, "retry in a minute"});
   }
   pb::Gap out;
   out.set_at_us(micros(gap->at));
   out.set_capacity_milli(gap->capacity);
-  out.set_asked_milli(gap->asked);
+  out.set_requested_milli(gap->asked);
   out.set_allocated_milli(gap->allocated);
   out.set_bound_milli(gap->bound);
   out.set_keeping_milli(gap->keeping);
@@ -331,31 +331,31 @@ Result<pb::Gap> get_gap(const Gap* gap) {
   return out;
 }
 
-Result<plan::Budget> tidy_budget(const pb::PlanTidyRequest& request) {
+Result<plan::Budget> defrag_budget(const pb::PlanDefragmentationRequest& request) {
   plan::Budget out;
   const auto read = [](std::int64_t asked, const char* field, std::int64_t& into) -> qm::Status {
     if (asked < 0) return fail(Error{Code::kInvalid, fmt::format("{} is negative", field), field, "give 0 or more"});
     if (asked > 0) into = asked;
     return {};
   };
-  QM_TRY(read(request.most_pods(), "most_pods", out.pods));
-  QM_TRY(read(request.most_gpu_seconds(), "most_gpu_seconds", out.gpu_seconds));
-  QM_TRY(read(request.most_micro_usd(), "most_micro_usd", out.cost));
+  QM_TRY(read(request.max_pods(), "most_pods", out.pods));
+  QM_TRY(read(request.max_gpu_seconds(), "most_gpu_seconds", out.gpu_seconds));
+  QM_TRY(read(request.max_micro_usd(), "most_micro_usd", out.cost));
   return out;
 }
 
-void add_under_way(const Engine& engine, pb::TidyPlan& plan) {
+void add_under_way(const Engine& engine, pb::DefragmentationPlan& plan) {
   const Tables& tables = engine.tables();
-  const TidyRun* run = tables.tidy.find(0);
+  const DefragRun* run = tables.defrag_run.find(0);
   if (run == nullptr) return;
   plan.set_last(run->last);
-  if (!run->stands()) return;
-  auto& out = *plan.mutable_under_way();
+  if (!run->is_active()) return;
+  auto& out = *plan.mutable_run();
   out.set_made_us(micros(run->made));
   out.set_nodes(run->nodes);
-  out.set_won(run->won);
+  out.set_reclaimed(run->reclaimed);
   out.set_moves(run->moves);
-  for (const Winning& step : run->steps) {
+  for (const DefragStep& step : run->steps) {
     auto* s = out.add_steps();
     for (const NodeName& node : step.nodes) s->add_nodes(node.value());
     std::int64_t gpu_ms = 0, micro_usd = 0;
@@ -370,7 +370,7 @@ void add_under_way(const Engine& engine, pb::TidyPlan& plan) {
         m->set_workload(workload->spec.name);
       }
       std::set<std::string> from, to;
-      for (const HeldPlace& place : move.places) to.insert(place.node.value());
+      for (const HeldCapacity& place : move.places) to.insert(place.node.value());
       if (const Assignment* row = tables.assignments.find(move.id)) {
         for (const Member& member : row->members) {
           if (!to.contains(member.node.value())) from.insert(member.node.value());
@@ -379,15 +379,15 @@ void add_under_way(const Engine& engine, pb::TidyPlan& plan) {
       m->mutable_from()->Add(from.begin(), from.end());
       m->mutable_to()->Add(to.begin(), to.end());
       const Proposal* asked = tables.proposals.find(move.id.uid);
-      if (asked != nullptr && asked->move && asked->stands()) out.set_going(move.id.uid.value());
+      if (asked != nullptr && asked->move && asked->is_active()) out.set_migrating_uid(move.id.uid.value());
     }
     s->set_gpu_seconds(gpu_ms / 1000);
     s->set_micro_usd(micro_usd);
   }
 }
 
-pb::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found) {
-  pb::TidyPlan out;
+pb::DefragmentationPlan defrag_plan(const DefragInput& question, const plan::DefragPlan& found) {
+  pb::DefragmentationPlan out;
   out.set_at_us(micros(question.terms.now));
   out.set_free_before(found.free_before);
   out.set_free_after(found.free_after);
@@ -404,10 +404,10 @@ pb::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found) {
       m->set_namespace_(gang.ns.value());
       m->set_workload(gang.name);
       std::set<std::string> from, to;
-      for (std::size_t i = 0; i < move.from.size() && i < move.seats.size(); ++i) {
-        if (move.from[i].node == move.seats[i].node) continue;
+      for (std::size_t i = 0; i < move.from.size() && i < move.placements.size(); ++i) {
+        if (move.from[i].node == move.placements[i].node) continue;
         from.insert(question.nodes[move.from[i].node].value());
-        to.insert(question.nodes[move.seats[i].node].value());
+        to.insert(question.nodes[move.placements[i].node].value());
       }
       m->mutable_from()->Add(from.begin(), from.end());
       m->mutable_to()->Add(to.begin(), to.end());

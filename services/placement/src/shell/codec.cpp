@@ -17,7 +17,7 @@ using service::Source;
 using Commands = std::vector<Command>;
 
 /// WorkloadEvent.reason of a workload that backs off because placement had no nodes for it.
-constexpr std::string_view kNoRoom = "NoRoom";
+constexpr std::string_view kNoFreeCapacity = "InsufficientCapacity";
 
 template <class Message>
 Result<Message> parse_message(const Input& input) {
@@ -31,61 +31,61 @@ Result<Commands> decode_workload(const Input& input) {
     return fail(Error{Code::kInvalid, fmt::format("workload event {} has no uid or no attempt", input.key),
                       event.spec().uid().empty() ? "spec.uid" : "attempt", "attempts start at 1"});
   }
-  WorkloadHeard heard;
-  heard.spec = from_pb(event.spec());
-  heard.spec.labels.erase(kUnadmitted);  // set only on the workloads of `Solo`; a Job may carry the label
-  for (PodSet& set : heard.spec.pod_sets) set.rules = rules_text(heard.spec.ns, set.rules);
-  heard.attempt = event.attempt();
+  WorkloadUpdated update;
+  update.spec = from_pb(event.spec());
+  update.spec.labels.erase(kUnadmitted);  // set only on the workloads of `Solo`; a Job may carry the label
+  for (PodSet& set : update.spec.pod_sets) set.rules = rules_text(update.spec.ns, set.rules);
+  update.attempt = event.attempt();
   switch (event.phase()) {
     case pb::PENDING:
     case pb::REJECTED:  // requires no placement, like a workload without quota
-      heard.phase = WorkloadPhase::kPending;
+      update.phase = WorkloadPhase::kPending;
       break;
     case pb::QUOTA_RESERVED:
-      heard.phase = WorkloadPhase::kQuotaReserved;
+      update.phase = WorkloadPhase::kQuotaReserved;
       break;
     case pb::ADMITTED:
-      heard.phase = WorkloadPhase::kAdmitted;
+      update.phase = WorkloadPhase::kAdmitted;
       break;
     case pb::EVICTING:
-      heard.phase = WorkloadPhase::kEvicting;
+      update.phase = WorkloadPhase::kEvicting;
       break;
     case pb::FINISHED:
-      heard.phase = WorkloadPhase::kFinished;
+      update.phase = WorkloadPhase::kFinished;
       break;
     case pb::CANCELLED:
-      heard.phase = WorkloadPhase::kCancelled;
+      update.phase = WorkloadPhase::kCancelled;
       break;
     default:
       return fail(Error{Code::kInvalid, fmt::format("workload event {} has no known phase", input.key), "phase",
                         "update placement before admission"});
   }
-  heard.no_room = event.phase() == pb::PENDING && event.reason() == kNoRoom;
-  heard.quota_reserved = from_micros(event.quota_reserved_us());
-  heard.order_reason = event.eviction().reason();
-  heard.order_deadline = from_micros(event.eviction().deadline_us());
-  heard.standing = {event.cluster_queue(),
+  update.no_free_capacity = event.phase() == pb::PENDING && event.reason() == kNoFreeCapacity;
+  update.quota_reserved = from_micros(event.quota_reserved_us());
+  update.order_reason = event.eviction().reason();
+  update.order_deadline = from_micros(event.eviction().deadline_us());
+  update.quota_facts = {event.cluster_queue(),
                     event.quota_tree(),
-                    event.may_displace().own_queue(),
-                    event.may_displace().quota_tree(),
+                    event.may_preempt().own_queue(),
+                    event.may_preempt().quota_tree(),
                     from_micros(event.admitted_us()),
                     from_micros(event.saved_us()),
-                    from_micros(event.kept_until_us()),
+                    from_micros(event.min_runtime_until_us()),
                     event.ended_pods(),
-                    event.quota_turn()};
+                    event.quota_position()};
   if (event.has_proposal()) {
-    const auto& said = event.proposal();
-    auto& answer = heard.answer.emplace(ProposalAnswer{said.number(), said.accepted(), said.reason(), {}});
-    for (const auto& uid : said.kept()) answer.kept.emplace_back(uid);
+    const auto& published_at = event.proposal();
+    auto& answer = update.answer.emplace(ProposalAnswer{published_at.number(), published_at.accepted(), published_at.reason(), {}});
+    for (const auto& uid : published_at.refused()) answer.refused.emplace_back(uid);
   }
-  return Commands{std::move(heard)};
+  return Commands{std::move(update)};
 }
 
 Result<Commands> decode_gpu(const Input& input) {
   QM_ASSIGN(const auto event, parse_message<pb::GpuEvent>(input));
   if (event.has_health()) {
     const auto& verdict = event.health();
-    HealthHeard heard{NodeName(verdict.node()), std::nullopt};
+    HealthUpdated update{NodeName(verdict.node()), std::nullopt};
     const bool cordon = verdict.action() == pb::HEALTH_CORDON;
     if (!input.tombstone && (cordon || verdict.action() == pb::HEALTH_RESET_GPU)) {
       // An absent index reads as 0, too: only the uuid or the list shows that the verdict is for one GPU.
@@ -95,26 +95,26 @@ Result<Commands> decode_gpu(const Input& input) {
       const bool of_gpu = !verdict.gpu_uuid().empty() || std::ranges::any_of(verdict.gpus(), named);
       const std::int32_t gpu = of_gpu ? verdict.gpu_index() : -1;
       // If the GPU to reset is unknown, the verdict applies to the node.
-      auto& mark = heard.mark.emplace(HealthMark{cordon || gpu < 0, gpu, verdict.xid(), verdict.reason(), {}});
+      auto& mark = update.mark.emplace(HealthVerdict{cordon || gpu < 0, gpu, verdict.xid(), verdict.reason(), {}});
       for (const auto& one : verdict.gpus())
         mark.gpus[one.gpu_index()] = {one.action() == pb::HEALTH_CORDON, one.reason(), from_micros(one.at_us())};
     }
-    return Commands{std::move(heard)};
+    return Commands{std::move(update)};
   }
   if (event.has_devices()) {
     const auto& seen = event.devices();
-    DevicesHeard heard{NodeName(seen.node()), {from_micros(seen.at_us()), {}}};
+    DevicesObserved update{NodeName(seen.node()), {from_micros(seen.at_us()), {}}};
     for (const auto& pod : seen.pods()) {
       for (const auto& device : pod.devices()) {
-        heard.seen.pods[pod.namespace_() + "/" + pod.pod()].push_back(from_pb(device));
+        update.seen.pods[pod.namespace_() + "/" + pod.pod()].push_back(from_pb(device));
       }
     }
-    return Commands{std::move(heard)};
+    return Commands{std::move(update)};
   }
-  if (event.has_signs()) {
-    SignsHeard heard{NodeName(event.signs().node()), std::nullopt};
-    if (!input.tombstone) heard.signs = from_pb(event.signs());
-    return Commands{std::move(heard)};
+  if (event.has_node_report()) {
+    NodeReportUpdated update{NodeName(event.node_report().node()), std::nullopt};
+    if (!input.tombstone) update.report = from_pb(event.node_report());
+    return Commands{std::move(update)};
   }
   return Commands{};
 }
@@ -122,11 +122,11 @@ Result<Commands> decode_gpu(const Input& input) {
 Result<Commands> decode_capacity(const Input& input) {
   QM_ASSIGN(const auto event, parse_message<pb::CapacityEvent>(input));
   if (!event.has_drain()) return Commands{};
-  DrainHeard heard{NodeName(event.drain().node()), std::nullopt};
+  DrainUpdated update{NodeName(event.drain().node()), std::nullopt};
   if (!event.drain().lifted() && !input.tombstone) {
-    heard.mark = DrainMark{event.drain().reason(), from_micros(event.drain().deadline_us())};
+    update.mark = DrainRequest{event.drain().reason(), from_micros(event.drain().deadline_us())};
   }
-  return Commands{std::move(heard)};
+  return Commands{std::move(update)};
 }
 
 Result<Commands> decode_watch(const Input& input) {
@@ -136,24 +136,24 @@ Result<Commands> decode_watch(const Input& input) {
   if (input.name == "node") {
     const NodeName name(kube::name_of(json));
     if (name.empty()) return fail(Error{Code::kInvalid, "a watched node has no name", "metadata.name", {}});
-    if (deleted) return Commands{NodeGone{name}};
-    return Commands{NodeSeen{name, node_from_json(json)}};
+    if (deleted) return Commands{NodeDeleted{name}};
+    return Commands{NodeUpdated{name, node_from_json(json)}};
   }
   if (input.name == "pod") {
     const std::string uid = kube::uid_of(json);
     if (uid.empty()) return fail(Error{Code::kInvalid, "a watched pod has no uid", "metadata.uid", {}});
-    if (deleted) return Commands{PodGone{uid}};
-    return Commands{PodSeen{pod_from_json(json)}};
+    if (deleted) return Commands{PodDeleted{uid}};
+    return Commands{PodUpdated{pod_from_json(json)}};
   }
   if (input.name == "claim" || input.name == "volume" || input.name == "class" || input.name == "limits") {
     const std::string name = kube::name_of(json);
     if (name.empty()) return fail(Error{Code::kInvalid, "watched storage has no name", "metadata.name", {}});
     std::string key = storage_key(input.name, json);
-    if (deleted) return Commands{StorageGone{std::move(key)}};
-    if (input.name == "claim") return Commands{StorageSeen{std::move(key), claim_from_json(json)}};
-    if (input.name == "volume") return Commands{StorageSeen{std::move(key), volume_from_json(json)}};
-    if (input.name == "limits") return Commands{StorageSeen{std::move(key), attach_limits_from_json(json)}};
-    return Commands{StorageSeen{std::move(key), storage_class_from_json(json)}};
+    if (deleted) return Commands{StorageDeleted{std::move(key)}};
+    if (input.name == "claim") return Commands{StorageUpdated{std::move(key), claim_from_json(json)}};
+    if (input.name == "volume") return Commands{StorageUpdated{std::move(key), volume_from_json(json)}};
+    if (input.name == "limits") return Commands{StorageUpdated{std::move(key), attach_limits_from_json(json)}};
+    return Commands{StorageUpdated{std::move(key), storage_class_from_json(json)}};
   }
   if (input.name == "claim.synced" || input.name == "volume.synced" || input.name == "class.synced" ||
       input.name == "limits.synced") {
@@ -162,14 +162,14 @@ Result<Commands> decode_watch(const Input& input) {
     return Commands{std::move(synced)};
   }
   if (input.name == "solo") {
-    WorkloadHeard heard;
-    heard.phase = deleted || json["ended"].boolean() ? WorkloadPhase::kFinished : WorkloadPhase::kAdmitted;
-    if (heard.phase == WorkloadPhase::kAdmitted) {
-      QM_ASSIGN(heard.spec, solo_workload(json));
-      for (PodSet& set : heard.spec.pod_sets) set.rules = rules_text(heard.spec.ns, set.rules);
+    WorkloadUpdated update;
+    update.phase = deleted || json["ended"].boolean() ? WorkloadPhase::kFinished : WorkloadPhase::kAdmitted;
+    if (update.phase == WorkloadPhase::kAdmitted) {
+      QM_ASSIGN(update.spec, solo_workload(json));
+      for (PodSet& set : update.spec.pod_sets) set.rules = rules_text(update.spec.ns, set.rules);
     }
-    heard.spec.uid = WorkloadUid(json["uid"].string());
-    return Commands{std::move(heard)};
+    update.spec.uid = WorkloadUid(json["uid"].string());
+    return Commands{std::move(update)};
   }
   if (input.name == "node.synced") {
     NodesSynced synced;
@@ -181,7 +181,7 @@ Result<Commands> decode_watch(const Input& input) {
     for (const Json& uid : json.items()) synced.uids.insert(uid.string());
     return Commands{std::move(synced)};
   }
-  return fail(Code::kInvalid, "nothing is known of a watch named {}", input.name);
+  return fail(Code::kInvalid, "there is no watch {}", input.name);
 }
 
 Result<Commands> decode_outcome(const Input& input) {
@@ -191,7 +191,7 @@ Result<Commands> decode_outcome(const Input& input) {
     error = Error{static_cast<Code>(code), json["message"].string(), {}, {}};
   }
   if (input.name == "pod.bind") {
-    return Commands{BindEnded{{WorkloadUid(json["uid"].string()), static_cast<std::int32_t>(json["attempt"].integer())},
+    return Commands{BindFinished{{WorkloadUid(json["uid"].string()), static_cast<std::int32_t>(json["attempt"].integer())},
                               json["pod_uid"].string(),
                               std::move(error)}};
   }
@@ -201,7 +201,7 @@ Result<Commands> decode_outcome(const Input& input) {
 
 Result<Commands> decode_request(const Input& input) {
   if (input.name != "OrderLayouts")
-    return fail(Code::kUnimplemented, "placement takes no request named {}", input.name);
+    return fail(Code::kUnimplemented, "placement has no request {}", input.name);
   QM_ASSIGN(const auto request, parse_message<pb::OrderLayoutsRequest>(input));
   ReadLayouts read;
   if (!request.manifest().empty() || request.withdraw().empty()) {
@@ -219,7 +219,7 @@ struct Encoder {
 
   /// Pods without admission exist in the cluster while there is no free capacity. Their condition
   /// reports it, as that of any scheduler does, so that a node autoscaler may act on it.
-  void say_unschedulable(const AssignmentChanged& event) const {
+  void set_unschedulable(const AssignmentChanged& event) const {
     const auto* workload = engine.tables().workloads.find(event.id.uid);
     if (workload == nullptr || !workload->spec.labels.contains(kUnadmitted)) return;
     for (const auto& [uid, pod] : engine.tables().pods) {
@@ -239,7 +239,7 @@ struct Encoder {
     effects.events.push_back({topic, std::move(key), std::move(payload), tombstone});
   }
   void operator()(const AssignmentChanged& event) const {
-    if (event.state.state == AssignmentState::kShort && !event.forgotten) say_unschedulable(event);
+    if (event.state.state == AssignmentState::kShort && !event.forgotten) set_unschedulable(event);
     pb::PlacementEvent out;
     *out.mutable_assignment() = to_pb(event.id, event.state);
     publish("qm.placement", event.id.to_string(), out.SerializeAsString(), event.forgotten);
@@ -308,11 +308,11 @@ struct Encoder {
       return out;
     };
     Json owned = Json::array();
-    for (const auto& prefix : order.signs.owned_prefixes) owned.push_back(prefix);
+    for (const auto& prefix : order.report.owned_prefixes) owned.push_back(prefix);
     intend(number, "node.mark", "node/" + order.node.value(),
            Json::object({{"node", order.node.value()},
-                         {"labels", words(order.signs.labels)},
-                         {"annotations", words(order.signs.annotations)},
+                         {"labels", words(order.report.labels)},
+                         {"annotations", words(order.report.annotations)},
                          {"owned", std::move(owned)}}));
   }
   void operator()(std::int64_t number, const CordonNode& order) const {
@@ -337,35 +337,35 @@ Result<std::string> answer_of(const Reply& reply) {
 }  // namespace
 
 metrics::Counter Meters::proposals(const std::string& outcome) {
-  return registry_.counter("qm_placement_proposals_total", "Proposals that somebody gives way, by what became of them",
+  return registry_.counter("qm_placement_proposals_total", "Preemption proposals, by outcome",
                            {{"outcome", outcome}});
 }
 
 metrics::Counter Meters::moves(const std::string& outcome) {
-  return registry_.counter("qm_placement_moves_total",
-                           "Proposals that somebody moves so that nodes come free, by what became of them",
+  return registry_.counter("qm_placement_migrations_total",
+                           "Migrations proposed for defragmentation, by outcome",
                            {{"outcome", outcome}});
 }
 
 metrics::Counter Meters::foreign(const std::string& reason) {
   return registry_.counter("qm_placement_foreign_pods_total",
-                           "Pods that name a workload and are not pods of it, by what does not fit",
+                           "Pods that name a workload that is not their controller, by reason",
                            {{"reason", reason}});
 }
 
 Meters::Meters(metrics::Registry& registry)
-    : gave_way_gpu_seconds(registry.counter("qm_placement_gave_way_gpu_seconds_total",
-                                            "GPU-seconds of work that was lost with those who gave way")),
-      moved_gpu_seconds(registry.counter("qm_placement_moved_gpu_seconds_total",
-                                         "GPU-seconds of work that was lost with those who moved")),
-      nodes_won(registry.counter("qm_placement_nodes_won_total", "Nodes that came free by moves")),
-      stale(registry.counter("qm_placement_stale_total", "Messages and pods of older attempts, dropped")),
-      drift(registry.counter("qm_placement_device_drift_total", "Members whose devices the kubelet chose otherwise")),
+    : preempted_gpu_seconds(registry.counter("qm_placement_preempted_gpu_seconds_total",
+                                            "GPU-seconds of work that preempted workloads lost")),
+      migrated_gpu_seconds(registry.counter("qm_placement_migrated_gpu_seconds_total",
+                                         "GPU-seconds of work that migrated workloads lost")),
+      nodes_reclaimed(registry.counter("qm_placement_nodes_reclaimed_total", "Whole nodes that defragmentation reclaimed")),
+      stale(registry.counter("qm_placement_stale_total", "Dropped messages and pods of older attempts")),
+      drift(registry.counter("qm_placement_device_drift_total", "Members with other devices from the kubelet than planned")),
       drift_refused(registry.counter("qm_placement_observations_refused_total",
-                                     "Observations that give one device twice, or one that is not there")),
-      intents_failed(registry.counter("qm_placement_intents_failed_total", "Intents that failed for good")),
-      recut(registry.counter("qm_placement_layouts_for_wishes_total",
-                             "MIG layouts that were ordered for workloads that wait")),
+                                     "Device observations with a duplicate or an unknown device")),
+      intents_failed(registry.counter("qm_placement_intents_failed_total", "Intents that failed permanently")),
+      repartition(registry.counter("qm_placement_mig_repartitions_total",
+                             "MIG repartitions ordered for pending workloads")),
       decision_seconds(registry.histogram("qm_placement_decision_seconds",
                                           "From quota reserved to the reservation, in domain time",
                                           {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000})),
@@ -409,18 +409,18 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   effects.wake_at = output.wake_at;
   log_foreign(output.notes.foreign);
   if (!meters_) return;
-  const Notes& notes = output.notes;
+  const StepStats& notes = output.notes;
   meters_->stale.add(static_cast<double>(notes.stale));
   for (const ForeignPod& pod : notes.foreign) meters_->foreign(std::string(name_of(pod.why))).add();
   meters_->drift.add(static_cast<double>(notes.drift));
   meters_->drift_refused.add(static_cast<double>(notes.drift_refused));
   for (const auto& [outcome, count] : notes.proposals) meters_->proposals(outcome).add(static_cast<double>(count));
-  meters_->gave_way_gpu_seconds.add(static_cast<double>(notes.gave_way_gpu_ms) / 1000);
+  meters_->preempted_gpu_seconds.add(static_cast<double>(notes.preempted_gpu_ms) / 1000);
   for (const auto& [outcome, count] : notes.moves) meters_->moves(outcome).add(static_cast<double>(count));
-  meters_->moved_gpu_seconds.add(static_cast<double>(notes.moved_gpu_ms) / 1000);
-  meters_->nodes_won.add(static_cast<double>(notes.nodes_won));
+  meters_->migrated_gpu_seconds.add(static_cast<double>(notes.moved_gpu_ms) / 1000);
+  meters_->nodes_reclaimed.add(static_cast<double>(notes.nodes_reclaimed));
   meters_->intents_failed.add(static_cast<double>(notes.intents_failed));
-  meters_->recut.add(static_cast<double>(notes.recut));
+  meters_->repartition.add(static_cast<double>(notes.repartition));
   for (const Duration wait : notes.decided_after) meters_->decision_seconds.observe(seconds(wait));
   for (const Duration wait : notes.bound_after) meters_->bind_seconds.observe(seconds(wait));
 }
@@ -429,7 +429,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
 void Codec::log_foreign(const std::vector<ForeignPod>& pods) {
   if (pods.empty()) return;
   const ForeignPod& first = pods.front();
-  log::warn("pods name a workload that they are no pods of; they do not count for it",
+  log::warn("pods name a workload that is not their controller; they do not count for it",
             {{"pods", pods.size()},
              {"pod", first.pod},
              {"workload", first.named.value()},
@@ -459,14 +459,14 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
                                                  {"pods", node.pods},
                                                  {"used_milli", std::move(devices)}}));
   });
-  out.map("cuts", tables.cuts.rows(), [&](const auto& name, const auto& cut) {
+  out.map("cuts", tables.repartitions.rows(), [&](const auto& name, const auto& repartition) {
     Json row = Json::object({{"finding", tables.nodes.contains(name) ? engine.layout_finding(name) : std::string()}});
-    if (cut.order) {
-      row.set("layout", cut.order->order.layout)
-          .set("phase", relayout::name_of(cut.order->phase))
-          .set("reason", cut.order->reason);
+    if (repartition.order) {
+      row.set("layout", repartition.order->order.layout)
+          .set("phase", relayout::name_of(repartition.order->phase))
+          .set("reason", repartition.order->reason);
     }
-    if (cut.wish && cut.wish->waits) row.set("kept_for", cut.wish->uid.value());
+    if (repartition.reserved_for && repartition.reserved_for->waits) row.set("kept_for", repartition.reserved_for->uid.value());
     return std::pair(name.value(), std::move(row));
   });
   out.set("default_layout", tables.meta.contains(0) ? tables.meta.find(0)->layout.layout : std::string());
@@ -488,7 +488,7 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
     Json victims = Json::array();
     for (const auto& victim : row.victims) victims.push_back(victim.id.to_string());
     Json layouts = Json::object();
-    for (const auto& [node, layout] : row.cuts) layouts.set(node.value(), layout);
+    for (const auto& [node, layout] : row.repartitions) layouts.set(node.value(), layout);
     out.weigh(row.victims.size());
     return std::pair(uid.value(), Json::object({{"state", name_of(row.state)},
                                                 {"number", row.number},

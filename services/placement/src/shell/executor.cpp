@@ -27,10 +27,10 @@ Json outcome_of(const Json& order, const Error* error) {
 
 Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   QM_ASSIGN(const Json order, Json::parse(intent.payload));
-  Status done = fail(Code::kUnimplemented, "nothing is known of intents of kind {}", intent.kind);
+  Status done = fail(Code::kUnimplemented, "there is no intent kind {}", intent.kind);
   if (intent.kind == "pod.bind") done = bind(order);
   if (intent.kind == "pod.delete") done = remove(order);
-  if (intent.kind == "pod.unschedulable") done = say_unschedulable(order);
+  if (intent.kind == "pod.unschedulable") done = set_unschedulable(order);
   if (intent.kind == "node.cordon") done = cordon(order);
   if (intent.kind == "node.layout") done = name_layout(order);
   if (intent.kind == "node.mark") done = mark(order);
@@ -43,7 +43,7 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
 }
 
 service::Outcome KubeExecutor::failed(const store::IntentRow& intent, const Error& error) {
-  log::warn("intent failed for good", {{"kind", intent.kind}, {"key", intent.key}, {"error", error.to_string()}});
+  log::warn("intent failed permanently", {{"kind", intent.kind}, {"key", intent.key}, {"error", error.to_string()}});
   const auto order = Json::parse(intent.payload);
   return {outcome_of(order ? *order : Json(), &error).dump()};
 }
@@ -110,7 +110,7 @@ Status KubeExecutor::remove(const Json& order) {
   return fail(Code::kUnavailable, "pod {}/{} could not be deleted: {}", ns, name, removed.error().message);
 }
 
-Status KubeExecutor::say_unschedulable(const Json& order) {
+Status KubeExecutor::set_unschedulable(const Json& order) {
   const std::string& ns = order["namespace"].string();
   const std::string& name = order["pod"].string();
   const auto pod = client_.get(kPods, ns, name);
@@ -125,11 +125,11 @@ Status KubeExecutor::say_unschedulable(const Json& order) {
       return {};
     }
   }
-  Json said =
+  Json published_at =
       Json::object({{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}, {"message", message}});
   if (clock_ != nullptr)
-    said.set("lastTransitionTime", to_rfc3339(from_micros(micros(clock_->now()) / 1'000'000 * 1'000'000)));
-  conditions.push_back(std::move(said));
+    published_at.set("lastTransitionTime", to_rfc3339(from_micros(micros(clock_->now()) / 1'000'000 * 1'000'000)));
+  conditions.push_back(std::move(published_at));
   const Json patch = Json::object({{"metadata", Json::object({{"resourceVersion", kube::resource_version_of(*pod)}})},
                                    {"status", Json::object({{"conditions", std::move(conditions)}})}});
   const auto patched = client_.merge_patch(kPods, ns, name, patch, "status");

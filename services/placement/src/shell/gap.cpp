@@ -49,7 +49,7 @@ class Question {
   Gap gap;                ///< the values known without a search
   std::int64_t huge = 0;  ///< milli-GPU of nodes that are too large for the bound
   std::vector<bound::NodeGroup> nodes;
-  std::vector<const Outline::Machine*> machines;  // by group
+  std::vector<const Outline::NodeShape*> machines;  // by group
   std::vector<bound::Wanted> wanted;
 
  private:
@@ -130,7 +130,7 @@ GapMeter::Look GapMeter::look() {
   seen_ = std::move(outline);
   const std::lock_guard lock(mutex_);
   latest_ = std::make_shared<const Gap>(std::move(gap));
-  return Look::kReckoned;
+  return Look::kComputed;
 }
 
 void GapMeter::run(const std::stop_token& stop) {
@@ -159,13 +159,13 @@ void GapMeter::export_metrics(metrics::Registry& registry) const {
     const auto gauge = [&](std::string name, std::string help, std::vector<metrics::Family::Series> series) {
       out.push_back({std::move(name), std::move(help), metrics::Family::Kind::kGauge, std::move(series)});
     };
-    gauge("qm_placement_gpus_allocated", "GPUs of pods that have a place, when the gap was last reckoned",
+    gauge("qm_placement_gpus_allocated", "GPUs of placed pods, when the gap was last computed",
           {{{}, gpus(gap->allocated)}});
     gauge(
         "qm_placement_gpus_bound",
-        "GPUs that no scheduler could have passed: whichever pods it took, or keeping a place for those that have one",
+        "Upper bound on the allocated GPUs of any scheduler: with any choice of pods, or with the placed pods kept",
         {{any, gpus(gap->bound)}, {keeping, gpus(gap->keeping)}});
-    gauge("qm_placement_gpus_gap", "Bound less allocated",
+    gauge("qm_placement_gpus_gap", "Bound minus allocated",
           {{any, gpus(gap->bound - gap->allocated)}, {keeping, gpus(gap->keeping - gap->allocated)}});
     std::vector<metrics::Family::Series> prices;
     for (const auto& price : gap->prices) {

@@ -12,7 +12,7 @@ std::string label_of(const NodeFacts& facts, std::string_view key) {
 
 bool tells(const Engine& engine, const NodeName& name, const NodeFacts& facts) {
   return mig::model_of(facts.model) != nullptr || facts.labels.contains(std::string(kMigConfig)) ||
-         engine.tables().cuts.contains(name);
+         engine.tables().repartitions.contains(name);
 }
 
 void add_gpus(const Engine& engine, const NodeName& name, pb::NodeLayout& out) {
@@ -22,7 +22,7 @@ void add_gpus(const Engine& engine, const NodeName& name, pb::NodeLayout& out) {
   for (std::size_t gpu = 0; gpu < layout->gpus.size(); ++gpu) {
     auto* g = out.add_gpus();
     g->set_index(static_cast<std::int32_t>(gpu));
-    g->set_cut(layout->gpus[gpu] != mig::kNoState);
+    g->set_mig_enabled(layout->gpus[gpu] != mig::kNoState);
     for (const auto& [profile, count] : mig::instances_of(*layout->model, layout->gpus[gpu])) {
       const mig::ModelProfile& known = layout->model->profiles[profile];
       auto* i = g->add_instances();
@@ -62,9 +62,9 @@ Result<pb::ListLayoutsResponse> list_layouts(const Engine& engine, const pb::Lis
     const auto shown = advertised(node.facts);
     view->mutable_advertised()->insert(shown.begin(), shown.end());
     if (const auto finding = engine.layout_finding(name); !finding.empty()) view->set_finding(finding);
-    if (const Cut* cut = engine.tables().cuts.find(name); cut != nullptr && cut->order) {
-      *view->mutable_order() = to_pb(*cut->order);
-      if (cut->wish) view->mutable_order()->set_wish_uid(cut->wish->uid.value());
+    if (const Repartition* repartition = engine.tables().repartitions.find(name); repartition != nullptr && repartition->order) {
+      *view->mutable_order() = to_pb(*repartition->order);
+      if (repartition->reserved_for) view->mutable_order()->set_request_uid(repartition->reserved_for->uid.value());
     }
     add_gpus(engine, name, *view);
   }

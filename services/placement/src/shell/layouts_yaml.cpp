@@ -19,17 +19,17 @@ Result<mig::Part> part_of(const Json& json, const std::string& field) {
     for (const Json& device : devices.items()) {
       const auto index = device.integer(-1);
       if (!device.is_int() || index < 0 || index >= kMostDevices)
-        return wrong(field + ".devices", fmt::format("{} is no device", device.dump()), "write indexes from 0, or all");
+        return wrong(field + ".devices", fmt::format("{} is not a device", device.dump()), "write indexes from 0, or all");
       out.devices.push_back(static_cast<std::int32_t>(index));
     }
   } else if (devices.string() != "all") {
-    return wrong(field + ".devices", "which devices it is for is not said", "write all, or a list of indexes");
+    return wrong(field + ".devices", "names no devices", "write all, or a list of indexes");
   }
-  if (!json["mig-enabled"].is_bool()) return wrong(field + ".mig-enabled", "is neither true nor false", "write one");
+  if (!json["mig-enabled"].is_bool()) return wrong(field + ".mig-enabled", "is not true or false", "write one of both");
   out.enabled = json["mig-enabled"].boolean();
   for (const auto& [profile, count] : json["mig-devices"].members()) {
     if (!count.is_int() || count.integer() < 0 || count.integer() > kMostInstances)
-      return wrong(field + ".mig-devices." + profile, fmt::format("{} is no number of instances", count.dump()),
+      return wrong(field + ".mig-devices." + profile, fmt::format("{} is not a number of instances", count.dump()),
                    "write how many each device gets");
     out.instances[profile] = static_cast<std::int32_t>(count.integer());
   }
@@ -49,7 +49,7 @@ Status read_list(const Json& configs, const std::string& field, ReadLayouts& out
     }
     if (filtered) {
       out.warnings.push_back(
-          fmt::format("layout {} is for some device ids alone, which is not read; it is left out", name));
+          fmt::format("layout {} has a device-filter, which is not supported; it is skipped", name));
     } else {
       out.order.definitions[name] = std::move(definition);
     }
@@ -57,11 +57,11 @@ Status read_list(const Json& configs, const std::string& field, ReadLayouts& out
   return {};
 }
 
-Status read_default(const Json& layout, const std::string& field, bool labelled_too, ReadLayouts& out) {
-  if (layout.string().empty()) return wrong(field, "is no name of a layout", "name one, as all-1g.10gb");
+Status read_default(const Json& layout, const std::string& field, bool override_label, ReadLayouts& out) {
+  if (layout.string().empty()) return wrong(field, "is not the name of a layout", "name one, for example all-1g.10gb");
   if (out.order.otherwise && out.order.otherwise->layout != layout.string())
-    return wrong(field, "two defaults that differ", "name one layout for all nodes");
-  const bool both = labelled_too || (out.order.otherwise && out.order.otherwise->labelled_too);
+    return wrong(field, "two different defaults", "name one layout for all nodes");
+  const bool both = override_label || (out.order.otherwise && out.order.otherwise->override_label);
   out.order.otherwise = DefaultLayout{layout.string(), both};
   return {};
 }
@@ -90,7 +90,7 @@ Status read(const config::Document& document, bool inside, ReadLayouts& out) {
   if (document.kind == "Node") {
     const std::string& layout = content["metadata"]["labels"][std::string(kMigConfig)].string();
     if (document.name.empty() || layout.empty())
-      return at({Code::kInvalid, "a node that names no layout", "metadata.labels",
+      return at({Code::kInvalid, "the node names no layout", "metadata.labels",
                  fmt::format("label it {}=LAYOUT", kMigConfig)});
     out.order.nodes[NodeName(document.name)] = layout;
     return {};
@@ -104,7 +104,7 @@ Status read(const config::Document& document, bool inside, ReadLayouts& out) {
     return any ? Status() : at({Code::kInvalid, "has no list of layouts", "data", "give mig-parted's config.yaml"});
   }
   if (!document.kind.empty()) {
-    return at({Code::kInvalid, fmt::format("a {} says nothing of MIG layouts", document.kind), "kind",
+    return at({Code::kInvalid, fmt::format("a {} has no MIG layouts", document.kind), "kind",
                "give Nodes with the label, mig-parted's list, or values of the GPU Operator"});
   }
   if (content["mig-configs"].is_object()) return here(read_list(content["mig-configs"], "mig-configs", out));

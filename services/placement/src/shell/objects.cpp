@@ -21,7 +21,7 @@ Quantity quantity_of(const Json& value, std::string_view node, std::string_view 
   if (value.is_int()) return Quantity::of(value.integer());
   auto parsed = Quantity::parse(value.string());
   if (parsed) return *parsed;
-  log::warn("quantity of a node is not understood",
+  log::warn("quantity of a node is not valid",
             {{"node", node}, {"resource", resource}, {"value", value.string()}});
   return {};
 }
@@ -68,7 +68,7 @@ Result<Numa> numa_of(const std::string& annotation) {
   const auto known =
       std::ranges::find(policies, policy, [](TopologyPolicy p) { return std::string(placement::name_of(p)); });
   if (known == policies.end())
-    return fail(Error{Code::kInvalid, fmt::format("there is no policy \"{}\"", policy), "policy", "as the kubelet's"});
+    return fail(Error{Code::kInvalid, fmt::format("there is no policy \"{}\"", policy), "policy", "use a Topology Manager policy of the kubelet"});
   out.policy = *known;
   for (const Json& zone : json["zones"].items()) {
     auto& made = out.zones.emplace_back();
@@ -91,7 +91,7 @@ Result<std::vector<std::int32_t>> switches_of(const std::string& annotation) {
   std::vector<std::int32_t> out;
   for (const Json& pcie : json.items()) out.push_back(static_cast<std::int32_t>(pcie.integer(-1)));
   const bool all = !out.empty() && std::ranges::all_of(out, [](std::int32_t pcie) { return pcie >= 0; });
-  if (!all) return fail(Code::kInvalid, "\"{}\" is no list of numbers, one for each GPU", annotation);
+  if (!all) return fail(Code::kInvalid, "\"{}\" is not a list of numbers, one for each GPU", annotation);
   return out;
 }
 
@@ -136,7 +136,7 @@ NodeFacts node_from_json(const Json& node) {
     if (auto numa = numa_of(annotation)) {
       facts.numa = std::move(*numa);
     } else {
-      log::warn("NUMA zones of a node are not understood, and not looked at",
+      log::warn("NUMA zones of a node are not valid and are ignored",
                 {{"node", name}, {"error", numa.error().to_string()}});
     }
   }
@@ -144,7 +144,7 @@ NodeFacts node_from_json(const Json& node) {
     if (auto switches = switches_of(annotation)) {
       facts.switches = std::move(*switches);
     } else {
-      log::warn("PCIe switches of a node are not understood, and not looked at",
+      log::warn("PCIe switches of a node are not valid and are ignored",
                 {{"node", name}, {"error", switches.error().to_string()}});
     }
   }
@@ -194,7 +194,7 @@ PodFacts pod_from_json(const Json& pod) {
   if (shape) {
     facts.shape = std::move(*shape);
   } else {
-    log::warn("requests of a pod are not understood; it counts as asking nothing",
+    log::warn("resource requests of a pod are not valid and count as zero",
               {{"pod", facts.key()}, {"error", shape.error().to_string()}});
   }
   auto like = template_from_pod(pod);
@@ -202,7 +202,7 @@ PodFacts pod_from_json(const Json& pod) {
     like->rules.requests.clear();  // the shape has them
     facts.rules = rules::text_of(*like);
   } else {
-    log::warn("what a pod says about where it may run is not understood, and not heeded",
+    log::warn("scheduling constraints of a pod are not valid and are ignored",
               {{"pod", facts.key()}, {"error", like.error().to_string()}});
   }
   return facts;

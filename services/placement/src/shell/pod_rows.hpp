@@ -61,7 +61,7 @@ struct Pods {
     if (m.has_not_ready_s()) f.not_ready_s = m.not_ready_s();
     if (m.has_unreachable_s()) f.unreachable_s = m.unreachable_s();
     const std::string uid = f.uid;
-    BoundPlan plan{NodeName(m.plan_node()), {m.plan_gpus().begin(), m.plan_gpus().end()}};
+    PlannedBind plan{NodeName(m.plan_node()), {m.plan_gpus().begin(), m.plan_gpus().end()}};
     // In those rows the bound devices are known from the annotation alone.
     if (!m.has_controller() && f.ours && !f.node.empty())
       plan = {f.node, {m.annotated_gpus().begin(), m.annotated_gpus().end()}};

@@ -7,7 +7,7 @@ namespace qm::placement {
 
 /// Writes places to a row.
 template <class Into>
-void write_places(const std::vector<HeldPlace>& places, Into& into) {
+void write_places(const std::vector<HeldCapacity>& places, Into& into) {
   for (const auto& place : places) {
     auto* p = into.Add();
     p->set_set(place.set);
@@ -17,10 +17,10 @@ void write_places(const std::vector<HeldPlace>& places, Into& into) {
   }
 }
 template <class From>
-std::vector<HeldPlace> read_places(const From& from) {
-  std::vector<HeldPlace> out;
+std::vector<HeldCapacity> read_places(const From& from) {
+  std::vector<HeldCapacity> out;
   for (const auto& p : from) {
-    auto& place = out.emplace_back(HeldPlace{p.set(), p.index(), NodeName(p.node()), {}});
+    auto& place = out.emplace_back(HeldCapacity{p.set(), p.index(), NodeName(p.node()), {}});
     for (const auto& device : p.devices()) place.devices.push_back(from_pb(device));
   }
   return out;
@@ -48,15 +48,15 @@ struct Proposals {
     m.set_micro_usd(proposal.micro_usd);
     m.set_lost_micro_usd(proposal.lost_micro_usd);
     m.set_made_us(micros(proposal.made));
-    m.set_said_us(micros(proposal.said));
-    m.set_said_times(proposal.said_times);
-    for (const auto& [kept, until] : proposal.kept) (*m.mutable_kept_until_us())[kept.value()] = micros(until);
+    m.set_said_us(micros(proposal.published_at));
+    m.set_publish_count(proposal.publish_count);
+    for (const auto& [kept, until] : proposal.refused) (*m.mutable_refused_until_us())[kept.value()] = micros(until);
     m.set_refusals(proposal.refusals);
     m.set_next_us(micros(proposal.next));
     m.set_last(proposal.last);
     m.set_until_us(micros(proposal.until));
     m.set_move(proposal.move);
-    for (const auto& [node, layout] : proposal.cuts) (*m.mutable_cuts())[node.value()] = layout;
+    for (const auto& [node, layout] : proposal.repartitions) (*m.mutable_repartitions())[node.value()] = layout;
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -71,26 +71,26 @@ struct Proposals {
     out.micro_usd = m.micro_usd();
     out.lost_micro_usd = m.lost_micro_usd();
     out.made = from_micros(m.made_us());
-    out.said = from_micros(m.said_us());
-    out.said_times = m.said_times();
-    for (const auto& [kept, until] : m.kept_until_us()) out.kept[WorkloadUid(kept)] = from_micros(until);
+    out.published_at = from_micros(m.said_us());
+    out.publish_count = m.publish_count();
+    for (const auto& [kept, until] : m.refused_until_us()) out.refused[WorkloadUid(kept)] = from_micros(until);
     out.refusals = m.refusals();
     out.next = from_micros(m.next_us());
     out.last = m.last();
     out.until = from_micros(m.until_us());
-    for (const auto& [node, layout] : m.cuts()) out.cuts[NodeName(node)] = layout;
+    for (const auto& [node, layout] : m.repartitions()) out.repartitions[NodeName(node)] = layout;
     tables.proposals.restore(WorkloadUid(m.uid()), std::move(out));
   }
 };
 
 /// The row of the defragmentation plan that is being executed.
-struct TidyRuns {
-  using Message = quartermaster::placement::v1::TidyRun;
-  static constexpr const char* kind = "tidy";
-  static std::string key(int) { return "tidy"; }
-  static Message encode(int, const TidyRun& run) {
+struct DefragRuns {
+  using Message = quartermaster::placement::v1::DefragRun;
+  static constexpr const char* kind = "defrag_run";
+  static std::string key(int) { return "defrag_run"; }
+  static Message encode(int, const DefragRun& run) {
     Message m;
-    for (const Winning& step : run.steps) {
+    for (const DefragStep& step : run.steps) {
       auto* s = m.add_steps();
       for (const NodeName& node : step.nodes) s->add_nodes(node.value());
       s->set_gpus(step.gpus);
@@ -109,16 +109,16 @@ struct TidyRuns {
     m.set_moves(run.moves);
     m.set_gpu_ms(run.gpu_ms);
     m.set_lost_micro_usd(run.lost_micro_usd);
-    m.set_won(run.won);
+    m.set_reclaimed(run.reclaimed);
     m.set_next_us(micros(run.next));
     m.set_hour_us(micros(run.hour));
     m.set_asked(run.asked);
-    for (const auto& [kept, until] : run.kept) (*m.mutable_kept_until_us())[kept.value()] = micros(until);
+    for (const auto& [kept, until] : run.refused) (*m.mutable_refused_until_us())[kept.value()] = micros(until);
     m.set_last(run.last);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    TidyRun out;
+    DefragRun out;
     for (const auto& s : m.steps()) {
       auto& step = out.steps.emplace_back();
       for (const auto& node : s.nodes()) step.nodes.emplace_back(node);
@@ -134,13 +134,13 @@ struct TidyRuns {
     out.moves = m.moves();
     out.gpu_ms = m.gpu_ms();
     out.lost_micro_usd = m.lost_micro_usd();
-    out.won = m.won();
+    out.reclaimed = m.reclaimed();
     out.next = from_micros(m.next_us());
     out.hour = from_micros(m.hour_us());
     out.asked = m.asked();
-    for (const auto& [kept, until] : m.kept_until_us()) out.kept[WorkloadUid(kept)] = from_micros(until);
+    for (const auto& [kept, until] : m.refused_until_us()) out.refused[WorkloadUid(kept)] = from_micros(until);
     out.last = m.last();
-    tables.tidy.restore(0, std::move(out));
+    tables.defrag_run.restore(0, std::move(out));
   }
 };
 

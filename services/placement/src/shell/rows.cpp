@@ -97,7 +97,7 @@ struct Marks {
   using Message = row::Mark;
   static constexpr const char* kind = "mark";
   static std::string key(const NodeName& name) { return name.value(); }
-  static Message::Health row_of(const HealthMark& mark) {
+  static Message::Health row_of(const HealthVerdict& mark) {
     Message::Health m;
     m.set_cordon(mark.cordon);
     m.set_gpu(mark.gpu);
@@ -112,12 +112,12 @@ struct Marks {
     }
     return m;
   }
-  static HealthMark from_row(const Message::Health& m) {
-    HealthMark mark{m.cordon(), m.gpu(), m.xid(), m.reason(), {}};
+  static HealthVerdict from_row(const Message::Health& m) {
+    HealthVerdict mark{m.cordon(), m.gpu(), m.xid(), m.reason(), {}};
     for (const auto& gpu : m.gpus()) mark.gpus[gpu.index()] = {gpu.cordon(), gpu.reason(), from_micros(gpu.at_us())};
     return mark;
   }
-  static Message encode(const NodeName& name, const NodeMark& mark) {
+  static Message encode(const NodeName& name, const NodeCordonCauses& mark) {
     Message m;
     m.set_node(name.value());
     if (mark.health) *m.mutable_health() = row_of(*mark.health);
@@ -129,11 +129,11 @@ struct Marks {
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    NodeMark mark;
+    NodeCordonCauses mark;
     if (m.has_health()) mark.health = from_row(m.health());
     if (m.has_overridden()) mark.overridden = from_row(m.overridden());
-    if (m.has_drain()) mark.drain = DrainMark{m.drain().reason(), from_micros(m.drain().deadline_us())};
-    tables.marks.restore(NodeName(m.node()), std::move(mark));
+    if (m.has_drain()) mark.drain = DrainRequest{m.drain().reason(), from_micros(m.drain().deadline_us())};
+    tables.cordon_causes.restore(NodeName(m.node()), std::move(mark));
   }
 };
 
@@ -214,12 +214,12 @@ struct StorageRows {
   }
 };
 
-struct Signs {
-  using Message = pb::NodeSigns;
-  static constexpr const char* kind = "signs";
+struct NodeReports {
+  using Message = pb::NodeReport;
+  static constexpr const char* kind = "node_report";
   static std::string key(const NodeName& name) { return name.value(); }
-  static Message encode(const NodeName& name, const NodeSigns& signs) { return wire::to_pb(name, signs, {}); }
-  static void restore(const Message& m, Tables& tables) { tables.signs.restore(NodeName(m.node()), wire::from_pb(m)); }
+  static Message encode(const NodeName& name, const NodeReport& report) { return wire::to_pb(name, report, {}); }
+  static void restore(const Message& m, Tables& tables) { tables.report.restore(NodeName(m.node()), wire::from_pb(m)); }
 };
 
 struct Workloads {
@@ -240,16 +240,16 @@ struct Workloads {
       rank->set_set(set);
       rank->set_index(index);
     }
-    const QuotaStanding& told = workload.standing;
-    m.set_queue(told.queue);
-    m.set_quota_tree(told.quota_tree);
-    m.set_displaces_own_queue(told.own_queue);
-    m.set_displaces_in_tree(told.in_tree);
-    m.set_admitted_us(micros(told.admitted));
-    m.set_saved_us(micros(told.saved));
-    m.set_kept_until_us(micros(told.kept_until));
-    m.set_ended_pods(told.ended_pods);
-    m.set_quota_turn(told.turn);
+    const QuotaFacts& quota = workload.quota_facts;
+    m.set_queue(quota.queue);
+    m.set_quota_tree(quota.quota_tree);
+    m.set_preempts_own_queue(quota.own_queue);
+    m.set_preempts_in_tree(quota.in_tree);
+    m.set_admitted_us(micros(quota.admitted));
+    m.set_saved_us(micros(quota.saved));
+    m.set_min_runtime_until_us(micros(quota.min_runtime_until));
+    m.set_ended_pods(quota.ended_pods);
+    m.set_quota_position(quota.queue_position);
     m.set_fits_since_us(micros(workload.fits_since));
     for (const auto pods : workload.unplaced.by_set) m.add_unplaced_pods(pods);
     m.set_unplaced_since_us(micros(workload.unplaced.since));
@@ -265,8 +265,8 @@ struct Workloads {
         from_micros(m.order_deadline_us()),
         from_micros(m.short_since_us()),
         {},
-        {m.queue(), m.quota_tree(), m.displaces_own_queue(), m.displaces_in_tree(), from_micros(m.admitted_us()),
-         from_micros(m.saved_us()), from_micros(m.kept_until_us()), m.ended_pods(), m.quota_turn()},
+        {m.queue(), m.quota_tree(), m.preempts_own_queue(), m.preempts_in_tree(), from_micros(m.admitted_us()),
+         from_micros(m.saved_us()), from_micros(m.min_runtime_until_us()), m.ended_pods(), m.quota_position()},
         from_micros(m.fits_since_us()),
         {{m.unplaced_pods().begin(), m.unplaced_pods().end()}, from_micros(m.unplaced_since_us())}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
@@ -349,7 +349,7 @@ struct Assignments {
     a.confirmed = m.confirmed();
     if (m.has_eviction()) {
       const auto& e = m.eviction();
-      a.eviction = EvictionAsk{e.reason(),         e.message(),   from_micros(e.deadline_us()),
+      a.eviction = EvictionRequest{e.reason(),         e.message(),   from_micros(e.deadline_us()),
                                NodeName(e.node()), e.pods_lost(), from_micros(e.save_until_us())};
     }
     a.revision = m.revision();
@@ -357,43 +357,43 @@ struct Assignments {
   }
 };
 
-struct NodeCuts {
-  using Message = row::Cut;
-  static constexpr const char* kind = "cut";
+struct Repartitions {
+  using Message = row::Repartition;
+  static constexpr const char* kind = "mig_repartition";
   static std::string key(const NodeName& name) { return name.value(); }
-  static Message encode(const NodeName& name, const Cut& cut) {
+  static Message encode(const NodeName& name, const Repartition& repartition) {
     Message m;
     m.set_node(name.value());
-    if (cut.order) {
+    if (repartition.order) {
       auto* o = m.mutable_order();
-      const relayout::Order& order = cut.order->order;
+      const relayout::Order& order = repartition.order->order;
       o->set_layout(order.layout);
       o->mutable_capacity()->insert(order.capacity.begin(), order.capacity.end());
       o->set_from_us(micros(order.from));
       o->set_until_us(micros(order.until));
-      o->set_phase(static_cast<int>(cut.order->phase));
-      o->set_since_us(micros(cut.order->since));
-      o->set_previous(cut.order->previous);
-      o->mutable_before()->insert(cut.order->before.begin(), cut.order->before.end());
-      o->set_reason(cut.order->reason);
-      o->set_withdrawn(cut.order->withdrawn);
+      o->set_phase(static_cast<int>(repartition.order->phase));
+      o->set_since_us(micros(repartition.order->since));
+      o->set_previous(repartition.order->previous);
+      o->mutable_before()->insert(repartition.order->before.begin(), repartition.order->before.end());
+      o->set_reason(repartition.order->reason);
+      o->set_withdrawn(repartition.order->withdrawn);
     }
-    m.set_by_default(cut.by_default);
-    m.set_labelled(cut.labelled);
-    for (const auto& [occupant, at] : cut.asked) (*m.mutable_asked_us())[occupant] = micros(at);
-    m.set_wake_us(micros(cut.wake));
-    m.set_differs_since_us(micros(cut.differs_since));
-    m.set_mismatch(cut.mismatch);
-    if (cut.wish) {
-      auto* wish = m.mutable_wish();
-      wish->set_uid(cut.wish->uid.value());
-      write_places(cut.wish->places, *wish->mutable_places());
-      wish->set_over(!cut.wish->waits);
+    m.set_by_default(repartition.by_default);
+    m.set_written_label(repartition.written_label);
+    for (const auto& [occupant, at] : repartition.asked) (*m.mutable_asked_us())[occupant] = micros(at);
+    m.set_wake_us(micros(repartition.wake));
+    m.set_differs_since_us(micros(repartition.differs_since));
+    m.set_mismatch(repartition.mismatch);
+    if (repartition.reserved_for) {
+      auto* reserved = m.mutable_reserved_for();
+      reserved->set_uid(repartition.reserved_for->uid.value());
+      write_places(repartition.reserved_for->places, *reserved->mutable_places());
+      reserved->set_over(!repartition.reserved_for->waits);
     }
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    Cut cut;
+    Repartition repartition;
     if (m.has_order()) {
       const auto& o = m.order();
       relayout::Row row;
@@ -405,18 +405,18 @@ struct NodeCuts {
       row.before = plain_map(o.before());
       row.reason = o.reason();
       row.withdrawn = o.withdrawn();
-      cut.order = std::move(row);
+      repartition.order = std::move(row);
     }
-    cut.by_default = m.by_default();
-    cut.labelled = m.labelled();
-    for (const auto& [occupant, at] : m.asked_us()) cut.asked[occupant] = from_micros(at);
-    cut.wake = from_micros(m.wake_us());
-    cut.differs_since = from_micros(m.differs_since_us());
-    cut.mismatch = m.mismatch();
-    if (m.has_wish()) {
-      cut.wish = CutFor{WorkloadUid(m.wish().uid()), read_places(m.wish().places()), !m.wish().over()};
+    repartition.by_default = m.by_default();
+    repartition.written_label = m.written_label();
+    for (const auto& [occupant, at] : m.asked_us()) repartition.asked[occupant] = from_micros(at);
+    repartition.wake = from_micros(m.wake_us());
+    repartition.differs_since = from_micros(m.differs_since_us());
+    repartition.mismatch = m.mismatch();
+    if (m.has_reserved_for()) {
+      repartition.reserved_for = RepartitionHold{WorkloadUid(m.reserved_for().uid()), read_places(m.reserved_for().places()), !m.reserved_for().over()};
     }
-    tables.cuts.restore(NodeName(m.node()), std::move(cut));
+    tables.repartitions.restore(NodeName(m.node()), std::move(repartition));
   }
 };
 
@@ -445,10 +445,10 @@ struct Layouts {
 };
 
 struct Mixes {
-  using Message = row::Mix;
+  using Message = row::DemandMix;
   static constexpr const char* kind = "mix";
   static std::string key(int) { return "mix"; }
-  static Message encode(int, const Mix& mix) {
+  static Message encode(int, const DemandMix& mix) {
     Message m;
     for (const auto& [size, count] : mix.pods) {
       auto* pods = m.add_pods();
@@ -469,7 +469,7 @@ struct Mixes {
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    Mix mix;
+    DemandMix mix;
     for (const auto& p : m.pods())
       mix.pods[{p.cpu_milli(), p.devices(), p.device_milli(), {p.models().begin(), p.models().end()}}] = p.count();
     for (const auto& n : m.machines()) mix.machines[{n.model(), n.cpu_milli(), n.memory_bytes(), n.gpus()}] = n.count();
@@ -486,29 +486,29 @@ struct Metas {
     m.set_nodes_synced(meta.nodes_synced);
     m.set_pods_synced(meta.pods_synced);
     m.set_next_intent(meta.next_intent);
-    for (const auto& kind : meta.storage_told) m.add_storage_told(kind);
+    for (const auto& kind : meta.storage_listed) m.add_storage_listed(kind);
     m.set_default_layout(meta.layout.layout);
-    m.set_default_for_labelled(meta.layout.labelled_too);
+    m.set_default_for_labelled(meta.layout.override_label);
     m.set_next_proposal(meta.next_proposal);
     m.set_searched_us(micros(meta.searched));
-    m.set_recut_searched_us(micros(meta.recut_searched));
-    for (const Instant at : meta.recut) m.add_recut_us(micros(at));
+    m.set_repartition_searched_us(micros(meta.repartition_searched));
+    for (const Instant at : meta.repartition) m.add_repartition_us(micros(at));
     m.set_requeue_at_us(micros(meta.requeue_at));
     m.set_requeue_round(meta.requeue_round);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    std::vector<Instant> recut;
-    for (const auto at : m.recut_us()) recut.push_back(from_micros(at));
+    std::vector<Instant> repartition;
+    for (const auto at : m.repartition_us()) repartition.push_back(from_micros(at));
     tables.meta.restore(0, Meta{m.nodes_synced(),
                                 m.pods_synced(),
-                                {m.storage_told().begin(), m.storage_told().end()},
+                                {m.storage_listed().begin(), m.storage_listed().end()},
                                 m.next_intent(),
                                 std::max<std::int64_t>(m.next_proposal(), 1),
                                 from_micros(m.searched_us()),
                                 {m.default_layout(), m.default_for_labelled()},
-                                from_micros(m.recut_searched_us()),
-                                std::move(recut),
+                                from_micros(m.repartition_searched_us()),
+                                std::move(repartition),
                                 from_micros(m.requeue_at_us()),
                                 m.requeue_round()});
   }
@@ -536,19 +536,19 @@ bool restored(const store::StateRow& state, Tables& tables, bool& good) {
 
 void append_changed_rows(const Tables& tables, std::vector<store::StateRow>& out) {
   append<Nodes>(tables.nodes, out);
-  append<Marks>(tables.marks, out);
+  append<Marks>(tables.cordon_causes, out);
   append<Observations>(tables.observations, out);
   append<Pods>(tables.pods, out);
   append<StorageRows>(tables.storage, out);
-  append<Signs>(tables.signs, out);
+  append<NodeReports>(tables.report, out);
   append<Workloads>(tables.workloads, out);
   append<Assignments>(tables.assignments, out);
-  append<NodeCuts>(tables.cuts, out);
+  append<Repartitions>(tables.repartitions, out);
   append<Layouts>(tables.layouts, out);
   append<Metas>(tables.meta, out);
   append<Mixes>(tables.mix, out);
   append<Proposals>(tables.proposals, out);
-  append<TidyRuns>(tables.tidy, out);
+  append<DefragRuns>(tables.defrag_run, out);
 }
 
 Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
@@ -556,11 +556,11 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables) {
     bool good = false;
     const bool known = restored<Nodes>(state, tables, good) || restored<Marks>(state, tables, good) ||
                        restored<Observations>(state, tables, good) || restored<Pods>(state, tables, good) ||
-                       restored<StorageRows>(state, tables, good) || restored<Signs>(state, tables, good) ||
+                       restored<StorageRows>(state, tables, good) || restored<NodeReports>(state, tables, good) ||
                        restored<Workloads>(state, tables, good) || restored<Assignments>(state, tables, good) ||
-                       restored<NodeCuts>(state, tables, good) || restored<Layouts>(state, tables, good) ||
+                       restored<Repartitions>(state, tables, good) || restored<Layouts>(state, tables, good) ||
                        restored<Metas>(state, tables, good) || restored<Mixes>(state, tables, good) ||
-                       restored<Proposals>(state, tables, good) || restored<TidyRuns>(state, tables, good);
+                       restored<Proposals>(state, tables, good) || restored<DefragRuns>(state, tables, good);
     if (!known || !good) {
       return fail(Error{Code::kInvalid, fmt::format("state row {} {} cannot be read", state.kind, state.key),
                         state.kind, "restore the schema from a backup, or run the release that wrote it"});

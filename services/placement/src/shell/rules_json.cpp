@@ -34,7 +34,7 @@ struct Field {
 
 template <class Fn>
 Status each(const Field& list, Fn&& fn) {
-  if (list.there() && !list.value.is_array()) return list.refuse("is no list", "write it as a list");
+  if (list.there() && !list.value.is_array()) return list.refuse("is not a list", "write it as a list");
   for (std::size_t i = 0; i < list.value.size(); ++i) {
     QM_TRY(fn(Field(list.value.at(i), fmt::format("{}[{}]", list.path, i))));
   }
@@ -54,7 +54,7 @@ Result<std::vector<T>> read_all(const Field& list, Fn&& read) {
 
 Result<std::string> word(const Field& at) {
   if (!at.there()) return std::string();
-  if (!at.value.is_string()) return at.refuse("is no text", "write it in quotes");
+  if (!at.value.is_string()) return at.refuse("is not a string", "write it in quotes");
   return at.value.string();
 }
 
@@ -75,7 +75,7 @@ Result<std::string> one_of(const Field& at, std::initializer_list<std::string_vi
 
 Result<std::int64_t> number(const Field& at, std::int64_t least, std::int64_t most) {
   if (!at.value.is_int() || at.value.integer() < least || at.value.integer() > most) {
-    return at.refuse(fmt::format("is no whole number of {} to {}", least, most), "give one");
+    return at.refuse(fmt::format("is not a whole number of {} to {}", least, most), "give one");
   }
   return at.value.integer();
 }
@@ -84,7 +84,7 @@ Result<std::vector<std::string>> words_of_list(const Field& at) { return read_al
 
 Result<Labels> labels(const Field& at) {
   Labels out;
-  if (at.there() && !at.value.is_object()) return at.refuse("is no object", "write labels as key: value");
+  if (at.there() && !at.value.is_object()) return at.refuse("is not an object", "write labels as key: value");
   for (const auto& [key, value] : at.value.members()) {
     QM_ASSIGN(out[key], word(Field(value, fmt::format("{}[{}]", at.path, key))));
   }
@@ -115,10 +115,10 @@ Result<Requirement> requirement(const Field& at) {
     return values.refuse("is empty", fmt::format("{} needs one value or more", op));
   }
   if ((out.op == Op::kExists || out.op == Op::kDoesNotExist) && !out.values.empty()) {
-    return values.refuse("has values", fmt::format("{} takes none", op));
+    return values.refuse("has values", fmt::format("{} allows no values", op));
   }
   if ((out.op == Op::kGt || out.op == Op::kLt) && (out.values.size() != 1 || !is_number(out.values.front()))) {
-    return values.refuse("is not one whole number", fmt::format("{} compares with one", op));
+    return values.refuse("is not one whole number", fmt::format("{} needs one whole number", op));
   }
   return out;
 }
@@ -191,7 +191,7 @@ Result<LabelRequirement> label_requirement(const Field& at) {
 
 Result<std::optional<LabelSelector>> selector(const Field& at) {
   if (!at.there()) return std::optional<LabelSelector>();
-  if (!at.value.is_object()) return at.refuse("is no object", "give matchLabels or matchExpressions");
+  if (!at.value.is_object()) return at.refuse("is not an object", "give matchLabels or matchExpressions");
   LabelSelector out;
   QM_ASSIGN(const auto equal, labels(at["matchLabels"]));
   for (const auto& [key, value] : equal) out.requirements.push_back({key, LabelRequirement::Op::kIn, {value}});
@@ -204,7 +204,7 @@ Result<std::optional<LabelSelector>> selector(const Field& at) {
 Status add_own_labels(const Field& keys, const Labels& own, LabelRequirement::Op op, std::optional<LabelSelector>& to) {
   QM_ASSIGN(const auto list, words_of_list(keys));
   if (list.empty()) return {};
-  if (!to) return keys.refuse("has no labelSelector beside it", "give one");
+  if (!to) return keys.refuse("is set without a labelSelector", "give one");
   for (const auto& key : list) {
     if (const auto found = own.find(key); found != own.end()) to->requirements.push_back({key, op, {found->second}});
   }
@@ -252,7 +252,7 @@ class PodReader {
     out.required = otherwise == "DoNotSchedule";
     if (const Field domains = at["minDomains"]; domains.there()) {
       QM_ASSIGN(out.min_domains, number(domains, 1, kMost));
-      if (!out.required) return domains.refuse("stands beside ScheduleAnyway", "it goes with DoNotSchedule only");
+      if (!out.required) return domains.refuse("is set with ScheduleAnyway", "use it with DoNotSchedule only");
     }
     QM_ASSIGN(out.pods, selector(at["labelSelector"]));
     QM_TRY(add_own_labels(at["matchLabelKeys"], own_, LabelRequirement::Op::kIn, out.pods));
@@ -380,7 +380,7 @@ std::string rules_text(const Namespace& ns, const std::string& rules) {
   if (rules.empty()) return {};
   const auto read = [&]() -> Result<std::string> {
     QM_ASSIGN(auto pod, Json::parse(rules));
-    if (!pod.is_object()) return fail(Error{Code::kInvalid, "it is no object", "rules", "give a Pod"});
+    if (!pod.is_object()) return fail(Error{Code::kInvalid, "it is not an object", "rules", "give a Pod"});
     pod.set("metadata").set("namespace", ns.value());
     if (Json& spec = pod.set("spec"); !spec.contains("containers")) spec.set("containers", Json::array());
     QM_ASSIGN(auto like, template_from_pod(pod));
@@ -389,7 +389,7 @@ std::string rules_text(const Namespace& ns, const std::string& rules) {
   };
   auto text = read();
   if (text) return std::move(*text);
-  log::warn("what a workload's pods say about where they may run is not understood, and not heeded",
+  log::warn("scheduling constraints of a pod template are not valid and are ignored",
             {{"namespace", ns.value()}, {"error", text.error().to_string()}});
   return {};
 }
@@ -407,7 +407,7 @@ Result<NodeView> view_of_node(const Json& node) {
   for (const auto& [resource, value] : amounts.value.members()) {
     const auto amount = value.is_int() ? Quantity::of(value.integer()) : Quantity::parse(value.string());
     if (!amount)
-      return Field(value, fmt::format("{}.{}", amounts.path, resource)).refuse("is no quantity", "write it as in 8Gi");
+      return Field(value, fmt::format("{}.{}", amounts.path, resource)).refuse("is not a quantity", "write it as in 8Gi");
     out.allocatable[resource] = amount_of(resource, *amount);
   }
   return out;

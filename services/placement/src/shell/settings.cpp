@@ -102,23 +102,23 @@ bool read_windows(const std::string& value, Settings& out) {
 }
 
 bool read_propose(const std::string& value, Settings& out) {
-  auto& rules = out.engine.proposing;
+  auto& rules = out.engine.preemption;
   rules.on = value != "off";
   rules.evicting = value == "on" || value == "evict";
-  rules.moving = value == "on" || value == "move";
+  rules.moving = value == "on" || value == "migrate";
   return !rules.on || rules.evicting || rules.moving;
 }
 
-bool read_recut(const std::string& value, Settings& out) {
-  auto& rules = out.engine.recutting;
+bool read_repartition(const std::string& value, Settings& out) {
+  auto& rules = out.engine.mig_repartition;
   rules.on = value != "off";
   const auto pools = value == "on" || value == "off" ? std::vector<std::string>() : parts_of(value, ',');
   rules.pools = {pools.begin(), pools.end()};
   return !value.empty() && !rules.pools.contains(std::string());
 }
 
-bool read_tidy(const std::string& value, Settings& out) {
-  out.engine.tidying.on = value == "on";
+bool read_defrag(const std::string& value, Settings& out) {
+  out.engine.defrag.on = value == "on";
   return value == "on" || value == "off";
 }
 
@@ -136,37 +136,37 @@ const std::vector<Setting>& table() {
   static const std::vector<Setting> settings{
       seconds("hold", [](Settings& s) -> auto& { return s.engine.hold; }),
       seconds("node-timeout", [](Settings& s) -> auto& { return s.engine.node_timeout; }),
-      seconds("keep-ended", [](Settings& s) -> auto& { return s.engine.keep_ended; }),
+      seconds("ended-retention", [](Settings& s) -> auto& { return s.engine.keep_ended; }),
       seconds("health-grace", [](Settings& s) -> auto& { return s.engine.health_grace; }),
-      seconds("keep-after-loss", [](Settings& s) -> auto& { return s.engine.returning; }),
+      seconds("gang-recovery-hold", [](Settings& s) -> auto& { return s.engine.returning; }),
       {"policy", fmt::format("one of {}", fmt::join(pack::policy_names(), ", ")), read_policy},
       {"topology",
        fmt::format("up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
                    kHostname),
        read_topology},
-      {"apart", "up to 32 workload types, of which no two share a node, or none", read_apart},
+      {"isolate-workload-types", "up to 32 workload types, of which no two share a node, or none", read_apart},
       {"gpu-pools", "TYPE:whole or TYPE:slices, such as training:whole,inference:slices, or none", read_gpu_pools},
       seconds("gap-period", [](Settings& s) -> auto& { return s.gap_period; }),
       {"mig-window", "DAYS HH:MM-HH:MM in UTC with ; between several, such as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\"",
        read_windows},
-      {"propose", "on, evict (only evictions), move (only migrations) or off (no preemption by placement)",
+      {"preemption", "on, evict (only evictions), migrate (only migrations) or off (no preemption by placement)",
        read_propose},
-      seconds("propose-after", [](Settings& s) -> auto& { return s.engine.proposing.after; }),
-      number("propose-most-lost", "GPU-seconds", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.proposing.most_lost; }),
-      {"recut", "on, off, or names of the node pools whose GPUs may be repartitioned for pending workloads",
-       read_recut},
-      seconds("recut-after", [](Settings& s) -> auto& { return s.engine.recutting.after; }),
-      seconds("recut-pause", [](Settings& s) -> auto& { return s.engine.recutting.pause; }),
-      number("recut-orders", "nodes that are repartitioned in an hour", 1, 1000,
-          [](Settings& s) -> auto& { return s.engine.recutting.most_orders; }),
-      {"tidy", "on or off", read_tidy},
-      seconds("tidy-every", [](Settings& s) -> auto& { return s.engine.tidying.every; }),
-      number("tidy-hourly", "workloads that are migrated in an hour", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.tidying.hourly; }),
-      number("tidy-least-gpus", "GPUs of whole nodes", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.tidying.least_gpus; }),
-      number("tidy-most-lost", "GPU-seconds", 1, kMost, [](Settings& s) -> auto& { return s.engine.tidying.most_lost; }),
+      seconds("preemption-after", [](Settings& s) -> auto& { return s.engine.preemption.after; }),
+      number("max-lost-gpu-seconds", "GPU-seconds", 1, kMost,
+          [](Settings& s) -> auto& { return s.engine.preemption.max_lost_gpu_seconds; }),
+      {"mig-repartition", "on, off, or names of the node pools whose GPUs may be repartitioned for pending workloads",
+       read_repartition},
+      seconds("mig-repartition-after", [](Settings& s) -> auto& { return s.engine.mig_repartition.after; }),
+      seconds("mig-repartition-cooldown", [](Settings& s) -> auto& { return s.engine.mig_repartition.pause; }),
+      number("mig-repartition-nodes-per-hour", "nodes that are repartitioned in an hour", 1, 1000,
+          [](Settings& s) -> auto& { return s.engine.mig_repartition.most_orders; }),
+      {"defragmentation", "on or off", read_defrag},
+      seconds("defragmentation-period", [](Settings& s) -> auto& { return s.engine.defrag.every; }),
+      number("defragmentation-migrations-per-hour", "workloads that are migrated in an hour", 1, kMost,
+          [](Settings& s) -> auto& { return s.engine.defrag.hourly; }),
+      number("defragmentation-min-gpus", "GPUs of whole nodes", 1, kMost,
+          [](Settings& s) -> auto& { return s.engine.defrag.least_gpus; }),
+      number("defragmentation-max-lost-gpu-seconds", "GPU-seconds", 1, kMost, [](Settings& s) -> auto& { return s.engine.defrag.max_lost_gpu_seconds; }),
       {"quota", {}, owner(&Settings::quota)},
       {"binding", {}, owner(&Settings::binding)}};
   return settings;

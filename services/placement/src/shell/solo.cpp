@@ -64,8 +64,8 @@ bool ours_to_bind(const Json& pod, const kube::Ownership* binding) {
   const bool named = pod["spec"]["schedulerName"].string() == words::kScheduler;
   if (binding == nullptr) return named;
   const auto owner = binding->of(kube::namespace_of(pod));
-  if (owner.owner == "unknown" || (owner.told && !owner.ours)) return false;
-  return named || (owner.told && !is_daemon(pod));
+  if (owner.owner == "unknown" || (owner.explicit_owner && !owner.ours)) return false;
+  return named || (owner.explicit_owner && !is_daemon(pod));
 }
 
 Solo::Solo(service::Host& host, const kube::Ownership* quota, const kube::Ownership* binding, Send send)

@@ -13,7 +13,7 @@ namespace {
 
 std::string text_of_reach(Result<std::vector<rules::VolumeReach>> reach, const Json& object) {
   if (!reach) {
-    log::warn("from where storage can be used is not understood, and not heeded",
+    log::warn("topology of storage is not valid and is ignored",
               {{"object", kube::name_of(object)}, {"error", reach.error().to_string()}});
     return {};
   }

@@ -49,7 +49,7 @@ pb::AssignmentEvent to_pb(const AttemptId& id, const Assignment& assignment) {
   return out;
 }
 
-pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask) {
+pb::EvictionRequested to_pb(const AttemptId& id, const EvictionRequest& ask) {
   pb::EvictionRequested out;
   out.set_uid(id.uid.value());
   out.set_attempt(id.attempt);
@@ -133,10 +133,10 @@ pb::NodeEvent to_pb(const NodeName& name, const Node& node) {
   out.set_zone(node.facts.zone);
   out.set_capacity_type(node.facts.capacity_type);
   // On a node with MIG instances all GPUs count, including those that are partitioned.
-  const bool cut = std::ranges::any_of(node.facts.extended, [](const auto& resource) {
+  const bool repartition = std::ranges::any_of(node.facts.extended, [](const auto& resource) {
     return resource.first.starts_with(words::kMigPrefix) && resource.second > 0;
   });
-  out.set_gpus(cut ? node.facts.gpus_installed : node.facts.gpus);
+  out.set_gpus(repartition ? node.facts.gpus_installed : node.facts.gpus);
   out.set_gpu_model(node.facts.model);
   out.set_cpu_milli(node.facts.cpu_milli);
   out.set_memory_bytes(node.facts.memory_bytes);

@@ -16,7 +16,7 @@ inline constexpr int kDefaultPage = 500, kLargestPage = 5000;
 
 pb::AssignmentEvent to_pb(const AttemptId& id, const Assignment& assignment);
 pb::AssignmentMember to_pb(const Member& member, const std::vector<PodSet>& pod_sets);
-pb::EvictionRequested to_pb(const AttemptId& id, const EvictionAsk& ask);
+pb::EvictionRequested to_pb(const AttemptId& id, const EvictionRequest& ask);
 pb::DemandList to_pb(const std::vector<DemandItem>& items);
 pb::RequeueList to_pb(const std::vector<RequeueItem>& items);
 pb::Proposal to_pb(const WorkloadUid& uid, const Proposal& proposal, bool withdrawn);

@@ -31,7 +31,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
         set("qm_placement_nodes", "Nodes by state", count, {{"state", std::string(name_of(state))}});
       }
       set("qm_placement_gpus", "Allocatable GPUs", static_cast<double>(gpus));
-      set("qm_placement_gpus_used", "GPUs that pods hold or that are reserved, in whole devices",
+      set("qm_placement_gpus_used", "GPUs that pods use or reservations hold, in whole devices",
           static_cast<double>(used) / 1000);
       std::map<AssignmentState, int> states{{AssignmentState::kReserved, 0},
                                             {AssignmentState::kShort, 0},
@@ -49,15 +49,15 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
       }
       set("qm_placement_pods_pending", "Members of reservations without a bound pod", static_cast<double>(waiting));
       int mismatch = 0, under_way = 0, stuck = 0;
-      for (const auto& [name, cut] : tables.cuts) {
-        mismatch += cut.mismatch ? 1 : 0;
-        under_way += cut.order && !cut.order->over() ? 1 : 0;
-        stuck += cut.order && cut.order->phase == relayout::Phase::kStuck ? 1 : 0;
+      for (const auto& [name, repartition] : tables.repartitions) {
+        mismatch += repartition.mismatch ? 1 : 0;
+        under_way += repartition.order && !repartition.order->over() ? 1 : 0;
+        stuck += repartition.order && repartition.order->phase == relayout::Phase::kStuck ? 1 : 0;
       }
       set("qm_placement_mig_capacity_mismatch", "Nodes that advertise other devices than their MIG layout has",
           mismatch);
-      set("qm_placement_layout_orders", "Orders for another MIG layout that are under way", under_way);
-      set("qm_placement_layouts_stuck", "Nodes that came to neither MIG layout and stay cordoned", stuck);
+      set("qm_placement_layout_orders", "MIG layout orders in progress", under_way);
+      set("qm_placement_layouts_stuck", "Nodes that stay cordoned because neither MIG layout could be applied", stuck);
       set("qm_placement_demand", "Workloads on the demand list", static_cast<double>(engine.demand().size()));
       set("qm_placement_synced", "1 once nodes and pods were listed completely", engine.synced() ? 1 : 0);
     });

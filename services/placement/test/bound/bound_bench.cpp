@@ -8,13 +8,13 @@ namespace {
 
 void upper_bound_of(benchmark::State& state) {
   Random random(1);
-  Question question;
+  GapQuery question;
   const auto groups = static_cast<std::size_t>(state.range(0)), classes = static_cast<std::size_t>(state.range(1));
   while (question.nodes.size() < groups) {
-    for (const auto& group : some_question(random, {8, 400, 8, 1, 1}).nodes) question.nodes.push_back(group);
+    for (const auto& group : random_query(random, {8, 400, 8, 1, 1}).nodes) question.nodes.push_back(group);
   }
   while (question.wanted.size() < classes) {
-    for (const auto& one : some_question(random, {1, 1, 1, 8, 40}).wanted) question.wanted.push_back(one);
+    for (const auto& one : random_query(random, {1, 1, 1, 8, 40}).wanted) question.wanted.push_back(one);
   }
   Bound bound;
   for (auto _ : state) bound = upper_bound(question.nodes, question.wanted);

@@ -115,7 +115,7 @@ void expect_published(const Source& source) {
   }
 }
 
-TEST(BoundOpenb, AgreesWithTheProgramsOfOthers) {
+TEST(BoundOpenb, MatchesReferenceImplementations) {
   for (const auto& source : sources()) {
     SCOPED_TRACE(source.folder);
     expect_published(source);
@@ -134,7 +134,7 @@ void expect_no_policy_beyond(const Trace& trace, const std::string& workload) {
   }
 }
 
-TEST(BoundOpenb, NoPolicyGetsBeyond) {
+TEST(BoundOpenb, NoPolicyExceedsBound) {
   for (const auto& source : sources()) {
     for (const auto& workload : source.workloads) {
       const auto trace = trace_of(source.folder, workload);

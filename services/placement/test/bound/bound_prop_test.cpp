@@ -11,11 +11,11 @@
 namespace qm::placement::bound::testing {
 namespace bound_prop_test {
 
-TEST(BoundLaws, ASearchThroughAllFindsNothingBetter) {
+TEST(BoundLaws, ExhaustiveSearchNeverExceedsBound) {
   std::int64_t sum = 0, best = 0;
   for (std::uint64_t seed = 1; seed <= 1'500; ++seed) {
     Random random(seed);
-    const auto question = some_question(random, {2, 2, 2, 3, 3});
+    const auto question = random_query(random, {2, 2, 2, 3, 3});
     const auto found = Search(question).best();
     const auto bound = upper_bound(question.nodes, question.wanted);
     ASSERT_GE(bound.gpu_milli, found) << "seed " << seed;
@@ -30,10 +30,10 @@ TEST(BoundLaws, ASearchThroughAllFindsNothingBetter) {
   EXPECT_LE(sum, best + best / 5);
 }
 
-TEST(BoundLaws, HoldWithAnyPrices) {
+TEST(BoundLaws, HoldForArbitraryPrices) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
-    const auto question = some_question(random, {3, 2, 2, 4, 2});
+    const auto question = random_query(random, {3, 2, 2, 4, 2});
     const auto found = Search(question).best();
     for (int rounds = 0; rounds <= 12; ++rounds) {
       Effort effort;
@@ -43,13 +43,13 @@ TEST(BoundLaws, HoldWithAnyPrices) {
   }
 }
 
-TEST(BoundLaws, NoPolicyGetsBeyond) {
+TEST(BoundLaws, NoPolicyExceedsBound) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random(seed);
     // Every third case has more classes than are kept separate; few rounds are enough there, since
     // any bound must hold.
     const bool large = seed % 3 == 0;
-    const auto question = some_question(random, large ? Size{90, 4, 8, 400, 3} : Size{6, 4, 8, 12, 20});
+    const auto question = random_query(random, large ? Size{90, 4, 8, 400, 3} : Size{6, 4, 8, 12, 20});
     Effort effort;
     if (large) effort.rounds = 4;
     std::vector<pack::PodClass> pods;
@@ -91,13 +91,13 @@ TEST(BoundLaws, NoPolicyGetsBeyond) {
   }
 }
 
-TEST(BoundLaws, GlpkFindsNothingBetter) {
+TEST(BoundLaws, GlpkNeverExceedsBound) {
 #ifdef QM_HAS_GLPK
   std::int64_t sum = 0, best = 0;
   int solved = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random(seed);
-    auto question = some_question(random, {3, 3, 4, 8, 10});
+    auto question = random_query(random, {3, 3, 4, 8, 10});
     // Some pods must be placed: those of one known allocation.
     if (seed % 2 == 0) {
       std::vector<pack::NodeState> nodes;

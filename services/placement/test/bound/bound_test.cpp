@@ -17,7 +17,7 @@ std::int64_t bound_of(const std::vector<NodeGroup>& nodes, const std::vector<Wan
   return upper_bound(nodes, wanted).gpu_milli;
 }
 
-TEST(Bound, IsNeitherMoreThanIsAskedNorMoreThanIsThere) {
+TEST(Bound, IsLimitedByDemandAndSupply) {
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{whole(1), 5}}), 5'000);
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{whole(1), 500}}), 16'000);
   EXPECT_EQ(bound_of({}, {{whole(1), 5}}), 0);
@@ -25,7 +25,7 @@ TEST(Bound, IsNeitherMoreThanIsAskedNorMoreThanIsThere) {
   EXPECT_EQ(bound_of({}, {}), 0);
 }
 
-TEST(Bound, KnowsWhatSharesLeaveOver) {
+TEST(Bound, AccountsForLeftoverShares) {
   // Only one share of 810 fits on a device, and no pod is small enough for the rest; three of 333,
   // whatever the gcd of the requests.
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{share(810), 100}}), 16 * 810);
@@ -34,13 +34,13 @@ TEST(Bound, KnowsWhatSharesLeaveOver) {
   EXPECT_EQ(bound_of({{node_of(64'000, 8), 2}}, {{share(810), 100}, {share(190), 10}}), 16 * 810 + 10 * 190);
 }
 
-TEST(Bound, KnowsTheBordersOfNodes) {
+TEST(Bound, PodsDoNotSpanNodes) {
   EXPECT_EQ(bound_of({{node_of(64'000, 2), 10}}, {{whole(4), 3}}), 0) << "20 devices, but nowhere four";
   EXPECT_EQ(bound_of({{node_of(64'000, 3), 10}}, {{whole(2), 100}}), 20'000) << "the third is left over";
   EXPECT_EQ(bound_of({{node_of(8'000, 2), 10}}, {{whole(1, 5'000), 100}}), 10'000) << "CPU for one, not for 1.6";
 }
 
-TEST(Bound, KnowsModelsMemoryAndSharesOfOthers) {
+TEST(Bound, AccountsForModelsMemoryAndUsedShares) {
   auto pod = whole(1);
   pod.models = 2;
   EXPECT_EQ(bound_of({{node_of(64'000, 8, 0), 3}, {node_of(64'000, 4, 1), 1}}, {{pod, 100}}), 4'000);
@@ -50,7 +50,7 @@ TEST(Bound, KnowsModelsMemoryAndSharesOfOthers) {
   EXPECT_EQ(bound_of({{taken, 5}}, {{whole(1), 100}, {share(300), 100}}), 5 * 1'300);
 }
 
-TEST(Bound, KeepsAPlaceForThoseThatMustHaveOne) {
+TEST(Bound, KeepsRunningPodsPlaced) {
   // One pod without GPUs uses the whole CPU of one node: nothing else runs there.
   const pack::PodClass hungry{64'000, kGiga, 0, 0};
   const std::vector<NodeGroup> nodes{{node_of(64'000, 8), 2}};
@@ -60,7 +60,7 @@ TEST(Bound, KeepsAPlaceForThoseThatMustHaveOne) {
   EXPECT_EQ(bound_of(nodes, {{share(810), 16, 16}, {whole(1), 16}}), 16 * 810);
 }
 
-TEST(Bound, PricesWhatIsScarce) {
+TEST(Bound, PricesScarceCapacity) {
   auto bound_to = whole(1);
   bound_to.models = 2;
   const std::vector<NodeGroup> nodes{{node_of(64'000, 8, 0), 10}, {node_of(64'000, 4, 1), 2}};
@@ -72,7 +72,7 @@ TEST(Bound, PricesWhatIsScarce) {
   EXPECT_NEAR(bound.pod_milli[1], 1'000, 1) << "one more of these would run";
 }
 
-TEST(Bound, NamesPricesOfWhatWasGivenHoweverManyAreAlike) {
+TEST(Bound, ReportsPricesForEqualInputs) {
   std::vector<NodeGroup> nodes;
   for (int i = 0; i < 200; ++i) nodes.push_back({node_of(64'000 + i, 8), 1});
   std::vector<Wanted> wanted;
@@ -84,7 +84,7 @@ TEST(Bound, NamesPricesOfWhatWasGivenHoweverManyAreAlike) {
   EXPECT_GE(bound.gpu_milli, 1'590'000);
 }
 
-TEST(Bound, AnswersAtOnceWhereItMust) {
+TEST(Bound, ReturnsEarlyWithZeroTimeLimit) {
   const std::vector<NodeGroup> nodes{{node_of(64'000, 8), 2}};
   const std::vector<Wanted> wanted{{share(810), 100}, {whole(1), 3}};
   Effort none;

@@ -24,7 +24,7 @@ class Random {
   std::mt19937_64 generator_;
 };
 
-struct Question {
+struct GapQuery {
   std::vector<NodeGroup> nodes;
   std::vector<Wanted> wanted;
   [[nodiscard]] std::int64_t capacity() const {
@@ -53,8 +53,8 @@ struct Size {
   std::int64_t groups, each, most_gpus, classes, most;
 };
 
-inline Question some_question(Random& random, const Size& size) {
-  Question out;
+inline GapQuery random_query(Random& random, const Size& size) {
+  GapQuery out;
   for (auto n = random.between(1, size.groups); n > 0; --n) {
     auto node = node_of(random.between(1, 16) * 1'000, static_cast<int>(random.between(1, size.most_gpus)),
                         static_cast<std::uint8_t>(random.below(2)), random.between(4, 64) << 30);
@@ -82,7 +82,7 @@ inline Question some_question(Random& random, const Size& size) {
 /// The best allocation, found by trying each pod on each device of each node, and unplaced.
 class Search {
  public:
-  explicit Search(const Question& question) {
+  explicit Search(const GapQuery& question) {
     for (const auto& group : question.nodes)
       nodes_.insert(nodes_.end(), static_cast<std::size_t>(group.count), group.node);
     for (const auto& one : question.wanted) pods_.insert(pods_.end(), static_cast<std::size_t>(one.most), one.pod);
@@ -123,7 +123,7 @@ class Search {
 
 #ifdef QM_HAS_GLPK
 /// The same as an integer program; -1 if GLPK gave up.
-inline std::int64_t optimum(const Question& question, int most_ms) {
+inline std::int64_t optimum(const GapQuery& question, int most_ms) {
   glp_prob* program = glp_create_prob();
   glp_term_out(GLP_OFF);
   glp_set_obj_dir(program, GLP_MAX);

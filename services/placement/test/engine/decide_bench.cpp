@@ -37,11 +37,11 @@ class Fleet {
       facts.gpus = facts.gpus_installed = 8;
       facts.ready = true;
       names.insert(name);
-      batch.emplace_back(NodeSeen{name, facts});
-      if (volumes) batch.emplace_back(StorageSeen{fmt::format("limits/{}", name), AttachLimits{{{"driver", 25}}}});
+      batch.emplace_back(NodeUpdated{name, facts});
+      if (volumes) batch.emplace_back(StorageUpdated{fmt::format("limits/{}", name), AttachLimits{{{"driver", 25}}}});
     }
     if (volumes) {
-      batch.emplace_back(StorageSeen{"class/fast", StorageClass{true, true, "", "driver", false}});
+      batch.emplace_back(StorageUpdated{"class/fast", StorageClass{true, true, "", "driver", false}});
       for (const char* kind : {"claim", "volume", "class"}) batch.emplace_back(StorageSynced{kind, {"class/fast"}});
     }
     batch.emplace_back(NodesSynced{names});
@@ -54,7 +54,7 @@ class Fleet {
     }
   }
   void exchange() {
-    WorkloadHeard gone = there_.front();
+    WorkloadUpdated gone = there_.front();
     gone.phase = WorkloadPhase::kCancelled;
     asked_ -= gone.spec.pod_sets[0].shape.gpu.total_milli();
     there_.pop_front();
@@ -63,14 +63,14 @@ class Fleet {
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
   /// Submits a gang, and removes it without timing the removal.
   void visit(benchmark::State& state, const PodSet& set) {
-    WorkloadHeard heard;
-    heard.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
-    heard.spec.pod_sets = {set};
-    heard.phase = WorkloadPhase::kQuotaReserved;
-    step({heard});
+    WorkloadUpdated latest;
+    latest.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
+    latest.spec.pod_sets = {set};
+    latest.phase = WorkloadPhase::kQuotaReserved;
+    step({latest});
     state.PauseTiming();
-    heard.phase = WorkloadPhase::kCancelled;
-    step({heard});
+    latest.phase = WorkloadPhase::kCancelled;
+    step({latest});
     state.ResumeTiming();
   }
   [[nodiscard]] const Engine& engine() const { return engine_; }
@@ -83,12 +83,12 @@ class Fleet {
     options.keep_ended = std::chrono::seconds(10);
     return options;
   }
-  WorkloadHeard next() {
+  WorkloadUpdated next() {
     static constexpr std::array<std::int64_t, 8> kMilli{1000, 1000, 1000, 2000, 4000, 8000, 500, 250};
     const auto milli = kMilli[random_() % kMilli.size()];
-    WorkloadHeard heard;
-    heard.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
-    auto& set = heard.spec.pod_sets.emplace_back();
+    WorkloadUpdated latest;
+    latest.spec.uid = WorkloadUid(fmt::format("w{}", ++number_));
+    auto& set = latest.spec.pod_sets.emplace_back();
     set.shape.cpu_milli =
         static_cast<std::int64_t>(4'000 * (1 + random_() % 3)) * std::max<std::int64_t>(milli / 1000, 1);
     set.shape.memory_bytes = std::int64_t{16} << 30;
@@ -100,10 +100,10 @@ class Fleet {
     set.shape.tolerations.push_back({"nvidia.com/gpu", "Exists", "", "NoSchedule"});
     set.rules = rules_;
     if (number_ % 4 == 0) set.shape.node_selector = {{"pool", "train"}};
-    heard.phase = WorkloadPhase::kQuotaReserved;
+    latest.phase = WorkloadPhase::kQuotaReserved;
     asked_ += milli;
-    there_.push_back(heard);
-    return heard;
+    there_.push_back(latest);
+    return latest;
   }
   void step(const std::vector<Command>& batch) {
     now_ += std::chrono::milliseconds(100);
@@ -118,7 +118,7 @@ class Fleet {
   std::string rules_;
   Engine engine_;
   Instant now_ = from_micros(1'000'000'000);
-  std::deque<WorkloadHeard> there_;
+  std::deque<WorkloadUpdated> there_;
   std::int64_t number_ = 0, asked_ = 0, reserved_ = 0;
 };
 

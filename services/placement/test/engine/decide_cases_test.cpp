@@ -8,7 +8,7 @@ namespace decide_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
-TEST(Decide, TakesTheFewestNodesThenTheTightest) {
+TEST(Decide, PrefersFewestNodesThenTightest) {
   expect(R"(
     node a gpus=8
     node b gpus=8
@@ -18,22 +18,22 @@ TEST(Decide, TakesTheFewestNodesThenTheTightest) {
     => reserved one/1 0:c[0,1]
     want two/1 4x2
     => reserved two/1 0:a[0,1] 1:a[2,3] 2:a[4,5] 3:a[6,7]
-    -- six pods of two need twelve GPUs: b takes four, nothing takes the rest
+    -- six pods of two need twelve GPUs: b fits four, no node fits the rest
     want big/1 6x2
     => short big/1 5 of 6 pods fit: 3 eligible nodes have 10 free GPUs, needs 12; 1 have fewer than the 2 free GPUs that a pod requests
     => demand big/1
-    -- the last two pods go to the tightest node that takes them
+    -- the last two pods use the tightest node that fits them
     want rest/1 5x2
     => reserved rest/1 0:b[0,1] 1:b[2,3] 2:b[4,5] 3:b[6,7] 4:c[2,3]
   )");
 }
 
 // A workload that preempted for its quota must not lose its nodes to one that admission decided after it.
-TEST(Decide, WorkloadsThatAskAtOnceGoInTheOrderInWhichTheyGotQuota) {
+TEST(Decide, SimultaneousRequestsFollowQuotaOrder) {
   expect(R"(
     node a gpus=8
-    want a-second/1 1x8 turn=2
-    want z-first/1 1x8 turn=1
+    want a-second/1 1x8 position=2
+    want z-first/1 1x8 position=1
     synced
     => short a-second/1 0 of 1 pods fit: 1 eligible nodes have 0 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => reserved z-first/1 0:a[0,1,2,3,4,5,6,7]
@@ -44,7 +44,7 @@ TEST(Decide, WorkloadsThatAskAtOnceGoInTheOrderInWhichTheyGotQuota) {
 // Which of two nodes is better depends on the other known workloads. While no workload requires
 // T4s, the small node is the tighter fit. Once twelve pods that fit only T4s are pending, other
 // workloads leave that node to them.
-TEST(Decide, ScarceModelsAreLeftToThoseWhoCanRunNowhereElse) {
+TEST(Decide, ScarceModelsAreReservedForPodsThatNeedThem) {
   expect(R"(
     node a gpus=8
     node t gpus=2 model=T4
@@ -71,7 +71,7 @@ TEST(Decide, ScarceModelsAreLeftToThoseWhoCanRunNowhereElse) {
 
 // A share is placed where the rest stays useful for the known pods, not on the fullest device: 600
 // milli are free on one node and 500 on the other, and four pods of 300 are submitted.
-TEST(Decide, SharesLeaveWhatOthersCanUse) {
+TEST(Decide, SharesMinimizeFragmentation) {
   expect(R"(
     node a gpus=1 label=rack=a
     node b gpus=1 label=rack=b
@@ -88,7 +88,7 @@ TEST(Decide, SharesLeaveWhatOthersCanUse) {
   )");
 }
 
-TEST(Decide, ThePolicyIsASetting) {
+TEST(Decide, PolicyIsConfigurable) {
   Options spread;
   spread.policy = "spread";
   EXPECT_EQ(Script(spread).run(R"(
@@ -110,7 +110,7 @@ TEST(Decide, ThePolicyIsASetting) {
             "");
 }
 
-TEST(Decide, TiesGoToTheNodeName) {
+TEST(Decide, TiesAreBrokenByNodeName) {
   expect(R"(
     node b gpus=8
     node a gpus=8
@@ -120,7 +120,7 @@ TEST(Decide, TiesGoToTheNodeName) {
   )");
 }
 
-TEST(Decide, SharesGoToTheFullestDeviceThatHasRoom) {
+TEST(Decide, SharesUseFullestDeviceThatFits) {
   expect(R"(
     node a gpus=2
     synced
@@ -158,7 +158,7 @@ TEST(Decide, CountsMigInstancesAndCpuAndMemory) {
 }
 
 // S-077: among others, the tolerations of an admitted workload.
-TEST(Decide, HonoursSelectorTaintModelAndState) {
+TEST(Decide, HonorsSelectorTaintModelAndState) {
   expect(R"(
     node a gpus=8 label=pool=train taint=gpu:NoSchedule
     node b gpus=8 model=A100
@@ -176,7 +176,7 @@ TEST(Decide, HonoursSelectorTaintModelAndState) {
   )");
 }
 
-TEST(Decide, PlacesPodSetsTogetherOrNotAtAll) {
+TEST(Decide, PlacesPodSetsAllOrNothing) {
   expect(R"(
     node a gpus=8 cpu=16
     node b gpus=0 cpu=64
@@ -190,7 +190,7 @@ TEST(Decide, PlacesPodSetsTogetherOrNotAtAll) {
   )");
 }
 
-TEST(Decide, WaitsForBothLists) {
+TEST(Decide, WaitsForNodeAndPodLists) {
   expect(R"(
     node a gpus=8
     want w/1 1x8
@@ -204,7 +204,7 @@ TEST(Decide, WaitsForBothLists) {
   )");
 }
 
-TEST(Decide, AnswersAgainWhenAskedAgain) {
+TEST(Decide, RepeatedRequestGetsSameAnswer) {
   expect(R"(
     node a gpus=8
     synced
@@ -230,7 +230,7 @@ TEST(Decide, AnswersAgainWhenAskedAgain) {
 }
 
 // An attempt without a decision gets a response, too; otherwise it would be requested forever.
-TEST(Decide, AnEarlierAttemptIsAnsweredWithOneThatIsPending) {
+TEST(Decide, EarlierAttemptIsAnsweredWithPendingOne) {
   expect(R"(
     node a gpus=8
     synced
@@ -244,7 +244,7 @@ TEST(Decide, AnEarlierAttemptIsAnsweredWithOneThatIsPending) {
 }
 
 // S-074: eight pods and five GPUs: none is bound. S-100: and a pending gang holds none of the five.
-TEST(Short, HoldsNothingWhileItWaits) {
+TEST(Short, PendingWorkloadHoldsNothing) {
   expect(R"(
     node a gpus=5
     synced
@@ -258,7 +258,7 @@ TEST(Short, HoldsNothingWhileItWaits) {
   )");
 }
 
-TEST(Short, GetsItsPlaceAsSoonAsRoomAppears) {
+TEST(Short, IsPlacedWhenCapacityIsFreed) {
   expect(R"(
     node a gpus=4
     synced
@@ -268,7 +268,7 @@ TEST(Short, GetsItsPlaceAsSoonAsRoomAppears) {
     want v/1 1x8 prio=9
     => short v/1 0 of 1 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a pod requests
     => demand v/1 w/1
-    -- a quota is still held for both (a promise stands): the higher priority goes first
+    -- both still hold quota (for a capacity promise): the higher priority is first
     node b gpus=8
     => reserved v/1 0:b[0,1,2,3,4,5,6,7]
     => demand w/1
@@ -279,13 +279,13 @@ TEST(Short, GetsItsPlaceAsSoonAsRoomAppears) {
   )");
 }
 
-TEST(Short, StaysOnTheListWhileItWaitsForQuotaAndLeavesItWhenItWouldFit) {
+TEST(Short, StaysOnDemandListWithoutQuotaUntilItFits) {
   expect(R"(
     synced
     want w/1 2x8
     => short w/1 0 of 2 pods fit: there are no nodes
     => demand w/1
-    -- quota goes back: the next attempt takes over the demand
+    -- quota is released: the next attempt continues the demand
     phase w/2 pending
     => forget short w/1 0 of 2 pods fit: there are no nodes
     => demand w/2
@@ -299,7 +299,7 @@ TEST(Short, StaysOnTheListWhileItWaitsForQuotaAndLeavesItWhenItWouldFit) {
   )");
 }
 
-TEST(Workloads, OneThatAdmissionDoesNotKnowAnyMoreEndsInItsAttemptAndMayComeAgain) {
+TEST(Workloads, UnknownToAdmissionEndsAttemptAndMayReturn) {
   expect(R"(
     synced
     node a gpus=8
@@ -313,7 +313,7 @@ TEST(Workloads, OneThatAdmissionDoesNotKnowAnyMoreEndsInItsAttemptAndMayComeAgai
   )");
 }
 
-TEST(Short, LeavesTheListWhenTheWorkloadEnds) {
+TEST(Short, LeavesDemandListWhenWorkloadFinishes) {
   expect(R"(
     synced
     want w/1 1x8

@@ -20,8 +20,8 @@ Options in_zones() {
   return options;
 }
 
-WorkloadHeard gang_of(int number) {
-  WorkloadHeard out;
+WorkloadUpdated gang_of(int number) {
+  WorkloadUpdated out;
   out.spec.uid = WorkloadUid(fmt::format("w{}", number));
   out.spec.name = out.spec.uid.value();
   out.spec.ns = Namespace("ns");
@@ -61,24 +61,24 @@ class Cluster {
     copy(from.assignments, to.assignments), copy(from.meta, to.meta), copy(from.mix, to.mix);
     fresh->rebuild();
     again_ = std::move(fresh);
-    hear(output);
-    judge();
+    receive(output);
+    check_laws();
   }
-  void submit(const WorkloadHeard& gang) {
+  void submit(const WorkloadUpdated& gang) {
     specs_[gang.spec.uid] = gang.spec;
     step({gang});
   }
   void node(int n, int gpus) {
     auto facts = node_facts(gpus);
     facts.labels = {{"zone", n % 2 == 0 ? "x" : "y"}};
-    step({NodeSeen{NodeName(fmt::format("n{}", n)), facts}});
+    step({NodeUpdated{NodeName(fmt::format("n{}", n)), facts}});
   }
   void lose(int n) {
     const NodeName gone(fmt::format("n{}", n));
-    std::vector<Command> batch{NodeGone{gone}};
+    std::vector<Command> batch{NodeDeleted{gone}};
     std::erase_if(pods_, [&](const auto& one) {
       if (one.second.node != gone) return false;
-      batch.push_back(PodGone{one.first});
+      batch.push_back(PodDeleted{one.first});
       return true;
     });
     step(batch);
@@ -104,7 +104,7 @@ class Cluster {
           pod.ours = true;
           pod.shape = set.shape;
           pods_[pod.uid] = pod;
-          batch.push_back(PodSeen{pod});
+          batch.push_back(PodUpdated{pod});
         }
       }
     }
@@ -114,7 +114,7 @@ class Cluster {
   int grown = 0, lost_and_runs = 0;
 
  private:
-  void hear(const Output& output) {
+  void receive(const Output& output) {
     for (const Intent& intent : output.intents) {
       const auto* bind = std::get_if<BindPod>(&intent.what);
       if (bind == nullptr || !pods_.contains(bind->pod_uid)) continue;
@@ -122,7 +122,7 @@ class Cluster {
       RC_ASSERT(pod.node.empty());  // exactly once
       pod.node = bind->node;
       pod.phase = PodPhase::kRunning;
-      follow_.push_back(PodSeen{pod});
+      follow_.push_back(PodUpdated{pod});
     }
     for (const Event& event : output.events) {
       if (const auto* ask = std::get_if<EvictionRequested>(&event); ask != nullptr && !ask->forgotten)
@@ -137,7 +137,7 @@ class Cluster {
     }
   }
   /// If one more pod of a set fits, no pod of that set is pending.
-  void judge() {
+  void check_laws() {
     const Engine& engine = script_.engine();
     for (const auto& [id, row] : engine.tables().assignments) {
       if (!row.holds() || row.eviction) continue;
@@ -150,7 +150,7 @@ class Cluster {
           near = member.node;
         }
         const PodSet& asked = row.pod_sets[set];
-        RC_ASSERT(std::ssize(there) >= least_of(asked));
+        RC_ASSERT(std::ssize(there) >= minimum_of(asked));
         RC_ASSERT(std::ssize(there) <= asked.count);
         const bool waits = std::ranges::any_of(pods_, [&, &uid = id.uid](const auto& one) {
           const PodFacts& pod = one.second;
@@ -178,7 +178,7 @@ class Cluster {
   int serial_ = 0;
 };
 
-TEST(ElasticProp, StaysBetweenTheLeastAndTheCountAndLeavesNoRoomUnused) {
+TEST(ElasticProp, StaysBetweenMinAndMaxAndUsesFreeCapacity) {
   int grown = 0, lost = 0;
   EXPECT_TRUE(rc::check("elastic", [&] {
     Cluster cluster;
@@ -198,7 +198,7 @@ TEST(ElasticProp, StaysBetweenTheLeastAndTheCountAndLeavesNoRoomUnused) {
     grown += cluster.grown;
     lost += cluster.lost_and_runs;
   }));
-  EXPECT_GT(grown, 30) << "hardly any gang grows";
+  EXPECT_GT(grown, 30) << "hardly any gang scales up";
   EXPECT_GT(lost, 5) << "hardly any gang loses a member and runs on";
 }
 

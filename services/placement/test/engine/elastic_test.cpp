@@ -15,7 +15,7 @@ Options racks() {
   return options;
 }
 
-TEST(Elastic, StartsWithWhatThereIsAndGrowsWhenRoomComes) {
+TEST(Elastic, StartsWithFreeCapacityAndScalesUp) {
   expect(R"(
     node a gpus=4
     node b gpus=2
@@ -24,7 +24,7 @@ TEST(Elastic, StartsWithWhatThereIsAndGrowsWhenRoomComes) {
     => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
     phase w/1 admitted
     => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
-    -- the fourth has come, too, and waits
+    -- the fourth pod exists, too, and is pending
     pod w/1#0 | pod w/1#1 | pod w/1#2 | pod w/1#3
     => reserved w/1 0:a[0,1] 1:a[2,3] 2:b[0,1]
     => demand w/1+1
@@ -39,13 +39,13 @@ TEST(Elastic, StartsWithWhatThereIsAndGrowsWhenRoomComes) {
     => bind w/1#3 -> c [0,1]
     pod w/1#3 on=c running
     => bound w/1 0:a[0,1]* 1:a[2,3]* 2:b[0,1]* 3:c[0,1]*
-    -- never above what it asks for
+    -- never above its request
     pod w/1#4
     node d gpus=8
   )");
 }
 
-TEST(Elastic, WithoutTheLeastOfEachSetItWaits) {
+TEST(Elastic, IsPendingWithoutMinimumOfEachSet) {
   expect(R"(
     node a gpus=4
     synced
@@ -58,7 +58,7 @@ TEST(Elastic, WithoutTheLeastOfEachSetItWaits) {
   )");
 }
 
-TEST(Elastic, AllOfItLieAsAGangOfThatSizeWouldWhereAllFit) {
+TEST(Elastic, FullSizeIsPlacedLikeAFixedGang) {
   expect(R"(
     node a gpus=2
     node b gpus=8
@@ -68,7 +68,7 @@ TEST(Elastic, AllOfItLieAsAGangOfThatSizeWouldWhereAllFit) {
   )");
 }
 
-TEST(Elastic, OneSetMayBeElasticBesideOneThatIsNot) {
+TEST(Elastic, ElasticSetNextToFixedSet) {
   Script script;
   ASSERT_EQ(script.run("node a gpus=4\nsynced\n"), "");
   auto leader = pod_set(1, 1), workers = pod_set(6, 1);
@@ -81,7 +81,7 @@ TEST(Elastic, OneSetMayBeElasticBesideOneThatIsNot) {
 }
 
 // Higher priority comes first; within a priority, a workload without a placement comes before a missing member.
-TEST(Elastic, AMissingMemberDoesNotOvertakeWhoWaits) {
+TEST(Elastic, MissingMemberDoesNotOvertakePendingWorkload) {
   expect(R"(
     node a gpus=2
     synced
@@ -111,7 +111,7 @@ TEST(Elastic, AMissingMemberDoesNotOvertakeWhoWaits) {
   )");
 }
 
-TEST(Elastic, RunsOnWithoutAMemberWhoseNodeIsLostAndGrowsAgain) {
+TEST(Elastic, SurvivesLostNodeAndScalesUpAgain) {
   expect(R"(
     node a gpus=2
     node b gpus=1
@@ -126,14 +126,14 @@ TEST(Elastic, RunsOnWithoutAMemberWhoseNodeIsLostAndGrowsAgain) {
     => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*-
     => delete w/1#2 grace=0
     pod-gone w/1#2
-    -- nothing is kept for a pod that nobody makes anew
+    -- no place is held for a pod that is not created again
     node c gpus=1
     pod w/1#2 again=x
     => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*- 2:c[0]
     => bind w/1#2.x -> c [0]
     pod w/1#2 again=x on=c running
     => bound w/1 0:a[0]* 1:a[1]* 2:b[0]*- 2:c[0]*
-    -- below the least it ends as any gang does
+    -- below the minimum the attempt ends as that of any gang
     node-gone a
     => bound w/1 0:a[0]*- 1:a[1]*- 2:b[0]*- 2:c[0]*
     => evict w/1 NodeFailure a lost
@@ -141,7 +141,7 @@ TEST(Elastic, RunsOnWithoutAMemberWhoseNodeIsLostAndGrowsAgain) {
 }
 
 // Nodes are launched for the demand list, and a gang that holds an assignment is not on it.
-TEST(Elastic, WhereNoPodRunsAndTheOthersFindNoNodeTheAttemptEnds) {
+TEST(Elastic, AttemptEndsWithoutRunningPodsOrNodes) {
   expect(R"(
     node a gpus=1
     synced
@@ -163,7 +163,7 @@ TEST(Elastic, WhereNoPodRunsAndTheOthersFindNoNodeTheAttemptEnds) {
   )");
 }
 
-TEST(Elastic, AGangThatGrowsAgainInTimeStays) {
+TEST(Elastic, ScaleUpInTimeKeepsAttempt) {
   expect(R"(
     node a gpus=1
     synced
@@ -186,7 +186,7 @@ TEST(Elastic, AGangThatGrowsAgainInTimeStays) {
   )");
 }
 
-TEST(Elastic, ALostMemberThatNeverRanIsForgotten) {
+TEST(Elastic, LostMemberThatNeverRanIsForgotten) {
   expect(R"(
     node a gpus=1
     node b gpus=1
@@ -198,7 +198,7 @@ TEST(Elastic, ALostMemberThatNeverRanIsForgotten) {
   )");
 }
 
-TEST(Elastic, PlacesThatNoPodCameForAreGivenBackInTime) {
+TEST(Elastic, PlacesWithoutPodsExpire) {
   expect(R"(
     node a gpus=3
     synced
@@ -215,7 +215,7 @@ TEST(Elastic, PlacesThatNoPodCameForAreGivenBackInTime) {
   )");
 }
 
-TEST(Elastic, WhoGoesBeforeItIsBoundGivesItsPlaceBack) {
+TEST(Elastic, PodDeletedBeforeBindFreesItsPlace) {
   expect(R"(
     node a gpus=1
     synced
@@ -238,7 +238,7 @@ TEST(Elastic, WhoGoesBeforeItIsBoundGivesItsPlaceBack) {
 }
 
 // A finished rank is not missing; identical pods without an index fill the lowest missing ranks.
-TEST(Elastic, DoneIsNotMissing) {
+TEST(Elastic, SucceededMemberIsNotMissing) {
   expect(R"(
     node a gpus=2
     synced
@@ -256,7 +256,7 @@ TEST(Elastic, DoneIsNotMissing) {
   )");
 }
 
-TEST(Elastic, GrowsInsideTheDomainThatItIsBoundTo) {
+TEST(Elastic, ScalesUpInsideRequiredDomain) {
   expect(R"(
     node a1 gpus=2 label=block=b label=rack=r1
     node b1 gpus=1 label=block=b label=rack=r2
@@ -277,7 +277,7 @@ TEST(Elastic, GrowsInsideTheDomainThatItIsBoundTo) {
          racks());
 }
 
-TEST(Elastic, GrowsRatherNearAndElseAnywhere) {
+TEST(Elastic, ScalesUpPreferablyNearby) {
   expect(R"(
     node a1 gpus=2 label=block=b label=rack=r1
     synced
@@ -298,7 +298,7 @@ TEST(Elastic, GrowsRatherNearAndElseAnywhere) {
 }
 
 // The minimum is a number of whole slices, and a slice is added as a whole.
-TEST(Elastic, GrowsByWholeSlices) {
+TEST(Elastic, ScalesUpByWholeSlices) {
   expect(R"(
     node a1 gpus=2 label=block=b label=rack=r1
     synced
@@ -320,7 +320,7 @@ TEST(Elastic, GrowsByWholeSlices) {
          racks());
 }
 
-TEST(Elastic, AnOrderEndsItWhole) {
+TEST(Elastic, EvictionOrderEndsWholeGang) {
   expect(R"(
     node a gpus=1
     synced
@@ -335,7 +335,7 @@ TEST(Elastic, AnOrderEndsItWhole) {
     => demand
     => delete w/1#0 grace=60
     => delete w/1#1 grace=60
-    -- nothing grows any more
+    -- nothing scales up any more
     node b gpus=4
     pod-gone w/1#0 | pod-gone w/1#1
     => released w/1 0:a[0]*-
@@ -344,7 +344,7 @@ TEST(Elastic, AnOrderEndsItWhole) {
 
 // A Job that is raised from 2 pods to 4 while it runs: its new pods are pending until admission has
 // admitted them, and the running ones stay.
-TEST(Elastic, AJobThatGrowsWhileItRunsGetsPlacesForItsNewPods) {
+TEST(Elastic, JobScaledUpGetsPlacesForNewPods) {
   expect(R"(
     node a gpus=3
     synced
@@ -368,14 +368,14 @@ TEST(Elastic, AJobThatGrowsWhileItRunsGetsPlacesForItsNewPods) {
     => bind w/1#3 -> b [0]
     pod w/1#3 on=b running
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]*
-    -- a node with pods that were added may go
+    -- a node with added pods may be deleted
     node-gone b
     => bound w/1 0:a[0]* 1:a[1]* 2:a[2]* 3:b[0]*-
     => delete w/1#3 grace=0
   )");
 }
 
-TEST(Elastic, PodsThatAreDeletedBeforeNodesComeLeaveTheDemandList) {
+TEST(Elastic, PodsDeletedBeforePlacementLeaveDemandList) {
   expect(R"(
     node a gpus=2
     synced
@@ -398,7 +398,7 @@ TEST(Elastic, PodsThatAreDeletedBeforeNodesComeLeaveTheDemandList) {
 }
 
 // A gang without a minimum runs whole: a new count without a minimum applies to the next attempt.
-TEST(Elastic, AGangThatHasToRunWholeDoesNotGrow) {
+TEST(Elastic, FixedGangDoesNotScaleUp) {
   expect(R"(
     node a gpus=4
     synced
@@ -413,7 +413,7 @@ TEST(Elastic, AGangThatHasToRunWholeDoesNotGrow) {
 }
 
 // 4 pods, then 2, then 5: released members are missing again, and their time is kept for the bill.
-TEST(Elastic, AJobThatShrankGrowsAgain) {
+TEST(Elastic, JobScaledDownScalesUpAgain) {
   expect(R"(
     node a gpus=5
     synced
@@ -437,7 +437,7 @@ TEST(Elastic, AJobThatShrankGrowsAgain) {
 }
 
 // Ranks count over the whole gang; neighbors are the members that exist.
-TEST(Elastic, ARingPassesOverWhoIsMissing) {
+TEST(Elastic, RingSkipsMissingMember) {
   Script script;
   ASSERT_EQ(script.run(R"(
     node a gpus=1
@@ -457,7 +457,7 @@ TEST(Elastic, ARingPassesOverWhoIsMissing) {
   pod.attempt = 1;
   pod.index = 1;
   pod.ours = true;
-  const auto out = script.step({PodSeen{pod}});
+  const auto out = script.step({PodUpdated{pod}});
   ASSERT_EQ(out.intents.size(), 1U);
   EXPECT_EQ(std::get<BindPod>(out.intents[0].what).ring, "rank=1 of=4 previous=a next=a");
 }

@@ -30,7 +30,7 @@ TEST(ForeignPods, AnotherNamespaceGetsNoReservation) {
   )");
 }
 
-TEST(ForeignPods, AnotherNamespaceIsNoSuccessOfARank) {
+TEST(ForeignPods, AnotherNamespaceDoesNotCompleteARank) {
   expect(R"(
     node a gpus=4
     synced
@@ -56,7 +56,7 @@ TEST(ForeignPods, AnotherNamespaceIsNotAdopted) {
     synced
     want w/1 1x1
     => reserved w/1 0:a[0]
-    -- it runs on the node already, as a pod that was bound by us would
+    -- it runs on the node already, like a bound pod of Quartermaster
     pod w/1#0 again=x in=other on=a running
     => foreign other/w/1#0.x w OtherNamespace
     pod w/1#0
@@ -67,7 +67,7 @@ TEST(ForeignPods, AnotherNamespaceIsNotAdopted) {
   )");
 }
 
-TEST(ForeignPods, AnotherNamespaceIsNoVictim) {
+TEST(ForeignPods, AnotherNamespaceIsNotAVictim) {
   expect(R"(
     node a gpus=4
     synced
@@ -105,7 +105,7 @@ TEST(ForeignPods, OfTheSameNamespaceWithAnotherController) {
   )");
 }
 
-TEST(ForeignPods, AnAnnotationDoesNotTakeAPodFromItsJob) {
+TEST(ForeignPods, AnnotationDoesNotChangeTheController) {
   expect(R"(
     node a gpus=2
     synced
@@ -118,7 +118,7 @@ TEST(ForeignPods, AnAnnotationDoesNotTakeAPodFromItsJob) {
     => reserved v/1 0:a[0]
     => bind w/1#0 -> a [0]
     => foreign ns/w/1#0 w OtherController
-    -- the Job of a JobSet is no workload
+    -- the Job of a JobSet is not a workload
     pod w/1#0 again=2 by=child
     => reserved w/1 0:a[1]
     => bind w/1#0.2 -> a [1]
@@ -141,7 +141,7 @@ TEST(ForeignPods, SeenBeforeTheWorkload) {
 }
 
 // The state after the step decides: the order of the facts in it does not matter.
-TEST(ForeignPods, ThatEndedInTheStepInWhichTheWorkloadCameAreNotReported) {
+TEST(ForeignPods, FinishedInStepOfTheWorkloadAreNotReported) {
   for (const char* step : {"want w/1 1x1 | pod w/1#0 in=other failed", "pod w/1#0 in=other failed | want w/1 1x1"}) {
     expect(fmt::format(R"(
     node a gpus=1
@@ -154,7 +154,7 @@ TEST(ForeignPods, ThatEndedInTheStepInWhichTheWorkloadCameAreNotReported) {
   }
 }
 
-TEST(ForeignPods, DoNotKeepAWorkloadThatHasEnded) {
+TEST(ForeignPods, DoNotKeepFinishedWorkload) {
   Script script;
   EXPECT_EQ(script.run(R"(
     node a gpus=1
@@ -174,7 +174,7 @@ TEST(ForeignPods, DoNotKeepAWorkloadThatHasEnded) {
 }
 
 // The devices of pods are known from placement's own rows and from the kubelet: the annotation of a pod is not read.
-TEST(ForeignPods, WhatPlacementPlannedIsKnownFromItsOwnRows) {
+TEST(ForeignPods, BoundPodsAreKnownFromRows) {
   expect(R"(
     node a gpus=4
     synced

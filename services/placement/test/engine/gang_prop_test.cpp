@@ -13,14 +13,14 @@ using Random = std::mt19937_64;
 
 int between(Random& random, int low, int high) { return std::uniform_int_distribution(low, high)(random); }
 
-WorkloadHeard wants(const std::string& uid, std::vector<PodSet> pod_sets) {
-  WorkloadHeard heard;
-  heard.spec.uid = WorkloadUid(uid);
-  heard.spec.name = uid;
-  heard.spec.pod_sets = std::move(pod_sets);
-  heard.attempt = 1;
-  heard.phase = WorkloadPhase::kQuotaReserved;
-  return heard;
+WorkloadUpdated wants(const std::string& uid, std::vector<PodSet> pod_sets) {
+  WorkloadUpdated latest;
+  latest.spec.uid = WorkloadUid(uid);
+  latest.spec.name = uid;
+  latest.spec.pod_sets = std::move(pod_sets);
+  latest.attempt = 1;
+  latest.phase = WorkloadPhase::kQuotaReserved;
+  return latest;
 }
 
 /// A fleet of a number of GPUs in nodes of one to eight, and the lists that complete it.
@@ -30,7 +30,7 @@ std::vector<Command> fleet(Random& random, int gpus) {
   for (int n = 0; gpus > 0; ++n) {
     const int size = std::min(gpus, between(random, 1, 8));
     const NodeName name(fmt::format("n{}", n));
-    out.emplace_back(NodeSeen{name, node_facts(size)});
+    out.emplace_back(NodeUpdated{name, node_facts(size)});
     all.nodes.insert(name);
     gpus -= size;
   }
@@ -47,7 +47,7 @@ std::size_t live_members(const Engine& engine, const std::string& uid) {
 }
 
 // S-075: two gangs of eight and twelve GPUs: always exactly one is placed, and never a part of one.
-TEST(GangRace, OneOfTwoRunsAndNeverHalfOfEach) {
+TEST(GangRace, OneOfTwoGangsRunsWhole) {
   int first = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     Random random(seed);
@@ -93,7 +93,7 @@ TEST(GpuTaint, KeepsOtherPodsOffGpuNodes) {
         facts.taints = {{"nvidia.com/gpu", between(random, 0, 1) == 0 ? "present" : "true", "NoSchedule"}};
         with_gpus.insert(name);
       }
-      batch.emplace_back(NodeSeen{name, facts});
+      batch.emplace_back(NodeUpdated{name, facts});
       all.nodes.insert(name);
     }
     batch.emplace_back(all);

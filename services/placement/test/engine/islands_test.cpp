@@ -20,7 +20,7 @@ std::vector<std::int32_t> occupancy(unsigned taken) {
 
 // S-067: for every occupancy of a node of eight GPUs in two islands of four, two and four devices come
 // from one island if an island has that many idle, and from the one with the fewest idle beyond them.
-TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
+TEST(Islands, OneIslandForEveryOccupancy) {
   int together = 0, apart = 0;
   for (unsigned taken = 0; taken < 256; ++taken) {
     const auto free = occupancy(taken);
@@ -41,7 +41,7 @@ TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
       (one ? together : apart) += 1;
       if (!one) continue;
       const auto other = 1 - static_cast<unsigned>(*islands.begin());
-      ASSERT_TRUE(idle_in(other) < count || idle_in(other) >= idle_in(1 - other)) << "the fuller island is left whole";
+      ASSERT_TRUE(idle_in(other) < count || idle_in(other) >= idle_in(1 - other)) << "the fuller island stays whole";
     }
   }
   EXPECT_GT(together, 400);
@@ -50,7 +50,7 @@ TEST(Islands, DevicesOfOneIslandForEveryOccupancy) {
 
 // Two sockets with two PCIe switches each, and no NVLink, compared with every subset of the idle
 // devices: the chosen ones use the fewest sockets, and among such choices the fewest switches.
-TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
+TEST(Islands, OneSocketAndSwitchForEveryOccupancy) {
   const std::vector<NumaZone> zones{{0, 0, {0, 1, 2, 3}}, {0, 0, {4, 5, 6, 7}}};
   const std::vector<std::int32_t> switches{0, 1, 0, 1, 2, 2, 3, 3};
   const auto spread = [&](unsigned devices) {
@@ -92,7 +92,7 @@ TEST(Islands, DevicesOfOneSocketAndSwitchForEveryOccupancy) {
   EXPECT_EQ(choose_devices(occupancy(0b1100'1100), {0, zones, switches}, 2), (std::vector<std::size_t>{4, 5}));
 }
 
-TEST(Islands, WithoutALabelTheNodeIsOne) {
+TEST(Islands, WithoutLabelTheNodeIsOneIsland) {
   EXPECT_EQ(choose_devices(occupancy(0b0001'0001), {0, {}, {}}, 3), (std::vector<std::size_t>{1, 2, 3}));
   EXPECT_EQ(choose_devices(occupancy(0b0001'0001), {4, {}, {}}, 3), (std::vector<std::size_t>{1, 2, 3}));
   EXPECT_EQ(choose_devices(occupancy(0b0000'0111), {0, {}, {}}, 3), (std::vector<std::size_t>{3, 4, 5}));
@@ -112,7 +112,7 @@ TEST(Islands, AreReadFromTheLabel) {
   EXPECT_EQ(island_of({}), 0);
 }
 
-TEST(Islands, OfANodeThatSaysSoAreObeyed) {
+TEST(Islands, OfTheNodeLabelAreEnforced) {
   EXPECT_EQ(testing::Script().run(R"(
     node a gpus=8 label=gpu.nvidia.com/nvlink-gpus-per-island=4
     synced

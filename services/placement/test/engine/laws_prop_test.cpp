@@ -39,9 +39,9 @@ rc::Gen<std::vector<std::vector<Choice>>> histories() {
 Options in_zones() {
   Options options;
   options.topology = {"zone"};
-  options.recutting.on = true;
-  options.recutting.after = options.recutting.every = std::chrono::seconds(1);
-  options.recutting.pause = std::chrono::seconds(300);
+  options.mig_repartition.on = true;
+  options.mig_repartition.after = options.mig_repartition.every = std::chrono::seconds(1);
+  options.mig_repartition.pause = std::chrono::seconds(300);
   options.layout_windows = {*relayout::weekly_of("Mon 13:50-14:20"), *relayout::weekly_of("Mon 15:00-15:10")};
   return options;
 }
@@ -114,19 +114,19 @@ Command storage_of(const Choice& c) {
   const std::array<std::string, 4> kinds{"claim", "volume", "class", "limits"};
   switch (c.a % 7) {
     case 0:
-      return StorageSeen{"claim/ns/data",
+      return StorageUpdated{"claim/ns/data",
                          Claim{c.b % 3 == 0 ? "pv" : "", "later", c.c % 4 == 0 ? "n1" : "", c.c % 3 == 0}};
     case 1:
-      return StorageSeen{"volume/pv", Volume{rules::text_of(zone), c.c % 2 == 0 ? "d" : "", "v", "ns/data"}};
+      return StorageUpdated{"volume/pv", Volume{rules::text_of(zone), c.c % 2 == 0 ? "d" : "", "v", "ns/data"}};
     case 2:
-      return StorageSeen{"class/later",
+      return StorageUpdated{"class/later",
                          StorageClass{c.b % 4 != 0, true, c.c % 2 == 0 ? "" : rules::text_of(zone), "d", c.c % 3 == 0}};
     case 3:
-      return StorageGone{"claim/ns/data"};
+      return StorageDeleted{"claim/ns/data"};
     case 4:
-      return StorageSeen{fmt::format("limits/n{}", c.b % 3), AttachLimits{{{"d", c.c % 3}}}};
+      return StorageUpdated{fmt::format("limits/n{}", c.b % 3), AttachLimits{{{"d", c.c % 3}}}};
     case 5:
-      return StorageSeen{fmt::format("claim/ns/p{}-own", 1 + c.b % 40),
+      return StorageUpdated{fmt::format("claim/ns/p{}-own", 1 + c.b % 40),
                          Claim{c.c % 3 == 0 ? "pv" : "", "later", "", true, fmt::format("p{}", 1 + c.b % 40)}};
     default:
       return StorageSynced{kinds[static_cast<std::size_t>(c.b % 4)],
@@ -174,15 +174,15 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     return f;
   };
   if (c.what == 20) return layouts_of(c);
-  if (c.what < 18) return NodeSeen{node_of(c.a), facts(c.b % 8 != 0)};
-  if (c.what < 21) return NodeGone{node_of(c.a)};
+  if (c.what < 18) return NodeUpdated{node_of(c.a), facts(c.b % 8 != 0)};
+  if (c.what < 21) return NodeDeleted{node_of(c.a)};
   if (c.what < 45) {
-    WorkloadHeard heard;
-    heard.spec = spec_of(c.a);
-    heard.attempt = 1 + c.b % kAttempts;
-    heard.phase = static_cast<WorkloadPhase>(std::array{1, 1, 1, 2, 2, 0, 3, 4, 5}[static_cast<std::size_t>(c.c % 9)]);
-    heard.order_deadline = heard.phase == WorkloadPhase::kEvicting ? now + std::chrono::seconds(30) : Instant{};
-    return heard;
+    WorkloadUpdated latest;
+    latest.spec = spec_of(c.a);
+    latest.attempt = 1 + c.b % kAttempts;
+    latest.phase = static_cast<WorkloadPhase>(std::array{1, 1, 1, 2, 2, 0, 3, 4, 5}[static_cast<std::size_t>(c.c % 9)]);
+    latest.order_deadline = latest.phase == WorkloadPhase::kEvicting ? now + std::chrono::seconds(30) : Instant{};
+    return latest;
   }
   if (c.what < 65) {
     PodFacts pod;
@@ -195,7 +195,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     pod.rules = rules_of(c.a);
     pod.shape = spec_of(c.a).pod_sets[0].shape;
     world.pods[pod.uid] = pod;
-    return PodSeen{pod};
+    return PodUpdated{pod};
   }
   if (c.what < 85 && !world.pods.empty()) {
     auto it = std::next(world.pods.begin(), c.a % static_cast<int>(world.pods.size()));
@@ -203,11 +203,11 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     if (c.b % 4 == 0) {
       const std::string uid = it->first;
       world.pods.erase(it);
-      return PodGone{uid};
+      return PodDeleted{uid};
     }
     if (!pod.node.empty() || c.b % 4 == 3) pod.phase = static_cast<PodPhase>(1 + c.c % 3);
     if (c.b % 4 == 1) pod.deleting = true;
-    return PodSeen{pod};
+    return PodUpdated{pod};
   }
   if (c.what < 88) {
     PodFacts pod;
@@ -217,36 +217,36 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     pod.phase = c.c % 3 == 0 ? PodPhase::kSucceeded : PodPhase::kRunning;
     pod.shape = pod_set(1, c.c % 3).shape;
     pod.rules = rules_of(c.c);
-    return PodSeen{pod};
+    return PodUpdated{pod};
   }
   if (c.what < 91) {
-    HealthHeard heard{node_of(c.a), std::nullopt};
-    if (c.b % 2 == 0) heard.mark = HealthMark{c.c % 2 == 0, c.b % 5 - 1, 79, "XID 79"};
-    return heard;
+    HealthUpdated latest{node_of(c.a), std::nullopt};
+    if (c.b % 2 == 0) latest.mark = HealthVerdict{c.c % 2 == 0, c.b % 5 - 1, 79, "XID 79"};
+    return latest;
   }
   if (c.what < 93) {
-    DrainHeard heard{node_of(c.a), std::nullopt};
-    if (c.b % 2 == 0) heard.mark = DrainMark{"spot", now};
-    return heard;
+    DrainUpdated latest{node_of(c.a), std::nullopt};
+    if (c.b % 2 == 0) latest.mark = DrainRequest{"spot", now};
+    return latest;
   }
   if (c.what < 96) {
-    DevicesHeard heard{node_of(c.a), {now, {}}};
+    DevicesObserved latest{node_of(c.a), {now, {}}};
     for (const auto& [uid, pod] : world.pods) {
-      if (pod.node != heard.node || (uid.size() + static_cast<std::size_t>(c.b)) % 2 == 0) continue;
-      auto& devices = heard.seen.pods[pod.key()];
+      if (pod.node != latest.node || (uid.size() + static_cast<std::size_t>(c.b)) % 2 == 0) continue;
+      auto& devices = latest.seen.pods[pod.key()];
       for (int i = 0; i < std::max<int>(1, static_cast<int>(pod.shape.gpu.whole)); ++i) {
         if (pod.shape.gpu.mig_count > 0) {
-          devices.push_back({heard.node, c.c % 4, DeviceUuid(fmt::format("MIG-{}", c.b % 2)), 142, "1g.10gb"});
+          devices.push_back({latest.node, c.c % 4, DeviceUuid(fmt::format("MIG-{}", c.b % 2)), 142, "1g.10gb"});
         } else {
-          devices.push_back({heard.node, (c.c + i) % 4, DeviceUuid(), 1000, ""});
+          devices.push_back({latest.node, (c.c + i) % 4, DeviceUuid(), 1000, ""});
         }
       }
     }
-    return heard;
+    return latest;
   }
   if (c.what < 97 && c.b % 4 == 0) {
-    return SignsHeard{node_of(c.a),
-                      NodeSigns{{{"gpu.nvidia.com/nvlink-enabled", c.c % 2 == 0 ? "true" : "false"}}, {}, {}}};
+    return NodeReportUpdated{node_of(c.a),
+                      NodeReport{{{"gpu.nvidia.com/nvlink-enabled", c.c % 2 == 0 ? "true" : "false"}}, {}, {}}};
   }
   if (c.what < 97) return storage_of(c);
   if (c.what < 98) {
@@ -267,7 +267,7 @@ std::vector<Command> binds_of(const Output& output, World& world) {
     RC_ASSERT(pod.node.empty());  // no pod is bound twice
     RC_ASSERT(pod.ns == "ns");    // nor one that names a workload of another namespace
     pod.node = bind->node;
-    out.push_back(PodSeen{pod});
+    out.push_back(PodUpdated{pod});
   }
   return out;
 }
@@ -275,7 +275,7 @@ std::vector<Command> binds_of(const Output& output, World& world) {
 /// Checks published events only, as another service would.
 class Observer {
  public:
-  void see(const Output& output) {
+  void observe(const Output& output) {
     for (const Event& event : output.events) {
       const auto* changed = std::get_if<AssignmentChanged>(&event);
       if (changed == nullptr) continue;
@@ -334,7 +334,7 @@ std::vector<Command> opening() {
     auto facts = node_facts(kGpus);
     facts.cpu_milli = 6000;
     facts.pods = kPodsOfANode;
-    batch.push_back(NodeSeen{node_of(n), facts});
+    batch.push_back(NodeUpdated{node_of(n), facts});
   }
   batch.push_back(NodesSynced{{node_of(0), node_of(1), node_of(2), node_of(3)}});
   batch.push_back(PodsSynced{});
@@ -366,7 +366,7 @@ TEST(Laws, HoldInGeneratedHistories) {
     const auto history = *histories();
     Observer observer;
     play(history, [&](Script& script, const std::vector<Command>&, const Output& output) {
-      observer.see(output);
+      observer.observe(output);
       held += observer.held();
       RC_ASSERT(!output.wake_at || *output.wake_at > script.now());
     });
@@ -391,10 +391,10 @@ TEST(Laws, ARestartChangesNothing) {
       const auto copy = [](const auto& source, auto& target) {
         for (const auto& [key, row] : source) target.restore(key, row);
       };
-      copy(from.nodes, to.nodes), copy(from.marks, to.marks), copy(from.observations, to.observations);
-      copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.signs, to.signs),
+      copy(from.nodes, to.nodes), copy(from.cordon_causes, to.cordon_causes), copy(from.observations, to.observations);
+      copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.report, to.report),
           copy(from.workloads, to.workloads), copy(from.assignments, to.assignments);
-      copy(from.cuts, to.cuts), copy(from.layouts, to.layouts), copy(from.meta, to.meta), copy(from.mix, to.mix),
+      copy(from.repartitions, to.repartitions), copy(from.layouts, to.layouts), copy(from.meta, to.meta), copy(from.mix, to.mix),
           copy(from.proposals, to.proposals);
       fresh->rebuild();
       fresh->audit();
@@ -404,7 +404,7 @@ TEST(Laws, ARestartChangesNothing) {
 }
 
 // S-057: in any order, no node is given more GPUs than it has: the audit after each step counts them.
-TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
+TEST(Laws, OrderWithinABatchDoesNotMatter) {
   EXPECT_TRUE(rc::check("order", [] {
     const auto history = *histories();
     const auto seed = *rc::gen::arbitrary<unsigned>();
@@ -422,15 +422,15 @@ TEST(Laws, TheOrderOfFactsInABatchDoesNotMatter) {
       // decided by the known state.
       const bool lists = std::ranges::any_of(batch, [](const Command& c) {
         return std::holds_alternative<NodesSynced>(c) || std::holds_alternative<PodsSynced>(c) ||
-               std::holds_alternative<NodeGone>(c) || std::holds_alternative<PodGone>(c) ||
-               std::holds_alternative<StorageGone>(c) || std::holds_alternative<StorageSynced>(c) ||
+               std::holds_alternative<NodeDeleted>(c) || std::holds_alternative<PodDeleted>(c) ||
+               std::holds_alternative<StorageDeleted>(c) || std::holds_alternative<StorageSynced>(c) ||
                std::holds_alternative<OrderLayouts>(c);
       });
       // The node report is written to the node when the node is observed and when the report
       // changes: once or twice, depending on the order.
       const bool written =
-          std::ranges::any_of(batch, [](const Command& c) { return std::holds_alternative<NodeSeen>(c); }) &&
-          std::ranges::any_of(batch, [](const Command& c) { return std::holds_alternative<SignsHeard>(c); });
+          std::ranges::any_of(batch, [](const Command& c) { return std::holds_alternative<NodeUpdated>(c); }) &&
+          std::ranges::any_of(batch, [](const Command& c) { return std::holds_alternative<NodeReportUpdated>(c); });
       (void)other.step(lists || written ? batch : shuffled, script.now());
       other.commit();
       RC_ASSERT(other.digest() == script.engine().digest());

@@ -19,20 +19,20 @@ void expect(const std::string& table, const Options& options = {}) {
 }
 
 // S-126: the label leads to seven instances, and on the other node to whole GPUs.
-TEST(Layouts, IdleGpusAreCutAtOnceAndTakePodsWhenTheirInstancesAreThere) {
+TEST(Layouts, IdleGpusArePartitionedAtOnceAndFitPodsWithTheirInstances) {
   expect(R"(
     node a gpus=1 H100
     synced
     layout a all-1g.10gb
     => cordon a layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
-    -- nothing new lands on it
+    => ordered a all-1g.10gb emptying: the node is being cordoned
+    -- no new pod is placed on it
     want w/1 1x1
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned for another MIG layout (a)
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 1 cordoned for a MIG layout order (a)
     => demand w/1
     node a gpus=1 off H100
     => label a all-1g.10gb
-    -- said once
+    -- published once
     tick 1
     node a gpus=1 off cut=all-1g.10gb/pending H100
     node a gpus=1 off cut=all-1g.10gb/success H100
@@ -45,7 +45,7 @@ TEST(Layouts, IdleGpusAreCutAtOnceAndTakePodsWhenTheirInstancesAreThere) {
 }
 
 // S-127: outside the window the order is queued; inside it the node is drained, repartitioned and uncordoned.
-TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
+TEST(Layouts, BusyNodeIsDrainedInTheWindow) {
   expect(R"(
     node a gpus=1 H100
     synced
@@ -55,9 +55,9 @@ TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
     pod w/1#0 on=a running
     => bound w/1 0:a[0]*
     layout a all-1g.10gb dry
-    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window has not started
     layout a all-1g.10gb
-    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window has not started
     tick 22399
     tick 1
     => cordon a layout
@@ -79,7 +79,7 @@ TEST(Layouts, ABusyNodeWaitsForTheWindowAndIsDrainedInIt) {
 
 // A workload that keeps checkpoints saves one before it is evicted: the autoscaler orders the
 // checkpoint, and evicts. If it has not done so in time, the pod is evicted without one.
-TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
+TEST(Layouts, CheckpointIsSavedFirst) {
   const std::string begun = R"(
     node a gpus=1 H100
     synced
@@ -89,7 +89,7 @@ TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
     pod w/1#0 on=a running
     => bound w/1 0:a[0]*
     layout a all-1g.10gb
-    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window has not started
     tick 22400
     => cordon a layout
     node a gpus=1 off H100
@@ -97,7 +97,7 @@ TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
     => evict w/1 MigLayout a saving
   )";
   expect(begun + R"(
-    -- all ranks have saved: the order comes by the autoscaler and admission
+    -- all ranks have saved: the order comes from the autoscaler through admission
     tick 40
     phase w/1 evicting deadline=260
     => delete w/1#0 grace=260
@@ -117,7 +117,7 @@ TEST(Layouts, WhoKeepsCheckpointsSavesFirst) {
 }
 
 // S-130: however many workloads are pending for another layout, no node is repartitioned between windows.
-TEST(Layouts, BetweenWindowsALayoutIsAFact) {
+TEST(Layouts, OutsideWindowsTheLayoutIsFixed) {
   expect(R"(
     node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
     synced
@@ -131,7 +131,7 @@ TEST(Layouts, BetweenWindowsALayoutIsAFact) {
     => demand v/1
     tick 3600
     layout a all-disabled
-    => ordered a all-disabled waiting from 1970-01-12T20:00:00Z: the window is to come
+    => ordered a all-disabled waiting from 1970-01-12T20:00:00Z: the window has not started
     tick 18000
     layout-withdrawn a
     => ordered a all-disabled failed from 1970-01-12T20:00:00Z: withdrawn
@@ -140,26 +140,26 @@ TEST(Layouts, BetweenWindowsALayoutIsAFact) {
          with_window());
 }
 
-TEST(Layouts, WithoutAWindowItWaitsForIdleGpus) {
+TEST(Layouts, WithoutWindowWaitsForIdleGpus) {
   expect(R"(
     node a gpus=1 H100
     synced
-    stranger p on=a gpus=1
+    unmanaged p on=a gpus=1
     layout a all-1g.10gb
     => ordered a all-1g.10gb waiting: 1 pods use its GPUs
     tick 86400
-    stranger-gone p
+    unmanaged-gone p
     => cordon a layout
   )");
 }
 
-TEST(Layouts, PodsOfOthersAreLetStayAndTheWindowPasses) {
+TEST(Layouts, UnmanagedPodsStayAndTheWindowPasses) {
   expect(R"(
     node a gpus=1 H100
     synced
-    stranger p on=a gpus=1
+    unmanaged p on=a gpus=1
     layout a all-1g.10gb
-    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window is to come
+    => ordered a all-1g.10gb waiting from 1970-01-12T20:00:00Z: the window has not started
     tick 22400
     => cordon a layout
     node a gpus=1 off H100
@@ -167,20 +167,20 @@ TEST(Layouts, PodsOfOthersAreLetStayAndTheWindowPasses) {
     => uncordon a
     node a gpus=1 H100
     show nodes
-    stranger-gone p
+    unmanaged-gone p
     => node a ready pods=0 empty
   )",
          with_window());
 }
 
 // S-128, with rollback: mig-manager fails, or the node advertises other devices than the layout has.
-TEST(Layouts, WhatFailsGoesBackToTheFormerLayout) {
+TEST(Layouts, FailureRestoresFormerLayout) {
   expect(R"(
     node a gpus=1 cut=all-disabled/success H100
     synced
     layout a all-1g.10gb
     => cordon a layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
+    => ordered a all-1g.10gb emptying: the node is being cordoned
     node a gpus=1 off cut=all-disabled/success H100
     => label a all-1g.10gb
     node a gpus=1 off cut=all-1g.10gb/failed H100
@@ -192,7 +192,7 @@ TEST(Layouts, WhatFailsGoesBackToTheFormerLayout) {
     -- once more, and now the plugin advertises six
     layout a all-1g.10gb
     => cordon a layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
+    => ordered a all-1g.10gb emptying: the node is being cordoned
     node a gpus=1 off cut=all-disabled/success H100
     => label a all-1g.10gb
     node a gpus=1 sevens=6 off cut=all-1g.10gb/success H100
@@ -203,16 +203,16 @@ TEST(Layouts, WhatFailsGoesBackToTheFormerLayout) {
   )");
 }
 
-TEST(Layouts, NeitherTheOneNorTheOtherLeavesItCordonedForAPerson) {
+TEST(Layouts, FailedRollbackLeavesNodeCordoned) {
   expect(R"(
     show nodes
     node a gpus=1 cut=all-disabled/success H100
     => node a ready pods=0 empty
     synced
     layout a all-1g.10gb
-    => node a cordoned pods=0 empty layout: all-1g.10gb: it is being cordoned
+    => node a cordoned pods=0 empty layout: all-1g.10gb: the node is being cordoned
     => cordon a layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
+    => ordered a all-1g.10gb emptying: the node is being cordoned
     node a gpus=1 off cut=all-disabled/success H100
     => node a cordoned pods=0 empty layout: all-1g.10gb: the label is being written
     => label a all-1g.10gb
@@ -220,20 +220,20 @@ TEST(Layouts, NeitherTheOneNorTheOtherLeavesItCordonedForAPerson) {
     => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout
     => label a all-disabled
     node a gpus=1 off cut=all-disabled/failed H100
-    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; nor could it apply the former one
+    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; it could not apply the former layout either
     tick 86400
-    -- a person has mended it, and says so by an order
+    -- an operator has repaired it and orders the layout again
     node a gpus=1 off cut=all-disabled/success H100
-    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; nor could it apply the former one
+    => node a cordoned pods=0 empty layout: all-1g.10gb: mig-manager could not apply the layout; it could not apply the former layout either
     layout a all-disabled
     => node a cordoned pods=0 empty being uncordoned
     => uncordon a
-    => ordered a all-disabled done: it is cut so
+    => ordered a all-disabled done: the layout is applied already
   )");
 }
 
 // S-128: a label that another client set is compared with what the node advertises.
-TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
+TEST(Layouts, CapacityMismatchIsReported) {
   expect(R"(
     show nodes
     node a gpus=1 sevens=6 cut=all-1g.10gb/success H100
@@ -244,7 +244,7 @@ TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
     => node a ready pods=0 empty MIG_CAPACITY_MISMATCH: layout all-1g.10gb has nvidia.com/mig-1g.10gb 7, and the node advertises nvidia.com/mig-1g.10gb 6
     node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
     => node a ready pods=0 empty
-    -- while mig-manager works nothing is to be had, and nothing is held against it
+    -- while mig-manager works no instances are available, and that is not a mismatch
     node a gpus=1 cut=all-disabled/pending H100
     => node a ready pods=0 empty
     tick 600
@@ -259,46 +259,46 @@ TEST(Layouts, ADifferenceBetweenLabelAndCapacityIsRaised) {
 }
 
 // S-141: pools of GPUs without MIG are refused, and layouts that do not fit any GPU of the model.
-TEST(Layouts, WhatCannotBeIsRefusedByName) {
+TEST(Layouts, ImpossibleLayoutIsRefused) {
   expect(R"(
     node t4 gpus=4 model=Tesla-T4 | node a10g gpus=4 model=NVIDIA-A10G | node l4 gpus=1 model=NVIDIA-L4
     node v100 gpus=8 model=Tesla-V100-SXM2-16GB | node h gpus=8 H100 | synced
     layout t4 all-1g.10gb
-    => refused node t4: layout all-1g.10gb: Tesla-T4 cannot be cut by MIG
+    => refused node t4: layout all-1g.10gb: Tesla-T4 does not support MIG
     layout a10g all-1g.10gb
-    => refused node a10g: layout all-1g.10gb: NVIDIA-A10G cannot be cut by MIG
+    => refused node a10g: layout all-1g.10gb: NVIDIA-A10G does not support MIG
     layout l4 all-1g.10gb
-    => refused node l4: layout all-1g.10gb: NVIDIA-L4 cannot be cut by MIG
+    => refused node l4: layout all-1g.10gb: NVIDIA-L4 does not support MIG
     layout v100 all-1g.10gb
-    => refused node v100: layout all-1g.10gb: Tesla-V100-SXM2-16GB cannot be cut by MIG
+    => refused node v100: layout all-1g.10gb: Tesla-V100-SXM2-16GB does not support MIG
     layout h all-1g.5gb
     => refused node h: layout all-1g.5gb: H100-80GB has no profile 1g.5gb
     layout h mine
-    => refused node h: there is no layout mine
+    => refused node h: layout mine does not exist
     layout x all-1g.10gb
     => refused there is no node x
     layout-withdrawn h
-    => refused node h has no order that is under way
+    => refused node h has no layout order in progress
     layout h all-1g.10gb dry
-    => ordered h all-1g.10gb emptying: it is being cordoned
+    => ordered h all-1g.10gb emptying: the node is being cordoned
     layout t4 all-disabled
     => cordon t4 layout
-    => ordered t4 all-disabled emptying: it is being cordoned
+    => ordered t4 all-disabled emptying: the node is being cordoned
   )");
 }
 
 // S-125 S-131: a default reaches every MIG-capable node, or those without the label.
-TEST(Layouts, ADefaultReachesWhoHasNone) {
+TEST(Layouts, DefaultAppliesToNodesWithoutOrder) {
   const std::string nodes = R"(
     node a gpus=1 H100 | node b gpus=1 cut=all-disabled/success H100 | node t4 gpus=4 model=Tesla-T4 | synced
   )";
   expect(nodes + R"(
     layout-default all-1g.10gb
     => cordon a layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
+    => ordered a all-1g.10gb emptying: the node is being cordoned
     node c gpus=1 H100
     => cordon c layout
-    -- where an order was taken back it stays so
+    -- a node with a withdrawn order keeps its layout
     layout-withdrawn c
     => uncordon c
     => ordered c all-1g.10gb failed: withdrawn
@@ -307,22 +307,22 @@ TEST(Layouts, ADefaultReachesWhoHasNone) {
     layout-default all-1g.10gb everywhere
     => cordon a layout
     => cordon b layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
-    => ordered b all-1g.10gb emptying: it is being cordoned
+    => ordered a all-1g.10gb emptying: the node is being cordoned
+    => ordered b all-1g.10gb emptying: the node is being cordoned
     node a gpus=1 off H100
     => label a all-1g.10gb
     node a gpus=1 sevens=7 off cut=all-1g.10gb/success H100
     => uncordon a
     node a gpus=1 sevens=7 cut=all-1g.10gb/success H100
-    -- another default takes the place of one, not of an order
+    -- another default replaces a default, not an order
     layout-default all-2g.20gb everywhere
     => cordon a layout
-    => ordered a all-2g.20gb emptying: it is being cordoned
+    => ordered a all-2g.20gb emptying: the node is being cordoned
   )");
 }
 
 // S-119: an eighth instance does not exist, whatever is advertised; instances are on a GPU of the node.
-TEST(Layouts, NoGpuTakesAnEighthInstance) {
+TEST(Layouts, NoGpuFitsAnEighthInstance) {
   expect(R"(
     node a gpus=1 sevens=8 H100
     synced
@@ -336,11 +336,11 @@ TEST(Layouts, NoGpuTakesAnEighthInstance) {
 
 // The GPU with the fewest idle instances is filled first, and an instance counts on the GPU where
 // the kubelet allocated it.
-TEST(Layouts, InstancesFillOneGpuBeforeTheNext) {
+TEST(Layouts, InstancesFillOneGpuFirst) {
   expect(R"(
     node a gpus=2 sevens=14 H100
     synced
-    stranger p on=a mig=1
+    unmanaged p on=a mig=1
     devices a p=1.x
     want w/1 7x1 mig=1
     => reserved w/1 0:a[1=] 1:a[1=] 2:a[1=] 3:a[1=] 4:a[1=] 5:a[1=] 6:a[0=]
@@ -348,7 +348,7 @@ TEST(Layouts, InstancesFillOneGpuBeforeTheNext) {
 }
 
 // S-144: seven instances in four shares each are 28 units; the 29th pod is pending.
-TEST(Layouts, SharesOfInstancesAreTheProductOfBoth) {
+TEST(Layouts, SharesOfInstancesMultiply) {
   Script script;
   ASSERT_EQ(script.run(spelled(R"(
     node a gpus=1 sevens=28 label=nvidia.com/mig-1g.10gb.replicas=4 cut=all-1g.10gb/success H100
@@ -366,12 +366,12 @@ TEST(Layouts, SharesOfInstancesAreTheProductOfBoth) {
 
 // Where instances are advertised as GPUs, a partitioned node is counted by its GPUs, and can be
 // repartitioned to whole GPUs.
-TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
+TEST(Layouts, SingleStrategyInstancesCountByTheirGpus) {
   const std::string single = " label=nvidia.com/mig.strategy=single model=NVIDIA-H100-80GB-HBM3-MIG-1g.10gb";
   Script script;
   ASSERT_EQ(script.run(spelled("node a gpus=14 cut=all-1g.10gb/success" + single + R"(
     synced
-    stranger p on=a gpus=1 | stranger q on=a gpus=1
+    unmanaged p on=a gpus=1 | unmanaged q on=a gpus=1
     devices a p=0.x q=0.y
     want w/1 13x1
     => short w/1 12 of 13 pods fit: 1 eligible nodes have 12 free GPUs, needs 13
@@ -385,7 +385,7 @@ TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
     => bind v/1#1 -> a [1]
     pod v/1#0 on=a running | pod v/1#1 on=a running
     => bound v/1 0:a[0]* 1:a[1]*
-    -- instances of one GPU are no drift, and no device that is given twice
+    -- instances of one GPU are neither drift nor a duplicate device
     devices a p=0.x q=0.y v/1#0=0.z v/1#1=0.w
     want u/1 10x1
     => reserved u/1 0:a[2] 1:a[3] 2:a[4] 3:a[5] 4:a[6] 5:a[7] 6:a[8] 7:a[9] 8:a[10] 9:a[11]
@@ -395,7 +395,7 @@ TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
   ASSERT_TRUE(planned);
   EXPECT_EQ(planned->capacity, (mig::Capacity{{"nvidia.com/gpu", 14}}));
   ASSERT_EQ(script.run("layout a all-disabled\n=> ordered a all-disabled waiting: 14 pods use its GPUs\n"), "");
-  EXPECT_EQ(script.engine().tables().cuts.find(NodeName("a"))->order->order.capacity,
+  EXPECT_EQ(script.engine().tables().repartitions.find(NodeName("a"))->order->order.capacity,
             (mig::Capacity{{"nvidia.com/gpu", 2}}));
   // A missing instance is reported, and a layout without a label is derived from the product name.
   expect("show nodes\nnode a gpus=13 cut=all-1g.10gb/success" + single + R"(
@@ -408,18 +408,18 @@ TEST(Layouts, InstancesThatCountAsGpusAreCountedByTheGpusThatHaveThem) {
     synced
     layout a all-3g.40gb
     => cordon a layout
-    => ordered a all-3g.40gb emptying: it is being cordoned
+    => ordered a all-3g.40gb emptying: the node is being cordoned
   )");
   expect("node a gpus=7 label=nvidia.com/mig.strategy=single model=NVIDIA-H100-80GB-HBM3-MIG-INVALID\n" +
          std::string(R"(
     synced
     layout a all-3g.40gb
-    => refused node a: how many GPUs it has is not known
+    => refused node a: its number of GPUs is not known
   )"));
 }
 
 // S-014: four pods share a time-sliced GPU, and the fifth is pending.
-TEST(Layouts, AFifthPodOnASlicedGpuWaitsForAFreeSlice) {
+TEST(Layouts, FifthPodIsPendingForAFreeSlice) {
   expect(R"(
     node a gpus=4 label=nvidia.com/gpu.replicas=4 model=NVIDIA-A10G
     synced
@@ -432,14 +432,14 @@ TEST(Layouts, AFifthPodOnASlicedGpuWaitsForAFreeSlice) {
 }
 
 // A restart in the middle of an order: the rows and the cluster contain the whole state.
-TEST(Layouts, ARestartInTheMiddleIsALookLikeAnyOther) {
+TEST(Layouts, RestartContinuesOrder) {
   Script script;
   ASSERT_EQ(script.run(spelled(R"(
     node a gpus=1 H100
     synced
     layout a all-1g.10gb
     => cordon a layout
-    => ordered a all-1g.10gb emptying: it is being cordoned
+    => ordered a all-1g.10gb emptying: the node is being cordoned
     node a gpus=1 off H100
     => label a all-1g.10gb
   )")),
@@ -457,7 +457,7 @@ TEST(Layouts, ARestartInTheMiddleIsALookLikeAnyOther) {
 }
 
 // Capacity that is partitioned on devices 0 to 3 leaves 4 to 7 to pods that request whole GPUs.
-TEST(Layouts, GpusThatAreNotCutAreGivenAsAWhole) {
+TEST(Layouts, UnpartitionedGpusAreAllocatedWhole) {
   Script script;
   OrderLayouts order;
   order.definitions["half"] = {{{0, 1, 2, 3}, true, {{"1g.10gb", 7}}}};

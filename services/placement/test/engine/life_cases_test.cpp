@@ -29,7 +29,7 @@ TEST(Life, BindsEachPodOnceThenBoundThenReleased) {
     pod w/1#1 on=a
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
     pod w/1#1 on=a running
-    -- a rank that is done gives its devices back, the others run on
+    -- a rank that succeeded releases its devices, the others continue
     pod w/1#1 on=a succeeded
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*-
     want v/1 1x4
@@ -46,7 +46,7 @@ TEST(Life, BindsEachPodOnceThenBoundThenReleased) {
 }
 
 // A work queue: five pods, two at a time.
-TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast) {
+TEST(Life, WorkQueueJobReusesThePlaceOfASucceededPod) {
   expect(R"(
     node a gpus=8
     synced
@@ -60,7 +60,7 @@ TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast)
     => bind w/1#1 -> a [4,5,6,7]
     pod w/1#0 on=a | pod w/1#1 on=a
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
-    -- its GPUs are kept for the next, which is nobody's rank
+    -- its GPUs are held for the next pod, which has no rank
     pod w/1#1 on=a succeeded
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
     want v/1 1x4
@@ -77,7 +77,7 @@ TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast)
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
     => bind w/1#3 -> a [0,1,2,3]
     pod w/1#3 on=a
-    -- one is left to come for the two places
+    -- one pod remains for the two places
     pod w/1#2 on=a succeeded | pod w/1#3 on=a succeeded
     => bound w/1 0:a[0,1,2,3]* 1:a[4,5,6,7]*
     phase w/1 admitted ended=1
@@ -95,7 +95,7 @@ TEST(Life, WhereMorePodsHaveToSucceedThanRunAtOnceTheNextTakesThePlaceOfTheLast)
 }
 
 // A rank that succeeded on a node that was deleted before its pod was observed: the Job knows, and so does admission.
-TEST(Life, ARankThatSucceededUnseenIsNotWaitedForOnceTheOthersAreThere) {
+TEST(Life, RankThatSucceededUnseenIsNotAwaited) {
   expect(R"(
     node a gpus=8
     synced
@@ -112,7 +112,7 @@ TEST(Life, ARankThatSucceededUnseenIsNotWaitedForOnceTheOthersAreThere) {
 }
 
 // Of five pods four had succeeded before the eviction: the next attempt needs only one of its two places.
-TEST(Life, ALaterAttemptWaitsForNoMorePodsThanAreLeft) {
+TEST(Life, LaterAttemptExpectsRemainingPodsOnly) {
   expect(R"(
     node a gpus=8
     synced
@@ -128,7 +128,7 @@ TEST(Life, ALaterAttemptWaitsForNoMorePodsThanAreLeft) {
   )");
 }
 
-TEST(Life, PodsWithoutAnIndexTakeAnyPlaceEachOne) {
+TEST(Life, PodsWithoutIndexGetOnePlaceEach) {
   expect(R"(
     node a gpus=8
     node b gpus=8
@@ -141,12 +141,12 @@ TEST(Life, PodsWithoutAnIndexTakeAnyPlaceEachOne) {
     => reserved w/1 0:a[0,1,2,3,4,5,6,7] 1:b[0,1,2,3,4,5,6,7]
     => bind w/1#-1.x -> a [0,1,2,3,4,5,6,7]
     => bind w/1#-1.y -> b [0,1,2,3,4,5,6,7]
-    -- each is known by its node
+    -- each is matched by its node
     pod w/1#-1 again=y on=b running | pod w/1#-1 again=x on=a running
     => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
-    -- a third is nobody's while both places are taken
+    -- a third has no rank while both places are in use
     pod w/1#-1 again=z
-    -- and has the place of one that failed
+    -- and gets the place of one that failed
     pod w/1#-1 again=x on=a failed
     => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
     => bind w/1#-1.z -> a [0,1,2,3,4,5,6,7]
@@ -168,7 +168,7 @@ TEST(Life, PodsSeenBeforeTheWorkloadAreBoundLater) {
   )");
 }
 
-TEST(Life, ASuccessorOfAFailedPodGetsTheSamePlace) {
+TEST(Life, SuccessorOfFailedPodGetsSamePlace) {
   expect(R"(
     node a gpus=8
     node b gpus=8
@@ -195,7 +195,7 @@ TEST(Life, ASuccessorOfAFailedPodGetsTheSamePlace) {
   )");
 }
 
-TEST(Life, ARankThatSucceededIsNotWaitedForInALaterAttempt) {
+TEST(Life, SucceededRankIsNotAwaitedInLaterAttempt) {
   expect(R"(
     node a gpus=8
     node b gpus=8
@@ -206,7 +206,7 @@ TEST(Life, ARankThatSucceededIsNotWaitedForInALaterAttempt) {
     => bound w/1 0:a[0,1,2,3,4,5,6,7]* 1:b[0,1,2,3,4,5,6,7]*
     pod w/1#0 on=a succeeded
     => bound w/1 0:a[0,1,2,3,4,5,6,7]*- 1:b[0,1,2,3,4,5,6,7]*
-    -- the node takes the pod that succeeded with it, and the other rank has to start again
+    -- the succeeded pod is deleted with the node, and the other rank has to start again
     pod-gone w/1#0
     phase w/1 evicting deadline=30
     => delete w/1#1 grace=30
@@ -224,7 +224,7 @@ TEST(Life, ARankThatSucceededIsNotWaitedForInALaterAttempt) {
 }
 
 // The place of the rank is free in the step that releases it, and a workload that was short in the same step gets it.
-TEST(Life, ThePlaceOfARankThatSucceededIsFreeInTheStepThatGivesIt) {
+TEST(Life, PlaceOfSucceededRankIsFreeInTheSameStep) {
   expect(R"(
     node a gpus=8
     node b gpus=8
@@ -245,7 +245,7 @@ TEST(Life, ThePlaceOfARankThatSucceededIsFreeInTheStepThatGivesIt) {
   )");
 }
 
-TEST(Life, PodsOfASetAreFoundByItsName) {
+TEST(Life, PodsAreMatchedToTheirSetByName) {
   expect(R"(
     node a gpus=8
     synced
@@ -261,7 +261,7 @@ TEST(Life, PodsOfASetAreFoundByItsName) {
 }
 
 // S-091: every pod of the gang terminates, and its place is free only after that.
-TEST(Evict, DeletesWithGraceAndReleasesWhenThePodsAreGone) {
+TEST(Evict, DeletesWithGraceThenReleases) {
   expect(R"(
     node a gpus=8
     synced
@@ -291,7 +291,7 @@ TEST(Evict, DeletesWithGraceAndReleasesWhenThePodsAreGone) {
     => released w/1 0:a[0,1,2,3]*- 1:a[4,5,6,7]-
     phase w/1 evicting
     => released w/1 0:a[0,1,2,3]*- 1:a[4,5,6,7]-
-    -- a pod that the controller made meanwhile is not bound, and goes too
+    -- a pod that the controller created meanwhile is not bound and is deleted too
     pod w/1#0 again=1
     => delete w/1#0.1 grace=-1
     phase w/2 pending
@@ -302,7 +302,7 @@ TEST(Evict, DeletesWithGraceAndReleasesWhenThePodsAreGone) {
   )");
 }
 
-TEST(Evict, AReservationWithoutPodsIsReleasedAtOnce) {
+TEST(Evict, ReservationWithoutPodsIsReleasedAtOnce) {
   expect(R"(
     node a gpus=8
     synced
@@ -313,7 +313,7 @@ TEST(Evict, AReservationWithoutPodsIsReleasedAtOnce) {
   )");
 }
 
-TEST(Evict, ALaterAttemptEndsTheFormerAndTakesWhatIsFree) {
+TEST(Evict, LaterAttemptEndsFormerAndUsesFreeCapacity) {
   expect(R"(
     node a gpus=8
     synced
@@ -337,7 +337,7 @@ TEST(Evict, ALaterAttemptEndsTheFormerAndTakesWhatIsFree) {
 }
 
 // S-100: a reservation is held for a limited time.
-TEST(Expiry, AReservationThatNobodyUsesExpires) {
+TEST(Expiry, UnusedReservationExpires) {
   expect(R"(
     node a gpus=8
     synced
@@ -349,7 +349,7 @@ TEST(Expiry, AReservationThatNobodyUsesExpires) {
     tick 299
     tick 1
     => expired w/1 0:a[0,1,2,3,4,5,6,7]-
-    -- too late: the pod is not bound, and whoever asks hears the same answer
+    -- too late: the pod is not bound, and a repeated request gets the same answer
     pod w/1#0
     phase w/1 admitted
     => expired w/1 0:a[0,1,2,3,4,5,6,7]-
@@ -360,7 +360,7 @@ TEST(Expiry, AReservationThatNobodyUsesExpires) {
   )");
 }
 
-TEST(Expiry, AGangThatStaysIncompleteIsToBeEvicted) {
+TEST(Expiry, IncompleteGangRequestsEviction) {
   expect(R"(
     node a gpus=8
     synced
@@ -375,7 +375,7 @@ TEST(Expiry, AGangThatStaysIncompleteIsToBeEvicted) {
   )");
 }
 
-TEST(Bind, AFailureThatTheWatchDoesNotExplainAsksForEviction) {
+TEST(Bind, UnexplainedFailureRequestsEviction) {
   expect(R"(
     node a gpus=1
     synced
@@ -389,7 +389,7 @@ TEST(Bind, AFailureThatTheWatchDoesNotExplainAsksForEviction) {
   )");
 }
 
-TEST(Bind, APodThatRunsElsewhereIsToBeEvictedAndCountsWhereItIs) {
+TEST(Bind, PodOnAnotherNodeRequestsEvictionAndCountsThere) {
   expect(R"(
     node a gpus=1
     node b gpus=1
@@ -411,7 +411,7 @@ TEST(Bind, APodThatRunsElsewhereIsToBeEvictedAndCountsWhereItIs) {
   )");
 }
 
-TEST(Restart, TheFirstListFreesWhatWentAwayMeanwhile) {
+TEST(Restart, FirstListFreesDeletedPods) {
   Script script;
   EXPECT_EQ(script.run(R"(
     node a gpus=2
@@ -435,7 +435,7 @@ TEST(Restart, TheFirstListFreesWhatWentAwayMeanwhile) {
             "");
 }
 
-TEST(Engine, SaysWhenItMustBeWoken) {
+TEST(Engine, ReturnsNextWakeUp) {
   Script script;
   EXPECT_EQ(script.run("node a gpus=1\nsynced\n"), "");
   EXPECT_FALSE(script.step({Tick{}}).wake_at);
@@ -447,7 +447,7 @@ TEST(Engine, SaysWhenItMustBeWoken) {
   EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + Options{}.node_timeout);
 }
 
-TEST(Engine, DryRunKeepsNothing) {
+TEST(Engine, DryRunStoresNothing) {
   Script script;
   EXPECT_EQ(script.run("node a gpus=8\nsynced\n"), "");
   const auto digest = script.engine().digest();
@@ -457,7 +457,7 @@ TEST(Engine, DryRunKeepsNothing) {
   EXPECT_EQ(script.engine().digest(), digest);
 }
 
-TEST(Engine, TimeThatGoesBackStopsIt) {
+TEST(Engine, StopsWhenTimeGoesBack) {
   Engine engine;
   (void)engine.step({}, from_micros(5));
   EXPECT_DEATH((void)engine.step({}, from_micros(4)), "time went back");

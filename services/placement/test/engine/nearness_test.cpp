@@ -32,7 +32,7 @@ struct Fleet {
     std::vector<Command> batch;
     NodesSynced synced;
     for (const auto& [name, facts] : all) {
-      batch.emplace_back(NodeSeen{NodeName(name), facts});
+      batch.emplace_back(NodeUpdated{NodeName(name), facts});
       synced.nodes.emplace(name);
     }
     batch.emplace_back(std::move(synced));
@@ -47,20 +47,20 @@ struct Fleet {
     pod.node = NodeName(node);
     pod.phase = PodPhase::kRunning;
     pod.shape.gpu.whole = std::ssize(devices);
-    DevicesHeard given{pod.node, {script.now(), {}}};
+    DevicesObserved given{pod.node, {script.now(), {}}};
     for (const auto index : devices) given.seen.pods[pod.key()].push_back({pod.node, index, {}, 1000, ""});
-    script.step({PodSeen{pod}, given});
+    script.step({PodUpdated{pod}, given});
   }
   std::vector<Member> placed(const std::vector<PodSet>& sets) {
     const auto answer = script.engine().dry_run(sets);
     EXPECT_TRUE(answer.plan) << answer.shortfall.reason;
     return answer.plan ? answer.plan->members : std::vector<Member>();
   }
-  std::vector<links::Seat> seats(const std::vector<Member>& members) {
-    std::vector<links::Seat> out;
+  std::vector<links::LinkEndpoint> endpoints(const std::vector<Member>& members) {
+    std::vector<links::LinkEndpoint> out;
     for (const Member& member : members) {
       const auto& facts = script.engine().tables().nodes.find(member.node)->facts;
-      std::ranges::move(seats_of(member.node, facts, member.devices), std::back_inserter(out));
+      std::ranges::move(endpoints_of(member.node, facts, member.devices), std::back_inserter(out));
     }
     return out;
   }
@@ -75,7 +75,7 @@ struct Fleet {
 class Nearness : public ::testing::Test, protected Fleet {};
 
 // S-032: of two nodes that fit the gang, the one where NVLink connects all eight; the bandwidth of both is reported.
-TEST_F(Nearness, EightGpusGoIntoOneNvlinkDomain) {
+TEST_F(Nearness, EightGpusUseOneNvlinkDomain) {
   nodes({{"a-pcie", machine(0)}, {"b-nvlink", machine(8)}});
   for (const auto& sets : {std::vector{pod_set(1, 8)}, std::vector{pod_set(8, 1)}}) {
     const auto members = placed(sets);
@@ -89,7 +89,7 @@ TEST_F(Nearness, EightGpusGoIntoOneNvlinkDomain) {
   const auto members = placed({pod_set(1, 8)});
   EXPECT_EQ(script.engine().compared({pod_set(1, 8)}, members),
             std::vector<std::string>{"8 GPUs over PCIe across the sockets of node a-pcie: 25 GB/s"});
-  EXPECT_TRUE(script.engine().compared({pod_set(1, 1)}, placed({pod_set(1, 1)})).empty()) << "one GPU talks to nobody";
+  EXPECT_TRUE(script.engine().compared({pod_set(1, 1)}, placed({pod_set(1, 1)})).empty()) << "a single GPU needs no interconnect";
 }
 
 TEST_F(Nearness, TwoIslandsAreWorseThanOne) {
@@ -105,33 +105,33 @@ TEST_F(Nearness, LabelsAreReadAsIslands) {
   std::vector<DeviceRef> all;
   for (int i = 0; i < 8; ++i) all.push_back({NodeName("a"), i, {}, 1000, {}});
   std::map<std::int32_t, std::vector<std::int32_t>> islands;
-  for (const auto& seat : seats_of(NodeName("a"), facts, all)) islands[seat.island].push_back(seat.gpu);
+  for (const auto& endpoint : endpoints_of(NodeName("a"), facts, all)) islands[endpoint.island].push_back(endpoint.gpu);
   EXPECT_EQ(islands, (std::map<std::int32_t, std::vector<std::int32_t>>{{0, {0, 1, 2, 3}}, {1, {4, 5, 6, 7}}}));
   // Without labels the GPU model decides, and the label of a node that denies NVLink overrides the model.
   auto plain = node_facts(8);
   for (const auto& [model, island] : {std::pair("NVIDIA-H100-80GB-HBM3", 0), std::pair("NVIDIA-A100-SXM4-80GB", 0),
                                       std::pair("NVIDIA-H100-PCIe", -1), std::pair("NVIDIA-A10G", -1)}) {
     plain.model = model;
-    EXPECT_EQ(seats_of(NodeName("a"), plain, all).front().island, island) << model;
+    EXPECT_EQ(endpoints_of(NodeName("a"), plain, all).front().island, island) << model;
   }
   plain.model = "NVIDIA-H100-80GB-HBM3";
   plain.labels[kNvlink] = "false";
-  EXPECT_EQ(seats_of(NodeName("a"), plain, all).front().island, -1);
+  EXPECT_EQ(endpoints_of(NodeName("a"), plain, all).front().island, -1);
 }
 
 // The values that the agent observed count if administrators set no label.
-TEST_F(Nearness, PeopleAreBelievedBeforeTheAgent) {
+TEST_F(Nearness, OperatorLabelsOverrideTheAgent) {
   auto facts = machine(0);
   EXPECT_FALSE(has_fabric(facts));
   facts.labels[std::string(kFabricSeenLabel)] = "roce";
   facts.labels[std::string(kRailsSeenLabel)] = "2";
-  const auto seat = [&] { return seats_of(NodeName("a"), facts, {{NodeName("a"), 0, {}, 1000, {}}}).front(); };
-  EXPECT_EQ(seat().fabric, links::Fabric::kRoce);
-  EXPECT_EQ(seat().rails, 2);
+  const auto endpoint = [&] { return endpoints_of(NodeName("a"), facts, {{NodeName("a"), 0, {}, 1000, {}}}).front(); };
+  EXPECT_EQ(endpoint().fabric, links::Fabric::kRoce);
+  EXPECT_EQ(endpoint().rails, 2);
   facts.labels[std::string(kFabricLabel)] = "infiniband";
   facts.labels[std::string(kFabricRailsLabel)] = "8";
-  EXPECT_EQ(seat().fabric, links::Fabric::kInfiniband);
-  EXPECT_EQ(seat().rails, 8);
+  EXPECT_EQ(endpoint().fabric, links::Fabric::kInfiniband);
+  EXPECT_EQ(endpoint().rails, 8);
 }
 
 // Two sockets with two switches each: a pod gets two GPUs under one switch, and the words report it.
@@ -150,13 +150,13 @@ TEST_F(Nearness, TwoGpusUnderOnePcieSwitch) {
 
 // The devices that a pod gets are as fast as any of the idle ones could be: all 256 occupancies,
 // compared with every subset.
-TEST_F(Nearness, DevicesOfEveryOccupancyAreAsFastAsCanBe) {
+TEST_F(Nearness, DevicesAreFastestForEveryOccupancy) {
   const auto facts = machine(4);
   const NodeName node("a");
   const auto speed = [&](const std::vector<std::size_t>& devices) {
     std::vector<DeviceRef> refs;
     for (const auto d : devices) refs.push_back({node, static_cast<std::int32_t>(d), {}, 1000, {}});
-    return links::ring(seats_of(node, facts, refs));
+    return links::ring(endpoints_of(node, facts, refs));
   };
   int asked = 0;
   for (unsigned idle = 0; idle < 256; ++idle) {
@@ -182,43 +182,43 @@ TEST_F(Nearness, DevicesOfEveryOccupancyAreAsFastAsCanBe) {
 // S-072: two GPUs of a partly used node. Where the kubelet does not align devices, its plugin
 // allocates any two; single-numa-node allocates two of one socket, and refuses the node without
 // such a pair. The same number of bytes, over all requests for which both have a result.
-TEST_F(Nearness, OneSocketIsFasterThanWhateverComes) {
+TEST_F(Nearness, OneSocketIsFasterThanAcrossSockets) {
   auto strict = machine(0);
   strict.numa.policy = TopologyPolicy::kSingleNumaNode;
   const NodeName node("a");
-  Room room;
-  room.facts = &strict;
-  room.usable = true;
-  room.cpu_milli = 64'000;
-  room.memory_bytes = 256LL << 30;
-  room.zones.resize(2);
+  NodeCapacity capacity;
+  capacity.facts = &strict;
+  capacity.usable = true;
+  capacity.cpu_milli = 64'000;
+  capacity.memory_bytes = 256LL << 30;
+  capacity.zones.resize(2);
   std::mt19937 random(3);
   double any_s = 0, aligned_s = 0;
   int refused = 0;
   for (unsigned idle = 0; idle < 256; ++idle) {
-    room.free_milli.assign(8, 0);
+    capacity.free_milli.assign(8, 0);
     std::vector<std::int32_t> devices;
     for (int i = 0; i < 8; ++i) {
       if ((idle >> i & 1) == 0) continue;
-      room.free_milli[static_cast<std::size_t>(i)] = 1000;
+      capacity.free_milli[static_cast<std::size_t>(i)] = 1000;
       devices.push_back(i);
     }
     if (devices.size() < 2) continue;
     PodShape shape;
     shape.gpu.whole = 2;
     const bool one_socket = std::popcount(idle & 0xFU) >= 2 || std::popcount(idle >> 4) >= 2;
-    ASSERT_EQ(pods_that_fit(room, shape) > 0, one_socket) << "a hard filter, occupancy " << idle;
+    ASSERT_EQ(pods_that_fit(capacity, shape) > 0, one_socket) << "a hard filter, occupancy " << idle;
     if (!one_socket) {
       ++refused;
       continue;
     }
-    Room left = room;
-    aligned_s += 1 / links::ring(seats_of(node, strict, take(left, node, shape)));
+    NodeCapacity left = capacity;
+    aligned_s += 1 / links::ring(endpoints_of(node, strict, take(left, node, shape)));
     constexpr int kDraws = 50;
     for (int draw = 0; draw < kDraws; ++draw) {
       std::ranges::shuffle(devices, random);
       const std::vector<DeviceRef> two{{node, devices[0], {}, 1000, {}}, {node, devices[1], {}, 1000, {}}};
-      any_s += 1 / links::ring(seats_of(node, strict, two)) / kDraws;
+      any_s += 1 / links::ring(endpoints_of(node, strict, two)) / kDraws;
     }
   }
   EXPECT_EQ(refused, 16);
@@ -229,11 +229,11 @@ TEST_F(Nearness, OneSocketIsFasterThanWhateverComes) {
 
 // S-073: 16 GPUs of two nodes, in pods of any size: the ranks of an island are consecutive, and
 // random ranks get less than half the bandwidth.
-TEST_F(Nearness, RanksOfAnIslandFollowOneAnother) {
+TEST_F(Nearness, RanksOfAnIslandAreConsecutive) {
   nodes({{"a", machine(4, "ib", "f1")}, {"b", machine(4, "ib", "f1")}});
   for (const auto& sets : {std::vector{pod_set(16, 1)}, std::vector{pod_set(8, 2)}, std::vector{pod_set(4, 4)},
                            std::vector{pod_set(2, 8)}}) {
-    auto ranks = seats(placed(sets));
+    auto ranks = endpoints(placed(sets));
     ASSERT_EQ(ranks.size(), 16U);
     int changes = 0;
     for (std::size_t i = 1; i < ranks.size(); ++i) {
@@ -253,7 +253,7 @@ TEST_F(Nearness, RanksOfAnIslandFollowOneAnother) {
 }
 
 // S-257: one domain of the fastest fabric that holds a whole gang of several nodes; any nodes if no domain does.
-TEST_F(Nearness, AGangOfSeveralNodesPrefersOneFabricTheFastestFirst) {
+TEST_F(Nearness, MultiNodeGangPrefersFastestFabric) {
   nodes({{"a-eth", machine(8, "ethernet", "e1")},
          {"b-eth", machine(8, "ethernet", "e1")},
          {"c-roce", machine(8, "roce", "r1")},
@@ -274,7 +274,7 @@ TEST_F(Nearness, AGangOfSeveralNodesPrefersOneFabricTheFastestFirst) {
 }
 
 // S-277: a gang that fits on one node is placed as if there were no fabric.
-TEST_F(Nearness, AGangOfOneNodeSkipsTheFabric) {
+TEST_F(Nearness, SingleNodeGangIgnoresFabric) {
   std::map<std::string, NodeFacts> with, without;
   for (const auto& [name, fabric] : {std::pair("a", "ethernet"), std::pair("b", "ib"), std::pair("c", "roce")}) {
     with[name] = machine(8, fabric, name);
@@ -283,7 +283,7 @@ TEST_F(Nearness, AGangOfOneNodeSkipsTheFabric) {
   nodes(with);
   Script other;
   std::vector<Command> batch{NodesSynced{{NodeName("a"), NodeName("b"), NodeName("c")}}, PodsSynced{}};
-  for (const auto& [name, facts] : without) batch.insert(batch.begin(), NodeSeen{NodeName(name), facts});
+  for (const auto& [name, facts] : without) batch.insert(batch.begin(), NodeUpdated{NodeName(name), facts});
   other.step(batch);
   for (const auto& sets : {std::vector{pod_set(1, 8)}, std::vector{pod_set(8, 1)}, std::vector{pod_set(2, 4)}}) {
     EXPECT_EQ(placed(sets), other.engine().dry_run(sets).plan->members);
@@ -293,7 +293,7 @@ TEST_F(Nearness, AGangOfOneNodeSkipsTheFabric) {
 
 // S-256: over random fleets, no other choice of the same nodes' idle GPUs makes a shorter step if the gang fits
 // on one node; a gang that needs two nodes gets the fabric with the shortest step among those that hold it.
-TEST_F(Nearness, TheStepIsAsShortAsTheFleetAllows) {
+TEST_F(Nearness, StepTimeMatchesBestPossible) {
   const links::Step step{0.2, 20e9};
   std::mt19937 random(11);
   const auto roll = [&](int sides) { return std::uniform_int_distribution(0, sides - 1)(random); };
@@ -319,10 +319,10 @@ TEST_F(Nearness, TheStepIsAsShortAsTheFleetAllows) {
           for (int gpu = 0; gpu < 8; ++gpu) member.devices.push_back({member.node, gpu, {}, 1000, {}});
           two.push_back(std::move(member));
         }
-        best = std::min(best, links::seconds_of(step, fleet.seats(two)));
+        best = std::min(best, links::seconds_of(step, fleet.endpoints(two)));
       }
     }
-    EXPECT_DOUBLE_EQ(links::seconds_of(step, fleet.seats(members)), best) << "fleet " << i;
+    EXPECT_DOUBLE_EQ(links::seconds_of(step, fleet.endpoints(members)), best) << "fleet " << i;
   }
 }
 

@@ -8,7 +8,7 @@ namespace node_cases_test {
 
 void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
-TEST(Node, GoneTakesItsMembersWithIt) {
+TEST(Node, GoneReleasesItsMembers) {
   expect(R"(
     node a gpus=8
     node b gpus=8
@@ -35,7 +35,7 @@ TEST(Node, GoneTakesItsMembersWithIt) {
   )");
 }
 
-TEST(Node, NotReadyForLongerThanItsPodsTolerateCountsAsLost) {
+TEST(Node, NotReadyBeyondTolerationIsLost) {
   expect(R"(
     show nodes
     node a gpus=1
@@ -74,7 +74,7 @@ TEST(Node, NotReadyForLongerThanItsPodsTolerateCountsAsLost) {
   )");
 }
 
-TEST(Node, EachPodLeavesANodeThatIsNotReadyByItsOwnTolerations) {
+TEST(Node, EachPodLeavesANotReadyNodeByItsTolerations) {
   expect(R"(
     node a gpus=8
     synced
@@ -89,7 +89,7 @@ TEST(Node, EachPodLeavesANodeThatIsNotReadyByItsOwnTolerations) {
     => bound v/1 0:a[1]*
     pod w/1#0 on=a running tolerates=-1
     => bound w/1 0:a[2]*
-    -- it tolerates nothing: at once; a place for which no pod came is kept for a minute
+    -- it tolerates nothing: at once; a place without a pod is held for a minute
     node a gpus=8 ready=no
     => bound u/1 0:a[0]*-
     => evict u/1 NodeFailure a lost
@@ -110,7 +110,7 @@ TEST(Node, EachPodLeavesANodeThatIsNotReadyByItsOwnTolerations) {
 
 // The node lifecycle controller sets another taint if the kubelet does not report, and pods may
 // tolerate it for another time.
-TEST(Node, AnUnreachableNodeIsLeftByTheTolerationOfThatTaint) {
+TEST(Node, UnreachableUsesTheTolerationOfThatTaint) {
   expect(R"(
     node a gpus=8
     synced
@@ -126,7 +126,7 @@ TEST(Node, AnUnreachableNodeIsLeftByTheTolerationOfThatTaint) {
   )");
 }
 
-TEST(Node, GoneWhileNobodyLooked) {
+TEST(Node, GoneDuringRestart) {
   expect(R"(
     show nodes
     node a gpus=1 | node b gpus=1
@@ -145,7 +145,7 @@ TEST(Node, GoneWhileNobodyLooked) {
   )");
 }
 
-TEST(Node, ADrainThatIsRequestedAgainIsAnsweredAgain) {
+TEST(Node, RepeatedDrainIsAnsweredAgain) {
   expect(R"(
     show nodes
     node a gpus=8
@@ -164,17 +164,17 @@ TEST(Node, ADrainThatIsRequestedAgainIsAnsweredAgain) {
   )");
 }
 
-TEST(Node, DrainAndHealthCordonEachForItself) {
+TEST(Node, DrainAndHealthCordonIndependently) {
   expect(R"(
     show nodes
-    -- the drain is heard before the node is seen
+    -- the drain event arrives before the node
     drain a
     node a gpus=8
     => node a cordoned pods=0 empty drain: SpotInterruption
     => cordon a drain
     synced
     want w/1 1x8
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned to be drained: SpotInterruption (a)
+    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned for a drain: SpotInterruption (a)
     => demand w/1
     health a gpu=3 cordon
     => node a cordoned pods=0 empty health: XID 79; drain: SpotInterruption
@@ -192,7 +192,7 @@ TEST(Node, DrainAndHealthCordonEachForItself) {
   )");
 }
 
-TEST(Node, AFaultyGpuEvictsOnlyItsUsers) {
+TEST(Node, FaultyGpuEvictsItsUsersOnly) {
   expect(R"(
     node a gpus=8
     synced
@@ -204,7 +204,7 @@ TEST(Node, AFaultyGpuEvictsOnlyItsUsers) {
     => reserved w/1 0:a[0,1,2,3]
     => evict w/1 GpuFault a
     => cordon a health
-    -- the node as a whole: the other goes too; who was asked once is not asked again
+    -- the whole node: the other is evicted too; an eviction is requested once
     health a cordon
     => reserved v/1 0:a[4,5]
     => evict v/1 GpuFault a
@@ -212,7 +212,7 @@ TEST(Node, AFaultyGpuEvictsOnlyItsUsers) {
 }
 
 // The GPU that needs a reset is out of service, while its node and the seven other GPUs continue.
-TEST(Node, AGpuThatNeedsAResetIsTakenOutOfServiceAlone) {
+TEST(Node, GpuThatNeedsAResetIsDisabledAlone) {
   expect(R"(
     show nodes
     node a gpus=8
@@ -242,7 +242,7 @@ TEST(Node, AGpuThatNeedsAResetIsTakenOutOfServiceAlone) {
 }
 
 // It is unknown from which GPU the kubelet allocates the next MIG instance.
-TEST(Node, AFaultyGpuOfANodeWithMigInstancesIsAMatterOfTheNode) {
+TEST(Node, FaultyGpuWithMigInstancesDisablesTheNode) {
   expect(R"(
     node a gpus=7 installed=8 ext=7
     synced
@@ -251,7 +251,7 @@ TEST(Node, AFaultyGpuOfANodeWithMigInstancesIsAMatterOfTheNode) {
   )");
 }
 
-TEST(Node, AManualUncordonOverridesTheVerdictAndNoNewerOne) {
+TEST(Node, ManualUncordonOverridesTheCurrentVerdictOnly) {
   expect(R"(
     show nodes
     node a gpus=8
@@ -280,7 +280,7 @@ TEST(Node, AManualUncordonOverridesTheVerdictAndNoNewerOne) {
   )");
 }
 
-TEST(Node, AManualUncordonDoesNotEndADrain) {
+TEST(Node, ManualUncordonDoesNotEndADrain) {
   expect(R"(
     show nodes
     node a gpus=8
@@ -291,7 +291,7 @@ TEST(Node, AManualUncordonDoesNotEndADrain) {
     => cordon a drain
     node a gpus=8 ours
     => node a cordoned pods=0 empty drain: SpotInterruption
-    -- still cordoned, and the object says so again
+    -- still cordoned, and the object shows it again
     node a gpus=8 left=drain
     => node a cordoned pods=0 empty drain: SpotInterruption
     => cordon a drain
@@ -315,7 +315,7 @@ TEST(Node, AManualUncordonDoesNotEndADrain) {
 }
 
 // After a repair an operator uncordons the node: its GPU is in service again.
-TEST(Node, TheEndOfAForeignCordonPutsAFaultyGpuBackIntoService) {
+TEST(Node, EndOfExternalCordonEnablesFaultyGpu) {
   expect(R"(
     node a gpus=2
     synced
@@ -327,7 +327,7 @@ TEST(Node, TheEndOfAForeignCordonPutsAFaultyGpuBackIntoService) {
   )");
 }
 
-TEST(Node, AFaultyGpuWithoutCordonIsLeftOut) {
+TEST(Node, FaultyGpuWithoutCordonIsExcluded) {
   expect(R"(
     node a gpus=4
     synced
@@ -343,7 +343,7 @@ TEST(Node, AFaultyGpuWithoutCordonIsLeftOut) {
   )");
 }
 
-TEST(Node, FewerAllocatableThanInstalledKeepsTheHighestBack) {
+TEST(Node, FewerAllocatableThanInstalledHidesTheHighest) {
   expect(R"(
     node a gpus=4 allocatable=3
     synced
@@ -355,41 +355,41 @@ TEST(Node, FewerAllocatableThanInstalledKeepsTheHighestBack) {
   )");
 }
 
-TEST(Strangers, TakeTheirShare) {
+TEST(UnmanagedPods, UseCapacity) {
   expect(R"(
     node a gpus=4 cpu=10
     synced
-    stranger p on=a gpus=1 cpu=4
-    stranger q on=a gpus=1 devices=0
+    unmanaged p on=a gpus=1 cpu=4
+    unmanaged q on=a gpus=1 devices=0
     want w/1 2x1
     => reserved w/1 0:a[1] 1:a[2]
     want v/1 1x0 cpu=5
     => short v/1 0 of 1 pods fit: 1 eligible nodes; 1 lack CPU
     => demand v/1
-    stranger p on=a gpus=1 cpu=4 succeeded
+    unmanaged p on=a gpus=1 cpu=4 succeeded
     => reserved v/1 0:a[]
     => demand
     want u/1 1x1
     => reserved u/1 0:a[3]
-    stranger-gone q
+    unmanaged-gone q
   )");
 }
 
 // S-161: a node that runs only daemons is empty.
-TEST(Strangers, CountForTheNodeUnlessTheyAreDaemons) {
+TEST(UnmanagedPods, KeepANodeInUseUnlessDaemons) {
   expect(R"(
     show nodes
     node a gpus=4
     => node a ready pods=0 empty
-    stranger p on=a cpu=1 daemon
-    stranger q on=a cpu=1
+    unmanaged p on=a cpu=1 daemon
+    unmanaged q on=a cpu=1
     => node a ready pods=1
-    stranger-gone q
+    unmanaged-gone q
     => node a ready pods=0 empty
   )");
 }
 
-TEST(Devices, WhatTheKubeletGaveIsAdopted) {
+TEST(Devices, KubeletAllocationIsAdopted) {
   expect(R"(
     node a gpus=4
     synced
@@ -398,7 +398,7 @@ TEST(Devices, WhatTheKubeletGaveIsAdopted) {
     => reserved w/1 0:a[1]
     => bind v/1#0 -> a [0]
     => bind w/1#0 -> a [1]
-    -- w got v's device: v, not seen yet, makes way
+    -- w got v's device: v, not observed yet, gets another one
     devices a w/1#0=0
     => reserved v/1 0:a[1]
     => reserved w/1 0:a[0]
@@ -407,13 +407,13 @@ TEST(Devices, WhatTheKubeletGaveIsAdopted) {
     devices a w/1#0=0 v/1#0=3
     => reserved v/1 0:a[3]
     => drift 1
-    -- one device twice is not believed, nor is one that the node does not have
+    -- a duplicate device is refused, and so is one that the node does not have
     devices a w/1#0=2 v/1#0=2
     => drift refused
     devices a w/1#0=9
     => drift refused
-    -- a stranger that was seen on a device blocks that one
-    stranger p on=a gpus=1
+    -- an unmanaged pod that was observed on a device blocks it
+    unmanaged p on=a gpus=1
     devices a p=1
     want u/1 2x1
     => short u/1 1 of 2 pods fit: 1 eligible nodes have 1 free GPUs, needs 2
@@ -446,7 +446,7 @@ TEST(Devices, SharesOfAGpuAreAdopted) {
     => reserved v/1 0:a[1]
     => reserved w/1 0:a[0]
     => drift 1
-    -- there is no third GPU, and four shares of one
+    -- there is no third GPU, and a GPU has no four shares
     devices a w/1#0=2
     => drift refused
     want u/1 3x1 | pod u/1#0 | pod u/1#1 | pod u/1#2
@@ -456,8 +456,8 @@ TEST(Devices, SharesOfAGpuAreAdopted) {
     => bind u/1#2 -> a [1]
     devices a w/1#0=0 v/1#0=0 u/1#0=0 u/1#1=0 u/1#2=0
     => drift refused
-    -- a stranger's share is not to be had, nor are those of a GPU that is faulty
-    stranger p on=a gpus=1
+    -- the share of an unmanaged pod is not available, nor are shares of a faulty GPU
+    unmanaged p on=a gpus=1
     devices a p=1
     health a gpu=1
     => reserved u/1 0:a[2] 1:a[3] 2:a[4]
@@ -468,7 +468,7 @@ TEST(Devices, SharesOfAGpuAreAdopted) {
   )");
 }
 
-TEST(Devices, MigInstancesAreTakenUpAndMove) {
+TEST(Devices, MigInstancesAreAdoptedAndMove) {
   expect(R"(
     node a gpus=1 installed=2 ext=7
     synced
@@ -477,19 +477,19 @@ TEST(Devices, MigInstancesAreTakenUpAndMove) {
     => reserved w/1 0:a[]
     => bind v/1#0 -> a []
     => bind w/1#0 -> a []
-    -- which instance it is only the kubelet knows: news, and no drift
+    -- only the kubelet knows the instance: an update, not drift
     devices a w/1#0=1.x v/1#0=1.y
     => reserved v/1 0:a[1=MIG-1.y]
     => reserved w/1 0:a[1=MIG-1.x]
-    -- w has v's instance now, and where v is nobody knows
+    -- w has v's instance now, and the instance of v is unknown
     devices a w/1#0=1.y
     => reserved v/1 0:a[]
     => reserved w/1 0:a[1=MIG-1.y]
     => drift 2
-    -- one instance twice is not believed
+    -- a duplicate instance is refused
     devices a w/1#0=1.x v/1#0=1.x
     => drift refused
-    -- nor is a whole GPU that is cut; the other one is free
+    -- and so is a whole GPU with MIG instances; the other one is free
     want u/1 1x1 | pod u/1#0
     => reserved u/1 0:a[0]
     => bind u/1#0 -> a [0]
@@ -501,11 +501,11 @@ TEST(Devices, MigInstancesAreTakenUpAndMove) {
   )");
 }
 
-TEST(Devices, TheGpuOfAStrangersInstanceIsNotGivenAsAWhole) {
+TEST(Devices, GpuWithUnmanagedInstanceIsNotAllocatedWhole) {
   expect(R"(
     node a gpus=1 installed=2 ext=7
     synced
-    stranger p on=a mig=1
+    unmanaged p on=a mig=1
     devices a p=0.x
     want w/1 1x1
     => reserved w/1 0:a[1]

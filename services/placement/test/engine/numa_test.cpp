@@ -24,24 +24,24 @@ NodeFacts two_sockets(TopologyPolicy policy) {
 
 struct Site {
   std::map<NodeName, NodeFacts> facts;
-  Rooms rooms;
+  FreeCapacity free_capacity;
   Preference preference;
 
-  Room& add(const std::string& name, NodeFacts made, const std::vector<std::int32_t>& taken = {}) {
-    Room room;
-    room.facts = &(facts[NodeName(name)] = std::move(made));
-    room.usable = true;
-    room.cpu_milli = room.facts->cpu_milli;
-    room.memory_bytes = room.facts->memory_bytes;
-    room.free_milli.assign(static_cast<std::size_t>(room.facts->gpus), 1000);
-    for (const auto gpu : taken) room.free_milli[static_cast<std::size_t>(gpu)] = 0;
-    for (const auto& zone : room.facts->numa.zones) room.zones.push_back({zone.cpu_milli, zone.memory_bytes});
-    return rooms[NodeName(name)] = room;
+  NodeCapacity& add(const std::string& name, NodeFacts made, const std::vector<std::int32_t>& taken = {}) {
+    NodeCapacity capacity;
+    capacity.facts = &(facts[NodeName(name)] = std::move(made));
+    capacity.usable = true;
+    capacity.cpu_milli = capacity.facts->cpu_milli;
+    capacity.memory_bytes = capacity.facts->memory_bytes;
+    capacity.free_milli.assign(static_cast<std::size_t>(capacity.facts->gpus), 1000);
+    for (const auto gpu : taken) capacity.free_milli[static_cast<std::size_t>(gpu)] = 0;
+    for (const auto& zone : capacity.facts->numa.zones) capacity.zones.push_back({zone.cpu_milli, zone.memory_bytes});
+    return free_capacity[NodeName(name)] = capacity;
   }
   /// "a 0 1 2 3" for each pod, or the reason.
   std::string place(const PodSet& set) {
-    preference.prepare(rooms);
-    Rooms then = rooms;
+    preference.prepare(free_capacity);
+    FreeCapacity then = free_capacity;
     const auto placed = place_gang({set}, then, preference);
     if (!placed.plan) return placed.shortfall.reason;
     std::string out;
@@ -66,11 +66,11 @@ TEST(Numa, FourGpusComeFromOneSocket) {
     Site site;
     site.add("a", two_sockets(policy));
     EXPECT_EQ(site.place(pod_set(1, 4)), "a 0 1 2 3") << name_of(policy);
-    site.rooms.clear();
+    site.free_capacity.clear();
     site.add("a", two_sockets(policy), {0});
     EXPECT_EQ(site.place(pod_set(1, 4)), "a 4 5 6 7")
-        << name_of(policy) << ": near ones even where the kubelet asks for none";
-    site.rooms.clear();
+        << name_of(policy) << ": close ones even if the kubelet requires none";
+    site.free_capacity.clear();
     site.add("a", two_sockets(policy), {0, 1, 4, 5});
     const bool strict = policy == TopologyPolicy::kSingleNumaNode || policy == TopologyPolicy::kRestricted;
     const auto answer = site.place(pod_set(1, 4));
@@ -89,13 +89,13 @@ TEST(Numa, SixtyCpusDoNotFitASocketOf56) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kSingleNumaNode));
   const auto answer = site.place(gpus_and_cpus(1, 4, 60));
-  EXPECT_NE(answer.find("1 numa-cpu: no NUMA node alone has what a pod asks"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("1 numa-cpu: no single NUMA node fits a pod"), std::string::npos) << answer;
   EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 56)), "a 0 1 2 3");
   // Fractional CPUs come from the shared pool of all zones.
   auto parts = gpus_and_cpus(1, 4, 60);
   parts.shape.cpu_milli += 1;
   EXPECT_EQ(site.place(parts), "a 0 1 2 3");
-  site.rooms.clear();
+  site.free_capacity.clear();
   auto facts = two_sockets(TopologyPolicy::kSingleNumaNode);
   for (auto& zone : facts.numa.zones) zone.memory_bytes = std::int64_t{64} << 30;
   site.add("a", facts);
@@ -105,7 +105,7 @@ TEST(Numa, SixtyCpusDoNotFitASocketOf56) {
   EXPECT_NE(why.find("numa-memory"), std::string::npos) << why;
 }
 
-TEST(Numa, RestrictedTakesTwoNodesWhereTheMachineHasNoOther) {
+TEST(Numa, RestrictedUsesTwoNumaNodesIfNecessary) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kRestricted));
   EXPECT_EQ(site.place(gpus_and_cpus(1, 8, 112)), "a 0 1 2 3 4 5 6 7");
@@ -116,7 +116,7 @@ TEST(Numa, RestrictedTakesTwoNodesWhereTheMachineHasNoOther) {
 }
 
 // S-070: without a policy zones have no effect; and one GPU is on one NUMA node in any case.
-TEST(Numa, WithoutAPolicyZonesHaveNoSay) {
+TEST(Numa, WithoutPolicyZonesAreIgnored) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kNone), {0, 1, 4, 5});
   EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 100)), "a 2 3 6 7");
@@ -127,7 +127,7 @@ TEST(Numa, WithoutAPolicyZonesHaveNoSay) {
 }
 
 // S-071: best-effort prefers one NUMA node, and admits the pod without it.
-TEST(Numa, BestEffortPrefersAndDoesNotInsist) {
+TEST(Numa, BestEffortPrefersAlignment) {
   Site site;
   site.add("a", two_sockets(TopologyPolicy::kBestEffort), {0});
   EXPECT_EQ(site.place(gpus_and_cpus(1, 4, 50)), "a 4 5 6 7");
@@ -138,7 +138,7 @@ TEST(Numa, BestEffortPrefersAndDoesNotInsist) {
 
 // In any order of pods, a pod that fits is placed where the kubelet admits it: under a strict
 // policy each pod on zones with its GPUs and CPUs.
-TEST(NumaLaws, AsManyAsTheZonesTakeOneByOne) {
+TEST(NumaLaws, CountMatchesOneByOnePlacement) {
   int some = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -151,27 +151,27 @@ TEST(NumaLaws, AsManyAsTheZonesTakeOneByOne) {
     for (std::int32_t gpu = 0; gpu < 8; ++gpu)
       facts.numa.zones[static_cast<std::size_t>(upto(static_cast<int>(zones)))].gpus.push_back(gpu);
     Site site;
-    Room room = site.add("a", facts);
-    for (auto& free : room.free_milli) free = upto(4) == 0 ? 0 : 1000;
-    room.cpu_milli = 0;
-    for (const auto& zone : room.zones) room.cpu_milli += zone.cpu_milli;
+    NodeCapacity capacity = site.add("a", facts);
+    for (auto& free : capacity.free_milli) free = upto(4) == 0 ? 0 : 1000;
+    capacity.cpu_milli = 0;
+    for (const auto& zone : capacity.zones) capacity.cpu_milli += zone.cpu_milli;
     auto shape = pod_set(1, upto(4)).shape;
     shape.cpu_milli = 1000 * (1 + upto(8));
-    const auto counted = pods_that_fit(room, shape);
+    const auto counted = pods_that_fit(capacity, shape);
     std::int64_t taken = 0;
-    for (; pods_that_fit(room, shape) > 0; ++taken) {
-      const auto mask = align(room, shape);
+    for (; pods_that_fit(capacity, shape) > 0; ++taken) {
+      const auto mask = align(capacity, shape);
       ASSERT_TRUE(mask);
-      const Room before = room;
-      const auto devices = take(room, NodeName("a"), shape);
+      const NodeCapacity before = capacity;
+      const auto devices = take(capacity, NodeName("a"), shape);
       ASSERT_EQ(std::ssize(devices), shape.gpu.whole);
       std::int64_t cpu = 0;
-      for (std::size_t i = 0; i < room.zones.size(); ++i) {
-        ASSERT_GE(room.zones[i].cpu_milli, 0);
-        cpu += before.zones[i].cpu_milli - room.zones[i].cpu_milli;
-        const auto& gpus = room.facts->numa.zones[i].gpus;
+      for (std::size_t i = 0; i < capacity.zones.size(); ++i) {
+        ASSERT_GE(capacity.zones[i].cpu_milli, 0);
+        cpu += before.zones[i].cpu_milli - capacity.zones[i].cpu_milli;
+        const auto& gpus = capacity.facts->numa.zones[i].gpus;
         if ((*mask >> i & 1U) != 0) continue;
-        ASSERT_EQ(before.zones[i].cpu_milli, room.zones[i].cpu_milli) << "CPUs of a zone that is not the pod's";
+        ASSERT_EQ(before.zones[i].cpu_milli, capacity.zones[i].cpu_milli) << "CPUs of a zone that is not the pod's";
         for (const auto& device : devices) ASSERT_EQ(std::ranges::count(gpus, device.index), 0);
       }
       ASSERT_EQ(cpu, shape.cpu_milli);
@@ -179,7 +179,7 @@ TEST(NumaLaws, AsManyAsTheZonesTakeOneByOne) {
     ASSERT_EQ(counted, taken);
     some += taken > 0 ? 1 : 0;
     if (taken == 0) continue;
-    ASSERT_EQ(refused_by_zones(room, shape).empty(), pods_that_align(room, shape, 1) > 0);
+    ASSERT_EQ(refused_by_zones(capacity, shape).empty(), pods_that_align(capacity, shape, 1) > 0);
   }
   EXPECT_GT(some, 1000);
 }

@@ -21,9 +21,9 @@ LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::
 
 /// The inter-pod constraints of a gang in a rule book. In addition, no node fits more than `each`
 /// of its pods, and a node with the label "closed" fits none.
-class Neighbours final : public Neighbourhood, public Shifting {
+class TestConstraints final : public InterPodConstraints, public DynamicConstraints {
  public:
-  Neighbours(rules::RuleBook& book, const std::vector<rules::PodTemplate>& likes, int each) : book_(book), each_(each) {
+  TestConstraints(rules::RuleBook& book, const std::vector<rules::PodTemplate>& likes, int each) : book_(book), each_(each) {
     for (const auto& like : likes) {
       ids_.push_back(book.hold(like));
       const auto& r = like.rules;
@@ -31,31 +31,31 @@ class Neighbours final : public Neighbourhood, public Shifting {
                             !r.preferred_anti_affinity.empty());
     }
   }
-  ~Neighbours() override {
+  ~TestConstraints() override {
     for (const auto& uid : taken_) book_.drop_pod(uid);
     for (const auto id : ids_) book_.release(id);
   }
-  Neighbours(const Neighbours&) = delete;
-  Neighbours& operator=(const Neighbours&) = delete;
+  TestConstraints(const TestConstraints&) = delete;
+  TestConstraints& operator=(const TestConstraints&) = delete;
 
   [[nodiscard]] bool one_by_one(std::size_t set) const override { return one_by_one_[set]; }
-  [[nodiscard]] bool suits(std::size_t, const NodeName& node, const Room& room) const override {
+  [[nodiscard]] bool suits(std::size_t, const NodeName& node, const NodeCapacity& capacity) const override {
     const auto there = on_.find(node);
-    return !room.facts->labels.contains("closed") && (there == on_.end() || there->second < each_);
+    return !capacity.facts->labels.contains("closed") && (there == on_.end() || there->second < each_);
   }
-  [[nodiscard]] const Shifting* shifting(std::size_t) const override { return this; }
-  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node, const Room& room) const override {
-    return admits(set, node, room) ? "" : "that refuse";
+  [[nodiscard]] const DynamicConstraints* dynamic(std::size_t) const override { return this; }
+  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const override {
+    return admits(set, node, capacity) ? "" : "that refuse";
   }
-  [[nodiscard]] bool has_data(std::size_t, const Room& room) const override {
-    return room.facts->labels.contains("data");
+  [[nodiscard]] bool has_data(std::size_t, const NodeCapacity& capacity) const override {
+    return capacity.facts->labels.contains("data");
   }
   void take(std::size_t set, const NodeName& node) override {
     taken_.push_back(fmt::format("g{}", taken_.size()));
     book_.put_pod({taken_.back(), node, ids_[set]});
     ++on_[node];
   }
-  [[nodiscard]] rules::NodeIndex number(const NodeName& node, const Room&) const override {
+  [[nodiscard]] rules::NodeIndex number(const NodeName& node, const NodeCapacity&) const override {
     return book_.index_of(node).value();
   }
   [[nodiscard]] const rules::NodeSet& open(std::size_t set) const override { return open_ = book_.feasible(ids_[set]); }
@@ -89,47 +89,47 @@ class Neighbours final : public Neighbourhood, public Shifting {
 /// The same by a scan of every node for each pod or node.
 class Plainly {
  public:
-  Plainly(const std::vector<PodSet>& sets, const Rooms& rooms, const Preference& preference, Neighbours& beside)
-      : sets_(sets), rooms_(rooms), preference_(preference), beside_(beside) {}
+  Plainly(const std::vector<PodSet>& sets, const FreeCapacity& free_capacity, const Preference& preference, TestConstraints& constraints)
+      : sets_(sets), free_capacity_(free_capacity), preference_(preference), constraints_(constraints) {}
   [[nodiscard]] std::optional<std::vector<Member>> members() {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < sets_.size(); ++i) order.push_back(i);
     std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return sets_[i].shape.gpu.total_milli(); });
     for (const auto set : order) {
-      if (!(beside_.one_by_one(set) ? pod_by_pod(set) : node_by_node(set))) return std::nullopt;
+      if (!(constraints_.one_by_one(set) ? pod_by_pod(set) : node_by_node(set))) return std::nullopt;
     }
     std::ranges::sort(out_, std::less<>(), [](const Member& m) { return std::pair(m.set, m.index); });
     return out_;
   }
 
  private:
-  [[nodiscard]] const Room& now(const NodeName& name) const {
+  [[nodiscard]] const NodeCapacity& now(const NodeName& name) const {
     const auto used = used_.find(name);
-    return used == used_.end() ? rooms_.at(name) : used->second;
+    return used == used_.end() ? free_capacity_.at(name) : used->second;
   }
   [[nodiscard]] bool takes(std::size_t set, const NodeName& name) const {
     return pods_that_fit(now(name), sets_[set].shape) > 0 && rejected_by(now(name), sets_[set].shape).empty() &&
-           beside_.admits(set, name, now(name));
+           constraints_.admits(set, name, now(name));
   }
   void take(std::size_t set, const NodeName& name, std::int32_t index) {
-    auto& room = used_.try_emplace(name, rooms_.at(name)).first->second;
+    auto& capacity = used_.try_emplace(name, free_capacity_.at(name)).first->second;
     Member member;
     member.set = static_cast<std::int32_t>(set);
     member.index = index;
     member.node = name;
-    member.devices = preference_.take(room, name, sets_[set].shape);
+    member.devices = preference_.take(capacity, name, sets_[set].shape);
     out_.push_back(std::move(member));
-    beside_.take(set, name);
+    constraints_.take(set, name);
   }
   bool pod_by_pod(std::size_t set) {
     for (std::int32_t index = 0; index < sets_[set].count; ++index) {
       using Rank = std::tuple<std::int64_t, bool, std::int64_t, bool, NodeName>;
       std::optional<Rank> best;
-      const auto scores = beside_.scores_of(set);
-      for (const auto& [name, before] : rooms_) {
+      const auto scores = constraints_.scores_of(set);
+      for (const auto& [name, before] : free_capacity_) {
         if (!takes(set, name)) continue;
-        const Rank rank(-scores.at(beside_.number(name, before)), !used_.contains(name),
-                        -preference_.score(now(name), sets_[set].shape), !beside_.has_data(set, before), name);
+        const Rank rank(-scores.at(constraints_.number(name, before)), !used_.contains(name),
+                        -preference_.score(now(name), sets_[set].shape), !constraints_.has_data(set, before), name);
         if (!best || rank < *best) best = rank;
       }
       if (!best) return false;
@@ -141,13 +141,13 @@ class Plainly {
     const PodSet& asked = sets_[set];
     std::set<NodeName> left;
     std::int64_t all = 0;
-    for (const auto& [name, room] : rooms_) {
+    for (const auto& [name, capacity] : free_capacity_) {
       if (!takes(set, name)) continue;
       left.insert(name);
       all += pods_that_fit(now(name), asked.shape);
     }
     if (all < asked.count) return false;
-    std::map<NodeName, Room> before;  // as they were when the set began
+    std::map<NodeName, NodeCapacity> before;  // as they were when the set began
     for (const auto& name : left) before.emplace(name, now(name));
     const auto used = used_;
     for (std::int32_t index = 0; index < asked.count;) {
@@ -155,12 +155,12 @@ class Plainly {
       using Rank = std::tuple<bool, bool, std::int64_t, bool, std::int64_t, bool, NodeName>;
       std::optional<Rank> best;
       for (const auto& name : left) {
-        const Room& room = before.at(name);
-        const auto fits = pods_that_fit(room, asked.shape);
+        const NodeCapacity& capacity = before.at(name);
+        const auto fits = pods_that_fit(capacity, asked.shape);
         const auto devices = std::min<std::int64_t>(fits, asked.count) * asked.shape.gpu.whole;
-        const bool apart = asked.shape.gpu.whole > 0 && devices > 1 && devices > joined_gpus(room);
+        const bool apart = asked.shape.gpu.whole > 0 && devices > 1 && devices > joined_gpus(capacity);
         const Rank rank(fits < rest, fits >= rest && !used.contains(name), rest - std::min(fits, rest), apart,
-                        -preference_.score(room, asked.shape), !beside_.has_data(set, room), name);
+                        -preference_.score(capacity, asked.shape), !constraints_.has_data(set, capacity), name);
         if (!best || rank < *best) best = rank;
       }
       const NodeName name = std::get<6>(*best);
@@ -172,16 +172,16 @@ class Plainly {
   }
 
   const std::vector<PodSet>& sets_;
-  const Rooms& rooms_;
+  const FreeCapacity& free_capacity_;
   const Preference& preference_;
-  Neighbours& beside_;
-  std::map<NodeName, Room> used_;
+  TestConstraints& constraints_;
+  std::map<NodeName, NodeCapacity> used_;
   std::vector<Member> out_;
 };
 
 struct Fleet {
   std::map<NodeName, NodeFacts> facts;
-  Rooms rooms;
+  FreeCapacity free_capacity;
   rules::RuleBook book;
   Preference preference;
 
@@ -208,20 +208,20 @@ struct Fleet {
       if (soft && one_in(random, 3)) made.taints.push_back({"s", "", "PreferNoSchedule"});
     }
     for (const auto& [name, made] : facts) {
-      Room room;
-      room.facts = &made;
-      room.usable = !one_in(random, 10);
-      room.why_not = "cordoned";
-      room.cpu_milli = 1'000 * between(random, 0, 64);
-      room.memory_bytes = made.memory_bytes;
+      NodeCapacity capacity;
+      capacity.facts = &made;
+      capacity.usable = !one_in(random, 10);
+      capacity.why_not = "cordoned";
+      capacity.cpu_milli = 1'000 * between(random, 0, 64);
+      capacity.memory_bytes = made.memory_bytes;
       for (int d = 0; d < made.gpus; ++d)
-        room.free_milli.push_back(one_in(random, 3) ? 250 * between(random, 0, 3) : 1000);
-      if (one_in(random, 3)) room.pods = between(random, 0, 4);
-      if (one_in(random, 3)) room.island = 4;
-      rooms.emplace(name, room);
+        capacity.free_milli.push_back(one_in(random, 3) ? 250 * between(random, 0, 3) : 1000);
+      if (one_in(random, 3)) capacity.pods = between(random, 0, 4);
+      if (one_in(random, 3)) capacity.island = 4;
+      free_capacity.emplace(name, capacity);
       book.put_node({name, made.labels, made.taints, false, {{"pods", 1'000'000}}});
     }
-    preference.prepare(rooms);
+    preference.prepare(free_capacity);
     int pods = 0;
     for (const auto& [name, made] : facts) {
       if (!one_in(random, 3)) continue;
@@ -240,21 +240,21 @@ rules::PodTemplate like(Random& random) {
   const auto key = [&] {
     return std::string(std::array{"host", "rack", "zone"}[static_cast<std::size_t>(between(random, 0, 2))]);
   };
-  const auto whom = [&] { return app(std::array{"a", "b", "c"}[static_cast<std::size_t>(between(random, 0, 2))]); };
+  const auto selected = [&] { return app(std::array{"a", "b", "c"}[static_cast<std::size_t>(between(random, 0, 2))]); };
   switch (between(random, 0, 7)) {
     case 0:
     case 1:
-      out.rules.anti_affinity = {{key(), whom(), {}, {}}};
+      out.rules.anti_affinity = {{key(), selected(), {}, {}}};
       break;
     case 2:
     case 3:
-      out.rules.spread = {{key(), between(random, 1, 2), 1, !one_in(random, 4), whom()}};
+      out.rules.spread = {{key(), between(random, 1, 2), 1, !one_in(random, 4), selected()}};
       break;
     case 4:
-      out.rules.affinity = {{key(), whom(), {}, {}}};
+      out.rules.affinity = {{key(), selected(), {}, {}}};
       break;
     case 5:
-      out.rules.preferred_anti_affinity = {{between(random, 1, 9), {key(), whom(), {}, {}}}};
+      out.rules.preferred_anti_affinity = {{between(random, 1, 9), {key(), selected(), {}, {}}}};
       break;
     default:
       break;
@@ -277,7 +277,7 @@ PodSet asked(Random& random, const std::string& name) {
   return set;
 }
 
-TEST(OneByOne, ChoosesWhatALookAtAllNodesChooses) {
+TEST(OneByOne, MatchesFullScan) {
   int placed = 0, refused = 0, alone = 0;
   for (std::uint64_t seed = 0; seed < 3'000; ++seed) {
     Random random(seed);
@@ -287,21 +287,21 @@ TEST(OneByOne, ChoosesWhatALookAtAllNodesChooses) {
     std::vector<rules::PodTemplate> likes;
     for (std::size_t i = 0; i < sets.size(); ++i) likes.push_back(like(random));
     const int each = one_in(random, 4) ? between(random, 1, 3) : 1'000;
-    Rooms rooms = fleet.rooms;
+    FreeCapacity free_capacity = fleet.free_capacity;
     std::optional<Plan> plan;
     std::optional<std::vector<Member>> slow;
     bool whether = false;
     {
-      Neighbours beside(fleet.book, likes, each);
-      whether = place_gang(sets, rooms, fleet.preference, &beside, nullptr, Wanted::kWhether).plan.has_value();
+      TestConstraints constraints(fleet.book, likes, each);
+      whether = place_gang(sets, free_capacity, fleet.preference, &constraints, nullptr, ResultDetail::kWhether).plan.has_value();
     }
     {
-      Neighbours beside(fleet.book, likes, each);
-      plan = place_gang(sets, rooms, fleet.preference, &beside).plan;
+      TestConstraints constraints(fleet.book, likes, each);
+      plan = place_gang(sets, free_capacity, fleet.preference, &constraints).plan;
     }
     {
-      Neighbours beside(fleet.book, likes, each);
-      slow = Plainly(sets, fleet.rooms, fleet.preference, beside).members();
+      TestConstraints constraints(fleet.book, likes, each);
+      slow = Plainly(sets, fleet.free_capacity, fleet.preference, constraints).members();
     }
     ASSERT_EQ(plan.has_value(), slow.has_value()) << "seed " << seed;
     ASSERT_EQ(plan.has_value(), whether) << "seed " << seed;

@@ -20,20 +20,20 @@ void outline_of(benchmark::State& state) {
     facts.ready = true;
     const NodeName name(fmt::format("n{:06}", i));
     names.insert(name);
-    batch.emplace_back(NodeSeen{name, facts});
+    batch.emplace_back(NodeUpdated{name, facts});
   }
   batch.emplace_back(NodesSynced{names});
   batch.emplace_back(PodsSynced{});
   const Instant now = from_micros(1'000'000'000);
   // One gang over all nodes: it is decided at once, and its members are on the same nodes as those of many gangs.
-  WorkloadHeard heard;
-  heard.spec.uid = WorkloadUid("w");
-  heard.spec.pod_sets.emplace_back();
-  heard.spec.pod_sets[0].count = static_cast<std::int32_t>(8 * state.range(0));
-  heard.spec.pod_sets[0].shape.cpu_milli = 4'000;
-  heard.spec.pod_sets[0].shape.gpu.whole = 1;
-  heard.phase = WorkloadPhase::kQuotaReserved;
-  batch.emplace_back(heard);
+  WorkloadUpdated latest;
+  latest.spec.uid = WorkloadUid("w");
+  latest.spec.pod_sets.emplace_back();
+  latest.spec.pod_sets[0].count = static_cast<std::int32_t>(8 * state.range(0));
+  latest.spec.pod_sets[0].shape.cpu_milli = 4'000;
+  latest.spec.pod_sets[0].shape.gpu.whole = 1;
+  latest.phase = WorkloadPhase::kQuotaReserved;
+  batch.emplace_back(latest);
   (void)engine.step(batch, now);
   engine.commit();
   std::int64_t placed = 0;

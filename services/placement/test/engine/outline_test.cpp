@@ -10,7 +10,7 @@
 namespace qm::placement {
 namespace outline_test {
 
-std::int64_t milli_of(const Outline::Machine& machine) {
+std::int64_t milli_of(const Outline::NodeShape& machine) {
   return std::accumulate(machine.free_milli.begin(), machine.free_milli.end(), std::int64_t{0});
 }
 
@@ -39,7 +39,7 @@ Outline after(const std::string& script) {
 
 const std::string kFleet = "node a gpus=8\nnode b gpus=8\nnode c gpus=4\nsynced\n";
 
-TEST(Outline, EqualNodesAreOneWithACount) {
+TEST(Outline, EqualNodesAreGrouped) {
   const auto outline = after(kFleet);
   ASSERT_EQ(outline.machines.size(), 2U);
   EXPECT_EQ(outline.machines.begin()->second + std::next(outline.machines.begin())->second, 3);
@@ -47,7 +47,7 @@ TEST(Outline, EqualNodesAreOneWithACount) {
   EXPECT_TRUE(outline.pods.empty());
 }
 
-TEST(Outline, PodsOfOursTakeNothingFromANode) {
+TEST(Outline, ManagedPodsDoNotReduceANode) {
   const auto empty = after(kFleet);
   const auto outline = after(kFleet + "want w/1 2x4\nwant s/1 3x500m\nwant big/1 3x8\n");
   EXPECT_EQ(outline.machines, empty.machines);
@@ -57,13 +57,13 @@ TEST(Outline, PodsOfOursTakeNothingFromANode) {
   EXPECT_EQ(sums.waiting, 3 * 8'000);
 }
 
-TEST(Outline, StrangersAndFaultsDo) {
-  const auto outline = after(kFleet + "stranger p on=a gpus=2 cpu=2 devices=0,1\nhealth b gpu=3\n");
+TEST(Outline, UnmanagedPodsAndFaultsReduceANode) {
+  const auto outline = after(kFleet + "unmanaged p on=a gpus=2 cpu=2 devices=0,1\nhealth b gpu=3\n");
   EXPECT_EQ(sums_of(outline).milli, 20'000 - 2'000 - 1'000);
   ASSERT_EQ(outline.machines.size(), 3U);
 }
 
-TEST(Outline, ANodeThatTakesNothingNewCountsWithWhatWeHoldThere) {
+TEST(Outline, UnschedulableNodeCountsWithItsManagedPods) {
   const auto outline = after(kFleet + "want w/1 1x8\nwant v/1 1x4\ndrain a\ndrain b\ndrain c\n");
   const auto sums = sums_of(outline);
   EXPECT_EQ(sums.placed, 12'000);

@@ -13,22 +13,22 @@ namespace proposals_prop_test {
 
 constexpr int kNodes = 4;
 
-Options proposing() {
+Options preemption() {
   Options options;
-  options.proposing.on = true;
-  options.proposing.after = Duration{0};
+  options.preemption.on = true;
+  options.preemption.after = Duration{0};
   options.topology = {"zone"};
   return options;
 }
 
 struct Fleet {
-  Script script{proposing()};
-  std::map<WorkloadUid, WorkloadHeard> heard;  // the newest of each
+  Script script{preemption()};
+  std::map<WorkloadUid, WorkloadUpdated> latest;  // the newest of each
   int made = 0, accepted = 0, moving = 0, moved = 0;
 };
 
-WorkloadHeard wish_of(int number) {
-  WorkloadHeard out;
+WorkloadUpdated wish_of(int number) {
+  WorkloadUpdated out;
   out.spec.uid = WorkloadUid(fmt::format("w{:03}", number));
   out.spec.name = out.spec.uid.value();
   out.spec.priority = *rc::gen::inRange(0, 4);
@@ -40,7 +40,7 @@ WorkloadHeard wish_of(int number) {
                                    : pod_set(1, *rc::gen::inRange(1, 5))};
   if (kind == 1) out.spec.pod_sets[0].topology.required = "zone";
   out.phase = WorkloadPhase::kQuotaReserved;
-  out.standing = {*rc::gen::element<std::string>("q", "r"),
+  out.quota_facts = {*rc::gen::element<std::string>("q", "r"),
                   "t",
                   *rc::gen::arbitrary<bool>(),
                   *rc::gen::arbitrary<bool>(),
@@ -53,31 +53,31 @@ WorkloadHeard wish_of(int number) {
 /// True if the workload is placed after these finish and no other workload is pending.
 bool places(const Fleet& fleet, const Engine& engine, const WorkloadUid& wish, const std::set<WorkloadUid>& ended,
             Instant now) {
-  auto alone = read_back(engine, Options(proposing()));
+  auto alone = read_back(engine, Options(preemption()));
   alone->mutable_tables().proposals.clear();
   alone->rebuild();
   std::vector<Command> batch;
   for (const auto& [uid, row] : engine.tables().assignments) {
-    const auto newest = fleet.heard.find(uid.uid);
+    const auto newest = fleet.latest.find(uid.uid);
     const bool waits = row.state == AssignmentState::kShort && uid.uid != wish;
-    if (newest == fleet.heard.end() || (!waits && !ended.contains(uid.uid))) continue;
-    WorkloadHeard over = newest->second;
+    if (newest == fleet.latest.end() || (!waits && !ended.contains(uid.uid))) continue;
+    WorkloadUpdated over = newest->second;
     over.phase = WorkloadPhase::kFinished;
     batch.emplace_back(over);
   }
-  batch.emplace_back(fleet.heard.at(wish));
+  batch.emplace_back(fleet.latest.at(wish));
   (void)alone->step(batch, now);
-  const Assignment* row = alone->tables().assignments.find({wish, fleet.heard.at(wish).attempt});
+  const Assignment* row = alone->tables().assignments.find({wish, fleet.latest.at(wish).attempt});
   return row != nullptr && row->holds();
 }
 
-std::ptrdiff_t standing(const Engine& engine) {
-  return std::ranges::count_if(engine.tables().proposals, [](const auto& one) { return one.second.stands(); });
+std::ptrdiff_t active_proposals(const Engine& engine) {
+  return std::ranges::count_if(engine.tables().proposals, [](const auto& one) { return one.second.is_active(); });
 }
 
 /// One step, executed by an engine that has just been restored from the rows, too.
 void step(Fleet& fleet, const std::vector<Command>& batch) {
-  auto other = read_back(fleet.script.engine(), proposing());
+  auto other = read_back(fleet.script.engine(), preemption());
   const auto theirs = render(other->step(batch, fleet.script.now()), true);
   const Output output = fleet.script.step(batch);
   RC_ASSERT(render(output, true) == theirs);
@@ -87,7 +87,7 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
   for (const Event& event : output.events) {
     const auto* proposed = std::get_if<ProposalChanged>(&event);
     const Proposal* row = proposed == nullptr ? nullptr : engine.tables().proposals.find(proposed->uid);
-    if (row == nullptr || row->number != proposed->state.number || row->state != ProposalState::kAsked) continue;
+    if (row == nullptr || row->number != proposed->state.number || row->state != ProposalState::kProposed) continue;
     ++fleet.made;
     const Workload& wish = *engine.tables().workloads.find(proposed->uid);
     std::set<WorkloadUid> victims;
@@ -95,7 +95,7 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
       const Workload& gives = *engine.tables().workloads.find(victim.id.uid);
       if (victim.to.empty()) {
         RC_ASSERT(gives.spec.priority < wish.spec.priority);
-        RC_ASSERT((gives.standing.queue == wish.standing.queue ? wish.standing.own_queue : wish.standing.in_tree));
+        RC_ASSERT((gives.quota_facts.queue == wish.quota_facts.queue ? wish.quota_facts.own_queue : wish.quota_facts.in_tree));
       } else {
         RC_ASSERT(gives.spec.priority <= wish.spec.priority);
         ++fleet.moving;
@@ -105,7 +105,7 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
     RC_ASSERT(!victims.empty());
     // Capacity that is reserved by other proposals may be missing for this one: the outcome is
     // known only if there is no other proposal.
-    if (standing(engine) != 1) continue;
+    if (active_proposals(engine) != 1) continue;
     RC_ASSERT(places(fleet, engine, proposed->uid, victims, fleet.script.now()));
     for (const WorkloadUid& stays : victims) {
       auto fewer = victims;
@@ -115,13 +115,13 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
   }
 }
 
-void admit_what_has_a_place(Fleet& fleet) {
+void admit_placed(Fleet& fleet) {
   std::vector<Command> batch;
   for (const auto& [id, row] : fleet.script.engine().tables().assignments) {
-    auto newest = fleet.heard.find(id.uid);
-    if (!row.holds() || newest == fleet.heard.end() || newest->second.phase != WorkloadPhase::kQuotaReserved) continue;
+    auto newest = fleet.latest.find(id.uid);
+    if (!row.holds() || newest == fleet.latest.end() || newest->second.phase != WorkloadPhase::kQuotaReserved) continue;
     newest->second.phase = WorkloadPhase::kAdmitted;
-    newest->second.standing.admitted = fleet.script.now();
+    newest->second.quota_facts.admitted = fleet.script.now();
     batch.emplace_back(newest->second);
   }
   if (!batch.empty()) step(fleet, batch);
@@ -130,25 +130,25 @@ void admit_what_has_a_place(Fleet& fleet) {
 /// Evicts the victims or lets them stay; a victim with reserved places gets them in its next attempt.
 void answer(Fleet& fleet, bool accept) {
   std::vector<Command> batch;
-  std::map<WorkloadUid, std::vector<HeldPlace>> kept;
-  const bool several = standing(fleet.script.engine()) != 1;  // one may get the capacity of another
+  std::map<WorkloadUid, std::vector<HeldCapacity>> kept;
+  const bool several = active_proposals(fleet.script.engine()) != 1;  // one may get the capacity of another
   std::int32_t most_urgent = 0;  // of the pending workloads: one with lower priority may lose its reserved places
   for (const auto& [id, row] : fleet.script.engine().tables().assignments) {
-    const auto waits = fleet.heard.find(id.uid);
-    if (waits != fleet.heard.end() && row.state == AssignmentState::kShort)
+    const auto waits = fleet.latest.find(id.uid);
+    if (waits != fleet.latest.end() && row.state == AssignmentState::kShort)
       most_urgent = std::max(most_urgent, waits->second.spec.priority);
   }
   for (const auto& [uid, row] : fleet.script.engine().tables().proposals) {
-    if (row.state != ProposalState::kAsked) continue;
-    WorkloadHeard said = fleet.heard.at(uid);
-    said.answer = ProposalAnswer{row.number, accept, accept ? "" : "MinimumRunTime", {}};
-    if (!accept) said.answer->kept.push_back(row.victims.front().id.uid);
-    batch.emplace_back(said);
+    if (row.state != ProposalState::kProposed) continue;
+    WorkloadUpdated update = fleet.latest.at(uid);
+    update.answer = ProposalAnswer{row.number, accept, accept ? "" : "MinimumRunTime", {}};
+    if (!accept) update.answer->refused.push_back(row.victims.front().id.uid);
+    batch.emplace_back(update);
     if (!accept) continue;
     ++fleet.accepted;
     for (const auto& victim : row.victims) {
-      if (!fleet.heard.contains(victim.id.uid)) continue;  // it has finished by itself
-      auto& gives = fleet.heard.at(victim.id.uid);
+      if (!fleet.latest.contains(victim.id.uid)) continue;  // it has finished by itself
+      auto& gives = fleet.latest.at(victim.id.uid);
       gives.phase = WorkloadPhase::kEvicting;
       gives.order_deadline = fleet.script.now() + std::chrono::seconds(30);
       batch.emplace_back(gives);
@@ -159,11 +159,11 @@ void answer(Fleet& fleet, bool accept) {
   if (*rc::gen::arbitrary<bool>()) std::ranges::reverse(batch);
   for (const Command& one : batch) step(fleet, {one});
   for (const auto& [uid, places] : kept) {
-    auto& back = fleet.heard.at(uid);
+    auto& back = fleet.latest.at(uid);
     ++back.attempt;
     back.phase = WorkloadPhase::kQuotaReserved;
     back.order_deadline = {};
-    back.standing.admitted = {};
+    back.quota_facts.admitted = {};
     step(fleet, {back});
     if (several || back.spec.priority < most_urgent) continue;
     const Assignment* row = fleet.script.engine().tables().assignments.find({uid, back.attempt});
@@ -171,14 +171,14 @@ void answer(Fleet& fleet, bool accept) {
     RC_ASSERT(row->holds());
     // On those nodes, decided again: of two equal nodes either may get one pod more than was planned.
     std::set<NodeName> planned;
-    for (const HeldPlace& place : places) planned.insert(place.node);
+    for (const HeldCapacity& place : places) planned.insert(place.node);
     RC_ASSERT(row->members.size() == places.size());
     for (const Member& member : row->members) RC_ASSERT(planned.contains(member.node));
     ++fleet.moved;
   }
 }
 
-TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
+TEST(ProposalLaws, VictimsAreCandidatesNecessaryAndSufficient) {
   int made = 0, accepted = 0, moving = 0, moved = 0;
   const bool held = rc::check([&] {
     Fleet fleet;
@@ -188,7 +188,7 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
       auto facts = node_facts(8);
       facts.labels = {{"zone", n % 2 == 0 ? "x" : "y"}};
       const NodeName name(fmt::format("n{}", n));
-      nodes.emplace_back(NodeSeen{name, facts});
+      nodes.emplace_back(NodeUpdated{name, facts});
       synced.nodes.insert(name);
     }
     nodes.emplace_back(synced);
@@ -198,19 +198,19 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
     for (int i = 0; i < workloads; ++i) {
       fleet.script.advance(std::chrono::seconds(*rc::gen::inRange(1, 60)));
       const auto wish = wish_of(i);
-      fleet.heard[wish.spec.uid] = wish;
+      fleet.latest[wish.spec.uid] = wish;
       step(fleet, {wish});
-      admit_what_has_a_place(fleet);
+      admit_placed(fleet);
       const int luck = *rc::gen::inRange(0, 10);
       if (luck < 5) answer(fleet, luck < 4);
       if (luck == 9) {  // a workload finishes
-        auto ends = std::next(fleet.heard.begin(), *rc::gen::inRange(0, static_cast<int>(fleet.heard.size())));
-        WorkloadHeard over = ends->second;
+        auto ends = std::next(fleet.latest.begin(), *rc::gen::inRange(0, static_cast<int>(fleet.latest.size())));
+        WorkloadUpdated over = ends->second;
         over.phase = WorkloadPhase::kFinished;
-        fleet.heard.erase(ends);
+        fleet.latest.erase(ends);
         step(fleet, {over});
       }
-      admit_what_has_a_place(fleet);
+      admit_placed(fleet);
     }
     made += fleet.made;
     accepted += fleet.accepted;
@@ -221,8 +221,8 @@ TEST(ProposalLaws, WhoIsNamedMayGoAndIsNeededAndEnough) {
   // Otherwise the test shows nothing.
   EXPECT_GT(made, 100);
   EXPECT_GT(accepted, 50);
-  EXPECT_GT(moving, 5) << "nobody was to move";
-  EXPECT_GT(moved, 0) << "nobody moved";
+  EXPECT_GT(moving, 5) << "no migration was proposed";
+  EXPECT_GT(moved, 0) << "nothing migrated";
 }
 
 }  // namespace proposals_prop_test

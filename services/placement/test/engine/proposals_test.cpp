@@ -1,13 +1,13 @@
 // The victims of a workload that has quota and no placement, and the outcomes of the proposal.
-#include "test/engine/proposing.hpp"
+#include "test/engine/preemption_fixture.hpp"
 
 namespace qm::placement::testing {
 namespace proposals_test {
 
-TEST_F(Proposals, TheCheaperPairOfTwoNodesIsNamedAndTheRoomIsItsOwn) {
+TEST_F(Proposals, CheaperPairOfVictimsIsProposedAndItsCapacityReserved) {
   two_nodes();
   EXPECT_EQ(script.run(R"(
-    want big/1 1x8 prio=10 may=own
+    want big/1 1x8 prio=10 preempt=own
       => propose 1 big/1 $2.99: b1/1 b2/1
       => short big/1 0 of 1 pods fit: 2 eligible nodes have 8 free GPUs, needs 8; 2 have fewer than the 8 free GPUs that a pod requests
       => demand big/1
@@ -38,187 +38,187 @@ TEST_F(Proposals, TheCheaperPairOfTwoNodesIsNamedAndTheRoomIsItsOwn) {
   EXPECT_EQ(row("big"), nullptr);
 }
 
-TEST_F(Proposals, WhoStaysIsNotNamedAgain) {
+TEST_F(Proposals, RefusedVictimIsNotProposedAgain) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
-  ASSERT_EQ(named("big"), "b1/1 b2/1");
-  play("answer big/1 MinimumRunTime kept=b1");
-  EXPECT_EQ(named("big"), "");
+  play("want big/1 1x8 prio=10 preempt=own");
+  ASSERT_EQ(victims_of("big"), "b1/1 b2/1");
+  play("answer big/1 MinimumRunTime refused=b1");
+  EXPECT_EQ(victims_of("big"), "");
   play("tick 1");
-  EXPECT_EQ(named("big"), "a1/1 a2/1") << "without b1 nothing comes free on b";
-  play("answer big/1 MinimumRunTime kept=a1");
+  EXPECT_EQ(victims_of("big"), "a1/1 a2/1") << "without b1 nothing comes free on b";
+  play("answer big/1 MinimumRunTime refused=a1");
   play("tick 1");
-  EXPECT_EQ(named("big"), "") << "nobody is left who makes room";
+  EXPECT_EQ(victims_of("big"), "") << "no candidates are left";
   play("tick 610");
-  EXPECT_EQ(named("big"), "b1/1 b2/1") << "what was so may be otherwise by now";
+  EXPECT_EQ(victims_of("big"), "b1/1 b2/1") << "the refusal has expired";
 }
 
-TEST_F(Proposals, RefusalsWithoutNamesAreWaitedOut) {
+TEST_F(Proposals, RefusalWithoutVictimsIsRetriedWithBackOff) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
   play("answer big/1 EvictionBudget");
   EXPECT_EQ(row("big")->last, "EvictionBudget");
   play("tick 1");
-  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(victims_of("big"), "");
   play("tick 1");
-  EXPECT_EQ(named("big"), "b1/1 b2/1");
+  EXPECT_EQ(victims_of("big"), "b1/1 b2/1");
   play("answer big/1 EvictionBudget");
   play("tick 3");
-  EXPECT_EQ(named("big"), "") << "twice as long";
+  EXPECT_EQ(victims_of("big"), "") << "twice as long";
   play("tick 1");
-  EXPECT_EQ(named("big"), "b1/1 b2/1");
+  EXPECT_EQ(victims_of("big"), "b1/1 b2/1");
 }
 
-TEST_F(Proposals, OnlyWhoMayGoIsNamed) {
+TEST_F(Proposals, OnlyCandidatesAreVictims) {
   two_nodes();
   run_on("same", "a", "1x1", "prio=10");
   run_on("other", "b", "1x1", "queue=other");
-  play("want big/1 1x8 prio=10 may=own");
-  EXPECT_EQ(named("big"), "") << "on a is one of the same priority, on b one of another queue";
+  play("want big/1 1x8 prio=10 preempt=own");
+  EXPECT_EQ(victims_of("big"), "") << "on a is one of the same priority, on b one of another queue";
   play("phase big/1 cancelled");
   play("tick 1");
-  play("want huge/1 1x8 prio=11 may=both");
-  EXPECT_EQ(named("huge"), "b1/1 b2/1 other/1");
+  play("want huge/1 1x8 prio=11 preempt=both");
+  EXPECT_EQ(victims_of("huge"), "b1/1 b2/1 other/1");
 }
 
-TEST_F(Proposals, NobodyIsNamedWhereTheQueueMayDisplaceNobody) {
+TEST_F(Proposals, NoVictimsWithoutPreemptionPolicy) {
   two_nodes();
   play("want big/1 1x8 prio=10");
   play("tick 60");
-  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(victims_of("big"), "");
 }
 
-TEST_F(Proposals, WhoHasItsMinimumRunTimeIsNotNamed) {
+TEST_F(Proposals, WorkloadInMinimumRunTimeIsNotAVictim) {
   two_nodes();
-  play("phase b2/1 admitted kept=60");
-  play("want big/1 1x8 prio=10 may=own");
-  EXPECT_EQ(named("big"), "a1/1 a2/1");
+  play("phase b2/1 admitted min-runtime=60");
+  play("want big/1 1x8 prio=10 preempt=own");
+  EXPECT_EQ(victims_of("big"), "a1/1 a2/1");
 }
 
-TEST_F(Proposals, NobodyIsNamedForWhatFitsNowhere) {
+TEST_F(Proposals, NoVictimsForWorkloadThatFitsNowhere) {
   two_nodes();
-  play("want big/1 1x9 prio=10 may=own");
-  EXPECT_EQ(named("big"), "");
-  EXPECT_EQ(row("big")->last, "NoSetMakesRoom");
+  play("want big/1 1x9 prio=10 preempt=own");
+  EXPECT_EQ(victims_of("big"), "");
+  EXPECT_EQ(row("big")->last, "NoSufficientVictims");
 }
 
-class NoProposals : public Proposals {
+class PreemptionDisabled : public Proposals {
  protected:
-  NoProposals() : Proposals(Options()) {}
+  PreemptionDisabled() : Proposals(Options()) {}
 };
 
-TEST_F(NoProposals, NobodyIsNamed) {
+TEST_F(PreemptionDisabled, NoVictims) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
   play("tick 60");
   EXPECT_EQ(row("big"), nullptr);
 }
 
-class LateProposals : public Proposals {
+class PreemptionDelay : public Proposals {
  protected:
-  LateProposals() : Proposals(proposing(std::chrono::seconds(30))) {}
+  PreemptionDelay() : Proposals(preemption(std::chrono::seconds(30))) {}
 };
 
-TEST_F(LateProposals, WaitsForCapacityToBeAnnounced) {
+TEST_F(PreemptionDelay, WaitsForCapacityPromise) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
-  EXPECT_EQ(named("big"), "");
+  play("want big/1 1x8 prio=10 preempt=own");
+  EXPECT_EQ(victims_of("big"), "");
   play("tick 29");
-  EXPECT_EQ(named("big"), "");
+  EXPECT_EQ(victims_of("big"), "");
   play("tick 1");
-  EXPECT_EQ(named("big"), "b1/1 b2/1");
+  EXPECT_EQ(victims_of("big"), "b1/1 b2/1");
 }
 
-TEST_F(Proposals, WithoutAnAnswerItIsSaidThriceAndWithdrawn) {
+TEST_F(Proposals, WithoutAnswerIsPublishedThreeTimesThenWithdrawn) {
   two_nodes();
   play("tick 3600");  // so that half a minute more hardly changes the cost of a victim
-  play("want big/1 1x8 prio=10 may=own");
-  EXPECT_EQ(said("tick 29"), "");
-  EXPECT_EQ(said("tick 1"), "propose 1 big/1 $51.95: b1/1 b2/1");
-  EXPECT_EQ(said("tick 30"), "propose 1 big/1 $51.95: b1/1 b2/1");
-  EXPECT_EQ(said("tick 30"), "withdraw 1 big/1");
-  EXPECT_EQ(said("tick 599"), "");
-  EXPECT_EQ(said("tick 1"), "propose 2 big/1 $61.34: b1/1 b2/1");
+  play("want big/1 1x8 prio=10 preempt=own");
+  EXPECT_EQ(published("tick 29"), "");
+  EXPECT_EQ(published("tick 1"), "propose 1 big/1 $51.95: b1/1 b2/1");
+  EXPECT_EQ(published("tick 30"), "propose 1 big/1 $51.95: b1/1 b2/1");
+  EXPECT_EQ(published("tick 30"), "withdraw 1 big/1");
+  EXPECT_EQ(published("tick 599"), "");
+  EXPECT_EQ(published("tick 1"), "propose 2 big/1 $61.34: b1/1 b2/1");
 }
 
-TEST_F(Proposals, VictimsMayLeaveBeforeTheAnswerIsHeard) {
+TEST_F(Proposals, VictimsMayFinishBeforeTheAnswer) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
-  leaves("b1");
-  EXPECT_EQ(named("big"), "b1/1 b2/1");
-  leaves("b2");
+  play("want big/1 1x8 prio=10 preempt=own");
+  terminate("b1");
+  EXPECT_EQ(victims_of("big"), "b1/1 b2/1");
+  terminate("b2");
   EXPECT_EQ(state_of("big"), AssignmentState::kReserved);
   EXPECT_EQ(row("big"), nullptr);
-  EXPECT_EQ(said("answer big/1 accepted number=1"), "") << "by now that is nobody's";
+  EXPECT_EQ(published("answer big/1 accepted number=1"), "") << "that proposal is gone";
 }
 
-TEST_F(Proposals, WhatDoesNotHoldAnyMoreIsMadeAnew) {
+TEST_F(Proposals, InvalidProposalIsReplaced) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
   play("answer big/1 accepted");
   EXPECT_EQ(row("big")->state, ProposalState::kAccepted);
-  EXPECT_EQ(said("node-gone b"), "withdraw 1 big/1");
+  EXPECT_EQ(published("node-gone b"), "withdraw 1 big/1");
   EXPECT_EQ(row("big")->last, "Stale");
   play("tick 1");
-  EXPECT_EQ(named("big"), "a1/1 a2/1");
+  EXPECT_EQ(victims_of("big"), "a1/1 a2/1");
 
   // An unanswered proposal is checked again before it is published again.
   play("phase a1/1 finished");
   play("pod-gone a1/1#0");
-  EXPECT_EQ(said("tick 30"), "withdraw 2 big/1\npropose 3 big/1 $7.83: a2/1") << "a1 has ended by itself";
+  EXPECT_EQ(published("tick 30"), "withdraw 2 big/1\npropose 3 big/1 $7.83: a2/1") << "a1 has finished";
 }
 
-TEST_F(Proposals, VictimsThatAreGoneWithoutMakingRoomAreInVain) {
+TEST_F(Proposals, ProposalEndsIfVictimsFreedTooLittle) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
   play("answer big/1 accepted");
-  play("stranger thief on=b gpus=1 devices=7");
+  play("unmanaged thief on=b gpus=1 devices=7");
   EXPECT_EQ(row("big")->last, "Stale");
   play("tick 1");
-  EXPECT_EQ(named("big"), "a1/1 a2/1");
+  EXPECT_EQ(victims_of("big"), "a1/1 a2/1");
 }
 
-TEST_F(Proposals, AHigherPriorityMayTakeTheRoom) {
+TEST_F(Proposals, HigherPriorityMayUseReservedCapacity) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
   play("answer big/1 accepted");
-  leaves("b1");
+  terminate("b1");
   play("want boss/1 1x6 prio=20");
-  EXPECT_EQ(state_of("boss"), AssignmentState::kReserved) << "half of what is kept, and what was free";
+  EXPECT_EQ(state_of("boss"), AssignmentState::kReserved) << "half of the reserved capacity, and the free capacity";
   EXPECT_EQ(row("big")->last, "Stale");
   play("tick 1");
-  EXPECT_EQ(named("big"), "a1/1 a2/1");
+  EXPECT_EQ(victims_of("big"), "a1/1 a2/1");
 }
 
-TEST_F(Proposals, WithTheWishTheRoomIsFree) {
+TEST_F(Proposals, WithdrawnRequestFreesReservedCapacity) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
   play("want small/1 1x4 select=host=b");
   EXPECT_EQ(state_of("small"), AssignmentState::kShort);
-  EXPECT_EQ(said("phase big/1 cancelled"), "withdraw 1 big/1");
+  EXPECT_EQ(published("phase big/1 cancelled"), "withdraw 1 big/1");
   EXPECT_EQ(state_of("small"), AssignmentState::kReserved);
 }
 
-TEST_F(Proposals, TwoWhoWaitNameNobodyTwice) {
+TEST_F(Proposals, TwoPendingWorkloadsShareNoVictim) {
   two_nodes();
-  play("want big/1 1x8 prio=10 may=own");
-  play("want more/1 1x8 prio=10 may=own");
+  play("want big/1 1x8 prio=10 preempt=own");
+  play("want more/1 1x8 prio=10 preempt=own");
   play("tick 1");
-  EXPECT_EQ(named("big"), "b1/1 b2/1");
-  EXPECT_EQ(named("more"), "a1/1 a2/1");
+  EXPECT_EQ(victims_of("big"), "b1/1 b2/1");
+  EXPECT_EQ(victims_of("more"), "a1/1 a2/1");
 }
 
-class RackProposals : public Proposals {
+class ProposalsInRacks : public Proposals {
  protected:
   static Options racks() {
-    Options options = proposing();
+    Options options = preemption();
     options.topology = {"rack"};
     return options;
   }
-  RackProposals() : Proposals(racks()) {}
+  ProposalsInRacks() : Proposals(racks()) {}
 };
 
-TEST_F(RackProposals, AGangGetsItsRack) {
+TEST_F(ProposalsInRacks, GangGetsItsRack) {
   for (const char* node : {"a", "b", "c", "d"})
     play(fmt::format("node {0} gpus=8 label=host={0} label=rack={1}", node, node[0] < 'c' ? "r1" : "r2"));
   play("synced");
@@ -226,8 +226,8 @@ TEST_F(RackProposals, AGangGetsItsRack) {
   run_on("c1", "c", "1x1");
   run_on("d1", "d", "1x1");
   play("tick 100");
-  play("want ring/1 2x8 prio=10 may=own required=rack");
-  EXPECT_EQ(named("ring"), "c1/1 d1/1") << "two GPUs that lose their work, and not eight";
+  play("want ring/1 2x8 prio=10 preempt=own required=rack");
+  EXPECT_EQ(victims_of("ring"), "c1/1 d1/1") << "two GPUs lose their work instead of eight";
 }
 
 }  // namespace proposals_test

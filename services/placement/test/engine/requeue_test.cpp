@@ -33,9 +33,9 @@ TEST(Requeue, EachChangeOfCapacityWakesThePendingWorkloadThatFits) {
       {"node a gpus=4", "1x8", "node a gpus=8"},                                               // more GPUs
       {"node a gpus=8 cpu=1", "1x8 cpu=4", "node a gpus=8 cpu=8"},                             // more CPUs
       {"node a gpus=8 mem=1", "1x8 mem=4", "node a gpus=8 mem=8"},                             // more memory
-      {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger p on=a gpus=1 succeeded"},   // of other owners
-      {"node a gpus=8 | stranger p on=a gpus=1", "1x8", "stranger-gone p"},                    //
-      {"node a gpus=8 cpu=8 | stranger m on=a cpu=8 daemon", "1x8 cpu=4", "stranger-gone m"},  // a mirror pod
+      {"node a gpus=8 | unmanaged p on=a gpus=1", "1x8", "unmanaged p on=a gpus=1 succeeded"},   // of other owners
+      {"node a gpus=8 | unmanaged p on=a gpus=1", "1x8", "unmanaged-gone p"},                    //
+      {"node a gpus=8 cpu=8 | unmanaged m on=a cpu=8 daemon", "1x8 cpu=4", "unmanaged-gone m"},  // a mirror pod
       {"node a gpus=8 | health a gpu=3", "1x8", "health a ok"},                                // repaired
       {"node a gpus=8 | drain a", "1x8", "undrain a"},                                         // no drain any more
       {"node b gpus=2", "1x8", "node a gpus=8"},                                               // a new node
@@ -43,35 +43,35 @@ TEST(Requeue, EachChangeOfCapacityWakesThePendingWorkloadThatFits) {
   for (const auto& one : cases) expect_wake(one.before, one.request, one.change);
 }
 
-TEST(Requeue, AClaimThatIsBoundWakesThePendingWorkloadThatUsesIt) {
+TEST(Requeue, BoundClaimWakesThePendingWorkloadThatUsesIt) {
   Script script;
   script.run("node a gpus=8");
   script.run("synced");
   script.step({StorageSynced{"class", {}}, StorageSynced{"volume", {}}, StorageSynced{"claim", {}},
-               StorageSeen{"claim/default/data", Claim{"", "slow", "", false}}});
+               StorageUpdated{"claim/default/data", Claim{"", "slow", "", false}}});
   rules::PodTemplate like{Namespace("default"), {}, {}};
   like.rules.claims = {"data"};
-  WorkloadHeard heard;
-  heard.spec.uid = WorkloadUid("w");
-  heard.spec.ns = Namespace("default");
-  heard.spec.name = "w";
-  heard.spec.pod_sets = {pod_set(1, 1)};
-  heard.spec.pod_sets[0].rules = rules::text_of(like);
-  heard.phase = WorkloadPhase::kQuotaReserved;
-  script.step({heard});
-  heard.attempt = 2;
-  heard.phase = WorkloadPhase::kPending;
-  heard.no_room = true;
-  script.step({heard});
+  WorkloadUpdated latest;
+  latest.spec.uid = WorkloadUid("w");
+  latest.spec.ns = Namespace("default");
+  latest.spec.name = "w";
+  latest.spec.pod_sets = {pod_set(1, 1)};
+  latest.spec.pod_sets[0].rules = rules::text_of(like);
+  latest.phase = WorkloadPhase::kQuotaReserved;
+  script.step({latest});
+  latest.attempt = 2;
+  latest.phase = WorkloadPhase::kPending;
+  latest.no_free_capacity = true;
+  script.step({latest});
   EXPECT_TRUE(script.engine().requeue().empty());
-  script.step({StorageSeen{"volume/pv", Volume{}}, StorageSeen{"claim/default/data", Claim{"pv", "slow", "", false}}});
+  script.step({StorageUpdated{"volume/pv", Volume{}}, StorageUpdated{"claim/default/data", Claim{"pv", "slow", "", false}}});
   ASSERT_EQ(script.engine().requeue().size(), 1U);
   EXPECT_EQ(script.engine().requeue()[0].id, attempt_id("w/2"));
 }
 
 // As many workloads as fit together are offered at once; the capacity that they leave free, since
 // they have no quota, is offered to the next ones a moment later.
-TEST(Requeue, WhatTheFirstDoNotUseIsOfferedToTheNext) {
+TEST(Requeue, CapacityUnusedByTheFirstIsOfferedToTheNext) {
   Options options;
   options.requeue_pause = std::chrono::seconds(1);
   EXPECT_EQ(Script(options).run(R"(
@@ -104,7 +104,7 @@ TEST(Requeue, WhatTheFirstDoNotUseIsOfferedToTheNext) {
             "");
 }
 
-TEST(Requeue, AWorkloadThatGetsQuotaLeavesNothingForTheNext) {
+TEST(Requeue, WorkloadThatGetsQuotaUsesTheCapacity) {
   Options options;
   options.requeue_pause = std::chrono::seconds(1);
   EXPECT_EQ(Script(options).run(R"(
@@ -172,7 +172,7 @@ TEST(Requeue, TheRoundsEndWhereAWorkloadUsesTheCapacity) {
 
 // Admission stopped waiting before it received the decision. The nodes of the late decision are
 // free again, and the next attempt is tried.
-TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
+TEST(Requeue, LateAnswerIsRetriedAtOnce) {
   expect(R"(
     node a gpus=8 external
     synced
@@ -186,7 +186,7 @@ TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
     => released w/1 0:a[0,1,2,3,4,5,6,7]-
     => demand
     => requeue w/2
-    -- heard again, as after a restore of admission, which may have lost the list
+    -- received again, as after a restore of admission, which may have lost the list
     phase w/2 pending no-room
     => requeue w/2
   )");
@@ -194,7 +194,7 @@ TEST(Requeue, AnAnswerThatCameTooLateIsTriedAgainAtOnce) {
 
 // A workload that was preempted backs off for another reason than a lack of nodes: nothing is
 // offered, and no instance is launched for it.
-TEST(Requeue, AWorkloadThatIsPendingForOtherReasonsIsNotOnTheList) {
+TEST(Requeue, WorkloadPendingForOtherReasonsIsNotListed) {
   expect(R"(
     node a gpus=8
     synced

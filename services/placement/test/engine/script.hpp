@@ -25,15 +25,15 @@ namespace qm::placement::testing {
 ///   phase w/1 admitted       pending (no-room: because placement had no nodes), admitted, evicting deadline=60,
 ///                            finished, cancelled; ended=1 pods have nothing left to do
 ///                            pods=6 min=4: its Job was scaled up to 6 pods, of which 4 have to run together
-///                            turn=N: its queue position among those that got quota at once
-///                            queue=NAME tree=NAME may=own|tree|both: the queues whose lower priorities it may preempt
-///   answer w/1 accepted      or the reason of a refusal, with kept=a,b (refused victims); number=N of the proposal
+///                            position=N: its queue position among those that got quota at once
+///                            queue=NAME tree=NAME preempt=own|tree|both: the queues whose lower priorities it may preempt
+///   answer w/1 accepted      or the reason of a refusal, with refused=a,b (victims); number=N of the proposal
 ///                            for a proposal that moves the workload itself: evicting, or still admitted
 ///   pod w/1#0 on=a running   pending (default), running, succeeded, failed, deleting; again=1 names a successor
 ///                            tolerates=30: seconds on a node that is not ready, -1 = forever
 ///                            unreachable=60: seconds on an unreachable node, if they differ
 ///                            in=NAMESPACE by=UID|none kind=KIND: another namespace or controller than the workload's
-///   pod-gone w/1#0 | stranger p on=a gpus=1 cpu=2 devices=0,1 | stranger-gone p
+///   pod-gone w/1#0 | unmanaged p on=a gpus=1 cpu=2 devices=0,1 | unmanaged-gone p
 ///   health a gpu=3 cordon | health a ok | drain a | undrain a | devices a w/1#0=3,4
 ///   bind-failed w/1#0 kInternal | tick 60
 ///   layout a all-1g.10gb | layout-default all-1g.10gb everywhere | layout-withdrawn a   "dry" stores nothing
@@ -58,7 +58,7 @@ class Script {
   std::map<NodeName, NodeFacts> nodes_;
   std::map<std::string, PodFacts> pods_;
   std::map<WorkloadUid, WorkloadSpec> specs_;
-  std::map<WorkloadUid, QuotaStanding> standings_;
+  std::map<WorkloadUid, QuotaFacts> quota_facts_;
   bool show_nodes_ = false;
   std::string broken_;
 };

@@ -137,7 +137,7 @@ std::vector<std::string> render(const Output& output, bool nodes) {
       lines.push_back("refuse " + r->pod_uid);
     } else if (const auto* m = std::get_if<MarkNode>(&intent.what)) {
       std::string line = fmt::format("mark {}", m->node);
-      for (const auto* words : {&m->signs.labels, &m->signs.annotations}) {
+      for (const auto* words : {&m->report.labels, &m->report.annotations}) {
         for (const auto& [key, value] : *words) line += fmt::format(" {}={}", key, value);
       }
       lines.push_back(line);
@@ -217,11 +217,11 @@ std::vector<Command> Script::parse(const std::string& line) {
       facts.taints.push_back({kv.at(0), "", kv.at(1)});
     }
     nodes_[NodeName(arg(1))] = facts;
-    return {NodeSeen{NodeName(arg(1)), facts}};
+    return {NodeUpdated{NodeName(arg(1)), facts}};
   }
   if (verb == "node-gone") {
     nodes_.erase(NodeName(arg(1)));
-    return {NodeGone{NodeName(arg(1))}};
+    return {NodeDeleted{NodeName(arg(1))}};
   }
   if (verb == "synced") {
     NodesSynced n;
@@ -242,29 +242,29 @@ std::vector<Command> Script::parse(const std::string& line) {
     return {p};
   }
   if (verb == "answer") {
-    WorkloadHeard heard;
+    WorkloadUpdated latest;
     const AttemptId id = attempt_id(arg(1));
-    heard.spec = specs_[id.uid];
-    heard.attempt = id.attempt;
-    heard.phase = words.has("evicting")   ? WorkloadPhase::kEvicting
+    latest.spec = specs_[id.uid];
+    latest.attempt = id.attempt;
+    latest.phase = words.has("evicting")   ? WorkloadPhase::kEvicting
                   : words.has("admitted") ? WorkloadPhase::kAdmitted
                                           : WorkloadPhase::kQuotaReserved;
-    if (words.has("evicting")) heard.order_deadline = now_ + std::chrono::seconds(30);
-    heard.standing = standings_[id.uid];
+    if (words.has("evicting")) latest.order_deadline = now_ + std::chrono::seconds(30);
+    latest.quota_facts = quota_facts_[id.uid];
     const Proposal* row = engine_.tables().proposals.find(id.uid);
-    auto& answer = heard.answer.emplace();
+    auto& answer = latest.answer.emplace();
     answer.number = words.number("number", row == nullptr ? 0 : row->number);
     answer.accepted = arg(2) == "accepted";
     if (!answer.accepted) answer.reason = arg(2);
-    for (const auto& uid : split(words.get("kept"), ',')) answer.kept.emplace_back(uid);
-    return {heard};
+    for (const auto& uid : split(words.get("refused"), ',')) answer.refused.emplace_back(uid);
+    return {latest};
   }
   if (verb == "want" || verb == "phase") {
     const AttemptId id = attempt_id(arg(1));
     WorkloadSpec& spec = specs_[id.uid];
-    WorkloadHeard heard;
-    heard.attempt = id.attempt;
-    heard.phase = WorkloadPhase::kQuotaReserved;
+    WorkloadUpdated latest;
+    latest.attempt = id.attempt;
+    latest.phase = WorkloadPhase::kQuotaReserved;
     if (verb == "want") {
       spec = {};
       spec.uid = id.uid;
@@ -298,34 +298,34 @@ std::vector<Command> Script::parse(const std::string& line) {
                         words.get("group"),    words.get("exclusive") == "true"};
         spec.pod_sets.push_back(set);
       }
-      const auto may = words.get("may");
-      standings_[id.uid] = {words.get("queue", "q"), words.get("tree", "t"), may == "own" || may == "both",
+      const auto may = words.get("preempt");
+      quota_facts_[id.uid] = {words.get("queue", "q"), words.get("tree", "t"), may == "own" || may == "both",
                             may == "tree" || may == "both"};
-      standings_[id.uid].turn = static_cast<std::int32_t>(words.number("turn", 0));
+      quota_facts_[id.uid].queue_position = static_cast<std::int32_t>(words.number("position", 0));
     } else {
       const std::map<std::string, WorkloadPhase> phases{
           {"pending", WorkloadPhase::kPending},   {"quota-reserved", WorkloadPhase::kQuotaReserved},
           {"admitted", WorkloadPhase::kAdmitted}, {"evicting", WorkloadPhase::kEvicting},
           {"finished", WorkloadPhase::kFinished}, {"cancelled", WorkloadPhase::kCancelled}};
-      heard.phase = phases.at(arg(2));
-      heard.no_room = words.has("no-room");
+      latest.phase = phases.at(arg(2));
+      latest.no_free_capacity = words.has("no-room");
       spec.uid = id.uid;
       if (words.named.contains("pods")) {
         spec.pod_sets.at(0).count = static_cast<std::int32_t>(words.number("pods", 0));
         spec.pod_sets.at(0).min_count = static_cast<std::int32_t>(words.number("min", 0));
       }
       if (words.named.contains("ended"))
-        standings_[id.uid].ended_pods = static_cast<std::int32_t>(words.number("ended", 0));
+        quota_facts_[id.uid].ended_pods = static_cast<std::int32_t>(words.number("ended", 0));
       if (words.named.contains("deadline")) {
-        heard.order_deadline = now_ + std::chrono::seconds(words.number("deadline", 0));
+        latest.order_deadline = now_ + std::chrono::seconds(words.number("deadline", 0));
       }
     }
-    heard.spec = spec;
-    QuotaStanding& standing = standings_[id.uid];
-    if (heard.phase == WorkloadPhase::kAdmitted && standing.admitted == Instant{}) standing.admitted = now_;
-    if (words.named.contains("kept")) standing.kept_until = now_ + std::chrono::seconds(words.number("kept", 0));
-    heard.standing = standing;
-    return {heard};
+    latest.spec = spec;
+    QuotaFacts& standing = quota_facts_[id.uid];
+    if (latest.phase == WorkloadPhase::kAdmitted && standing.admitted == Instant{}) standing.admitted = now_;
+    if (words.named.contains("min-runtime")) standing.min_runtime_until = now_ + std::chrono::seconds(words.number("min-runtime", 0));
+    latest.quota_facts = standing;
+    return {latest};
   }
   if (verb == "pod") {
     const auto parts = split(arg(1), '#');
@@ -351,9 +351,9 @@ std::vector<Command> Script::parse(const std::string& line) {
     if (words.has("failed")) pod.phase = PodPhase::kFailed;
     if (specs_.contains(id.uid) && !specs_[id.uid].pod_sets.empty()) pod.shape = specs_[id.uid].pod_sets[0].shape;
     pods_[pod.uid] = pod;
-    return {PodSeen{pod}};
+    return {PodUpdated{pod}};
   }
-  if (verb == "stranger") {
+  if (verb == "unmanaged") {
     PodFacts pod;
     pod.ns = "other";
     pod.uid = pod.name = arg(1);
@@ -364,29 +364,29 @@ std::vector<Command> Script::parse(const std::string& line) {
     pod.shape.gpu.whole = words.number("gpus", 0);
     if (words.named.contains("mig")) pod.shape.gpu = {0, 0, "1g.10gb", words.number("mig", 0), {}};
     pods_[pod.uid] = pod;
-    if (!words.named.contains("devices")) return {PodSeen{pod}};
+    if (!words.named.contains("devices")) return {PodUpdated{pod}};
     const Observation* before = engine_.tables().observations.find(pod.node);
-    DevicesHeard heard{pod.node, before == nullptr ? Observation{} : *before};
-    heard.seen.at = now_;
+    DevicesObserved latest{pod.node, before == nullptr ? Observation{} : *before};
+    latest.seen.at = now_;
     for (const auto& index : split(words.get("devices"), ','))
-      heard.seen.pods[pod.key()].push_back({pod.node, std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
-    return {PodSeen{pod}, heard};
+      latest.seen.pods[pod.key()].push_back({pod.node, std::stoi(index), DeviceUuid("GPU-" + index), 1000, ""});
+    return {PodUpdated{pod}, latest};
   }
-  if (verb == "pod-gone" || verb == "stranger-gone") {
+  if (verb == "pod-gone" || verb == "unmanaged-gone") {
     pods_.erase(arg(1));
-    return {PodGone{arg(1)}};
+    return {PodDeleted{arg(1)}};
   }
   if (verb == "health") {
-    HealthHeard heard{NodeName(arg(1)), std::nullopt};
+    HealthUpdated latest{NodeName(arg(1)), std::nullopt};
     if (!words.has("ok")) {
-      heard.mark = HealthMark{words.has("cordon"), static_cast<std::int32_t>(words.number("gpu", -1)), 79, "XID 79"};
+      latest.mark = HealthVerdict{words.has("cordon"), static_cast<std::int32_t>(words.number("gpu", -1)), 79, "XID 79"};
     }
-    return {heard};
+    return {latest};
   }
-  if (verb == "drain") return {DrainHeard{NodeName(arg(1)), DrainMark{"SpotInterruption", {}}}};
-  if (verb == "undrain") return {DrainHeard{NodeName(arg(1)), std::nullopt}};
+  if (verb == "drain") return {DrainUpdated{NodeName(arg(1)), DrainRequest{"SpotInterruption", {}}}};
+  if (verb == "undrain") return {DrainUpdated{NodeName(arg(1)), std::nullopt}};
   if (verb == "devices") {
-    DevicesHeard heard{NodeName(arg(1)), {now_, {}}};
+    DevicesObserved latest{NodeName(arg(1)), {now_, {}}};
     for (const auto& [pod, indexes] : words.named) {
       const std::string key = (pods_.contains(pod) ? pods_.at(pod).ns : "ns") + "/" + pod;
       for (const auto& text : split(indexes, ',')) {  // "3", or "3.b": instance b of GPU 3
@@ -396,10 +396,10 @@ std::vector<Command> Script::parse(const std::string& line) {
         if (dot != std::string::npos) {
           device = {NodeName(arg(1)), std::stoi(index), DeviceUuid("MIG-" + text), 142, "1g.10gb"};
         }
-        heard.seen.pods[key].push_back(std::move(device));
+        latest.seen.pods[key].push_back(std::move(device));
       }
     }
-    return {heard};
+    return {latest};
   }
   if (verb == "layout" || verb == "layout-default" || verb == "layout-withdrawn") {
     OrderLayouts order;
@@ -411,9 +411,9 @@ std::vector<Command> Script::parse(const std::string& line) {
   }
   if (verb == "bind-failed") {
     const Code code = arg(2) == "not-found" ? Code::kNotFound : Code::kInvalid;
-    return {BindEnded{attempt_id(split(arg(1), '#').at(0)), arg(1), Error{code, "no such node", {}, {}}}};
+    return {BindFinished{attempt_id(split(arg(1), '#').at(0)), arg(1), Error{code, "no such node", {}, {}}}};
   }
-  if (verb == "bind-done") return {BindEnded{attempt_id(split(arg(1), '#').at(0)), arg(1), std::nullopt}};
+  if (verb == "bind-done") return {BindFinished{attempt_id(split(arg(1), '#').at(0)), arg(1), std::nullopt}};
   if (verb == "tick") {
     now_ += std::chrono::seconds(std::stoll(arg(1)));
     return {Tick{}};
@@ -428,11 +428,11 @@ std::unique_ptr<Engine> read_back(const Engine& from, const Options& options) {
   };
   Tables& to = out->mutable_tables();
   const Tables& rows = from.tables();
-  copy(rows.nodes, to.nodes), copy(rows.marks, to.marks), copy(rows.observations, to.observations);
+  copy(rows.nodes, to.nodes), copy(rows.cordon_causes, to.cordon_causes), copy(rows.observations, to.observations);
   copy(rows.pods, to.pods), copy(rows.workloads, to.workloads), copy(rows.assignments, to.assignments);
   copy(rows.meta, to.meta), copy(rows.proposals, to.proposals), copy(rows.storage, to.storage),
-      copy(rows.signs, to.signs), copy(rows.cuts, to.cuts), copy(rows.layouts, to.layouts), copy(rows.mix, to.mix),
-      copy(rows.tidy, to.tidy);
+      copy(rows.report, to.report), copy(rows.repartitions, to.repartitions), copy(rows.layouts, to.layouts), copy(rows.mix, to.mix),
+      copy(rows.defrag_run, to.defrag_run);
   out->rebuild();
   return out;
 }
@@ -479,7 +479,7 @@ std::string Script::run(const std::string& text) {
   return same ? "" : seen;
 }
 
-TEST(Script, ReportsWhatWasNotWrittenAndWhatDidNotCome) {
+TEST(Script, ReportsUnexpectedAndMissingOutput) {
   EXPECT_NE(Script().run("node a gpus=8\nsynced\nwant w/1 1x8\n"), "");
   EXPECT_NE(Script().run("node a gpus=8\n=> bind x -> y []\n"), "");
   EXPECT_THROW(Script().run("frobnicate\n"), std::invalid_argument);

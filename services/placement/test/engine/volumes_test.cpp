@@ -32,7 +32,7 @@ class Volumes : public ::testing::Test {
     for (const char* name : {"a1", "a2", "b1"}) {
       auto facts = node_facts(8);
       facts.labels["zone"] = std::string(name, 1);
-      batch.emplace_back(NodeSeen{NodeName(name), facts});
+      batch.emplace_back(NodeUpdated{NodeName(name), facts});
       all.nodes.emplace(name);
     }
     batch.emplace_back(all);
@@ -40,27 +40,27 @@ class Volumes : public ::testing::Test {
     script.step(batch);
   }
   void told() {
-    script.step({StorageSeen{"class/at-once", StorageClass{false, true, {}}},
-                 StorageSeen{"class/later", StorageClass{true, true, in_zone("b")}},
-                 StorageSeen{"class/by-hand", StorageClass{true, false, {}}},
+    script.step({StorageUpdated{"class/at-once", StorageClass{false, true, {}}},
+                 StorageUpdated{"class/later", StorageClass{true, true, in_zone("b")}},
+                 StorageUpdated{"class/by-hand", StorageClass{true, false, {}}},
                  StorageSynced{"class", {"class/at-once", "class/later", "class/by-hand"}}, StorageSynced{"volume", {}},
                  StorageSynced{"claim", {}}});
   }
   std::string claim(const std::string& name, const Claim& what) {
-    return said(script.step({StorageSeen{"claim/default/" + name, what}}));
+    return published(script.step({StorageUpdated{"claim/default/" + name, what}}));
   }
-  std::string is_let_in(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus = 1) {
-    WorkloadHeard heard;
-    heard.spec.uid = WorkloadUid(uid);
-    heard.spec.ns = Namespace("default");
-    heard.spec.name = uid;
-    heard.spec.pod_sets = {pod_set(pods, gpus)};
-    heard.spec.pod_sets[0].rules = rules::text_of(like);
-    heard.phase = WorkloadPhase::kQuotaReserved;
-    heard.attempt = 1;
-    return said(script.step({heard}));
+  std::string admit(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus = 1) {
+    WorkloadUpdated latest;
+    latest.spec.uid = WorkloadUid(uid);
+    latest.spec.ns = Namespace("default");
+    latest.spec.name = uid;
+    latest.spec.pod_sets = {pod_set(pods, gpus)};
+    latest.spec.pod_sets[0].rules = rules::text_of(like);
+    latest.phase = WorkloadPhase::kQuotaReserved;
+    latest.attempt = 1;
+    return published(script.step({latest}));
   }
-  static std::string said(const Output& output) {
+  static std::string published(const Output& output) {
     std::string out;
     for (const auto& line : render(output, false)) {
       if (!line.starts_with("reserved") && !line.starts_with("short") && !line.starts_with("bind")) continue;
@@ -71,33 +71,33 @@ class Volumes : public ::testing::Test {
   Script script;
 };
 
-TEST_F(Volumes, ABoundClaimIsWhereItsVolumeIs) {
+TEST_F(Volumes, BoundClaimRequiresTheNodesOfItsVolume) {
   told();
-  script.step({StorageSeen{"volume/pv-1", Volume{in_zone("b")}}});
+  script.step({StorageUpdated{"volume/pv-1", Volume{in_zone("b")}}});
   claim("data", {"pv-1", "at-once", "", false});
-  EXPECT_EQ(is_let_in("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
+  EXPECT_EQ(admit("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
   // The cause is named.
   EXPECT_EQ(
-      is_let_in("v", 1, with_claims({"data"}), 8),
+      admit("v", 1, with_claims({"data"}), 8),
       "short v/1 0 of 1 pods fit: 1 eligible nodes have 7 free GPUs, needs 8; 1 have fewer than the 8 free GPUs that a "
       "pod requests; 2 out of reach of volume pv-1 (zone in (b))");
 }
 
-TEST_F(Volumes, AClaimThatIsNotBoundHoldsTheGangUntilItIs) {
+TEST_F(Volumes, UnboundClaimKeepsTheGangPending) {
   told();
-  EXPECT_EQ(is_let_in("w", 2, with_claims({"data"})), "short w/1 0 of 2 pods fit: claim data does not exist");
-  EXPECT_EQ(claim("data", {"", "at-once", "", false}), "") << "there, and not bound";
-  EXPECT_EQ(is_let_in("v", 1, with_claims({"data"})),
+  EXPECT_EQ(admit("w", 2, with_claims({"data"})), "short w/1 0 of 2 pods fit: claim data does not exist");
+  EXPECT_EQ(claim("data", {"", "at-once", "", false}), "") << "exists and is not bound";
+  EXPECT_EQ(admit("v", 1, with_claims({"data"})),
             "short v/1 0 of 1 pods fit: claim data is not bound to a volume yet");
   EXPECT_EQ(claim("data", {"pv-1", "at-once", "", false}), "") << "the volume is not known yet";
-  EXPECT_EQ(said(script.step({StorageSeen{"volume/pv-1", Volume{}}})),
+  EXPECT_EQ(published(script.step({StorageUpdated{"volume/pv-1", Volume{}}})),
             "reserved v/1 0:a1[0]; reserved w/1 0:a1[1] 1:a1[2]");
 }
 
-TEST_F(Volumes, AClaimThatWaitsGoesWhereItsClassMakesVolumesAndNamesTheNode) {
+TEST_F(Volumes, WaitForFirstConsumerUsesTheNodesOfItsClass) {
   told();
   claim("data", {"", "later", "", false});
-  EXPECT_EQ(is_let_in("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
+  EXPECT_EQ(admit("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
   PodFacts pod;
   pod.uid = pod.name = "w-0";
   pod.ns = "default";
@@ -107,75 +107,75 @@ TEST_F(Volumes, AClaimThatWaitsGoesWhereItsClassMakesVolumesAndNamesTheNode) {
   pod.ours = true;
   pod.shape = pod_set(1, 1).shape;
   pod.rules = rules::text_of(with_claims({"data"}));
-  const auto output = script.step({PodSeen{pod}});
+  const auto output = script.step({PodUpdated{pod}});
   ASSERT_EQ(output.intents.size(), 1U);
   EXPECT_EQ(std::get<BindPod>(output.intents[0].what).claims, std::vector<std::string>{"data"});
   // A volume that is being provisioned for that node is not reachable from another one.
   claim("data", {"", "later", "b1", false});
-  EXPECT_EQ(is_let_in("v", 1, with_claims({"data"})), "reserved v/1 0:b1[1]");
+  EXPECT_EQ(admit("v", 1, with_claims({"data"})), "reserved v/1 0:b1[1]");
   claim("data", {"", "later", "a2", false});
-  EXPECT_EQ(is_let_in("u", 1, with_claims({"data"})), "reserved u/1 0:a2[0]");
+  EXPECT_EQ(admit("u", 1, with_claims({"data"})), "reserved u/1 0:a2[0]");
   claim("made", {"", "by-hand", "", false});
-  EXPECT_EQ(is_let_in("t", 1, with_claims({"made"})),
-            "short t/1 0 of 1 pods fit: claim made is not bound, and storage class by-hand makes no volumes");
+  EXPECT_EQ(admit("t", 1, with_claims({"made"})),
+            "short t/1 0 of 1 pods fit: claim made is not bound, and storage class by-hand provisions no volumes");
 }
 
 // S-284
-TEST_F(Volumes, AVolumeOfOneNodeIsRefusedToAGangOfSeveral) {
+TEST_F(Volumes, SingleNodeVolumeIsRefusedForMultiNodeGang) {
   told();
-  script.step({StorageSeen{"volume/pv-1", Volume{}}});
-  EXPECT_EQ(is_let_in("held", 16, with_claims({"data"})), "short held/1 0 of 16 pods fit: claim data does not exist");
+  script.step({StorageUpdated{"volume/pv-1", Volume{}}});
+  EXPECT_EQ(admit("held", 16, with_claims({"data"})), "short held/1 0 of 16 pods fit: claim data does not exist");
   claim("data", {"pv-1", "", "", true});
-  const auto refused = is_let_in("w", 16, with_claims({"data"}));
-  EXPECT_TRUE(refused.starts_with("short w/1 claim data is used on one node at a time: 16 pods find room")) << refused;
-  EXPECT_EQ(is_let_in("v", 2, with_claims({"data"}), 4), "reserved v/1 0:a1[0,1,2,3] 1:a1[4,5,6,7]");
+  const auto refused = admit("w", 16, with_claims({"data"}));
+  EXPECT_TRUE(refused.starts_with("short w/1 claim data is used on one node at a time: 16 pods fit")) << refused;
+  EXPECT_EQ(admit("v", 2, with_claims({"data"}), 4), "reserved v/1 0:a1[0,1,2,3] 1:a1[4,5,6,7]");
   // A volume that can be shared does not restrict the gang.
-  script.step({WorkloadHeard{{.uid = WorkloadUid("held")}, 1, WorkloadPhase::kCancelled, {}, {}, {}},
-               WorkloadHeard{{.uid = WorkloadUid("w")}, 1, WorkloadPhase::kCancelled, {}, {}, {}}});
+  script.step({WorkloadUpdated{{.uid = WorkloadUid("held")}, 1, WorkloadPhase::kCancelled, {}, {}, {}},
+               WorkloadUpdated{{.uid = WorkloadUid("w")}, 1, WorkloadPhase::kCancelled, {}, {}, {}}});
   claim("data", {"pv-1", "", "", false});
-  EXPECT_TRUE(is_let_in("u", 16, with_claims({"data"})).starts_with("reserved u/1"));
+  EXPECT_TRUE(admit("u", 16, with_claims({"data"})).starts_with("reserved u/1"));
 }
 
-TEST_F(Volumes, WhileStorageWasNeverToldOfClaimsAreNotHeeded) {
-  EXPECT_EQ(is_let_in("w", 1, with_claims({"data"})), "reserved w/1 0:a1[0]");
+TEST_F(Volumes, WithoutStorageWatchClaimsAreIgnored) {
+  EXPECT_EQ(admit("w", 1, with_claims({"data"})), "reserved w/1 0:a1[0]");
   told();
-  EXPECT_EQ(is_let_in("v", 1, with_claims({"data"})), "short v/1 0 of 1 pods fit: claim data does not exist");
+  EXPECT_EQ(admit("v", 1, with_claims({"data"})), "short v/1 0 of 1 pods fit: claim data does not exist");
 }
 
-TEST_F(Volumes, ACompleteListSaysWhatIsGone) {
+TEST_F(Volumes, CompleteListRemovesDeletedVolumes) {
   told();
   claim("data", {"", "later", "", false});
   claim("more", {"", "later", "", false});
   script.step({StorageSynced{"claim", {"claim/default/more"}}});
   EXPECT_EQ(script.engine().tables().storage.find("claim/default/data"), nullptr);
   EXPECT_NE(script.engine().tables().storage.find("claim/default/more"), nullptr);
-  script.step({StorageGone{"claim/default/more"}, StorageGone{"claim/default/never"}});
+  script.step({StorageDeleted{"claim/default/more"}, StorageDeleted{"claim/default/never"}});
   EXPECT_EQ(script.engine().tables().storage.find("claim/default/more"), nullptr);
   EXPECT_NE(script.engine().tables().storage.find("class/later"), nullptr);
 }
 
 // S-288
-TEST_F(Volumes, WithAllElseEqualAPodGoesWhereItsModelIs) {
+TEST_F(Volumes, NodeWithCachedModelIsPreferred) {
   auto facts = node_facts(8);
   facts.labels["zone"] = "b";
   facts.labels[std::string(kCachePrefix) + "llama-70b"] = "true";
-  script.step({NodeSeen{NodeName("b1"), facts}});
+  script.step({NodeUpdated{NodeName("b1"), facts}});
   PodTemplate like{Namespace("default"), {{std::string(kModelLabel), "llama-70b"}}, {}};
-  EXPECT_EQ(is_let_in("w", 1, like), "reserved w/1 0:b1[0]");
+  EXPECT_EQ(admit("w", 1, like), "reserved w/1 0:b1[0]");
   like.labels[std::string(kModelLabel)] = "bert";
-  EXPECT_EQ(is_let_in("v", 1, like, 8), "reserved v/1 0:a1[0,1,2,3,4,5,6,7]");
+  EXPECT_EQ(admit("v", 1, like, 8), "reserved v/1 0:a1[0,1,2,3,4,5,6,7]");
   // Not equal: using a node that is already in use keeps another one whole.
-  is_let_in("u", 1, with_claims({}), 1);
+  admit("u", 1, with_claims({}), 1);
   like.labels[std::string(kModelLabel)] = "llama-70b";
-  EXPECT_EQ(is_let_in("t", 1, like, 8), "reserved t/1 0:a2[0,1,2,3,4,5,6,7]");
+  EXPECT_EQ(admit("t", 1, like, 8), "reserved t/1 0:a2[0,1,2,3,4,5,6,7]");
 }
 
-TEST_F(Volumes, ANodeRunsAsManyPodsAsItMay) {
+TEST_F(Volumes, PodLimitOfANode) {
   std::vector<Command> batch;
   for (const char* name : {"a1", "a2", "b1"}) {
     auto facts = node_facts(8);
     facts.pods = 3;
-    batch.emplace_back(NodeSeen{NodeName(name), facts});
+    batch.emplace_back(NodeUpdated{NodeName(name), facts});
   }
   PodFacts daemon;
   daemon.uid = daemon.name = "d";
@@ -183,16 +183,16 @@ TEST_F(Volumes, ANodeRunsAsManyPodsAsItMay) {
   daemon.daemon = true;
   daemon.node = NodeName("a1");
   daemon.phase = PodPhase::kRunning;
-  batch.emplace_back(PodSeen{daemon});
+  batch.emplace_back(PodUpdated{daemon});
   script.step(batch);
-  EXPECT_EQ(is_let_in("w", 8, with_claims({}), 0),
+  EXPECT_EQ(admit("w", 8, with_claims({}), 0),
             "reserved w/1 0:a2[] 1:a2[] 2:a2[] 3:b1[] 4:b1[] 5:b1[] 6:a1[] 7:a1[]");
-  EXPECT_EQ(is_let_in("v", 1, with_claims({}), 1),
-            "short v/1 0 of 1 pods fit: 3 eligible nodes have 24 free GPUs, needs 1; 3 run as many pods as they may");
-  const auto obstacles = script.engine().obstacles({pod_set(1, 1)});
-  EXPECT_EQ(obstacles.conflict, std::vector<std::string>{"1 pods beside those that nodes run"});
+  EXPECT_EQ(admit("v", 1, with_claims({}), 1),
+            "short v/1 0 of 1 pods fit: 3 eligible nodes have 24 free GPUs, needs 1; 3 are at their pod limit");
+  const auto obstacles = script.engine().diagnose({pod_set(1, 1)});
+  EXPECT_EQ(obstacles.conflict, std::vector<std::string>{"pod slots on nodes for 1 pods"});
   // A finished pod frees capacity.
-  EXPECT_EQ(said(script.step({PodGone{"d"}})), "reserved v/1 0:a1[0]");
+  EXPECT_EQ(published(script.step({PodDeleted{"d"}})), "reserved v/1 0:a1[0]");
 }
 
 }  // namespace volumes_test

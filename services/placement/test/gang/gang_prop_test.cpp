@@ -5,7 +5,7 @@
 namespace qm::placement::gang::testing {
 namespace gang_prop_test {
 
-TEST(GangLaws, WhatIsPlacedKeepsThem) {
+TEST(GangLaws, PlacementsSatisfyConstraints) {
   int placed = 0, not_placed = 0, cut = 0;
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -21,11 +21,11 @@ TEST(GangLaws, WhatIsPlacedKeepsThem) {
     const auto states = before();
     const auto answer = place(world.fleet, request);
     ASSERT_TRUE(answer) << answer.error().to_string();
-    ASSERT_EQ(states, before()) << "a question changed the fleet";
+    ASSERT_EQ(states, before()) << "a query changed the fleet";
     cut += answer->exact ? 0 : 1;
     if (answer->placed()) {
       ++placed;
-      ASSERT_NO_FATAL_FAILURE(keeps_the_laws(world, request, *answer));
+      ASSERT_NO_FATAL_FAILURE(satisfies_laws(world, request, *answer));
     } else {
       ++not_placed;
       ASSERT_TRUE(answer->shortfall);
@@ -47,7 +47,7 @@ TEST(GangLaws, WhatIsPlacedKeepsThem) {
 }
 
 // pods_that_fit() equals the number of pods that can be placed, whichever device each of them uses.
-TEST(GangLaws, PodsThatFitCanBePutThere) {
+TEST(GangLaws, CountedPodsCanBePlaced) {
   Random random(1);
   int shared = 0;
   for (int i = 0; i < 20'000; ++i) {
@@ -71,7 +71,7 @@ TEST(GangLaws, PodsThatFitCanBePutThere) {
 }
 
 // A relaxation that is offered was tried: a request with it is placed.
-TEST(GangLaws, RelaxationsArePlaced) {
+TEST(GangLaws, RelaxationsCanBePlaced) {
   std::map<Relaxation::What, int> seen;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(seed);
@@ -98,7 +98,7 @@ TEST(GangLaws, RelaxationsArePlaced) {
 }
 
 // After any history of gangs that start and finish and of nodes that change, every table equals a count from scratch.
-TEST(GangLaws, TablesAreWhatCountingGives) {
+TEST(GangLaws, TablesMatchRecount) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
@@ -133,7 +133,7 @@ TEST(GangLaws, TablesAreWhatCountingGives) {
           const auto answer = place(world.fleet, request);
           ASSERT_TRUE(answer);
           if (!answer->placed()) break;
-          ASSERT_NO_FATAL_FAILURE(keeps_the_laws(world, request, *answer));
+          ASSERT_NO_FATAL_FAILURE(satisfies_laws(world, request, *answer));
           book(world.fleet, request, *answer);
           if (!request.exclusive) break;
           // No other pod fits on the nodes of an exclusive gang.
@@ -148,7 +148,7 @@ TEST(GangLaws, TablesAreWhatCountingGives) {
 }
 
 // An elastic set gets as many pods as it would get if it had requested exactly that number.
-TEST(GangLaws, ElasticSetsGetTheMostThatFit) {
+TEST(GangLaws, ElasticSetsGetMaximum) {
   int smaller = 0;
   for (std::uint64_t seed = 0; seed < 800; ++seed) {
     SCOPED_TRACE(seed);

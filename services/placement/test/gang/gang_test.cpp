@@ -54,13 +54,13 @@ class Gangs : public ::testing::Test {
   Fleet fleet_{{"block", "rack"}, best_fit()};
 };
 
-TEST_F(Gangs, TheTightestNodeOfAll) {
+TEST_F(Gangs, TightestNode) {
   make({{8, 8, 5, 3}, {6, 4, 8, 8}});
   EXPECT_EQ(where(ask(one(4, kFleet, kFleet))), "r1n1:4");
   EXPECT_EQ(where(ask(one(7, kFleet, kFleet))), "r0n0:7");  // the first of the empty nodes
 }
 
-TEST_F(Gangs, TheFewestNodesThenTheTightestRack) {
+TEST_F(Gangs, FewestNodesThenTightestRack) {
   make({{8, 4, 4, 4}, {8, 8, 0, 0}, {8, 8, 8, 8}, {2, 2, 2, 2}});
   EXPECT_EQ(where(ask(one(16, kFleet, kFleet))), "r1n0:8 r1n1:8");
   EXPECT_EQ(where(ask(one(18, kFleet, kFleet))), "r2n0:8 r2n1:8 r2n2:2");
@@ -75,7 +75,7 @@ TEST_F(Gangs, TheFewestNodesThenTheTightestRack) {
   EXPECT_EQ(where(ask(one(18, kRack, kRack))), "r0n0:8 r0n1:4 r0n2:4 r0n3:2");
 }
 
-TEST_F(Gangs, APreferredLevelThatIsTooNarrowGivesWay) {
+TEST_F(Gangs, PreferredLevelIsRelaxed) {
   make({{8, 8, 0, 0}, {8, 8, 0, 0}, {8, 8, 8, 0}, {4, 4, 0, 0}});
   const auto answer = ask(one(30, kFleet, kRack));
   EXPECT_EQ(answer.levels, std::vector<Level>{kBlock});
@@ -84,23 +84,23 @@ TEST_F(Gangs, APreferredLevelThatIsTooNarrowGivesWay) {
   EXPECT_EQ(ask(one(48, kFleet, kRack)).levels, std::vector<Level>{kFleet});
 }
 
-TEST_F(Gangs, WhatIsInTheWayAndWhatWouldHelp) {
+TEST_F(Gangs, DiagnosisAndRemedies) {
   make({{8, 8, 0, 0}, {8, 8, 0, 0}, {8, 8, 8, 0}, {4, 4, 0, 0}});
-  EXPECT_EQ(why(one(30, kRack, kRack)), "rack r2 takes 24 of 30; fits in one block; fits with 24 pods of set 0");
-  EXPECT_EQ(why(one(70, kRack, kRack)), "rack r2 takes 24 of 70; fits with 24 pods of set 0");
+  EXPECT_EQ(why(one(30, kRack, kRack)), "rack r2 fits 24 of 30; fits in one block; fits with 24 pods of set 0");
+  EXPECT_EQ(why(one(70, kRack, kRack)), "rack r2 fits 24 of 70; fits with 24 pods of set 0");
   auto alone = one(40, kBlock, kBlock);
   alone.exclusive = true;
-  EXPECT_EQ(why(alone), "block b0 takes 32 of 40; fits in one fleet; fits with 32 pods of set 0");
+  EXPECT_EQ(why(alone), "block b0 fits 32 of 40; fits in one fleet; fits with 32 pods of set 0");
   make({{8, 8, 8, 8}, {8, 7, 7, 7}});
   EXPECT_EQ(why([] {
               auto request = one(40, kRack, kRack);
               request.gang.sets[0].pod.gpus = 8;
               return request;
             }()),
-            "rack r0 takes 6 of 40; fits with 6 pods of set 0");
+            "rack r0 fits 6 of 40; fits with 6 pods of set 0");
 }
 
-TEST_F(Gangs, ExclusiveNodesStayTheirs) {
+TEST_F(Gangs, ExclusiveNodesAreNotShared) {
   make({{8, 7, 8, 0}});
   auto request = one(9, kRack, kRack);
   request.exclusive = true;
@@ -108,15 +108,15 @@ TEST_F(Gangs, ExclusiveNodesStayTheirs) {
   EXPECT_EQ(where(answer), "r0n0:8 r0n2:1");
   book(fleet_, request, answer);
   EXPECT_EQ(where(ask(one(7, kFleet, kFleet))), "r0n1:7");
-  EXPECT_EQ(why(one(8, kFleet, kFleet)), "the fleet takes 7 of 8; fits with 7 pods of set 0");
+  EXPECT_EQ(why(one(8, kFleet, kFleet)), "the fleet fits 7 of 8; fits with 7 pods of set 0");
   request.gang.sets[0].count = 1;
-  EXPECT_EQ(why(request), "rack r0 takes 0 of 1; fits beside other pods");
+  EXPECT_EQ(why(request), "rack r0 fits 0 of 1; fits on shared nodes");
   fleet_.open(2);
   EXPECT_EQ(where(ask(one(7, kFleet, kFleet))), "r0n1:7");
   EXPECT_EQ(where(ask(one(8, kRack, kRack))), "r0n1:7 r0n2:1");
 }
 
-TEST_F(Gangs, SlicesStayInTheirDomains) {
+TEST_F(Gangs, SlicesStayInOneDomain) {
   make({{6, 6, 6, 6}, {7, 7, 7, 7}});
   auto request = one(16, kBlock, kBlock);
   request.gang.sets[0].slices = {4, kNode};  // nodes with 6 and 7 free GPUs fit one slice each
@@ -135,10 +135,10 @@ TEST_F(Gangs, SpreadOverDomains) {
   request.gang.sets[0].spread = {1, kRack};
   EXPECT_EQ(where(ask(request)), "r0n0:1 r1n0:1 r2n0:1 r3n0:1");
   request.gang.sets[0].count = 5;
-  EXPECT_EQ(why(request), "the fleet takes 4 of 5; fits with 4 pods of set 0");
+  EXPECT_EQ(why(request), "the fleet fits 4 of 5; fits with 4 pods of set 0");
 }
 
-TEST_F(Gangs, ALeaderBesideItsWorkers) {
+TEST_F(Gangs, LeaderNextToItsWorkers) {
   make({{8, 8, 0, 0}, {8, 8, 1, 0}});
   Request request;
   request.gang = {kRack, kRack, {set_of(gpu_pod(1), 1), set_of(gpu_pod(8), 2)}, {}};
@@ -147,10 +147,10 @@ TEST_F(Gangs, ALeaderBesideItsWorkers) {
   EXPECT_EQ(where(answer, 1), "r1n0:1 r1n1:1");
   fleet_.remove(6);
   // Each set fits in either rack by itself, but not both together.
-  EXPECT_EQ(why(request), "rack r0 takes 2 of 3, of all sets together; fits in one block; fits with 1 pods of set 1");
+  EXPECT_EQ(why(request), "rack r0 fits 2 of 3, of all sets together; fits in one block; fits with 1 pods of set 1");
 }
 
-TEST_F(Gangs, GroupsInsideGroups) {
+TEST_F(Gangs, NestedGroups) {
   make({{4, 4, 0, 0}, {8, 0, 0, 0}, {4, 4, 4, 4}, {8, 8, 0, 0}});
   // Two groups of 16 in a rack each, both in one block.
   Request request;
@@ -163,16 +163,16 @@ TEST_F(Gangs, GroupsInsideGroups) {
   EXPECT_EQ(answer.cost, 64 + 2 * 8 + 6);
 }
 
-TEST_F(Gangs, AnElasticSetTakesWhatThereIs) {
+TEST_F(Gangs, ElasticSetUsesFreeCapacity) {
   make({{8, 8, 0, 0}, {8, 8, 8, 0}});
   auto request = one(64, kRack, kRack);
   request.gang.sets[0].min_count = 8;
   EXPECT_EQ(ask(request).members.size(), 24U);
   request.gang.sets[0].min_count = 25;
-  EXPECT_EQ(why(request), "rack r1 takes 24 of 25; fits in one block; fits with 24 pods of set 0");
+  EXPECT_EQ(why(request), "rack r1 fits 24 of 25; fits in one block; fits with 24 pods of set 0");
 }
 
-TEST_F(Gangs, WhenTheEffortIsUsedUpTheAnswerSaysSo) {
+TEST_F(Gangs, SearchLimitIsReported) {
   make({{8, 8, 0, 0}, {8, 8, 8, 0}, {8, 8, 8, 8}, {8, 8, 8, 8}});
   for (const std::int32_t sets : {1, 2}) {
     Request request;
@@ -188,7 +188,7 @@ TEST_F(Gangs, WhenTheEffortIsUsedUpTheAnswerSaysSo) {
 }
 
 // Each set fits by itself, and there are too many distributions to try all: the sum shows that none of them fits.
-TEST_F(Gangs, SetsThatAreTooMuchTogetherAreKnownToBe) {
+TEST_F(Gangs, InfeasibleCombinationOfSetsIsDetected) {
   make({{8, 8, 8, 8}, {8, 8, 8, 8}});
   Request request;
   request.gang.required = kRack;
@@ -202,7 +202,7 @@ TEST_F(Gangs, SetsThatAreTooMuchTogetherAreKnownToBe) {
   EXPECT_THAT(explain(fleet_.tree(), answer), ::testing::HasSubstr("of 60, of all sets together; fits in one block"));
 }
 
-TEST_F(Gangs, WhatCanNeverWorkIsRefusedWithARemedy) {
+TEST_F(Gangs, InvalidRequestIsRefusedWithARemedy) {
   make({{8}});
   const auto refused = [&](auto change) {
     auto request = one(8, kRack, kRack);
@@ -217,15 +217,15 @@ TEST_F(Gangs, WhatCanNeverWorkIsRefusedWithARemedy) {
   EXPECT_THAT(refused([](Request& r) { r.gang.sets.clear(); }), ::testing::HasSubstr("without pods"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].pod.gpu_milli = 0; }), ::testing::HasSubstr("of 0 milli"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].pod.cpu_milli = -1; }),
-              ::testing::HasSubstr("less than nothing"));
-  EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].spread = {-1, kRack}; }), ::testing::HasSubstr("0 is no limit"));
+              ::testing::HasSubstr("negative amount"));
+  EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].spread = {-1, kRack}; }), ::testing::HasSubstr("0 means no limit"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].spread.level = 4; }), ::testing::HasSubstr("level 4 of 3"));
-  EXPECT_THAT(refused([](Request& r) { r.gang.sets.resize(65, r.gang.sets[0]); }), ::testing::HasSubstr("65 sets"));
+  EXPECT_THAT(refused([](Request& r) { r.gang.sets.resize(65, r.gang.sets[0]); }), ::testing::HasSubstr("65 pod sets"));
   EXPECT_FALSE(place(fleet_, one(1, kFleet, kFleet), Options{{1, 1}, 10}));
   EXPECT_FALSE(place(fleet_, one(1, kFleet, kFleet), Options{{1, 0, 1}, 10}));
 }
 
-TEST_F(Gangs, AFleetWithoutATopology) {
+TEST_F(Gangs, FleetWithoutTopology) {
   Fleet flat({}, best_fit());
   for (const std::int32_t gpus : {4, 8, 2}) flat.add({}, "n", empty_node(gpus));
   const auto answer = place(flat, one(10, kFleet, kFleet));

@@ -90,7 +90,7 @@ inline World some_world(Random& random, WorldSize size) {
     world.empty.back().model = static_cast<std::uint8_t>(random.one_in(4) ? 1 : 0);
     const auto node = world.fleet.add(path, "n" + std::to_string(i), world.empty.back());
     world.fleet.set(node, some_use(world.empty.back(), random, size.shares));
-    if (random.one_in(6)) world.fleet.put_behind(node, static_cast<std::uint8_t>(random.between(1, 2)));
+    if (random.one_in(6)) world.fleet.set_gate(node, static_cast<std::uint8_t>(random.between(1, 2)));
   }
   return world;
 }
@@ -170,7 +170,7 @@ inline std::int64_t usual_weight(const Tree& tree, Level level) {
 }
 
 /// Checks every law for a gang that was placed.
-inline void keeps_the_laws(const World& world, const Request& request, const Answer& answer) {
+inline void satisfies_laws(const World& world, const Request& request, const Answer& answer) {
   const Tree& tree = world.fleet.tree();
   std::vector<PodSet> sets;
   std::vector<FlatGroup> groups;

@@ -21,7 +21,7 @@ std::string refused(const std::string& name, std::string_view product, int gpus,
   return layout ? "" : layout.error().to_string();
 }
 
-TEST(NodeLayout, NamesThatMigManagerComesWith) {
+TEST(NodeLayout, NamesOfMigManager) {
   EXPECT_EQ(named("all-1g.10gb", kH100, 1), (Capacity{{"nvidia.com/mig-1g.10gb", 7}}));
   EXPECT_EQ(named("all-1g.20gb", kH100, 2), (Capacity{{"nvidia.com/mig-1g.20gb", 8}}));
   EXPECT_EQ(named("all-2g.20gb", kH100, 1), (Capacity{{"nvidia.com/mig-2g.20gb", 3}}));
@@ -43,7 +43,7 @@ TEST(NodeLayout, NamesThatMigManagerComesWith) {
   EXPECT_EQ(capacity_of(*single, true), (Capacity{{"nvidia.com/gpu", 56}}));
 }
 
-TEST(NodeLayout, NamesOfAList) {
+TEST(NodeLayout, NamesOfADefinitionList) {
   const Definitions own{{"half", {{{0, 1}, true, {{"1g.10gb", 7}}}}},
                         {"all-1g.10gb", {{{}, true, {{"1g.10gb", 1}}}}},
                         {"unequal", {{{0}, true, {{"3g.40gb", 1}, {"1g.10gb", 4}}}, {{1}, false, {}}}}};
@@ -53,21 +53,21 @@ TEST(NodeLayout, NamesOfAList) {
             (Capacity{{"nvidia.com/gpu", 1}, {"nvidia.com/mig-1g.10gb", 4}, {"nvidia.com/mig-3g.40gb", 1}}));
 }
 
-TEST(NodeLayout, WhatNoGpuTakesIsRefused) {
+TEST(NodeLayout, ALayoutThatFitsNoGpuIsRefused) {
   const Definitions own{{"eight", {{{}, true, {{"1g.10gb", 8}}}}},
                         {"fours", {{{}, true, {{"4g.40gb", 2}}}}},
                         {"million", {{{}, true, {{"1g.10gb", 1'000'000}}}}},
                         {"mixed", {{{}, true, {{"4g.40gb", 1}, {"3g.40gb", 1}, {"1g.10gb", 1}}}}},
                         {"far", {{{9}, true, {{"1g.10gb", 7}}}}}};
   for (const char* name : {"eight", "fours", "million", "mixed"})
-    EXPECT_THAT(refused(name, kH100, 1, own), HasSubstr("which has no room for them")) << name;
-  EXPECT_THAT(refused("far", kH100, 8, own), HasSubstr("names device 9 of a node with 8 GPUs"));
+    EXPECT_THAT(refused(name, kH100, 1, own), HasSubstr("which do not fit there together")) << name;
+  EXPECT_THAT(refused("far", kH100, 8, own), HasSubstr("has device 9, and the node has 8 GPUs"));
   EXPECT_THAT(refused("all-1g.5gb", kH100, 1), HasSubstr("has no profile 1g.5gb"));
-  EXPECT_THAT(refused("all-1g.10gb", "", 0), HasSubstr("a node without GPUs cannot be cut"));
-  EXPECT_THAT(refused("mine", kH100, 1), HasSubstr("there is no layout mine"));
+  EXPECT_THAT(refused("all-1g.10gb", "", 0), HasSubstr("a node without GPUs does not support MIG"));
+  EXPECT_THAT(refused("mine", kH100, 1), HasSubstr("layout mine does not exist"));
 }
 
-TEST(NodeLayout, WhatANodeAdvertisesSaysHowItIsCut) {
+TEST(NodeLayout, DerivesTheLayoutFromAdvertisedResources) {
   for (const char* name : {"all-1g.10gb", "all-balanced", "all-3g.40gb", "all-7g.80gb"}) {
     const auto layout = layout_named(name, {}, kH100, 8);
     ASSERT_TRUE(layout);
@@ -79,7 +79,7 @@ TEST(NodeLayout, WhatANodeAdvertisesSaysHowItIsCut) {
   ASSERT_TRUE(found);
   EXPECT_EQ(capacity_of(*found),
             (Capacity{{"nvidia.com/mig-1g.10gb", 4}, {"nvidia.com/mig-3g.40gb", 2}, {"nvidia.com/mig-4g.40gb", 1}}))
-      << "five of one slice do not stand beside the others: one is left out";
+      << "the five instances of one slice do not fit next to the others: one is left out";
   const auto partly = layout_showing({{"nvidia.com/gpu", 3}, {"nvidia.com/mig-2g.20gb", 3}}, kH100, 4);
   ASSERT_TRUE(partly);
   EXPECT_EQ(capacity_of(*partly), (Capacity{{"nvidia.com/gpu", 3}, {"nvidia.com/mig-2g.20gb", 3}}));
@@ -87,7 +87,7 @@ TEST(NodeLayout, WhatANodeAdvertisesSaysHowItIsCut) {
   EXPECT_FALSE(layout_showing({{"nvidia.com/mig-1g.10gb", 7}}, kH100, 0));
 }
 
-TEST(NodeLayout, AnEighthInstanceIsNotThereWhateverIsAdvertised) {  // S-119
+TEST(NodeLayout, AnAdvertisedEighthInstanceIsIgnored) {  // S-119
   const auto eight = layout_showing({{"nvidia.com/mig-1g.10gb", 8}}, kH100, 1);
   ASSERT_TRUE(eight);
   EXPECT_EQ(capacity_of(*eight), (Capacity{{"nvidia.com/mig-1g.10gb", 7}}));

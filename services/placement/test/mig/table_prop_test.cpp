@@ -8,7 +8,7 @@
 namespace qm::placement::mig::testing {
 namespace table_prop_test {
 
-TEST(MigTableLaws, AHistoryEndsWhereItsInstancesSay) {
+TEST(MigTableLaws, AHistoryEndsInTheStateOfItsInstances) {
   ASSERT_TRUE(rc::check("place and free", [] {
     const StateTable& table = StateTable::of(*rc::gen::element(Family::kSeven, Family::kFour));
     const auto choices = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 1000));

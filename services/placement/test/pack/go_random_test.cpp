@@ -15,7 +15,7 @@ struct Drawn {
   std::uint64_t after_10000_more;
 };
 
-TEST(GoRandom, DrawsWhatGoDraws) {
+TEST(GoRandom, MatchesGoMathRand) {
   for (const auto& want : std::initializer_list<Drawn>{{42,
                                                         12663951391086054483U,
                                                         987,

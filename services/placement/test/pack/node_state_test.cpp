@@ -20,7 +20,7 @@ std::vector<int> free_of(const NodeState& state) { return {state.free.begin(), s
 constexpr PodClass kShare{4'000, 0, 1, 300, kAnyModel};
 constexpr PodClass kTwo{8'000, 0, 2, kDevice, kAnyModel};
 
-TEST(NodeState, WholeDevicesAreTakenFromTheIdleOnes) {
+TEST(NodeState, WholeDevicesUseIdleOnes) {
   const auto after = with(node({1000, 1000, 1000, 400}), kTwo, 0);
   EXPECT_EQ(free_of(after), (std::vector<int>{1000, 400, 0, 0}));
   EXPECT_EQ(after.cpu_milli, 88'000);
@@ -29,14 +29,14 @@ TEST(NodeState, WholeDevicesAreTakenFromTheIdleOnes) {
   EXPECT_EQ(after.free_milli(), 1400);
 }
 
-TEST(NodeState, AShareIsTakenFromTheDeviceThatWasChosen) {
+TEST(NodeState, ShareUsesChosenDevice) {
   const auto before = node({1000, 500, 500, 320});
   EXPECT_EQ(free_of(with(before, kShare, 500)), (std::vector<int>{1000, 500, 320, 200}));
   EXPECT_EQ(free_of(with(before, kShare, 320)), (std::vector<int>{1000, 500, 500, 20}));
   EXPECT_EQ(free_of(with(before, kShare, 1000)), (std::vector<int>{700, 500, 500, 320}));
 }
 
-TEST(NodeState, FitsOnlyWhereEverythingSuffices) {
+TEST(NodeState, FitsOnlyIfEveryResourceFits) {
   const auto state = node({1000, 400}, 8'000);
   EXPECT_TRUE(fits(state, kShare));
   EXPECT_FALSE(fits(state, kTwo)) << "one idle device";
@@ -57,7 +57,7 @@ TEST(NodeState, FitsOnlyWhereEverythingSuffices) {
   EXPECT_FALSE(fits(small, PodClass{0, 6, 0, 0, 0}));
 }
 
-TEST(NodeState, KindsOfPodsAreRemembered) {
+TEST(NodeState, PodKindsAreTracked) {
   auto state = with(node({1000, 1000, 1000}), kShare, 1000);
   EXPECT_EQ(state.kinds, 1);
   EXPECT_EQ(with(state, kTwo, 0).kinds, 0b101);
@@ -65,7 +65,7 @@ TEST(NodeState, KindsOfPodsAreRemembered) {
 }
 
 // Scores of the paper's rules for one pod and a few nodes, computed by hand.
-TEST(Policies, ScoreAsTheirRulesSay) {
+TEST(Policies, ScoreAsDefined) {
   const Outlook outlook{{{kShare, 3}, {kTwo, 1}}, {node({1000, 1000, 1000, 1000})}};
   const auto choose = [&](std::string_view name, const NodeState& state, const PodClass& pod) {
     return make_policy(name, outlook)->choose(state, pod);
@@ -87,7 +87,7 @@ TEST(Policies, ScoreAsTheirRulesSay) {
   EXPECT_EQ(choose("spread", node({1000, 400}), kShare).device_milli, 1000);
 }
 
-TEST(Policies, GradientDescentTakesThePlaceThatLosesLeast) {
+TEST(Policies, GradientDescentMinimizesFragmentation) {
   // Three of four pods request 300 milli, one requests two devices.
   const Outlook outlook{{{kShare, 3}, {kTwo, 1}}, {node({1000, 1000})}};
   const auto policy = make_policy("fgd", outlook);
@@ -95,7 +95,7 @@ TEST(Policies, GradientDescentTakesThePlaceThatLosesLeast) {
   EXPECT_GT(joined.score, apart.score) << "it would break the pair";
   EXPECT_EQ(joined.device_milli, 700);
   EXPECT_EQ(policy->choose(node({1000}), kShare).score, 51)
-      << "of 1000 milli a quarter was lost to pairs, and of 700 a quarter still is: 75 milli less, and the curve has 51.87 there";
+      << "a quarter of 1000 milli was lost to pairs, and a quarter of 700 still is: 75 milli less, where the curve has 51.87";
 }
 
 TEST(Policies, AreKnownByName) {

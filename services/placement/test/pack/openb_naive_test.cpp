@@ -148,7 +148,7 @@ std::map<int, double> replayed(const Trace& trace, Score score, std::uint64_t se
   return out;
 }
 
-TEST(OpenbReplay, SimplePoliciesAllocateWhatASecondImplementationAllocates) {
+TEST(OpenbReplay, SimplePoliciesMatchASecondImplementation) {
   const std::pair<const char*, Score> policies[] = {
       {"bestfit", bestfit}, {"dotprod", dotprod}, {"clustering", clustering}, {"packing", packing}};
   const auto folder = testing::data_dir() + "/traces/openb";

@@ -26,7 +26,7 @@ struct Files {
   }
 };
 
-TEST(OpenbTrace, IsReadByTheNamesOfItsColumns) {
+TEST(OpenbTrace, IsReadByColumnNames) {
   Files files;
   const auto trace = files.read(kNodes, kPods);
   ASSERT_TRUE(trace) << trace.error().to_string();
@@ -39,7 +39,7 @@ TEST(OpenbTrace, IsReadByTheNamesOfItsColumns) {
   EXPECT_EQ(trace->pods[1].models, pack::Models{3});
 }
 
-TEST(OpenbTrace, ClassesThatSpellTheirModelsOtherwiseCountApart) {
+TEST(OpenbTrace, ClassesWithOtherModelListsAreDistinct) {
   Files files;
   const auto trace = files.read(kNodes, std::string(kPods) + "c,1000,10,1,500,G2|T4\nd,1000,99,1,500,T4|G2\n");
   ASSERT_TRUE(trace) << trace.error().to_string();
@@ -48,7 +48,7 @@ TEST(OpenbTrace, ClassesThatSpellTheirModelsOtherwiseCountApart) {
   EXPECT_EQ(weights, (std::multiset<std::int64_t>{1, 1, 2}));
 }
 
-TEST(OpenbTrace, SaysFileLineAndColumnOfWhatIsWrong) {
+TEST(OpenbTrace, ErrorsNameFileLineAndColumn) {
   Files files;
   const auto said = [&](const std::string& nodes, const std::string& pods) {
     const auto trace = files.read(nodes, pods);
@@ -62,15 +62,15 @@ TEST(OpenbTrace, SaysFileLineAndColumnOfWhatIsWrong) {
   EXPECT_THAT(said(nodes + "n2,8k,1024,1,T4\n", pods), ::testing::HasSubstr("nodes.csv:4: cpu_milli cannot be \"8k\""));
   EXPECT_THAT(said(nodes, pods + "c,1,1,2,500,\n"), ::testing::HasSubstr("pods.csv:4: gpu_milli cannot be \"500\""));
   EXPECT_THAT(said(nodes, pods + "c,1,1\n"), ::testing::HasSubstr("pods.csv:4: num_gpu cannot be \"\""));
-  EXPECT_THAT(said(nodes, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"), ::testing::HasSubstr("has no GPU in it"));
-  EXPECT_THAT(said("cpu_milli,memory_mib,gpu,model\n1,1,0,\n", pods), ::testing::HasSubstr("has no GPU in it"));
+  EXPECT_THAT(said(nodes, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"), ::testing::HasSubstr("has no GPUs"));
+  EXPECT_THAT(said("cpu_milli,memory_mib,gpu,model\n1,1,0,\n", pods), ::testing::HasSubstr("has no GPUs"));
   const auto nowhere = read_trace("/nowhere/nodes.csv", "/nowhere/pods.csv");
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().to_string(), ::testing::HasSubstr("/nowhere/nodes.csv cannot be read"));
 }
 
 /// The arrivals have the requested size after the trace was drawn repeatedly; the same seed draws the same pods.
-TEST(OpenbReplay, FillsAsMuchAsWasAskedFor) {
+TEST(OpenbReplay, FillsToTheRequestedLoad) {
   Files files;
   std::string nodes = "sn,cpu_milli,memory_mib,gpu,model\n";
   for (int i = 0; i < 50; ++i) nodes += fmt::format("n{},64000,65536,4,T4\n", i);
@@ -81,7 +81,7 @@ TEST(OpenbReplay, FillsAsMuchAsWasAskedFor) {
   EXPECT_NEAR(curve.at(50).allocated, 50, 1);
   EXPECT_EQ(replay(*trace, "random", 3, 1.2).at(90).allocated, replay(*trace, "random", 3, 1.2).at(90).allocated);
   EXPECT_LE(replay(*trace, "bestfit", 1, 0.011).rbegin()->first, 1)
-      << "where the trace asks for more, pods are taken out";
+      << "if the trace requests more, pods are removed";
 }
 
 // ---- the published figures ----
@@ -176,7 +176,7 @@ std::vector<std::string> given_workloads() {
           "gpuspec10", "gpuspec25", "gpuspec33", "multigpu20", "multigpu40", "multigpu50"};
 }
 
-TEST(OpenbReplay, SixPoliciesAllocateWhatWasPublished) {
+TEST(OpenbReplay, SixPoliciesMatchPublishedResults) {
   if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
   const auto expected = published();
   ASSERT_FALSE(expected.empty());
@@ -199,7 +199,7 @@ struct Bar {
   Means least;
 };
 
-TEST(OpenbReplay, OursReachesItsBars) {
+TEST(OpenbReplay, QuartermasterReachesItsTargets) {
   // Share of what any scheduler could allocate.
   for (const auto& [workload, share] : std::initializer_list<std::pair<const char*, double>>{
            {"mixed", 0.985}, {"pinned", 0.98}, {"gangs", 0.985}, {"shares", 0.96}}) {
@@ -231,7 +231,7 @@ TEST(OpenbReplay, OursReachesItsBars) {
 }
 
 /// On the published runs themselves: the same pods in the same order, the same order of nodes.
-TEST(OpenbReplay, OursIsNowhereWorseThanTheBestPublished) {
+TEST(OpenbReplay, QuartermasterIsNotWorseThanTheBestPublished) {
   // On the project's trace the paper's best policy is replayed instead.
   for (const std::string workload : kOwnWorkloads) {
     const auto trace = own_trace(workload);

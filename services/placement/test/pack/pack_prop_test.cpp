@@ -86,7 +86,7 @@ std::int64_t fragment_of(const NodeState& node, const std::vector<Demand>& mix) 
   return sum;
 }
 
-TEST(FragmentationLaws, IsTheSumOverClassesOfWhatIsIdleAndOfNoUse) {
+TEST(FragmentationLaws, IsTheSumOfUnusableIdleGpusOverClasses) {
   Random random(1);
   std::int64_t useful = 0;
   for (int round = 0; round < 200; ++round) {
@@ -99,10 +99,10 @@ TEST(FragmentationLaws, IsTheSumOverClassesOfWhatIsIdleAndOfNoUse) {
       useful += fragment.of(node) < fragment.weight() * node.free_milli() ? 1 : 0;
     }
   }
-  EXPECT_GT(useful, 1000) << "the nodes were of no use to anybody";
+  EXPECT_GT(useful, 1000) << "no class could use the nodes";
 }
 
-TEST(FragmentationLaws, TypicalClassesAreTheMostFrequentThatCoverTheShare) {
+TEST(FragmentationLaws, TypicalClassesCoverTheShare) {
   const PodClass a{1, 0, 0, 0, 0}, b{2, 0, 0, 0, 0}, c{3, 0, 0, 0, 0};
   const auto classes = [](const std::vector<Demand>& mix) {
     std::vector<std::int64_t> cpu;
@@ -117,7 +117,7 @@ TEST(FragmentationLaws, TypicalClassesAreTheMostFrequentThatCoverTheShare) {
 
 class InventoryLaws : public ::testing::TestWithParam<std::string_view> {};
 
-TEST_P(InventoryLaws, AgendasAnswerWhatALookAtAllNodesAnswers) {
+TEST_P(InventoryLaws, AgendasMatchFullScan) {
   Random random(7);
   std::int64_t placed = 0;
   for (int round = 0; round < 60; ++round) {
@@ -155,7 +155,7 @@ TEST_P(InventoryLaws, AgendasAnswerWhatALookAtAllNodesAnswers) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, InventoryLaws, ::testing::ValuesIn(policy_names().begin(), policy_names().end()));
 
-TEST(InventoryLaws, ManyClassesAndLongRunsKeepTheirBounds) {
+TEST(InventoryLaws, SizeStaysBoundedInLongRuns) {
   Random random(3);
   const Outlook outlook{some_mix(random), {empty_node(random)}};
   const auto policy = make_policy("bestfit", outlook);

@@ -1,7 +1,7 @@
 #pragma once
 // Fleets after hours of jobs that started and finished, and the defragmentation methods of other schedulers.
 #include "qm/placement/plan/consolidate.hpp"
-#include "test/plan/scenes.hpp"
+#include "test/plan/cluster_models.hpp"
 
 #include <cmath>
 
@@ -10,12 +10,12 @@ namespace qm::placement::plan::testing {
 /// Jobs with sizes and run times similar to the Philly trace: most on one GPU, some on whole nodes, few
 /// on several nodes; minutes to days. Best fit places them until the fleet is full; then jobs finish and
 /// start until the fleet has turned over; then jobs finish until the requested percentage is in use.
-inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t used_pct, bool checkpoints) {
-  Scene scene({"rack"}, best_fit());
+inline ClusterModel used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t used_pct, bool checkpoints) {
+  ClusterModel model({"rack"}, best_fit());
   std::mt19937_64 random(seed);
   for (std::int32_t i = 0; i < nodes; ++i) {
     const std::vector<std::string> path{fmt::format("r{}", i / 16)};
-    scene.add_node(path, fmt::format("n{}", i), empty_node(8));
+    model.add_node(path, fmt::format("n{}", i), empty_node(8));
   }
   std::int64_t used = 0;
   std::vector<GangId> live;
@@ -25,9 +25,9 @@ inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t use
     const auto gpus = die < 60 ? 1 : die < 72 ? 2 : die < 82 ? 4 : 8;
     auto request = gang_of(gpu_pod(gpus), die < 96 ? 1 : 2);
     request.gang.sets[0].pod.cpu_milli = 8'000 * gpus;
-    auto seats = seats_now(scene, request);
-    if (seats.empty()) return false;
-    auto gang = running(fmt::format("g{}", scene.gangs()), 0, request, std::move(seats));
+    auto placements = placements_now(model, request);
+    if (placements.empty()) return false;
+    auto gang = running(fmt::format("g{}", model.gangs()), 0, request, std::move(placements));
     // Running jobs have run for long: the probability to observe a job is proportional to its run time.
     const auto ran = std::min(minutes(random) * 3, 20'000.0) * static_cast<double>(random() % 1000) / 1000;
     const auto lost = checkpoints ? std::fmod(ran, 60.0) : ran;
@@ -35,14 +35,14 @@ inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t use
     gang.restart = std::chrono::minutes(5);
     gang.waiting_per_s = 1'000;
     gang.movable = random() % 20 != 0;
-    live.push_back(scene.add(std::move(gang)));
-    used += scene.gpu_milli(live.back()) / pack::kDevice;
+    live.push_back(model.add(std::move(gang)));
+    used += model.gpu_milli(live.back()) / pack::kDevice;
     return true;
   };
   const auto end = [&] {
     const auto i = random() % live.size();
-    used -= scene.gpu_milli(live[i]) / pack::kDevice;
-    scene.remove(live[i]);
+    used -= model.gpu_milli(live[i]) / pack::kDevice;
+    model.remove(live[i]);
     live[i] = live.back();
     live.pop_back();
   };
@@ -55,10 +55,10 @@ inline Scene used_fleet(std::uint64_t seed, std::int32_t nodes, std::int32_t use
     fill();
   }
   while (used * 100 > nodes * 8 * used_pct) end();
-  return scene;
+  return model;
 }
 
-struct Won {
+struct Reclaimed {
   std::int64_t nodes = 0;
   double gpu_hours = 0;
 };
@@ -68,83 +68,84 @@ struct Won {
 /// With `other_nodes` the job tries another node if the best one fails. A removed job that gets its
 /// node again has not moved. This is repeated until no job finds a node. Returns the nodes gained
 /// and the GPU-hours lost after each of them.
-inline std::vector<Won> job_by_job(Scene scene, const Terms& terms, bool other_nodes) {
+inline std::vector<Reclaimed> job_by_job(ClusterModel model, const CostModel& cost_model, bool other_nodes) {
   std::vector<GangId> order;
-  for (GangId gang = 0; gang < scene.gangs(); ++gang) {
-    if (scene.runs(gang) && scene.gang(gang).movable) order.push_back(gang);
+  for (GangId gang = 0; gang < model.gangs(); ++gang) {
+    if (model.runs(gang) && model.gang(gang).movable) order.push_back(gang);
   }
-  std::ranges::stable_sort(order, std::greater<>(), [&](GangId gang) { return scene.gang(gang).checkpoint; });
+  std::ranges::stable_sort(order, std::greater<>(), [&](GangId gang) { return model.gang(gang).checkpoint; });
   const auto job = gang_of(gpu_pod(8), 1);
-  for (NodeId node = 0; node < scene.nodes(); ++node) {
-    if (scene.on(node).empty()) scene.bar(node, true);  // these nodes are free anyway
+  for (NodeId node = 0; node < model.nodes(); ++node) {
+    if (model.on(node).empty()) model.exclude(node, true);  // these nodes are free anyway
   }
-  std::vector<Won> out;
-  Won sum;
+  std::vector<Reclaimed> out;
+  Reclaimed sum;
   std::set<NodeId> failed;  // free capacity only shrinks: a node whose jobs did not fit elsewhere fails again
-  const auto seats_of_job = [&] {
-    for (const auto node : failed) scene.bar(node, true);
-    scene.sync();
-    auto seats = seats_now(scene, job);
-    for (const auto node : failed) scene.bar(node, false);
-    return seats;
+  const auto placements_of_job = [&] {
+    for (const auto node : failed) model.exclude(node, true);
+    model.sync();
+    auto placements = placements_now(model, job);
+    for (const auto node : failed) model.exclude(node, false);
+    return placements;
   };
   for (bool again = true; again;) {
     again = false;
     std::vector<GangId> taken;
     for (const auto next : order) {
-      scene.lift(next);
+      model.apply_eviction(next);
       taken.push_back(next);
-      const auto seats = seats_of_job();
-      if (seats.empty()) continue;
-      std::map<GangId, std::vector<Seat>> moves;
-      scene.bar(seats[0].node, true);
+      const auto placements = placements_of_job();
+      if (placements.empty()) continue;
+      std::map<GangId, std::vector<PodPlacement>> moves;
+      model.exclude(placements[0].node, true);
       // Jobs that can stay do; the others are placed where they fit, the largest first.
-      std::vector<GangId> homeless;
+      std::vector<GangId> displaced;
       for (const auto gang : taken) {
-        const auto& own = scene.gang(gang).seats;
-        const bool stays = std::ranges::none_of(own, [&](const Seat& seat) { return seat.node == seats[0].node; });
+        const auto& own = model.gang(gang).placements;
+        const bool stays = std::ranges::none_of(
+            own, [&](const PodPlacement& placement) { return placement.node == placements[0].node; });
         if (stays) {
-          scene.put_back(gang);
+          model.revert_eviction(gang);
         } else {
-          homeless.push_back(gang);
+          displaced.push_back(gang);
         }
       }
-      scene.sync();
-      std::ranges::stable_sort(homeless, std::greater<>(), [&](GangId gang) { return scene.gpu_milli(gang); });
+      model.sync();
+      std::ranges::stable_sort(displaced, std::greater<>(), [&](GangId gang) { return model.gpu_milli(gang); });
       bool all = true;
-      for (const auto gang : homeless) {
-        const auto& request = scene.gang(gang).request;
-        auto place = seats_now(scene, request);
+      for (const auto gang : displaced) {
+        const auto& request = model.gang(gang).request;
+        auto place = placements_now(model, request);
         if (all = !place.empty(); !all) break;
-        scene.take(request, place);
-        scene.sync();
+        model.reserve(request, place);
+        model.sync();
         moves[gang] = std::move(place);
       }
-      for (const auto& [gang, place] : moves) scene.take(scene.gang(gang).request, place, -1);
-      for (const auto gang : homeless) scene.put_back(gang);
-      scene.sync();
+      for (const auto& [gang, place] : moves) model.unreserve(model.gang(gang).request, place);
+      for (const auto gang : displaced) model.revert_eviction(gang);
+      model.sync();
       if (all) {
         for (const auto& [gang, place] : moves) {
-          const auto time = terms.now - scene.gang(gang).checkpoint + scene.gang(gang).restart;
-          sum.gpu_hours += static_cast<double>(scene.gpu_milli(gang)) / pack::kDevice * seconds(time) / 3600;
-          scene.at(gang).checkpoint = terms.now;
+          const auto time = cost_model.now - model.gang(gang).checkpoint + model.gang(gang).restart;
+          sum.gpu_hours += static_cast<double>(model.gpu_milli(gang)) / pack::kDevice * seconds(time) / 3600;
+          model.at(gang).checkpoint = cost_model.now;
         }
-        scene.move(std::move(moves));
+        model.move(std::move(moves));
         ++sum.nodes;
         out.push_back(sum);
         again = true;
         break;
       }
-      scene.bar(seats[0].node, false);
-      if (other_nodes) failed.insert(seats[0].node);
+      model.exclude(placements[0].node, false);
+      if (other_nodes) failed.insert(placements[0].node);
       for (const auto gang : taken) {
-        if (std::ranges::find(homeless, gang) == homeless.end()) scene.lift(gang);
+        if (std::ranges::find(displaced, gang) == displaced.end()) model.apply_eviction(gang);
       }
-      for (const auto gang : homeless) scene.lift(gang);
+      for (const auto gang : displaced) model.apply_eviction(gang);
     }
     if (!again) {
-      for (const auto gang : taken) scene.put_back(gang);
-      scene.sync();
+      for (const auto gang : taken) model.revert_eviction(gang);
+      model.sync();
     }
   }
   return out;

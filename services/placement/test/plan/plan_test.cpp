@@ -1,258 +1,248 @@
-// Plans on scenes that can be followed by hand.
-#include "test/plan/scenes.hpp"
+// Plans on small models, with expected results computed by hand.
+#include "test/plan/cluster_models.hpp"
 
 namespace qm::placement::plan::testing {
 namespace plan_test {
 
 /// Two racks of two nodes of four GPUs.
-Scene two_racks() {
-  Scene scene({"rack"}, best_fit());
+ClusterModel two_racks() {
+  ClusterModel model({"rack"}, best_fit());
   for (int i = 0; i < 4; ++i) {
     const std::vector<std::string> path{fmt::format("r{}", i / 2)};
-    scene.add_node(path, fmt::format("n{}", i), empty_node(4));
+    model.add_node(path, fmt::format("n{}", i), empty_node(4));
   }
-  return scene;
+  return model;
 }
 
 /// One pod on a node, on its first idle devices.
-GangId put(Scene& scene, const std::string& name, std::int32_t gpus, NodeId node, std::int32_t priority,
+GangId put(ClusterModel& model, const std::string& name, std::int32_t gpus, NodeId node, std::int32_t priority,
            std::int64_t hours_lost = 1) {
-  Devices devices = 0;
-  for (int d = 0, left = gpus; left > 0; ++d) {
-    if (scene.devices(node)[static_cast<std::size_t>(d)] != pack::kDevice) continue;
-    devices = static_cast<Devices>(devices | 1U << d);
-    --left;
-  }
-  return scene.add(running(name, priority, gang_of(gpu_pod(gpus), 1), {{0, 0, node, devices}}, hours_lost));
+  const auto devices = model.devices_for(node, gpu_pod(gpus));
+  return model.add(running(name, priority, gang_of(gpu_pod(gpus), 1), {{0, 0, node, devices}}, hours_lost));
 }
 
-Wish wish_of(const gang::Request& request) {
-  Wish wish{"wish", request, 100};
-  return wish;
-}
+PendingGang pending_gang(const gang::Request& request) { return PendingGang{"pending", request, 100}; }
 
-Plan planned(Scene& scene, const Wish& wish, const Terms& terms = usual_terms()) {
-  auto found = plan(scene, wish, terms);
+Plan planned(ClusterModel& model, const PendingGang& pending, const CostModel& cost_model = usual_cost_model()) {
+  auto found = plan(model, pending, cost_model);
   EXPECT_TRUE(found) << found.error().to_string();
-  scene.audit();
+  model.audit();
   return *found;
 }
 
-TEST(Plan, WhatFitsDisplacesNobody) {
-  auto scene = two_racks();
-  put(scene, "a", 4, 0, 0);
-  const auto wish = wish_of(gang_of(gpu_pod(4), 2, 1));
-  const auto found = planned(scene, wish);
+TEST(Plan, AGangThatFitsDisplacesNoOther) {
+  auto model = two_racks();
+  put(model, "a", 4, 0, 0);
+  const auto pending = pending_gang(gang_of(gpu_pod(4), 2, 1));
+  const auto found = planned(model, pending);
   ASSERT_TRUE(found.placed());
   EXPECT_TRUE(found.exact);
   EXPECT_TRUE(found.displaced().empty());
   ASSERT_EQ(found.steps.size(), 1U);
-  EXPECT_EQ(found.steps[0].seats, (std::vector<Seat>{{0, 0, 2, 15}, {0, 1, 3, 15}}));
+  EXPECT_EQ(found.steps[0].placements, (std::vector<PodPlacement>{{0, 0, 2, 15}, {0, 1, 3, 15}}));
 }
 
-TEST(Plan, TheCheapestWorkIsLostAndWholeGangsFall) {
-  auto scene = two_racks();
+TEST(Plan, EvictsTheCheapestWholeGangs) {
+  auto model = two_racks();
   // A gang over both nodes of the first rack, and two gangs of one node each in the second one.
-  const auto wide = scene.add(running("wide", 0, gang_of(gpu_pod(4), 2), {{0, 0, 0, 15}, {0, 1, 1, 15}}, 10));
-  const auto one = put(scene, "one", 4, 2, 0, 3), two = put(scene, "two", 4, 3, 0, 4);
+  const auto wide = model.add(running("wide", 0, gang_of(gpu_pod(4), 2), {{0, 0, 0, 15}, {0, 1, 1, 15}}, 10));
+  const auto one = put(model, "one", 4, 2, 0, 3), two = put(model, "two", 4, 3, 0, 4);
   // In one rack: 80 GPU-hours against 12 and 16.
-  auto wish = wish_of(gang_of(gpu_pod(4), 2, 1));
-  EXPECT_EQ(planned(scene, wish).displaced(), (std::vector{one, two}));
+  auto pending = pending_gang(gang_of(gpu_pod(4), 2, 1));
+  EXPECT_EQ(planned(model, pending).displaced(), (std::vector{one, two}));
   // The wide gang has just saved its work.
-  scene.at(wide).checkpoint = at_hour(kNow) - std::chrono::minutes(30);
-  const auto found = planned(scene, wish);
+  model.at(wide).checkpoint = at_hour(kNow) - std::chrono::minutes(30);
+  const auto found = planned(model, pending);
   EXPECT_EQ(found.displaced(), (std::vector{wide}));
-  EXPECT_EQ(found.cost.lost_work, 4 * 3600 * usual_terms().gpu_second);
+  EXPECT_EQ(found.cost.lost_work, 4 * 3600 * usual_cost_model().gpu_second);
   EXPECT_TRUE(found.exact);
   // Only gangs that admission allows to be preempted.
-  wish.victims = {one, two};
-  EXPECT_EQ(planned(scene, wish).displaced(), (std::vector{one, two}));
-  wish.victims = {one};
-  EXPECT_EQ(planned(scene, wish).verdict, Plan::Verdict::kNever);
+  pending.victims = {one, two};
+  EXPECT_EQ(planned(model, pending).displaced(), (std::vector{one, two}));
+  pending.victims = {one};
+  EXPECT_EQ(planned(model, pending).verdict, Plan::Verdict::kNever);
 }
 
-TEST(Plan, EqualPriorityMinimumRunTimeAndTheUntouchableStay) {
-  auto scene = two_racks();
-  for (NodeId node = 0; node < 4; ++node) put(scene, fmt::format("g{}", node), 4, node, 0);
-  const auto wish = wish_of(gang_of(gpu_pod(4), 1));
-  const auto terms = usual_terms();
-  scene.at(0).priority = 100;
-  scene.at(1).stays_until = terms.now + std::chrono::seconds(1);
-  scene.at(2).touchable = false;
-  EXPECT_EQ(planned(scene, wish).displaced(), (std::vector<GangId>{3}));
-  scene.at(3).priority = 200;
-  EXPECT_EQ(planned(scene, wish).verdict, Plan::Verdict::kNever);
-  EXPECT_EQ(may_displace(scene, wish, 1, terms).error().code, Code::kPermissionDenied);
-  scene.at(1).stays_until = terms.now;
-  EXPECT_EQ(planned(scene, wish).displaced(), (std::vector<GangId>{1}));
+TEST(Plan, EqualPriorityMinimumRunTimeAndNonPreemptibleGangsAreKept) {
+  auto model = two_racks();
+  for (NodeId node = 0; node < 4; ++node) put(model, fmt::format("g{}", node), 4, node, 0);
+  const auto pending = pending_gang(gang_of(gpu_pod(4), 1));
+  const auto cost_model = usual_cost_model();
+  model.at(0).priority = 100;
+  model.at(1).min_runtime_until = cost_model.now + std::chrono::seconds(1);
+  model.at(2).preemptible = false;
+  EXPECT_EQ(planned(model, pending).displaced(), (std::vector<GangId>{3}));
+  model.at(3).priority = 200;
+  EXPECT_EQ(planned(model, pending).verdict, Plan::Verdict::kNever);
+  EXPECT_EQ(may_displace(model, pending, 1, cost_model).error().code, Code::kPermissionDenied);
+  model.at(1).min_runtime_until = cost_model.now;
+  EXPECT_EQ(planned(model, pending).displaced(), (std::vector<GangId>{1}));
 }
 
-TEST(Plan, WhoFindsRoomElsewhereIsMovedAndWaitsNot) {
-  auto scene = two_racks();
-  const auto a = put(scene, "a", 2, 0, 0, 2), b = put(scene, "b", 2, 2, 0, 2);
-  for (const auto gang : {a, b}) scene.at(gang).waiting_per_s = 10'000;
+TEST(Plan, AVictimThatFitsElsewhereIsMigratedWithoutWaiting) {
+  auto model = two_racks();
+  const auto a = put(model, "a", 2, 0, 0, 2), b = put(model, "b", 2, 2, 0, 2);
+  for (const auto gang : {a, b}) model.at(gang).waiting_per_s = 10'000;
   // Two whole nodes of one rack are requested: a gang of half a node must leave, and it fits next to the other one.
-  auto wish = wish_of(gang_of(gpu_pod(4), 2, 1));
-  const auto found = planned(scene, wish);
+  auto pending = pending_gang(gang_of(gpu_pod(4), 2, 1));
+  const auto found = planned(model, pending);
   ASSERT_EQ(found.steps.size(), 2U);
   EXPECT_EQ(found.steps[0].what, Step::What::kMigrate);
   EXPECT_EQ(found.cost.waiting, 0);
   // A gang that may not be moved is evicted; so are all gangs if migration is disabled.
-  scene.at(a).movable = scene.at(b).movable = false;
-  EXPECT_EQ(planned(scene, wish).steps[0].what, Step::What::kEvict);
-  scene.at(b).movable = true;
-  EXPECT_EQ(planned(scene, wish).displaced(), (std::vector{b}));
-  auto terms = usual_terms();
-  terms.migrate = false;
-  const auto evicted = planned(scene, wish, terms);
+  model.at(a).movable = model.at(b).movable = false;
+  EXPECT_EQ(planned(model, pending).steps[0].what, Step::What::kEvict);
+  model.at(b).movable = true;
+  EXPECT_EQ(planned(model, pending).displaced(), (std::vector{b}));
+  auto cost_model = usual_cost_model();
+  cost_model.migrate = false;
+  const auto evicted = planned(model, pending, cost_model);
   EXPECT_EQ(evicted.steps[0].what, Step::What::kEvict);
   EXPECT_EQ(evicted.cost.waiting, 7200 * 10'000);
 }
 
-TEST(Plan, WaitingIsAnAnswerWhereItCostsLess) {
-  auto scene = two_racks();
-  for (NodeId node = 0; node < 4; ++node) put(scene, fmt::format("g{}", node), 4, node, 0);
-  auto wish = wish_of(gang_of(gpu_pod(4), 1));
-  wish.waiting_per_s = 1'000;
-  wish.otherwise = std::chrono::minutes(5);
-  const auto wait = planned(scene, wish);
+TEST(Plan, WaitsIfThatCostsLess) {
+  auto model = two_racks();
+  for (NodeId node = 0; node < 4; ++node) put(model, fmt::format("g{}", node), 4, node, 0);
+  auto pending = pending_gang(gang_of(gpu_pod(4), 1));
+  pending.waiting_per_s = 1'000;
+  pending.otherwise = std::chrono::minutes(5);
+  const auto wait = planned(model, pending);
   EXPECT_EQ(wait.verdict, Plan::Verdict::kWait);
   EXPECT_TRUE(wait.steps.empty());
   EXPECT_GT(wait.cost.total(), 300 * 1'000);
-  EXPECT_EQ(still_holds(scene, wish, wait, usual_terms()).error().code, Code::kFailedPrecondition);
-  wish.otherwise = std::chrono::hours(100);
-  EXPECT_TRUE(planned(scene, wish).placed());
-  wish.otherwise.reset();
-  EXPECT_TRUE(planned(scene, wish).placed());
+  EXPECT_EQ(still_holds(model, pending, wait, usual_cost_model()).error().code, Code::kFailedPrecondition);
+  pending.otherwise = std::chrono::hours(100);
+  EXPECT_TRUE(planned(model, pending).placed());
+  pending.otherwise.reset();
+  EXPECT_TRUE(planned(model, pending).placed());
 }
 
-TEST(Plan, APreferredRackIsWorthItsMoney) {
+TEST(Plan, APreferredRackIsUsedIfItsPriceIsHigher) {
   // The gangs of the first rack cost a little more; the cheaper ones use both racks.
-  auto scene = two_racks();
-  put(scene, "a", 4, 0, 0, 4);
-  put(scene, "b", 4, 1, 0, 5);
-  put(scene, "c", 4, 2, 0, 4);
-  put(scene, "d", 4, 3, 0, 20);
-  auto wish = wish_of(gang_of(gpu_pod(4), 2));
-  wish.request.gang.preferred = 1;
-  auto terms = usual_terms();
-  EXPECT_EQ(planned(scene, wish, terms).displaced(), (std::vector<GangId>{0, 2}));
-  terms.domain = 8'000'000;  // one more rack costs 64 dollars, an hour of four GPUs 49
-  EXPECT_EQ(planned(scene, wish, terms).displaced(), (std::vector<GangId>{0, 1}));
+  auto model = two_racks();
+  put(model, "a", 4, 0, 0, 4);
+  put(model, "b", 4, 1, 0, 5);
+  put(model, "c", 4, 2, 0, 4);
+  put(model, "d", 4, 3, 0, 20);
+  auto pending = pending_gang(gang_of(gpu_pod(4), 2));
+  pending.request.gang.preferred = 1;
+  auto cost_model = usual_cost_model();
+  EXPECT_EQ(planned(model, pending, cost_model).displaced(), (std::vector<GangId>{0, 2}));
+  cost_model.domain = 8'000'000;  // one more rack costs 64 dollars, an hour of four GPUs 49
+  EXPECT_EQ(planned(model, pending, cost_model).displaced(), (std::vector<GangId>{0, 1}));
 }
 
-TEST(Plan, AnInvalidWishIsSaidToBeSo) {
-  auto scene = two_racks();
-  EXPECT_EQ(plan(scene, wish_of(gang_of(gpu_pod(4), 0)), usual_terms()).error().code, Code::kInvalid);
+TEST(Plan, AnInvalidRequestIsRefused) {
+  auto model = two_racks();
+  EXPECT_EQ(plan(model, pending_gang(gang_of(gpu_pod(4), 0)), usual_cost_model()).error().code, Code::kInvalid);
 }
 
 // ---- the live state ----
 
-class Moved : public ::testing::Test {
+class ModelChanged : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (NodeId node = 0; node < 4; ++node) put(scene, fmt::format("g{}", node), 4, node, 0, node + 1);
-    wish.request = gang_of(gpu_pod(4), 2, 1);
-    found = planned(scene, wish);
+    for (NodeId node = 0; node < 4; ++node) put(model, fmt::format("g{}", node), 4, node, 0, node + 1);
+    pending.request = gang_of(gpu_pod(4), 2, 1);
+    found = planned(model, pending);
     ASSERT_EQ(found.displaced(), (std::vector<GangId>{0, 1}));
-    ASSERT_TRUE(still_holds(scene, wish, found, terms));
+    ASSERT_TRUE(still_holds(model, pending, found, cost_model));
   }
   void refused(const std::string& why) {
-    const auto status = still_holds(scene, wish, found, terms);
+    const auto status = still_holds(model, pending, found, cost_model);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kAborted);
     EXPECT_NE(status.error().message.find(why), std::string::npos) << status.error().message;
-    scene.audit();
+    model.audit();
   }
-  Scene scene = two_racks();
-  Terms terms = usual_terms();
-  Wish wish = wish_of({});
+  ClusterModel model = two_racks();
+  CostModel cost_model = usual_cost_model();
+  PendingGang pending = pending_gang({});
   Plan found;
 };
 
-TEST_F(Moved, SomebodyHasEnded) {
-  scene.remove(1);
+TEST_F(ModelChanged, AVictimHasEnded) {
+  model.remove(1);
   refused("has ended");
 }
-TEST_F(Moved, SomebodyIsElsewhere) {
-  scene.move({{0, {{0, 0, 1, 15}}}, {1, {{0, 0, 0, 15}}}});
-  refused("g0 is not where it was");
+TEST_F(ModelChanged, AVictimHasMoved) {
+  model.move({{0, {{0, 0, 1, 15}}}, {1, {{0, 0, 0, 15}}}});
+  refused("g0 has other placements than the plan");
 }
-TEST_F(Moved, ThereIsRoomByItself) {
-  scene.remove(2);
-  scene.remove(3);
-  refused("there is room though nobody leaves");
+TEST_F(ModelChanged, TheGangFitsWithoutEvictions) {
+  model.remove(2);
+  model.remove(3);
+  refused("the gang fits without any eviction");
 }
-TEST_F(Moved, OneNeedNotLeave) {
-  scene.remove(2);
-  wish.request.gang.required = gang::kFleet;
-  refused("stays");
+TEST_F(ModelChanged, OneVictimIsNotNeeded) {
+  model.remove(2);
+  pending.request.gang.required = gang::kFleet;
+  refused("the gang fits without the eviction of");
 }
-TEST_F(Moved, ANodeIsLost) {
-  scene.lose(0);
-  refused("takes nobody");
+TEST_F(ModelChanged, ANodeIsClosed) {
+  model.close(0);
+  refused("closed to placements");
 }
-TEST_F(Moved, ANodeIsKeptOrBarred) {
-  scene.keep_spare(1, true);
-  refused("takes nobody");
-  scene.keep_spare(1, false);
-  ASSERT_TRUE(still_holds(scene, wish, found, terms));
-  scene.bar(1, true);
-  refused("takes nobody");
+TEST_F(ModelChanged, ANodeIsExcluded) {
+  model.exclude(1, true);
+  refused("closed to placements");
+  model.exclude(1, false);
+  ASSERT_TRUE(still_holds(model, pending, found, cost_model));
 }
-TEST_F(Moved, ANodeIsNotForSuchPodsAnyMore) {
-  wish.request.gang.sets[0].gates = 1;
-  ASSERT_TRUE(still_holds(scene, wish, found, terms));
-  scene.fleet().put_behind(0, 3);
-  refused("not for such pods");
+TEST_F(ModelChanged, ANodeNoLongerAdmitsThePods) {
+  pending.request.gang.sets[0].gates = 1;
+  ASSERT_TRUE(still_holds(model, pending, found, cost_model));
+  model.fleet().set_gate(0, 3);
+  refused("no longer admits the pods");
 }
-TEST_F(Moved, SomebodyElseCameToTheSeats) {
-  scene.remove(0);
-  const auto other = put(scene, "other", 4, 0, 50);
+TEST_F(ModelChanged, AnotherGangHasThePlacements) {
+  model.remove(0);
+  const auto other = put(model, "other", 4, 0, 50);
   found.steps[0].gang = other;  // as if that gang had been the victim from the start
-  found.steps[0].from = scene.gang(other).seats;
-  ASSERT_TRUE(still_holds(scene, wish, found, terms));
+  found.steps[0].from = model.gang(other).placements;
+  ASSERT_TRUE(still_holds(model, pending, found, cost_model));
   found.steps[0].gang = 2;
-  found.steps[0].from = scene.gang(2).seats;
-  scene.at(2).checkpoint = terms.now;
-  refused("no room for rank");
+  found.steps[0].from = model.gang(2).placements;
+  model.at(2).checkpoint = cost_model.now;
+  refused("no free capacity for rank");
 }
-TEST_F(Moved, OneMayNotBeDisplacedAnyMore) {
-  scene.at(0).priority = 100;
+TEST_F(ModelChanged, AVictimMayNoLongerBeDisplaced) {
+  model.at(0).priority = 100;
   refused("priority");
-  scene.at(0).priority = 0;
-  scene.at(0).touchable = false;
+  model.at(0).priority = 0;
+  model.at(0).preemptible = false;
   refused("may not be displaced");
 }
-TEST_F(Moved, ItHasBecomeDearer) {
-  terms.now += std::chrono::minutes(5);
-  EXPECT_TRUE(still_holds(scene, wish, found, terms));
-  terms.now += std::chrono::hours(1);
-  refused("it costs");
+TEST_F(ModelChanged, TheCostHasGrown) {
+  cost_model.now += std::chrono::minutes(5);
+  EXPECT_TRUE(still_holds(model, pending, found, cost_model));
+  cost_model.now += std::chrono::hours(1);
+  refused("the cost has grown");
 }
-TEST_F(Moved, AnExclusiveWishWantsTheNodeEmptyAndAnOwnedNodeIsClosed) {
-  wish.request.exclusive = true;
-  ASSERT_TRUE(still_holds(scene, wish, found, terms));
+TEST_F(ModelChanged, AnExclusiveGangNeedsAnEmptyNodeAndClosesIt) {
+  pending.request.exclusive = true;
+  ASSERT_TRUE(still_holds(model, pending, found, cost_model));
   pack::PodClass small;
   small.cpu_milli = 100;
   auto other = running("small", 500, gang_of(small, 1), {{0, 0, 0, 0}});
-  const auto id = scene.add(other);
+  const auto id = model.add(other);
   refused("is not empty");
-  scene.remove(id);
+  model.remove(id);
   other.request.exclusive = true;
-  wish.request.exclusive = false;
-  scene.add(other);
-  refused("for itself");
+  pending.request.exclusive = false;
+  model.add(other);
+  refused("belongs to an exclusive gang");
 }
 
-TEST_F(Moved, CarriedOutTheWishRuns) {
-  const auto id = carry_out(scene, wish, found, terms);
-  scene.audit();
-  EXPECT_FALSE(scene.runs(0));
-  EXPECT_FALSE(scene.runs(1));
-  EXPECT_EQ(scene.gang(id).name, "wish");
-  EXPECT_EQ(scene.on(0), (std::vector{id}));
-  EXPECT_EQ(scene.state(0).idle(), 0);
+TEST_F(ModelChanged, AnAppliedPlanRunsTheGang) {
+  const auto id = apply_plan(model, pending, found, cost_model);
+  model.audit();
+  EXPECT_FALSE(model.runs(0));
+  EXPECT_FALSE(model.runs(1));
+  EXPECT_EQ(model.gang(id).name, "pending");
+  EXPECT_EQ(model.on(0), (std::vector{id}));
+  EXPECT_EQ(model.state(0).idle(), 0);
 }
 
 }  // namespace plan_test

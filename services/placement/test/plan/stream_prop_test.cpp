@@ -1,149 +1,117 @@
-// Streams of events over one scene: gangs start, finish and save their work, nodes are lost, kept for
-// repairs and repartitioned, and plans of all kinds are applied. After each event the books equal a
-// count from scratch, and a plan made before an event is either refused or can still be applied.
+// Streams of events over one model: gangs start, finish and save checkpoints, nodes are closed, and
+// preemption and defragmentation plans are applied. After each event the counters equal a count from
+// scratch, and a plan made before an event is either refused or can still be applied.
 #include "qm/placement/plan/consolidate.hpp"
-#include "qm/placement/plan/repair.hpp"
-#include "test/plan/scenes.hpp"
+#include "test/plan/cluster_models.hpp"
 
 namespace qm::placement::plan::testing {
 namespace stream_prop_test {
 
 class Stream {
  public:
-  explicit Stream(std::uint64_t seed) : random_(seed), scene_(some_scene(random_, {})) {
-    for (NodeId node = 0; node < scene_.nodes(); ++node) scene_.can_be_cut(node, mig::Family::kSeven);
-  }
+  explicit Stream(std::uint64_t seed) : random_(seed), model_(random_model(random_, {})) {}
 
   void run(int events) {
     for (int i = 0; i < events; ++i) {
-      terms_.now += std::chrono::minutes(random_.below(60));
-      terms_.reslice = !random_.one_in(5);
-      switch (random_.below(8)) {
+      cost_model_.now += std::chrono::minutes(random_.below(60));
+      switch (random_.below(7)) {
         case 0:
-        case 1:
-          ask();
-          break;
-        case 2:
           end();
           break;
-        case 3:
+        case 1:
           save();
           break;
-        case 4:
-          lose();
+        case 2:
+          close();
           break;
-        case 5:
-          tidy();
-          break;
-        case 6:
-          reserve(scene_, random_.below(2), 1);
+        case 3:
+          defrag();
           break;
         default:
-          slice();
+          preempt();
       }
-      ASSERT_NO_FATAL_FAILURE(scene_.audit());
+      ASSERT_NO_FATAL_FAILURE(model_.audit());
       ASSERT_NO_FATAL_FAILURE(recheck());
     }
   }
-  int carried = 0, refused = 0, repaired = 0, tidied = 0;
+  int applied = 0, refused = 0, defrag_steps = 0;
 
  private:
   [[nodiscard]] std::optional<GangId> any() {
     std::vector<GangId> live;
-    for (GangId gang = 0; gang < scene_.gangs(); ++gang) {
-      if (scene_.runs(gang)) live.push_back(gang);
+    for (GangId gang = 0; gang < model_.gangs(); ++gang) {
+      if (model_.runs(gang)) live.push_back(gang);
     }
     if (live.empty()) return std::nullopt;
     return live[static_cast<std::size_t>(random_.below(static_cast<std::int32_t>(live.size())))];
   }
-  void ask() {
-    auto wish = some_wish(random_, scene_, 5, 4, random_.one_in(2));
-    keep(wish);
-  }
-  void slice() {
-    Wish wish{"slices", gang_of(gpu_pod(0), random_.between(1, 2)), random_.below(4) * 100};
-    wish.slices = {static_cast<mig::ProfileId>(random_.below(7))};
-    keep(wish);
-  }
-  /// A plan is applied at once, or kept for later.
-  void keep(const Wish& wish) {
-    const auto found = plan(scene_, wish, terms_);
+  /// Plans for a pending gang. The plan is applied at once, or kept for later.
+  void preempt() {
+    const auto pending = random_pending_gang(random_, model_, 5, 4, random_.one_in(2));
+    const auto found = plan(model_, pending, cost_model_);
     ASSERT_TRUE(found);
     if (!found->placed()) return;
-    const auto holds = still_holds(scene_, wish, *found, terms_);
+    const auto holds = still_holds(model_, pending, *found, cost_model_);
     ASSERT_TRUE(holds) << holds.error().message;
     if (random_.one_in(3)) {
-      kept_.emplace_back(wish, *found);
+      kept_.emplace_back(pending, *found);
     } else {
-      carry_out(scene_, wish, *found, terms_);
+      apply_plan(model_, pending, *found, cost_model_);
     }
   }
   void recheck() {
     if (kept_.empty() || !random_.one_in(2)) return;
-    const auto [wish, found] = kept_.back();
+    const auto [pending, found] = kept_.back();
     kept_.pop_back();
-    if (still_holds(scene_, wish, found, terms_)) {
-      carry_out(scene_, wish, found, terms_);
-      ++carried;
+    if (still_holds(model_, pending, found, cost_model_)) {
+      apply_plan(model_, pending, found, cost_model_);
+      ++applied;
     } else {
       ++refused;
     }
-    ASSERT_NO_FATAL_FAILURE(scene_.audit());
+    ASSERT_NO_FATAL_FAILURE(model_.audit());
   }
   void end() {
-    if (const auto gang = any()) scene_.remove(*gang);
+    if (const auto gang = any()) model_.remove(*gang);
   }
   void save() {
-    if (const auto gang = any()) scene_.at(*gang).checkpoint = terms_.now;
+    if (const auto gang = any()) model_.at(*gang).checkpoint = cost_model_.now;
   }
-  void lose() {
-    const auto node = static_cast<NodeId>(random_.below(static_cast<std::int32_t>(scene_.nodes())));
-    if (!random_.one_in(3) || scene_.lost(node)) return;
-    scene_.lose(node);
-    for (const auto gang : scene_.on(node)) {
-      if (!scene_.runs(gang)) continue;  // displaced by the repair of another gang
-      const auto found = repair(scene_, gang, node, terms_, {true, {}});
-      if (!found) {
-        scene_.remove(gang);
-        continue;
-      }
-      const auto holds = still_holds(scene_, *found);
-      ASSERT_TRUE(holds) << holds.error().message;
-      carry_out(scene_, *found, terms_);
-      ++repaired;
-    }
+  void close() {
+    const auto node = static_cast<NodeId>(random_.below(static_cast<std::int32_t>(model_.nodes())));
+    if (!random_.one_in(3) || model_.closed(node)) return;
+    model_.close(node);
+    for (const auto gang : model_.on(node)) model_.remove(gang);
   }
-  void tidy() {
-    const auto found = consolidate(scene_, terms_);
+  void defrag() {
+    const auto found = consolidate(model_, cost_model_);
     for (const auto& step : found.steps) {
-      const auto holds = still_holds(scene_, step, terms_);
+      const auto holds = still_holds(model_, step, cost_model_);
       ASSERT_TRUE(holds) << holds.error().message;
-      carry_out(scene_, step.moves, terms_);
-      ++tidied;
+      apply_plan(model_, step.moves, cost_model_);
+      ++defrag_steps;
     }
   }
 
   Random random_;
-  Scene scene_;
-  Terms terms_ = usual_terms();
-  std::vector<std::pair<Wish, Plan>> kept_;
+  ClusterModel model_;
+  CostModel cost_model_ = usual_cost_model();
+  std::vector<std::pair<PendingGang, Plan>> kept_;
 };
 
-TEST(PlanStreams, BooksHoldAfterEveryEvent) {
-  int carried = 0, refused = 0, repaired = 0, tidied = 0;
+TEST(PlanStreams, CountersMatchAfterEveryEvent) {
+  int applied = 0, refused = 0, defrag_steps = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     Stream stream(seed);
     ASSERT_NO_FATAL_FAILURE(stream.run(60));
-    carried += stream.carried;
+    applied += stream.applied;
     refused += stream.refused;
-    repaired += stream.repaired;
-    tidied += stream.tidied;
+    defrag_steps += stream.defrag_steps;
   }
-  EXPECT_GT(carried, 50);
+  EXPECT_GT(applied, 50);
   EXPECT_GT(refused, 50);
-  EXPECT_GT(repaired, 20);
-  EXPECT_GT(tidied, 50);
+  EXPECT_GT(defrag_steps, 50);
 }
 
 }  // namespace stream_prop_test

@@ -14,7 +14,7 @@ const Capacity kWhole = {{"nvidia.com/gpu", 8}}, kCut = {{"nvidia.com/mig-3g.40g
 constexpr Duration kTick = std::chrono::seconds(30);
 
 struct World {
-  Seen seen;
+  Observed seen;
   int job = -1;        // ticks until mig-manager is done; -1 = it is idle
   bool fails = false;  // the result of the job
   int plugin = -1;     // ticks until the capacity follows
@@ -24,7 +24,7 @@ Capacity capacity_of(const std::string& layout) { return layout == "cut" ? kCut 
 
 /// One tick of the node.
 void live(World& w, int pods) {
-  Seen& s = w.seen;
+  Observed& s = w.seen;
   for (auto& pod : s.occupants) pod.saved = pod.saved || (pod.asked != Instant{} && *rc::gen::inRange(0, 6) == 0);
   if (*rc::gen::inRange(0, 30) == 0 && !s.occupants.empty()) s.occupants.pop_back();
   // A cordon keeps most pods away, but not all.
@@ -46,8 +46,8 @@ void live(World& w, int pods) {
   if (w.plugin >= 0) --w.plugin;
 }
 
-void carry_out(World& w, const Action& action, Instant now) {
-  Seen& s = w.seen;
+void apply_plan(World& w, const Action& action, Instant now) {
+  Observed& s = w.seen;
   if (std::holds_alternative<Cordon>(action)) s.cordoned = true;
   if (std::holds_alternative<Uncordon>(action)) s.cordoned = false;
   const auto pod = [&](const std::string& name) { return std::ranges::find(s.occupants, name, &Occupant::pod); };
@@ -83,7 +83,7 @@ RC_GTEST_PROP(Relayout, LawsHoldAndEveryOrderEnds, ()) {
   for (; ticks < 2000 && !(row.over() && (row.phase == Phase::kStuck || !w.seen.cordoned)); ++ticks) {
     now += kTick;
     live(w, ticks < 1000 ? most_pods : 0);
-    const Seen seen = w.seen;  // the observation may be one tick late
+    const Observed seen = w.seen;  // the observation may be one tick late
     const Step step = advance(row, seen, now, limits);
     row = step.row;
     RC_ASSERT(row.over() || row.phase == Phase::kWaiting || step.wake_at > now || !step.actions.empty());
@@ -100,7 +100,7 @@ RC_GTEST_PROP(Relayout, LawsHoldAndEveryOrderEnds, ()) {
       if (std::holds_alternative<Uncordon>(action)) {
         RC_ASSERT(row.phase == Phase::kWaiting || row.phase == Phase::kDone || row.phase == Phase::kFailed);
       }
-      if (*rc::gen::inRange(0, 10) >= losses) carry_out(w, action, now);
+      if (*rc::gen::inRange(0, 10) >= losses) apply_plan(w, action, now);
     }
   }
   RC_ASSERT(row.over());

@@ -50,7 +50,7 @@ class RelayoutTest : public ::testing::Test {
     return out;
   }
   /// Steps until mig-manager has the label.
-  void until_labelled() {
+  void until_labeled() {
     ASSERT_THAT(look(), ElementsAre("cordon"));
     seen.cordoned = true;
     ASSERT_THAT(look(), ElementsAre("label all-1g.10gb"));
@@ -61,17 +61,17 @@ class RelayoutTest : public ::testing::Test {
   }
 
   Row row;
-  Seen seen;
+  Observed seen;
   Instant now = from_micros(1'000'000'000'000'000), wake_at{};
 };
 
-TEST_F(RelayoutTest, IdleGpusAreCutAndTheCapacityIsAwaited) {
-  until_labelled();
+TEST_F(RelayoutTest, IdleGpusArePartitionedAndCapacityIsAwaited) {
+  until_labeled();
   seen.state = "pending";
   EXPECT_THAT(look(), IsEmpty());
   seen.state = "success";
   EXPECT_THAT(look(), IsEmpty());
-  EXPECT_EQ(row.phase, Phase::kVerifying) << "the plugin still advertises what was there before";
+  EXPECT_EQ(row.phase, Phase::kVerifying) << "the plugin still advertises the former devices";
   EXPECT_EQ(wake_at, now + minutes(5));
   seen.capacity = kSevens;
   EXPECT_THAT(look(), ElementsAre("uncordon"));
@@ -81,14 +81,14 @@ TEST_F(RelayoutTest, IdleGpusAreCutAndTheCapacityIsAwaited) {
   EXPECT_THAT(look(), IsEmpty());
 }
 
-TEST_F(RelayoutTest, WhatIsCutSoAlreadyIsDone) {
+TEST_F(RelayoutTest, AppliedLayoutIsDone) {
   seen.config = "all-1g.10gb";
   seen.capacity = kSevens;
   EXPECT_THAT(look(), IsEmpty());
   EXPECT_EQ(row.phase, Phase::kDone);
 }
 
-TEST_F(RelayoutTest, WithoutAWindowItWaitsForTheLastPod) {
+TEST_F(RelayoutTest, WithoutWindowWaitsForTheLastPod) {
   seen.occupants = {{"team/a", {}, false}};
   EXPECT_THAT(look(), IsEmpty());
   EXPECT_EQ(row.phase, Phase::kWaiting);
@@ -97,11 +97,11 @@ TEST_F(RelayoutTest, WithoutAWindowItWaitsForTheLastPod) {
   EXPECT_THAT(look(), ElementsAre("cordon"));
   seen.cordoned = true;
   seen.occupants = {{"team/b", {}, false}};
-  EXPECT_THAT(look(), ElementsAre("uncordon")) << "it came before the cordon, and nobody may be sent away";
+  EXPECT_THAT(look(), ElementsAre("uncordon")) << "it was bound before the cordon, and no pod may be evicted";
   EXPECT_EQ(row.phase, Phase::kWaiting);
 }
 
-TEST_F(RelayoutTest, InTheWindowPodsSaveAndThenGo) {
+TEST_F(RelayoutTest, InTheWindowPodsSaveAndAreEvicted) {
   window(minutes(10), minutes(60));
   seen.occupants = {{"team/a", {}, false}, {"team/b", {}, false}};
   EXPECT_THAT(look(), IsEmpty());
@@ -116,12 +116,12 @@ TEST_F(RelayoutTest, InTheWindowPodsSaveAndThenGo) {
   EXPECT_THAT(look(), ElementsAre("evict team/a"));
   EXPECT_EQ(wake_at, now + minutes(5));
   now += minutes(5);
-  EXPECT_THAT(look(), ElementsAre("evict team/a", "evict team/b")) << "b had its time";
+  EXPECT_THAT(look(), ElementsAre("evict team/a", "evict team/b")) << "the time of b is over";
   seen.occupants.clear();
   EXPECT_THAT(look(), ElementsAre("label all-1g.10gb"));
 }
 
-TEST_F(RelayoutTest, AWindowThatEndsLetsEverybodyStay) {
+TEST_F(RelayoutTest, EndOfWindowKeepsPods) {
   window(seconds(0), minutes(3));
   seen.occupants = {{"team/a", {}, false}};
   EXPECT_THAT(look(), ElementsAre("cordon"));
@@ -134,8 +134,8 @@ TEST_F(RelayoutTest, AWindowThatEndsLetsEverybodyStay) {
   EXPECT_EQ(seen.config, "all-disabled");
 }
 
-TEST_F(RelayoutTest, ALayoutThatFailsIsTakenBack) {
-  until_labelled();
+TEST_F(RelayoutTest, FailedLayoutIsRolledBack) {
+  until_labeled();
   seen.state = "failed";
   EXPECT_THAT(look(), ElementsAre("label all-disabled"));
   EXPECT_EQ(row.phase, Phase::kRollingBack);
@@ -148,8 +148,8 @@ TEST_F(RelayoutTest, ALayoutThatFailsIsTakenBack) {
   EXPECT_EQ(row.reason, "mig-manager could not apply the layout");
 }
 
-TEST_F(RelayoutTest, SuccessWithOtherDevicesIsTakenBack) {
-  until_labelled();
+TEST_F(RelayoutTest, SuccessWithOtherDevicesIsRolledBack) {
+  until_labeled();
   seen.state = "success";
   seen.capacity = {{"nvidia.com/mig-1g.10gb", 6}};
   EXPECT_THAT(look(), IsEmpty());
@@ -158,36 +158,36 @@ TEST_F(RelayoutTest, SuccessWithOtherDevicesIsTakenBack) {
   EXPECT_EQ(row.reason, "MIG_CAPACITY_MISMATCH: the node advertises other devices than the layout has");
 }
 
-TEST_F(RelayoutTest, WhereNeitherLayoutComesThePersonFindsItCordoned) {
-  until_labelled();
+TEST_F(RelayoutTest, FailedRollbackLeavesNodeCordoned) {
+  until_labeled();
   now += minutes(15);
-  EXPECT_THAT(look(), ElementsAre("label all-disabled")) << "nobody took the order";
+  EXPECT_THAT(look(), ElementsAre("label all-disabled")) << "mig-manager did not start the order";
   seen.config = "all-disabled";
   seen.state = "failed";
   EXPECT_THAT(look(), IsEmpty());
   EXPECT_EQ(row.phase, Phase::kStuck);
-  EXPECT_EQ(row.reason, "mig-manager did not apply the layout in time; nor could it apply the former one");
+  EXPECT_EQ(row.reason, "mig-manager did not apply the layout in time; it could not apply the former layout either");
 }
 
-TEST_F(RelayoutTest, TheFormerLayoutWaitsForIdleGpusToo) {
-  until_labelled();
+TEST_F(RelayoutTest, RollbackWaitsForIdleGpus) {
+  until_labeled();
   seen.state = "failed";
   seen.cordoned = false;
   seen.occupants = {{"team/a", {}, false}};
-  EXPECT_THAT(look(), ElementsAre("cordon")) << "somebody lifted it, and a pod came";
+  EXPECT_THAT(look(), ElementsAre("cordon")) << "the cordon was removed, and a pod started";
   seen.cordoned = true;
   now += minutes(60);
-  EXPECT_THAT(look(), IsEmpty()) << "outside of a window it is let stay";
+  EXPECT_THAT(look(), IsEmpty()) << "outside of a window it is not evicted";
   EXPECT_EQ(row.phase, Phase::kRollingBack);
   seen.occupants.clear();
   EXPECT_THAT(look(), ElementsAre("label all-disabled"));
   now += minutes(14);
-  EXPECT_THAT(look(), ElementsAre("label all-disabled")) << "the time it has begins when nobody is there";
+  EXPECT_THAT(look(), ElementsAre("label all-disabled")) << "its time limit starts when the GPUs are idle";
 }
 
-TEST_F(RelayoutTest, InTheWindowWhoeverIsInTheWayOfTheFormerLayoutGoes) {
+TEST_F(RelayoutTest, RollbackEvictsPodsInTheWindow) {
   window(minutes(0), minutes(120));
-  until_labelled();
+  until_labeled();
   seen.state = "failed";
   seen.occupants = {{"team/a", {}, false}};
   EXPECT_THAT(look(), ElementsAre("save team/a"));
@@ -196,7 +196,7 @@ TEST_F(RelayoutTest, InTheWindowWhoeverIsInTheWayOfTheFormerLayoutGoes) {
   EXPECT_THAT(look(), ElementsAre("evict team/a"));
 }
 
-TEST_F(RelayoutTest, AnOldSuccessIsNotTheAnswer) {
+TEST_F(RelayoutTest, StaleSuccessIsIgnored) {
   ASSERT_THAT(look(), ElementsAre("cordon"));
   seen.cordoned = true;
   ASSERT_THAT(look(), ElementsAre("label all-1g.10gb"));
@@ -204,34 +204,34 @@ TEST_F(RelayoutTest, AnOldSuccessIsNotTheAnswer) {
   EXPECT_EQ(row.phase, Phase::kSwitching);
 }
 
-TEST_F(RelayoutTest, ANodeWithoutALabelGoesBackToUncut) {
+TEST_F(RelayoutTest, NodeWithoutLabelIsRolledBackToNoMig) {
   seen.config = seen.state = "";
-  until_labelled();
+  until_labeled();
   seen.state = "failed";
   EXPECT_THAT(look(), ElementsAre("label all-disabled"));
 }
 
-TEST_F(RelayoutTest, SomebodyElsesWishCounts) {
+TEST_F(RelayoutTest, ExternalLayoutChangeWins) {
   seen.state = "pending";
   EXPECT_THAT(look(), IsEmpty());
-  EXPECT_EQ(row.reason, "somebody else's layout is being applied");
+  EXPECT_EQ(row.reason, "another layout is being applied");
   seen.state = "success";
-  until_labelled();
+  until_labeled();
   seen.config = "all-3g.40gb";
   EXPECT_THAT(look(), ElementsAre("uncordon"));
-  EXPECT_EQ(row.reason, "somebody else wants the layout 'all-3g.40gb'");
+  EXPECT_EQ(row.reason, "another client set the layout 'all-3g.40gb'");
 }
 
-TEST_F(RelayoutTest, APodThatCameBeforeTheLabelIsLetGoFirst) {
+TEST_F(RelayoutTest, PodThatStartedBeforeTheLabelIsAwaited) {
   ASSERT_THAT(look(), ElementsAre("cordon"));
   seen.cordoned = true;
   ASSERT_THAT(look(), ElementsAre("label all-1g.10gb"));
   seen.occupants = {{"team/late", {}, false}};
-  EXPECT_THAT(look(), ElementsAre("uncordon")) << "the label was not written, and without a window nobody is sent away";
+  EXPECT_THAT(look(), ElementsAre("uncordon")) << "the label was not written, and without a window no pod is evicted";
   EXPECT_EQ(row.phase, Phase::kWaiting);
 }
 
-TEST_F(RelayoutTest, WithdrawnBeforeAnythingIsCut) {
+TEST_F(RelayoutTest, WithdrawnBeforeRepartition) {
   ASSERT_THAT(look(), ElementsAre("cordon"));
   seen.cordoned = true;
   row.withdrawn = true;

@@ -23,7 +23,7 @@ std::string next(const char* windows, Duration after_monday) {
   return until == Instant{} ? "none" : to_rfc3339(from) + " " + to_rfc3339(until);
 }
 
-TEST(Weekly, TheWindowThatIsOpenOrTheNext) {
+TEST(Weekly, CurrentOrNextWindow) {
   EXPECT_EQ(next("Mon 20:00-22:00", hours(1)), "2026-11-23T20:00:00Z 2026-11-23T22:00:00Z");
   EXPECT_EQ(next("Mon 20:00-22:00", hours(21)), "2026-11-23T20:00:00Z 2026-11-23T22:00:00Z") << "it is open";
   EXPECT_EQ(next("Mon 20:00-22:00", hours(22)), "2026-11-30T20:00:00Z 2026-11-30T22:00:00Z") << "it has just closed";
@@ -35,7 +35,7 @@ TEST(Weekly, TheWindowThatIsOpenOrTheNext) {
   EXPECT_EQ(next("", hours(5)), "none");
 }
 
-TEST(Weekly, WhatIsNoWindowIsRefused) {
+TEST(Weekly, InvalidWindowIsRefused) {
   for (const char* text : {"", "Mon", "Mon 20:00", "Monday 20:00-22:00", "Mon 24:00-25:00", "Mon 2:00-3:00",
                            "Mon 02:60-03:00", "Mon, 02:00-03:00", "Mon 02:00-03:00-04:00"}) {
     EXPECT_FALSE(weekly_of(text)) << text;

@@ -31,7 +31,7 @@ struct OperatorCase {
   bool holds;
 };
 
-TEST(NodeAffinity, HasEveryOperatorWithItsTraps) {
+TEST(NodeAffinity, EveryOperatorAndItsEdgeCases) {
   const std::vector<OperatorCase> cases = {
       {"In: the value is listed", {"zone", Op::kIn, {"a", "b"}}, {{"zone", "b"}}, true},
       {"In: another value", {"zone", Op::kIn, {"a", "b"}}, {{"zone", "c"}}, false},
@@ -67,7 +67,7 @@ TEST(NodeAffinity, HasEveryOperatorWithItsTraps) {
   }
 }
 
-TEST(NodeAffinity, TermsAreAlternativesAndExpressionsGoTogether) {
+TEST(NodeAffinity, TermsAreOredAndExpressionsAnded) {
   const Requirement a{"a", Op::kExists, {}}, b{"b", Op::kExists, {}}, c{"c", Op::kExists, {}};
   PodRules pod;
   pod.required = NodeSelector{{{a, b}, {}}, {{c}, {}}};
@@ -80,7 +80,7 @@ TEST(NodeAffinity, TermsAreAlternativesAndExpressionsGoTogether) {
   EXPECT_EQ(verdict(pod, node()), "affinity: outside the node affinity (a and b)");
 }
 
-TEST(NodeAffinity, AnEmptyTermMatchesNothing) {
+TEST(NodeAffinity, EmptyTermMatchesNothing) {
   PodRules pod;
   pod.required = NodeSelector{{}};
   EXPECT_NE(verdict(pod, node({{"a", ""}})), "");
@@ -93,7 +93,7 @@ TEST(NodeAffinity, AnEmptyTermMatchesNothing) {
   EXPECT_EQ(preferred_affinity().of(pod, node()), 0) << "nor does it earn a preference";
 }
 
-TEST(NodeAffinity, FieldsSpeakOfTheNodesName) {
+TEST(NodeAffinity, MatchFieldsUseTheNodeName) {
   PodRules pod;
   pod.required = NodeSelector{{{}, {{"metadata.name", Op::kIn, {"n1"}}}}};
   EXPECT_EQ(verdict(pod, node()), "");
@@ -103,7 +103,7 @@ TEST(NodeAffinity, FieldsSpeakOfTheNodesName) {
   EXPECT_NE(verdict(pod, node()), "") << "labels and fields of one term go together";
 }
 
-TEST(NodeAffinity, TheSelectorHoldsBesideIt) {
+TEST(NodeAffinity, SelectorAndAffinityMustBothMatch) {
   PodRules pod;
   pod.node_selector = {{"pool", "gpu"}};
   pod.required = NodeSelector{{{{"zone", Op::kIn, {"a"}}}, {}}};
@@ -141,7 +141,7 @@ TEST(Taints, AreToleratedByKeyValueAndEffect) {
   const std::vector<TaintCase> cases = {
       {"nothing tolerates it", {"gpu", "a", "NoSchedule"}, {}, false, 0},
       {"NoExecute keeps pods out too", {"gpu", "a", "NoExecute"}, {}, false, 0},
-      {"PreferNoSchedule keeps nobody out", {"gpu", "a", "PreferNoSchedule"}, {}, true, 1},
+      {"PreferNoSchedule excludes no pod", {"gpu", "a", "PreferNoSchedule"}, {}, true, 1},
       {"Equal with the value", {"gpu", "a", "NoSchedule"}, {{"gpu", "Equal", "a", "NoSchedule"}}, true, 0},
       {"no operator is Equal", {"gpu", "a", "NoSchedule"}, {{"gpu", "", "a", ""}}, true, 0},
       {"Equal with another value", {"gpu", "a", "NoSchedule"}, {{"gpu", "Equal", "b", "NoSchedule"}}, false, 0},
@@ -176,7 +176,7 @@ TEST(Taints, EachMustBeTolerated) {
 }
 
 // A pool of MIG slices for tenants accepts only pods that tolerate its taint.
-TEST(Taints, KeepOthersOffTheTenantsMigPool) {
+TEST(Taints, ProtectTheMigPoolOfATenant) {
   const auto tenant = node({{"mig-enabled", "true"}}, {{"mig-enabled", "true", "NoSchedule"}});
   PodRules pod;
   pod.node_selector = {{"mig-enabled", "true"}};
@@ -187,7 +187,7 @@ TEST(Taints, KeepOthersOffTheTenantsMigPool) {
   EXPECT_EQ(verdict(pod, tenant), "");
 }
 
-TEST(Cordons, HoldForWhoDoesNotTolerateThem) {
+TEST(Cordons, ApplyUnlessTolerated) {
   auto cordoned = node();
   cordoned.unschedulable = true;
   PodRules pod;
@@ -196,7 +196,7 @@ TEST(Cordons, HoldForWhoDoesNotTolerateThem) {
   EXPECT_EQ(verdict(pod, cordoned), "");
 }
 
-TEST(Volumes, MustAllBeInReach) {
+TEST(Volumes, AllMustBeReachable) {
   const NodeSelector in_a{{{{"zone", Op::kIn, {"a"}}}, {}}}, in_ab{{{{"zone", Op::kIn, {"a", "b"}}}, {}}};
   PodRules pod;
   pod.volumes = {{"data", in_ab}, {"logs", in_a}};
@@ -205,7 +205,7 @@ TEST(Volumes, MustAllBeInReach) {
   EXPECT_EQ(verdict(pod, node()), "volumes: out of reach of volume data (zone in (a, b))");
 }
 
-TEST(NodeRules, SayWhatTheirAnswerDependsOn) {
+TEST(NodeRules, ReportTheirInputs) {
   PodRules a, b;
   a.tolerations = {{"x", "Exists", "", ""}};
   b.tolerations = {{"", "Exists", "x", ""}};

@@ -11,9 +11,9 @@
 namespace qm::placement::rules::testing {
 namespace rule_book_prop_test {
 
-class Dice {
+class Random {
  public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  explicit Random(std::uint64_t seed) : random_(seed) {}
   int roll(int sides) { return std::uniform_int_distribution(0, sides - 1)(random_); }
   bool one_in(int n) { return roll(n) == 0; }
   std::string any(std::initializer_list<const char*> words) {
@@ -104,7 +104,7 @@ class Dice {
 /// A book, and the lists of the objects that it received.
 class Both {
  public:
-  void step(Dice& dice) {
+  void step(Random& dice) {
     const auto uid = fmt::format("p{}", dice.roll(20));
     switch (dice.roll(12)) {
       case 0:
@@ -159,7 +159,7 @@ class Both {
     into.release(like);
   }
 
-  [[nodiscard]] RuleBook anew() const {
+  [[nodiscard]] RuleBook rebuilt() const {
     RuleBook out;
     for (const auto& [uid, pod] : world.pods) put(out, uid, pod);
     for (const auto& [ns, labels] : world.namespaces) out.put_namespace(ns, labels);
@@ -177,7 +177,7 @@ std::map<std::string, std::int64_t> preferences(const RuleBook& book, TemplateId
   return out;
 }
 
-TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
+TEST(RuleBook, MatchesFullScan) {
   std::size_t taken = 0, refused = 0, indifferent = 0, choosy = 0;
   std::map<std::string_view, int> reasons;
   bool held = true;
@@ -187,7 +187,7 @@ TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
   for (int run = 0; held && (run < 4 || (run < 40 && !all_spoke())); ++run)  // often enough for the rarest rule
     held = rc::check([&] {
       // What is drawn is the same for every run.
-      Dice dice(*rc::gen::arbitrary<std::uint64_t>() + static_cast<std::uint64_t>(run) * 0x9E3779B97F4A7C15U);
+      Random dice(*rc::gen::arbitrary<std::uint64_t>() + static_cast<std::uint64_t>(run) * 0x9E3779B97F4A7C15U);
       const int steps = *rc::gen::inRange(1, 60);
       Both both;
       for (int i = 0; i < steps; ++i) both.step(dice);
@@ -229,13 +229,13 @@ TEST(RuleBook, SaysWhatLookingAtEverythingSays) {
   for (const auto rule : rule_names()) EXPECT_GT(reasons[rule], 0) << rule << " of " << refused;
 }
 
-TEST(RuleBook, IsWhatItWouldBeWrittenAnew) {
+TEST(RuleBook, MatchesRebuild) {
   EXPECT_TRUE(rc::check([] {
-    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    Random dice(*rc::gen::arbitrary<std::uint64_t>());
     const int steps = *rc::gen::inRange(1, 80);
     Both both;
     for (int i = 0; i < steps; ++i) both.step(dice);
-    RuleBook fresh = both.anew();
+    RuleBook fresh = both.rebuilt();
     RC_ASSERT(fresh.sizes() == both.book.sizes());
     for (int i = 0; i < 3; ++i) {
       const PodTemplate pod = dice.pod();
@@ -247,9 +247,9 @@ TEST(RuleBook, IsWhatItWouldBeWrittenAnew) {
   }));
 }
 
-TEST(RuleBook, KeepsNothingThatNobodyHolds) {
+TEST(RuleBook, ReleasesUnusedEntries) {
   EXPECT_TRUE(rc::check([] {
-    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    Random dice(*rc::gen::arbitrary<std::uint64_t>());
     Both both;
     for (int i = 0; i < 50; ++i) both.step(dice);
     for (const auto& [uid, pod] : both.world.pods) both.book.drop_pod(uid);
@@ -259,9 +259,9 @@ TEST(RuleBook, KeepsNothingThatNobodyHolds) {
   }));
 }
 
-TEST(RulesText, ComesBackAsItWas) {
+TEST(RulesText, RoundTrips) {
   EXPECT_TRUE(rc::check([] {
-    Dice dice(*rc::gen::arbitrary<std::uint64_t>());
+    Random dice(*rc::gen::arbitrary<std::uint64_t>());
     PodTemplate pod = dice.pod();
     if (dice.roll(3) == 0) pod.rules.claims = {"data"};
     if (dice.roll(3) == 0) pod.rules.own_claims = {{"scratch", std::nullopt}, {"more", "fast"}};

@@ -74,38 +74,38 @@ class RuleBookCases : public ::testing::Test {
 
 // ---- anti-affinity ----
 
-TEST_F(RuleBookCases, AntiAffinityKeepsTheWholeDomainFree) {
+TEST_F(RuleBookCases, AntiAffinityExcludesTheWholeDomain) {
   auto web = pod({{"app", "web"}});
   web.rules.anti_affinity = {near("web", "zone")};
   EXPECT_EQ(takes(web), "a1 a2 b1 c1 x1");
   const auto first = run("a1", web);
   EXPECT_EQ(takes(web), "b1 c1 x1");
-  EXPECT_EQ(why("a2", web), "pod anti-affinity: whose zone has a pod against the pod anti-affinity");
+  EXPECT_EQ(why("a2", web), "pod anti-affinity: whose zone has a pod that matches its anti-affinity");
   run("x1", web);
   EXPECT_EQ(takes(web), "b1 c1 x1") << "a node without the label is in no domain";
   book.drop_pod(first);
   EXPECT_EQ(takes(web), "a1 a2 b1 c1 x1");
 }
 
-TEST_F(RuleBookCases, AntiAffinityHoldsBothWays) {
+TEST_F(RuleBookCases, AntiAffinityIsSymmetric) {
   auto lonely = pod({{"app", "lonely"}});
   lonely.rules.anti_affinity = {near("web", "host")};
   run("a1", lonely);
   const auto web = pod({{"app", "web"}});
-  EXPECT_EQ(takes(web), "a2 b1 c1 x1") << "the running pod keeps the other away";
-  EXPECT_EQ(why("a1", web), "anti-affinity of others: whose host has a pod that keeps apart from it");
+  EXPECT_EQ(takes(web), "a2 b1 c1 x1") << "the running pod repels the other";
+  EXPECT_EQ(why("a1", web), "anti-affinity of others: whose host has a pod with anti-affinity to it");
   EXPECT_EQ(takes(pod({{"app", "other"}})), "a1 a2 b1 c1 x1");
   EXPECT_EQ(takes(pod({{"app", "web"}}, "elsewhere")), "a1 a2 b1 c1 x1") << "its own namespace is meant";
 }
 
-TEST_F(RuleBookCases, TerminatingPodsStillKeepOthersAway) {
+TEST_F(RuleBookCases, TerminatingPodsStillRepel) {
   auto web = pod({{"app", "web"}});
   web.rules.anti_affinity = {near("web", "host")};
   run("a1", web, true);
   EXPECT_EQ(takes(web), "a2 b1 c1 x1");
 }
 
-TEST_F(RuleBookCases, AnyTermOfAntiAffinityIsInTheWay) {
+TEST_F(RuleBookCases, AnyTermOfAntiAffinityExcludes) {
   run("a1", pod({{"app", "web"}}));
   run("b1", pod({{"app", "db"}}));
   auto both = pod();
@@ -115,17 +115,17 @@ TEST_F(RuleBookCases, AnyTermOfAntiAffinityIsInTheWay) {
 
 // ---- affinity ----
 
-TEST_F(RuleBookCases, AffinityAsksForAPodInTheDomain) {
+TEST_F(RuleBookCases, AffinityRequiresAPodInTheDomain) {
   auto client = pod({{"app", "client"}});
   client.rules.affinity = {near("db", "zone")};
-  EXPECT_EQ(takes(client), "") << "nobody is what it asks for, and neither is it";
+  EXPECT_EQ(takes(client), "") << "no pod matches its affinity, and neither does it";
   run("a1", pod({{"app", "db"}}));
   EXPECT_EQ(takes(client), "a1 a2");
-  EXPECT_EQ(why("b1", client), "pod affinity: whose zone has no pod for the pod affinity");
-  EXPECT_EQ(why("x1", client), "pod affinity: without label zone for the pod affinity");
+  EXPECT_EQ(why("b1", client), "pod affinity: whose zone has no pod that matches its affinity");
+  EXPECT_EQ(why("x1", client), "pod affinity: without label zone of the pod affinity");
 }
 
-TEST_F(RuleBookCases, TheFirstOfItsKindMayLandWhereTheLabelIs) {
+TEST_F(RuleBookCases, FirstPodOfAGroupNeedsTheLabelOnly) {
   auto db = pod({{"app", "db"}});
   db.rules.affinity = {near("db", "zone")};
   EXPECT_EQ(takes(db), "a1 a2 b1 c1");
@@ -135,7 +135,7 @@ TEST_F(RuleBookCases, TheFirstOfItsKindMayLandWhereTheLabelIs) {
   EXPECT_EQ(takes(db), "b1");
 }
 
-TEST_F(RuleBookCases, TheFirstOfItsKindMustMatchEveryTerm) {
+TEST_F(RuleBookCases, FirstPodOfAGroupMustMatchEveryTerm) {
   auto db = pod({{"app", "db"}});
   db.rules.affinity = {near("db", "zone"), {"host", LabelSelector{{{"tier", Op::kExists, {}}}}, {}, {}}};
   EXPECT_EQ(takes(db), "");
@@ -153,7 +153,7 @@ TEST_F(RuleBookCases, OnePodMustMatchAllTermsOfAffinity) {
   EXPECT_EQ(takes(client), "b1");
 }
 
-TEST_F(RuleBookCases, ASelectorThatIsMissingIsNotTheEmptyOne) {
+TEST_F(RuleBookCases, MissingSelectorIsNotTheEmptyOne) {
   run("a1", pod({{"app", "db"}}));
   auto client = pod();
   client.rules.affinity = {{"zone", LabelSelector{}, {}, {}}};
@@ -167,7 +167,7 @@ TEST_F(RuleBookCases, ASelectorThatIsMissingIsNotTheEmptyOne) {
 
 // ---- namespaces ----
 
-TEST_F(RuleBookCases, TermsSpeakOfNamespacesByNameAndByLabel) {
+TEST_F(RuleBookCases, NamespacesByNameAndBySelector) {
   book.put_namespace(Namespace("prod"), {{"team", "a"}});
   book.put_namespace(Namespace("test"), {{"team", "b"}});
   run("a1", pod({{"app", "db"}}, "prod"));
@@ -192,7 +192,7 @@ TEST_F(RuleBookCases, TermsSpeakOfNamespacesByNameAndByLabel) {
   EXPECT_EQ(with({}, team_a), "b1");
 }
 
-TEST_F(RuleBookCases, OthersClaimsReachAcrossNamespacesToo) {
+TEST_F(RuleBookCases, AntiAffinityOfOthersCrossesNamespaces) {
   auto guard = pod({}, "prod");
   guard.rules.anti_affinity = {{"zone", LabelSelector{}, {}, LabelSelector{}}};
   run("a1", guard);
@@ -205,10 +205,10 @@ TEST_F(RuleBookCases, SpreadKeepsDomainsWithinTheSkew) {
   auto web = pod({{"app", "web"}});
   web.rules.spread = {even("web", 1)};
   EXPECT_EQ(takes(web), "a1 a2 b1 c1") << "a node without the label is out";
-  EXPECT_EQ(why("x1", web), "spread: without label zone to spread over");
+  EXPECT_EQ(why("x1", web), "spread: without label zone of the topology spread");
   run("a1", web);
   EXPECT_EQ(takes(web), "b1 c1");
-  EXPECT_EQ(why("a2", web), "spread: whose zone would have over 1 more pods than the least");
+  EXPECT_EQ(why("a2", web), "spread: whose zone would exceed a maxSkew of 1");
   web.rules.spread = {even("web", 2)};
   EXPECT_EQ(takes(web), "a1 a2 b1 c1");
   run("b1", web);
@@ -217,7 +217,7 @@ TEST_F(RuleBookCases, SpreadKeepsDomainsWithinTheSkew) {
   EXPECT_EQ(takes(web), "a1 a2 b1 c1") << "one everywhere";
 }
 
-TEST_F(RuleBookCases, SpreadDoesNotCountTheTerminatingOrOtherNamespaces) {
+TEST_F(RuleBookCases, SpreadIgnoresTerminatingPodsAndOtherNamespaces) {
   auto web = pod({{"app", "web"}});
   web.rules.spread = {even("web", 1)};
   run("a1", web, true);
@@ -225,7 +225,7 @@ TEST_F(RuleBookCases, SpreadDoesNotCountTheTerminatingOrOtherNamespaces) {
   EXPECT_EQ(takes(web), "a1 a2 b1 c1");
 }
 
-TEST_F(RuleBookCases, SpreadOfPodsThatDoNotCountThemselves) {
+TEST_F(RuleBookCases, SpreadWithSelectorThatExcludesThePod) {
   auto other = pod({{"app", "other"}});
   other.rules.spread = {even("web", 1)};
   run("a1", pod({{"app", "web"}}));
@@ -234,7 +234,7 @@ TEST_F(RuleBookCases, SpreadOfPodsThatDoNotCountThemselves) {
   EXPECT_EQ(takes(other), "b1 c1");
 }
 
-TEST_F(RuleBookCases, TooFewDomainsCountAsOneThatIsEmpty) {
+TEST_F(RuleBookCases, MinDomainsCountsAsAnEmptyDomain) {
   auto web = pod({{"app", "web"}});
   web.rules.spread = {even("web", 1)};
   for (const char* on : {"a1", "b1", "c1"}) run(on, web);
@@ -245,7 +245,7 @@ TEST_F(RuleBookCases, TooFewDomainsCountAsOneThatIsEmpty) {
   EXPECT_EQ(takes(web), "") << "the least is zero then, and each has one";
 }
 
-TEST_F(RuleBookCases, AnEmptySelectorOfSpreadCountsNobody) {
+TEST_F(RuleBookCases, EmptySelectorOfSpreadCountsNoPods) {
   auto web = pod({{"app", "web"}});
   web.rules.spread = {even("web", 1)};
   web.rules.spread[0].pods = LabelSelector{};
@@ -256,7 +256,7 @@ TEST_F(RuleBookCases, AnEmptySelectorOfSpreadCountsNobody) {
   EXPECT_EQ(takes(web), "a1 a2 b1 c1");
 }
 
-TEST_F(RuleBookCases, SpreadHonoursOrIgnoresTheNodesThatThePodCannotUse) {
+TEST_F(RuleBookCases, SpreadHonorsOrIgnoresUnusableNodes) {
   for (const char* on : {"a1", "b1"}) run(on, pod({{"app", "web"}}));
   auto web = pod({{"app", "web"}});
   web.rules.node_selector = {{"zone", "a"}};
@@ -274,7 +274,7 @@ TEST_F(RuleBookCases, SpreadHonoursOrIgnoresTheNodesThatThePodCannotUse) {
   EXPECT_EQ(takes(web), "c1");
 }
 
-TEST_F(RuleBookCases, OnlyNodesWithEveryLabelCountForAnyConstraint) {
+TEST_F(RuleBookCases, OnlyNodesWithEveryLabelCount) {
   node("a1", {{"zone", "a"}});
   run("b1", pod({{"app", "web"}}));
   run("a1", pod({{"app", "web"}}));
@@ -285,7 +285,7 @@ TEST_F(RuleBookCases, OnlyNodesWithEveryLabelCountForAnyConstraint) {
 }
 
 // Training avoids nodes with inference, and spreads over zones.
-TEST_F(RuleBookCases, SpreadAndAntiAffinityHoldTogether) {
+TEST_F(RuleBookCases, SpreadAndAntiAffinityTogether) {
   auto training = pod({{"app", "training"}});
   training.rules.anti_affinity = {near("inference", "host")};
   training.rules.spread = {even("training", 1)};
@@ -296,7 +296,7 @@ TEST_F(RuleBookCases, SpreadAndAntiAffinityHoldTogether) {
 
 // ---- host ports ----
 
-TEST_F(RuleBookCases, HostPortsClashByNumberProtocolAndAddress) {
+TEST_F(RuleBookCases, HostPortsConflictByNumberProtocolAndAddress) {
   struct Case {
     const char* what;
     HostPort there, asked;
@@ -318,7 +318,7 @@ TEST_F(RuleBookCases, HostPortsClashByNumberProtocolAndAddress) {
     const auto uid = run("a1", there);
     EXPECT_EQ(takes(asked), c.free ? "a1 a2 b1 c1 x1" : "a2 b1 c1 x1") << c.what;
     if (!c.free) {
-      EXPECT_EQ(why("a1", asked), fmt::format("host ports: where host port {}:80/TCP is taken", c.asked.ip));
+      EXPECT_EQ(why("a1", asked), fmt::format("host ports: where host port {}:80/TCP is in use", c.asked.ip));
     }
     book.drop_pod(uid);
     EXPECT_EQ(takes(asked), "a1 a2 b1 c1 x1") << c.what;
@@ -327,7 +327,7 @@ TEST_F(RuleBookCases, HostPortsClashByNumberProtocolAndAddress) {
 
 // ---- requests ----
 
-TEST_F(RuleBookCases, RequestsAndTheNumberOfPods) {
+TEST_F(RuleBookCases, RequestsAndPodLimit) {
   book.put_node({NodeName("g1"), {{"gpu", "yes"}}, {}, false, {{"pods", 2}, {"cpu", 4000}, {"nvidia.com/gpu", 8}}});
   auto training = pod();
   training.rules.requests = {{"cpu", 1000}, {"nvidia.com/gpu", 4}};
@@ -337,15 +337,15 @@ TEST_F(RuleBookCases, RequestsAndTheNumberOfPods) {
   EXPECT_EQ(takes(training), "g1") << "exactly what is left";
   run("g1", pod());
   EXPECT_EQ(takes(training), "");
-  EXPECT_EQ(why("g1", training), "requests: run as many pods as they may");
+  EXPECT_EQ(why("g1", training), "requests: are at their pod limit");
   book.drop_pod(first);
   training.rules.requests = {{"cpu", 4001}};
   EXPECT_EQ(why("g1", training), "requests: lack CPU");
   training.rules.requests = {{"example.com/none", 0}};
-  EXPECT_EQ(why("g1", training), "") << "what is asked as zero is not asked";
+  EXPECT_EQ(why("g1", training), "") << "a request of zero is not a request";
 }
 
-TEST_F(RuleBookCases, ANodeThatShrinksIsOverFullAndTakesNothing) {
+TEST_F(RuleBookCases, ShrunkNodeFitsNothing) {
   auto big = pod();
   big.rules.requests = {{"cpu", 4000}};
   run("a1", big);
@@ -353,12 +353,12 @@ TEST_F(RuleBookCases, ANodeThatShrinksIsOverFullAndTakesNothing) {
   auto small = pod();
   small.rules.requests = {{"cpu", 1}};
   EXPECT_EQ(why("a1", small), "requests: lack CPU");
-  EXPECT_EQ(why("a1", pod()), "") << "what asks nothing fits";
+  EXPECT_EQ(why("a1", pod()), "") << "a pod without requests fits";
 }
 
 // ---- changes ----
 
-TEST_F(RuleBookCases, PodsWaitForTheirNode) {
+TEST_F(RuleBookCases, PodsMayArriveBeforeTheirNode) {
   auto web = pod({{"app", "web"}});
   web.rules.anti_affinity = {near("web", "zone")};
   run("later", web);
@@ -371,7 +371,7 @@ TEST_F(RuleBookCases, PodsWaitForTheirNode) {
   EXPECT_EQ(takes(web), "a1 a2 b1 c1 x1");
 }
 
-TEST_F(RuleBookCases, ReasonsAreCountedByNode) {
+TEST_F(RuleBookCases, ReasonsAreCountedPerNode) {
   auto web = pod({{"app", "web"}});
   web.rules.node_selector = {{"zone", "a"}};
   web.rules.requests = {{"cpu", 3000}};
@@ -383,7 +383,7 @@ TEST_F(RuleBookCases, ReasonsAreCountedByNode) {
 
 // ---- preferences ----
 
-TEST_F(RuleBookCases, PreferencesWithoutAnyAreAlike) { EXPECT_EQ(worth(pod()), "a1=300 a2=300 b1=300 c1=300 x1=300"); }
+TEST_F(RuleBookCases, NoPreferencesScoreEqually) { EXPECT_EQ(worth(pod()), "a1=300 a2=300 b1=300 c1=300 x1=300"); }
 
 TEST_F(RuleBookCases, PreferredNodeAffinityAndSoftTaints) {
   node("b1", {{"zone", "b"}, {"host", "b1"}}, {{"busy", "", "PreferNoSchedule"}});
@@ -393,7 +393,7 @@ TEST_F(RuleBookCases, PreferredNodeAffinityAndSoftTaints) {
   EXPECT_EQ(worth(web), "a1=500 a2=500 b1=66 c1=366 x1=300");
 }
 
-TEST_F(RuleBookCases, PreferredAffinityBetweenPodsDrawsBothWays) {
+TEST_F(RuleBookCases, PreferredPodAffinityIsSymmetric) {
   run("a1", pod({{"app", "db"}}));
   auto client = pod({{"app", "client"}});
   client.rules.preferred_affinity = {{10, near("db", "zone")}};
@@ -411,11 +411,11 @@ TEST_F(RuleBookCases, PreferredAffinityBetweenPodsDrawsBothWays) {
   EXPECT_EQ(worth(pod({{"app", "web"}})), "a1=300 a2=300 b1=500 c1=320 x1=300");
 }
 
-TEST_F(RuleBookCases, SpreadThatMayBeBrokenPrefersEmptyDomains) {
+TEST_F(RuleBookCases, ScheduleAnywayPrefersEmptyDomains) {
   auto web = pod({{"app", "web"}});
   web.rules.spread = {even("web", 1)};
   web.rules.spread[0].required = false;
-  EXPECT_EQ(takes(web), "a1 a2 b1 c1 x1") << "it keeps nobody out";
+  EXPECT_EQ(takes(web), "a1 a2 b1 c1 x1") << "it excludes no node";
   run("a1", web);
   run("a1", web);
   run("b1", web);

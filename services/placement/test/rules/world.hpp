@@ -26,14 +26,14 @@ struct World {
   }
 
   /// True if a term of `owner` selects a pod.
-  [[nodiscard]] bool speaks_of(const PodTemplate& owner, const PodTerm& term, const PodTemplate& pod) const {
+  [[nodiscard]] bool selects(const PodTemplate& owner, const PodTerm& term, const PodTemplate& pod) const {
     if (!term.pods || !term.pods->matches(pod.labels)) return false;
     if (term.namespaces.empty() && !term.namespace_selector) return owner.ns == pod.ns;
     if (std::ranges::find(term.namespaces, pod.ns.value()) != term.namespaces.end()) return true;
     return term.namespace_selector && term.namespace_selector->matches(labels_of(pod.ns));
   }
-  [[nodiscard]] bool speaks_of_all(const PodTemplate& owner, const PodTemplate& pod) const {
-    return std::ranges::all_of(owner.rules.affinity, [&](const PodTerm& t) { return speaks_of(owner, t, pod); });
+  [[nodiscard]] bool selects_all(const PodTemplate& owner, const PodTemplate& pod) const {
+    return std::ranges::all_of(owner.rules.affinity, [&](const PodTerm& t) { return selects(owner, t, pod); });
   }
 
   /// Calls fn(node, pod) for each pod on a node that exists.
@@ -113,7 +113,7 @@ struct World {
     bool any = false;
     std::vector<bool> met(terms.size());
     each_pod([&](const NodeView& at, const Pod& other) {
-      if (!speaks_of_all(pod, other.like)) return;
+      if (!selects_all(pod, other.like)) return;
       for (std::size_t i = 0; i < terms.size(); ++i) {
         any = any || at.labels.contains(terms[i].topology_key);
         met[i] = met[i] || same_domain(at, node, terms[i].topology_key);
@@ -122,17 +122,17 @@ struct World {
     if (std::ranges::all_of(met, [](bool m) { return m; })) return true;
     const bool labelled =
         std::ranges::all_of(terms, [&](const PodTerm& t) { return node.labels.contains(t.topology_key); });
-    return labelled && !any && speaks_of_all(pod, pod);
+    return labelled && !any && selects_all(pod, pod);
   }
 
   [[nodiscard]] bool apart(const PodTemplate& pod, const NodeView& node) const {
     bool out = true;
     each_pod([&](const NodeView& at, const Pod& other) {
       for (const PodTerm& term : pod.rules.anti_affinity) {
-        out = out && !(same_domain(at, node, term.topology_key) && speaks_of(pod, term, other.like));
+        out = out && !(same_domain(at, node, term.topology_key) && selects(pod, term, other.like));
       }
       for (const PodTerm& term : other.like.rules.anti_affinity) {
-        out = out && !(same_domain(at, node, term.topology_key) && speaks_of(other.like, term, pod));
+        out = out && !(same_domain(at, node, term.topology_key) && selects(other.like, term, pod));
       }
     });
     return out;

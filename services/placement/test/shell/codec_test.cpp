@@ -17,7 +17,7 @@ using namespace testing;
 using service::Input;
 using service::Source;
 
-TEST(Decode, ANodeAsTheApiServerShowsIt) {
+TEST(Decode, NodeObject) {
   auto json = make_node("a", 7);
   json.set("metadata")
       .set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"},
@@ -26,7 +26,7 @@ TEST(Decode, ANodeAsTheApiServerShowsIt) {
                                                                {"cpu":"27500m","memory":"1Ti","gpus":[0,1]},
                                                                {"cpu":"28","gpus":[2]}]})"}}));
   json.set("spec").set("unschedulable", true);
-  const auto seen = only<NodeSeen>(watch_of("node", json));
+  const auto seen = only<NodeUpdated>(watch_of("node", json));
   EXPECT_EQ(seen.node, NodeName("a"));
   const NodeFacts& f = seen.facts;
   EXPECT_EQ(f.provider_id, "aws:///us-east-1a/i-0a");
@@ -60,16 +60,16 @@ TEST(Decode, ANodeAsTheApiServerShowsIt) {
 
   json.set("status").set("conditions", Json::array({Json::object({{"type", "Ready"}, {"status", "Unknown"}})}));
   json.set("status").set("allocatable").set("cpu", "many");
-  const auto again = only<NodeSeen>(watch_of("node", json));
+  const auto again = only<NodeUpdated>(watch_of("node", json));
   EXPECT_FALSE(again.facts.ready);
   EXPECT_EQ(again.facts.cpu_milli, 0);
   json.set("deleted", true);
-  EXPECT_EQ(only<NodeGone>(watch_of("node", json)).node, NodeName("a"));
+  EXPECT_EQ(only<NodeDeleted>(watch_of("node", json)).node, NodeName("a"));
 }
 
-TEST(Decode, APodAsTheApiServerShowsIt) {
+TEST(Decode, PodObject) {
   auto json = make_pod("p", "job-uid", 3, 5, 2);
-  auto pod = only<PodSeen>(watch_of("pod", json)).pod;
+  auto pod = only<PodUpdated>(watch_of("pod", json)).pod;
   EXPECT_EQ(pod.uid, "uid-p");
   EXPECT_EQ(pod.key(), "team/p");
   EXPECT_EQ(pod.owner, WorkloadUid("job-uid"));
@@ -87,7 +87,7 @@ TEST(Decode, APodAsTheApiServerShowsIt) {
   json.set("metadata").set("ownerReferences").items_mut()[0].set("kind", "DaemonSet");
   json.set("spec").set("nodeName", "a").set("schedulerName", "default-scheduler");
   json.set("status").set("phase", "Succeeded");
-  pod = only<PodSeen>(watch_of("pod", json)).pod;
+  pod = only<PodUpdated>(watch_of("pod", json)).pod;
   EXPECT_EQ(pod.pod_set, "workers");
   EXPECT_TRUE(pod.deleting);
   EXPECT_TRUE(pod.daemon);
@@ -95,12 +95,12 @@ TEST(Decode, APodAsTheApiServerShowsIt) {
   EXPECT_EQ(pod.node, NodeName("a"));
   EXPECT_TRUE(pod.terminal());
   json.set("deleted", true);
-  EXPECT_EQ(only<PodGone>(watch_of("pod", json)).uid, "uid-p");
+  EXPECT_EQ(only<PodDeleted>(watch_of("pod", json)).uid, "uid-p");
 
   // Pods are recorded even if their requests cannot be parsed.
   json = Json::parse(R"({"metadata":{"uid":"u"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}})")
              .value();
-  EXPECT_EQ(only<PodSeen>(watch_of("pod", json)).pod.shape.cpu_milli, 0);
+  EXPECT_EQ(only<PodUpdated>(watch_of("pod", json)).pod.shape.cpu_milli, 0);
 }
 
 // S-112: Quartermaster binds a pod only if its schedulerName says so; pods of every other scheduler
@@ -117,7 +117,7 @@ TEST(Decode, OnlyPodsOfOurSchedulerAreBound) {
   step(watch_of("node", make_node("a", 8)));
   step(watch_of("node.synced", Json::array({"a"})));
   step(watch_of("pod.synced", Json::array()));
-  step(heard(workload_event("job-uid", 1, pb::QUOTA_RESERVED, 8, 1)));
+  step(latest(workload_event("job-uid", 1, pb::QUOTA_RESERVED, 8, 1)));
   int index = 0;
   for (const std::string scheduler :
        {"default-scheduler", "volcano", "kai-scheduler", "slurm-bridge", "quartermaster"}) {
@@ -134,19 +134,19 @@ TEST(Decode, CompleteListsAndTheStartOfTheWatches) {
   (void)only<Tick>(Input{});
 }
 
-TEST(Decode, WhatANodesAgentSaysOfIt) {
+TEST(Decode, NodeReport) {
   pb::GpuEvent event;
-  event.mutable_signs()->set_node("a");
-  (*event.mutable_signs()->mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
-  event.mutable_signs()->add_owned_prefixes("cache.quartermaster.dev/");
+  event.mutable_node_report()->set_node("a");
+  (*event.mutable_node_report()->mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
+  event.mutable_node_report()->add_owned_prefixes("cache.quartermaster.dev/");
   auto input = input_of(Source::kBus, "qm.gpu", event.SerializeAsString());
-  const auto heard = only<SignsHeard>(input);
-  EXPECT_EQ(heard.node, NodeName("a"));
-  ASSERT_TRUE(heard.signs);
-  EXPECT_EQ(heard.signs->labels, (Labels{{"gpu.nvidia.com/nvlink-enabled", "true"}}));
-  EXPECT_EQ(heard.signs->owned_prefixes, std::vector<std::string>{"cache.quartermaster.dev/"});
+  const auto latest = only<NodeReportUpdated>(input);
+  EXPECT_EQ(latest.node, NodeName("a"));
+  ASSERT_TRUE(latest.report);
+  EXPECT_EQ(latest.report->labels, (Labels{{"gpu.nvidia.com/nvlink-enabled", "true"}}));
+  EXPECT_EQ(latest.report->owned_prefixes, std::vector<std::string>{"cache.quartermaster.dev/"});
   input.tombstone = true;
-  EXPECT_FALSE(only<SignsHeard>(input).signs);
+  EXPECT_FALSE(only<NodeReportUpdated>(input).report);
 }
 
 // S-284
@@ -155,11 +155,11 @@ TEST(Decode, ClaimsVolumesAndClasses) {
   auto pvc = json(R"({"metadata":{"name":"data","namespace":"team"},
     "spec":{"accessModes":["ReadWriteMany"],"storageClassName":"csi-cephfs-sc","volumeName":"pv-1"}})");
   const auto claim_of = [](const Json& object) {
-    const auto seen = only<StorageSeen>(watch_of("claim", object));
+    const auto seen = only<StorageUpdated>(watch_of("claim", object));
     EXPECT_EQ(seen.key, "claim/team/data");
     return std::get<Claim>(seen.what);
   };
-  EXPECT_EQ(claim_of(pvc), (Claim{"", "csi-cephfs-sc", "", false})) << "it wishes for a volume, and has none yet";
+  EXPECT_EQ(claim_of(pvc), (Claim{"", "csi-cephfs-sc", "", false})) << "it requests a volume and has none yet";
   pvc.set("status").set("phase", "Bound");
   pvc.set("metadata").set("annotations").set("volume.kubernetes.io/selected-node", "a");
   EXPECT_EQ(claim_of(pvc), (Claim{"pv-1", "csi-cephfs-sc", "a", false}));
@@ -168,26 +168,26 @@ TEST(Decode, ClaimsVolumesAndClasses) {
     pvc.set("spec").set("accessModes", json(modes));
     EXPECT_EQ(claim_of(pvc).one_node, one) << modes;
   }
-  const auto volume = only<StorageSeen>(watch_of("volume", json(R"({"metadata":{"name":"pv-1",
+  const auto volume = only<StorageUpdated>(watch_of("volume", json(R"({"metadata":{"name":"pv-1",
     "labels":{"topology.kubernetes.io/zone":"us-east-1a"}}})")));
   EXPECT_EQ(volume.key, "volume/pv-1");
   EXPECT_NE(std::get<Volume>(volume.what).reach.find("us-east-1a"), std::string::npos);
   // A reach that cannot be parsed does not limit placement.
-  EXPECT_EQ(std::get<Volume>(only<StorageSeen>(watch_of("volume", json(R"({"metadata":{"name":"pv-2"},
+  EXPECT_EQ(std::get<Volume>(only<StorageUpdated>(watch_of("volume", json(R"({"metadata":{"name":"pv-2"},
     "spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[{"operator":"In"}]}]}}}})")))
                                  .what),
             Volume{});
   const auto made_by =
-      only<StorageSeen>(watch_of("class", json(R"({"metadata":{"name":"fast"},"provisioner":"ebs.csi.aws.com",
+      only<StorageUpdated>(watch_of("class", json(R"({"metadata":{"name":"fast"},"provisioner":"ebs.csi.aws.com",
     "volumeBindingMode":"WaitForFirstConsumer"})")));
   EXPECT_EQ(made_by.key, "class/fast");
   EXPECT_EQ(std::get<StorageClass>(made_by.what), (StorageClass{true, true, "", "ebs.csi.aws.com", false}));
-  const auto by_hand = only<StorageSeen>(
+  const auto by_hand = only<StorageUpdated>(
       watch_of("class", json(R"({"metadata":{"name":"local"},"provisioner":"kubernetes.io/no-provisioner"})")));
   EXPECT_EQ(std::get<StorageClass>(by_hand.what), (StorageClass{false, false, ""}));
   auto gone = pvc;
   gone.set("deleted", true);
-  EXPECT_EQ(only<StorageGone>(watch_of("claim", gone)).key, "claim/team/data");
+  EXPECT_EQ(only<StorageDeleted>(watch_of("claim", gone)).key, "claim/team/data");
   const auto synced = only<StorageSynced>(watch_of("claim.synced", Json::array({"claim/team/data"})));
   EXPECT_EQ(synced.kind, "claim");
   EXPECT_EQ(synced.keys, std::set<std::string>{"claim/team/data"});
@@ -196,7 +196,7 @@ TEST(Decode, ClaimsVolumesAndClasses) {
   EXPECT_EQ(nameless.error().code, Code::kInvalid);
 }
 
-TEST(Decode, AWorkloadThatASnapshotOmits) {
+TEST(Decode, WorkloadMissingFromASnapshot) {
   Input omitted;
   omitted.source = Source::kBus;
   omitted.name = "qm.workload";
@@ -204,17 +204,17 @@ TEST(Decode, AWorkloadThatASnapshotOmits) {
   omitted.bytes = *wire::last_state("qm.workload", "w", false);
   EXPECT_FALSE(Codec().decode(omitted)) << "attempts of events start at 1";
   omitted.tombstone = true;
-  const auto command = only<WorkloadHeard>(omitted);
+  const auto command = only<WorkloadUpdated>(omitted);
   EXPECT_EQ(command.spec.uid, WorkloadUid("w"));
   EXPECT_EQ(command.attempt, 0);
   EXPECT_EQ(command.phase, WorkloadPhase::kCancelled);
 }
 
-TEST(Decode, AWorkloadEvent) {
+TEST(Decode, WorkloadEvent) {
   auto event = workload_event("w", 2, pb::EVICTING, 4, 8);
   event.mutable_eviction()->set_reason("Preempted");
   event.mutable_eviction()->set_deadline_us(5'000'000);
-  const auto command = only<WorkloadHeard>(heard(event));
+  const auto command = only<WorkloadUpdated>(latest(event));
   EXPECT_EQ(command.spec.uid, WorkloadUid("w"));
   EXPECT_EQ(command.spec.team, Team("vision"));
   ASSERT_EQ(command.spec.pod_sets.size(), 1U);
@@ -228,22 +228,22 @@ TEST(Decode, AWorkloadEvent) {
   auto waits = workload_event("w", 2, pb::QUOTA_RESERVED, 4, 8);
   waits.set_cluster_queue("a");
   waits.set_quota_tree("cohort/all");
-  waits.mutable_may_displace()->set_own_queue(true);
-  waits.set_kept_until_us(7);
+  waits.mutable_may_preempt()->set_own_queue(true);
+  waits.set_min_runtime_until_us(7);
   waits.set_saved_us(6);
   waits.set_ended_pods(2);
   waits.set_admitted_us(5);
   waits.mutable_proposal()->set_number(12);
   waits.mutable_proposal()->set_reason("MinimumRunTime");
-  waits.mutable_proposal()->add_kept("v");
-  const auto told = only<WorkloadHeard>(heard(waits));
-  EXPECT_EQ(told.standing,
-            (QuotaStanding{"a", "cohort/all", true, false, from_micros(5), from_micros(6), from_micros(7), 2}));
+  waits.mutable_proposal()->add_refused("v");
+  const auto told = only<WorkloadUpdated>(latest(waits));
+  EXPECT_EQ(told.quota_facts,
+            (QuotaFacts{"a", "cohort/all", true, false, from_micros(5), from_micros(6), from_micros(7), 2}));
   ASSERT_TRUE(told.answer);
   EXPECT_EQ(told.answer->number, 12);
   EXPECT_FALSE(told.answer->accepted);
   EXPECT_EQ(told.answer->reason, "MinimumRunTime");
-  EXPECT_EQ(told.answer->kept, std::vector<WorkloadUid>{WorkloadUid("v")});
+  EXPECT_EQ(told.answer->refused, std::vector<WorkloadUid>{WorkloadUid("v")});
 }
 
 TEST(Decode, VerdictsDrainsAndObservations) {
@@ -255,12 +255,12 @@ TEST(Decode, VerdictsDrainsAndObservations) {
   verdict->set_node("a");
   verdict->set_action(pb::HEALTH_CORDON);
   verdict->set_reason("XID 79");
-  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, -1, 0, "XID 79"})) << "no uuid means the node";
+  EXPECT_EQ(only<HealthUpdated>(gpu(event)).mark, (HealthVerdict{true, -1, 0, "XID 79"})) << "no uuid means the node";
   verdict->set_gpu_uuid("GPU-1");
   verdict->set_gpu_index(3);
-  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, 3, 0, "XID 79"}));
+  EXPECT_EQ(only<HealthUpdated>(gpu(event)).mark, (HealthVerdict{true, 3, 0, "XID 79"}));
   verdict->set_action(pb::HEALTH_RESET_GPU);
-  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{false, 3, 0, "XID 79"}));
+  EXPECT_EQ(only<HealthUpdated>(gpu(event)).mark, (HealthVerdict{false, 3, 0, "XID 79"}));
   // Each GPU out of service, and which of them requires more than a reset.
   for (const int index : {3, 5}) {
     auto* fault = verdict->add_gpus();
@@ -270,13 +270,13 @@ TEST(Decode, VerdictsDrainsAndObservations) {
     fault->set_at_us(index);
   }
   EXPECT_EQ(
-      only<HealthHeard>(gpu(event)).mark,
-      (HealthMark{false, 3, 0, "XID 79", {{3, {false, "of 3", from_micros(3)}}, {5, {true, "of 5", from_micros(5)}}}}));
+      only<HealthUpdated>(gpu(event)).mark,
+      (HealthVerdict{false, 3, 0, "XID 79", {{3, {false, "of 3", from_micros(3)}}, {5, {true, "of 5", from_micros(5)}}}}));
   verdict->clear_gpus();
   verdict->clear_gpu_uuid();
-  EXPECT_EQ(only<HealthHeard>(gpu(event)).mark, (HealthMark{true, -1, 0, "XID 79"})) << "which GPU is not known";
+  EXPECT_EQ(only<HealthUpdated>(gpu(event)).mark, (HealthVerdict{true, -1, 0, "XID 79"})) << "which GPU is not known";
   verdict->set_action(pb::HEALTH_WATCH);
-  EXPECT_FALSE(only<HealthHeard>(gpu(event)).mark);
+  EXPECT_FALSE(only<HealthUpdated>(gpu(event)).mark);
 
   auto* pod = event.mutable_devices()->add_pods();
   event.mutable_devices()->set_node("a");
@@ -284,7 +284,7 @@ TEST(Decode, VerdictsDrainsAndObservations) {
   pod->set_namespace_("team");
   pod->set_pod("p");
   pod->add_devices()->set_index(2);
-  const auto seen = only<DevicesHeard>(gpu(event)).seen;
+  const auto seen = only<DevicesObserved>(gpu(event)).seen;
   EXPECT_EQ(seen.at, from_micros(7));
   EXPECT_EQ(seen.pods.at("team/p").at(0).index, 2);
   event.mutable_usage()->set_node("a");
@@ -294,25 +294,25 @@ TEST(Decode, VerdictsDrainsAndObservations) {
   capacity.mutable_drain()->set_node("a");
   capacity.mutable_drain()->set_reason("spot");
   auto input = input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString());
-  EXPECT_EQ(only<DrainHeard>(input).mark->reason, "spot");
+  EXPECT_EQ(only<DrainUpdated>(input).mark->reason, "spot");
   input.tombstone = true;
-  EXPECT_FALSE(only<DrainHeard>(input).mark);
+  EXPECT_FALSE(only<DrainUpdated>(input).mark);
   capacity.mutable_drain()->set_lifted(true);
-  EXPECT_FALSE(only<DrainHeard>(input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString())).mark);
+  EXPECT_FALSE(only<DrainUpdated>(input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString())).mark);
   capacity.mutable_price()->set_zone("z");
   EXPECT_TRUE(Codec().decode(input_of(Source::kBus, "qm.capacity", capacity.SerializeAsString()))->empty());
 }
 
-TEST(Decode, RefusesWhatItCannotRead) {
+TEST(Decode, RefusesInvalidMessages) {
   const auto code = [](const Input& input) {
     const auto commands = Codec().decode(input);
     return commands ? Code::kInternal : commands.error().code;
   };
   EXPECT_EQ(code(input_of(Source::kBus, "qm.workload", "\xff")), Code::kInvalid);
   EXPECT_EQ(code(input_of(Source::kBus, "qm.cost", "")), Code::kInvalid);
-  EXPECT_EQ(code(heard(workload_event("", 1, pb::PENDING, 1, 1))), Code::kInvalid);
-  EXPECT_EQ(code(heard(workload_event("w", 0, pb::PENDING, 1, 1))), Code::kInvalid);
-  EXPECT_EQ(code(heard(workload_event("w", 1, pb::WORKLOAD_PHASE_UNSPECIFIED, 1, 1))), Code::kInvalid);
+  EXPECT_EQ(code(latest(workload_event("", 1, pb::PENDING, 1, 1))), Code::kInvalid);
+  EXPECT_EQ(code(latest(workload_event("w", 0, pb::PENDING, 1, 1))), Code::kInvalid);
+  EXPECT_EQ(code(latest(workload_event("w", 1, pb::WORKLOAD_PHASE_UNSPECIFIED, 1, 1))), Code::kInvalid);
   EXPECT_EQ(code(watch_of("node", Json::object())), Code::kInvalid);
   EXPECT_EQ(code(watch_of("pod", Json::object())), Code::kInvalid);
   EXPECT_EQ(code(watch_of("service", Json::object())), Code::kInvalid);
@@ -320,11 +320,11 @@ TEST(Decode, RefusesWhatItCannotRead) {
   EXPECT_EQ(code(input_of(Source::kRequest, "Bind", "")), Code::kUnimplemented);
 }
 
-TEST(Rows, ComeBackAsTheyWere) {
+TEST(Rows, RoundTrip) {
   Stepped stepped;
   stepped.open();
-  stepped.step({heard(workload_event("w", 1, pb::ADMITTED, 2, 4)),
-                heard(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)), watch_of("pod", make_pod("p", "w", 1, 0, 4))});
+  stepped.step({latest(workload_event("w", 1, pb::ADMITTED, 2, 4)),
+                latest(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)), watch_of("pod", make_pod("p", "w", 1, 0, 4))});
   auto bound = make_pod("p", "w", 1, 0, 4);
   bound.set("spec").set("nodeName", "a");
   pb::GpuEvent verdict;
@@ -354,13 +354,13 @@ TEST(Rows, ComeBackAsTheyWere) {
                 watch_of("limits", named(R"({"metadata":{"name":"a"},"spec":{"drivers":[{"name":"d",
                   "allocatable":{"count":3}}]}})")),
                 watch_of("class.synced", Json::array({"class/s"}))});
-  pb::GpuEvent signs;
-  signs.mutable_signs()->set_node("a");
-  (*signs.mutable_signs()->mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
-  stepped.step({input_of(Source::kBus, "qm.gpu", signs.SerializeAsString())});
+  pb::GpuEvent report;
+  report.mutable_node_report()->set_node("a");
+  (*report.mutable_node_report()->mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
+  stepped.step({input_of(Source::kBus, "qm.gpu", report.SerializeAsString())});
   std::set<std::string> kinds;
   for (const auto& [key, value] : stepped.rows) kinds.insert(key.first);
-  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "mix", "node", "observation", "pod", "signs",
+  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "mix", "node", "node_report", "observation", "pod",
                                           "storage", "workload"}));
 
   Shell fresh(std::make_unique<Engine>(), Codec());
@@ -374,12 +374,12 @@ TEST(Rows, ComeBackAsTheyWere) {
   EXPECT_EQ(qm::testing::whole_state<service::StateDump>(fresh).path("unschedulable").at(0).string(), "s/1");
 }
 
-TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {
+TEST(Rows, ReducedGangAndReasonRoundTrip) {
   Stepped stepped;
   stepped.open();
   auto event = workload_event("w", 1, pb::ADMITTED, 3, 8);
   event.mutable_spec()->mutable_pod_sets(0)->set_min_count(1);
-  std::vector<Input> batch{heard(event)};
+  std::vector<Input> batch{latest(event)};
   for (int i = 0; i < 3; ++i) batch.push_back(watch_of("pod", make_pod(fmt::format("p{}", i), "w", 1, i, 8)));
   stepped.step(batch);
   batch.clear();
@@ -412,7 +412,7 @@ TEST(Rows, AGangThatLostAMemberAndTheReasonComeBack) {
   EXPECT_EQ(demand[0].pod_sets.at(0).count, 1);
 }
 
-TEST(Rows, ThatCannotBeReadAreRefused) {
+TEST(Rows, InvalidRowsAreRefused) {
   Shell shell(std::make_unique<Engine>(), Codec());
   const std::vector<store::StateRow> rubbish{{"node", "a", "\xff\xff"}};
   EXPECT_EQ(shell.load(rubbish).error().code, Code::kInvalid);
@@ -420,11 +420,11 @@ TEST(Rows, ThatCannotBeReadAreRefused) {
   EXPECT_NE(shell.load(unknown).error().message.find("castle"), std::string::npos);
 }
 
-TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
+TEST(Encode, EventsCarryWholeStatesAndIntentsHaveIds) {
   Stepped stepped;
   stepped.open();
-  const auto effects = stepped.step({heard(workload_event("w", 2, pb::QUOTA_RESERVED, 2, 8)),
-                                     heard(workload_event("s", 1, pb::QUOTA_RESERVED, 1, 8)),
+  const auto effects = stepped.step({latest(workload_event("w", 2, pb::QUOTA_RESERVED, 2, 8)),
+                                     latest(workload_event("s", 1, pb::QUOTA_RESERVED, 1, 8)),
                                      watch_of("pod", make_pod("p", "w", 2, 1, 8))});
   std::map<std::string, service::Publish> events;
   for (const auto& event : effects.events) events[event.topic + " " + event.key] = event;
@@ -435,7 +435,7 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
   EXPECT_EQ(event.assignment().state(), pb::RESERVED);
   EXPECT_EQ(event.assignment().reservation_id(), "s/1");
   EXPECT_EQ(event.assignment().team(), "vision");
-  EXPECT_EQ(event.assignment().labels_size(), 1) << "what no bill is split by stays at home";
+  EXPECT_EQ(event.assignment().labels_size(), 1) << "labels that no bill uses are not published";
   EXPECT_EQ(event.assignment().labels().at("product"), "search");
   EXPECT_EQ(event.assignment().workload(), "job-s");
   EXPECT_EQ(event.assignment().members(0).devices_size(), 8);
@@ -477,10 +477,10 @@ TEST(Encode, WholeStatesPerKeyAndIntentsWithIdsOfTheirOwn) {
 
 // ---- API responses ----
 
-TEST(Api, ATenantSeesTheirOwnAssignmentsAndPods) {
+TEST(Api, TenantSeesOwnAssignmentsAndPods) {
   Stepped stepped;
   stepped.open();
-  stepped.step({watch_of("node", make_node("a", 8)), heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8))});
+  stepped.step({watch_of("node", make_node("a", 8)), latest(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8))});
   const Engine& engine = engine_of(stepped.shell);
   const auto& [id, row] = *engine.tables().assignments.begin();
   rpc::Caller owner, other;
@@ -510,9 +510,9 @@ TEST(Api, ATenantSeesTheirOwnAssignmentsAndPods) {
 TEST(Api, GetListAndDryRun) {
   Stepped stepped;
   stepped.open();
-  stepped.step({heard(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8)),
-                heard(workload_event("w", 3, pb::QUOTA_RESERVED, 1, 8)),
-                heard(workload_event("x", 1, pb::QUOTA_RESERVED, 1, 8))});
+  stepped.step({latest(workload_event("v", 1, pb::QUOTA_RESERVED, 1, 8)),
+                latest(workload_event("w", 3, pb::QUOTA_RESERVED, 1, 8)),
+                latest(workload_event("x", 1, pb::QUOTA_RESERVED, 1, 8))});
   const Engine& engine = engine_of(stepped.shell);
   pb::GetAssignmentRequest get;
   EXPECT_EQ(get_assignment(engine, get).error().field, "uid");
@@ -567,8 +567,8 @@ TEST(Api, GetListAndDryRun) {
   EXPECT_FALSE(never->fits());
   ASSERT_EQ(never->shortfall().conflict_size(), 1);
   EXPECT_EQ(never->shortfall().conflict(0), "9 GPUs for each of 1 pods");
-  ASSERT_EQ(never->shortfall().ways_size(), 1);
-  EXPECT_EQ(never->shortfall().ways(0), "with at most 8 GPUs a pod");
+  ASSERT_EQ(never->shortfall().remedies_size(), 1);
+  EXPECT_EQ(never->shortfall().remedies(0), "with at most 8 GPUs a pod");
   // A request for more pods than the fleet has GPUs does not fit either.
   dry.mutable_pod_sets(0)->mutable_shape()->mutable_gpu()->set_whole(8);
   dry.mutable_pod_sets(0)->set_count(1000);

@@ -16,7 +16,7 @@ using testing::pod_path;
 
 struct Death {};
 
-TEST(CrashPoints, EachOfThePlacementIsSurvived) {
+TEST(CrashPoints, EachPlacementPointIsSurvived) {
   std::set<std::string_view> points;
   for (const auto name : crash_points())
     if (name.starts_with("placement.")) points.insert(name);
@@ -49,7 +49,7 @@ TEST(CrashPoints, EachOfThePlacementIsSurvived) {
       EXPECT_EQ((*Json::parse(again->bytes))["code"].integer(-1), 0) << point;
       EXPECT_TRUE(order != &bind || kube.get(pod_path("p")).path("spec.nodeName").string() == "a") << point;
     }
-    EXPECT_TRUE(died) << point << " is passed by neither a bind nor a deletion";
+    EXPECT_TRUE(died) << point << " is reached by neither a bind nor a deletion";
   }
 }
 

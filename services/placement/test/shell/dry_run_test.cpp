@@ -11,13 +11,13 @@ namespace dry_run_test {
 namespace pb = quartermaster::v1;
 using namespace testing;
 
-TEST(DryRun, KnowsWhoAsks) {
+TEST(DryRun, ChecksTheTypeOfTheWorkload) {
   Stepped stepped;
   stepped.open();
   auto event = workload_event("w", 1, pb::PENDING, 1, 1);
   event.mutable_spec()->mutable_pod_sets(0)->set_rules(
       R"({"spec":{"tolerations":[{"operator":"Exists"}],"volumes":[{"persistentVolumeClaim":{"claimName":"data"}}]}})");
-  stepped.step({heard(event), watch_of("claim.synced", Json::array()), watch_of("volume.synced", Json::array()),
+  stepped.step({latest(event), watch_of("claim.synced", Json::array()), watch_of("volume.synced", Json::array()),
                 watch_of("class.synced", Json::array())});
   const Engine& engine = engine_of(stepped.shell);
   pb::DryRunRequest request;
@@ -32,8 +32,8 @@ TEST(DryRun, KnowsWhoAsks) {
   EXPECT_EQ(answer->reason(), "0 of 1 pods fit: claim data does not exist");
   ASSERT_EQ(answer->shortfall().conflict_size(), 1);
   EXPECT_EQ(answer->shortfall().conflict(0), "claim data does not exist");
-  ASSERT_EQ(answer->shortfall().ways_size(), 1);
-  EXPECT_EQ(answer->shortfall().ways(0), "without claim data");
+  ASSERT_EQ(answer->shortfall().remedies_size(), 1);
+  EXPECT_EQ(answer->shortfall().remedies(0), "without claim data");
   // A caller that may not see the workload gets no information about it.
   rpc::Caller other;
   other.namespaces.insert("elsewhere");

@@ -7,7 +7,7 @@
 namespace qm::placement {
 namespace earlier_rows_test {
 
-TEST(Rows, OfPodsOfEarlierReleasesKeepTheirGpus) {
+TEST(Rows, PodsOfEarlierReleasesKeepTheirGpus) {
   quartermaster::placement::v1::Pod bound, waiting, other;
   for (auto* row : {&bound, &waiting, &other}) {
     row->set_uid(row == &bound ? "bound" : row == &waiting ? "waiting" : "other");

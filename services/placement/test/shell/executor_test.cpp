@@ -35,7 +35,7 @@ struct Bench {
   }
 };
 
-TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
+TEST(Executor, BindIsIdempotentAndWritesPlannedDevices) {
   Bench bench;
   bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
   const auto done = bench.run("pod.bind", Bench::bind_order("p", "a"));
@@ -52,7 +52,7 @@ TEST(Executor, BindsWithThePlannedDevicesAndAgainWithoutHarm) {
 
 // The bind cannot remove annotations, so those that the pod was created with are overwritten, with
 // an empty value if nothing is planned.
-TEST(Executor, ABindOverwritesWhatThePodCameWith) {
+TEST(Executor, BindOverwritesAnnotationsOfThePod) {
   Bench bench;
   auto pod = make_pod("p", "w", 2, 0, 2);
   pod.set("metadata").set("annotations").set(words::kDevices, "6,7").set("quartermaster.dev/ring", "rank=0 of=9");
@@ -66,7 +66,7 @@ TEST(Executor, ABindOverwritesWhatThePodCameWith) {
   EXPECT_EQ(kube::annotation(bound, "quartermaster.dev/ring"), "");
 }
 
-TEST(Executor, WritesWhatANodesAgentSaysOfIt) {
+TEST(Executor, WritesNodeReport) {
   Bench bench;
   auto node = make_node("a", 8);
   node.set("metadata").set("labels").set("cache.quartermaster.dev/old", "true");
@@ -86,12 +86,12 @@ TEST(Executor, WritesWhatANodesAgentSaysOfIt) {
   const int patches = bench.kube.calls("PATCH");
   ASSERT_TRUE(bench.run("node.mark", order));
   EXPECT_EQ(bench.kube.calls("PATCH"), patches) << "again: nothing is written";
-  auto elsewhere = order;
-  elsewhere.set("node", "gone");
-  EXPECT_TRUE(bench.run("node.mark", elsewhere));
+  auto migration_target = order;
+  migration_target.set("node", "gone");
+  EXPECT_TRUE(bench.run("node.mark", migration_target));
 }
 
-TEST(Executor, TellsAPodItsNeighbours) {
+TEST(Executor, WritesRingNeighborsOfAPod) {
   Bench bench;
   bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
   Json order = Bench::bind_order("p", "a");
@@ -100,7 +100,7 @@ TEST(Executor, TellsAPodItsNeighbours) {
   EXPECT_EQ(kube::annotation(bench.kube.get(pod_path("p")), "quartermaster.dev/ring"), "rank=1 of=4 previous=a next=b");
 }
 
-TEST(Executor, NamesTheNodeOnClaimsThatWaitForIt) {
+TEST(Executor, WritesSelectedNodeOnWaitingClaims) {
   Bench bench;
   const std::string claim = "/api/v1/namespaces/team/persistentvolumeclaims/data";
   bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
@@ -114,7 +114,7 @@ TEST(Executor, NamesTheNodeOnClaimsThatWaitForIt) {
   EXPECT_EQ(bench.kube.get(pod_path("p")).path("spec.nodeName").string(), "a");
 }
 
-TEST(Executor, ABindWhoseAnswerWasLostIsLookedUp) {
+TEST(Executor, BindWithLostAnswerIsLookedUp) {
   Bench bench;
   bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
   bench.kube.fail_next("POST", 500, "InternalError", true);
@@ -124,7 +124,7 @@ TEST(Executor, ABindWhoseAnswerWasLostIsLookedUp) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
-TEST(Executor, EachOrderTakesEachRefusalAsTheLifecycleSays) {
+TEST(Executor, EachIntentHandlesEachRefusal) {
   const Json node = Json::object({{"node", "a"}});
   struct Order {
     const char* kind;
@@ -160,23 +160,23 @@ TEST(Executor, EachOrderTakesEachRefusalAsTheLifecycleSays) {
   }
 }
 
-TEST(Executor, SaysWhyAPodCannotBeBound) {
+TEST(Executor, ReportsWhyAPodCannotBeBound) {
   Bench bench;
   EXPECT_EQ(bench.run("pod.bind", Bench::bind_order("p", "a")).error().code, Code::kNotFound);
   auto other = make_pod("p", "w", 2, 0, 2);
   other.set("metadata").set("uid", "another");
   bench.kube.put(pod_path("p"), other);
   EXPECT_EQ(bench.run("pod.bind", Bench::bind_order("p", "a")).error().code, Code::kFailedPrecondition);
-  auto elsewhere = make_pod("p", "w", 2, 0, 2);
-  elsewhere.set("spec").set("nodeName", "b");
-  bench.kube.put(pod_path("p"), elsewhere);
+  auto migration_target = make_pod("p", "w", 2, 0, 2);
+  migration_target.set("spec").set("nodeName", "b");
+  bench.kube.put(pod_path("p"), migration_target);
   const auto refused = bench.run("pod.bind", Bench::bind_order("p", "a"));
   EXPECT_EQ(refused.error().code, Code::kAlreadyExists);
   EXPECT_FALSE(refused.error().retryable());
   EXPECT_NE(refused.error().message.find("bound to node b"), std::string::npos);
 }
 
-TEST(Executor, AConflictThatLeavesThePodUnboundIsTriedAgain) {
+TEST(Executor, ConflictThatLeavesThePodUnboundIsRetried) {
   Bench bench;
   bench.kube.put(pod_path("p"), make_pod("p", "w", 2, 0, 2));
   bench.kube.fail_next("POST", 409, "Conflict");
@@ -204,7 +204,7 @@ TEST(Executor, DeletesByUidOnly) {
   EXPECT_TRUE(bench.run("pod.delete", Bench::delete_order("p", -1)).error().retryable());
 }
 
-TEST(Executor, AnEvictionGoesByTheBudgetUntilItsDeadline) {
+TEST(Executor, EvictionRespectsTheBudgetUntilItsDeadline) {
   testing::LittleKube kube;
   kube::Client client{{kube.origin()}};
   ManualClock clock{from_micros(1'000'000'000)};
@@ -250,7 +250,7 @@ TEST(Executor, AnEvictionGoesByTheBudgetUntilItsDeadline) {
   EXPECT_FALSE(kube.get(pod_path("p")).is_null());
 }
 
-TEST(Executor, SaysOnThePodThatThereIsNoRoom) {
+TEST(Executor, WritesPodScheduledCondition) {
   Bench bench;
   auto pod = make_pod("p", "w", 2, 0, 2);
   pod.set("status").set("conditions", Json::array({Json::object({{"type", "Initialized"}, {"status", "True"}})}));
@@ -269,7 +269,7 @@ TEST(Executor, SaysOnThePodThatThereIsNoRoom) {
 
 Json cordon_order(const std::string& causes) { return Json::object({{"node", "a"}, {"causes", causes}}); }
 
-TEST(Executor, CordonsAndLiftsItsOwnCordon) {
+TEST(Executor, CordonsAndUncordons) {
   Bench bench;
   bench.kube.put(node_path("a"), make_node("a", 8));
   ASSERT_TRUE(bench.run("node.cordon", cordon_order("drain")));
@@ -283,7 +283,7 @@ TEST(Executor, CordonsAndLiftsItsOwnCordon) {
   EXPECT_EQ(node_from_json(bench.kube.get(node_path("a"))), node_from_json(make_node("a", 8)));
 }
 
-TEST(Executor, LeavesTheCordonOfSomebodyElse) {
+TEST(Executor, KeepsTheCordonOfAnotherController) {
   Bench bench;
   auto node = make_node("a", 8);
   node.set("spec").set("unschedulable", true);
@@ -294,7 +294,7 @@ TEST(Executor, LeavesTheCordonOfSomebodyElse) {
   EXPECT_EQ(bench.kube.calls("PATCH"), 0);
 }
 
-TEST(Executor, ACordonOfANodeThatIsGoneIsDone) {
+TEST(Executor, CordonOfDeletedNodeSucceeds) {
   Bench bench;
   EXPECT_TRUE(bench.run("node.cordon", cordon_order("health")));
   bench.kube.put(node_path("a"), make_node("a", 8));
@@ -302,7 +302,7 @@ TEST(Executor, ACordonOfANodeThatIsGoneIsDone) {
   EXPECT_TRUE(bench.run("node.cordon", cordon_order("health")).error().retryable());
 }
 
-TEST(Executor, AnUnknownKindFailsForGoodAndSaysSoToTheEngine) {
+TEST(Executor, UnknownKindFailsPermanently) {
   Bench bench;
   const auto done = bench.run("pod.paint", Json::object());
   ASSERT_FALSE(done);
@@ -316,7 +316,7 @@ TEST(Executor, AnUnknownKindFailsForGoodAndSaysSoToTheEngine) {
   const auto commands = Codec().decode(input);
   ASSERT_TRUE(commands);
   ASSERT_EQ(commands->size(), 1U);
-  const auto& ended = std::get<BindEnded>(commands->front());
+  const auto& ended = std::get<BindFinished>(commands->front());
   EXPECT_EQ(ended.attempt, (AttemptId{WorkloadUid("w"), 2}));
   EXPECT_EQ(ended.pod_uid, "uid-p");
   ASSERT_TRUE(ended.error);

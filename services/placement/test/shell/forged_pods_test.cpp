@@ -37,7 +37,7 @@ bool has_forged(const Assignment& row) {
 
 class ForgedPodsOf : public ::testing::TestWithParam<qm::testing::ForgedPod> {};
 
-TEST_P(ForgedPodsOf, GetNothingOfTheWorkloads) {
+TEST_P(ForgedPodsOf, GetNothing) {
   const Json& manifest = GetParam().manifest;
   const bool by_itself = !manifest.path("spec.nodeName").string().empty();
   for (const bool first : {true, false}) {
@@ -45,7 +45,7 @@ TEST_P(ForgedPodsOf, GetNothingOfTheWorkloads) {
     Stepped stepped;
     stepped.open();
     const auto pending = watch_of("pod", shown(manifest, "Pending", ""));
-    const auto wanted = heard(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 1));
+    const auto wanted = latest(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 1));
     auto effects = stepped.step(first ? std::vector<service::Input>{pending} : std::vector<service::Input>{wanted});
     EXPECT_FALSE(names_forged(effects, "pod.bind"));
     effects = stepped.step(first ? std::vector<service::Input>{wanted} : std::vector<service::Input>{pending});
@@ -69,7 +69,7 @@ TEST_P(ForgedPodsOf, GetNothingOfTheWorkloads) {
     ASSERT_EQ(effects.intents.size(), 1U);
     EXPECT_EQ(effects.intents[0].kind, "pod.bind");
     EXPECT_EQ(Json::parse(effects.intents[0].payload)->path("pod_uid").string(), "uid-own");
-    effects = stepped.step({heard(workload_event("w", 1, pb::EVICTING, 1, 1))});
+    effects = stepped.step({latest(workload_event("w", 1, pb::EVICTING, 1, 1))});
     EXPECT_FALSE(names_forged(effects, "pod.delete"));
     EXPECT_EQ(std::ranges::count(effects.intents, "pod.delete", &store::IntentRow::kind), 1);
   }
@@ -85,35 +85,35 @@ INSTANTIATE_TEST_SUITE_P(All, ForgedPodsOf,
                          });
 
 // The workload that a pod names is kept separate from its controller: the engine compares them.
-TEST(ForgedPods, WhomAPodNamesAndWhoControlsIt) {
+TEST(ForgedPods, NamedWorkloadAndController) {
   auto json = make_pod("p", "job-uid", 3, 5, 2);
-  auto pod = only<PodSeen>(watch_of("pod", json)).pod;
+  auto pod = only<PodUpdated>(watch_of("pod", json)).pod;
   EXPECT_EQ(pod.controller, WorkloadUid("job-uid"));
   EXPECT_EQ(pod.controller_kind, "Job");
   json.set("metadata")
       .set("annotations")
       .set("quartermaster.dev/workload", "another")
       .set("quartermaster.dev/index", "1");
-  pod = only<PodSeen>(watch_of("pod", json)).pod;
+  pod = only<PodUpdated>(watch_of("pod", json)).pod;
   EXPECT_EQ(pod.owner, WorkloadUid("another"));
   EXPECT_EQ(pod.controller, WorkloadUid("job-uid"));
   // An owner that is not the controller does not count.
   json.set("metadata").erase("annotations");
   json.set("metadata").set("ownerReferences").items_mut()[0].set("controller", false);
-  pod = only<PodSeen>(watch_of("pod", json)).pod;
+  pod = only<PodUpdated>(watch_of("pod", json)).pod;
   EXPECT_TRUE(pod.owner.empty());
   EXPECT_TRUE(pod.controller.empty());
   EXPECT_FALSE(pod.daemon);
 }
 
-TEST(ForgedPods, APodOfAnotherNamespaceIsToldOnItsConditionAndCounted) {
+TEST(ForgedPods, PodOfAnotherNamespaceGetsAConditionAndIsCounted) {
   metrics::Registry registry;
   Shell shell(std::make_unique<Engine>(), Codec(std::make_shared<Meters>(registry)));
   auto forged = make_pod("p", "w", 1, 0, 4);
   forged.set("metadata").set("namespace", "other");
   forged.set("metadata").erase("ownerReferences");
   forged.set("metadata").set("annotations").set("quartermaster.dev/workload", "w");
-  const std::vector<Input> inputs{heard(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 4)), watch_of("pod", forged)};
+  const std::vector<Input> inputs{latest(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 4)), watch_of("pod", forged)};
   service::Effects effects;
   std::vector<std::pair<std::size_t, Error>> poison;
   shell.step(inputs, from_micros(1), effects, poison);
@@ -131,10 +131,10 @@ TEST(ForgedPods, APodOfAnotherNamespaceIsToldOnItsConditionAndCounted) {
   EXPECT_EQ(dump.path("foreign_pods").at(0)["reason"].string(), "OtherNamespace");
 }
 
-TEST(ForgedPods, AWorkloadOfAdmissionIsAdmittedWhateverItsLabelsSay) {
+TEST(ForgedPods, WorkloadOfAdmissionIgnoresLabels) {
   auto event = workload_event("w", 1, pb::QUOTA_RESERVED, 1, 4);
   (*event.mutable_spec()->mutable_labels())[kUnadmitted] = "true";
-  EXPECT_FALSE(only<WorkloadHeard>(heard(event)).spec.labels.contains(kUnadmitted));
+  EXPECT_FALSE(only<WorkloadUpdated>(latest(event)).spec.labels.contains(kUnadmitted));
 }
 
 }  // namespace forged_pods_test

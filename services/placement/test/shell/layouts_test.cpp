@@ -100,7 +100,7 @@ class LayoutShell : public ::testing::Test {
 };
 
 // S-124: the named devices get their instances, and the others do not change.
-TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
+TEST_F(LayoutShell, MigPartedConfigDefinesLayouts) {
   struct Case {
     std::string file, layout, resource;
     std::set<int> devices;
@@ -129,7 +129,7 @@ TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
     const auto seen = layout("a");
     ASSERT_EQ(seen.gpus_size(), 8);
     for (int gpu = 0; gpu < 8; ++gpu) {
-      EXPECT_EQ(seen.gpus(gpu).cut(), c.devices.contains(gpu)) << gpu;
+      EXPECT_EQ(seen.gpus(gpu).mig_enabled(), c.devices.contains(gpu)) << gpu;
       if (c.devices.contains(gpu)) {
         EXPECT_EQ(seen.gpus(gpu).instances(0).count(), c.each) << gpu;
       }
@@ -138,7 +138,7 @@ TEST_F(LayoutShell, MigPartedsListShapesTheDevicesThatItNames) {
 }
 
 // S-125: the operator's default reaches every MIG-capable node.
-TEST_F(LayoutShell, TheOperatorsLayoutReachesEveryNodeThatCanBeCut) {
+TEST_F(LayoutShell, GpuOperatorLayoutAppliesToEveryMigNode) {
   struct Case {
     std::string file, layout, resource;
     int each;  ///< instances of a GPU
@@ -168,7 +168,7 @@ TEST_F(LayoutShell, TheOperatorsLayoutReachesEveryNodeThatCanBeCut) {
 }
 
 // S-131: mig-manager's default is for nodes without the label.
-TEST_F(LayoutShell, TheManagersDefaultIsForNodesWithoutTheLabel) {
+TEST_F(LayoutShell, MigManagerDefaultAppliesWithoutLabel) {
   struct Case {
     std::string file, layout, resource;
     int each;  ///< instances of a GPU
@@ -189,7 +189,7 @@ TEST_F(LayoutShell, TheManagersDefaultIsForNodesWithoutTheLabel) {
 }
 
 // S-141: refused at apply, with the cause and a remedy; nothing of the manifest is applied then.
-TEST_F(LayoutShell, APoolThatCannotBeCutIsRefusedAtApply) {
+TEST_F(LayoutShell, PoolWithoutMigIsRefused) {
   node("h", kH100, 1);
   for (const char* product : {"Tesla-T4", "NVIDIA-A10G", "NVIDIA-L4", "Tesla-V100-SXM2-16GB"}) {
     node("pool-0", product, 4);
@@ -198,14 +198,14 @@ TEST_F(LayoutShell, APoolThatCannotBeCutIsRefusedAtApply) {
         "kind: Node\napiVersion: v1\nmetadata: {name: pool-0, labels: {nvidia.com/mig.config: all-1g.10gb}}\n");
     ASSERT_FALSE(refused) << product;
     EXPECT_EQ(refused.error().code, Code::kInvalid);
-    EXPECT_THAT(refused.error().message, HasSubstr(std::string(product) + " cannot be cut by MIG"));
+    EXPECT_THAT(refused.error().message, HasSubstr(std::string(product) + " does not support MIG"));
     EXPECT_THAT(refused.error().remedy, HasSubstr("MPS or time-slicing"));
     EXPECT_FALSE(layout("h").has_order()) << "all of it or nothing";
   }
 }
 
 // S-128: the capacity that the node advertises matches its layout, or a mismatch is reported.
-TEST_F(LayoutShell, TheCapacityIsHeldAgainstTheLayout) {
+TEST_F(LayoutShell, CapacityIsComparedWithTheLayout) {
   struct Case {
     std::string file, at, layout, resource;
     int memory_gb, sms;
@@ -236,7 +236,7 @@ TEST_F(LayoutShell, TheCapacityIsHeldAgainstTheLayout) {
 }
 
 // S-120: each instance is a device of its own, and its idle memory is reported by instance.
-TEST_F(LayoutShell, IdleMemoryIsToldByInstance) {
+TEST_F(LayoutShell, IdleMemoryIsReportedPerInstance) {
   node(
       "a", kH100, 2, {{"nvidia.com/mig.config", "all-balanced"}, {"nvidia.com/mig.config.state", "success"}},
       Json::object({{"nvidia.com/mig-1g.10gb", "4"}, {"nvidia.com/mig-2g.20gb", "2"}, {"nvidia.com/mig-3g.40gb", "2"}}),
@@ -264,7 +264,7 @@ TEST_F(LayoutShell, IdleMemoryIsToldByInstance) {
 }
 
 // S-134: each of n pods that time-slice a GPU has an n-th of it, a quarter if there are four.
-TEST_F(LayoutShell, WhoTakesTurnsHasAnEqualShare) {
+TEST_F(LayoutShell, TimeSlicedPodsHaveEqualShares) {
   node("a", "NVIDIA-A10G", 1, {{"nvidia.com/gpu.replicas", "4"}}, Json::object(), 4);
   const auto shares = [&] {
     std::vector<int> out;
@@ -283,7 +283,7 @@ TEST_F(LayoutShell, WhoTakesTurnsHasAnEqualShare) {
   }
 }
 
-TEST_F(LayoutShell, RowsComeBackAndWereNotThereBefore) {
+TEST_F(LayoutShell, RowsRoundTripAndAreOptional) {
   node("a", kA100, 8);
   ASSERT_TRUE(
       order("version: v1\nmig-configs:\n  mine:\n  - {devices: all, mig-enabled: true, mig-devices: {2g.10gb: 3}}\n"
@@ -296,13 +296,13 @@ TEST_F(LayoutShell, RowsComeBackAndWereNotThereBefore) {
   EXPECT_EQ(again.engine().digest(), before);
   EXPECT_EQ(again.engine().tables().meta.find(0)->layout.layout, "mine");
   // The previous release wrote no such rows.
-  std::erase_if(rows, [](const store::StateRow& row) { return row.kind == "cut" || row.kind == "layout"; });
+  std::erase_if(rows, [](const store::StateRow& row) { return row.kind == "mig_repartition" || row.kind == "layout"; });
   Shell older{std::make_unique<Engine>(), Codec()};
   ASSERT_TRUE(older.load(rows));
-  EXPECT_TRUE(older.engine().tables().cuts.rows().empty());
+  EXPECT_TRUE(older.engine().tables().repartitions.rows().empty());
 }
 
-TEST_F(LayoutShell, AnOrderBecomesIntentsThatTheExecutorDoes) {
+TEST_F(LayoutShell, OrderBecomesIntents) {
   node("a", kH100, 1);
   const auto dry =
       order("kind: Node\napiVersion: v1\nmetadata: {name: a, labels: {nvidia.com/mig.config: all-1g.10gb}}\n", true);
@@ -333,7 +333,7 @@ TEST_F(LayoutShell, AnOrderBecomesIntentsThatTheExecutorDoes) {
   ASSERT_TRUE(executor.execute(labelled.intents[0]));
   const Json after = kube.get(testing::node_path("a"));
   EXPECT_EQ(kube::label(after, "nvidia.com/mig.config"), "all-1g.10gb");
-  EXPECT_EQ(kube::label(after, "nvidia.com/mig.config.state"), "") << "what was said of the former layout is gone";
+  EXPECT_EQ(kube::label(after, "nvidia.com/mig.config.state"), "") << "the state of the former layout is removed";
   const int patches = kube.calls("PATCH");
   ASSERT_TRUE(executor.execute(labelled.intents[0])) << "again without harm";
   EXPECT_EQ(kube.calls("PATCH"), patches);
@@ -341,27 +341,27 @@ TEST_F(LayoutShell, AnOrderBecomesIntentsThatTheExecutorDoes) {
   EXPECT_TRUE(executor.execute(labelled.intents[0])) << "a node that is gone needs no layout";
 }
 
-TEST(LayoutManifests, WhatCannotBeReadIsRefusedByItsPlace) {
+TEST(LayoutManifests, ErrorsNameTheField) {
   const auto refused = [](const std::string& text) {
     const auto read = layouts_from_manifest(text, "x.yaml");
     return read ? std::string("it was read") : read.error().to_string();
   };
   EXPECT_THAT(refused("kind: Node\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("names no layout"));
-  EXPECT_THAT(refused("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("says nothing of MIG layouts"));
+  EXPECT_THAT(refused("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("has no MIG layouts"));
   EXPECT_THAT(refused("mig: {strategy: mixed}\n"), HasSubstr("names no layout"));
-  EXPECT_THAT(refused("mig: {config: a}\n---\nmigManager: {config: {default: b}}\n"), HasSubstr("two defaults"));
+  EXPECT_THAT(refused("mig: {config: a}\n---\nmigManager: {config: {default: b}}\n"), HasSubstr("two different defaults"));
   EXPECT_THAT(refused("mig: {config: 7}\n"), HasSubstr("mig.config"));
   EXPECT_THAT(refused("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("no list of layouts"));
   const auto part = [&](const std::string& text) { return refused("mig-configs:\n  x:\n  - " + text + "\n"); };
-  EXPECT_THAT(part("{mig-enabled: true}"), HasSubstr("which devices"));
-  EXPECT_THAT(part("{devices: [-1], mig-enabled: true}"), HasSubstr("-1 is no device"));
-  EXPECT_THAT(part("{devices: all}"), HasSubstr("neither true nor false"));
+  EXPECT_THAT(part("{mig-enabled: true}"), HasSubstr("names no devices"));
+  EXPECT_THAT(part("{devices: [-1], mig-enabled: true}"), HasSubstr("-1 is not a device"));
+  EXPECT_THAT(part("{devices: all}"), HasSubstr("not true or false"));
   EXPECT_THAT(part("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 7}}"), HasSubstr("without mig-enabled"));
-  EXPECT_THAT(part("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: many}}"), HasSubstr("no number"));
+  EXPECT_THAT(part("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: many}}"), HasSubstr("not a number"));
   EXPECT_THAT(refused("a: [1"), HasSubstr("x.yaml"));
 }
 
-TEST(LayoutManifests, ALayoutForSomeDeviceIdsIsLeftOutAndSaidSo) {
+TEST(LayoutManifests, LayoutWithDeviceFilterIsSkippedWithAWarning) {
   const auto read = layouts_from_manifest(
       "mig-configs:\n  x:\n  - {device-filter: '0x20B010DE', devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}\n"
       "  y:\n  - {devices: all, mig-enabled: false}\n",
@@ -369,7 +369,7 @@ TEST(LayoutManifests, ALayoutForSomeDeviceIdsIsLeftOutAndSaidSo) {
   ASSERT_TRUE(read) << read.error().to_string();
   EXPECT_EQ(read->order.definitions.size(), 1U);
   ASSERT_EQ(read->warnings.size(), 1U);
-  EXPECT_THAT(read->warnings[0], HasSubstr("layout x is for some device ids alone"));
+  EXPECT_THAT(read->warnings[0], HasSubstr("layout x has a device-filter"));
 }
 
 }  // namespace layouts_test

@@ -70,7 +70,7 @@ class LittleKube {
     std::string under;
     std::shared_ptr<http::Stream> stream;
   };
-  struct Told {
+  struct Sent {
     long long version = 0;
     std::string under, line;
   };
@@ -150,7 +150,7 @@ class LittleKube {
       const auto from = std::stoll(query.at("resourceVersion"));
       return http::Answer(http::json(200, ""), [this, under, from](std::shared_ptr<http::Stream> stream) {
         const std::scoped_lock inner(mutex_);
-        for (const Told& told : told_) {
+        for (const Sent& told : told_) {
           if (told.under == under && told.version > from) stream->write(told.line);
         }
         watches_.push_back({under, std::move(stream)});
@@ -210,7 +210,7 @@ class LittleKube {
   std::mutex mutex_;
   std::map<std::string, Json> objects_;
   std::vector<Watch> watches_;
-  std::vector<Told> told_;  ///< all changes, for watches that begin later
+  std::vector<Sent> told_;  ///< all changes, for watches that begin later
   std::map<std::string, Failure> failures_;
   std::map<std::string, int> calls_;
   long long version_ = 100;

@@ -61,7 +61,7 @@ inline pb::WorkloadEvent workload_event(const std::string& uid, int attempt, pb:
   event.set_quota_reserved_us(900'000);
   return event;
 }
-inline Input heard(const pb::WorkloadEvent& event) {
+inline Input latest(const pb::WorkloadEvent& event) {
   return input_of(Source::kBus, "qm.workload", event.SerializeAsString());
 }
 

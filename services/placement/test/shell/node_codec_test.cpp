@@ -16,11 +16,11 @@ namespace pb = quartermaster::v1;
 using namespace testing;
 using service::Source;
 
-TEST(Decode, HowLongAPodStaysOnANodeThatIsNotReady) {
+TEST(Decode, NotReadyTolerationOfAPod) {
   const auto stays = [](const std::string& tolerations) {
     auto pod = make_pod("p", "w", 1, 0, 1);
     pod.set("spec").set("tolerations", Json::parse(tolerations).value());
-    const auto facts = only<PodSeen>(watch_of("pod", pod)).pod;
+    const auto facts = only<PodUpdated>(watch_of("pod", pod)).pod;
     return std::pair(facts.not_ready_s, facts.unreachable_s);
   };
   constexpr const char* kNotReady = R"({"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute")";
@@ -37,15 +37,15 @@ TEST(Decode, HowLongAPodStaysOnANodeThatIsNotReady) {
   EXPECT_EQ(stays(fmt::format(R"([{},"tolerationSeconds":9000000000000000000}}])", kNotReady)).first, -1);
 }
 
-TEST(Rows, TheRequeueListIsPublishedAndComesBack) {
+TEST(Rows, RequeueListIsPublishedAndRoundTrips) {
   Stepped stepped;
   auto cordoned = make_node("a", 8);
   cordoned.set("spec").set("unschedulable", true);
   stepped.step({watch_of("node", cordoned), watch_of("node.synced", Json::array({"a"})),
-                watch_of("pod.synced", Json::array()), heard(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 8))});
+                watch_of("pod.synced", Json::array()), latest(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 8))});
   auto pending = workload_event("w", 2, pb::PENDING, 1, 8);
-  pending.set_reason("NoRoom");
-  stepped.step({heard(pending)});
+  pending.set_reason("InsufficientCapacity");
+  stepped.step({latest(pending)});
   const auto effects = stepped.step({watch_of("node", make_node("a", 8))});
   const auto requeue = std::ranges::find_if(effects.events, [](const auto& one) { return one.key == "requeue"; });
   ASSERT_NE(requeue, effects.events.end());
@@ -63,7 +63,7 @@ TEST(Rows, TheRequeueListIsPublishedAndComesBack) {
   EXPECT_EQ(fresh.engine().requeue().size(), 1U);
 }
 
-TEST(Rows, AnOverriddenVerdictComesBack) {
+TEST(Rows, OverriddenVerdictRoundTrips) {
   Stepped stepped;
   stepped.open();
   pb::GpuEvent verdict;
@@ -86,7 +86,7 @@ TEST(Rows, AnOverriddenVerdictComesBack) {
   ASSERT_TRUE(fresh.load(stepped.stored()));
   EXPECT_EQ(fresh.digest(), stepped.shell.digest());
   fresh.engine().audit();
-  const NodeMark& mark = *fresh.engine().tables().marks.find(NodeName("a"));
+  const NodeCordonCauses& mark = *fresh.engine().tables().cordon_causes.find(NodeName("a"));
   ASSERT_TRUE(mark.overridden);
   EXPECT_EQ(mark.overridden, mark.health);
   EXPECT_EQ(mark.health->gpus.at(0).at, from_micros(7));
@@ -96,7 +96,7 @@ TEST(Rows, AnOverriddenVerdictComesBack) {
 TEST(Api, ListNodesWithTheirDevices) {
   Stepped stepped;
   stepped.open();
-  stepped.step({heard(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 2))});
+  stepped.step({latest(workload_event("w", 1, pb::QUOTA_RESERVED, 1, 2))});
   const Engine& engine = engine_of(stepped.shell);
   pb::ListNodesRequest request;
   request.set_page_size(1);

@@ -82,7 +82,7 @@ void say(bus::Bus& bus, const std::string& uid, pb::WorkloadPhase phase) {
                                    std::chrono::seconds(10)));
 }
 
-TEST(PlacementProgram, HoldsItsDevicesAcrossAKill) {
+TEST(PlacementProgram, KeepsDevicesAcrossAKill) {
   std::string why;
   auto* postgres = qm::testing::Postgres::shared(&why);
   if (postgres == nullptr) GTEST_SKIP() << why;
@@ -121,7 +121,7 @@ TEST(PlacementProgram, HoldsItsDevicesAcrossAKill) {
   EXPECT_EQ(second.process->wait(std::chrono::seconds(20)), 0) << qm::testing::read_file(dir.path() + "/second.log");
 }
 
-TEST(PlacementProgram, RefusesASettingItDoesNotKnow) {
+TEST(PlacementProgram, RefusesUnknownSetting) {
   qm::testing::TempDir dir;
   for (const std::string setting : {"held=5", "hold=soon", "hold=0", "policy=best"}) {
     Program program;

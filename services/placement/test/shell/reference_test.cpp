@@ -92,7 +92,7 @@ Json taint(const std::string& key, const std::string& value) {
 
 // S-048: of eight H100, four H100 and eight A100, the first alone; of the same in A100, where four
 // are selected, the second.
-TEST_P(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
+TEST_P(ReferencePods, H100SelectorMatchesTheFullNodeOnly) {
   const std::string model = GetParam().pick(kA100, kH100), other = GetParam().pick(kH100, kA100);
   add({"full", model, 8, {}, Json::array()});
   add({"half", model, 4, {}, Json::array()});
@@ -105,7 +105,7 @@ TEST_P(ReferencePods, TheH100SelectorTakesTheFullNodeOnly) {
 // S-051: an inference pod that requests an instance is never placed on whole GPUs.
 // S-129: the pod with one instance is placed on the partitioned node, and the pod that finds no
 // instance free is pending.
-TEST_P(ReferencePods, AnEighthSmallInstanceWaits) {
+TEST_P(ReferencePods, EighthSmallInstanceIsPending) {
   struct Case {
     std::string pod, node, at, profile;
     int instances;
@@ -149,7 +149,7 @@ TEST_P(ReferencePods, TheGpuTaintFiltersByToleration) {
 }
 
 // S-008: the pod is placed in its pool; without its toleration it is placed nowhere, and the taint is named.
-TEST_P(ReferencePods, OnlineInferenceGoesToItsPoolOnly) {
+TEST_P(ReferencePods, OnlineInferenceUsesItsPoolOnly) {
   struct Case {
     std::string file, pool, name, key, value;
   };
@@ -196,7 +196,7 @@ TEST_P(ReferencePods, NvlinkAffinityKeepsAGangOnNvlinkNodes) {
 
 // S-284: a gang is pending until its shared volume is bound; a gang whose volume has a single
 // writer is refused on two nodes.
-TEST_P(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
+TEST_P(ReferencePods, GangIsPendingForItsVolumeAndSingleNodeVolumeIsRefused) {
   add({"a", kH100, 8, {}, Json::array()});
   add({"b", kH100, 8, {}, Json::array()});
   Json claim = fragment(GetParam().pick("pvc-reads.yaml", "001-pvc-llama2-dataset.yaml"));
@@ -236,7 +236,7 @@ TEST_P(ReferencePods, AGangWaitsForItsVolumeAndAVolumeOfOneNodeIsRefused) {
 }
 
 // S-147: a tenant's pool of slices accepts only pods that tolerate its taint, including the value.
-TEST_P(ReferencePods, TheTenantsMigPoolTakesItsTenantsOnly) {
+TEST_P(ReferencePods, MigPoolAcceptsItsTenantOnly) {
   struct Case {
     std::string node, pod, key, value, resource;
   };

@@ -36,9 +36,9 @@ inline Json list(std::initializer_list<Json> items) { return Json::array(items);
 inline Json just(const std::string& key, Json value) { return Json::object({{key, std::move(value)}}); }
 
 /// Random objects that the API server accepts.
-class Dice {
+class Random {
  public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
+  explicit Random(std::uint64_t seed) : random_(seed) {}
   int roll(int sides) { return std::uniform_int_distribution(0, sides - 1)(random_); }
   bool one_in(int n) { return roll(n) == 0; }
   std::string any(const std::vector<std::string>& words) {
@@ -188,7 +188,7 @@ class Dice {
       if (!one_in(6)) labels.set(label, any({"1", "2", "3"}));
     }
     if (!one_in(10)) labels.set(kHost, name);
-    const auto room = Json::object({{"cpu", any({"2", "4", "7500m"})},
+    const auto capacity = Json::object({{"cpu", any({"2", "4", "7500m"})},
                                     {"memory", any({"1Gi", "4Gi"})},
                                     {"pods", any({"3", "6", "110"})},
                                     {"example.com/fpga", any({"0", "2", "4"})}});
@@ -197,7 +197,7 @@ class Dice {
         {{"apiVersion", "v1"},
          {"kind", "Node"},
          {"metadata", Json::object({{"name", name}, {"labels", std::move(labels)}})},
-         {"status", Json::object({{"capacity", room}, {"allocatable", room}, {"conditions", list({ready})}})}});
+         {"status", Json::object({{"capacity", capacity}, {"allocatable", capacity}, {"conditions", list({ready})}})}});
   }
   Json taints(bool cordoned) {
     Json out = Json::array();
@@ -290,7 +290,7 @@ class RealScheduler : public ::testing::Test {
     })) << name;
   }
 
-  void make_node(Dice& dice, const std::string& name, const std::string& cluster) {
+  void make_node(Random& dice, const std::string& name, const std::string& cluster) {
     const bool cordoned = dice.one_in(16);
     make(kNodes, "", dice.node(name, cluster));
     // The API server taints new nodes as not ready.
@@ -300,7 +300,7 @@ class RealScheduler : public ::testing::Test {
   }
 
   /// Creates a running pod, whatever the rules say; some of them are terminating.
-  void make_running(Dice& dice, const std::string& name, const std::string& node) {
+  void make_running(Random& dice, const std::string& name, const std::string& node) {
     Json pod = dice.pod(name);
     pod.set("spec").set("nodeName", node);
     pod.set("spec").set("tolerations", list({Json::object({{"operator", "Exists"}, {"effect", "NoExecute"}})}));
@@ -335,12 +335,12 @@ class RealScheduler : public ::testing::Test {
   /// pod on the same node: then the scheduler knows all earlier nodes, running pods and deletions.
   void wait_for(const std::string& node) {
     constexpr const char* kLast = "rules-last";
-    const auto room = just("pods", "2");
+    const auto capacity = just("pods", "2");
     make(kNodes, "",
          Json::object({{"apiVersion", "v1"},
                        {"kind", "Node"},
                        {"metadata", Json::object({{"name", node}, {"labels", just(kLast, node)}})},
-                       {"status", Json::object({{"capacity", room}, {"allocatable", room}})}}));
+                       {"status", Json::object({{"capacity", capacity}, {"allocatable", capacity}})}}));
     const auto pod = [&](const std::string& name) {
       const auto container = Json::object({{"name", "main"}, {"image", "none"}});
       return Json::object(
@@ -350,13 +350,13 @@ class RealScheduler : public ::testing::Test {
            {"spec",
             Json::object({{"containers", list({container})}, {"tolerations", list({just("operator", "Exists")})}})}});
     };
-    Json there = pod(node + "-a"), beside = pod(node + "-b");
+    Json there = pod(node + "-a"), colocated = pod(node + "-b");
     there.set("spec").set("nodeName", node);
     const auto term =
         Json::object({{"topologyKey", kLast}, {"labelSelector", just("matchLabels", just(kLast, node + "-a"))}});
-    beside.set("spec").set("affinity",
+    colocated.set("spec").set("affinity",
                            just("podAffinity", just("requiredDuringSchedulingIgnoredDuringExecution", list({term}))));
-    for (const auto& one : {there, beside}) {
+    for (const auto& one : {there, colocated}) {
       ASSERT_TRUE(qm::testing::wait_until([&] { return api_->create(kPods, kSpaces[0], one).has_value(); }));
     }
     ASSERT_TRUE(qm::testing::wait_until([&] {

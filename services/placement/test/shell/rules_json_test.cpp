@@ -67,7 +67,7 @@ TEST(RulesOfAPod, AffinityToPods) {
   EXPECT_EQ(first.topology_key, "zone");
   EXPECT_EQ(first.namespaces, (std::vector<std::string>{"a", "b"}));
   ASSERT_TRUE(first.namespace_selector);
-  EXPECT_TRUE(first.namespace_selector->requirements.empty()) << "an empty selector of namespaces takes all of them";
+  EXPECT_TRUE(first.namespace_selector->requirements.empty()) << "an empty namespace selector matches all";
   EXPECT_TRUE(first.pods->matches({{"app", "db"}}));
   EXPECT_FALSE(first.pods->matches({}));
   EXPECT_FALSE(read.rules.affinity[1].pods) << "no selector is not the empty one";
@@ -120,7 +120,7 @@ struct RequestsCase {
   Amounts asked;
 };
 
-TEST(RulesOfAPod, RequestsAsTheSchedulerCountsThem) {
+TEST(RulesOfAPod, RequestsAsKubeSchedulerCountsThem) {
   const std::vector<RequestsCase> cases = {
       {"containers add up",
        R"({"containers":[{"resources":{"requests":{"cpu":"1500m","memory":"1Gi"}}},{"resources":{"requests":{"cpu":"1"}}}]})",
@@ -129,7 +129,7 @@ TEST(RulesOfAPod, RequestsAsTheSchedulerCountsThem) {
        R"({"containers":[{"resources":{"requests":{"cpu":"1","memory":"2"}}}],
            "initContainers":[{"resources":{"requests":{"cpu":"3","memory":"1"}}},{"resources":{"requests":{"cpu":"2"}}}]})",
        {{"cpu", 3000}, {"memory", 2}}},
-      {"a sidecar runs beside the containers and the init containers after it",
+      {"a sidecar runs with the containers and the init containers after it",
        R"({"containers":[{"resources":{"requests":{"cpu":"1"}}}],
            "initContainers":[{"resources":{"requests":{"cpu":"4"}}},
              {"restartPolicy":"Always","resources":{"requests":{"cpu":"2"}}},{"resources":{"requests":{"cpu":"3"}}}]})",
@@ -137,10 +137,10 @@ TEST(RulesOfAPod, RequestsAsTheSchedulerCountsThem) {
       {"overhead comes on top",
        R"({"overhead":{"cpu":"250m"},"containers":[{"resources":{"requests":{"cpu":"1"}}}]})",
        {{"cpu", 1250}}},
-      {"a limit stands for a request",
+      {"a limit is the default of a request",
        R"({"containers":[{"resources":{"limits":{"nvidia.com/gpu":"2","example.com/fpga":"1"}}}]})",
        {{"nvidia.com/gpu", 2}, {"example.com/fpga", 1}}},
-      {"what is asked as zero is not asked", R"({"containers":[{"resources":{"requests":{"cpu":"0"}}}]})", {}},
+      {"a request of zero is not a request", R"({"containers":[{"resources":{"requests":{"cpu":"0"}}}]})", {}},
       {"parts of a byte count as one",
        R"({"containers":[{"resources":{"requests":{"memory":"1500m"}}}]})",
        {{"memory", 2}}},
@@ -154,7 +154,7 @@ TEST(RulesOfAPod, RequestsAsTheSchedulerCountsThem) {
 
 TEST(RulesOfAPod, ErrorsNameTheField) {
   const std::vector<std::pair<const char*, const char*>> cases = {
-      {R"({"nodeSelector":{"a":1}})", "spec.nodeSelector[a] is no text"},
+      {R"({"nodeSelector":{"a":1}})", "spec.nodeSelector[a] is not a string"},
       {R"({"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[]}}}})",
        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms is empty"},
       {R"({"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
@@ -166,7 +166,7 @@ TEST(RulesOfAPod, ErrorsNameTheField) {
        "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0]"
        ".values is not one whole number"},
       {R"({"affinity":{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":101}]}}})",
-       "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight is no whole number of 1 to 100"},
+       "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight is not a whole number of 1 to 100"},
       {R"({"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{}}]}}})",
        "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey is missing"},
       {R"({"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"z",
@@ -176,13 +176,13 @@ TEST(RulesOfAPod, ErrorsNameTheField) {
       {R"({"tolerations":[{"value":"x"}]})", "spec.tolerations[0].key is missing"},
       {R"({"tolerations":[{"key":"x","effect":"Never"}]})", "spec.tolerations[0].effect is \"Never\""},
       {R"({"topologySpreadConstraints":[{"topologyKey":"z","maxSkew":0,"whenUnsatisfiable":"DoNotSchedule"}]})",
-       "spec.topologySpreadConstraints[0].maxSkew is no whole number of 1 to 2147483647"},
+       "spec.topologySpreadConstraints[0].maxSkew is not a whole number of 1 to 2147483647"},
       {R"({"topologySpreadConstraints":[{"topologyKey":"z","maxSkew":1,"whenUnsatisfiable":"Wait"}]})",
        "spec.topologySpreadConstraints[0].whenUnsatisfiable is \"Wait\""},
       {R"({"topologySpreadConstraints":[{"topologyKey":"z","maxSkew":1,"whenUnsatisfiable":"ScheduleAnyway","minDomains":2}]})",
-       "spec.topologySpreadConstraints[0].minDomains stands beside ScheduleAnyway"},
+       "spec.topologySpreadConstraints[0].minDomains is set with ScheduleAnyway"},
       {R"({"containers":[{"ports":[{"hostPort":70000}]}]})",
-       "spec.containers[0].ports[0].hostPort is no whole number of 1 to 65535"},
+       "spec.containers[0].ports[0].hostPort is not a whole number of 1 to 65535"},
       {R"({"containers":[{"ports":[{"hostPort":1,"protocol":"ICMP"}]}]})",
        "spec.containers[0].ports[0].protocol is \"ICMP\""},
   };
@@ -203,7 +203,7 @@ TEST(RulesOfANode, AmountsAndMarks) {
                              {{"cpu", 7500}, {"memory", 1024}, {"pods", 110}, {"nvidia.com/gpu", 8}}}));
   const auto bad = view_of_node(parse(R"({"metadata":{"name":"n1"},"status":{"capacity":{"memory":"lots"}}})"));
   ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.error().message, "status.capacity.memory is no quantity");
+  EXPECT_EQ(bad.error().message, "status.capacity.memory is not a quantity");
 }
 
 TEST(ReachOfAVolume, ByItsAffinityAndItsZones) {
@@ -244,7 +244,7 @@ TEST(ReachOfAVolume, ByItsAffinityAndItsZones) {
 }
 
 // The rules that another service reads of a template equal those of the Pod itself, without its requests.
-TEST(RulesOfATemplate, SayWhatThePodSays) {
+TEST(RulesOfATemplate, MatchThePod) {
   const auto check = [](const std::string& spec, bool any, const std::string& labels = R"({"app":"a"})") {
     SCOPED_TRACE(spec + labels);
     const auto job = parse(fmt::format(
@@ -295,7 +295,7 @@ TEST(RulesOfATemplate, SayWhatThePodSays) {
 }
 
 // Controllers give each Job and pod labels of its own. Pods that are otherwise alike must not differ by them.
-TEST(RulesOfATemplate, OfLabelsAloneTheControllersAreLeftOut) {
+TEST(RulesOfATemplate, ControllerLabelsAreIgnored) {
   const auto rules = [](const std::string& labels, const std::string& more = {}) {
     const auto job = parse(fmt::format(
         R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"name":"w","namespace":"team"}},"spec":{{"template":{{
@@ -337,7 +337,7 @@ TEST(ReachOfAClass, ByItsAllowedTopologies) {
       "allowedTopologies[0].matchLabelExpressions[0].key");
 }
 
-TEST(RulesOfATemplate, WhatIsNotUnderstoodIsNotHeeded) {
+TEST(RulesOfATemplate, InvalidRulesAreIgnored) {
   EXPECT_EQ(rules_text(Namespace("team"), "{"), "");
   EXPECT_EQ(rules_text(Namespace("team"), "[]"), "");
   EXPECT_EQ(rules_text(Namespace("team"), R"({"spec":{"topologySpreadConstraints":[{"maxSkew":0}]}})"), "");

@@ -12,8 +12,8 @@ constexpr int kClusters = 200, kProbes = 6;
 /// If a pod's own term selects namespaces so that one without labels would match, kube-scheduler
 /// 1.36 applies it to all namespaces: it resolves the namespaces, and then evaluates the selector
 /// again without labels. Quartermaster follows the API documentation.
-TEST_F(RealScheduler, TakesNegativeNamespaceSelectorsForAll) {
-  Dice dice(0);
+TEST_F(RealScheduler, TreatsNegativeNamespaceSelectorsAsAll) {
+  Random dice(0);
   Json node = dice.node("rules-n1", "c0");
   node.set("metadata").set("labels", Json::object({{kCluster, "c0"}, {kHost, "rules-n1"}}));
   make(kNodes, "", node);
@@ -36,7 +36,7 @@ TEST_F(RealScheduler, TakesNegativeNamespaceSelectorsForAll) {
                         just("podAntiAffinity", just("requiredDuringSchedulingIgnoredDuringExecution", list({term}))));
   wait_for("rules-last");
   const Json made = make(kPods, "rules-z", probe);
-  EXPECT_EQ(outcome(made).node, "") << "it is mended: let the clusters below select namespaces as they like";
+  EXPECT_EQ(outcome(made).node, "") << "it is fixed upstream: remove the restriction on namespace selectors below";
 
   rules::RuleBook book;
   read(book);
@@ -46,12 +46,12 @@ TEST_F(RealScheduler, TakesNegativeNamespaceSelectorsForAll) {
   clear();
 }
 
-TEST_F(RealScheduler, PlacesPodsWhereTheRulesSayAndNowhereElse) {
+TEST_F(RealScheduler, MatchesFeasibleNodes) {
   int placed = 0, refused = 0;
   std::map<std::string_view, int> reasons;
   for (int cluster = 0; cluster < kClusters && !HasFailure(); ++cluster) {
     SCOPED_TRACE(fmt::format("cluster {}", cluster));
-    Dice dice(static_cast<std::uint64_t>(cluster));
+    Random dice(static_cast<std::uint64_t>(cluster));
     const auto mark = fmt::format("c{}", cluster);
     std::vector<std::string> nodes;
     for (int i = 2 + dice.roll(5); i > 0; --i) {
@@ -73,7 +73,7 @@ TEST_F(RealScheduler, PlacesPodsWhereTheRulesSayAndNowhereElse) {
       add_volumes(made, like->rules);
       const auto id = book.hold(*like);
       const auto feasible = book.feasible(id);
-      const auto [chosen, said] = outcome(made);
+      const auto [chosen, update] = outcome(made);
       std::string words;
       for (const auto& name : nodes) {
         const auto index = book.index_of(NodeName(name));
@@ -84,7 +84,7 @@ TEST_F(RealScheduler, PlacesPodsWhereTheRulesSayAndNowhereElse) {
       }
       if (chosen.empty()) {
         ++refused;
-        EXPECT_TRUE(feasible.empty()) << said << "\n" << words << pod.dump();
+        EXPECT_TRUE(feasible.empty()) << update << "\n" << words << pod.dump();
       } else {
         ++placed;
         const auto index = book.index_of(NodeName(chosen));

@@ -13,7 +13,7 @@ constexpr std::int64_t kRounding = 4;
 
 /// Terms with weights, of nodes or of pods.
 template <class Fn>
-Json weighted(Dice& dice, const char* field, Fn&& term) {
+Json weighted(Random& dice, const char* field, Fn&& term) {
   Json out = Json::array();
   for (int i = 1 + dice.roll(2); i > 0; --i) {
     out.push_back(Json::object({{"weight", 1 + dice.roll(100)}, {field, term()}}));
@@ -22,7 +22,7 @@ Json weighted(Dice& dice, const char* field, Fn&& term) {
 }
 
 /// A pod with soft rules; a running one may have required affinity, too, which attracts others.
-Json soft_pod(Dice& dice, const std::string& name, bool runs) {
+Json soft_pod(Random& dice, const std::string& name, bool runs) {
   Json pod = dice.pod(name);
   Json affinity = Json::object();
   if (dice.one_in(2)) affinity.set("nodeAffinity", weighted(dice, "preference", [&] { return dice.node_term(); }));
@@ -46,18 +46,18 @@ Json soft_pod(Dice& dice, const std::string& name, bool runs) {
   return pod;
 }
 
-TEST_F(RealScheduler, ChoosesWhatThePreferencesPutFirst) {
+TEST_F(RealScheduler, MatchesPreferences) {
   int probes = 0, decisive = 0;
   for (int cluster = 0; cluster < kClusters && !HasFailure(); ++cluster) {
     SCOPED_TRACE(fmt::format("cluster {}", cluster));
-    Dice dice(static_cast<std::uint64_t>(1000 + cluster));
+    Random dice(static_cast<std::uint64_t>(1000 + cluster));
     const auto mark = fmt::format("s{}", cluster);
     std::vector<std::string> nodes;
     for (int i = 3 + dice.roll(4); i > 0; --i) {
       nodes.push_back(fmt::format("rules-{}-n{}", mark, i));
       Json node = dice.node(nodes.back(), mark);
-      const auto room = Json::object({{"cpu", "1000000"}, {"memory", "1000Ti"}, {"pods", "1000"}});
-      node.set("status").set("capacity", room).set("allocatable", room);
+      const auto capacity = Json::object({{"cpu", "1000000"}, {"memory", "1000Ti"}, {"pods", "1000"}});
+      node.set("status").set("capacity", capacity).set("allocatable", capacity);
       make(kNodes, "", node);
       Json taints = Json::array();
       if (dice.one_in(2))
@@ -85,14 +85,14 @@ TEST_F(RealScheduler, ChoosesWhatThePreferencesPutFirst) {
       const auto scores = book.preferences(id, book.feasible(id));
       ASSERT_FALSE(scores.empty());
       const auto best = std::ranges::max_element(scores, {}, &rules::Preference::score)->score;
-      const auto [chosen, said] = outcome(made);
+      const auto [chosen, update] = outcome(made);
       std::string words;
       std::int64_t of_chosen = -1;
       for (const auto& [node, score] : scores) {
         words += fmt::format("{}: {}\n", book.name_of(node), score);
         if (book.name_of(node).value() == chosen) of_chosen = score;
       }
-      EXPECT_GE(of_chosen, best - kRounding) << "the scheduler chose " << chosen << said << "\n" << words << pod.dump();
+      EXPECT_GE(of_chosen, best - kRounding) << "the scheduler chose " << chosen << update << "\n" << words << pod.dump();
       ++probes;
       decisive += std::ranges::any_of(scores, [&](const auto& s) { return s.score < best - kRounding; }) ? 1 : 0;
       if (!chosen.empty()) book.put_pod({kube::uid_of(made), NodeName(chosen), id});

@@ -68,7 +68,7 @@ struct Service {
     watcher->stop();
     host->stop();
   }
-  void admission_says(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus,
+  void publish_quota(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus,
                       const std::string& rules = "") {
     pb::WorkloadEvent event;
     auto* spec = event.mutable_spec();
@@ -112,14 +112,14 @@ struct Service {
   }
 };
 
-TEST(Service, TakesAGangFromQuotaToTheEnd) {
+TEST(Service, RunsAGangFromQuotaToRelease) {
   testing::LittleKube kube;
   kube.put(node_path("a"), make_node("a", 8));
   kube.put(node_path("b"), make_node("b", 8));
   Service service(kube);
-  service.admission_says("w", 1, pb::QUOTA_RESERVED, 2, 8);
+  service.publish_quota("w", 1, pb::QUOTA_RESERVED, 2, 8);
   ASSERT_TRUE(service.comes_to("w", pb::RESERVED));
-  service.admission_says("w", 1, pb::ADMITTED, 2, 8);
+  service.publish_quota("w", 1, pb::ADMITTED, 2, 8);
   kube.put(pod_path("w-0"), make_pod("w-0", "w", 1, 0, 8));
   kube.put(pod_path("w-1"), make_pod("w-1", "w", 1, 1, 8));
   ASSERT_TRUE(service.comes_to("w", pb::BOUND));
@@ -128,7 +128,7 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   EXPECT_EQ(kube::annotation(kube.get(pod_path("w-1")), words::kDevices), "0,1,2,3,4,5,6,7");
 
   // Another workload does not fit, and both the API and the events give the reason.
-  service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 8);
+  service.publish_quota("v", 1, pb::QUOTA_RESERVED, 1, 8);
   ASSERT_TRUE(service.comes_to("v", pb::SHORT));
   pb::DryRunRequest dry;
   auto* set = dry.add_pod_sets();
@@ -154,14 +154,14 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   pb::Gap gap;
   EXPECT_EQ(service.call(&pb::Placement::Stub::GetGap, pb::GetGapRequest(), gap).error_code(),
             grpc::StatusCode::UNAVAILABLE)
-      << "not yet reckoned";
+      << "not computed yet";
   EXPECT_EQ(service.registry.text().find("qm_placement_gpus_bound"), std::string::npos);
-  ASSERT_EQ(service.gap->look(), GapMeter::Look::kReckoned);
+  ASSERT_EQ(service.gap->look(), GapMeter::Look::kComputed);
   EXPECT_EQ(service.gap->look(), GapMeter::Look::kUnchanged);
   ASSERT_TRUE(service.call(&pb::Placement::Stub::GetGap, pb::GetGapRequest(), gap).ok());
   EXPECT_EQ(gap.at_us(), micros(service.clock.now()));
   EXPECT_EQ(gap.capacity_milli(), 16'000);
-  EXPECT_EQ(gap.asked_milli(), 24'000);
+  EXPECT_EQ(gap.requested_milli(), 24'000);
   EXPECT_EQ(gap.allocated_milli(), 16'000);
   EXPECT_EQ(gap.bound_milli(), 16'000);
   EXPECT_EQ(gap.keeping_milli(), 16'000);
@@ -183,7 +183,7 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
     const auto rows = service.host->snapshot("qm.placement", "", 10, "evict/w/1");
     return rows && rows->size() == 1;
   }));
-  service.admission_says("w", 1, pb::EVICTING, 2, 8);
+  service.publish_quota("w", 1, pb::EVICTING, 2, 8);
   ASSERT_TRUE(service.comes_to("w", pb::RELEASED));
   ASSERT_TRUE(service.comes_to("v", pb::RESERVED));
   EXPECT_TRUE(kube.get(pod_path("w-1")).is_null());
@@ -214,11 +214,11 @@ TEST(Service, TakesAGangFromQuotaToTheEnd) {
   pb::Assignment assignment;
   ASSERT_TRUE(service.call(&pb::Placement::Stub::Get, get, assignment).ok());
   EXPECT_EQ(assignment.version(), keys["w/1"]) << "the version of the API is that of the topic";
-  get.set_uid("nobody");
+  get.set_uid("unknown");
   EXPECT_EQ(service.call(&pb::Placement::Stub::Get, get, assignment).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST(Service, CordonsANodeThatDrains) {
+TEST(Service, CordonsADrainingNode) {
   testing::LittleKube kube;
   kube.put(node_path("a"), make_node("a", 8));
   Service service(kube);
@@ -244,7 +244,7 @@ TEST(Service, CordonsANodeThatDrains) {
 
 // Claims, classes and CSINodes are watched: a pod with a volume of its own is placed where one more volume
 // may be attached, its claim gets the selected node, and the next pod is pending until the limit is raised.
-TEST(Service, APodWithAVolumeOfItsOwnGoesWhereOneMayBeAttached) {
+TEST(Service, PodWithEphemeralVolumeRespectsAttachLimits) {
   testing::LittleKube kube;
   kube.storage = true;
   const std::string limits = "/apis/storage.k8s.io/v1/csinodes/";
@@ -270,11 +270,11 @@ TEST(Service, APodWithAVolumeOfItsOwnGoesWhereOneMayBeAttached) {
   };
   Service service(kube);
   ASSERT_TRUE(wait_until([&] { return kube.watches() == 6; })) << kube.watches();
-  service.admission_says("w", 1, pb::QUOTA_RESERVED, 1, 1, rules.dump());
+  service.publish_quota("w", 1, pb::QUOTA_RESERVED, 1, 1, rules.dump());
   ASSERT_TRUE(service.comes_to("w", pb::RESERVED));
-  service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 1, rules.dump());
+  service.publish_quota("v", 1, pb::QUOTA_RESERVED, 1, 1, rules.dump());
   ASSERT_TRUE(service.comes_to("v", pb::SHORT));
-  service.admission_says("w", 1, pb::ADMITTED, 1, 1, rules.dump());
+  service.publish_quota("w", 1, pb::ADMITTED, 1, 1, rules.dump());
   auto pod = make_pod("w-0", "w", 1, 0, 1);
   pod.set("spec").set("tolerations", tolerations).set("volumes", volumes);
   kube.put(pod_path("w-0"), pod);
@@ -288,31 +288,31 @@ TEST(Service, APodWithAVolumeOfItsOwnGoesWhereOneMayBeAttached) {
   EXPECT_TRUE(service.comes_to("v", pb::RESERVED));
 }
 
-TEST(Service, TheGapIsReckonedBySomebodyElse) {
+TEST(Service, GapIsComputedByABackgroundThread) {
   testing::LittleKube kube;
   kube.put(node_path("a"), make_node("a", 8));
   Service service(kube);
   GapMeter meter(*service.host, service.clock, {std::chrono::milliseconds(10), std::chrono::seconds(10)});
   meter.start();
   EXPECT_TRUE(wait_until([&] { return meter.latest() != nullptr && meter.latest()->capacity == 8'000; }));
-  service.admission_says("w", 1, pb::QUOTA_RESERVED, 1, 4);
+  service.publish_quota("w", 1, pb::QUOTA_RESERVED, 1, 4);
   EXPECT_TRUE(wait_until([&] { return meter.latest()->allocated == 4'000; })) << "it looks again and again";
-  EXPECT_EQ(meter.latest()->bound, 4'000) << "nobody asks for more";
+  EXPECT_EQ(meter.latest()->bound, 4'000) << "no further commands arrive";
   meter.stop();
   const auto last = meter.latest();
-  service.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 4);
+  service.publish_quota("v", 1, pb::QUOTA_RESERVED, 1, 4);
   ASSERT_TRUE(service.comes_to("v", pb::RESERVED));
   EXPECT_EQ(meter.latest(), last);
 }
 
-TEST(Service, ARestartKeepsWhatIsHeldAndNoticesWhatWentAway) {
+TEST(Service, RestartKeepsAssignmentsAndDetectsDeletions) {
   testing::LittleKube kube;
   kube.put(node_path("a"), make_node("a", 8));
   const auto disk = store::make_memory_disk();
   const std::string bus = fresh_bus();
   {
     Service first(kube, disk, bus);
-    first.admission_says("w", 1, pb::QUOTA_RESERVED, 2, 4);
+    first.publish_quota("w", 1, pb::QUOTA_RESERVED, 2, 4);
     ASSERT_TRUE(first.comes_to("w", pb::RESERVED));
     kube.put(pod_path("w-0"), make_pod("w-0", "w", 1, 0, 4));
     kube.put(pod_path("w-1"), make_pod("w-1", "w", 1, 1, 4));
@@ -324,9 +324,9 @@ TEST(Service, ARestartKeepsWhatIsHeldAndNoticesWhatWentAway) {
   second.version = 10;
   EXPECT_EQ(second.state("w"), pb::BOUND);
   ASSERT_TRUE(wait_until([&] { return second.watcher->synced(); }));
-  second.admission_says("v", 1, pb::QUOTA_RESERVED, 1, 4);
-  ASSERT_TRUE(second.comes_to("v", pb::SHORT)) << "what w holds is not free";
-  second.admission_says("w", 1, pb::FINISHED, 2, 4);
+  second.publish_quota("v", 1, pb::QUOTA_RESERVED, 1, 4);
+  ASSERT_TRUE(second.comes_to("v", pb::SHORT)) << "the devices of w are not free";
+  second.publish_quota("w", 1, pb::FINISHED, 2, 4);
   // Rank 1 ended unobserved: its devices become free with the end of the job, those of rank 0 do not.
   ASSERT_TRUE(second.comes_to("v", pb::RESERVED));
   EXPECT_EQ(second.state("w"), pb::BOUND);
@@ -336,7 +336,7 @@ TEST(Service, ARestartKeepsWhatIsHeldAndNoticesWhatWentAway) {
   EXPECT_TRUE(second.comes_to("w", pb::RELEASED));
 }
 
-TEST(Service, AFullMailboxLosesNothingThatWasWatched) {
+TEST(Service, FullMailboxLosesNoWatchEvents) {
   testing::LittleKube kube;
   for (int i = 0; i < 64; ++i) kube.put(node_path(fmt::format("n{}", i)), make_node(fmt::format("n{}", i), 8));
   Service service(kube, store::make_memory_disk(), fresh_bus(), 2);

@@ -59,8 +59,8 @@ struct Service {
   Service(testing::LittleKube& k, const std::string& quota_owner, const std::string& binding_owner = "auto",
           std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk())
       : kube(k),
-        quota(client, {"quota", quota_owner, kube::rivals_of("quota"), 50ms}),
-        binding(client, {"binding", binding_owner, kube::rivals_of("binding"), 50ms}) {
+        quota(client, {"quota", quota_owner, kube::other_controllers_of("quota"), 50ms}),
+        binding(client, {"binding", binding_owner, kube::other_controllers_of("binding"), 50ms}) {
     auto options = host_options("default");
     options.digest_each_batch = true;
     host = std::make_unique<service::Host>(options, std::make_unique<Shell>(std::make_unique<Engine>(), Codec()),
@@ -97,7 +97,7 @@ struct Service {
   }
 };
 
-TEST(Solo, APodThatNobodyAdmitsIsPlacedAndItsEndFreesTheDevices) {
+TEST(Solo, PodWithoutQuotaIsPlacedAndReleased) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   kube.put(node_path("a"), make_node("a", 8));
@@ -120,7 +120,7 @@ TEST(Solo, APodThatNobodyAdmitsIsPlacedAndItsEndFreesTheDevices) {
   EXPECT_TRUE(wait_until([&] { return service.held() == 0; }));
 }
 
-TEST(Solo, AGangIsPlacedWholeAndNotBefore) {
+TEST(Solo, GangIsPlacedWhenComplete) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   kube.put(node_path("a"), make_node("a", 8));
@@ -135,7 +135,7 @@ TEST(Solo, AGangIsPlacedWholeAndNotBefore) {
   EXPECT_EQ(service.held(), 1);
 }
 
-TEST(Solo, PodsGoWhereTheirRulesLetThem) {
+TEST(Solo, PodsFollowTheirRules) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   for (const char* name : {"a", "b"}) {
@@ -164,7 +164,7 @@ TEST(Solo, PodsGoWhereTheirRulesLetThem) {
   kube.put(pod_path("q"), web("q"));
   ASSERT_TRUE(wait_until([&] {
     const auto& message = kube.get(pod_path("q")).path("status.conditions").at(0)["message"].string();
-    return message.find("2 whose kubernetes.io/hostname has a pod against the pod anti-affinity") != std::string::npos;
+    return message.find("2 whose kubernetes.io/hostname has a pod that matches its anti-affinity") != std::string::npos;
   }));
   kube.erase(pod_path("foreign"));
   EXPECT_TRUE(wait_until([&] { return service.node_of("q") == "a"; }));
@@ -233,7 +233,7 @@ std::vector<Json> preferring_other_hosts() {
 
 // S-252: three replicas that prefer different hosts use three nodes if there are three, and two of
 // two, so that none is pending.
-TEST(Solo, ReplicasThatPreferToBeApartTakeANodeEachWhileThereAreNodes) {
+TEST(Solo, PreferredAntiAffinitySpreadsReplicas) {
   for (const Json& fragment : preferring_other_hosts()) {
     for (const auto& [nodes, expected] : std::map<int, std::multiset<int>>{{3, {1, 1, 1}}, {2, {1, 2}}}) {
       SCOPED_TRACE(fmt::format("{} nodes", nodes));
@@ -245,7 +245,7 @@ TEST(Solo, ReplicasThatPreferToBeApartTakeANodeEachWhileThereAreNodes) {
 }
 
 // S-253: whichever node is lost, some replica is ready at all times, and soon all of them are.
-TEST(Solo, TheLossOfANodeLeavesReplicasReady) {
+TEST(Solo, NodeLossLeavesReplicasReady) {
   for (const Json& fragment : preferring_other_hosts()) {
     for (const int nodes : {2, 3}) {
       for (int lost = 0; lost < nodes; ++lost) {
@@ -262,7 +262,7 @@ TEST(Solo, TheLossOfANodeLeavesReplicasReady) {
   }
 }
 
-TEST(Solo, PodsOfAGroupWithRulesOfTheirOwnAreSetsOfTheirOwn) {
+TEST(Solo, PodsOfAGroupWithOwnRulesAreSeparatePodSets) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   for (const char* name : {"a", "b"}) {
@@ -303,7 +303,7 @@ TEST(Solo, ARestartChangesNothing) {
 }
 
 // S-077: pods of the default scheduler are bound by it, unless the namespace assigns them to Quartermaster.
-TEST(Solo, PodsOfOthersAreLeftAlone) {
+TEST(Solo, PodsOfOtherSchedulersAreIgnored) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   kube.put(node_path("a"), make_node("a", 8));
@@ -329,7 +329,7 @@ TEST(Solo, PodsOfOthersAreLeftAlone) {
 }
 
 // S-077: in a namespace that kube-scheduler binds, nothing is placed.
-TEST(Solo, ANamespaceThatAnotherBindsIsNotTouched) {
+TEST(Solo, NamespaceOfAnotherSchedulerIsIgnored) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space(Json::object({{"quartermaster.dev/binding", "default-scheduler"}})));
   kube.put(node_path("a"), make_node("a", 8));
@@ -341,7 +341,7 @@ TEST(Solo, ANamespaceThatAnotherBindsIsNotTouched) {
   EXPECT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
 }
 
-TEST(Solo, WhereQuotaIsOursAPodWaitsToBeAdmitted) {
+TEST(Solo, WithQuotaManagementPodsWaitForAdmission) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   kube.put(node_path("a"), make_node("a", 8));
@@ -354,15 +354,15 @@ TEST(Solo, WhereQuotaIsOursAPodWaitsToBeAdmitted) {
   EXPECT_TRUE(wait_until([&] { return service.node_of("p") == "a"; }));
 }
 
-TEST(Solo, WhatAnotherSchedulerDidIsTaken) {
+TEST(Solo, BindingsOfAnotherSchedulerAreAdopted) {
   testing::LittleKube kube;
   kube.put("/api/v1/namespaces/team", space({}));
   kube.put(node_path("a"), make_node("a", 8));
   Service service(kube, "none");
   // Another scheduler binds the pod between the decision and the bind call.
   kube.fail_next("POST", 409, "Conflict");
-  auto elsewhere = free_pod("p", 8);
-  kube.put(pod_path("p"), elsewhere);
+  auto migration_target = free_pod("p", 8);
+  kube.put(pod_path("p"), migration_target);
   ASSERT_TRUE(wait_until([&] { return kube.calls("POST") >= 1; }));
   kube.put(node_path("b"), make_node("b", 8));
   auto bound = kube.get(pod_path("p"));

@@ -13,7 +13,7 @@ constexpr Duration kOrderMemory = std::chrono::minutes(10);  // of acknowledgeme
 
 template <class T, class Fn>
 void each(T& t, Fn&& fn) {
-  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices), fn(t.signs), fn(t.xids), fn(t.xids_until);
+  fn(t.health), fn(t.notices), fn(t.orders), fn(t.acked), fn(t.devices), fn(t.report), fn(t.xids), fn(t.xids_until);
 }
 
 bool names(const OpenOrder& order, const NodeName& node) {
@@ -46,24 +46,24 @@ void Engine::commit() {
   each(tables_, [](auto& table) { table.commit(); });
 }
 
-void Engine::apply(const DevicesSeen& c) {
+void Engine::apply(const DevicesUpdated& c) {
   const auto* known = tables_.devices.find(c.node);
   if (known != nullptr ? *known == c.pods : c.pods.empty()) return;
   tables_.devices.insert(c.node, c.pods);
   out_.devices.push_back({c});
 }
 
-void Engine::apply(const SignsSeen& c) {
-  const auto* known = tables_.signs.find(c.node);
-  if (known != nullptr ? *known == c.signs : c.signs == NodeSigns{}) return;
-  tables_.signs.insert(c.node, c.signs);
-  out_.signs.push_back({c});
+void Engine::apply(const NodeReportUpdated& c) {
+  const auto* known = tables_.report.find(c.node);
+  if (known != nullptr ? *known == c.report : c.report == NodeReport{}) return;
+  tables_.report.insert(c.node, c.report);
+  out_.report.push_back({c});
 }
 
 /// Whether the report is of an XID that was not reported before. An agent repeats unconfirmed reports, so an older one
 /// may arrive after a newer one; and its node's clock may be set back. A report dropped in error is lost, one
 /// processed twice is not: so only known repetitions are dropped.
-bool Engine::remember(const XidSeen& c) {
+bool Engine::remember(const XidUpdated& c) {
   // Without any identity a later host with the same name would be considered this one.
   if (c.gpu.empty() && c.boot.empty()) return !c.cleared;
   const std::string gpu = c.gpu.empty() ? fmt::format("#{}", c.gpu_index) : c.gpu.value();
@@ -106,7 +106,7 @@ void Engine::forget_xids() {
   }
 }
 
-void Engine::apply(const XidSeen& c) {
+void Engine::apply(const XidUpdated& c) {
   if (!remember(c)) return;
   namespace xids = catalog::xid;
   const xids::Xid* xid = xids::find(c.xid);
@@ -134,14 +134,14 @@ void Engine::apply(const XidSeen& c) {
   out_.health.push_back({c.node, std::move(row)});
 }
 
-void Engine::apply(const NoticeSeen& c) {
+void Engine::apply(const NoticeUpdated& c) {
   if (const Notice* known = tables_.notices.find(c.node); known != nullptr && known->instance == c.instance) return;
   Notice row{c.instance, c.action, c.at, now_};
   tables_.notices.insert(c.node, row);
   out_.notices.push_back({c.node, std::move(row)});
 }
 
-void Engine::apply(const AckSeen& c) {
+void Engine::apply(const AckUpdated& c) {
   const OpenOrder* order = tables_.orders.find(c.order);
   const auto key = std::pair(c.order, c.node);
   if (order == nullptr || !names(*order, c.node) || tables_.acked.contains(key)) return;
@@ -154,14 +154,14 @@ void Engine::apply(const AckSeen& c) {
   out_.acks.push_back(c);
 }
 
-void Engine::apply(const OrderHeard& c) {
+void Engine::apply(const OrderUpdated& c) {
   if (c.settled || c.deadline + kOrderMemory <= now_) return;  // drop_old_orders removes it later
   const OpenOrder row{c.id, c.nodes, c.reason, c.deadline, c.ns, c.kind};
   if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row))
     tables_.orders.insert(c.order, row);
 }
 
-void Engine::apply(const NodeGone& c) {
+void Engine::apply(const NodeDeleted& c) {
   out_.gone.push_back(c.node);
   if (tables_.health.contains(c.node)) {
     tables_.health.erase(c.node);
@@ -174,9 +174,9 @@ void Engine::apply(const NodeGone& c) {
     tables_.devices.erase(c.node);
     out_.devices.push_back({{c.node, now_, {}}, true});
   }
-  if (tables_.signs.contains(c.node)) {
-    tables_.signs.erase(c.node);
-    out_.signs.push_back({{c.node, now_, {}}, true});
+  if (tables_.report.contains(c.node)) {
+    tables_.report.erase(c.node);
+    out_.report.push_back({{c.node, now_, {}}, true});
   }
   if (tables_.xids.contains(c.node) && !tables_.xids_until.contains(c.node))
     tables_.xids_until.insert(c.node, now_ + kXidMemory);
@@ -259,10 +259,10 @@ std::uint64_t Engine::digest() const {
     d.add(static_cast<std::int64_t>(labels.size()));
     for (const auto& [key, value] : labels) d.add(key).add(value);
   };
-  for (const auto& [node, signs] : tables_.signs) {
-    d.add(node.value()).add(static_cast<std::int64_t>(signs.owned_prefixes.size()));
-    for (const auto& prefix : signs.owned_prefixes) d.add(prefix);
-    words(signs.labels), words(signs.annotations);
+  for (const auto& [node, report] : tables_.report) {
+    d.add(node.value()).add(static_cast<std::int64_t>(report.owned_prefixes.size()));
+    for (const auto& prefix : report.owned_prefixes) d.add(prefix);
+    words(report.labels), words(report.annotations);
   }
   for (const auto& [node, xids] : tables_.xids) {
     d.add(node.value()).add(xids.boot).add(xids.boot_before).add(static_cast<std::int64_t>(xids.gpus.size()));

@@ -26,7 +26,7 @@ Result<std::optional<Position>> position_of_token(const std::string& token) {
       slash == std::string::npos ? std::from_chars_result{} : std::from_chars(token.data() + slash + 1, end, index);
   if (slash == std::string::npos || read.ec != std::errc() || read.ptr != end) {
     return fail(Error{Code::kInvalid, fmt::format("page_token \"{}\" is none of ours", token), "page_token",
-                      "give next_page_token of the page before, or leave it out for the first page"});
+                      "use next_page_token of the previous page, or leave it empty for the first page"});
   }
   return Position{token.substr(0, slash), index};
 }

@@ -30,15 +30,15 @@ Result<std::vector<Command>> fact(const service::Input& in) {
   switch (f.fact_case()) {
     case pb::AgentFact::kDevices:
       return std::vector<Command>{from_pb(f.devices())};
-    case pb::AgentFact::kSigns:
-      return std::vector<Command>{
-          SignsSeen{NodeName(f.signs().node()), from_micros(f.signs().at_us()), wire::from_pb(f.signs())}};
+    case pb::AgentFact::kNodeReport:
+      return std::vector<Command>{NodeReportUpdated{
+          NodeName(f.node_report().node()), from_micros(f.node_report().at_us()), wire::from_pb(f.node_report())}};
     case pb::AgentFact::kXid: {
       const auto& x = f.xid();
-      XidSeen seen{NodeName(x.node()),       x.xid(),  x.gpu_index(),
-                   DeviceUuid(x.gpu_uuid()), x.line(), from_micros(x.at_us())};
+      XidUpdated seen{NodeName(x.node()),       x.xid(),  x.gpu_index(),
+                      DeviceUuid(x.gpu_uuid()), x.line(), from_micros(x.at_us())};
       if (x.has_recovery_action()) seen.recovery_action = x.recovery_action();
-      seen.standing = x.standing();
+      seen.standing = x.at_first_poll();
       seen.cleared = x.cleared();
       seen.boot = x.boot_id();
       return std::vector<Command>{std::move(seen)};
@@ -46,10 +46,10 @@ Result<std::vector<Command>> fact(const service::Input& in) {
     case pb::AgentFact::kNotice: {
       const auto& n = f.notice();
       return std::vector<Command>{
-          NoticeSeen{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
+          NoticeUpdated{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
     }
     case pb::AgentFact::kAck: {
-      AckSeen ack = from_pb(f.ack());
+      AckUpdated ack = from_pb(f.ack());
       if (const auto checked = check_resume_uri(ack.uri); !checked) {
         ack.ok = false;
         ack.uri.clear();
@@ -61,7 +61,7 @@ Result<std::vector<Command>> fact(const service::Input& in) {
       break;
   }
   // Empty, or of a kind that a newer agent knows: it is accepted, otherwise it would be repeated for ever.
-  log::warn("a fact of no known kind is left aside", {{"fact", in.id}});
+  log::warn("a fact of unknown kind is ignored", {{"fact", in.id}});
   return std::vector<Command>{};
 }
 
@@ -70,21 +70,21 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     QM_ASSIGN(const auto e, read<pb::CapacityEvent>(in.bytes, in.name));
     if (!e.has_checkpoint()) return std::vector<Command>{};
     const auto& o = e.checkpoint();
-    OrderHeard heard{o.id(),
-                     {WorkloadUid(o.uid()), o.attempt()},
-                     {},
-                     o.reason(),
-                     from_micros(o.deadline_us()),
-                     !o.outcome().empty(),
-                     o.namespace_(),
-                     o.kind()};
-    for (const auto& n : o.nodes()) heard.nodes.emplace_back(n);
-    return std::vector<Command>{std::move(heard)};
+    OrderUpdated update{o.id(),
+                        {WorkloadUid(o.uid()), o.attempt()},
+                        {},
+                        o.reason(),
+                        from_micros(o.deadline_us()),
+                        !o.outcome().empty(),
+                        o.namespace_(),
+                        o.kind()};
+    for (const auto& n : o.nodes()) update.nodes.emplace_back(n);
+    return std::vector<Command>{std::move(update)};
   }
   if (in.name == "qm.node") {
     QM_ASSIGN(const auto e, read<pb::NodeEvent>(in.bytes, in.name));
     if (e.state() != pb::NODE_GONE && !in.tombstone) return std::vector<Command>{};
-    return std::vector<Command>{NodeGone{NodeName(e.node().empty() ? in.key : e.node())}};
+    return std::vector<Command>{NodeDeleted{NodeName(e.node().empty() ? in.key : e.node())}};
   }
   return fail(Code::kInvalid, "no topic of ours: {}", in.name);
 }
@@ -195,7 +195,7 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
     case service::Source::kRequest:
       break;
   }
-  return fail(Code::kUnimplemented, "telemetry takes no request {}", in.name);
+  return fail(Code::kUnimplemented, "telemetry has no request {}", in.name);
 }
 
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
@@ -216,10 +216,10 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     *e.mutable_devices() = to_pb(d.seen);
     gpu("devices/" + d.seen.node.value(), e, d.gone);
   }
-  for (const auto& s : out.signs) {
+  for (const auto& s : out.report) {
     pb::GpuEvent e;
-    *e.mutable_signs() = wire::to_pb(s.seen.node, s.seen.signs, s.seen.at);
-    gpu("signs/" + s.seen.node.value(), e, s.gone);
+    *e.mutable_node_report() = wire::to_pb(s.seen.node, s.seen.report, s.seen.at);
+    gpu("node-report/" + s.seen.node.value(), e, s.gone);
   }
   for (const auto& u : out.usage) {
     pb::GpuEvent e;
@@ -272,15 +272,15 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     effects.state.push_back(
         {"acked", acked_key(key), step == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
   });
-  t.devices.changed([&](const NodeName& node, const std::vector<DevicesSeen::Pod>* pods) {
+  t.devices.changed([&](const NodeName& node, const std::vector<DevicesUpdated::Pod>* pods) {
     effects.state.push_back(
         {"devices", node.value(),
-         pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesSeen{node, {}, *pods}).SerializeAsString())});
+         pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesUpdated{node, {}, *pods}).SerializeAsString())});
   });
-  t.signs.changed([&](const NodeName& node, const NodeSigns* signs) {
+  t.report.changed([&](const NodeName& node, const NodeReport* report) {
     effects.state.push_back(
-        {"signs", node.value(),
-         signs == nullptr ? std::nullopt : std::optional(wire::to_pb(node, *signs, {}).SerializeAsString())});
+        {"node_report", node.value(),
+         report == nullptr ? std::nullopt : std::optional(wire::to_pb(node, *report, {}).SerializeAsString())});
   });
   t.xids.changed([&](const NodeName& node, const LastXids* row) {
     effects.state.push_back({"xids", node.value(), row == nullptr ? std::nullopt : std::optional(xids_bytes(*row))});
@@ -317,9 +317,9 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     } else if (row.kind == "devices") {
       QM_ASSIGN(const auto m, stored<pb::DeviceObservation>(value, row.kind));
       t.devices.restore(NodeName(row.key), from_pb(m).pods);
-    } else if (row.kind == "signs") {
-      QM_ASSIGN(const auto m, stored<pb::NodeSigns>(value, row.kind));
-      t.signs.restore(NodeName(row.key), wire::from_pb(m));
+    } else if (row.kind == "node_report") {
+      QM_ASSIGN(const auto m, stored<pb::NodeReport>(value, row.kind));
+      t.report.restore(NodeName(row.key), wire::from_pb(m));
     } else if (row.kind == "xids") {
       QM_ASSIGN(const auto m, stored<st::LastXids>(value, row.kind));
       t.xids.restore(NodeName(row.key), xids_of(m));
@@ -327,7 +327,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       QM_ASSIGN(const auto m, stored<st::XidsUntil>(value, row.kind));
       t.xids_until.restore(NodeName(row.key), from_micros(m.until_us()));
     } else {
-      return fail(Code::kInternal, "the state holds a row of unknown kind \"{}\"", row.kind);
+      return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
     }
   }
   return {};

@@ -67,7 +67,7 @@ std::string capacity_line(const pb::CapacityEvent& e, const WorkloadNames& names
 }
 
 template <class Message, class Fn>
-std::string told(const std::string& payload, Fn fn) {
+std::string observed(const std::string& payload, Fn fn) {
   Message m;
   return m.ParseFromString(payload) ? fn(m) : "(not readable)";
 }
@@ -91,36 +91,37 @@ std::string WorkloadNames::name_of(const std::string& uid) const {
 
 std::string summary_of(const std::string& topic, const std::string& payload, const WorkloadNames& names) {
   if (topic == "qm.workload") {
-    return told<pb::WorkloadEvent>(payload, [](const auto& e) {
+    return observed<pb::WorkloadEvent>(payload, [](const auto& e) {
       return fmt::format("{}/{} attempt {} {} {}", e.spec().namespace_(), e.spec().name(), e.attempt(),
                          wire::word_of(e.phase()), e.reason());
     });
   }
   if (topic == "qm.placement") {
-    return told<pb::PlacementEvent>(payload, [&](const auto& e) { return placement_line(e, names); });
+    return observed<pb::PlacementEvent>(payload, [&](const auto& e) { return placement_line(e, names); });
   }
   if (topic == "qm.capacity") {
-    return told<pb::CapacityEvent>(payload, [&](const auto& e) { return capacity_line(e, names); });
+    return observed<pb::CapacityEvent>(payload, [&](const auto& e) { return capacity_line(e, names); });
   }
   if (topic == "qm.node") {
-    return told<pb::NodeEvent>(payload, [](const auto& e) {
+    return observed<pb::NodeEvent>(payload, [](const auto& e) {
       return fmt::format("{} {} {} {}", e.node(), wire::word_of(e.state()), plural(e.pods(), "pod"), e.reason());
     });
   }
   if (topic == "qm.gpu") {
-    return told<pb::GpuEvent>(payload, [](const auto& e) {
+    return observed<pb::GpuEvent>(payload, [](const auto& e) {
       if (e.has_health()) return fmt::format("{}: {}", e.health().node(), e.health().reason());
       if (e.has_devices())
         return fmt::format("{}: {} with devices", e.devices().node(), plural(e.devices().pods_size(), "pod"));
-      if (e.has_signs())
-        return fmt::format("{}: {} and {} of its agent", e.signs().node(), plural(e.signs().labels_size(), "label"),
-                           plural(e.signs().annotations_size(), "annotation"));
+      if (e.has_node_report())
+        return fmt::format("{}: {} and {} of its agent", e.node_report().node(),
+                           plural(e.node_report().labels_size(), "label"),
+                           plural(e.node_report().annotations_size(), "annotation"));
       return fmt::format("{} GPU {}: {:.0f} % used by {}", e.usage().node(), e.usage().gpu_index(),
                          100 * e.usage().utilization(), e.usage().pod().empty() ? "no pod" : e.usage().pod());
     });
   }
   if (topic == "qm.spot") {
-    return told<pb::SpotEvent>(payload, [&](const auto& e) {
+    return observed<pb::SpotEvent>(payload, [&](const auto& e) {
       if (e.has_notice())
         return fmt::format("{} is interrupted at {}", e.notice().node(), to_rfc3339(from_micros(e.notice().at_us())));
       const auto whose = fmt::format("{} attempt {}", names.name_of(e.ack().uid()), e.ack().attempt());
@@ -130,7 +131,7 @@ std::string summary_of(const std::string& topic, const std::string& payload, con
     });
   }
   if (topic == "qm.cost") {
-    return told<pb::CostEvent>(payload, [&](const auto& e) {
+    return observed<pb::CostEvent>(payload, [&](const auto& e) {
       if (e.has_grant()) {
         return fmt::format("budget {} {}", e.grant().budget(), e.grant().withdrawn() ? "is withdrawn" : "is granted");
       }
@@ -157,7 +158,7 @@ struct Observer::Impl {
   std::uint64_t next = 1;
   std::map<std::uint64_t, std::function<void(const pb::EventLine&)>> followers;
   std::atomic<bool> caught_up = false;
-  std::atomic<std::uint64_t> told = 0;
+  std::atomic<std::uint64_t> observed = 0;
   std::jthread thread;
 
   void hand_on(pb::EventLine line, const char* source) {
@@ -184,7 +185,7 @@ struct Observer::Impl {
     line.set_at_us(e.occurred_us());
     line.set_summary(summary_of(e.topic(), e.payload(), names));
     if (!redis.publish(line)) hand_on(std::move(line), "owner");
-    ++told;
+    ++observed;
   }
 
   void run(const std::stop_token& stop) {
@@ -237,7 +238,7 @@ void Observer::start() {
 }
 void Observer::stop() { impl_->thread = {}; }
 bool Observer::caught_up() const { return impl_->caught_up; }
-std::uint64_t Observer::told() const { return impl_->told; }
+std::uint64_t Observer::observed() const { return impl_->observed; }
 std::uint64_t Observer::follow(std::function<void(const pb::EventLine&)> fn) {
   const std::lock_guard lock(impl_->mutex);
   impl_->followers.emplace(impl_->next, std::move(fn));

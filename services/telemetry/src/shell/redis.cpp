@@ -97,7 +97,7 @@ struct RedisMirror::Impl {
     return commands.get();
   }
   void broke() {
-    log::warn("Redis is away", {{"address", address}, {"error", std::string(commands->errstr)}});
+    log::warn("Redis is not available", {{"address", address}, {"error", std::string(commands->errstr)}});
     commands.reset();
     up = false;
     next_dial = std::chrono::steady_clock::now() + kRetry;
@@ -156,7 +156,7 @@ struct RedisMirror::Impl {
     wake.wait_for(lock, stop, d, [] { return false; });
   }
 
-  void hear(const redisReply& message) {
+  void on_message(const redisReply& message) {
     if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || message.element[2]->type != REDIS_REPLY_STRING)
       return;
     pb::EventLine line;
@@ -173,7 +173,7 @@ struct RedisMirror::Impl {
         void* raw = nullptr;
         if (redisGetReplyFromReader(c, &raw) != REDIS_OK) return;
         if (raw == nullptr) break;
-        hear(*Reply(static_cast<redisReply*>(raw)));
+        on_message(*Reply(static_cast<redisReply*>(raw)));
       }
       pollfd waits{c->fd, POLLIN, 0};
       const int ready = ::poll(&waits, 1, kStopLookMs);
@@ -235,7 +235,7 @@ bool RedisMirror::publish(const pb::EventLine& line) {
 
 Result<std::vector<pb::GpuReading>> RedisMirror::readings(const std::string& node) {
   const std::lock_guard lock(impl_->mutex);
-  const auto away = [] { return fail(Code::kUnavailable, "Redis does not hold the readings"); };
+  const auto away = [] { return fail(Code::kUnavailable, "Redis does not have the samples"); };
   std::vector<std::string> nodes = {node};
   if (node.empty()) {
     const Reply members = impl_->command({"SMEMBERS", kNodes});

@@ -72,7 +72,7 @@ Notice from_pb(const pb::SpotNotice& m) {
   return {InstanceId(m.instance_id()), m.action(), from_micros(m.at_us()), from_micros(m.seen_us())};
 }
 
-pb::DeviceObservation to_pb(const DevicesSeen& seen) {
+pb::DeviceObservation to_pb(const DevicesUpdated& seen) {
   pb::DeviceObservation m;
   m.set_node(seen.node.value());
   m.set_at_us(micros(seen.at));
@@ -84,10 +84,10 @@ pb::DeviceObservation to_pb(const DevicesSeen& seen) {
   }
   return m;
 }
-DevicesSeen from_pb(const pb::DeviceObservation& m) {
-  DevicesSeen seen{NodeName(m.node()), from_micros(m.at_us()), {}};
+DevicesUpdated from_pb(const pb::DeviceObservation& m) {
+  DevicesUpdated seen{NodeName(m.node()), from_micros(m.at_us()), {}};
   for (const auto& p : m.pods()) {
-    DevicesSeen::Pod pod{Namespace(p.namespace_()), p.pod(), {}};
+    DevicesUpdated::Pod pod{Namespace(p.namespace_()), p.pod(), {}};
     for (const auto& d : p.devices()) pod.devices.push_back(wire::from_pb(d));
     std::sort(pod.devices.begin(), pod.devices.end());
     seen.pods.push_back(std::move(pod));
@@ -96,7 +96,7 @@ DevicesSeen from_pb(const pb::DeviceObservation& m) {
   return seen;
 }
 
-pb::CheckpointAck to_pb(const AckSeen& a) {
+pb::CheckpointAck to_pb(const AckUpdated& a) {
   pb::CheckpointAck m;
   m.set_order_id(a.order);
   m.set_uid(a.id.uid.value());
@@ -111,7 +111,7 @@ pb::CheckpointAck to_pb(const AckSeen& a) {
   m.set_namespace_(a.ns);
   return m;
 }
-AckSeen from_pb(const pb::CheckpointAck& m) {
+AckUpdated from_pb(const pb::CheckpointAck& m) {
   return {m.order_id(),
           {WorkloadUid(m.uid()), m.attempt()},
           NodeName(m.node()),
@@ -124,7 +124,7 @@ AckSeen from_pb(const pb::CheckpointAck& m) {
           m.namespace_()};
 }
 
-pb::UsageInterval to_pb(const UsageSeen& u) {
+pb::UsageInterval to_pb(const UsageUpdated& u) {
   pb::UsageInterval m;
   m.set_node(u.node.value());
   m.set_gpu_index(u.gpu_index);
@@ -138,7 +138,7 @@ pb::UsageInterval to_pb(const UsageSeen& u) {
   m.set_energy_mj(u.energy_mj);
   return m;
 }
-UsageSeen from_pb(const pb::UsageInterval& m) {
+UsageUpdated from_pb(const pb::UsageInterval& m) {
   return {NodeName(m.node()),
           m.gpu_index(),
           DeviceUuid(m.gpu_uuid()),

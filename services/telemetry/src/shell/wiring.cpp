@@ -71,18 +71,19 @@ void export_metrics(metrics::Registry& registry, service::Host& host, Samples& s
   registry.on_collect([&] {
     std::vector<Family> out = dcgm(samples);
     const auto c = samples.counters();
-    out.push_back(counter("qm_telemetry_frames_total", "Sample frames that came in.", c.frames));
-    out.push_back(counter("qm_telemetry_samples_total", "GPU samples taken.", c.samples));
+    out.push_back(counter("qm_telemetry_frames_total", "Sample frames received.", c.frames));
+    out.push_back(counter("qm_telemetry_samples_total", "GPU samples accepted.", c.samples));
     out.push_back(
         counter("qm_telemetry_frame_gaps_total", "Jumps in a node's frame sequence: samples that were lost.", c.gaps));
-    out.push_back(counter("qm_telemetry_late_samples_total", "Samples older than one already taken, dropped.", c.late));
+    out.push_back(
+        counter("qm_telemetry_late_samples_total", "Samples dropped because a newer one was accepted before.", c.late));
     out.push_back(gauge("qm_telemetry_agents", "Connected agent streams.", static_cast<double>(hub.agents())));
     out.push_back(gauge("qm_telemetry_redis_up", "1 where Redis answers.", redis.connected() ? 1 : 0));
     host.read([&](const service::Shell& shell) {
       const auto& t = engine_of(shell).tables();
       out.push_back(
           gauge("qm_telemetry_unhealthy_nodes", "Nodes with a verdict.", static_cast<double>(t.health.size())));
-      out.push_back(gauge("qm_telemetry_open_orders", "Checkpoint orders kept for agents.",
+      out.push_back(gauge("qm_telemetry_open_orders", "Checkpoint orders not yet acknowledged by agents.",
                           static_cast<double>(t.orders.size())));
     });
     return out;

@@ -10,7 +10,7 @@ void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
 
 TEST(Verdict, ComesFromTheCatalogue) {
   expect(R"(
-    -- fallen off the bus; an uncorrectable error; the GPU's firmware hangs; the recovery action says so
+    -- fallen off the bus; an uncorrectable error; the GPU's firmware hangs; by the recovery action
     xid a 79 gpu=3
     => cordon a XID 79 gpu=3
     xid b 48
@@ -64,13 +64,13 @@ TEST(Verdict, WhatEndsOneApplicationIsOnlyWatched) {
     => watch b XID 31 gpu=0
     xid c 94
     => watch c XID 94 gpu=0
-    -- and what needs nothing at all is not told: a clean-up after a kill, a row that was remapped
+    -- and what needs no action is not published: a clean-up after a kill, a row that was remapped
     xid d 45
     xid d 63
   )");
 }
 
-TEST(Verdict, ACodeThatNobodyKnowsIsWatched) {
+TEST(Verdict, AnUnknownCodeIsWatched) {
   expect(R"(
     xid a 9999
     => watch a XID 9999 gpu=0
@@ -79,7 +79,7 @@ TEST(Verdict, ACodeThatNobodyKnowsIsWatched) {
   )");
 }
 
-TEST(Verdict, TheHeavierStands) {
+TEST(Verdict, TheHeavierVerdictApplies) {
   expect(R"(
     xid a 13
     => watch a XID 13 gpu=0
@@ -120,7 +120,7 @@ TEST(Verdict, OfEachGpuIsPublished) {
 
 TEST(StickyXid, IsReportedOnceInABoot) {
   expect(R"(
-    -- seen to appear; the node object goes and comes again, and so does its agent, which reads the old code
+    -- seen to appear; the node object is deleted and created again, and so is its agent, which reads the old code
     xid a 79 gpu=3 boot=b1
     => cordon a XID 79 gpu=3
     gone a
@@ -163,13 +163,13 @@ TEST(StickyXid, ThatWasNeverReportedIsNew) {
     gone c
     => healthy c
     => gone c
-    -- without a name of the GPU or the boot it may be another machine
+    -- without a GPU uuid or boot id it may be another host
     xid c 13 standing uuid=none
     => watch c XID 13 gpu=0
   )");
 }
 
-TEST(StickyXid, ThatIsRepeatedAfterANewerOneSaysNothing) {
+TEST(StickyXid, ThatIsRepeatedAfterANewerOneChangesNothing) {
   expect(R"(
     xid a 79 boot=b1
     => cordon a XID 79 gpu=0
@@ -190,7 +190,7 @@ TEST(StickyXid, ThatIsRepeatedAfterANewerOneSaysNothing) {
   )");
 }
 
-TEST(StickyXid, OfTheBootBeforeThatIsRepeatedSaysNothing) {
+TEST(StickyXid, OfThePreviousBootThatIsRepeatedChangesNothing) {
   expect(R"(
     xid a 79 boot=b1 standing
     => cordon a XID 79 gpu=0
@@ -267,7 +267,7 @@ TEST(StickyXid, ARecoveryActionThatChangedIsNew) {
     tick 60 | xid a 154 boot=b1 recovery=1 standing
     tick 60 | xid a 154 boot=b1 recovery=2 standing
     => cordon a XID 154 gpu=0
-    -- of a code that decides alone it is no part
+    -- not used for a code that decides alone
     xid b 48 boot=b1 recovery=0
     => reset b XID 48 gpu=0
     gone b
@@ -327,15 +327,15 @@ TEST(StickyXid, RemembersSoManyGpusOfANode) {
   Script script;
   std::vector<Command> batch;
   for (std::size_t i = 0; i < Engine::kMostXids + 10; ++i)
-    batch.push_back(XidSeen{NodeName("a"), 13, 0, DeviceUuid(fmt::format("GPU-{}", i)), "", script.now()});
+    batch.push_back(XidUpdated{NodeName("a"), 13, 0, DeviceUuid(fmt::format("GPU-{}", i)), "", script.now()});
   script.step(batch);
   EXPECT_EQ(script.engine().tables().xids.find(NodeName("a"))->gpus.size(), Engine::kMostXids);
 }
 
-TEST(Verdict, SaysWhichCodeAndWhichGpu) {
+TEST(Verdict, NamesTheCodeAndTheGpu) {
   Script script;
-  const auto out = script.step({XidSeen{NodeName("a"), 79, 3, DeviceUuid("GPU-3"), "NVRM: Xid", script.now()},
-                                XidSeen{NodeName("b"), 9999, 1, DeviceUuid(), "", script.now()}});
+  const auto out = script.step({XidUpdated{NodeName("a"), 79, 3, DeviceUuid("GPU-3"), "NVRM: Xid", script.now()},
+                                XidUpdated{NodeName("b"), 9999, 1, DeviceUuid(), "", script.now()}});
   ASSERT_EQ(out.health.size(), 2U);
   EXPECT_EQ(out.health[0].row.reason, "XID 79 ROBUST_CHANNEL_GPU_HAS_FALLEN_OFF_THE_BUS on GPU 3");
   EXPECT_EQ(out.health[0].row.gpu, DeviceUuid("GPU-3"));
@@ -343,13 +343,13 @@ TEST(Verdict, SaysWhichCodeAndWhichGpu) {
   EXPECT_EQ(out.health[1].row.reason, "XID 9999 unknown on GPU 1");
 }
 
-TEST(Notice, IsToldOnceForAnInstance) {
+TEST(Notice, IsPublishedOnceForAnInstance) {
   expect(R"(
     notice a i-1
     => notice a i-1 terminate
     notice a i-1
     notice a i-1 in=60 | notice a i-1 stop
-    -- another machine has taken the name
+    -- another instance has the name
     notice a i-2 stop
     => notice a i-2 stop
     notice b i-1 hibernate | notice b i-1 hibernate
@@ -357,7 +357,7 @@ TEST(Notice, IsToldOnceForAnInstance) {
   )");
 }
 
-TEST(Devices, AreToldWhenTheyChange) {
+TEST(Devices, ArePublishedWhenTheyChange) {
   expect(R"(
     -- nothing is what was known of a new node
     devices a
@@ -382,7 +382,7 @@ TEST(Usage, IsPassedOn) {
   )");
 }
 
-TEST(Ack, IsToldOnceForAnOrderAndNode) {
+TEST(Ack, IsPublishedOnceForAnOrderAndNode) {
   expect(R"(
     order o w/1 a b
     ack o a step=70
@@ -390,7 +390,7 @@ TEST(Ack, IsToldOnceForAnOrderAndNode) {
     ack o a step=70
     ack o a step=80 | ack o b bad
     => ack o b step=0 bad
-    -- the first word of a node counts, whatever comes after
+    -- the first answer of a node counts, whatever follows
     ack o b step=90
   )");
 }
@@ -419,7 +419,7 @@ TEST(Ack, OfAnotherWorkloadThanItsOrderIsDropped) {
   )");
 }
 
-TEST(Order, IsToldToNodesThatConnectUntilTheyAnswer) {
+TEST(Order, IsSentToConnectingNodesUntilTheyAnswer) {
   expect(R"(
     open a
     order o w/1 a b
@@ -434,7 +434,7 @@ TEST(Order, IsToldToNodesThatConnectUntilTheyAnswer) {
     open b
     => open p
     open c
-    -- nobody can keep a deadline that has passed
+    -- no node can meet a deadline that has passed
     tick 110
     open a
     open b
@@ -442,7 +442,7 @@ TEST(Order, IsToldToNodesThatConnectUntilTheyAnswer) {
   )");
 }
 
-TEST(Order, TakesItsNewestWord) {
+TEST(Order, UsesItsNewestReport) {
   expect(R"(
     order o w/1 a
     order o w/1 a b in=300
@@ -494,37 +494,37 @@ TEST(Order, ThatNamesFewerNodesLaterLeavesNoAnswerBehind) {
   EXPECT_EQ(script.engine().tables().acked.size(), 0U);
 }
 
-TEST(Signs, ArePublishedWhenTheyChange) {
+TEST(NodeReport, ArePublishedWhenTheyChange) {
   expect(R"(
     -- nothing is what was known
-    signs a
-    signs a island=4 own/
-    => signs a island=4
-    tick 600 | signs a island=4 own/
-    signs a island=8 own/
-    => signs a island=8
-    signs a
-    => signs a
+    report a
+    report a island=4 own/
+    => report a island=4
+    tick 600 | report a island=4 own/
+    report a island=8 own/
+    => report a island=8
+    report a
+    => report a
   )");
 }
 
-TEST(NodeGone, EndsWhatWasKnown) {
+TEST(NodeDeleted, EndsWhatWasKnown) {
   expect(R"(
-    xid a 79 | devices a x/p=0 | signs a island=4 | notice a i-1
+    xid a 79 | devices a x/p=0 | report a island=4 | notice a i-1
     => cordon a XID 79 gpu=0
     => devices a x/p=0
-    => signs a island=4
+    => report a island=4
     => notice a i-1 terminate
     gone a
     => healthy a
     => no-devices a
-    => no-signs a
+    => no-report a
     => no-notice a
     => gone a
     -- nothing is left to end
     gone a
     => gone a
-    -- a node of the same name starts anew
+    -- a node of the same name starts empty
     xid a 13 | devices a x/p=0 | notice a i-1
     => watch a XID 13 gpu=0
     => devices a x/p=0
@@ -539,7 +539,7 @@ TEST(NodeGone, EndsWhatWasKnown) {
   )");
 }
 
-TEST(NodeGone, LeavesOrdersToTheirDeadline) {
+TEST(NodeDeleted, LeavesOrdersToTheirDeadline) {
   expect(R"(
     order o w/1 a b
     gone a

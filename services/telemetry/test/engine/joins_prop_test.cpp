@@ -14,7 +14,7 @@ namespace joins_prop_test {
 
 TEST(Joins, EveryOrderOfReportsAndOrdersEndsInOneState) {
   std::vector<std::string> facts{"xid a 79 gpu=3",           "xid a 63 gpu=3",         "devices a x/p=0,1 x/q=2",
-                                 "notice a i-1 stop in=120", "order o w/1 a b in=110", "signs a island=4"};
+                                 "notice a i-1 stop in=120", "order o w/1 a b in=110", "report a island=4"};
   std::sort(facts.begin(), facts.end());
   std::optional<std::uint64_t> end;
   std::string first;

@@ -31,7 +31,7 @@ NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % 3)); }
 Command command_of(const Choice& c, Instant now) {
   static constexpr std::int32_t kCodes[] = {13, 31, 45, 48, 79, 154, 119, 9999};
   if (c.what < 25) {
-    XidSeen seen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid(fmt::format("GPU-{}", c.a % 2)), "", now};
+    XidUpdated seen{node_of(c.a), kCodes[c.b % 8], c.a % 8, DeviceUuid(fmt::format("GPU-{}", c.a % 2)), "", now};
     seen.standing = c.b % 3 == 0;
     seen.cleared = c.b % 7 == 0;
     seen.boot = c.b % 5 == 0 ? "b2" : "b1";
@@ -40,29 +40,29 @@ Command command_of(const Choice& c, Instant now) {
     return seen;
   }
   if (c.what < 45) {
-    DevicesSeen seen{node_of(c.a), now, {}};
+    DevicesUpdated seen{node_of(c.a), now, {}};
     for (int i = 0; i < c.b % 3; ++i)
       seen.pods.push_back({Namespace("x"), fmt::format("p{}", i), {{seen.node, c.b % 4, DeviceUuid(), 1000, ""}}});
     return seen;
   }
-  if (c.what < 55) return NoticeSeen{node_of(c.a), InstanceId(fmt::format("i-{}", c.b % 3)), "terminate", now};
+  if (c.what < 55) return NoticeUpdated{node_of(c.a), InstanceId(fmt::format("i-{}", c.b % 3)), "terminate", now};
   if (c.what < 70) {
-    return OrderHeard{fmt::format("o{}", c.a % 4),
-                      {WorkloadUid("w"), 1},
-                      {node_of(c.b), node_of(c.b + 1)},
-                      "r",
-                      now + std::chrono::seconds(c.b % 400 - 100),
-                      c.b % 5 == 0};
+    return OrderUpdated{fmt::format("o{}", c.a % 4),
+                        {WorkloadUid("w"), 1},
+                        {node_of(c.b), node_of(c.b + 1)},
+                        "r",
+                        now + std::chrono::seconds(c.b % 400 - 100),
+                        c.b % 5 == 0};
   }
   if (c.what < 90) {
-    AckSeen ack;
+    AckUpdated ack;
     ack.order = fmt::format("o{}", c.a % 5);
     ack.node = node_of(c.b);
     ack.step = c.b;
     ack.id = {WorkloadUid(c.b % 7 == 6 ? "v" : "w"), 1};
     return ack;
   }
-  if (c.what < 95) return NodeGone{node_of(c.a)};
+  if (c.what < 95) return NodeDeleted{node_of(c.a)};
   return Tick{};
 }
 
@@ -80,19 +80,20 @@ void play(const std::vector<std::vector<Choice>>& history, Fn&& after) {
 TEST(Laws, HoldAfterEveryStep) {
   std::size_t verdicts = 0, acks = 0;
   EXPECT_TRUE(rc::check("laws", [&] {
-    std::map<NodeName, Health> told;
-    std::map<NodeName, DevicesSeen> devices;
+    std::map<NodeName, Health> observed;
+    std::map<NodeName, DevicesUpdated> devices;
     play(*histories(), [&](Script& script, const std::vector<Command>&, const Output& out) {
       const auto& tables = script.engine().tables();
       for (const auto& h : out.health) {
         if (h.gone) {
-          RC_ASSERT(told.erase(h.node) == 1);
+          RC_ASSERT(observed.erase(h.node) == 1);
           continue;
         }
         ++verdicts;
         // Verdicts only become more severe, and each event has a change.
-        RC_ASSERT((!told.contains(h.node) || (told.at(h.node).action <= h.row.action && told.at(h.node) != h.row)));
-        told[h.node] = h.row;
+        RC_ASSERT((!observed.contains(h.node) ||
+                   (observed.at(h.node).action <= h.row.action && observed.at(h.node) != h.row)));
+        observed[h.node] = h.row;
       }
       for (const auto& d : out.devices) {
         RC_ASSERT((!devices.contains(d.seen.node) || d.gone || devices.at(d.seen.node).pods != d.seen.pods));
@@ -101,7 +102,7 @@ TEST(Laws, HoldAfterEveryStep) {
       for (const auto& a : out.acks) RC_ASSERT(tables.orders.contains(a.order) && a.id.uid == WorkloadUid("w"));
       acks += out.acks.size();
       // The published state equals the stored state: a consumer of the events alone has the same.
-      RC_ASSERT(told == tables.health.rows());
+      RC_ASSERT(observed == tables.health.rows());
       RC_ASSERT(devices.size() == tables.devices.size());
       for (const auto& [node, pods] : tables.devices) RC_ASSERT(devices.at(node).pods == pods);
       // Acknowledgements are stored for stored orders only, and every entry expires.
@@ -123,26 +124,26 @@ TEST(Laws, HoldAfterEveryStep) {
   EXPECT_GT(acks, 50U) << "the generated histories hardly acknowledge anything";
 }
 
-TEST(Laws, SaidTwiceIsSaidOnce) {
+TEST(Laws, ARepetitionIsPublishedOnce) {
   EXPECT_TRUE(rc::check("repeats", [] {
     play(*histories(), [&](Script& script, const std::vector<Command>& batch, const Output&) {
       // An agent without a confirmation sends a batch again. Objects that are created and deleted in it are published
       // again.
       for (const auto& c : batch) {
-        if (std::holds_alternative<NodeGone>(c)) return;
-        if (const auto* notice = std::get_if<NoticeSeen>(&c)) {
+        if (std::holds_alternative<NodeDeleted>(c)) return;
+        if (const auto* notice = std::get_if<NoticeUpdated>(&c)) {
           const auto* known = script.engine().tables().notices.find(notice->node);
           if (known != nullptr && known->instance != notice->instance) return;
         }
       }
       std::map<NodeName, std::size_t> lists;
       for (const auto& c : batch) {
-        if (const auto* seen = std::get_if<DevicesSeen>(&c)) ++lists[seen->node];
+        if (const auto* seen = std::get_if<DevicesUpdated>(&c)) ++lists[seen->node];
       }
       if (std::any_of(lists.begin(), lists.end(), [](const auto& l) { return l.second > 1; })) return;
       // An acknowledgement that preceded its order in the batch is accepted the second time.
       std::vector<Command> facts = batch;
-      std::erase_if(facts, [](const Command& c) { return std::holds_alternative<AckSeen>(c); });
+      std::erase_if(facts, [](const Command& c) { return std::holds_alternative<AckUpdated>(c); });
       RC_ASSERT(render(script.step(facts)).empty());
     });
   }));

@@ -67,11 +67,11 @@ const char* name_of(Action action) {
   return "?";
 }
 
-DevicesSeen devices_of(const Words& words, Instant now) {
-  DevicesSeen seen{NodeName(words.plain.at(1)), now, {}};
+DevicesUpdated devices_of(const Words& words, Instant now) {
+  DevicesUpdated seen{NodeName(words.plain.at(1)), now, {}};
   for (const auto& [pod, list] : words.named) {
     const auto slash = pod.find('/');
-    DevicesSeen::Pod row{Namespace(pod.substr(0, slash)), pod.substr(slash + 1), {}};
+    DevicesUpdated::Pod row{Namespace(pod.substr(0, slash)), pod.substr(slash + 1), {}};
     for (const auto& index : split(list, ','))
       row.devices.push_back({seen.node, std::stoi(index), DeviceUuid(), 1000, ""});
     seen.pods.push_back(std::move(row));
@@ -92,7 +92,7 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   const bool bad = words.flag("bad"), settled = words.flag("settled");
   const bool standing = words.flag("standing"), cleared = words.flag("cleared");
   if (verb == "xid") {
-    XidSeen seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)),
+    XidUpdated seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)),
                  words.number("gpu", 0),      DeviceUuid("GPU-x"),
                  words.text("line"),          now_ - std::chrono::seconds(words.number("ago", 0))};
     seen.standing = standing;
@@ -103,19 +103,19 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     return {std::move(seen)};
   }
   if (verb == "devices") return {devices_of(words, now_)};
-  if (verb == "signs") {
-    SignsSeen seen{NodeName(words.plain.at(1)), now_, {}};
-    for (const auto& [label, value] : words.named) seen.signs.labels[label] = value;
-    if (words.plain.size() > 2) seen.signs.owned_prefixes = {words.plain[2]};
+  if (verb == "report") {
+    NodeReportUpdated seen{NodeName(words.plain.at(1)), now_, {}};
+    for (const auto& [label, value] : words.named) seen.report.labels[label] = value;
+    if (words.plain.size() > 2) seen.report.owned_prefixes = {words.plain[2]};
     return {std::move(seen)};
   }
   if (verb == "notice") {
     const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
-    return {NoticeSeen{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
+    return {NoticeUpdated{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
                        now_ + std::chrono::seconds(words.number("in", 120))}};
   }
   if (verb == "order") {
-    OrderHeard order{words.plain.at(1),
+    OrderUpdated order{words.plain.at(1),
                      attempt_id(words.plain.at(2)),
                      {},
                      "SpotInterruption",
@@ -127,7 +127,7 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     return {order};
   }
   if (verb == "ack") {
-    AckSeen ack;
+    AckUpdated ack;
     ack.order = words.plain.at(1);
     ack.node = NodeName(words.plain.at(2));
     ack.step = words.number("step", 0);
@@ -139,13 +139,13 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     return {ack};
   }
   if (verb == "usage") {
-    UsageSeen usage;
+    UsageUpdated usage;
     usage.node = NodeName(words.plain.at(1));
     usage.gpu_index = words.number("gpu", 0);
     usage.utilization = std::stod(words.plain.at(2));
     return {usage};
   }
-  if (verb == "gone") return {NodeGone{NodeName(words.plain.at(1))}};
+  if (verb == "gone") return {NodeDeleted{NodeName(words.plain.at(1))}};
   if (verb == "open") {
     for (const auto& [id, order] : engine_.open_orders(NodeName(words.plain.at(1)))) got.push_back("open " + id);
     return {};
@@ -173,9 +173,9 @@ std::vector<std::string> render(const Output& output) {
     }
     out.push_back(line);
   }
-  for (const auto& s : output.signs) {
-    std::string line = fmt::format("{} {}", s.gone ? "no-signs" : "signs", s.seen.node);
-    for (const auto& [label, value] : s.seen.signs.labels) line += fmt::format(" {}={}", label, value);
+  for (const auto& s : output.report) {
+    std::string line = fmt::format("{} {}", s.gone ? "no-report" : "report", s.seen.node);
+    for (const auto& [label, value] : s.seen.report.labels) line += fmt::format(" {}={}", label, value);
     out.push_back(line);
   }
   for (const auto& n : output.notices) {
@@ -198,7 +198,7 @@ Engine restarted(const Engine& engine) {
     for (const auto& [key, row] : source) target.restore(key, row);
   };
   copy(from.health, to.health), copy(from.notices, to.notices), copy(from.orders, to.orders);
-  copy(from.acked, to.acked), copy(from.devices, to.devices), copy(from.signs, to.signs);
+  copy(from.acked, to.acked), copy(from.devices, to.devices), copy(from.report, to.report);
   copy(from.xids, to.xids), copy(from.xids_until, to.xids_until);
   return fresh;
 }

@@ -69,11 +69,11 @@ TEST(Push, ARepeatedFactIsConfirmedAgainAndPublishedOnce) {
   EXPECT_EQ(rows->at(0).key_version, 1U);
 }
 
-TEST(Push, OpenOrdersAreToldToAnAgentThatConnects) {
+TEST(Push, OpenOrdersAreSentToAConnectingAgent) {
   LittleService service;
   service.order("o", {"a", "b"});
   ASSERT_TRUE(wait_until([&] { return service.host->counters().outcomes == 2; }))
-      << "no agent is there, which is no failure";
+      << "no agent is connected, which is not a failure";
   AgentStream first(service, {"a"});
   ASSERT_TRUE(wait_until([&] { return first.ordered("o") == 1; }));
   // An order that is created while the agent is connected is sent at once.
@@ -95,7 +95,7 @@ TEST(Push, OpenOrdersAreToldToAnAgentThatConnects) {
   EXPECT_EQ(again.ordered("o"), 0U) << "it has answered";
 }
 
-TEST(Push, AnAgentThatCannotBeToldItsOrdersIsSentAway) {
+TEST(Push, AnAgentWhoseOrdersCannotBeSentIsDisconnected) {
   LittleService service;
   service.host->stop();
   AgentStream agent(service, {"a"});
@@ -171,7 +171,7 @@ TEST(Query, Filters) {
     return names(service.query(request));
   };
   EXPECT_EQ(asked("a", "", "").size(), 4U);
-  EXPECT_EQ(asked("nobody", "", "").size(), 0U);
+  EXPECT_EQ(asked("unknown", "", "").size(), 0U);
   EXPECT_EQ(asked("", "team", ""), (std::vector<std::string>{"a/0", "a/1", "b/0"}));
   EXPECT_EQ(asked("", "", "p"), (std::vector<std::string>{"a/0", "a/2", "b/0"}));
   EXPECT_EQ(asked("a", "team", "p"), (std::vector<std::string>{"a/0"}));
@@ -239,25 +239,25 @@ struct Watch {
 TEST(WatchHealth, ResumesWhereItWas) {
   LittleService service;
   AgentStream agent(service, {"a"});
-  const auto told = [&](const std::string& id, const pb::AgentFact& fact) {
+  const auto observed = [&](const std::string& id, const pb::AgentFact& fact) {
     agent.send(fact);
     ASSERT_TRUE(wait_until([&] { return agent.confirmed(id) == 1; }));
   };
-  told("1", xid_fact("1", "a", 13));
+  observed("1", xid_fact("1", "a", 13));
   std::uint64_t after = 0;
   {
     Watch watch(service, 0);
-    told("2", xid_fact("2", "b", 13));
+    observed("2", xid_fact("2", "b", 13));
     EXPECT_EQ(watch.next(), "b HEALTH_WATCH") << "what was before the watch is for Snapshot";
     after = watch.update.resume_version();
     EXPECT_GT(after, 0U);
   }
-  told("3", xid_fact("3", "a", 79));
+  observed("3", xid_fact("3", "a", 79));
   pb::AgentFact devices;
   devices.set_id("4");
   devices.mutable_devices()->set_node("a");
   devices.mutable_devices()->add_pods()->set_pod("p");
-  told("4", devices);
+  observed("4", devices);
   Watch again(service, after);
   EXPECT_EQ(again.next(), "a HEALTH_CORDON");
   EXPECT_GT(again.update.resume_version(), after);
@@ -265,7 +265,7 @@ TEST(WatchHealth, ResumesWhereItWas) {
   gone.set_node("a");
   gone.set_state(pb::NODE_GONE);
   service.publish("qm.node", "a", gone.SerializeAsString());
-  EXPECT_EQ(again.next(), "a HEALTH_NONE") << "devices are no verdict; the end of one is";
+  EXPECT_EQ(again.next(), "a HEALTH_NONE") << "devices are not a verdict; the end of one is";
 }
 
 TEST(WatchHealth, AVersionThatIsNotKeptIsRefused) {
@@ -295,7 +295,7 @@ struct Follow {
   std::unique_ptr<grpc::ClientReader<pb::EventLine>> reader;
 };
 
-TEST(FollowEvents, FiltersAndSaysWhereLinesComeFrom) {
+TEST(FollowEvents, FiltersAndNamesTheSource) {
   LittleService service;
   ASSERT_TRUE(wait_until([&] { return service.observer->caught_up(); }));
   Follow all(service, "", ""), costs(service, "qm.cost", ""), one(service, "", "k2");
@@ -332,8 +332,8 @@ TEST(FollowEvents, AReaderThatIsTooSlowIsSentAway) {
   auto producer = *service.bus->producer("test");
   ASSERT_TRUE(producer->publish(records, std::chrono::seconds(5)));
   service.publish("qm.workload", "w", "");
-  EXPECT_EQ(quick.next(), "owner qm.workload w 1") << "one slow reader holds up nobody";
-  ASSERT_TRUE(wait_until([&] { return service.observer->told() > kLines; }));
+  EXPECT_EQ(quick.next(), "owner qm.workload w 1") << "one slow reader delays no other";
+  ASSERT_TRUE(wait_until([&] { return service.observer->observed() > kLines; }));
   std::size_t got = 0;
   while (slow.next() != "over") ++got;
   EXPECT_LT(got, kLines);

@@ -84,13 +84,13 @@ pb::AgentFact devices_fact(const std::string& node) {
   return f;
 }
 pb::AgentFact signs_fact(const std::string& node) {
-  auto f = fact(node + "/signs");
-  auto& signs = *f.mutable_signs();
-  signs.set_node(node);
-  signs.set_at_us(6);
-  (*signs.mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
-  (*signs.mutable_annotations())["quartermaster.dev/findings"] = "none";
-  signs.add_owned_prefixes("cache.quartermaster.dev/");
+  auto f = fact(node + "/report");
+  auto& report = *f.mutable_node_report();
+  report.set_node(node);
+  report.set_at_us(6);
+  (*report.mutable_labels())["gpu.nvidia.com/nvlink-enabled"] = "true";
+  (*report.mutable_annotations())["quartermaster.dev/findings"] = "none";
+  report.add_owned_prefixes("cache.quartermaster.dev/");
   return f;
 }
 pb::AgentFact notice_fact(const std::string& node) {
@@ -135,34 +135,34 @@ service::Input order_input(const std::string& id, std::int64_t deadline_us, cons
 
 TEST(Codec, ReadsEveryFact) {
   const Codec codec;
-  const auto xid = only<XidSeen>(codec.decode(fact_input(xid_fact("a/1", "a", 79, 3))));
+  const auto xid = only<XidUpdated>(codec.decode(fact_input(xid_fact("a/1", "a", 79, 3))));
   EXPECT_EQ(xid.node, NodeName("a"));
   EXPECT_EQ(xid.xid, 79);
   EXPECT_EQ(xid.gpu_index, 3);
   EXPECT_FALSE(xid.standing || xid.cleared || xid.recovery_action.has_value());
   auto full = xid_fact("a/2", "a", 154, 3);
   full.mutable_xid()->set_recovery_action(0);
-  full.mutable_xid()->set_standing(true);
+  full.mutable_xid()->set_at_first_poll(true);
   full.mutable_xid()->set_cleared(true);
   full.mutable_xid()->set_boot_id("boot");
-  const auto more = only<XidSeen>(codec.decode(fact_input(full)));
+  const auto more = only<XidUpdated>(codec.decode(fact_input(full)));
   EXPECT_TRUE(more.standing && more.cleared);
   EXPECT_EQ(more.recovery_action, 0);
   EXPECT_EQ(more.boot, "boot");
-  const auto devices = only<DevicesSeen>(codec.decode(fact_input(devices_fact("a"))));
+  const auto devices = only<DevicesUpdated>(codec.decode(fact_input(devices_fact("a"))));
   ASSERT_EQ(devices.pods.size(), 2U);
   EXPECT_EQ(devices.pods[0].pod, "p") << "sorted, so that lists compare";
   EXPECT_EQ(devices.pods[0].devices[0], (DeviceRef{NodeName("a"), 1, DeviceUuid("GPU-1"), 428, "3g.40gb"}));
-  const auto signs = only<SignsSeen>(codec.decode(fact_input(signs_fact("a"))));
-  EXPECT_EQ(signs.node, NodeName("a"));
-  EXPECT_EQ(signs.signs.labels, (Labels{{"gpu.nvidia.com/nvlink-enabled", "true"}}));
-  EXPECT_EQ(signs.signs.annotations, (Labels{{"quartermaster.dev/findings", "none"}}));
-  EXPECT_EQ(signs.signs.owned_prefixes, std::vector<std::string>{"cache.quartermaster.dev/"});
-  const auto notice = only<NoticeSeen>(codec.decode(fact_input(notice_fact("a"))));
+  const auto report = only<NodeReportUpdated>(codec.decode(fact_input(signs_fact("a"))));
+  EXPECT_EQ(report.node, NodeName("a"));
+  EXPECT_EQ(report.report.labels, (Labels{{"gpu.nvidia.com/nvlink-enabled", "true"}}));
+  EXPECT_EQ(report.report.annotations, (Labels{{"quartermaster.dev/findings", "none"}}));
+  EXPECT_EQ(report.report.owned_prefixes, std::vector<std::string>{"cache.quartermaster.dev/"});
+  const auto notice = only<NoticeUpdated>(codec.decode(fact_input(notice_fact("a"))));
   EXPECT_EQ(notice.instance, InstanceId("i-1"));
   EXPECT_EQ(notice.action, "stop");
   EXPECT_EQ(micros(notice.at), 120'000'000);
-  const auto ack = only<AckSeen>(codec.decode(fact_input(ack_fact("o", "a"))));
+  const auto ack = only<AckUpdated>(codec.decode(fact_input(ack_fact("o", "a"))));
   EXPECT_EQ(ack.id, (AttemptId{WorkloadUid("w"), 2}));
   EXPECT_EQ(ack.step, 70);
   EXPECT_TRUE(ack.ok);
@@ -176,16 +176,16 @@ TEST(Codec, AFactOfAKindThatItDoesNotKnowIsTakenAndLeftAside) {
 
 TEST(Codec, ReadsOrdersAndNodesThatGo) {
   const Codec codec;
-  auto order = only<OrderHeard>(codec.decode(order_input("o", 110)));
+  auto order = only<OrderUpdated>(codec.decode(order_input("o", 110)));
   EXPECT_EQ(order.nodes, (std::vector{NodeName("a"), NodeName("b")}));
   EXPECT_FALSE(order.settled);
-  EXPECT_TRUE(only<OrderHeard>(codec.decode(order_input("o", 110, "Acked"))).settled);
+  EXPECT_TRUE(only<OrderUpdated>(codec.decode(order_input("o", 110, "Acked"))).settled);
   EXPECT_EQ(order.ns, "team");
   EXPECT_EQ(order.kind, "Job");
   // An acknowledgement with a URI from which no workload may resume counts as failed.
   auto odd = ack_fact("o", "a");
   odd.mutable_ack()->set_uri("s3://a b");
-  const auto failed = only<AckSeen>(codec.decode(fact_input(odd)));
+  const auto failed = only<AckUpdated>(codec.decode(fact_input(odd)));
   EXPECT_FALSE(failed.ok);
   EXPECT_EQ(failed.uri, "");
   EXPECT_EQ(failed.message, "the URI has the byte 0x20 at position 6, which no URI has");
@@ -197,12 +197,12 @@ TEST(Codec, ReadsOrdersAndNodesThatGo) {
   node.set_node("a");
   node.set_state(pb::NODE_READY);
   EXPECT_TRUE(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))->empty());
-  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString(), true))).node,
+  EXPECT_EQ(only<NodeDeleted>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString(), true))).node,
             NodeName("a"));
-  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", "", true))).node, NodeName("a"))
-      << "the key says it too";
+  EXPECT_EQ(only<NodeDeleted>(codec.decode(bus_input("qm.node", "a", "", true))).node, NodeName("a"))
+      << "the key has it too";
   node.set_state(pb::NODE_GONE);
-  EXPECT_EQ(only<NodeGone>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))).node, NodeName("a"));
+  EXPECT_EQ(only<NodeDeleted>(codec.decode(bus_input("qm.node", "a", node.SerializeAsString()))).node, NodeName("a"));
 }
 
 TEST(Codec, RefusesWhatIsNone) {
@@ -246,8 +246,8 @@ TEST(Codec, WritesEventsWithTheWholeStateOfTheirKeys) {
   }
   ASSERT_EQ(events.size(), 6U);
   pb::GpuEvent gpu;
-  ASSERT_TRUE(gpu.ParseFromString(events.at("signs/a")));
-  EXPECT_EQ(gpu.signs().labels().at("gpu.nvidia.com/nvlink-enabled"), "true");
+  ASSERT_TRUE(gpu.ParseFromString(events.at("node-report/a")));
+  EXPECT_EQ(gpu.node_report().labels().at("gpu.nvidia.com/nvlink-enabled"), "true");
   ASSERT_TRUE(gpu.ParseFromString(events.at("health/a")));
   EXPECT_EQ(gpu.health().action(), pb::HEALTH_RESET_GPU) << "the other GPUs of the node work on";
   ASSERT_EQ(gpu.health().gpus_size(), 1);
@@ -282,19 +282,19 @@ TEST(Codec, AnOrderIsAnIntentForEachOfItsNodes) {
   EXPECT_TRUE(kept.step({order_input("o", micros(kept.now) + 1)}).intents.empty()) << "the same again";
 }
 
-TEST(Codec, AGoneNodeEndsItsKeysAndTellsWhoeverAsked) {
-  std::vector<NodeName> told;
-  Shell shell(std::make_unique<Engine>(), Codec([&](const NodeName& n) { told.push_back(n); }));
+TEST(Codec, ADeletedNodeEndsItsKeysAndAnswersOpenOrders) {
+  std::vector<NodeName> observed;
+  Shell shell(std::make_unique<Engine>(), Codec([&](const NodeName& n) { observed.push_back(n); }));
   std::vector<std::pair<std::size_t, Error>> poison;
   service::Effects out;
   const auto now = from_micros(1'000'000);
   shell.step(std::vector{fact_input(xid_fact("1", "a", 79)), fact_input(devices_fact("a"))}, now, out, poison);
   shell.commit();
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(observed.empty());
   out = {};
   shell.step(std::vector{bus_input("qm.node", "a", "", true)}, now, out, poison);
   shell.commit();
-  EXPECT_EQ(told, std::vector{NodeName("a")});
+  EXPECT_EQ(observed, std::vector{NodeName("a")});
   ASSERT_EQ(out.events.size(), 2U);
   for (const auto& e : out.events) EXPECT_TRUE(e.tombstone) << e.key;
   pb::GpuEvent gpu;
@@ -340,7 +340,7 @@ TEST(Codec, StateIsReadBackAsItWas) {
   EXPECT_EQ(other.engine.tables().orders.rows(), kept.engine.tables().orders.rows());
   EXPECT_EQ(other.engine.tables().acked.rows(), kept.engine.tables().acked.rows());
   EXPECT_EQ(other.engine.tables().devices.rows(), kept.engine.tables().devices.rows());
-  EXPECT_EQ(other.engine.tables().signs.rows(), kept.engine.tables().signs.rows());
+  EXPECT_EQ(other.engine.tables().report.rows(), kept.engine.tables().report.rows());
   EXPECT_EQ(other.engine.tables().notices.rows(), kept.engine.tables().notices.rows());
   EXPECT_EQ(other.engine.tables().xids.rows(), kept.engine.tables().xids.rows());
   EXPECT_EQ(other.engine.tables().health.find(NodeName("a"))->action, Action::kResetGpu);
@@ -359,12 +359,13 @@ TEST(Codec, ARowThatItDoesNotKnowStopsTheStart) {
   const auto unknown = kept.shell.load(std::vector<store::StateRow>{{"riddle", "k", "v"}});
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().message.find("riddle"), std::string::npos);
-  for (const std::string kind : {"order", "health", "notice", "acked", "devices", "signs", "xids", "xids_until"}) {
+  for (const std::string kind :
+       {"order", "health", "notice", "acked", "devices", "node_report", "xids", "xids_until"}) {
     EXPECT_FALSE(kept.shell.load(std::vector<store::StateRow>{{kind, "k|n", "\x01\xff"}})) << kind;
   }
 }
 
-TEST(Codec, DebugStateSaysWhoHasNotAnswered) {
+TEST(Codec, DebugStateListsMissingAnswers) {
   Kept kept;
   (void)kept.step({order_input("o", micros(kept.now) + 1), fact_input(xid_fact("1", "a", 79, 3))});
   (void)kept.step({fact_input(ack_fact("o", "a"))});

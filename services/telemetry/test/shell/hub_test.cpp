@@ -31,13 +31,13 @@ TEST(AgentHub, OrdersGoToTheAgentOfTheNode) {
   Agent one(hub, {"a", "b"}), two(hub, {"c"});
   EXPECT_TRUE(hub.send("b", order("o1")));
   EXPECT_TRUE(hub.send("c", order("o2")));
-  EXPECT_FALSE(hub.send("d", order("o3"))) << "nobody speaks for it";
+  EXPECT_FALSE(hub.send("d", order("o3"))) << "no agent serves it";
   EXPECT_EQ(one.got, std::vector<std::string>{"o1"});
   EXPECT_EQ(two.got, std::vector<std::string>{"o2"});
   EXPECT_EQ(hub.agents(), 2U);
 }
 
-TEST(AgentHub, TheNewestAgentOfANodeSpeaksAndTheOneBeforeFollowsIt) {
+TEST(AgentHub, TheNewestAgentOfANodeIsUsedAndThePreviousFollowsIt) {
   AgentHub hub;
   Agent old(hub, {"a"}), young(hub, {"a"});
   EXPECT_TRUE(hub.send("a", order("1")));
@@ -57,7 +57,7 @@ TEST(AgentHub, TheNewestAgentOfANodeSpeaksAndTheOneBeforeFollowsIt) {
   EXPECT_TRUE(old.got.empty());
 }
 
-TEST(AgentHub, AStreamThatIsOverLeavesTheWordToTheOneBefore) {
+TEST(AgentHub, AClosedStreamMakesThePreviousAgentCurrent) {
   AgentHub hub;
   Agent old(hub, {"a"}), young(hub, {"a"});
   young.over = true;
@@ -82,7 +82,7 @@ TEST(AgentHub, AnAgentMayNameOtherNodesLater) {
 TEST(AgentHub, ExecutesOrdersAsIntents) {
   AgentHub hub;
   const store::IntentRow intent{"order/o/a", "agent.order", "a", 1, order("o").SerializeAsString()};
-  EXPECT_EQ(hub.execute(intent)->bytes, "no agent") << "done: whoever connects is told";
+  EXPECT_EQ(hub.execute(intent)->bytes, "no agent") << "done: a connecting agent gets it";
   Agent agent(hub, {"a"});
   EXPECT_EQ(hub.execute(intent)->bytes, "sent");
   EXPECT_EQ(agent.got, std::vector<std::string>{"o"});

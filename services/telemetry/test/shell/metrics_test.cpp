@@ -73,7 +73,7 @@ TEST(Metrics, OneSeriesForEachGpuAsDcgmNamesIt) {
 
 // S-322: the values with DCGM's name and with the name of the first generation are equal.
 // S-316, S-317: so are those for utilization and memory.
-TEST(Metrics, BothFamiliesOfNamesSayTheSame) {
+TEST(Metrics, BothFamiliesOfNamesHaveEqualValues) {
   LittleService service;
   auto busy = sample(0, 0.75, "p");
   busy.set_fb_used_bytes(3 << 20);

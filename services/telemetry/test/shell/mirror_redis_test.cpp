@@ -91,7 +91,7 @@ TEST_F(Mirror, QueriesAreAnsweredFromRedis) {
   of.set_node("b");
   EXPECT_EQ(service.query(of).readings_size(), 1);
   EXPECT_EQ(service.query(of).source(), "redis");
-  of.set_node("nobody");
+  of.set_node("unknown");
   EXPECT_EQ(service.query(of).source(), "owner") << "what Redis does not hold, the owner is asked for";
   EXPECT_NE(service.registry.text().find("qm_telemetry_redis_up 1\n"), std::string::npos);
 }
@@ -159,7 +159,7 @@ TEST_F(Mirror, AFlushIsRepairedInFiveSecondsAndNeverGivesHalfAnAnswer) {
   EXPECT_EQ(service.query(all).readings_size(), 400);
 }
 
-TEST_F(Mirror, WithoutRedisTheOwnerAnswersAndSaysSo) {
+TEST_F(Mirror, WithoutRedisTheOwnerAnswersAndNamesTheSource) {
   LittleService service({.redis = address_});
   service.samples.take(frame("a", 1, 1, {sample(0, 0)}));
   ASSERT_TRUE(wait_until([&] { return from(service, "redis", 1); }));

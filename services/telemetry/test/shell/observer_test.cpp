@@ -39,9 +39,9 @@ TEST(Summary, OfEachPlacementEvent) {
               a->set_attempt(1);
               a->set_state(pb::SHORT);
               a->add_members();
-              a->set_short_reason("no room");
+              a->set_short_reason("no capacity");
             }),
-            "team/train attempt 1 Short on 1 pod no room");
+            "team/train attempt 1 Short on 1 pod no capacity");
   EXPECT_EQ(line([](auto& e) { e.mutable_demand()->add_items(); }), "1 workload pending for lack of nodes");
   EXPECT_EQ(line([](auto& e) {
               e.mutable_eviction()->set_uid("w");
@@ -139,8 +139,8 @@ TEST(Summary, OfNodesGpusSpotAndCost) {
             "a: 1 pod with devices");
   EXPECT_EQ(line_of<pb::GpuEvent>("qm.gpu",
                                   [](auto& e) {
-                                    e.mutable_signs()->set_node("a");
-                                    (*e.mutable_signs()->mutable_labels())["k"] = "v";
+                                    e.mutable_node_report()->set_node("a");
+                                    (*e.mutable_node_report()->mutable_labels())["k"] = "v";
                                   }),
             "a: 1 label and 0 annotations of its agent");
   const auto usage = [](const std::string& pod) {
@@ -256,7 +256,7 @@ struct Lines {
   }
 };
 
-TEST(Observer, TellsWhatHappensFromNowOnAndOnce) {
+TEST(Observer, ReportsChangesFromTheStartOnce) {
   LittleService service;
   ASSERT_TRUE(wait_until([&] { return service.observer->caught_up(); }));
   service.publish("qm.cost", "before", "");

@@ -107,7 +107,7 @@ TEST_F(SamplesTest, AnIntervalClosesWhenThePodChanges) {
   EXPECT_DOUBLE_EQ(closed_[1].utilization(), 0.9);
   EXPECT_EQ(closed_[1].energy_mj(), 1000) << "no energy falls between two intervals";
   sampled(300, 0.5, "p");
-  EXPECT_EQ(closed_[2].pod(), "") << "nobody held it";
+  EXPECT_EQ(closed_[2].pod(), "") << "no pod held it";
 }
 
 TEST_F(SamplesTest, AnIntervalClosesAtItsLength) {
@@ -125,7 +125,7 @@ TEST_F(SamplesTest, AnIntervalClosesAtItsLastSampleWhereTheGpuFellSilent) {
   sampled(120, 0.4, "p");
   sampled(4000, 0.8, "p");
   ASSERT_EQ(closed_.size(), 1U);
-  EXPECT_EQ(closed_[0].to_us(), 120'000'000) << "the hour without samples is nobody's";
+  EXPECT_EQ(closed_[0].to_us(), 120'000'000) << "the hour without samples belongs to no pod";
   sampled(4060, 0.8, "q");
   ASSERT_EQ(closed_.size(), 2U);
   EXPECT_EQ(closed_[1].from_us(), 4'000'000'000);
@@ -175,7 +175,7 @@ TEST_F(SamplesTest, ACounterThatWasMissingIsNotChargedWithItsTotal) {
   EXPECT_EQ(closed_[2].energy_mj(), 10);
 }
 
-TEST_F(SamplesTest, AnotherGpuAtTheIndexBeginsAnew) {
+TEST_F(SamplesTest, AnotherGpuAtTheIndexBeginsANewInterval) {
   sampled(60, 0.5, "p", 1000);
   sampled(120, 0.5, "p", 1600);
   at(180);
@@ -258,12 +258,12 @@ TEST_F(SamplesTest, AForgottenNodeClosesItsIntervals) {
   sampled(60, 0.5, "p");
   sampled(120, 0.5, "p");
   samples_.forget("a");
-  samples_.forget("nobody");
+  samples_.forget("unknown");
   ASSERT_EQ(closed_.size(), 1U);
   EXPECT_EQ(closed_[0].to_us(), 120'000'000);
   EXPECT_EQ(living(), 0U);
   take(frame("a", 60, 9, {sample(0, 0.1)}));
-  EXPECT_EQ(living(), 1U) << "a node of the same name starts anew";
+  EXPECT_EQ(living(), 1U) << "a node of the same name starts empty";
   EXPECT_EQ(samples_.counters().gaps, 0U);
 }
 
@@ -279,7 +279,7 @@ TEST_F(SamplesTest, AReadingLivesThreePeriods) {
   EXPECT_EQ(closed_[0].to_us(), 1'060'000'000);
   sampled(1260, 0.1);
   EXPECT_EQ(living(), 1U);
-  EXPECT_EQ(life(), 180s) << "the pause is no period";
+  EXPECT_EQ(life(), 180s) << "the pause is not a period";
 }
 
 TEST_F(SamplesTest, OneGpuMayFallSilentAlone) {

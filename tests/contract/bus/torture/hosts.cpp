@@ -22,7 +22,7 @@ constexpr const char* kApplied = "create table {schema}.applied (key text not nu
 /// Keys that go through versions 1, 2, 3, ...; an input is "key=version".
 class Steps final : public service::Shell {
  public:
-  explicit Steps(const Settings& settings, bool speaks) : settings_(settings), speaks_(speaks) {}
+  explicit Steps(const Settings& settings, bool speaks) : settings_(settings), sends_(speaks) {}
 
   Status load(std::span<const store::StateRow> rows) override {
     table_.clear();
@@ -46,7 +46,7 @@ class Steps final : public service::Shell {
       last = version;
       out.appends.push_back({"applied", {"key", "version"}, {key, std::to_string(version)}});
       out.intents.push_back({in.bytes, "note", key, 0, in.bytes});
-      if (speaks_) out.events.push_back({settings_.topic, key, in.bytes, false});
+      if (sends_) out.events.push_back({settings_.topic, key, in.bytes, false});
       if (in.source == Source::kRequest) out.answers.push_back({i, in.bytes});
     }
     table_.changed([&](const std::string& key, const std::int64_t* version) {
@@ -78,7 +78,7 @@ class Steps final : public service::Shell {
 
  private:
   const Settings& settings_;
-  bool speaks_;
+  bool sends_;
   Table<std::string, std::int64_t> table_;
 };
 

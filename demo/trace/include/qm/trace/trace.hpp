@@ -27,7 +27,7 @@ struct Window {
   std::vector<Job> running, arriving;
   [[nodiscard]] std::int64_t running_gpus() const;
 };
-Window cut(const std::vector<Job>& jobs, std::int64_t from_s, std::int64_t until_s);
+Window window_of(const std::vector<Job>& jobs, std::int64_t from_s, std::int64_t until_s);
 
 /// The busiest window of `hours` on a grid of `hours`: among those with at least a third of the jobs of the fullest
 /// one, the one with the most gangs over several nodes; ties go to more jobs, then the earlier one.

@@ -31,8 +31,8 @@ struct Packing {
   std::int64_t whole_free = 0;  ///< nodes without any pod
 };
 
-/// Records what really happened on a cluster whose API server is not ours, in the format of the fleet's history, so
-/// that the same checker can evaluate it.
+/// Records what really happened on a cluster whose API server is not ours. The records have the format of the fleet's
+/// history, so that the same checker can evaluate them.
 ///
 /// It receives objects from a watch, in the server's order for each kind, and knows nothing of the services'
 /// requests. A pod holds its GPUs from its bind (spec.nodeName) until its phase is final or it is deleted: the

@@ -10,11 +10,11 @@ namespace qm {
 /// A named point in the code where a test may kill the process (SIGKILL, no unwinding) to verify crash recovery.
 ///
 /// The environment arms it: QM_CRASH_AT="store.before_commit:3" kills the process when it passes that point for the
-/// third time; "store.before_commit:3:stop" stops the process there (SIGSTOP) until the test continues it, so that
-/// the test can shut down a dependency at exactly this point. Several points are separated by commas.
+/// third time; "store.before_commit:3:stop" stops the process there (SIGSTOP) until the test continues it. So the
+/// test can shut down a dependency at exactly this point. Several points are separated by commas.
 ///
 /// Passing an unarmed point costs one relaxed load. All names linked into the program are in crash_points() before
-/// main() begins, whether passed or not, so that a test can iterate over all of them.
+/// main() begins, whether passed or not. So a test can iterate over all of them.
 ///   QM_CRASH_POINT("store.after_commit");
 void pass_crash_point(std::string_view name);
 extern std::atomic<bool> crash_points_armed;

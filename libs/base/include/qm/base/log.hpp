@@ -14,7 +14,7 @@ enum class Level { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 enum class Format { kText, kJson };
 
 /// One field of a log line: `log::info("reservation made", {{"uid", uid}, {"nodes", n}});` The message text is
-/// constant and the values are fields, so that log lines can be counted and searched.
+/// constant and the values are fields. So log lines can be counted and searched.
 struct Field {
   std::string_view key;
   std::string value;

@@ -31,8 +31,9 @@ std::string_view name_of(Code code);
 
 /// An operating failure or a refusal: what happened, to which object, and what to do.
 ///
-/// `message` is a complete sentence for a user; `field` is the invalid input (a path such as
-/// "spec.podSets[0].count") and `remedy` the action that solves the problem, both empty where they do not apply.
+/// `message` is a complete sentence for a user. `field` is the invalid input (a path such as
+/// "spec.podSets[0].count"). `remedy` is the action that solves the problem. The last two are empty where they do not
+/// apply.
 struct Error {
   Code code = Code::kInternal;
   std::string message;

@@ -69,9 +69,9 @@ struct Model {
 
 std::span<const Model> models();
 
-/// Finds the model for the node label nvidia.com/gpu.product ("NVIDIA-H100-80GB-HBM3", also with the device plugin's
-/// suffixes "-MIG-1g.10gb", "-SHARED"), for the catalog's product, or for the model name itself. Null: a GPU without
-/// MIG, or unknown.
+/// Finds the model for the node label nvidia.com/gpu.product ("NVIDIA-H100-80GB-HBM3"), for the catalog's product, or
+/// for the model name itself. The label may have the device plugin's suffixes "-MIG-1g.10gb", "-SHARED". Null: a GPU
+/// without MIG, or unknown.
 const Model* model_of(std::string_view product);
 
 /// Finds the profile by its name, "1g.10gb+me", or by its Kubernetes resource, "nvidia.com/mig-1g.10gb.me", with or

@@ -17,7 +17,7 @@ namespace qm::config {
 /// units.
 [[nodiscard]] Error wrong_setting(std::string_view name, std::string_view value, std::string_view allowed);
 
-/// kInvalid for the first unknown name in `given`: "--set holds: there is no such setting; did you mean hold?"
+/// kInvalid for the first unknown name in `given`: "--set holds: unknown setting; did you mean hold?"
 [[nodiscard]] Status check_setting_names(const std::map<std::string, std::string>& given,
                                          const std::vector<std::string_view>& known);
 

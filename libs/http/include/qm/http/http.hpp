@@ -148,8 +148,11 @@ class Client {
   Result<Response> send(const Request& request);
   /// Streams the body of the response: on_head first, then on_chunk for each received part; either returns false to
   /// stop, and `stop` (may be empty) is called at least every 200 ms. Uses a separate connection.
-  /// Returns when the stream ends: OK = clean end, kCancelled = stopped by one of the three, kUnavailable = no
-  /// connection or a broken one, kDeadlineExceeded = no data for longer than the timeout.
+  /// Returns when the stream ends:
+  ///   OK                 clean end
+  ///   kCancelled         stopped by one of the three
+  ///   kUnavailable       no connection or a broken one
+  ///   kDeadlineExceeded  no data for longer than the timeout
   Status stream(const Request& request, const std::function<bool(const Response&)>& on_head,
                 const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop);
   [[nodiscard]] const std::string& origin() const;

@@ -96,7 +96,6 @@ class Client {
   /// prefers. kNotFound while its definition is not installed.
   Result<Resource> find_kind(const std::string& group, const std::string& plural,
                              const std::vector<std::string>& versions);
-  Result<Json> update_status(const Resource& r, const std::string& ns, const std::string& name, const Json& object);
   struct DeleteOptions {
     std::string uid;         ///< precondition; empty = none
     int grace_seconds = -1;  ///< -1 = the default of the object

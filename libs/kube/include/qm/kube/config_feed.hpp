@@ -13,7 +13,7 @@
 namespace qm::kube {
 
 /// Watches the kinds of the API server that configure a service, and applies each change and deletion to the
-/// service. An object that is refused gets an Event `NotTaken` with the reason, once for each change of it; its
+/// service. An object that is refused gets an Event `NotAccepted` with the reason, once for each change of it; its
 /// previously accepted version remains in effect. A kind without an installed definition is looked up until it has
 /// one.
 ///

@@ -41,7 +41,6 @@ class EventRecorder {
       Client& client, std::string component,
       std::function<SteadyInstant()> now = [] { return std::chrono::steady_clock::now(); });
   Status record(const EventSubject& about, const EventText& text);
-  [[nodiscard]] std::uint64_t withheld() const;
 
  private:
   bool may(const std::string& uid);
@@ -56,7 +55,7 @@ class EventRecorder {
   const std::function<SteadyInstant()> now_;
   mutable std::mutex mutex_;
   std::map<std::string, Bucket> buckets_;
-  std::uint64_t uses_ = 0, withheld_ = 0;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace qm::kube

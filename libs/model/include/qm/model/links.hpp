@@ -29,7 +29,7 @@ enum class Fabric : std::uint8_t { kEthernet, kRoce, kInfiniband };
 [[nodiscard]] std::optional<Fabric> fabric_of(std::string_view word);
 
 /// The location of one GPU of a gang. Numbers only distinguish; unknown values are equal for all GPUs.
-struct Seat {
+struct LinkEndpoint {
   std::string node;
   std::int32_t gpu = 0;
   std::int32_t zone = 0;    ///< NUMA node
@@ -39,20 +39,20 @@ struct Seat {
   Fabric fabric = Fabric::kEthernet;
   std::string domain;  ///< fabric domain: nodes of one domain are connected without a bottleneck
   std::int32_t rails = 1;
-  friend auto operator<=>(const Seat&, const Seat&) = default;
+  friend auto operator<=>(const LinkEndpoint&, const LinkEndpoint&) = default;
 };
 
 /// What two GPUs share, the nearest first.
 enum class Level : std::uint8_t { kGpu, kSwitch, kNuma, kIsland, kNode, kFabric, kNone };
-[[nodiscard]] Level level_of(const Seat& a, const Seat& b);
+[[nodiscard]] Level level_of(const LinkEndpoint& a, const LinkEndpoint& b);
 /// The narrowest level that contains all of them.
-[[nodiscard]] Level level_of(std::span<const Seat> seats);
+[[nodiscard]] Level level_of(std::span<const LinkEndpoint> endpoints);
 [[nodiscard]] std::string_view name_of(Level level);
 
 /// The bandwidth of a ring in the order of the seats, limited by its slowest link. Hops that share a link between
 /// two sockets or out of a node divide its bandwidth. Between fabric domains it is half of that inside. Nothing for
 /// fewer than two seats.
-[[nodiscard]] double ring(std::span<const Seat> seats);
+[[nodiscard]] double ring(std::span<const LinkEndpoint> endpoints);
 
 /// One step of training: the computation of each rank, then an all-reduce of this many bytes over the ring.
 struct Step {
@@ -60,6 +60,6 @@ struct Step {
   double bytes = 0;
 };
 /// Seconds; without neighbors only the computation counts.
-[[nodiscard]] double seconds_of(const Step& step, std::span<const Seat> seats);
+[[nodiscard]] double seconds_of(const Step& step, std::span<const LinkEndpoint> endpoints);
 
 }  // namespace qm::links

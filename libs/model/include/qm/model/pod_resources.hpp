@@ -32,8 +32,8 @@ struct PodResources {
 
   /// Sets the defaults that the API server sets in a pod, before admission plugins such as LimitRanger run: a
   /// missing request of a container is its limit. If the pod as a whole has limits, its requests of cpu and memory
-  /// are the sum over the containers, or its limits for resources that no container requests. A second call changes
-  /// nothing.
+  /// are the sum over the containers. For resources that no container requests, its requests are its limits. A second
+  /// call changes nothing.
   void set_defaults();
 
   /// The sum over containers and sidecars, or an init container with the sidecars before it, whichever is more.

@@ -81,7 +81,7 @@ struct PodSet {
   std::string rules;             ///< the other scheduling rules of its template: a Pod's JSON with nothing else
   std::int32_t completions = 0;  ///< pods that have to succeed, where they are more than run at once; 0 = `count`
   /// A work-queue Job: when one pod succeeds another replaces it, so pods have no ranks.
-  [[nodiscard]] bool in_turns() const { return completions > count; }
+  [[nodiscard]] bool is_work_queue() const { return completions > count; }
   friend auto operator<=>(const PodSet&, const PodSet&) = default;
 };
 
@@ -114,10 +114,10 @@ struct DeviceRef {
 };
 
 /// The report of a node's agent, as labels and annotations of the node's object.
-struct NodeSigns {
+struct NodeReport {
   Labels labels, annotations;
   std::vector<std::string> owned_prefixes;  ///< no other labels may exist under these prefixes
-  friend auto operator<=>(const NodeSigns&, const NodeSigns&) = default;
+  friend auto operator<=>(const NodeReport&, const NodeReport&) = default;
 };
 
 /// A label selector: equality and set requirements, all of which must match.

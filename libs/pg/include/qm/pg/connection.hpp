@@ -62,8 +62,9 @@ struct ConnectOptions {
 
 /// One session with a PostgreSQL server. It never reconnects: after a lost session its owner decides.
 ///
-/// Accepts key=value strings and postgresql:// URIs. Settings that the operator did not set have defaults for fast
-/// detection of a dead peer (keepalives 2/1/3, tcp_user_timeout 5 s, connect_timeout 3 s) and for a writable server.
+/// Accepts key=value strings and postgresql:// URIs. Settings that the operator did not set have defaults. These are
+/// for fast detection of a dead peer (keepalives 2/1/3, tcp_user_timeout 5 s, connect_timeout 3 s) and for a writable
+/// server.
 ///
 /// Threads  one at a time.
 /// Fails    kUnavailable: the session is lost or refused (broken() is true then); kAborted: serialization failure or

@@ -11,8 +11,8 @@ namespace qm::replica {
 
 /// Accepts every gRPC call, whatever its method, and forwards it to the leader: so any replica behind one Service
 /// can be called. Messages are not parsed; deadline, metadata, status and its details are passed through. The leader
-/// receives the name of the calling service, from the certificate of the call, and trusts it if this process shows a
-/// certificate of the leader's own service.
+/// receives the name of the calling service, from the certificate of the call. It trusts the name if this process
+/// shows a certificate of the leader's own service.
 ///
 /// Bounds   one message of each direction and call is in progress.
 /// Fails    UNAVAILABLE if there is no leader, or if the call was already forwarded: the leader is changing now

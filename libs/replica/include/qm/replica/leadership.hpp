@@ -14,8 +14,8 @@ namespace qm::replica {
 /// Waits until this process may lead its shard, and then keeps the lead as long as it can renew its proof.
 ///
 /// Laws     those of store::LeaseState, which decides, in steady time that includes the suspension of the host. So a
-///          process that was stopped for longer than a proof is valid detects, at the first clock reading after it
-///          resumes, that it must renew its proof.
+///          process that was stopped for longer than a proof is valid must renew its proof. It detects this at the
+///          first clock reading after it resumes.
 /// Threads  any, except for wait().
 class Leadership {
  public:
@@ -25,7 +25,7 @@ class Leadership {
   Leadership& operator=(const Leadership&) = delete;
 
   /// Returns once this process leads, or with kCancelled once `give_up` returns true; `stand_by` is called once if
-  /// it has to wait. With `at_once` it claims the lease even from a holder that may be alive, and leads() is true
+  /// it has to wait. With `at_once` it claims the lease even from a holder that may be alive. Then leads() is true
   /// once the last proof of that holder has expired. It waits for an unavailable database; with an incompatible
   /// schema it does not claim, and logs the reason.
   Status wait(const std::function<bool()>& give_up, const std::function<Status()>& stand_by = {}, bool at_once = false);

@@ -75,9 +75,9 @@ class RoleMap {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Metadata of a call that a replica forwards to its leader: the service of the original caller, or kForPeople.
+/// Metadata of a call that a replica forwards to its leader: the service of the original caller, or kForUsers.
 inline constexpr const char* kForwarded = "qm-forwarded";
-inline constexpr const char* kForPeople = "people";
+inline constexpr const char* kForUsers = "people";
 
 /// The known facts about a call before its handler runs.
 struct Call {

@@ -55,7 +55,7 @@ inline constexpr std::array kRules{
     Rule{"Placement/GetGap", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Placement/OrderLayouts", Need::kOperator, Effect::kChanges, Scope::kAll},
     Rule{"Placement/ListLayouts", Need::kUser, Effect::kReads, Scope::kShared},
-    Rule{"Placement/PlanTidy", Need::kOperator, Effect::kReads, Scope::kAll},
+    Rule{"Placement/PlanDefragmentation", Need::kOperator, Effect::kReads, Scope::kAll},
     Rule{"Placement/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},
     Rule{"Capacity/GetPlan", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Capacity/ListClaims", Need::kUser, Effect::kReads, Scope::kShared},

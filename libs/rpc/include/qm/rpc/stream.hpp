@@ -32,7 +32,7 @@ class StreamWriter {
       end(to_grpc({Code::kExhausted,
                    fmt::format("the reader is more than {} messages behind", most_),
                    {},
-                   "start again, or go on after the last version that came"}));
+                   "restart the stream, or continue after the last version received"}));
       return false;
     }
     queue_.push_back(std::move(message));

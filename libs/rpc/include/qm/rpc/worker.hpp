@@ -37,7 +37,7 @@ class Worker {
       const qm::Status done = fn();
       reactor->Finish(done ? grpc::Status::OK : to_grpc(done.error()));
     });
-    if (!taken) reactor->Finish(to_grpc({Code::kExhausted, "too many reads wait", {}, "try again in a second"}));
+    if (!taken) reactor->Finish(to_grpc({Code::kExhausted, "too many reads are queued", {}, "try again in a second"}));
     return reactor;
   }
 

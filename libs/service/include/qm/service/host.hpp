@@ -21,8 +21,8 @@ struct Snapshot {
 /// missing. Returns kCancelled soon after `give_up` returns true.
 using SnapshotFetch = std::function<Result<Snapshot>(const std::string& topic, const std::function<bool()>& give_up)>;
 
-/// Returns the payload of the tombstone for a key that a snapshot omits, because it was deleted or, with
-/// `rolled_back`, because the database of its owner lost it; nullopt if the consumer keeps its state.
+/// Returns the payload of the tombstone for a key that a snapshot omits; nullopt if the consumer keeps its state. The
+/// key was deleted or, with `rolled_back`, the database of its owner lost it.
 using LastState =
     std::function<std::optional<std::string>(const std::string& topic, const std::string& key, bool rolled_back)>;
 
@@ -49,7 +49,7 @@ struct HostOptions {
   SteadyDuration publish_timeout = std::chrono::seconds(10);  ///< then the relay sends the same events again
   /// The holder of the shard's lease; it is in the leader row. Empty = "<service>/<shard>/<pid>".
   std::string holder;
-  /// Called once, from the engine thread, when another leader took the shard, the database lost commits, or the
+  /// Called once, from the engine thread, when another leader acquired the shard, the database lost commits, or the
   /// state cannot be read back: this host makes no further decisions.
   std::function<void()> on_lost;
   /// Called before on_lost if the database lost commits that it had acknowledged.
@@ -105,12 +105,13 @@ struct Readiness {
 /// Size     in addition to the engine's own: two numbers for each row of the state; a number for each live key on a
 ///          consumed or produced topic, and for those deleted within `forget_after`; the replies of 24 h; mailbox and
 ///          feed as configured. Events that the bus has not accepted yet are on disk.
-/// Gaps     an offset that is not the next one (retention, a truncated or recreated topic, a restore), or a first
-///          start on a log that does not begin at 0: the owner's snapshot is applied before the topic is read
-///          further. While it is not available, the topic is not read and its cursor stays; it is requested again
-///          every second, and /readyz reports it.
-/// Hostile  an input whose effects the database rejects as kInvalid (a NUL, a key that is too long) is refused like
-///          one that leads to an oversized event, see Limits; the other inputs of its batch are applied.
+/// Gaps     a gap is an offset that is not the next one (retention, a truncated or recreated topic, a restore). A
+///          first start on a log that does not begin at 0 is one too. The owner's snapshot is applied before the topic
+///          is read further. While it is not available, the topic is not read and its cursor stays; it is requested
+///          again every second, and /readyz reports it.
+/// Hostile  the database may reject the effects of an input as kInvalid (a NUL, a key that is too long). Such an input
+///          is refused like one that leads to an oversized event, see Limits; the other inputs of its batch are
+///          applied.
 /// Poison   an input that the codec cannot decode is sent to the dead-letter topic of its topic, in the transaction
 ///          that skips it. If it did not come from the bus, the topic is that of the service's inputs (input_topic).
 /// Limits   an event is at most bus::kMaxValue long. An input that would lead to a longer one is refused, before any
@@ -175,7 +176,7 @@ class Host {
   bool execute_once();
 
   /// Counters, the engine's state, and the digest of its stored rows: the same before and after a restart. The state
-  /// is read in turns of at most kDumpObjects objects, between which the engine decides batches; `journal` has the
+  /// is read in chunks of at most kDumpObjects objects, between which the engine decides batches; `journal` has the
   /// number of the batch before the first turn and before the last one: if both are equal, the state is consistent.
   /// Threads:
   /// any but the engine's; the caller waits.

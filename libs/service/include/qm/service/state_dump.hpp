@@ -12,7 +12,7 @@
 
 namespace qm::service {
 
-/// Collects a state for /debug/state in turns, each of which reads a bounded number of objects.
+/// Collects a state for /debug/state in chunks, each of which reads a bounded number of objects.
 ///
 /// A codec writes its sections in a fixed order at each turn. A section continues after the last key that it read,
 /// and is skipped once it is complete. Objects that a batch changes between two turns appear in the state at the time

@@ -194,8 +194,8 @@ class Store {
 
   /// One page of the newest Envelope per live key of own topics, in key order (bytes) after `after_key`; or that of
   /// `only_key`, which is returned even if it is a tombstone. With `ended` the pages include the tombstones of keys
-  /// that are not removed yet, so that a reader with a gap gets the deletions in it. Fewer than `max` at the end, or
-  /// if the page reaches kReadBytes.
+  /// that are not removed yet. So a reader with a gap gets the deletions in it. Fewer than `max` at the end, or if the
+  /// page reaches kReadBytes.
   virtual Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                   std::size_t max, const std::string& only_key = {},
                                                   bool ended = false) = 0;

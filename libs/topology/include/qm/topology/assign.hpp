@@ -47,12 +47,11 @@ struct PodSetResult {
 [[nodiscard]] std::vector<PodSetResult> assign(Search& search, std::span<const PodSetRequest> pod_sets,
                                                AssignOptions options);
 
-/// Checks whether the leaves have capacity for previously assigned pods, in the current topology.
+/// Previously assigned pods of one leaf.
 struct LeafLoad {
   DomainId leaf = kNoDomain;  ///< kNoDomain never fits
   Pods pods = 0;
   Requests per_pod;
 };
-[[nodiscard]] bool still_fits(const Topology& topology, std::span<const LeafLoad> loads);
 
 }  // namespace qm::topology

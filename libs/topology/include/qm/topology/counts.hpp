@@ -23,12 +23,12 @@ struct Counts {
 };
 
 /// The unit of capacity.
-struct RoomUnit {
+struct CapacityUnit {
   Pods Counts::*plain;
   Pods Counts::*with_leader;
 };
-inline constexpr RoomUnit kInSlices{&Counts::slices, &Counts::slices_with_leader};
-inline constexpr RoomUnit kInPods{&Counts::pods, &Counts::pods_with_leader};
+inline constexpr CapacityUnit kInSlices{&Counts::slices, &Counts::slices_with_leader};
+inline constexpr CapacityUnit kInPods{&Counts::pods, &Counts::pods_with_leader};
 
 /// By DomainId.
 using State = std::vector<Counts>;

@@ -16,7 +16,7 @@ struct Requirement {
   Op op = Op::kExists;
   std::vector<std::string> values;  ///< for kGt and kLt one whole number
 };
-[[nodiscard]] std::optional<Requirement::Op> op_of(std::string_view word);  ///< "In", "NotIn", ...
+[[nodiscard]] std::optional<Requirement::Op> op_of(std::string_view label);  ///< "In", "NotIn", ...
 
 /// All expressions must match; a term without any matches nothing.
 struct SelectorTerm {

@@ -46,9 +46,9 @@ struct GangPlacement {
 /// Threads  one at a time, it keeps its arrays between calls; any number of them may read one Topology.
 /// Fails    kExhausted: there is no capacity now; kInvalid: the requested levels or slices are impossible. Messages
 ///          are Kueue's.
-/// Differs  from Kueue where a domain was counted with more capacity than its children have (balanced placement
-///          counts slices inside slices as if they were single pods): Kueue then admits a part of the gang. Here the
-///          fallback of balanced placement is BestFit, and a gang that is still incomplete does not fit.
+/// Differs  from Kueue where a domain was counted with more capacity than its children have. Balanced placement does
+///          this: it counts slices inside slices as if they were single pods. Kueue then admits a part of the gang.
+///          Here the fallback of balanced placement is BestFit, and a gang that is still incomplete does not fit.
 /// Cost     O(leaves · resources + domains) to count, O(n log n) over the sorted domains; topology_bench.cpp.
 /// Source   Kueue ff69552e, pkg/cache/scheduler/tas_flavor_snapshot.go, tas_balanced_placement.go; KEP-2724.
 class Search {
@@ -71,7 +71,8 @@ class Search {
   [[nodiscard]] Result<Need> resolve(const PodSetRequest& workers, const PodSetRequest* leader) const;
   [[nodiscard]] static bool whole(const Need& need, const GangPlacement& placed);
   void count(const PodSetRequest& workers, const PodSetRequest* leader, const SearchOptions& options, const Need& need);
-  void count_leaf(DomainId leaf, std::span<const std::int64_t> room, const Requests& worker, const Requests* leader);
+  void count_leaf(DomainId leaf, std::span<const std::int64_t> free_amounts, const Requests& worker,
+                  const Requests* leader);
   [[nodiscard]] Result<Chosen> choose(const Need& need);
   [[nodiscard]] bool choose_balanced(const Need& need, Chosen& out);
   [[nodiscard]] Result<Chosen> choose_level(const Need& need, int level) const;
@@ -79,10 +80,11 @@ class Search {
   [[nodiscard]] Result<Chosen> choose_several(const Need& need, int level, std::vector<DomainId> domains) const;
   [[nodiscard]] GangPlacement descend(const Need& need, Chosen chosen);
   [[nodiscard]] std::vector<DomainId> fewest(std::vector<DomainId> domains, Pods pods, Pods leaders, Pods per_unit,
-                                             RoomUnit unit, const Need& need);
-  [[nodiscard]] DomainId tightest(std::span<const DomainId> domains, Pods needed, Pods leaders, RoomUnit unit) const;
+                                             CapacityUnit unit, const Need& need);
+  [[nodiscard]] DomainId tightest(std::span<const DomainId> domains, Pods needed, Pods leaders,
+                                  CapacityUnit unit) const;
   [[nodiscard]] std::vector<DomainId> leader_first(std::vector<DomainId> domains, Pods needed, Pods leaders,
-                                                   RoomUnit unit) const;
+                                                   CapacityUnit unit) const;
   [[nodiscard]] tl::unexpected<Error> no_fit(const Need& need, int level, Pods fit) const;
   [[nodiscard]] Pods slices_in(DomainId domain, int level, Pods size) const;
   [[nodiscard]] Ordering ordering(const Need& need) const;
@@ -95,7 +97,7 @@ class Search {
   Gates gates_;
   State state_;
   Exclusions excluded_;
-  std::vector<std::int64_t> room_;  ///< of one leaf
+  std::vector<std::int64_t> free_;  ///< of one leaf
 };
 
 }  // namespace qm::topology

@@ -13,7 +13,7 @@ pb::DeviceRef to_pb(const DeviceRef& device);
 pb::PodShape to_pb(const PodShape& shape);
 pb::PodSet to_pb(const PodSet& set);
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec);
-pb::NodeSigns to_pb(const NodeName& node, const NodeSigns& signs, Instant at);
+pb::NodeReport to_pb(const NodeName& node, const NodeReport& report, Instant at);
 
 Taint from_pb(const pb::Taint& taint);
 Toleration from_pb(const pb::Toleration& toleration);
@@ -21,6 +21,6 @@ DeviceRef from_pb(const pb::DeviceRef& device);
 PodShape from_pb(const pb::PodShape& shape);
 PodSet from_pb(const pb::PodSet& set);
 WorkloadSpec from_pb(const pb::WorkloadSpec& spec);
-NodeSigns from_pb(const pb::NodeSigns& signs);
+NodeReport from_pb(const pb::NodeReport& report);
 
 }  // namespace qm::wire

@@ -23,7 +23,7 @@ Result<Message> parse(const std::string& bytes, std::string_view what) {
   Message message;
   if (!message.ParseFromString(bytes)) {
     return fail(Error{Code::kInvalid,
-                      fmt::format("{}: {} bytes are no {}", what, bytes.size(), message.GetTypeName()),
+                      fmt::format("{}: {} bytes are not a {}", what, bytes.size(), message.GetTypeName()),
                       "payload",
                       {}});
   }

@@ -36,8 +36,8 @@ struct ApiOptions {
   std::shared_ptr<kube::AccessReviews> reviews = nullptr;
   SubmitRules rules = nullptr;
   std::shared_ptr<kube::Client> jobs = nullptr;
-  AskNodes nodes = nullptr;
-  AskPlan plan = nullptr;
+  PlacementQuery nodes = nullptr;
+  PlanQuery plan = nullptr;
   bool autoscaled = false;  ///< missing nodes are launched, as far as NodePools allow
 };
 [[nodiscard]] std::shared_ptr<grpc::Service> make_service(service::Host& host, const DomainClock& clock,

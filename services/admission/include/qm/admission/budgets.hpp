@@ -50,13 +50,13 @@ struct BudgetGranted {
   struct Allotment {
     forecast::Budget::Period period;
     std::int64_t amount = 0;
-    std::int32_t carry_permille = 0;
+    std::int32_t carry_over_permille = 0;
   };
   std::vector<Allotment> allotments;
   bool withdrawn = false;
 };
 /// The cost of an attempt so far.
-struct SpentHeard {
+struct SpendingUpdated {
   WorkloadUid uid;
   std::int32_t attempt = 0;
   std::int64_t nano_usd = 0, gpu_micros = 0;

@@ -13,7 +13,7 @@ namespace qm::admission {
 /// are ungated. The annotation of a pod overrides each policy; of several matching policies the first by name
 /// applies. A policy applies to workloads that are observed and started after it.
 ///
-/// Fails    a policy that cannot be parsed gets an Event `NotTaken`; its last valid version stays in force.
+/// Fails    a policy that cannot be parsed gets an Event `NotAccepted`; its last valid version stays in force.
 /// Threads  any.
 class CheckpointPolicies {
  public:

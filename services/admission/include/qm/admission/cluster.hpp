@@ -27,7 +27,7 @@ struct ClusterSettings {
   /// --set rules=continuous|exact, fair-sharing=true|false, rest=10m, usage-half-life-time=168h,
   /// usage-sampling-interval=5m, resource-weights=nvidia.com/gpu:1,memory:0
   Rules rules;
-  std::int64_t give_way_hourly = Options().give_way_hourly;  ///< --set give-way-hourly=100
+  std::int64_t preemption_budget_per_hour = Options().preemption_budget_per_hour;  ///< --set preemption-budget-per-hour=100
   /// `of_others`: names that other readers of the same settings accept. kInvalid: a name that no reader accepts, or an
   /// invalid value.
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra,
@@ -46,8 +46,8 @@ class Cluster {
   /// Everything was listed once, or is not served.
   [[nodiscard]] bool synced() const;
   /// Whether Quartermaster owns the quota of a namespace, and the binding of its pods. Any thread.
-  [[nodiscard]] bool quota_is_ours(const std::string& ns) const { return quota_.of(ns).ours; }
-  [[nodiscard]] bool binding_is_ours(const std::string& ns) const { return binding_.of(ns).ours; }
+  [[nodiscard]] bool manages_quota(const std::string& ns) const { return quota_.of(ns).ours; }
+  [[nodiscard]] bool manages_binding(const std::string& ns) const { return binding_.of(ns).ours; }
   /// For /debug/state.
   [[nodiscard]] Json debug_state() const;
 

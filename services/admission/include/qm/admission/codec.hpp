@@ -21,8 +21,8 @@ inline constexpr const char* kSaid = "Said";
 /// Threads  the engine thread of the host; stateless.
 class Codec {
  public:
-  /// `others_place`: submitted jobs go to the scheduler that they name, not to the Quartermaster scheduler.
-  explicit Codec(bool others_place = false) : others_place_(others_place) {}
+  /// `external_scheduler`: submitted jobs go to the scheduler that they name, not to the Quartermaster scheduler.
+  explicit Codec(bool external_scheduler = false) : external_scheduler_(external_scheduler) {}
   Result<std::vector<Command>> decode(const service::Input& input) const;
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects) const;
@@ -30,7 +30,7 @@ class Codec {
   void debug_state(const Engine& engine, service::StateDump& out) const;
 
  private:
-  bool others_place_ = false;
+  bool external_scheduler_ = false;
 };
 
 using AdmissionShell = service::EngineShell<Engine, Codec>;

@@ -1,8 +1,8 @@
 #pragma once
-#include "qm/admission/exact/continuous.hpp"
-#include "qm/admission/exact/forest.hpp"
-#include "qm/admission/exact/names.hpp"
-#include "qm/admission/exact/unlocks.hpp"
+#include "qm/admission/kueue/continuous.hpp"
+#include "qm/admission/kueue/forest.hpp"
+#include "qm/admission/kueue/names.hpp"
+#include "qm/admission/kueue/unlocks.hpp"
 #include "qm/admission/workload.hpp"
 #include "qm/base/lookup.hpp"
 
@@ -32,13 +32,13 @@ struct Rules {
   bool fair_sharing = false;  ///< admission order and choice of victims go by shares
   /// A victim may preempt its preemptor again once this time has passed and then a workload has arrived or ended.
   Duration rest = std::chrono::minutes(10);
-  int cheaper_within = 20;  ///< searches for less expensive victims, for each preemption; not used in cycles
+  int cheaper_plan_searches = 20;  ///< searches for less expensive victims, for each preemption; not used in cycles
   UsageMemory usage;
   Duration restart = std::chrono::minutes(2);  ///< assumed time for a preempted workload to reach its saved state again
 };
 
 /// One reason why a flavor was not assigned, with numbers.
-struct Shortfall {
+struct QuotaShortfall {
   enum class Kind : std::uint8_t {
     kNotCovered,      ///< the queue has no quota for the resource
     kFlavorMissing,   ///< the queue names a flavor that does not exist
@@ -60,8 +60,8 @@ struct Shortfall {
 };
 
 /// A single change that admits a pending workload; evaluated on the current quota trees.
-struct Unlock {
-  exact::Unlock::Kind kind = exact::Unlock::Kind::kQuota;
+struct QuotaRemedy {
+  kueue::QuotaRemedy::Kind kind = kueue::QuotaRemedy::Kind::kQuota;
   Usage more;                      ///< nominal quota of its queue, or borrowing limit
   std::int32_t priority = 0;       ///< the lowest sufficient priority
   std::vector<WorkloadUid> works;  ///< the victims, or the workloads that have to finish
@@ -125,7 +125,7 @@ class Decisions {
   /// Whether batches can be undone row by row: for each changed row take_out(), then recall() and put() with the
   /// earlier row, then look_again() for the trees of both. Otherwise build() is required.
   [[nodiscard]] bool reversible() const {
-    return !rules_.exact && pools_.empty() && by_usage_.empty() && ageing_.empty();
+    return !rules_.exact && pools_.empty() && by_usage_.empty() && aging_.empty();
   }
   /// Removes the workload from its tree, and its preemptors, until recall() and put().
   void take_out(const Workload& w);
@@ -134,7 +134,7 @@ class Decisions {
   /// Discards what the tree concluded from earlier searches.
   void look_again(int tree);
 
-  struct Made {
+  struct Scheduled {
     struct Claimed {
       WorkloadUid uid;
       Claim claim;
@@ -153,28 +153,28 @@ class Decisions {
     std::vector<Admitted> admitted;
   };
   /// Schedules one tree. Afterwards the state of the tree includes the decisions.
-  [[nodiscard]] Made decide(int tree, Instant now);
+  [[nodiscard]] Scheduled decide(int tree, Instant now);
   /// A workload arrived in or left the tree of the queue: preemptions older than Rules::rest no longer bind.
-  void stir(const QueueName& queue, Instant now);
+  void release_old_preemptions(const QueueName& queue, Instant now);
   /// Victims whose set of preemptors changed since the last call, with that set.
-  [[nodiscard]] std::vector<std::pair<WorkloadUid, Displacers>> take_displacers();
+  [[nodiscard]] std::vector<std::pair<WorkloadUid, Preemptors>> take_preemptors();
 
   /// Records a preemption that these rules did not decide; it then binds like one of theirs. Returns false and changes
   /// nothing where may_displace() is false: not one tree, a cycle of preemptions, or a priority that aging has raised.
-  bool displace(const WorkloadUid& by, const WorkloadUid& victim, Instant now);
+  bool record_preemption(const WorkloadUid& by, const WorkloadUid& victim, Instant now);
   [[nodiscard]] bool may_displace(const WorkloadUid& by, const WorkloadUid& victim) const;
 
   /// Number of the quota tree of the queue; queues of one number share quota. -1 if the queue is not scheduled.
   [[nodiscard]] int tree_of(const QueueName& queue) const;
-  [[nodiscard]] bool in_circle(const QueueName& queue) const { return circles_.contains(queue); }
+  [[nodiscard]] bool in_cohort_cycle(const QueueName& queue) const { return cohort_cycles_.contains(queue); }
   /// Why a queue has no pool or does not belong in one; empty otherwise.
-  [[nodiscard]] std::string_view poolless(const QueueName& queue) const;
+  [[nodiscard]] std::string_view pool_error(const QueueName& queue) const;
   /// What a queue of a pool uses and deserves now, by resource; empty for other queues.
-  struct Standing {
+  struct PoolShare {
     std::map<std::string, std::int64_t> used, deserved;
     double dominant_share = 0;  ///< the largest share over the resources of the pool
   };
-  [[nodiscard]] std::optional<Standing> standing(const QueueName& queue) const;
+  [[nodiscard]] std::optional<PoolShare> pool_share(const QueueName& queue) const;
   /// Trees in which a waiting time expired between two instants; and the next instant at which a waiting time
   /// expires or aging changes a priority.
   [[nodiscard]] std::vector<int> overdue(Instant after, Instant now) const;
@@ -190,11 +190,11 @@ class Decisions {
   /// Whether a pod set cannot use the flavor that is chosen for it, regardless of quota.
   [[nodiscard]] bool refuses(const Spec& spec, const Flavors& flavors) const;
   /// Why a pending workload does not fit; empty if it fits.
-  [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const;
+  [[nodiscard]] std::vector<QuotaShortfall> shortfalls(const Workload& w) const;
   /// Why a running workload cannot get `more` of the flavors that it has; empty if that is free.
-  [[nodiscard]] std::vector<Shortfall> growth_shortfalls(const Workload& w, const Usage& more) const;
+  [[nodiscard]] std::vector<QuotaShortfall> scale_up_shortfalls(const Workload& w, const Usage& more) const;
   /// The changes that would admit a pending workload; empty if it fits.
-  [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const;
+  [[nodiscard]] std::vector<QuotaRemedy> quota_remedies(const Workload& w) const;
   /// The evicted workloads whose departure makes the workload fit; empty if it would not fit then either.
   [[nodiscard]] std::vector<WorkloadUid> awaited(const Workload& w) const;
 
@@ -202,15 +202,15 @@ class Decisions {
   /// where the start is more than a week away or never comes.
   [[nodiscard]] std::vector<std::optional<Instant>> reserved(const std::vector<const Workload*>& in_order,
                                                              Instant now) const;
-  /// For forecasts (decision_scene.cpp): the tree of the queue without workloads. Empty for a pool, or for a queue
+  /// For forecasts (forecast_state.cpp): the tree of the queue without workloads. Empty for a pool, or for a queue
   /// that is not scheduled.
-  [[nodiscard]] std::optional<exact::Field> stage(const QueueName& queue) const;
+  [[nodiscard]] std::optional<kueue::QuotaState> stage(const QueueName& queue) const;
   /// The workload as its tree models it, with the `id` of the caller; and the quota that it claims.
-  struct Figure {
-    exact::Work work;
-    exact::Amounts claimed;
+  struct ForecastWorkload {
+    kueue::Work work;
+    kueue::Amounts claimed;
   };
-  [[nodiscard]] std::optional<Figure> figure(const Workload& w, int id) const;
+  [[nodiscard]] std::optional<ForecastWorkload> figure(const Workload& w, int id) const;
   [[nodiscard]] bool pooled(const QueueName& queue) const { return sharing_of(queue) != nullptr; }
 
   /// Whether both have the same state: placement of workloads in trees, usage, and preemptions.
@@ -218,28 +218,28 @@ class Decisions {
 
  private:
   class Tree;
-  class Flowing;
-  class Cycling;
+  class ContinuousScheduler;
+  class CycleScheduler;
   class Sharing;
   struct Pattern {
     int shape = 0;
-    std::vector<exact::PodSet> pod_sets;
+    std::vector<kueue::PodSet> pod_sets;
     /// Assignment of the last workload of this pattern, by name; the next one usually gets the same.
     struct Made {
       int tree = -1;
-      std::vector<exact::Assignment::Set> sets;
-      exact::Amounts usage;
+      std::vector<kueue::Assignment::Set> sets;
+      kueue::Amounts usage;
       Assignment named;
     };
     mutable Made last;
   };
   enum class At : std::uint8_t { kNowhere, kWaiting, kClaiming, kHolding, kLeaving };
-  struct Seat {
+  struct WorkloadEntry {
     int id = -1;
     At at = At::kNowhere;
     int tree = -1;
     int bound = -1;  ///< its current or last tree, while that may have preemptions of it
-    exact::Node node = 0;
+    kueue::Node node = 0;
     std::int32_t priority = 0;
     Instant since{};
     const Pattern* pattern = nullptr;
@@ -257,52 +257,52 @@ class Decisions {
   };
 
   [[nodiscard]] At at_of(const Workload& w) const;
-  void enter(const Workload& w, Seat& seat);
+  void enter(const Workload& w, WorkloadEntry& entry);
   [[nodiscard]] const Pattern* pattern_of(const Spec& spec) const;
-  void reckon_age(const Workload& w, Seat& seat);
-  void forget_age(const WorkloadUid& uid, Seat& seat);
-  [[nodiscard]] std::optional<exact::Refusal> refusal(const Flavor& flavor, exact::Flavor id,
+  void refresh_age(const Workload& w, WorkloadEntry& entry);
+  void forget_age(const WorkloadUid& uid, WorkloadEntry& entry);
+  [[nodiscard]] std::optional<kueue::Refusal> refusal(const Flavor& flavor, kueue::Flavor id,
                                                       const PodShape& shape) const;
-  [[nodiscard]] exact::Work work_of(const Workload& w, const Seat& seat) const;
-  [[nodiscard]] exact::Stake stake_of(const Workload& w) const;
-  [[nodiscard]] exact::Amounts amounts_of(int tree, const Usage& usage) const;
-  [[nodiscard]] Usage usage_of(int tree, const exact::Amounts& amounts) const;
-  [[nodiscard]] Assignment assignment_of(int tree, const Seat& seat, const exact::Assignment& made) const;
+  [[nodiscard]] kueue::Work work_of(const Workload& w, const WorkloadEntry& entry) const;
+  [[nodiscard]] kueue::Stake stake_of(const Workload& w) const;
+  [[nodiscard]] kueue::Amounts amounts_of(int tree, const Usage& usage) const;
+  [[nodiscard]] Usage usage_of(int tree, const kueue::Amounts& amounts) const;
+  [[nodiscard]] Assignment assignment_of(int tree, const WorkloadEntry& entry, const kueue::Assignment& made) const;
   /// The workload as its tree models it, even if it was never put there; empty if its queue has no tree.
-  [[nodiscard]] std::optional<std::pair<exact::Field*, exact::Work>> seen(const Workload& w) const;
+  [[nodiscard]] std::optional<std::pair<kueue::QuotaState*, kueue::Work>> seen(const Workload& w) const;
   [[nodiscard]] const Uid& uid_of(int id) const { return *uids_.find(id); }
   int number(const Uid& uid, int bound = -1);
   [[nodiscard]] std::unique_ptr<Tree> pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
-                                              const Cohort& cohort, exact::Field field);
+                                              const Cohort& cohort, kueue::QuotaState field);
   [[nodiscard]] const Sharing* sharing_of(const QueueName& queue) const;
-  [[nodiscard]] std::vector<Shortfall> pool_shortfalls(int tree, const Sharing& pool, const exact::Work& work) const;
+  [[nodiscard]] std::vector<QuotaShortfall> pool_shortfalls(int tree, const Sharing& pool, const kueue::Work& work) const;
 
   Rules rules_;
-  [[nodiscard]] exact::UsageShares shares() const;
-  void weigh(exact::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const;
+  [[nodiscard]] kueue::UsageShares shares() const;
+  void weigh(kueue::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const;
   [[nodiscard]] int number(const LocalName& local) const;
 
-  exact::Names flavors_;
-  mutable exact::Names resources_;
-  mutable exact::Names local_queues_;  ///< of queues that order by usage
+  kueue::Names flavors_;
+  mutable kueue::Names resources_;
+  mutable kueue::Names local_queues_;  ///< of queues that order by usage
   std::set<QueueName> by_usage_;
   std::map<Namespace, std::string> only_local_;  ///< by namespace; empty where it has several
   std::map<FlavorName, Flavor> specs_;
   std::vector<std::unique_ptr<Tree>> trees_;
   struct Position {
     int tree = -1;
-    exact::Node node = 0;
+    kueue::Node node = 0;
   };
   std::map<QueueName, Position> queues_;
-  std::set<QueueName> circles_;
-  std::map<QueueName, std::string> poolless_;
+  std::set<QueueName> cohort_cycles_;
+  std::map<QueueName, std::string> pool_errors_;
   std::vector<int> pools_;                                    ///< trees that are pools
-  std::vector<std::map<FlavorResource, exact::Cell>> cells_;  ///< by tree
+  std::vector<std::map<FlavorResource, kueue::Cell>> cells_;  ///< by tree
   std::vector<std::vector<FlavorResource>> names_;            ///< by tree and cell
   /// By pod sets and whether the kind is Job, which may start with some of its pods. Avoids building the text again.
   mutable std::map<std::pair<Shared<std::vector<PodSet>>, bool>, const Pattern*> known_patterns_;
   mutable std::map<std::string, Pattern> patterns_;  ///< by the text of the pod requests; built on first use
-  Lookup<Uid, Seat, HashUid, SameUid> seats_;
+  Lookup<Uid, WorkloadEntry, HashUid, SameUid> entries_;
   /// By number, in pages. No number is used twice, and workloads that arrive together mostly end together.
   class Uids {
    public:
@@ -319,8 +319,8 @@ class Decisions {
     std::map<int, Page> pages_;
   };
   Uids uids_;
-  std::map<int, exact::Stake> stakes_;  ///< of workloads that hold quota
-  std::map<QueueName, forecast::Ageing> ageing_;
+  std::map<int, kueue::Stake> stakes_;  ///< of workloads that hold quota
+  std::map<QueueName, forecast::Aging> aging_;
   std::set<std::pair<Instant, WorkloadUid>> ages_;  ///< same instants as in the seats
   Instant aged_{};                                  ///< instant of the ages
   int next_ = 0;

@@ -1,8 +1,9 @@
 #pragma once
 #include "qm/admission/budgets.hpp"
+#include "qm/admission/commands.hpp"
 #include "qm/admission/decisions.hpp"
 #include "qm/admission/forecasts.hpp"
-#include "qm/admission/jobs_seen.hpp"
+#include "qm/admission/job_updated.hpp"
 #include "qm/admission/options.hpp"
 #include "qm/admission/proposals.hpp"
 #include "qm/admission/workload_table.hpp"
@@ -24,187 +25,6 @@
 #include <vector>
 
 namespace qm::admission {
-
-// ---- commands: the inputs of a step ----
-
-/// Creates or replaces queues, cohorts, flavors, priority classes, namespace labels and admission checks.
-/// Objects that are not named do not change.
-struct ApplyObjects {
-  std::vector<ClusterQueue> cluster_queues;
-  std::vector<LocalQueue> local_queues;
-  std::vector<Cohort> cohorts;
-  std::vector<Flavor> flavors;
-  std::vector<PriorityClass> priority_classes;
-  std::vector<NamespaceLabels> namespaces;
-  std::vector<AdmissionCheck> admission_checks;
-  std::vector<std::string> applied;   ///< "ClusterQueue/research", for the reply
-  std::vector<std::string> warnings;  ///< from the parser; the engine appends its own
-  bool dry_run = false;
-};
-/// An object was deleted from the API server. A row that has since been applied in another way
-/// (`from_cluster` is false) is kept.
-struct ObjectGone {
-  std::string kind;  ///< "ClusterQueue", ...
-  Namespace ns;
-  std::string name;
-};
-/// The complete list of the objects of one kind in the API server. Rows of this kind that came from the API server
-/// and are not in the list are removed.
-struct ObjectsSynced {
-  std::string kind;
-  std::set<std::pair<Namespace, std::string>> names;
-};
-struct PlacementHeard {
-  WorkloadUid uid;
-  std::int32_t attempt = 0;
-  Answer state = Answer::kNone;
-  std::string reservation, reason;
-  Instant expires{};
-};
-struct PromiseHeard {
-  WorkloadUid uid;
-  std::int32_t attempt = 0;
-  Instant ready_by{};
-  bool withdrawn = false;
-};
-struct CheckpointHeard {
-  WorkloadUid uid;
-  std::int32_t attempt = 0;
-  std::string uri;
-};
-/// The workloads that placement publishes as pending with free capacity for their pods: the complete list, in
-/// placement order.
-struct RequeueHeard {
-  std::vector<std::pair<WorkloadUid, std::int32_t>> items;  ///< with the pending attempt
-};
-struct EvictionAsked {
-  WorkloadUid uid;
-  std::int32_t attempt = 0;
-  std::string reason, message;
-  Instant deadline{};
-  std::string resume_uri;
-  std::string from;  ///< "placement", "autoscaler"
-};
-/// A job to create; `job` is the object as it goes to the API server.
-struct Submit {
-  Namespace ns;
-  std::string name, queue, priority_class;
-  Team team;
-  std::string job;
-};
-struct Cancel {
-  WorkloadUid uid;  ///< or namespace and name
-  Namespace ns;
-  std::string name, reason;
-};
-/// The answer to an admission check of a workload.
-struct AnswerCheck {
-  WorkloadUid uid;  ///< or namespace and name
-  Namespace ns;
-  std::string name, check;
-  Verdict verdict = Verdict::kPending;
-  std::string message;
-  Duration retry_after{0};                           ///< with Retry; zero: `retry_delay` of the AdmissionCheck
-  std::int32_t attempt = 0;                          ///< the attempt that the answer is for; 0: the current one
-  std::map<std::string, PodSetUpdate> updates = {};  ///< with Ready; by pod set
-};
-/// `spec.active` of the Workload object that mirrors a workload.
-struct WishHeard {
-  WorkloadUid uid;
-  bool active = true;
-};
-/// Activates or deactivates a workload. An inactive workload is not scheduled, and is evicted where it holds quota.
-struct SetActive {
-  WorkloadUid uid;  ///< or namespace and name
-  Namespace ns;
-  std::string name, reason;
-  bool active = true;
-};
-struct IntentOutcome {
-  std::string kind, id;
-  std::string subject;  ///< uid, or namespace/name for job.create
-  std::int32_t attempt = 0;
-  bool ok = true;
-  bool complete = false, failed = false;  ///< the executor found that the job has finished
-  std::string error;
-  bool quiet = false;  ///< job.suspend: the job is suspended and has no pods left
-};
-/// An estimate of its start was returned for a pending workload.
-struct EstimateSaid {
-  WorkloadUid uid;
-  Said said;
-};
-struct Tick {};
-/// Marks every quota tree for scheduling, although no change in it is known.
-struct Reconsider {};
-
-using Command =
-    std::variant<ApplyObjects, ObjectGone, ObjectsSynced, JobSeen, JobGone, JobsSynced, PlacementHeard, PromiseHeard,
-                 CheckpointHeard, RequeueHeard, EvictionAsked, Submit, Cancel, AnswerCheck, WishHeard, SetActive,
-                 IntentOutcome, BudgetGranted, SpentHeard, EstimateSaid, ProposalHeard, Tick, Reconsider>;
-
-// ---- output: the decisions of a step ----
-
-struct Event {
-  enum class What : std::uint8_t {
-    kQueued,
-    kQuotaReserved,
-    kAdmitted,
-    kEvicting,
-    kRequeued,
-    kFinished,
-    kCancelled,
-    kBound,        ///< all pods are bound; placement has published this already, so the event is only stored
-    kChecked,      ///< the gate is open: admission checks and pod readiness no longer block it, and placement may act
-    kDeactivated,  ///< while pending
-    kActivated,
-    kPodsEnded,  ///< the Job has fewer pods left to run, so the workload holds less quota
-    kUpdated,    ///< the row changed with its object: spec, priority class or number of pods
-    kRejected,   ///< the object requests something that is not supported
-    kRepeated,   ///< the request or the eviction order is published again
-    kForgotten,  ///< ended long ago: the row and its key are removed
-  };
-  What what = What::kQueued;
-  Workload workload;
-  Instant at{};
-};
-[[nodiscard]] std::string_view name_of(Event::What what);
-
-struct Intent {
-  std::string kind;  ///< job.create, job.unsuspend, job.suspend, job.delete, event.create
-  std::string id;
-  std::string key;          ///< namespace/name of the job: intents of one key run one after the other
-  Workload workload;        ///< as of the decision
-  std::string object;       ///< job.create: the job; event.create: the message
-  std::string reason = {};  ///< event.create: reason of the Event; empty = QueueIsCluster
-};
-
-struct ApplyReply {
-  std::vector<std::string> applied, warnings;
-};
-struct SubmitReply {
-  Namespace ns;
-  std::string name;
-};
-struct CancelReply {
-  Phase phase = Phase::kCancelled;
-};
-/// Reply to AnswerCheck and SetActive.
-struct PhaseReply {
-  Phase phase = Phase::kPending;
-};
-using AnyReply = std::variant<ApplyReply, SubmitReply, CancelReply, PhaseReply>;
-struct Reply {
-  std::size_t command = 0;  ///< index in the batch
-  Result<AnyReply> result;
-};
-
-struct Output {
-  std::vector<Event> events;
-  std::vector<Intent> intents;
-  std::vector<Reply> replies;
-  std::optional<Instant> wake_at;
-};
 
 // ---- explanations ----
 
@@ -257,7 +77,7 @@ struct Outlook;
 /// Order    the commands of a batch in order, then due timers, then each quota tree with a change is scheduled. Nothing
 ///          depends on hashing.
 /// Threads  one.
-/// Cost     a change costs the pending shapes in its quota tree, not the workloads (exact/continuous.hpp).
+/// Cost     a change costs the pending shapes in its quota tree, not the workloads (kueue/continuous.hpp).
 class Engine {
  public:
   using Command = admission::Command;
@@ -285,11 +105,11 @@ class Engine {
     Table<std::string, BudgetRow> budgets;
     Table<HoldKey, Hold> holds;
     // For forecasts.
-    Table<forecast::Kin, forecast::LifeTable> run_times;  ///< of finished runs, by job class; bounded
-    Table<WorkloadUid, Said> said;                        ///< estimates for pending workloads; bounded
+    Table<forecast::JobClass, forecast::LifeTable> run_times;  ///< of finished runs, by job class; bounded
+    Table<WorkloadUid, StartEstimate> estimates;                        ///< estimates for pending workloads; bounded
     Table<std::string, forecast::Correction> corrections;
-    Table<WorkloadUid, Judged> judged;
-    Table<int, GaveWay> gave_way;  ///< one row, key 0
+    Table<WorkloadUid, ProposalDecision> proposals;
+    Table<int, PreemptionBudget> preemption_budget;  ///< one row, key 0
   };
   [[nodiscard]] const Tables& tables() const { return tables_; }
   [[nodiscard]] const Options& options() const { return options_; }
@@ -318,8 +138,8 @@ class Engine {
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
   /// The quota that a pending workload lacks, and single changes that would make it fit its quota tree. Both ignore the
   /// workloads ahead of it in the queue.
-  [[nodiscard]] std::vector<Shortfall> shortfalls(const Workload& w) const { return indexes_.decisions.shortfalls(w); }
-  [[nodiscard]] std::vector<Unlock> unlocks(const Workload& w) const { return indexes_.decisions.unlocks(w); }
+  [[nodiscard]] std::vector<QuotaShortfall> shortfalls(const Workload& w) const { return indexes_.decisions.shortfalls(w); }
+  [[nodiscard]] std::vector<QuotaRemedy> quota_remedies(const Workload& w) const { return indexes_.decisions.quota_remedies(w); }
   /// Why the queue admits no workload: Terminating, Stopped, an admission check, its pool, a cycle of cohorts. Empty if
   /// the queue is active.
   [[nodiscard]] std::optional<Cause> inactive_reason(const ClusterQueue& queue) const;
@@ -340,26 +160,26 @@ class Engine {
 
  private:
   void on(const ApplyObjects& c);
-  void on(const ObjectGone& c);
+  void on(const ObjectDeleted& c);
   void on(const ObjectsSynced& c);
-  void on(const JobSeen& c);
-  void on(const JobGone& c);
+  void on(const JobUpdated& c);
+  void on(const JobDeleted& c);
   void on(const JobsSynced& c);
-  void on(const PlacementHeard& c);
-  void on(const PromiseHeard& c);
-  void on(const CheckpointHeard& c);
-  void on(const RequeueHeard& c);
-  void on(const EvictionAsked& c);
+  void on(const PlacementUpdated& c);
+  void on(const PromiseUpdated& c);
+  void on(const CheckpointUpdated& c);
+  void on(const RequeueListUpdated& c);
+  void on(const EvictionRequested& c);
   void on(const Submit& c);
   void on(const Cancel& c);
   void on(const AnswerCheck& c);
-  void on(const WishHeard& c);
+  void on(const ActiveUpdated& c);
   void on(const SetActive& c);
   void on(const IntentOutcome& c);
   void on(const BudgetGranted& c);
-  void on(const SpentHeard& c);
-  void on(const EstimateSaid& c);
-  void on(const ProposalHeard& c);
+  void on(const SpendingUpdated& c);
+  void on(const EstimatePublished& c);
+  void on(const ProposalUpdated& c);
   void on(const Tick&) {}
   void on(const Reconsider&);
 
@@ -370,40 +190,40 @@ class Engine {
   void evict(const WorkloadUid& uid, std::string reason, std::string message, Instant deadline,
              Instant requeue_at = {});
   void release(const WorkloadUid& uid, std::string reason, Duration backoff);
-  void pods_gone(const WorkloadUid& uid);  ///< of an evicted workload
+  void pods_deleted(const WorkloadUid& uid);  ///< of an evicted workload
   void pods_ended(const WorkloadUid& uid, std::int32_t ended);
-  void catch_up(const PlacementHeard& c);
+  void catch_up(const PlacementUpdated& c);
   void finish(const WorkloadUid& uid, bool succeeded);
   void cancel_now(const WorkloadUid& uid, std::string reason);
-  void job_gone(const WorkloadUid& uid);
+  void job_deleted(const WorkloadUid& uid);
   void repeat(const WorkloadUid& uid);
   void forget(const WorkloadUid& uid);
 
   // Updates of the object (updates.cpp).
-  void follow(const JobSeen& c);
+  void follow(const JobUpdated& c);
   void reject(const WorkloadUid& uid, std::string why);
   void use_spec(const WorkloadUid& uid, const Spec& spec);
-  void keep_for_later(const WorkloadUid& uid, const Spec& spec, bool grows = false);
-  void settle_next(const WorkloadUid& uid);
-  void note_print(const JobSeen& c);
+  void store_next_spec(const WorkloadUid& uid, const Spec& spec, bool grows = false);
+  void refresh_next_spec(const WorkloadUid& uid);
+  void note_print(const JobUpdated& c);
   void refresh_reason(const WorkloadUid& uid);
   template <class Fn>
   void except(const WorkloadUid& uid, Fn&& fn);
   [[nodiscard]] static Cause no_pods();
-  void scale(const JobSeen& c);  // growth.cpp, with the next eight
-  [[nodiscard]] bool may_grow(const JobSeen& c, const Spec& next) const;
-  void ask_growth(const WorkloadUid& uid, std::int32_t pods);
-  bool grow(const WorkloadUid& uid);
+  void scale(const JobUpdated& c);  // scale_up.cpp, with the next eight
+  [[nodiscard]] bool may_scale_up(const JobUpdated& c, const Spec& next) const;
+  void request_scale_up(const WorkloadUid& uid, std::int32_t pods);
+  bool try_scale_up(const WorkloadUid& uid);
   bool count_running(const WorkloadUid& uid);
-  void grow_in(int tree, bool ahead);
-  void report_growth();
-  [[nodiscard]] std::vector<Cause> growth_obstacles(const Workload& w) const;
-  [[nodiscard]] std::map<std::string, std::int64_t> growth_costs(const Workload& w, bool hard_alone) const;
-  void hold_for_growth(const WorkloadUid& uid);
+  void scale_up_tree(int tree, bool ahead);
+  void report_scale_up();
+  [[nodiscard]] std::vector<Cause> scale_up_obstacles(const Workload& w) const;
+  [[nodiscard]] std::map<std::string, std::int64_t> scale_up_costs(const Workload& w, bool hard_alone) const;
+  void hold_for_scale_up(const WorkloadUid& uid);
   [[nodiscard]] bool follows_pending(const QueueOrder& order, const QueueName& queue) const;
   void explain_update(const Workload& w, std::vector<Cause>& causes) const;
 
-  void hear_group(const JobSeen& c);  // groups.cpp, with the next two
+  void on_group(const JobUpdated& c);  // pod_groups.cpp, with the next two
   template <class Fn>
   void reshape(const WorkloadUid& uid, Fn&& fn);
   [[nodiscard]] std::optional<Flavors> as_held(const Workload& w, const std::vector<PodSet>& sets) const;
@@ -411,17 +231,17 @@ class Engine {
   void learn_run(const Workload& w, forecast::LifeTable::End how);
   void hold_against(const WorkloadUid& uid, bool starts);
   [[nodiscard]] Duration planned_run(const Workload& w) const;
-  void forget_said(const WorkloadUid& uid);
+  void forget_estimate(const WorkloadUid& uid);
   void digest_forecasts(Digest& d) const;
   [[nodiscard]] std::optional<Cause> no_estimate(const Workload& w, Instant now) const;
 
   void deactivate(const WorkloadUid& uid, std::string reason, std::string message);
   void activate(const WorkloadUid& uid);
-  void hear_wish(const WorkloadUid& uid, bool active);
-  void hear_pods(const WorkloadUid& uid, bool ready);
-  void pods_late(const WorkloadUid& uid);
-  void judge_checks(const WorkloadUid& uid, Duration retry_after);
-  void check_anew(const WorkloadUid& uid);
+  void on_active(const WorkloadUid& uid, bool active);
+  void on_pods_ready(const WorkloadUid& uid, bool ready);
+  void pods_not_ready(const WorkloadUid& uid);
+  void evaluate_checks(const WorkloadUid& uid, Duration retry_after);
+  void refresh_checks(const WorkloadUid& uid);
   void open_gates();
   [[nodiscard]] std::map<std::string, CheckAnswer> checks_of(const Workload& w, const Flavors& flavors) const;
   [[nodiscard]] std::optional<Instant> run_limit_of(const Workload& w) const;
@@ -433,7 +253,7 @@ class Engine {
   [[nodiscard]] static Duration expected_run(const BudgetTerms& terms, const Workload& w);
   [[nodiscard]] std::int64_t cost_of(const BudgetTerms& terms, const Workload& w, const Flavors& flavors,
                                      const Counts& counts, Duration run) const;
-  [[nodiscard]] std::map<std::string, std::int64_t> asks_of(const Workload& w) const;
+  [[nodiscard]] std::map<std::string, std::int64_t> budget_requests_of(const Workload& w) const;
   [[nodiscard]] std::int64_t free_of(const BudgetRow& row) const;
   [[nodiscard]] std::string lacking(const std::map<std::string, std::int64_t>& asks) const;
   [[nodiscard]] std::optional<Instant> next_period(const std::string& budget) const;
@@ -441,13 +261,13 @@ class Engine {
   template <class Fn>
   void edit_hold(const HoldKey& key, Fn&& fn);
   void drop_hold(const HoldKey& key);
-  [[nodiscard]] bool take_holds(const WorkloadUid& uid, const Assignment& assignment);
-  void let_go(const Workload& before);
+  [[nodiscard]] bool reserve_holds(const WorkloadUid& uid, const Assignment& assignment);
+  void release_holds(const Workload& before);
   void extend_holds();
   void review_budgets();
   void wait_for_budget(const WorkloadUid& uid, const std::string& budget);
   void forget_budget(const std::string& name);
-  void ask_anew();
+  void refresh_requests();
   void explain_budget(const Workload& w, Instant now, std::vector<Cause>& causes) const;
   void check_budgets() const;
 
@@ -456,25 +276,25 @@ class Engine {
     std::string reason;
     std::vector<WorkloadUid> kept;
   };
-  [[nodiscard]] std::optional<Objection> judge(const Workload& w, const ProposalHeard& c) const;
+  [[nodiscard]] std::optional<Objection> check_proposal(const Workload& w, const ProposalUpdated& c) const;
   [[nodiscard]] std::string_view objection_to(const Workload& victim, const Workload& by, Leaving way,
                                               std::map<QueueName, Usage>& leaving) const;
-  [[nodiscard]] std::int64_t gave_way_of_late() const;
-  [[nodiscard]] Instant kept_for_victims(const Workload& w) const;
+  [[nodiscard]] std::int64_t recent_preemptions() const;
+  [[nodiscard]] Instant victims_deadline(const Workload& w) const;
   [[nodiscard]] bool waits_for_victims(const Workload& w) const;
-  void wait_on(const WorkloadUid& uid);
-  void drop_judged();
+  void extend_victims_deadline(const WorkloadUid& uid);
+  void drop_decisions();
   void digest_proposals(Digest& d) const;
   void explain_proposal(const Workload& w, std::vector<Cause>& causes) const;
 
   /// By uid, or by namespace and name. Null if there is no live workload; the error reply is then set.
-  [[nodiscard]] const Workload* asked_about(const WorkloadUid& uid, const Namespace& ns, const std::string& name);
+  [[nodiscard]] const Workload* find_unfinished(const WorkloadUid& uid, const Namespace& ns, const std::string& name);
   template <class Fn>
   void update(const WorkloadUid& uid, Fn&& fn);
-  void say(Event::What what, const WorkloadUid& uid);
-  void ask(const char* kind, const WorkloadUid& uid, std::string object = {}, std::string reason = {});
+  void publish(Event::What what, const WorkloadUid& uid);
+  void add_intent(const char* kind, const WorkloadUid& uid, std::string object = {}, std::string reason = {});
   void reply(Result<AnyReply> result);
-  [[nodiscard]] const Workload* heard(const WorkloadUid& uid, std::int32_t attempt);
+  [[nodiscard]] const Workload* current_attempt(const WorkloadUid& uid, std::int32_t attempt);
 
   // The cluster queue that a queue name resolves to, and the obstacle if it cannot be used.
   struct Lead {
@@ -486,13 +306,13 @@ class Engine {
   [[nodiscard]] Lead lead(const Spec& spec) const;
   [[nodiscard]] bool takes(const ClusterQueue& queue, const Namespace& ns) const;
   [[nodiscard]] Usage held_in(const QueueName& queue) const;
-  [[nodiscard]] std::optional<Cause> room_being_made(const Workload& w) const;
+  [[nodiscard]] std::optional<Cause> pending_preemption(const Workload& w) const;
   [[nodiscard]] std::optional<std::int32_t> priority_of(const Spec& spec) const;
   [[nodiscard]] Duration minimum_run_of(const Workload& w) const;
   void resolve_all();
   void resolve_of(const std::set<Namespace>& namespaces);
   void resolve(const std::vector<WorkloadUid>& uids);
-  void read_anew();
+  void rebuild();
   void remove_queue(const QueueName& name);
   void close_queues();
   void fire_timers();
@@ -505,18 +325,18 @@ class Engine {
   [[nodiscard]] LocalUsage usage_now(const LocalName& local) const;
   [[nodiscard]] std::pair<QueueName, std::int64_t> weight_of(const LocalName& local) const;
   [[nodiscard]] double used_by(const LocalName& local) const;
-  [[nodiscard]] std::optional<Cause> turn_of(const Workload& w) const;
+  [[nodiscard]] std::optional<Cause> usage_obstacle(const Workload& w) const;
   // Quota windows (quota_windows.cpp).
-  void turn_windows();
+  void apply_windows();
   void drain_windows();
-  [[nodiscard]] std::optional<Cause> window_ahead(const ClusterQueue& queue, const std::vector<Shortfall>& shortfalls,
+  [[nodiscard]] std::optional<Cause> window_ahead(const ClusterQueue& queue, const std::vector<QuotaShortfall>& shortfalls,
                                                   Instant now) const;
 
-  // Reserved starts and aging (passing.cpp).
-  void grow_older();
-  void explain_passing(const Workload& w, Instant now, std::vector<Cause>& causes) const;
+  // Reserved starts and aging (backfill_and_aging.cpp).
+  void apply_aging();
+  void explain_backfill(const Workload& w, Instant now, std::vector<Cause>& causes) const;
   void schedule(int tree);
-  void stir(const QueueName& queue);
+  void release_old_preemptions(const QueueName& queue);
 
   /// All pending workloads of a queue.
   struct Line {
@@ -526,12 +346,12 @@ class Engine {
   };
   /// The amounts that a pending workload requests of budgets. If it waits for a budget, `lacks` has that one and
   /// `wants` is empty.
-  struct Asks {
+  struct BudgetRequests {
     std::map<std::string, std::int64_t> wants;
     std::optional<std::pair<std::string, std::int64_t>> lacks;
-    friend bool operator==(const Asks&, const Asks&) = default;
+    friend bool operator==(const BudgetRequests&, const BudgetRequests&) = default;
   };
-  using ByAsk = std::map<std::string, std::set<std::pair<std::int64_t, WorkloadUid>>>;
+  using ByBudget = std::map<std::string, std::set<std::pair<std::int64_t, WorkloadUid>>>;
   /// Lookup key: namespace and name. Rows of one name are in order of age.
   struct Called {
     const Namespace& ns;
@@ -559,15 +379,15 @@ class Engine {
     std::vector<QueueName> draining;       ///< queues that evict workloads beyond their quota
     std::set<std::pair<Instant, Uid>> timers;
     std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which quota was reserved
-    std::set<QueueOrder> growing;             ///< elastic Jobs that run and lack quota for some pods
+    std::set<QueueOrder> scaling_up;             ///< elastic Jobs that run and lack quota for some pods
     std::set<Uid> starting;                   ///< past the gate, and not all of their pods are ready
     std::set<std::pair<Instant, Uid>> ended;  ///< and the job is gone; kept for `retention`
     std::set<const Workload*, ByName> names;  ///< row addresses are stable
     std::map<QueueName, Usage> held;          ///< sum over the holders of each queue
     /// By local queue and resource, where the cluster queue orders by usage.
     std::map<LocalName, std::map<std::string, std::int64_t>> held_by_local;
-    std::map<WorkloadUid, Asks> asked;
-    ByAsk wants, lacks;                               ///< by budget: workloads to try, and workloads that wait for it
+    std::map<WorkloadUid, BudgetRequests> asked;
+    ByBudget wants, lacks;                               ///< by budget: workloads to try, and workloads that wait for it
     std::set<std::pair<Instant, HoldKey>> holds_due;  ///< when a hold has to be extended
   };
   /// The index entries of a row; all empty for a row that does not exist.
@@ -581,7 +401,7 @@ class Engine {
     std::optional<Instant> gated;
     std::optional<QueueOrder> grows;
     bool starting = false;
-    Asks asks;
+    BudgetRequests asks;
   };
   [[nodiscard]] Marks marks_of(const Workload& w) const;
   static void move(Indexes& in, const Workload& w, const Marks& from, const Marks& to);
@@ -593,9 +413,9 @@ class Engine {
   Indexes indexes_;
   std::set<int> dirty_;                  ///< quota trees with a change
   std::set<QueueName> touched_;          ///< queues whose usage changed in this step
-  std::set<WorkloadUid> asked_to_grow_;  ///< in this step
+  std::set<WorkloadUid> scale_up_requested_;  ///< in this step
   bool resolve_needed_ = false;
-  bool turned_ = false;             ///< a window has opened or closed since the last commit
+  bool windows_changed_ = false;             ///< a window has opened or closed since the last commit
   std::set<Namespace> relabelled_;  ///< namespaces with changed labels
   Instant submissions_end_{};       ///< no submission expires before this
   Counters counters_;

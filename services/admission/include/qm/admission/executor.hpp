@@ -24,7 +24,7 @@ class JobExecutor final : public service::Executor {
   /// `awaited` returns whether the job of a submission (namespace, name, intent) has not been observed yet. A job
   /// that was observed and deleted, while the result of its creation was lost, is then not created again. Set
   /// before the host starts.
-  void ask_first(
+  void authorize_first(
       std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited) {
     awaited_ = std::move(awaited);
   }

@@ -49,8 +49,8 @@ class PodDefaults {
 
  private:
   Status take(const kube::ConfigFeed::Kind& kind, const Json& object);
-  void gone(const kube::ConfigFeed::Kind& kind, const kube::ConfigFeed::Key& at);
-  void tell() const;
+  void on_deleted(const kube::ConfigFeed::Kind& kind, const kube::ConfigFeed::Key& at);
+  void notify() const;
 
   std::vector<std::function<void()>> listeners_;
   mutable std::mutex mutex_;

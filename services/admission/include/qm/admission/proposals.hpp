@@ -18,7 +18,7 @@ enum class Leaving : std::uint8_t {
 /// A proposal of placement: victims of a workload that has quota and does not fit any nodes, or the migration of one
 /// workload. Only admission evicts victims. It checks each victim by the rules of its queue, or by those for migration:
 /// see judge() in proposals.cpp for the reasons to refuse.
-struct ProposalHeard {
+struct ProposalUpdated {
   struct Victim {
     WorkloadUid uid;
     std::int32_t attempt = 0;
@@ -35,7 +35,7 @@ struct ProposalHeard {
 
 /// The decision on the newest proposal for a workload. The row exists while the workload holds unplaced quota, or is
 /// being evicted, in that attempt.
-struct Judged {
+struct ProposalDecision {
   std::int32_t attempt = 0;
   std::int64_t number = 0;
   bool accepted = false, move = false;
@@ -44,14 +44,14 @@ struct Judged {
   std::vector<WorkloadUid> victims;
   std::int64_t micro_usd = 0;
   Instant until{};  ///< quota is kept until then, while the victims terminate
-  friend bool operator==(const Judged&, const Judged&) = default;
+  friend bool operator==(const ProposalDecision&, const ProposalDecision&) = default;
 };
 
 /// Usage of the hourly budget of proposals: workloads evicted since the hour began.
-struct GaveWay {
+struct PreemptionBudget {
   Instant since{};
   std::int64_t workloads = 0;
-  friend bool operator==(const GaveWay&, const GaveWay&) = default;
+  friend bool operator==(const PreemptionBudget&, const PreemptionBudget&) = default;
 };
 
 }  // namespace qm::admission

@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/exact/work.hpp"
-#include "qm/admission/forecast/ageing.hpp"
+#include "qm/admission/kueue/work.hpp"
+#include "qm/admission/forecast/aging.hpp"
 #include "qm/admission/forecast/windows.hpp"
 #include "qm/admission/volcano/pool.hpp"
 #include "qm/base/time.hpp"
@@ -18,9 +18,9 @@
 
 namespace qm::admission {
 
-using exact::kUnlimited;
-using exact::PreemptPolicy;
-using exact::Quota;
+using kueue::kUnlimited;
+using kueue::PreemptPolicy;
+using kueue::Quota;
 
 /// The unit of quota: one resource of one flavor.
 struct FlavorResource {
@@ -84,7 +84,7 @@ struct ClusterQueue {
   bool backfill = false;
   std::vector<QuotaWindow> windows;
   bool drains = false;  ///< with windows: workloads beyond the quota and what others lend are evicted
-  std::optional<forecast::Ageing> ageing;  ///< pending workloads rise in priority; none is passed beyond its bound
+  std::optional<forecast::Aging> aging;  ///< pending workloads rise in priority; none is passed beyond its bound
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };
 /// Usage of a queue beyond its nominal quota, which it borrows. Without a cohort there is nothing to borrow: usage

@@ -14,7 +14,7 @@ struct Remedy {
   std::string code;
   std::string message;                 ///< what to do, and its side effects; the workloads are in `workloads` only
   std::vector<WorkloadUid> workloads;  ///< those that have to finish first, or are preempted
-  Supposed change;
+  HypotheticalChange change;
   int others = 0;                           ///< workloads that the change admits in addition
   int preempted = 0;                        ///< workloads that lose their quota by the change
   std::string plain = {};                   ///< `message` without the side effects

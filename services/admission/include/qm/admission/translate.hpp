@@ -37,8 +37,8 @@ enum class WorkloadObjects : std::uint8_t { kRefused, kLeftOut };
 
 /// Whether Quartermaster manages a job: it or one of its templates names a queue or the Quartermaster scheduler. A
 /// job that is part of a suspendable object is not managed on its own.
-[[nodiscard]] bool is_ours(const Json& job);
-[[nodiscard]] Result<JobSeen> job_seen(const Json& job);
+[[nodiscard]] bool is_managed(const Json& job);
+[[nodiscard]] Result<JobUpdated> parse_job(const Json& job);
 /// Label of jobs and pods: maximum run time in seconds. As in Kueue, only a whole number above zero is valid; other
 /// values are ignored.
 inline constexpr std::string_view kMaxExecution = "kueue.x-k8s.io/max-exec-time-seconds";
@@ -56,7 +56,7 @@ void take_back(Json& pods, const Json& added);
 [[nodiscard]] std::uint32_t spec_print(const Json& job, const config::WorkloadKind& kind);
 /// A workload for an object that cannot be used: metadata, queue and priority class, without pod sets, and `why`
 /// with the remedy. kInvalid: the object has no uid, so it is not from the API server.
-[[nodiscard]] Result<JobSeen> rejected_job(const Json& object, const Error& why);
+[[nodiscard]] Result<JobUpdated> rejected_job(const Json& object, const Error& why);
 /// The attempt of the first template that has one; 0 = none.
 [[nodiscard]] std::int32_t attempt_of(const Json& job, const config::WorkloadKind& kind);
 /// Merges kRuntimeClasses into the templates of the object, as the API server will into their pods. Fails with
@@ -65,17 +65,17 @@ void take_back(Json& pods, const Json& added);
 /// For a running Job: how many of the pods that run at once have no work left (Kueue's reclaimable pods).
 [[nodiscard]] std::int32_t ended_pods(const Json& job, const config::WorkloadKind& kind);
 /// The job to create for a Submit: suspended, and with the Quartermaster scheduler regardless of the manifest, unless
-/// another scheduler binds its pods (`others_place`). A W3C traceparent of the call is stored in kTraceAnnotation.
+/// another scheduler binds its pods (`external_scheduler`). A W3C traceparent of the call is stored in kTraceAnnotation.
 /// kInvalid: also for metadata that only Quartermaster writes (qm/model/owned_metadata.hpp).
 [[nodiscard]] Result<Submit> submit_from(const quartermaster::v1::SubmitRequest& request,
-                                         const std::string& trace_parent = {}, bool others_place = false);
+                                         const std::string& trace_parent = {}, bool external_scheduler = false);
 
 /// Controller of admission checks that are answered over gRPC.
 inline constexpr std::string_view kCheckController = "quartermaster.dev/answers";
 /// On a ClusterQueue or a priority class: its workloads are not preempted before they ran this long.
 inline constexpr std::string_view kMinimumRun = "quartermaster.dev/minimum-run-time";
 /// In what a watch sends for a job or for pods: set if another scheduler binds the pods.
-inline constexpr const char* kOthersPlace = "othersPlace";
+inline constexpr const char* kExternalScheduler = "othersPlace";
 /// In the same input: why its pods would be refused.
 inline constexpr const char* kRefused = "refused";
 /// In the same input: `scheduling` of the RuntimeClasses that its templates name, by name.

@@ -89,7 +89,7 @@ class JobWatch {
 /// or the priority class where its pods name none.
 ///
 /// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) is pending since the first known pod of its run
-/// appeared, so that a retried step keeps its queue position.
+/// appeared. So a retried step keeps its queue position.
 ///
 /// A PodGroup with minResources and a known queue is pending before any of its pods exists; its pods then belong to
 /// that workload. After an eviction it is pending in the same way. Its phase is written: Pending while it is
@@ -116,8 +116,8 @@ class PodWatch {
   struct Group {
     std::map<std::string, Json> pods;  ///< by uid
     std::string uid, print;            ///< as last sent; no uid = incomplete
-    bool let_go = false;               ///< a pod of it was observed without the gate
-    bool to_come = false;              ///< last sent without its pods
+    bool ungated = false;               ///< a pod of it was observed without the gate
+    bool expected = false;              ///< last sent without its pods
     std::int64_t total = 0;            ///< number of pods when it was complete, if a PodGroup defines that
   };
   /// A PodGroup of Volcano.
@@ -129,7 +129,7 @@ class PodWatch {
   };
   void changed(const Json& pod, bool deleted);
   void group_changed(const Json& group, bool deleted);
-  void settle(const std::string& key, Group& group);
+  void update_group(const std::string& key, Group& group);
   void forget(Group& group, Gang* gang);
   void synced_list();
   void list_uids();
@@ -141,7 +141,7 @@ class PodWatch {
   [[nodiscard]] bool leads(const Gang& gang);
   [[nodiscard]] bool stays(const Group& group, const Gang& gang);
   [[nodiscard]] std::string uid_for(Gang* gang, const Json& oldest);
-  bool settle_without_pods(Gang& gang, Group& group);
+  bool update_without_pods(Gang& gang, Group& group);
   [[nodiscard]] std::string print_of_gang(const Gang& gang);
   [[nodiscard]] std::string wanted_phase(const Gang& gang);
   [[nodiscard]] Json wanted_conditions(const Gang& gang);

@@ -7,17 +7,17 @@
 namespace qm::admission {
 
 /// A hypothetical change: objects to apply, objects to delete, Jobs to add.
-struct Supposed {
+struct HypotheticalChange {
   ApplyObjects objects;
-  std::vector<ObjectGone> gone;  ///< "Job" or "Workload": the workload of that name has finished
-  std::vector<JobSeen> jobs;  ///< with the uid or name of an existing workload: that workload, with this object
+  std::vector<ObjectDeleted> gone;  ///< "Job" or "Workload": the workload of that name has finished
+  std::vector<JobUpdated> jobs;  ///< with the uid or name of an existing workload: that workload, with this object
 };
 
 /// The effect of a change on a workload.
 struct Consequence {
   enum class What : std::uint8_t {
     kAdmitted,   ///< with the change it runs, without it is pending
-    kDisplaced,  ///< with the change it is pending, without it runs
+    kPreempted,  ///< with the change it is pending, without it runs
     kDelayed,    ///< pending in both cases, with more workloads ahead of it
     kAdvanced,   ///< pending in both cases, with fewer ahead of it
     kWaits,      ///< it is new and would be pending: `why`
@@ -38,6 +38,6 @@ struct Consequence {
 /// Threads  any; it reads only its arguments.
 /// Cost     loading the rows, three times.
 [[nodiscard]] Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options,
-                                                       const Supposed& supposed, Instant now);
+                                                       const HypotheticalChange& supposed, Instant now);
 
 }  // namespace qm::admission

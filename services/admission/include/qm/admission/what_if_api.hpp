@@ -7,7 +7,7 @@
 namespace qm::admission {
 
 /// The change in a request. Fails like Apply if the manifest cannot be parsed.
-[[nodiscard]] Result<Supposed> supposed_from(const quartermaster::v1::WhatIfRequest& request);
+[[nodiscard]] Result<HypotheticalChange> supposed_from(const quartermaster::v1::WhatIfRequest& request);
 
 /// Blocks: not for the engine thread, nor for a thread that serves calls.
 [[nodiscard]] Status answer_what_if(service::Host& host, const quartermaster::v1::WhatIfRequest& request,

@@ -39,7 +39,7 @@ struct When {
   std::vector<Awaited> waits_for;           ///< most frequent first, at most three
   forecast::RunTimes::Evidence evidence{};  ///< for its own run time
   forecast::Declared declared;
-  std::optional<Said> said;  ///< the estimate to record; empty if a bound is unknown
+  std::optional<StartEstimate> record;  ///< the estimate to record; empty if a bound is unknown
 };
 
 /// Simulates futures from rows alone: the same rows and `now` give the same answer. `rows` are those of its quota tree;

@@ -65,12 +65,12 @@ struct CheckAnswer {
 };
 
 /// A preemption of a workload: when it happened, and whether the preemptor was admitted since.
-struct Displacer {
+struct Preemptor {
   Instant at{};
   bool settled = false;
-  friend bool operator==(const Displacer&, const Displacer&) = default;
+  friend bool operator==(const Preemptor&, const Preemptor&) = default;
 };
-using Displacers = std::map<WorkloadUid, Displacer>;
+using Preemptors = std::map<WorkloadUid, Preemptor>;
 
 using Text = Shared<std::string>;
 using WholeSeconds = std::chrono::duration<std::int32_t>;
@@ -88,7 +88,7 @@ struct Spec {
   Shared<Labels> labels;
   std::int32_t priority = 0;
   bool checkpoints = false;
-  bool pods_to_come = false;  ///< only its group exists: it holds quota behind the gate until its pods exist
+  bool pods_expected = false;  ///< only its group exists: it holds quota behind the gate until its pods exist
 
   Spec() = default;
   Spec(const WorkloadSpec& from);
@@ -106,8 +106,8 @@ struct Exceptions {
   /// What its object requests, where it holds quota for something else; used after the release.
   std::optional<Spec> next;
   std::uint32_t next_print = 0;  ///< spec_print of `next`
-  std::int32_t grow_to = 0;      ///< of a running Job: pods that it requests or has, where quota for some is missing
-  std::int32_t grown_from = 0;   ///< of a Job that scaled up: pods that have to run together; 0 = all
+  std::int32_t scale_up_to = 0;      ///< of a running Job: pods that it requests or has, where quota for some is missing
+  std::int32_t scaled_from = 0;   ///< of a Job that scaled up: pods that have to run together; 0 = all
   void forget_next() {
     next.reset();
     next_print = 0;
@@ -130,7 +130,7 @@ struct Workload {
   Shared<Usage> usage;            ///< from QuotaReserved until release
   Shared<Counts> counts;          ///< of the attempt that holds quota, where it started with fewer pods
   Rare<Claim> claim;              ///< only while pending
-  Shared<Displacers> displacers;  ///< workloads that preempted it and still bind it (ADR 0019)
+  Shared<Preemptors> preemptors;  ///< workloads that preempted it and still bind it (ADR 0019)
   Instant queued{}, quota_reserved{}, admitted{}, finished{};
   Rare<Eviction> eviction;
   Text reason;  ///< of the newest transition
@@ -141,28 +141,28 @@ struct Workload {
   std::int32_t ended_pods = 0;
   std::uint16_t short_streak = 0;  ///< successive attempts without free capacity
   /// 1, 2, ... in decision order, among the workloads that got quota in the same step; at most 65535.
-  std::uint16_t quota_turn = 0;
+  std::uint16_t quota_position = 0;
   std::int32_t promised_attempt = 0;
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
   Instant promised_until{};         ///< a node is announced for then
   Text resume_uri;
   Instant saved{};       ///< when the checkpoint was reported: work since then is lost with the pods
-  Instant kept_until{};  ///< end of its minimum run time: no preemption before; zero = none, or over
+  Instant min_runtime_until{};  ///< end of its minimum run time: no preemption before; zero = none, or over
 
   Instant not_before{};  ///< end of back-off; zero = ready
-  Instant ask_at{};      ///< when an unanswered request or order is published again
-  Instant give_up_at{};  ///< end of the wait for an announced or required event
+  Instant retry_at{};      ///< when an unanswered request or order is published again
+  Instant wait_deadline{};  ///< end of the wait for an announced or required event
 
   bool cancelled = false;  ///< ends at the next release
-  bool job_gone = false;
+  bool job_deleted = false;
   bool queue_is_direct = false;  ///< the label names a cluster queue
-  bool others_place = false;  ///< another scheduler binds its pods: quota alone admits it, and no release is reported
+  bool external_scheduler = false;  ///< another scheduler binds its pods: quota alone admits it, and no release is reported
   std::int32_t intents = 0;   ///< issued so far, for their ids
   std::int32_t open_intents = 0;
 
-  // Conditions in addition to quota (terms.cpp).
+  // Conditions in addition to quota (admission_checks.cpp).
   std::int32_t requeues = 0;  ///< how often its pods were not ready in time
-  /// Of the object that `spec` was parsed from, as in JobSeen: only that object is unsuspended.
+  /// Of the object that `spec` was parsed from, as in JobUpdated: only that object is unsuspended.
   std::uint32_t spec_print = 0;
   Shared<std::map<std::string, CheckAnswer>> checks;  ///< required by its queue for its flavors, while it holds quota
   Text inactive;  ///< why it was deactivated; it is not scheduled until activated; empty = active
@@ -172,10 +172,10 @@ struct Workload {
   Instant pods_ready{};         ///< since when all of its pods are ready; zero = not all are
   Instant pods_lost{};          ///< since when some are not ready although all were; zero = never were, or all are
   Instant requeued{};           ///< start of its queue position, where that is not its age
-  std::optional<bool> wished;   ///< `spec.active` of its object; empty = not set
+  std::optional<bool> spec_active;   ///< `spec.active` of its object; empty = not set
   bool gated = false;    ///< holds quota and may not start yet: checks are pending, or others must be ready first
   bool patient = false;  ///< free capacity does not end its back-off
-  WholeSeconds waiting_time{0};  ///< as in JobSeen
+  WholeSeconds waiting_time{0};  ///< as in JobUpdated
   Text budget;                   ///< the budget that cannot pay for it: not scheduled until it can; empty = all can
 
   /// Its assumed run time where starts are reserved, declared or learned from similar workloads when it was first
@@ -199,8 +199,8 @@ struct Workload {
   }
   /// Of a running elastic Job: pods that it requests, where quota for some is missing; 0 = it has quota for all. Where
   /// another scheduler binds them, these pods run.
-  [[nodiscard]] std::int32_t grow_to() const { return exceptions ? exceptions->grow_to : 0; }
-  [[nodiscard]] bool waits_to_grow() const { return phase == Phase::kAdmitted && grow_to() > 0 && !others_place; }
+  [[nodiscard]] std::int32_t scale_up_to() const { return exceptions ? exceptions->scale_up_to : 0; }
+  [[nodiscard]] bool scale_up_pending() const { return phase == Phase::kAdmitted && scale_up_to() > 0 && !external_scheduler; }
   /// What it runs with: fewer pods than requested, if it was admitted so. After a scale-up not all have to run
   /// together.
   [[nodiscard]] WorkloadSpec running() const;

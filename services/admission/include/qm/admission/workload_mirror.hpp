@@ -55,7 +55,7 @@ class WorkloadMirror {
   void synced_list();
   std::vector<Target> targets();
   Status put(const kube::Resource& at, const Target& target);
-  Result<Json> find_or_make(const kube::Resource& at, const Target& target);
+  Result<Json> find_or_create(const kube::Resource& at, const Target& target);
   Result<Json> mirrored(const Target& target);
   Result<Json> follow(const kube::Resource& at, const Target& target, Json now);
   void run();

@@ -21,7 +21,7 @@ inline constexpr std::string_view kMirrors = "quartermaster.dev/mirrors";
 [[nodiscard]] const config::WorkloadKind& workload_object_kind();
 
 /// A Workload without an owner, as a job. kInvalid names the field.
-[[nodiscard]] Result<JobSeen> workload_object_seen(const Json& object);
+[[nodiscard]] Result<JobUpdated> parse_workload_object(const Json& object);
 /// The answers in its status to the checks of this attempt, and for a mirror `spec.active`.
 [[nodiscard]] std::vector<Command> words_of(const Json& object);
 

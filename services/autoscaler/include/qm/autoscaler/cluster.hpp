@@ -26,7 +26,7 @@ struct ClusterSettings {
 
 /// The NodePools: those of files, and those of the API server, which have precedence for equal names.
 ///
-/// Fails    a pool that cannot be parsed, or that a rule refuses, gets an Event `NotTaken`; its previous version
+/// Fails    a pool that cannot be parsed, or that a rule refuses, gets an Event `NotAccepted`; its previous version
 ///          remains.
 class PoolWatch {
  public:
@@ -59,7 +59,7 @@ class ClaimWatch {
   void stop() { informer_.stop(); }
   [[nodiscard]] bool synced() const { return informer_.synced() || informer_.absent(); }
   /// nullopt until they were listed.
-  [[nodiscard]] std::optional<std::vector<Json>> machines();
+  [[nodiscard]] std::optional<std::vector<Json>> listed_instances();
   /// Own claims that were deleted before they had an instance, each once.
   [[nodiscard]] std::vector<std::string> lost();
 
@@ -69,7 +69,7 @@ class ClaimWatch {
   const std::string shard_;
   const std::function<void()> on_change_;
   std::mutex mutex_;
-  std::map<std::string, Json> machines_;  ///< by instance
+  std::map<std::string, Json> node_claims_;  ///< by instance
   std::vector<std::string> lost_;
   kube::Informer informer_;
 };
@@ -104,7 +104,7 @@ class PodObserver {
     Instant since{};
   };
   struct Node {
-    std::string instance, drain, told;
+    std::string instance, drain, published;
     bool there = false, ready = false, cordoned = false, confirmed = false;
     std::optional<Instant> empty_since;
     SteadyInstant looked{};  ///< last read of a cordoned node, or when its cordon was seen
@@ -116,7 +116,7 @@ class PodObserver {
   void on_group(const Json& group, bool deleted);
   void leave(const std::string& uid);
   void confirm_cordons();
-  [[nodiscard]] std::vector<DemandHeard::Item> waiting() const;
+  [[nodiscard]] std::vector<DemandUpdated::Item> waiting() const;
 
   kube::Client& client_;
   const DomainClock& clock_;
@@ -125,7 +125,7 @@ class PodObserver {
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
   std::map<std::string, std::int64_t> sizes_;  ///< "namespace/group" -> minMember
-  std::optional<std::string> told_;            ///< the last published demand
+  std::optional<std::string> published_;       ///< the last published demand
   kube::Informer pod_informer_, node_informer_, volcano_informer_, group_informer_;
 };
 
@@ -136,22 +136,22 @@ class Cluster {
     ClusterSettings settings;
     PoolWatch::Options pools;
     std::string shard;
-    std::function<void()> on_machines;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
+    std::function<void()> on_node_claims;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();
-  /// Between the host's open and its start: nothing is owned before the activity of rivals is known.
+  /// Between the host's open and its start: nothing is owned before the activity of other controllers is known.
   static Status begin(service::Host& host);
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
   /// For CloudWatch, if other controllers handle NodeClaims.
-  [[nodiscard]] std::optional<std::vector<Json>> machines() { return claims_->machines(); }
+  [[nodiscard]] std::optional<std::vector<Json>> listed_instances() { return claims_->listed_instances(); }
 
  private:
   void run(const std::stop_token& stop);
-  void tell(service::Input input, const std::stop_token& stop);
-  void tell_owners(const std::stop_token& stop);
+  void submit_input(service::Input input, const std::stop_token& stop);
+  void publish_owners(const std::stop_token& stop);
   void report();
 
   service::Host& host_;
@@ -160,7 +160,7 @@ class Cluster {
   PoolWatch pools_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
-  std::string told_owners_, told_pools_;
+  std::string published_owners_, published_pools_;
   std::jthread thread_;
 };
 

@@ -69,7 +69,7 @@ struct PoolsApplied {
   std::vector<Pool> pools;
 };
 /// Placement's demand list, always complete: gangs that have quota and do not fit.
-struct DemandHeard {
+struct DemandUpdated {
   struct Item {
     AttemptId id;
     std::vector<PodSet> pod_sets;
@@ -96,10 +96,10 @@ struct InstanceFact {
 };
 /// A complete description of the cloud's instances. A missing instance is considered gone only after some time,
 /// because the cloud's responses are delayed.
-struct InstancesSeen {
+struct InstancesListed {
   std::vector<InstanceFact> instances;
 };
-struct SpotPricesSeen {
+struct SpotPricesUpdated {
   struct Quote {
     std::string type, zone;
     HourlyRate rate;
@@ -107,19 +107,19 @@ struct SpotPricesSeen {
   };
   std::vector<Quote> quotes;
 };
-struct NodeHeard {
+struct NodeUpdated {
   NodeName node;
   bool ready = false, cordoned = false, gone = false;
   std::int32_t pods = 0;
   std::optional<Instant> empty_since;
   InstanceId instance;
 };
-struct AssignmentHeard {
+struct AssignmentUpdated {
   AttemptId id;
   bool live = false;            ///< reserved or bound; false = released, expired or short
   std::vector<NodeName> nodes;  ///< distinct, sorted
 };
-struct WorkloadHeard {
+struct WorkloadUpdated {
   WorkloadUid uid;
   std::int32_t attempt = 1;
   bool checkpoints = false;
@@ -128,12 +128,12 @@ struct WorkloadHeard {
   std::string kind = {};
   std::string name = {};
 };
-struct SpotNoticeHeard {
+struct SpotNoticeUpdated {
   NodeName node;
   Instant at{};       ///< when the capacity is reclaimed
   bool over = false;  ///< its node is gone
 };
-struct AckHeard {
+struct AckUpdated {
   std::string order;
   NodeName node;
   std::int64_t step = 0;
@@ -141,7 +141,7 @@ struct AckHeard {
   bool ok = false;
 };
 /// A device or node is faulty and placement drains it; an autoscaled node is terminated when it is empty.
-struct HealthHeard {
+struct HealthUpdated {
   NodeName node;
   bool broken = false;
 };
@@ -163,7 +163,7 @@ struct GroupRefused {
 };
 
 /// Placement requires a checkpoint and then the eviction of an attempt; `node` is the node that it needs.
-struct SaveAsked {
+struct SaveRequested {
   AttemptId id;
   NodeName node;
   std::string reason;
@@ -173,7 +173,7 @@ struct SaveAsked {
 
 /// The owner of instances for the workloads of each namespace, always complete. Before the first input every namespace
 /// is owned.
-struct OwnersHeard {
+struct OwnersUpdated {
   struct Item {
     std::string ns;  ///< empty = namespaces that name none
     bool ours = true;
@@ -182,8 +182,8 @@ struct OwnersHeard {
   std::vector<Item> owners;
 };
 
-using Command = std::variant<Tick, PoolsApplied, DemandHeard, InstancesSeen, SpotPricesSeen, NodeHeard, AssignmentHeard,
-                             WorkloadHeard, SpotNoticeHeard, AckHeard, HealthHeard, LaunchEnded, TerminateEnded,
-                             GroupRefused, OwnersHeard, SaveAsked>;
+using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
+                             WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
+                             GroupRefused, OwnersUpdated, SaveRequested>;
 
 }  // namespace qm::autoscaler

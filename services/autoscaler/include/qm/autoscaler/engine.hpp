@@ -107,8 +107,9 @@ struct Output {
 ///          weight, in a pool the offering (type, zone, market) with the lowest price for all its nodes together. Free
 ///          capacity on instances that are still starting is used first. A gang is launched whole or not at all; if
 ///          some of its instances fail, only the missing part is launched again. Instances that placement did
-///          not use are not launched again at once: the pause doubles each time. Pods without a node of a running gang
-///          come after pending gangs of their priority, and get instances for as many as limits and capacity allow.
+///          not use are not launched again at once: the pause doubles each time. Pods of a running gang that have no
+///          node come after pending gangs of their priority. They get instances for as many as limits and capacity
+///          allow.
 /// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest
 ///          allowed. If zones are excluded, only known ones (from a price, an instance or a pool) are requested.
 /// Static   a pool with replicas has this number of instances, independent of demand, of the cheapest allowed type. It
@@ -124,14 +125,14 @@ struct Output {
 /// Notice   the node is drained; gangs that can save get a checkpoint order (every node of the gang), the others are
 ///          evicted at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have
 ///          saved. The same applies to a gang for which placement requests a checkpoint and an eviction.
-/// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained, and terminated only after
+/// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained. It is terminated only after
 ///          placement has confirmed that it is cordoned and still empty. A broken one is terminated the same way.
 /// Owner    for workloads of a namespace with another owner nothing is launched; the explanation has what would be
 ///          launched. An existing plan is completed. If this autoscaler owns no namespace, empty instances stay.
 /// Laws     one claim, one instance; a launch never exceeds a pool's limits; no node with workloads is terminated
 ///          before its spot deadline; nothing is launched for a gang in parts that do not fit it whole.
 /// Bounds   rows end with their subject: claims an hour after the instance, orders with the attempt, plans with
-///          the demand, marks of nodes that placement does not know after the registration time.
+///          the demand. Marks of nodes that placement does not know end after the registration time.
 /// Threads  one. Time: `now` does not go back; wake_at is the next time-dependent decision.
 /// Cost     a step costs by claims plus demand items x offerings.
 class Engine {
@@ -165,44 +166,44 @@ class Engine {
   // engine.cpp: facts
   void apply(const Tick&) {}
   void apply(const PoolsApplied& c);
-  void apply(const DemandHeard& c);
-  void apply(const InstancesSeen& c);
-  void apply(const SpotPricesSeen& c);
-  void apply(const NodeHeard& c);
-  void apply(const AssignmentHeard& c);
-  void apply(const WorkloadHeard& c);
-  void apply(const SpotNoticeHeard& c);
-  void apply(const AckHeard& c);
-  void apply(const HealthHeard& c);
+  void apply(const DemandUpdated& c);
+  void apply(const InstancesListed& c);
+  void apply(const SpotPricesUpdated& c);
+  void apply(const NodeUpdated& c);
+  void apply(const AssignmentUpdated& c);
+  void apply(const WorkloadUpdated& c);
+  void apply(const SpotNoticeUpdated& c);
+  void apply(const AckUpdated& c);
+  void apply(const HealthUpdated& c);
   void apply(const LaunchEnded& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
-  void apply(const OwnersHeard& c);
-  void apply(const SaveAsked& c);
+  void apply(const OwnersUpdated& c);
+  void apply(const SaveRequested& c);
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
   NodeRow& mark(const NodeName& node);
   void forget_node(const NodeName& node);
   void enter(const ClaimName& claim, ClaimState state, const std::string& reason);
   void forget_claim(const ClaimName& claim);
-  void say(const ClaimName& claim) { said_.insert(claim); }
+  void mark_changed(const ClaimName& claim) { changed_claims_.insert(claim); }
   [[nodiscard]] const NodeRow* node_of(const Claim& claim) const;
-  [[nodiscard]] const OwnerRow* other_owner(const DemandHeard::Item& item) const;
+  [[nodiscard]] const OwnerRow* other_owner(const DemandUpdated::Item& item) const;
   [[nodiscard]] bool scales_somewhere() const;
 
   // launch.cpp: demand to instances
-  struct Room;
+  struct FreeCapacity;
   struct Fit;
   struct Usage;
   struct Offer;
-  using Rooms = std::map<ClaimName, Room>;
+  using CapacityByClaim = std::map<ClaimName, FreeCapacity>;
   enum class Cover { kOpen, kCovered, kPaused };
   void cover_demand();
-  [[nodiscard]] std::optional<DemandHeard::Item> affordable_part(const DemandHeard::Item& item,
-                                                                 const std::map<std::string, Usage>& usage,
-                                                                 std::int64_t launches) const;
-  [[nodiscard]] std::string subject_of(const DemandHeard::Item& item) const;
-  Cover review(const DemandHeard::Item& item);
-  bool provide(const DemandHeard::Item& item, Rooms& rooms, std::map<std::string, Usage>& usage,
+  [[nodiscard]] std::optional<DemandUpdated::Item> affordable_part(const DemandUpdated::Item& item,
+                                                                   const std::map<std::string, Usage>& usage,
+                                                                   std::int64_t launches) const;
+  [[nodiscard]] std::string subject_of(const DemandUpdated::Item& item) const;
+  Cover review(const DemandUpdated::Item& item);
+  bool provide(const DemandUpdated::Item& item, CapacityByClaim& capacities, std::map<std::string, Usage>& usage,
                std::int64_t& launches);
   void promise(const AttemptId& id, Plan plan);
   void withdraw(const WorkloadUid& uid);
@@ -211,7 +212,7 @@ class Engine {
   void pause(const WorkloadUid& uid);
   void end_lapsed_plans();
   [[nodiscard]] bool doomed(const Claim& claim) const;
-  [[nodiscard]] Rooms coming_rooms() const;
+  [[nodiscard]] CapacityByClaim capacity_of_launches() const;
   [[nodiscard]] std::map<std::string, Usage> usage() const;
   /// Why no type of these NodePools fits, and the change that would make one fit.
   [[nodiscard]] std::string no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const;
@@ -240,7 +241,7 @@ class Engine {
   void keep(const ClaimName& name, const std::string& reason);
   void terminate(const ClaimName& name, const std::string& reason);
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
-  void lift_drain(const NodeName& node);
+  void end_drain(const NodeName& node);
 
   // groups.cpp: instances that an Auto Scaling group launches
   [[nodiscard]] const Pool* pool_of_group(const std::string& group) const;
@@ -253,7 +254,7 @@ class Engine {
   void answer_saves();
   void order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
                     const std::string& reason);
-  void settle_orders();
+  void close_orders();
 
   [[nodiscard]] std::optional<Instant> next_timer() const;
   void check_laws() const;
@@ -264,7 +265,7 @@ class Engine {
   // State of the current step.
   Instant now_{};
   Output out_;
-  std::set<ClaimName> said_;
+  std::set<ClaimName> changed_claims_;
   bool more_replicas_ = false;  // further ones are launched a moment later
 };
 

@@ -46,7 +46,6 @@ Status one_pool_for_each_group(std::span<const Pool> pools);
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
 /// The input that applies all existing pools; a missing pool is deleted.
 service::Input pools_input(const std::vector<Pool>& pools);
-inline service::Input pool_input(const Pool& pool) { return pools_input({pool}); }
 
 /// A tag on each launched instance: its owner, if several clusters share an account. The value is the shard.
 inline constexpr std::string_view kOwnerTag = "quartermaster.dev/shard";

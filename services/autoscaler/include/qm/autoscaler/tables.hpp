@@ -44,7 +44,7 @@ struct NodeRow {
   std::int32_t pods = 0;
   std::optional<Instant> empty_since;
   InstanceId instance;
-  bool drain_asked = false;
+  bool drain_requested = false;
   bool drain_confirmed = false;  ///< published as cordoned since then
   std::string drain_reason;
   std::optional<Instant> taken_at;  ///< spot notice
@@ -143,7 +143,7 @@ struct Tables {
   Table<NodeName, NodeRow> nodes;
   Table<AttemptId, AttemptRow> attempts;
   Table<WorkloadUid, WorkloadRow> workloads;
-  Table<WorkloadUid, DemandHeard::Item> demand;
+  Table<WorkloadUid, DemandUpdated::Item> demand;
   Table<WorkloadUid, Plan> plans;
   Table<std::string, Order> orders;
   Table<AttemptId, SaveRow> saves;

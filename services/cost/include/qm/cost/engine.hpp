@@ -16,7 +16,7 @@ namespace qm::cost {
 
 // ---- commands: facts as received, in any order, any number of times -----------------------------------------------
 
-struct InstanceHeard {
+struct InstanceUpdated {
   InstanceId id;
   ClaimName claim;
   std::uint64_t version = 0;
@@ -30,13 +30,13 @@ struct InstanceHeard {
 struct InstanceForgotten {
   ClaimName claim;
 };
-struct SpotPriceHeard {
+struct SpotPriceUpdated {
   SpotPool pool;
   HourlyRate rate;
   Instant from{};
   std::uint64_t version = 0;
 };
-struct NodeHeard {
+struct NodeUpdated {
   NodeName node;
   InstanceId instance;
   NodeState state = NodeState::kNotReady;
@@ -44,7 +44,7 @@ struct NodeHeard {
   std::int32_t gpus = 0;
   std::uint64_t version = 0;
 };
-struct AssignmentHeard {
+struct AssignmentUpdated {
   AttemptId id;
   std::uint64_t version = 0;
   Owner owner;
@@ -151,7 +151,7 @@ struct PriceInEffect {
 /// Source   largest remainder (Hamilton) apportionment; accruals as differences of a floored running charge.
 class Engine {
  public:
-  using Command = std::variant<InstanceHeard, InstanceForgotten, SpotPriceHeard, NodeHeard, AssignmentHeard,
+  using Command = std::variant<InstanceUpdated, InstanceForgotten, SpotPriceUpdated, NodeUpdated, AssignmentUpdated,
                                PriceApplied, BudgetsApplied, Tick>;
   using Output = qm::cost::Output;
 
@@ -192,14 +192,14 @@ class Engine {
   };
 
  private:
-  void hear(const InstanceHeard& fact);
-  void hear(const InstanceForgotten& fact);
-  void hear(const SpotPriceHeard& fact);
-  void hear(const NodeHeard& fact);
-  void hear(const AssignmentHeard& fact);
-  void hear(const PriceApplied& fact);
-  void hear(const BudgetsApplied& fact);
-  void hear(const Tick&) {}
+  void on_fact(const InstanceUpdated& fact);
+  void on_fact(const InstanceForgotten& fact);
+  void on_fact(const SpotPriceUpdated& fact);
+  void on_fact(const NodeUpdated& fact);
+  void on_fact(const AssignmentUpdated& fact);
+  void on_fact(const PriceApplied& fact);
+  void on_fact(const BudgetsApplied& fact);
+  void on_fact(const Tick&) {}
 
   Meta& edit_meta() { return state_.meta.edit(0); }
   void touch(const InstanceId& id, Instant from);
@@ -215,13 +215,13 @@ class Engine {
   // Budgets (budgets.cpp).
   void keep_budgets();
   void finalise(Output& out);
-  void tell_budgets(Output& out);
+  void submit_budgets(Output& out);
   void index_ending(const AttemptId& id);
   void forget_ending(const AttemptId& id);
   [[nodiscard]] std::optional<Instant> next_ending() const;
   void forget_spent(const AttemptId& id);
   [[nodiscard]] bool any_budget() const;
-  [[nodiscard]] bool knows_machines_of(const AssignmentRow& row) const;
+  [[nodiscard]] bool knows_instances_of(const AssignmentRow& row) const;
   [[nodiscard]] std::optional<Instant> next_turn() const;
 
   void fold();

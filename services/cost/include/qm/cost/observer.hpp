@@ -54,7 +54,7 @@ class Observer {
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::map<std::string, std::map<std::string, Held>> held_;       ///< node -> pod uid; of two days
-  std::map<std::string, std::string> told_;                       ///< last published state of a node
+  std::map<std::string, std::string> published_;                  ///< last published state of a node
   std::map<std::string, std::pair<bool, std::int64_t>> cordons_;  ///< and their start
   std::set<std::string> present_nodes_, present_pods_;            ///< instances and pods that exist
   std::map<std::string, std::string> open_nodes_, open_pods_;     ///< as restored, until they are observed

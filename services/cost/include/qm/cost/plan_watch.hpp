@@ -19,7 +19,7 @@ namespace qm::cost {
 /// does not serve the kind, or has not responded for `patience`. In the last two cases the files alone apply until it
 /// does. Budgets wait for it without a limit: the previous budgets remain, because an API server that does not respond
 /// withdraws nothing.
-/// Fails    a plan that cannot be parsed, or that prices the same nodes as another one, gets an Event `NotTaken`.
+/// Fails    a plan that cannot be parsed, or that prices the same nodes as another one, gets an Event `NotAccepted`.
 class PlanWatch {
  public:
   struct Options {
@@ -36,7 +36,7 @@ class PlanWatch {
   Status take(const kube::ConfigFeed::Kind& kind, const Json& object);
   Status take_plan(PricePlan plan);
   [[nodiscard]] std::map<std::string, PricePlan> merged() const;
-  void tell_budgets();
+  void submit_budgets();
   void run(const std::stop_token& stop);
 
   service::Host& host_;
@@ -44,7 +44,7 @@ class PlanWatch {
   mutable std::mutex mutex_;
   std::map<std::string, PricePlan> seen_;
   std::map<std::string, Budget> seen_budgets_;
-  std::optional<std::vector<Budget>> told_budgets_;  ///< used by the thread only
+  std::optional<std::vector<Budget>> published_budgets_;  ///< used by the thread only
   kube::ConfigFeed feed_;
   std::jthread thread_;
 };

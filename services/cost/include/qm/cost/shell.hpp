@@ -52,13 +52,12 @@ void append_changed_rows(const State& state, std::vector<store::StateRow>& out);
 /// The Budget documents of manifest files.
 [[nodiscard]] Result<std::vector<Budget>> budgets_from_manifests(std::span<const std::string> paths);
 /// The budget changes of a step, as events.
-void say_budgets(const Output& output, service::Effects& effects);
+void publish_budgets(const Output& output, service::Effects& effects);
 
 /// The PricePlan documents of manifest files, one by one.
 [[nodiscard]] Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths);
 /// Joins several plans to one; the built-in one if there are none.
 [[nodiscard]] PricePlan joined(std::span<const PricePlan> plans);
-[[nodiscard]] Result<PricePlan> plan_from_manifests(std::span<const std::string> paths);
 
 /// The ledger table with its constraints, and the report views.
 [[nodiscard]] std::vector<store::Migration> migrations();

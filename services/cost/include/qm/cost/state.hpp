@@ -160,7 +160,7 @@ struct Budget {
   std::int64_t amount = 0;
   BudgetPeriod period = BudgetPeriod::kMonth;
   Duration utc_offset{0};
-  std::int32_t carry_permille = 0;
+  std::int32_t carry_over_permille = 0;
   bool soft = false;
   Duration default_run = std::chrono::hours(1);
   friend bool operator==(const Budget&, const Budget&) = default;
@@ -168,7 +168,7 @@ struct Budget {
 struct Allotment {
   Instant to;
   std::int64_t amount = 0;
-  std::int32_t carry_permille = 0;
+  std::int32_t carry_over_permille = 0;
   friend bool operator==(const Allotment&, const Allotment&) = default;
 };
 /// The hourly price at which one GPU is held: the most expensive of the plan for such instances.

@@ -31,10 +31,10 @@ namespace qm::placement {
     const Engine& engine, const quartermaster::v1::ListLayoutsRequest& request);
 
 /// Adds the plan in progress, and the result of the last one.
-void add_under_way(const Engine& engine, quartermaster::v1::TidyPlan& plan);
+void add_under_way(const Engine& engine, quartermaster::v1::DefragmentationPlan& plan);
 /// The plan with names instead of numbers.
-[[nodiscard]] quartermaster::v1::TidyPlan tidy_plan(const TidyQuestion& question, const plan::Tidy& found);
-[[nodiscard]] Result<plan::Budget> tidy_budget(const quartermaster::v1::PlanTidyRequest& request);
+[[nodiscard]] quartermaster::v1::DefragmentationPlan defrag_plan(const DefragInput& question, const plan::DefragPlan& found);
+[[nodiscard]] Result<plan::Budget> defrag_budget(const quartermaster::v1::PlanDefragmentationRequest& request);
 
 /// Fails: kUnavailable until the gap was first computed.
 [[nodiscard]] Result<quartermaster::v1::Gap> get_gap(const Gap* gap);

@@ -15,31 +15,31 @@ namespace qm::placement {
 
 /// The watches have started (process start). No decision is made until both lists are complete.
 struct WatchStarted {};
-struct NodeSeen {
+struct NodeUpdated {
   NodeName node;
   NodeFacts facts;
 };
-struct NodeGone {
+struct NodeDeleted {
   NodeName node;
 };
 /// A complete list was received: a node that is not in it is gone.
 struct NodesSynced {
   std::set<NodeName> nodes;
 };
-struct PodSeen {
+struct PodUpdated {
   PodFacts pod;
 };
-struct PodGone {
+struct PodDeleted {
   std::string uid;
 };
 struct PodsSynced {
   std::set<std::string> uids;
 };
-struct StorageSeen {
+struct StorageUpdated {
   std::string key;  ///< as in Tables::storage
   Storage what;
 };
-struct StorageGone {
+struct StorageDeleted {
   std::string key;
 };
 /// A complete list of one kind, "claim", "volume", "class" or "limits": an object that is not in it is gone.
@@ -47,7 +47,7 @@ struct StorageSynced {
   std::string kind;
   std::set<std::string> keys;
 };
-struct WorkloadHeard {
+struct WorkloadUpdated {
   WorkloadSpec spec;
   /// 0 = admission no longer knows the workload: its current attempt ends.
   std::int32_t attempt = 1;
@@ -55,29 +55,29 @@ struct WorkloadHeard {
   Instant quota_reserved{};
   std::string order_reason;
   Instant order_deadline{};
-  QuotaStanding standing{};
+  QuotaFacts quota_facts{};
   std::optional<ProposalAnswer> answer{};  ///< to the newest proposal for the workload
-  bool no_room = false;                    ///< pending, in back-off because placement had no capacity for it
+  bool no_free_capacity = false;                    ///< pending, in back-off because placement had no capacity for it
 };
-struct HealthHeard {
+struct HealthUpdated {
   NodeName node;
-  std::optional<HealthMark> mark;  ///< none = no fault (any more)
+  std::optional<HealthVerdict> mark;  ///< none = no fault (any more)
 };
-struct DrainHeard {
+struct DrainUpdated {
   NodeName node;
-  std::optional<DrainMark> mark;  ///< none = drain withdrawn
+  std::optional<DrainRequest> mark;  ///< none = drain withdrawn
 };
-struct DevicesHeard {
+struct DevicesObserved {
   NodeName node;
   Observation seen;
 };
 /// Report of a node agent about its node.
-struct SignsHeard {
+struct NodeReportUpdated {
   NodeName node;
-  std::optional<NodeSigns> signs;  ///< none = the report was withdrawn
+  std::optional<NodeReport> report;  ///< none = the report was withdrawn
 };
 /// Result of a bind. Other intents need no result: the watch shows their effect.
-struct BindEnded {
+struct BindFinished {
   AttemptId attempt;
   std::string pod_uid;
   std::optional<Error> error;
@@ -97,9 +97,9 @@ struct OrderLayouts {
 };
 struct Tick {};
 
-using Command = std::variant<Tick, WatchStarted, NodeSeen, NodeGone, NodesSynced, PodSeen, PodGone, PodsSynced,
-                             StorageSeen, StorageGone, StorageSynced, WorkloadHeard, HealthHeard, DrainHeard,
-                             DevicesHeard, SignsHeard, OrderLayouts, BindEnded, IntentFailed>;
+using Command = std::variant<Tick, WatchStarted, NodeUpdated, NodeDeleted, NodesSynced, PodUpdated, PodDeleted, PodsSynced,
+                             StorageUpdated, StorageDeleted, StorageSynced, WorkloadUpdated, HealthUpdated, DrainUpdated,
+                             DevicesObserved, NodeReportUpdated, OrderLayouts, BindFinished, IntentFailed>;
 
 // ---- output ----
 
@@ -129,7 +129,7 @@ struct RequeueChanged {
 };
 struct EvictionRequested {
   AttemptId id;
-  EvictionAsk ask;
+  EvictionRequest ask;
   bool forgotten = false;
 };
 struct ProposalChanged {
@@ -175,7 +175,7 @@ struct CordonNode {
 /// Labels and annotations for the Node object, limited to those that its agent may set.
 struct MarkNode {
   NodeName node;
-  NodeSigns signs;
+  NodeReport report;
 };
 /// Sets the layout label of a node for mig-manager and removes the state label of the previous layout.
 struct LabelNode {
@@ -205,19 +205,19 @@ struct ForeignPod {
   PodOwnership why = PodOwnership::kUnrelated;
 };
 /// Statistics of a step. Nothing depends on them.
-struct Notes {
+struct StepStats {
   std::uint64_t stale = 0;          ///< messages and pods of earlier attempts
   std::uint64_t drift = 0;          ///< devices that the kubelet allocated differently from the plan
   std::uint64_t drift_refused = 0;  ///< observations that list one device twice
   std::uint64_t intents_failed = 0;
   std::vector<ForeignPod> foreign;  ///< pods that name a workload that does not own them, each reported once
-  std::uint64_t recut = 0;          ///< layouts ordered for pending workloads
+  std::uint64_t repartition = 0;          ///< layouts ordered for pending workloads
   /// Proposals by outcome: Made, Accepted, Stale, or the reason of the refusal.
   std::map<std::string, std::uint64_t> proposals;
-  std::int64_t gave_way_gpu_ms = 0;            ///< work lost by the victims of accepted proposals
+  std::int64_t preempted_gpu_ms = 0;            ///< work lost by the victims of accepted proposals
   std::map<std::string, std::uint64_t> moves;  ///< the same for proposals that migrate a workload
   std::int64_t moved_gpu_ms = 0;
-  std::int64_t nodes_won = 0;           ///< nodes reclaimed by migrations
+  std::int64_t nodes_reclaimed = 0;           ///< nodes reclaimed by migrations
   std::vector<Duration> decided_after;  ///< from quota reservation to each new placement
   std::vector<Duration> bound_after;    ///< from placement to the last bind
 };
@@ -227,7 +227,7 @@ struct Output {
   std::vector<Intent> intents;
   std::vector<Reply> replies;
   std::optional<Instant> wake_at;
-  Notes notes;
+  StepStats notes;
 };
 
 }  // namespace qm::placement

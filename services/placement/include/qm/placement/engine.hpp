@@ -1,14 +1,14 @@
 #pragma once
-#include "qm/placement/asked.hpp"
+#include "qm/placement/placement_request.hpp"
 #include "qm/placement/commands.hpp"
-#include "qm/placement/obstacles.hpp"
+#include "qm/placement/diagnosis.hpp"
 #include "qm/placement/outline.hpp"
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
 #include "qm/placement/shortlists.hpp"
-#include "qm/placement/tidy.hpp"
-#include "qm/placement/together.hpp"
+#include "qm/placement/defrag_input.hpp"
+#include "qm/placement/topology_placement.hpp"
 
 #include <map>
 #include <memory>
@@ -21,11 +21,11 @@
 
 namespace qm::placement {
 
-struct Home;
+struct RecoveryPlaces;
 /// Constraints of a placement in addition to free capacity; null = none.
 struct Where {
-  const Home* home = nullptr;  ///< gang recovery: the former nodes of the gang
-  const Part* part = nullptr;  ///< only nodes of this part of the fleet
+  const RecoveryPlaces* recovery = nullptr;  ///< gang recovery: the former nodes of the gang
+  const TopologyPart* part = nullptr;  ///< only nodes of this part of the fleet
 };
 
 struct Options {
@@ -42,9 +42,9 @@ struct Options {
                           "cloud.provider.com/topology-rack"};  ///< node labels, the widest level first
   std::vector<relayout::Weekly> layout_windows;  ///< when pods may be evicted for a MIG layout; none = only idle GPUs
   relayout::Limits layout_limits;
-  Proposing proposing;
-  Tidying tidying;
-  Recutting recutting;
+  PreemptionOptions preemption;
+  DefragOptions defrag;
+  MigRepartitionOptions mig_repartition;
   /// Workload types (label workload-type) that do not share nodes with one another: up to 32.
   std::vector<std::string> apart{"training", "inference"};
   std::map<std::string, GpuPool> pools{{"training", GpuPool::kWhole},
@@ -86,19 +86,19 @@ class Engine {
 
   /// The placement request for these pods. For a known workload it includes its type, its GPU pool and the
   /// rules of its pods.
-  [[nodiscard]] Asked question(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
+  [[nodiscard]] PlacementRequest request_of(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
   /// The placement that would be decided now; nothing is stored.
-  [[nodiscard]] Placed dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
-  [[nodiscard]] Placed dry_run(const Asked& asked, const WorkloadUid& uid = {}) const;
+  [[nodiscard]] PlacementResult dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
+  [[nodiscard]] PlacementResult dry_run(const PlacementRequest& request, const WorkloadUid& uid = {}) const;
   /// Bandwidth of a placed or planned gang, and of alternative nodes that would fit it now: nearness.hpp.
   [[nodiscard]] std::vector<std::string> compared(const std::vector<PodSet>& pod_sets,
                                                   const std::vector<Member>& members) const;
   /// Constraints that prevent a placement of these pods now, and remedies; empty if they fit.
-  [[nodiscard]] Obstacles obstacles(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
+  [[nodiscard]] Diagnosis diagnose(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid = {}) const;
   /// The same on a fleet without pods: if not empty, the end of other pods does not help. Only shapes and
   /// topology of the pods count: rules about other pods, volumes and MIG layouts may change meanwhile. Empty
   /// for pods with MIG profiles.
-  [[nodiscard]] Obstacles obstacles_without_pods(const std::vector<PodSet>& pod_sets) const;
+  [[nodiscard]] Diagnosis diagnose_without_pods(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
   /// Pending workloads whose pods fit. An item leaves the list when its attempt ends or it gets quota.
   [[nodiscard]] std::vector<RequeueItem> requeue() const;
@@ -107,7 +107,7 @@ class Engine {
   [[nodiscard]] Outline outline() const;
   /// Nodes and migration candidates, to compute a defragmentation plan outside the engine. Capacity held for
   /// `movers` counts as free. One pass over nodes and members.
-  [[nodiscard]] TidyQuestion tidy_question(const std::set<WorkloadUid>& movers = {}) const;
+  [[nodiscard]] DefragInput defrag_input(const std::set<WorkloadUid>& movers = {}) const;
   [[nodiscard]] bool synced() const { return meta().nodes_synced && meta().pods_synced; }
   struct DeviceUse {
     std::int32_t used_milli = 0;
@@ -130,10 +130,10 @@ class Engine {
   [[nodiscard]] std::string layout_finding(const NodeName& node) const;
   /// MIG repartition for a workload that needs instances: nodes and progress, or why there is none. Empty if
   /// the workload needs no instances, has no quota, or repartitioning is off.
-  [[nodiscard]] std::string recut_words(const WorkloadUid& uid) const;
+  [[nodiscard]] std::string repartition_status(const WorkloadUid& uid) const;
   /// Idle MIG instances by GPU and resource: those of the GPU's layout without those that pods hold.
   /// Instances of the attempts in `gone` count as idle.
-  [[nodiscard]] Room::Instances idle_instances(const NodeName& node, const std::set<AttemptId>& gone = {}) const;
+  [[nodiscard]] NodeCapacity::Instances idle_instances(const NodeName& node, const std::set<AttemptId>& gone = {}) const;
   /// Checks every law over the whole state, and the derived indexes against the tables. Aborts on a
   /// violation.
   void audit() const;
@@ -145,10 +145,10 @@ class Engine {
     kOrdered,  // its pods are deleted
   };
   using MemberRef = std::pair<AttemptId, std::size_t>;
-  struct Standing {  // a pod in the rule book
+  struct BookedPod {  // a pod in the rule book
     std::string rules;
     bool terminating = false;
-    friend bool operator==(const Standing&, const Standing&) = default;
+    friend bool operator==(const BookedPod&, const BookedPod&) = default;
   };
   struct Index {                                      // all derived from the tables
     std::map<NodeName, std::set<MemberRef>> members;  // live members of assignments that hold devices
@@ -157,32 +157,32 @@ class Engine {
     std::map<WorkloadUid, std::set<std::string>> naming;
     std::map<NodeName, Instant> not_ready;              // next loss of a member; max() = none
     std::set<std::pair<Instant, AttemptId>> timed;      // when a row expires or is deleted
-    std::set<NodeName> cutting;                         // with an order that has a timer
-    std::set<WorkloadUid> wanting;                      // quota without a placement
-    std::set<WorkloadUid> growing;                      // placed, with fewer members than requested
-    std::map<WorkloadUid, std::int64_t> speaking;       // number of our unbound pods with rules
-    std::set<WorkloadUid> expecting;                    // of those wanting: new pods on a node may make them fit
+    std::set<NodeName> with_layout_timer;                         // with an order that has a timer
+    std::set<WorkloadUid> without_placement;                      // quota without a placement
+    std::set<WorkloadUid> below_size;                      // placed, with fewer members than requested
+    std::map<WorkloadUid, std::int64_t> pods_with_rules;       // number of our unbound pods with rules
+    std::set<WorkloadUid> affinity_waiters;                    // of those wanting: new pods on a node may make them fit
     std::set<WorkloadUid> short_of;                     // on the demand list
     std::set<WorkloadUid> unplaced;                     // of those growing: on the demand list with pods that have no node
-    std::set<WorkloadUid> attending;                    // of those, pending ones with rules about other pods
-    std::set<WorkloadUid> fitting;                      // on the requeue list
-    std::set<WorkloadUid> standing;                     // with an active proposal
+    std::set<WorkloadUid> pending_with_rules;                    // of those, pending ones with rules about other pods
+    std::set<WorkloadUid> requeueable;                      // on the requeue list
+    std::set<WorkloadUid> with_proposal;                     // with an active proposal
     std::map<NodeName, std::set<WorkloadUid>> held;     // workloads that hold capacity on the node
-    std::set<NodeName> tidied;                          // nodes of the current defragmentation step
-    std::map<WorkloadUid, std::set<NodeName>> cut_for;  // nodes repartitioned for the workload
+    std::set<NodeName> defrag_nodes;                          // nodes of the current defragmentation step
+    std::map<WorkloadUid, std::set<NodeName>> repartitioned_for;  // nodes repartitioned for the workload
     Preference preference;
-    mutable Rooms rooms;  // see set_room(); a query may place pods in them and reverts them
-    Shortlists lists;     // over `rooms`
+    mutable FreeCapacity free_capacity;  // see set_capacity(); a query may place pods in them and reverts them
+    Shortlists lists;     // over `free_capacity`
     // Pods known to the rules. Hypothetical placements add pods and remove them again.
     std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
-    std::map<NodeName, std::map<std::string, Standing>> booked;  // pods in the book, by node and key
+    std::map<NodeName, std::map<std::string, BookedPod>> booked;  // pods in the book, by node and key
     std::map<NodeName, std::set<ClaimUse>> claims;               // claims of pods on the node
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.naming == b.naming && a.not_ready == b.not_ready &&
-             a.timed == b.timed && a.cutting == b.cutting && a.expecting == b.expecting && a.wanting == b.wanting &&
-             a.growing == b.growing && a.short_of == b.short_of && a.unplaced == b.unplaced && a.fitting == b.fitting &&
-             a.attending == b.attending && a.speaking == b.speaking && a.preference == b.preference &&
-             a.standing == b.standing && a.held == b.held && a.tidied == b.tidied && a.cut_for == b.cut_for;
+             a.timed == b.timed && a.with_layout_timer == b.with_layout_timer && a.affinity_waiters == b.affinity_waiters && a.without_placement == b.without_placement &&
+             a.below_size == b.below_size && a.short_of == b.short_of && a.unplaced == b.unplaced && a.requeueable == b.requeueable &&
+             a.pending_with_rules == b.pending_with_rules && a.pods_with_rules == b.pods_with_rules && a.preference == b.preference &&
+             a.with_proposal == b.with_proposal && a.held == b.held && a.defrag_nodes == b.defrag_nodes && a.repartitioned_for == b.repartitioned_for;
     }
   };
   struct Scratch {  // state of the running step
@@ -190,48 +190,48 @@ class Engine {
     Output out;
     std::set<NodeName> nodes;                                     // to evaluate
     std::set<AttemptId> attempts;                                 // to reconcile
-    std::set<WorkloadUid> asked;                                  // to place
+    std::set<WorkloadUid> requested;                                 // to place
     std::set<AttemptId> changed;                                  // to publish
     std::set<AttemptId> evictions;                                // to publish
     std::set<NodeName> node_changed;                              // to publish
     std::set<NodeName> observed;                                  // with a new observation
     std::set<NodeName> uncordoned;                                // manually
     std::set<std::string> named;                                  // pods that name a workload; either is new
-    std::map<NodeName, std::optional<HealthMark>> health_before;  // of nodes with a new verdict
+    std::map<NodeName, std::optional<HealthVerdict>> health_before;  // of nodes with a new verdict
     std::size_t command = 0;                                      // index of the current command
-    std::set<WorkloadUid> heirs;                                  // holders of capacity on changed nodes
-    std::set<WorkloadUid> contested;                              // their proposals are to be checked again
-    bool unheld = false;                                          // held capacity was released
+    std::set<WorkloadUid> reservation_waiters;                                  // holders of capacity on changed nodes
+    std::set<WorkloadUid> proposals_to_recheck;                              // their proposals are to be checked again
+    bool holds_released = false;                                          // held capacity was released
     bool demand = false;                                          // to publish
     bool requeue = false;                                         // to publish
-    std::set<WorkloadUid> fell_back;                              // in back-off without capacity, pending again
+    std::set<WorkloadUid> backoff_retries;                              // in back-off without capacity, pending again
     bool neighbors = false;  // neighbors changed: pending workloads with rules are compared again
-    bool grew = false;       // capacity was added: short workloads are placed again
+    bool capacity_added = false;       // capacity was added: short workloads are placed again
     bool freed = false;      // the same, since the last decisions
-    bool stirred = false;    // neighbors changed: short workloads with rules are placed again
+    bool constraints_changed = false;    // neighbors changed: short workloads with rules are placed again
   };
 
   // engine.cpp: commands
   void apply(const Tick&) {}
   void apply(const WatchStarted&);
-  void apply(const NodeSeen&);
-  void apply(const NodeGone&);
+  void apply(const NodeUpdated&);
+  void apply(const NodeDeleted&);
   void apply(const NodesSynced&);
-  void apply(const PodSeen&);
-  void apply(const PodGone&);
+  void apply(const PodUpdated&);
+  void apply(const PodDeleted&);
   void apply(const PodsSynced&);
-  void apply(const StorageSeen&);
-  void apply(const StorageGone&);
+  void apply(const StorageUpdated&);
+  void apply(const StorageDeleted&);
   void apply(const StorageSynced&);
-  void wake_for(const std::string& key);
-  void apply(const WorkloadHeard&);
-  void answer_stale(const AttemptId& newest);
-  void apply(const HealthHeard&);
-  void apply(const DrainHeard&);
-  void apply(const DevicesHeard&);
+  void retry_for(const std::string& key);
+  void apply(const WorkloadUpdated&);
+  void answer_outdated(const AttemptId& newest);
+  void apply(const HealthUpdated&);
+  void apply(const DrainUpdated&);
+  void apply(const DevicesObserved&);
   void apply(const OrderLayouts&);
-  void apply(const SignsHeard&);
-  void apply(const BindEnded&);
+  void apply(const NodeReportUpdated&);
+  void apply(const BindFinished&);
   void apply(const IntentFailed&);
   void remove_pod(const std::string& uid);
   void evaluate();
@@ -247,58 +247,58 @@ class Engine {
   [[nodiscard]] Instant next_loss(const NodeName& name) const;
   void override_verdicts(const NodeName& name);
   void delete_lost(const std::string& pod_uid, std::int64_t grace_s);
-  void blame_faulty(const NodeName& name, const HealthMark& health);
+  void evict_faulty(const NodeName& name, const HealthVerdict& health);
   void remove_node(const NodeName& name);
   void publish_status(const NodeName& name);
   [[nodiscard]] std::string own_causes(const NodeName& name) const;
-  [[nodiscard]] std::vector<const Pod*> strangers(const NodeName& name) const;
+  [[nodiscard]] std::vector<const Pod*> non_member_pods(const NodeName& name) const;
   /// Hypothetical evictions: these attempts, and the capacity held for these workloads.
-  struct Lifted {
+  struct HypotheticalState {
     std::set<AttemptId> attempts;
     std::set<WorkloadUid> holds;
     bool spares = false;   ///< spare nodes, reserved for gangs that lost a node, may be used
-    bool tidying = false;  ///< including capacity held for migrations that are not requested yet
+    bool defrag = false;  ///< including capacity held for migrations that are not requested yet
   };
-  [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const Lifted& lifted) const;
-  [[nodiscard]] Room room_of(const NodeName& name, const Lifted& lifted) const;
-  [[nodiscard]] Room room_of(const NodeName& name) const { return room_of(name, {}); }
-  void refresh_room(const NodeName& name);
-  void set_room(const NodeName& name, Room room);
+  [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const HypotheticalState& hypothetical) const;
+  [[nodiscard]] NodeCapacity capacity_of(const NodeName& name, const HypotheticalState& hypothetical) const;
+  [[nodiscard]] NodeCapacity capacity_of(const NodeName& name) const { return capacity_of(name, {}); }
+  void refresh_capacity(const NodeName& name);
+  void set_capacity(const NodeName& name, NodeCapacity capacity);
 
   // layouts.cpp: MIG layouts of nodes
-  void cut_anew(const NodeName& name);
-  [[nodiscard]] std::vector<relayout::Action> go_on(const NodeName& name, Cut& next) const;
-  void fill_instances(const NodeName& name, Room& room, const std::set<AttemptId>& gone) const;
-  void compare_capacity(const NodeName& name, Cut& next) const;
-  void store_cut(const NodeName& name, Cut next);
-  void make_way(const NodeName& name, const std::string& occupant, Cut& next);
-  void ask_to_go(const AttemptId& id, const NodeName& name, const Cut& next, Instant save_until);
-  void insist(const NodeName& name, const std::string& occupant, const Cut& next);
-  [[nodiscard]] bool being_cut(const NodeName& name) const;
-  [[nodiscard]] relayout::Seen seen_for_layout(const NodeName& name, const Cut& cut) const;
+  void reconcile_layout(const NodeName& name);
+  [[nodiscard]] std::vector<relayout::Action> continue_order(const NodeName& name, Repartition& next) const;
+  void fill_instances(const NodeName& name, NodeCapacity& capacity, const std::set<AttemptId>& gone) const;
+  void compare_capacity(const NodeName& name, Repartition& next) const;
+  void store_repartition(const NodeName& name, Repartition next);
+  void drain_for_layout(const NodeName& name, const std::string& occupant, Repartition& next);
+  void request_layout_eviction(const AttemptId& id, const NodeName& name, const Repartition& next, Instant save_until);
+  void force_evict(const NodeName& name, const std::string& occupant, const Repartition& next);
+  [[nodiscard]] bool is_repartitioning(const NodeName& name) const;
+  [[nodiscard]] relayout::Observed seen_for_layout(const NodeName& name, const Repartition& repartition) const;
   [[nodiscard]] Result<relayout::Row> order_for(const NodeName& name, const std::string& layout,
                                                 const mig::Definitions& definitions) const;
   [[nodiscard]] std::optional<relayout::Row> default_order(const NodeName& name, const DefaultLayout& fallback,
                                                            const mig::Definitions& definitions,
                                                            std::string* why_not) const;
 
-  // recut.cpp: MIG repartition for pending workloads
-  struct Recut {
+  // mig_repartition.cpp: MIG repartition for pending workloads
+  struct MigRepartition {
     std::map<NodeName, std::string> layouts;  // new layouts by node
     std::vector<Member> members;              // its members after the repartition
     std::string why_not;                      // why there is none
-    bool comes = false;                       // it fits a repartition in progress for others
+    bool in_progress = false;                       // it fits a repartition in progress for others
   };
-  void recut();
-  void order_recut(const WorkloadUid& uid, const Recut& found);
-  void end_recut(const WorkloadUid& uid);
-  void review_wish(const NodeName& name, Cut& next) const;
-  void tell_cut_for(const WorkloadUid& uid);
-  [[nodiscard]] std::optional<Instant> may_recut_at(const WorkloadUid& uid) const;
-  [[nodiscard]] std::size_t recuts_left(const WorkloadUid& uid) const;
-  [[nodiscard]] std::string stays_cut(const NodeName& name, const Lifted& lifted) const;
-  class Offers;
-  [[nodiscard]] Recut recut_for(const WorkloadUid& uid, const Preference& preference) const;
+  void repartition();
+  void order_repartition(const WorkloadUid& uid, const MigRepartition& found);
+  void end_repartition(const WorkloadUid& uid);
+  void review_hold(const NodeName& name, Repartition& next) const;
+  void wake_repartitions(const WorkloadUid& uid);
+  [[nodiscard]] std::optional<Instant> may_repartition_at(const WorkloadUid& uid) const;
+  [[nodiscard]] std::size_t repartitions_left(const WorkloadUid& uid) const;
+  [[nodiscard]] std::string why_not_repartition(const NodeName& name, const HypotheticalState& hypothetical) const;
+  class MigLayoutCatalog;
+  [[nodiscard]] MigRepartition plan_repartition(const WorkloadUid& uid, const Preference& preference) const;
 
   // adopt.cpp: devices that the kubelet allocated
   void adopt(const NodeName& name);
@@ -307,19 +307,19 @@ class Engine {
   [[nodiscard]] bool is_pod_of(const PodFacts& pod, const WorkloadUid& uid) const;
   [[nodiscard]] std::vector<const Pod*> pods_of(const WorkloadUid& uid) const;
   [[nodiscard]] std::vector<const Pod*> pods_of(const AttemptId& id) const;
-  std::vector<WorkloadUid> settle_for(const PodFacts& pod);
+  std::vector<WorkloadUid> reconcile_for(const PodFacts& pod);
   void report_foreign(const std::string& pod_uid);
 
-  // settle.cpp: reconciles one attempt with its pods
-  void settle(const AttemptId& id);
+  // reconcile.cpp: reconciles one attempt with its pods
+  void reconcile(const AttemptId& id);
   void note_successes(const WorkloadUid& uid);
-  void settle_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
+  void reconcile_held(const AttemptId& id, Assignment& next, Ending ending, const std::vector<const Pod*>& pods);
   void fill_member(const AttemptId& id, Assignment& next, Member& member, Ending ending,
                    const std::vector<const Pod*>& pods);
-  void end_if_idle(const AttemptId& id, Assignment& next);
-  void drop_unused(const AttemptId& id, Assignment& next) const;
+  void evict_if_idle(const AttemptId& id, Assignment& next);
+  void release_unused(const AttemptId& id, Assignment& next) const;
   void order_deletes(const AttemptId& id, const std::vector<const Pod*>& pods);
-  void request_eviction(const AttemptId& id, Assignment& next, EvictionAsk ask);
+  void request_eviction(const AttemptId& id, Assignment& next, EvictionRequest ask);
   void forget(const AttemptId& id);
   [[nodiscard]] std::vector<AttemptId> attempts_of(const WorkloadUid& uid) const;
   void drop_workload_if_done(const WorkloadUid& uid);
@@ -327,137 +327,137 @@ class Engine {
   [[nodiscard]] Ending ending_of(const AttemptId& id) const;
   void send(Effect what);
 
-  // neighbours.cpp: inter-pod rules
-  class Beside;
-  class Attaching;
+  // inter_pod_rules.cpp: inter-pod rules
+  class RuleBookConstraints;
+  class VolumeLimits;
   [[nodiscard]] std::set<ClaimUse> claims_on(const NodeName& name) const;
   [[nodiscard]] std::vector<std::vector<PodClaim>> own_claims_of(const AttemptId& id,
                                                                  const std::vector<PodSet>& pod_sets) const;
-  [[nodiscard]] std::map<std::string, Standing> standing_on(const NodeName& name) const;
+  [[nodiscard]] std::map<std::string, BookedPod> booked_pods_on(const NodeName& name) const;
   void book_node(const NodeName& name);
   [[nodiscard]] std::vector<std::string> rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const;
-  [[nodiscard]] std::vector<std::string> heeded(const std::vector<PodSet>& pod_sets,
+  [[nodiscard]] std::vector<std::string> effective_rules(const std::vector<PodSet>& pod_sets,
                                                 std::vector<std::string> rules) const;
 
   // decide.cpp: placement of workloads with quota
-  void decide_waiting();
-  void reckon();
-  void decide(const WorkloadUid& uid, std::map<Asked, std::string>& hopeless);
-  static void forget_ruled(std::map<Asked, std::string>& hopeless);
-  void take_places(const AttemptId& id, std::span<const Member> members);
-  [[nodiscard]] Placed place(const Asked& asked, Rooms& rooms, const Preference& preference,
-                             Shortlists* lists = nullptr, Wanted wanted = Wanted::kReason,
+  void decide_pending();
+  void refresh_scores();
+  void decide(const WorkloadUid& uid, std::map<PlacementRequest, std::string>& known_unschedulable);
+  static void forget_ruled(std::map<PlacementRequest, std::string>& known_unschedulable);
+  void reserve_places(const AttemptId& id, std::span<const Member> members);
+  [[nodiscard]] PlacementResult place(const PlacementRequest& request, FreeCapacity& free_capacity, const Preference& preference,
+                             Shortlists* lists = nullptr, ResultDetail wanted = ResultDetail::kReason,
                              const Where& where = {}) const;
-  [[nodiscard]] Placed place_in(const Asked& asked, Rooms& rooms, const Preference& preference, Shortlists* lists,
-                                Wanted wanted, const Where& where) const;
+  [[nodiscard]] PlacementResult place_in(const PlacementRequest& request, FreeCapacity& free_capacity, const Preference& preference, Shortlists* lists,
+                                ResultDetail wanted, const Where& where) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
-  [[nodiscard]] Asked asked_by(const WorkloadUid& uid) const;
-  struct Mounted {  // a request with the node constraints of its claims
+  [[nodiscard]] PlacementRequest request_for(const WorkloadUid& uid) const;
+  struct RequestWithVolumes {  // a request with the node constraints of its claims
     std::vector<PodSet> pod_sets;
     std::vector<std::optional<rules::PodTemplate>> likes;  // by pod set, or none
     std::string one_node;                                  // a claim that all pods of a set use on one node
     std::string blocked;                                   // why no node fits
   };
-  [[nodiscard]] Mounted mounted(const Asked& asked) const;
+  [[nodiscard]] RequestWithVolumes mounted(const PlacementRequest& request) const;
   class WhatIf;
   void offer_to_pending();
   bool requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t round);  // returns whether any was offered
   void set_short(const WorkloadUid& uid, bool is_short);
 
-  // grow.cpp: gangs with fewer members than requested
+  // elastic.cpp: gangs with fewer members than requested
   [[nodiscard]] std::set<std::int32_t> missing_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const;
   [[nodiscard]] std::vector<std::int32_t> awaited_ranks(const AttemptId& id, const Assignment& row,
                                                         std::size_t set) const;
-  [[nodiscard]] bool has_least(const AttemptId& id, const Assignment& row) const;
-  [[nodiscard]] bool misses_some(const AttemptId& id, const Assignment& row) const;
-  [[nodiscard]] bool awaits_some(const AttemptId& id, const Assignment& row) const;
+  [[nodiscard]] bool has_minimum(const AttemptId& id, const Assignment& row) const;
+  [[nodiscard]] bool has_missing(const AttemptId& id, const Assignment& row) const;
+  [[nodiscard]] bool has_awaited(const AttemptId& id, const Assignment& row) const;
   struct Unit;
   [[nodiscard]] std::vector<Unit> units_of(const AttemptId& id, const Assignment& row, std::size_t set,
                                            const std::vector<PodSet>& pod_sets) const;
-  bool grow(const WorkloadUid& uid);
+  bool scale_up(const WorkloadUid& uid);
   bool place_awaited(const WorkloadUid& uid);
   void note_unplaced(const WorkloadUid& uid);
   [[nodiscard]] std::vector<PodSet> unplaced_pods(const WorkloadUid& uid) const;
 
   // proposals.cpp: preemption proposals
-  class Lift;
-  class Stage;
-  struct Leave;
-  void hear_answer(const WorkloadHeard& heard);
-  void review_proposals(const std::set<NodeName>& seen);
-  void tend_proposals();
+  class HypotheticalEvictions;
+  class PreemptionProblem;
+  struct VictimOptions;
+  void on_answer(const WorkloadUpdated& update);
+  void recheck_proposals(const std::set<NodeName>& seen);
+  void advance_proposals();
   void propose();
-  void search(const WorkloadUid& uid, const std::set<AttemptId>& leaving);
-  [[nodiscard]] std::optional<Proposal> room_by(const WorkloadUid& uid, const std::map<AttemptId, Leave>& who) const;
-  void say(const WorkloadUid& uid);
+  void search(const WorkloadUid& uid, const std::set<AttemptId>& terminating);
+  [[nodiscard]] std::optional<Proposal> plan_victims(const WorkloadUid& uid, const std::map<AttemptId, VictimOptions>& candidate_options) const;
+  void publish_proposal(const WorkloadUid& uid);
   void drop_proposal(const WorkloadUid& uid, std::string why, Instant next);
   void forget_proposal(const WorkloadUid& uid);
   void put_proposal(const WorkloadUid& uid, Proposal next);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
   /// Held capacity that the workload may use: its own, and that of workloads with lower priority.
-  [[nodiscard]] std::pair<Lifted, std::set<NodeName>> open_to(const WorkloadUid& uid, bool tidying) const;
-  [[nodiscard]] std::vector<NodeName> lift_holds(const WorkloadUid& uid, bool tidying = false);
-  void put_back_holds(const std::vector<NodeName>& nodes);
-  [[nodiscard]] bool may_move(const AttemptId& id, const Assignment& row) const;
+  [[nodiscard]] std::pair<HypotheticalState, std::set<NodeName>> holds_available_to(const WorkloadUid& uid, bool defrag) const;
+  [[nodiscard]] std::vector<NodeName> release_holds(const WorkloadUid& uid, bool defrag = false);
+  void restore_holds(const std::vector<NodeName>& nodes);
+  [[nodiscard]] bool may_defrag(const AttemptId& id, const Assignment& row) const;
   /// `instances`: holders of MIG instances are candidates, too.
-  [[nodiscard]] bool may_give_way(const AttemptId& id, const Assignment& row, const WorkloadUid& to,
+  [[nodiscard]] bool may_preempt(const AttemptId& id, const Assignment& row, const WorkloadUid& to,
                                   bool instances = false) const;
-  [[nodiscard]] bool is_kept_from(const WorkloadUid& uid, const WorkloadUid& to) const;
+  [[nodiscard]] bool is_refused(const WorkloadUid& uid, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
-  [[nodiscard]] std::set<AttemptId> still_there(const Proposal& row) const;
-  [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms) const;
-  [[nodiscard]] Placed placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, Rooms& rooms,
-                                      const Cuts& cuts) const;
-  [[nodiscard]] bool proposal_holds(const WorkloadUid& uid) const;
+  [[nodiscard]] std::set<AttemptId> remaining_victims(const Proposal& row) const;
+  [[nodiscard]] PlacementResult placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, FreeCapacity& free_capacity) const;
+  [[nodiscard]] PlacementResult placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, FreeCapacity& free_capacity,
+                                      const NodeLayouts& repartitions) const;
+  [[nodiscard]] bool proposal_is_valid(const WorkloadUid& uid) const;
 
-  // movers.cpp: migration of victims
-  [[nodiscard]] bool may_go_elsewhere(const AttemptId& id, const Assignment& row, const WorkloadUid& for_whom) const;
-  [[nodiscard]] Leave ways_of(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
-  [[nodiscard]] std::optional<std::vector<HeldPlace>> elsewhere(const WorkloadUid& mover,
-                                                                const std::vector<HeldPlace>& planned,
-                                                                Rooms& rooms) const;
-  [[nodiscard]] bool movers_fit(const Proposal& row) const;
-  void send_movers(const WorkloadUid& to);
+  // migrations.cpp: migration of victims
+  [[nodiscard]] bool may_migrate(const AttemptId& id, const Assignment& row, const WorkloadUid& preemptor) const;
+  [[nodiscard]] VictimOptions victim_options(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
+  [[nodiscard]] std::optional<std::vector<HeldCapacity>> migration_target(const WorkloadUid& mover,
+                                                                const std::vector<HeldCapacity>& planned,
+                                                                FreeCapacity& free_capacity) const;
+  [[nodiscard]] bool migrations_fit(const Proposal& row) const;
+  void start_migrations(const WorkloadUid& to);
 
-  // drains.cpp: preemption for MIG instances
-  class Drains;
-  [[nodiscard]] bool drain(const WorkloadUid& uid, const std::set<AttemptId>& leaving);
-  [[nodiscard]] bool drain_holds(const WorkloadUid& uid) const;
+  // mig_preemption.cpp: preemption for MIG instances
+  class MigPreemption;
+  [[nodiscard]] bool drain(const WorkloadUid& uid, const std::set<AttemptId>& terminating);
+  [[nodiscard]] bool mig_preemption_is_valid(const WorkloadUid& uid) const;
   [[nodiscard]] bool fits_idle(const WorkloadUid& uid) const;
-  void begin_cuts(const WorkloadUid& uid);
-  [[nodiscard]] Placed placed_cut(const WorkloadUid& uid, const std::set<AttemptId>& gone, const Cuts& cuts) const;
-  [[nodiscard]] std::string drain_words(const WorkloadUid& uid) const;
-  [[nodiscard]] bool think_cut(const Cuts& cuts, const Lifted& lifted, Rooms& rooms) const;
+  void start_repartition(const WorkloadUid& uid);
+  [[nodiscard]] PlacementResult placed_with_layouts(const WorkloadUid& uid, const std::set<AttemptId>& gone, const NodeLayouts& repartitions) const;
+  [[nodiscard]] std::string mig_preemption_status(const WorkloadUid& uid) const;
+  [[nodiscard]] bool apply_layouts(const NodeLayouts& repartitions, const HypotheticalState& hypothetical, FreeCapacity& free_capacity) const;
 
-  // returning.cpp: recovery of gangs that lost a node
-  void keep_for_return(const AttemptId& id, const Assignment& row);
-  [[nodiscard]] bool returns_no_more(const WorkloadUid& uid, const Proposal& row) const;
+  // gang_recovery.cpp: recovery of gangs that lost a node
+  void hold_for_recovery(const AttemptId& id, const Assignment& row);
+  [[nodiscard]] bool recovery_over(const WorkloadUid& uid, const Proposal& row) const;
   [[nodiscard]] std::vector<PodSet> missing_of(const WorkloadUid& uid) const;
-  Placed place_returning(const WorkloadUid& uid, const Asked& asked);
+  PlacementResult place_recovery(const WorkloadUid& uid, const PlacementRequest& request);
 
-  // moves.cpp: defragmentation
-  [[nodiscard]] const TidyRun& tidy_run() const;
-  void put_tidy(TidyRun next);
-  void tidy_up();
-  void look_for_moves();
-  [[nodiscard]] bool next_move();
-  void ask_to_move(TidyRun next);
-  void end_tidying(const std::string& why);
-  void end_move(const WorkloadUid& uid, const std::string& why);
-  void hear_of_move(const WorkloadUid& uid, const ProposalAnswer& answer);
-  void review_move(const WorkloadUid& uid);
-  void tend_move(const WorkloadUid& uid);
-  [[nodiscard]] bool still_wins(Winning& step) const;
+  // defrag_executor.cpp: defragmentation
+  [[nodiscard]] const DefragRun& defrag_run() const;
+  void put_defrag(DefragRun next);
+  void run_defrag();
+  void plan_defrag();
+  [[nodiscard]] bool next_migration();
+  void request_migration(DefragRun next);
+  void end_defrag(const std::string& why);
+  void end_migration(const WorkloadUid& uid, const std::string& why);
+  void on_migration_answer(const WorkloadUid& uid, const ProposalAnswer& answer);
+  void review_migration(const WorkloadUid& uid);
+  void advance_migration(const WorkloadUid& uid);
+  [[nodiscard]] bool step_is_valid(DefragStep& step) const;
   [[nodiscard]] bool moves(const WorkloadUid& uid) const;
-  [[nodiscard]] Placed place_at(const WorkloadUid& uid, const std::vector<HeldPlace>& places) const;
-  [[nodiscard]] std::int64_t moves_of_late() const;
+  [[nodiscard]] PlacementResult place_at(const WorkloadUid& uid, const std::vector<HeldCapacity>& places) const;
+  [[nodiscard]] std::int64_t recent_migrations() const;
 
   // index.cpp: derived state
   void index_assignment(const AttemptId& id, const Assignment* row, bool add);
   void index_pod(const Pod& pod, bool add);
   void index_workload(const WorkloadUid& uid);
-  void index_cut_for(const WorkloadUid& uid, const NodeName& name, bool add);
+  void index_repartitioned_for(const WorkloadUid& uid, const NodeName& name, bool add);
   [[nodiscard]] Index build_index() const;
   void check_node(const NodeName& name) const;
   void check_assignment(const AttemptId& id, const Assignment& row) const;

@@ -58,7 +58,7 @@ class GapMeter {
   ~GapMeter();
   void start();
   void stop();
-  enum class Look { kNotSynced, kUnchanged, kReckoned };
+  enum class Look { kNotSynced, kUnchanged, kComputed };
   Look look();
   /// Null until the first evaluation of a complete fleet.
   [[nodiscard]] std::shared_ptr<const Gap> latest() const;

@@ -4,7 +4,7 @@
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/node_layout.hpp"
 #include "qm/placement/proposals.hpp"
-#include "qm/placement/recut.hpp"
+#include "qm/placement/mig_repartition.hpp"
 #include "qm/placement/relayout.hpp"
 
 #include <cstdint>
@@ -90,34 +90,34 @@ struct Node {
 };
 
 /// Health verdict on one GPU.
-struct GpuMark {
+struct GpuVerdict {
   bool cordon = false;  ///< its XID requires more than a GPU reset
   std::string reason;
   Instant at{};  ///< time of its XID; zero = unknown
-  friend auto operator<=>(const GpuMark&, const GpuMark&) = default;
+  friend auto operator<=>(const GpuVerdict&, const GpuVerdict&) = default;
 };
 /// Health verdicts on a node and its GPUs.
-struct HealthMark {
+struct HealthVerdict {
   bool cordon = false;    ///< no new pods on the node
   std::int32_t gpu = -1;  ///< GPU with the most severe verdict; -1 = the whole node, and its pods are evicted
   std::int32_t xid = 0;
   std::string reason;
-  std::map<std::int32_t, GpuMark> gpus{};  ///< by index: GPUs out of service; their pods are evicted
-  friend auto operator<=>(const HealthMark&, const HealthMark&) = default;
+  std::map<std::int32_t, GpuVerdict> gpus{};  ///< by index: GPUs out of service; their pods are evicted
+  friend auto operator<=>(const HealthVerdict&, const HealthVerdict&) = default;
 };
-struct DrainMark {
+struct DrainRequest {
   std::string reason;
   Instant deadline{};
-  friend auto operator<=>(const DrainMark&, const DrainMark&) = default;
+  friend auto operator<=>(const DrainRequest&, const DrainRequest&) = default;
 };
 /// Causes that keep new pods off a node. A row of its own, since a verdict may arrive before the node.
-struct NodeMark {
-  std::optional<HealthMark> health;
-  std::optional<DrainMark> drain;
-  std::optional<HealthMark> overridden{};  ///< verdicts at the time of a manual uncordon
+struct NodeCordonCauses {
+  std::optional<HealthVerdict> health;
+  std::optional<DrainRequest> drain;
+  std::optional<HealthVerdict> overridden{};  ///< verdicts at the time of a manual uncordon
   /// The verdicts in force, without the overridden ones; empty if none is left.
-  [[nodiscard]] std::optional<HealthMark> verdict() const;
-  friend auto operator<=>(const NodeMark&, const NodeMark&) = default;
+  [[nodiscard]] std::optional<HealthVerdict> verdict() const;
+  friend auto operator<=>(const NodeCordonCauses&, const NodeCordonCauses&) = default;
 };
 
 /// Devices that the kubelet of a node allocated, by "namespace/pod".
@@ -164,21 +164,21 @@ struct AttachLimits {
 /// "limits/NODE".
 using Storage = std::variant<Claim, Volume, StorageClass, AttachLimits>;
 /// MIG partitioning of a node's GPUs: the newest order and its progress.
-struct Cut {
+struct Repartition {
   std::optional<relayout::Row> order;    ///< the newest order; it stays here after it has ended
   bool by_default = false;               ///< the order comes from the default layout
-  std::string labelled;                  ///< last layout written to the label in this phase
+  std::string written_label;                  ///< last layout written to the label in this phase
   std::map<std::string, Instant> asked;  ///< by occupant: when it was asked to save and leave
   Instant wake{};                        ///< next time to evaluate the order; zero = none
   Instant differs_since{};               ///< since then the node advertises other devices than its labeled layout has
   bool mismatch = false;                 ///< the difference has lasted past the limit and needs a person
-  std::optional<CutFor> wish;            ///< pending workload that it is for; none = by a user or by default
-  friend auto operator<=>(const Cut&, const Cut&) = default;
+  std::optional<RepartitionHold> reserved_for;            ///< pending workload that it is for; none = by a user or by default
+  friend auto operator<=>(const Repartition&, const Repartition&) = default;
 };
 /// Layout of nodes that have no order of their own.
 struct DefaultLayout {
   std::string layout;         ///< empty = none
-  bool labelled_too = false;  ///< also where the node's label names another layout
+  bool override_label = false;  ///< also where the node's label names another layout
   friend auto operator<=>(const DefaultLayout&, const DefaultLayout&) = default;
 };
 
@@ -214,15 +214,15 @@ struct PodFacts {
 };
 /// What placement wrote in the pod's bind. The annotation on the pod is not read back, since its author may
 /// change it.
-struct BoundPlan {
+struct PlannedBind {
   NodeName node;                   ///< empty = no bind ordered for this row
   std::vector<std::int32_t> gpus;  ///< by index
-  friend auto operator<=>(const BoundPlan&, const BoundPlan&) = default;
+  friend auto operator<=>(const PlannedBind&, const PlannedBind&) = default;
 };
 struct Pod {
   PodFacts facts;
   bool delete_sent = false;
-  BoundPlan plan{};
+  PlannedBind plan{};
   bool foreign = false;  ///< reported: the pod names a workload that does not own it
   /// GPUs that placement planned for the pod on its current node.
   [[nodiscard]] std::vector<std::int32_t> planned_gpus() const {
@@ -250,7 +250,7 @@ struct Workload {
   Instant order_deadline{};
   Instant short_since{};                                 ///< on the demand list since; zero = not on it
   std::set<std::pair<std::int32_t, std::int32_t>> done;  ///< (pod set, rank) whose pod has succeeded in any attempt
-  QuotaStanding standing;
+  QuotaFacts quota_facts;
   Instant fits_since{};  ///< on the requeue list since: pending, was short, now fits; zero = not on it
   UnplacedPods unplaced;
   friend auto operator<=>(const Workload&, const Workload&) = default;
@@ -274,14 +274,14 @@ struct Member {
 };
 
 /// A request to admission to evict an attempt.
-struct EvictionAsk {
+struct EvictionRequest {
   std::string reason, message;
   Instant deadline{};
   NodeName node;
   bool pods_lost = false;
   /// Until then the ranks save by an order of the autoscaler, which then evicts them. Zero = evict now.
   Instant save_until{};
-  friend auto operator<=>(const EvictionAsk&, const EvictionAsk&) = default;
+  friend auto operator<=>(const EvictionRequest&, const EvictionRequest&) = default;
 };
 
 /// The placement decision for one (uid, attempt).
@@ -301,7 +301,7 @@ struct Assignment {
   Instant expires{};       ///< zero = never
   Instant ended{};         ///< when it was released or expired
   bool confirmed = false;  ///< admission has published Admitted
-  std::optional<EvictionAsk> eviction;
+  std::optional<EvictionRequest> eviction;
   std::uint64_t revision = 0;  ///< number of publications
   [[nodiscard]] bool holds() const { return state == AssignmentState::kReserved || state == AssignmentState::kBound; }
   friend auto operator<=>(const Assignment&, const Assignment&) = default;
@@ -314,13 +314,13 @@ struct Assignment {
 struct Meta {
   bool nodes_synced = false, pods_synced = false;  ///< a complete list was received since the watch started
   /// Kinds of storage with a complete list since the first start: "claim", "volume", "class", "limits".
-  std::set<std::string> storage_told;
+  std::set<std::string> storage_listed;
   std::int64_t next_intent = 1;
   std::int64_t next_proposal = 1;
   Instant searched{};  ///< last search for preemption victims
   DefaultLayout layout;
-  Instant recut_searched{};    ///< last search for a MIG repartition
-  std::vector<Instant> recut;  ///< times of repartitions for pending workloads that count toward the budget
+  Instant repartition_searched{};    ///< last search for a MIG repartition
+  std::vector<Instant> repartition;  ///< times of repartitions for pending workloads that count toward the budget
   /// Next comparison of pending workloads with the free capacity. Zero = when capacity is added.
   Instant requeue_at{};
   std::int32_t requeue_round = 0;  ///< offers since then that left capacity unused
@@ -335,41 +335,41 @@ struct PodSize {
   friend auto operator<=>(const PodSize&, const PodSize&) = default;
 };
 /// Hardware shape of a node.
-struct Machine {
+struct NodeShape {
   std::string model;
   std::int64_t cpu_milli = 0, memory_bytes = 0;
   std::int32_t gpus = 0;
-  friend auto operator<=>(const Machine&, const Machine&) = default;
+  friend auto operator<=>(const NodeShape&, const NodeShape&) = default;
 };
 /// The demand and the fleet that node scores depend on. This row is updated only when the known mix has
-/// drifted, so that cached scores stay valid: see Preference::drifted().
-struct Mix {
+/// drifted, so that cached scores stay valid: see Preference::has_drifted().
+struct DemandMix {
   std::map<PodSize, std::int64_t> pods;
-  std::map<Machine, std::int64_t> machines;
-  friend auto operator<=>(const Mix&, const Mix&) = default;
+  std::map<NodeShape, std::int64_t> machines;
+  friend auto operator<=>(const DemandMix&, const DemandMix&) = default;
 };
 
 /// The complete state.
 struct Tables {
   Table<NodeName, Node> nodes;
-  Table<NodeName, NodeMark> marks;
+  Table<NodeName, NodeCordonCauses> cordon_causes;
   Table<NodeName, Observation> observations;
   Table<std::string, Pod> pods;  ///< by uid
   Table<std::string, Storage> storage;
-  Table<NodeName, NodeSigns> signs;  ///< written by node agents, limited to the allowed labels and annotations
+  Table<NodeName, NodeReport> report;  ///< written by node agents, limited to the allowed labels and annotations
   Table<WorkloadUid, Workload> workloads;
   Table<AttemptId, Assignment> assignments;
-  Table<NodeName, Cut> cuts;
+  Table<NodeName, Repartition> repartitions;
   Table<std::string, mig::Definition> layouts;  ///< by name: the layouts of mig-parted's list
   Table<int, Meta> meta;                        ///< one row, key 0
-  Table<int, Mix> mix;                          ///< one row, key 0
+  Table<int, DemandMix> mix;                          ///< one row, key 0
   Table<WorkloadUid, Proposal> proposals;
-  Table<int, TidyRun> tidy;  ///< one row, key 0
+  Table<int, DefragRun> defrag_run;  ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {
-    fn(nodes), fn(marks), fn(observations), fn(pods), fn(storage), fn(signs), fn(workloads), fn(assignments), fn(cuts),
-        fn(layouts), fn(meta), fn(mix), fn(proposals), fn(tidy);
+    fn(nodes), fn(cordon_causes), fn(observations), fn(pods), fn(storage), fn(report), fn(workloads), fn(assignments), fn(repartitions),
+        fn(layouts), fn(meta), fn(mix), fn(proposals), fn(defrag_run);
   }
 };
 

@@ -30,14 +30,14 @@ inline constexpr std::string_view kRailsSeenLabel = "quartermaster.dev/fabric-ra
 [[nodiscard]] links::Fabric fabric_of(const NodeFacts& facts);
 
 /// Link endpoints of these devices of one node, in their order.
-[[nodiscard]] std::vector<links::Seat> seats_of(const NodeName& node, const NodeFacts& facts,
+[[nodiscard]] std::vector<links::LinkEndpoint> endpoints_of(const NodeName& node, const NodeFacts& facts,
                                                 const std::vector<DeviceRef>& devices);
 /// Link endpoints of a gang, in rank order; members on unknown nodes are left out.
-[[nodiscard]] std::vector<links::Seat> seats_of(const std::vector<Member>& members, const Rooms& rooms);
+[[nodiscard]] std::vector<links::LinkEndpoint> endpoints_of(const std::vector<Member>& members, const FreeCapacity& free_capacity);
 
 /// Largest number of idle devices that NVLink joins; no limit if the node does not report it, 0 without
 /// NVLink.
-[[nodiscard]] std::int64_t joined_gpus(const Room& room);
+[[nodiscard]] std::int64_t joined_gpus(const NodeCapacity& capacity);
 
 /// Parts of the fleet that one fabric connects: the fastest fabric first, then the part with the fewest idle
 /// GPUs, then by name. Nodes without a fabric label belong to none.
@@ -46,15 +46,15 @@ struct FabricDomain {
   std::string name;
   std::int64_t idle_gpus = 0;
 };
-[[nodiscard]] std::vector<FabricDomain> fabric_domains(const Rooms& rooms);
+[[nodiscard]] std::vector<FabricDomain> fabric_domains(const FreeCapacity& free_capacity);
 [[nodiscard]] bool is_in(const FabricDomain& domain, const NodeFacts& facts);
 
 /// The gang's slowest link, and alternative nodes that would fit it as a whole, the fastest first: "8 GPUs in
 /// one NVLink domain of node a: 900 GB/s", "rather than 8 GPUs over PCIe across the sockets of node b: 25
-/// GB/s". Empty for a gang with fewer than two GPUs. `rooms` must not include the gang.
+/// GB/s". Empty for a gang with fewer than two GPUs. `free_capacity` must not include the gang.
 ///
 /// Cost     O(nodes) and a copy of the free capacity of each node that fits the gang.
 [[nodiscard]] std::vector<std::string> compared(const std::vector<PodSet>& pod_sets, const std::vector<Member>& members,
-                                                const Rooms& rooms);
+                                                const FreeCapacity& free_capacity);
 
 }  // namespace qm::placement

@@ -30,22 +30,22 @@ using ZoneMask = std::uint32_t;
 
 /// The zones for the pod; none if no set has all that it requests. The pod is then placed without regard to
 /// zones, or with a strict policy not at all.
-[[nodiscard]] std::optional<ZoneMask> align(const Room& room, const PodShape& shape);
+[[nodiscard]] std::optional<ZoneMask> align(const NodeCapacity& capacity, const PodShape& shape);
 
 /// How many pods of the shape the node's zones fit one after another; `most` if its policy rejects none.
-[[nodiscard]] std::int64_t pods_that_align(const Room& room, const PodShape& shape, std::int64_t most);
+[[nodiscard]] std::int64_t pods_that_align(const NodeCapacity& capacity, const PodShape& shape, std::int64_t most);
 
 /// Takes CPUs and memory of a pod from the zones: first those of its devices, or for a pod without devices
 /// those that it is aligned to. A zone does not go below zero.
-void take_from_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices);
+void take_from_zones(NodeCapacity& capacity, const PodShape& shape, const std::vector<DeviceRef>& devices);
 /// Returns them to the zones of its devices, or to any zone for a pod without devices, up to the zone's
 /// capacity.
-void give_to_zones(Room& room, const PodShape& shape, const std::vector<DeviceRef>& devices);
+void give_to_zones(NodeCapacity& capacity, const PodShape& shape, const std::vector<DeviceRef>& devices);
 /// Devices in these zones with their free milli; devices of other zones count as full.
-[[nodiscard]] std::vector<std::int32_t> only_in(const Room& room, ZoneMask zones);
+[[nodiscard]] std::vector<std::int32_t> only_in(const NodeCapacity& capacity, ZoneMask zones);
 
 /// Resource whose zones reject a pod that fits the node otherwise, as first word: numa-gpu, numa-cpu or
 /// numa-memory; empty if none does.
-[[nodiscard]] std::string refused_by_zones(const Room& room, const PodShape& shape);
+[[nodiscard]] std::string refused_by_zones(const NodeCapacity& capacity, const PodShape& shape);
 
 }  // namespace qm::placement

@@ -14,11 +14,11 @@ struct Outline {
   /// Capacity of a node for our pods: without the use of other pods, faulty devices, and everything on an
   /// unschedulable node. It is never less than what our pods hold there, so every current placement is
   /// possible.
-  struct Machine {
+  struct NodeShape {
     std::string model;
     std::int64_t cpu_milli = 0, memory_bytes = 0;
     std::vector<std::int32_t> free_milli;  ///< by device, largest first, without zeros
-    friend auto operator<=>(const Machine&, const Machine&) = default;
+    friend auto operator<=>(const NodeShape&, const NodeShape&) = default;
   };
   /// Requests of a pod, without MIG instances and other counted resources.
   struct Ask {
@@ -31,7 +31,7 @@ struct Outline {
     std::int64_t placed = 0, waiting = 0;
     friend auto operator<=>(const Pods&, const Pods&) = default;
   };
-  std::map<Machine, std::int64_t> machines;  ///< number of such nodes
+  std::map<NodeShape, std::int64_t> machines;  ///< number of such nodes
   std::map<Ask, Pods> pods;
   friend bool operator==(const Outline&, const Outline&) = default;
 };

@@ -16,7 +16,7 @@
 namespace qm::placement {
 
 /// Free capacity of a node. A value: a search works on a copy that nothing else reads.
-struct Room {
+struct NodeCapacity {
   const NodeFacts* facts = nullptr;  ///< outlives this value
   bool usable = false;
   std::string why_not;              ///< "cordoned manually", "cordoned after XID 79 ...", "not ready", "lost"
@@ -42,7 +42,7 @@ struct Room {
   [[nodiscard]] std::int64_t idle_gpus() const;  ///< devices without any use
   [[nodiscard]] std::int64_t gpu_milli() const;
 };
-using Rooms = std::map<NodeName, Room>;
+using FreeCapacity = std::map<NodeName, NodeCapacity>;
 
 /// A hard constraint: a node that fails it does not fit the pod, whatever its score.
 ///
@@ -51,15 +51,15 @@ class Filter {
  public:
   virtual ~Filter() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  [[nodiscard]] virtual bool admits(const Room& room, const PodShape& shape) const = 0;
+  [[nodiscard]] virtual bool admits(const NodeCapacity& capacity, const PodShape& shape) const = 0;
   /// Empty = admitted; otherwise the reason, as text after a number of nodes ("3 nodes ...").
-  [[nodiscard]] std::string rejects(const Room& room, const PodShape& shape) const {
-    return admits(room, shape) ? std::string() : words(room, shape);
+  [[nodiscard]] std::string rejects(const NodeCapacity& capacity, const PodShape& shape) const {
+    return admits(capacity, shape) ? std::string() : words(capacity, shape);
   }
 
  private:
   /// For a node that is not admitted.
-  [[nodiscard]] virtual std::string words(const Room& room, const PodShape& shape) const = 0;
+  [[nodiscard]] virtual std::string words(const NodeCapacity& capacity, const PodShape& shape) const = 0;
 };
 
 /// The filters in the order of evaluation: state, selector, taints, device model, exclusive.
@@ -68,15 +68,15 @@ class Filter {
 inline constexpr std::string_view kSpareLabel = "quartermaster.dev/spare";
 [[nodiscard]] bool is_spare(const NodeFacts& facts);
 /// Whether all filters admit the pod.
-[[nodiscard]] bool admitted(const Room& room, const PodShape& shape);
+[[nodiscard]] bool admitted(const NodeCapacity& capacity, const PodShape& shape);
 /// Reason of the first filter that rejects the pod; empty = all admit it.
-[[nodiscard]] std::string rejected_by(const Room& room, const PodShape& shape);
+[[nodiscard]] std::string rejected_by(const NodeCapacity& capacity, const PodShape& shape);
 
 /// Requests of the pod for resources that Kubernetes counts by name: `extended`, and MIG instances.
 [[nodiscard]] std::map<std::string, std::int64_t> counted(const PodShape& shape);
 
 /// How many pods of the shape fit the node's free CPU, memory, devices and other resources.
-[[nodiscard]] std::int64_t pods_that_fit(const Room& room, const PodShape& shape);
+[[nodiscard]] std::int64_t pods_that_fit(const NodeCapacity& capacity, const PodShape& shape);
 
 /// How a node's GPUs are connected, the widest parts first: by NVLink, to one socket, under one PCIe switch.
 struct Nest {
@@ -84,7 +84,7 @@ struct Nest {
   std::span<const NumaZone> zones;         ///< empty = not reported
   std::span<const std::int32_t> switches;  ///< by GPU index; empty = not reported
 };
-[[nodiscard]] Nest nest_of(const Room& room);
+[[nodiscard]] Nest nest_of(const NodeCapacity& capacity);
 
 /// Chooses idle devices for a pod that requests `count` whole ones, ascending.
 ///
@@ -110,28 +110,28 @@ struct Nest {
 ///          the fullest device that fits, then lowest index. MIG instances: from the GPU with the fewest idle
 ///          ones, so that other GPUs can be repartitioned, then lowest index.
 /// Laws     asserts that the pod fits.
-std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);
+std::vector<DeviceRef> take(NodeCapacity& capacity, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);
 
 /// Minimum number of pods with which the set may run: all of them, or `min_count` rounded up to whole slices.
-[[nodiscard]] std::int32_t least_of(const PodSet& set);
+[[nodiscard]] std::int32_t minimum_of(const PodSet& set);
 /// Whether a set may run with fewer pods than it requests.
 [[nodiscard]] bool is_elastic(const std::vector<PodSet>& pod_sets);
 /// The same sets with the minimum of each as their count.
-[[nodiscard]] std::vector<PodSet> least_of(std::vector<PodSet> pod_sets);
+[[nodiscard]] std::vector<PodSet> minimum_of(std::vector<PodSet> pod_sets);
 
 struct Plan {
   std::vector<Member> members;  ///< ordered by set and index; of an elastic set the first ranks
 };
-struct Shortfall {
+struct Unschedulable {
   std::string reason;  ///< computed: how many pods fit, and what prevents the rest
 };
-struct Placed {
+struct PlacementResult {
   std::optional<Plan> plan;  ///< none = see `shortfall`
-  Shortfall shortfall;
+  Unschedulable shortfall;
 };
 
 /// A part of the fleet that a search is limited to.
-struct Part {
+struct TopologyPart {
   std::string name;  ///< as text after "outside"
   std::function<bool(const NodeName&, const NodeFacts&)> has;
 };
@@ -145,9 +145,9 @@ enum class GpuPool : std::uint8_t { kAny, kWhole, kSlices };
 /// Whether the devices that the node counts as GPUs are shares of them, or MIG instances.
 [[nodiscard]] bool in_slices(const NodeFacts& facts);
 
-/// Shortlists of all nodes (shortlists.hpp), for workloads of this type, see Room::types, on GPUs of this
+/// Shortlists of all nodes (shortlists.hpp), for workloads of this type, see NodeCapacity::types, on GPUs of this
 /// pool.
-struct Kept {
+struct ShortlistView {
   Shortlists& lists;
   std::uint32_t type = 0;
   GpuPool pool = GpuPool::kAny;
@@ -155,10 +155,10 @@ struct Kept {
 
 /// Inter-pod constraints that pods of the gang on other nodes change, too: for all nodes at once, by number.
 /// Valid until the next pod is placed.
-class Shifting {
+class DynamicConstraints {
  public:
-  virtual ~Shifting() = default;
-  [[nodiscard]] virtual rules::NodeIndex number(const NodeName& node, const Room& room) const = 0;
+  virtual ~DynamicConstraints() = default;
+  [[nodiscard]] virtual rules::NodeIndex number(const NodeName& node, const NodeCapacity& capacity) const = 0;
   /// Nodes that admit one more pod of the set.
   [[nodiscard]] virtual const rules::NodeSet& open(std::size_t set) const = 0;
   /// Scores of the open nodes by the set's soft rules, by number: more is better. Null if all are equal.
@@ -167,35 +167,35 @@ class Shifting {
 
 /// Inter-pod constraints of a gang during its placement: toward other pods on the nodes, and among its own.
 /// Pod sets go by position, nodes by name and current free capacity.
-class Neighbourhood {
+class InterPodConstraints {
  public:
-  virtual ~Neighbourhood() = default;
+  virtual ~InterPodConstraints() = default;
   /// Whether a pod of the set changes where the next one may go. Such pods are placed one by one.
   [[nodiscard]] virtual bool one_by_one(std::size_t set) const = 0;
   /// Whether the node admits a pod of the set, by the rules that pods of the gang on other nodes do not
   /// change.
-  [[nodiscard]] virtual bool suits(std::size_t set, const NodeName& node, const Room& room) const = 0;
+  [[nodiscard]] virtual bool suits(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const = 0;
   /// The rules that they change; null = none.
-  [[nodiscard]] virtual const Shifting* shifting(std::size_t set) const = 0;
-  [[nodiscard]] bool admits(std::size_t set, const NodeName& node, const Room& room) const {
-    if (!suits(set, node, room)) return false;
-    const Shifting* shifts = shifting(set);
-    return shifts == nullptr || shifts->open(set).contains(shifts->number(node, room));
+  [[nodiscard]] virtual const DynamicConstraints* dynamic(std::size_t set) const = 0;
+  [[nodiscard]] bool admits(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const {
+    if (!suits(set, node, capacity)) return false;
+    const DynamicConstraints* shifts = dynamic(set);
+    return shifts == nullptr || shifts->open(set).contains(shifts->number(node, capacity));
   }
   /// How many pods of the set the node may get one after another, if it admits any.
   [[nodiscard]] virtual std::int64_t most(std::size_t /*set*/, const NodeName& /*node*/) const {
     return std::numeric_limits<std::int32_t>::max();
   }
   /// Empty = admitted; otherwise the reason, as text after a number of nodes ("3 nodes ...").
-  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node, const Room& room) const = 0;
+  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const = 0;
   /// Whether the node has data that the set's pods will read. Such a node precedes equal ones.
-  [[nodiscard]] virtual bool has_data(std::size_t set, const Room& room) const = 0;
+  [[nodiscard]] virtual bool has_data(std::size_t set, const NodeCapacity& capacity) const = 0;
   /// Counts one more pod of the set on the node during the lifetime of this object.
   virtual void take(std::size_t set, const NodeName& node) = 0;
 };
 
 /// Requested parts of the result.
-enum class Wanted : std::uint8_t {
+enum class ResultDetail : std::uint8_t {
   kReason,   ///< the plan, or the reason why there is none, which requires a pass over all nodes
   kPlan,     ///< the plan; a shortfall has no reason
   kWhether,  ///< only whether there is a plan: it may lack members
@@ -213,15 +213,15 @@ enum class Wanted : std::uint8_t {
 ///          highest score of its soft rules, then by score. That is a heuristic, too.
 /// Order    fewest nodes, then devices of one NVLink island, then the preference's score, then nodes with the
 ///          data, then node name. The same free capacity and mix give the same plan.
-/// Threads  any; reads only its arguments. `rooms` changes only if a plan is found.
+/// Threads  any; reads only its arguments. `free_capacity` changes only if a plan is found.
 /// Cost     O(sets * nodes * log nodes). A pod that is placed by itself adds O(nodes / 64), or O(nodes) if
 ///          soft rules give nodes different scores.
-/// `beside`: null if the pods have no known rules.
+/// `constraints`: null if the pods have no known rules.
 ///
-/// `kept`: shortlists of `rooms`, for pods without inter-pod rules other than their type. The result is
+/// `kept`: shortlists of `free_capacity`, for pods without inter-pod rules other than their type. The result is
 /// the same.
-[[nodiscard]] Placed place_gang(const std::vector<PodSet>& pod_sets, Rooms& rooms, const Preference& preference,
-                                Neighbourhood* beside = nullptr, const Kept* kept = nullptr,
-                                Wanted wanted = Wanted::kReason);
+[[nodiscard]] PlacementResult place_gang(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference,
+                                InterPodConstraints* constraints = nullptr, const ShortlistView* kept = nullptr,
+                                ResultDetail wanted = ResultDetail::kReason);
 
 }  // namespace qm::placement

@@ -36,24 +36,24 @@ class Preference {
   /// Adds a node of this hardware shape, or removes it.
   void keep(const NodeName& node, const NodeFacts& facts);
   void drop(const NodeName& node);
-  [[nodiscard]] const Mix& known() const { return known_; }
+  [[nodiscard]] const DemandMix& known() const { return known_; }
   /// Whether the known and the scored mix differ by a quarter, or a node's hardware shape is not in the
   /// scored mix.
-  [[nodiscard]] bool drifted() const;
-  void weigh(const Mix& mix);
+  [[nodiscard]] bool has_drifted() const;
+  void weigh(const DemandMix& mix);
   /// A copy that scores by the known mix, without the nodes' names.
-  [[nodiscard]] Preference anew() const;
+  [[nodiscard]] Preference scored_by_known_mix() const;
   /// Prepares scoring on these nodes, for a query: on all kept nodes, or if there are none, on any.
-  void prepare(const Rooms& rooms);
+  void prepare(const FreeCapacity& free_capacity);
 
   /// Score of a pod on a node that it fits: larger is better.
-  [[nodiscard]] std::int64_t score(const Room& room, const PodShape& shape) const;
+  [[nodiscard]] std::int64_t score(const NodeCapacity& capacity, const PodShape& shape) const;
   [[nodiscard]] std::int64_t score(const pack::NodeState& state, const PodShape& shape) const;
   /// Takes one pod of the shape from the free capacity like take(), but a share from the device with the best score.
-  std::vector<DeviceRef> take(Room& room, const NodeName& node, const PodShape& shape) const;
+  std::vector<DeviceRef> take(NodeCapacity& capacity, const NodeName& node, const PodShape& shape) const;
 
   /// The policy's view of a node, and the policy itself; both by the scored mix.
-  [[nodiscard]] pack::NodeState state_of(const Room& room) const;
+  [[nodiscard]] pack::NodeState state_of(const NodeCapacity& capacity) const;
   [[nodiscard]] const pack::Policy& policy() const { return *policy_; }
   /// Scores of different epochs are not comparable.
   [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
@@ -64,11 +64,11 @@ class Preference {
 
  private:
   [[nodiscard]] pack::PodClass class_of(const PodSize& size) const;
-  [[nodiscard]] pack::NodeState empty(const Machine& machine) const;
+  [[nodiscard]] pack::NodeState empty(const NodeShape& machine) const;
 
   std::string name_;
-  Mix known_, weighed_;
-  std::map<NodeName, Machine> machine_of_;
+  DemandMix known_, weighed_;
+  std::map<NodeName, NodeShape> machine_of_;
   std::map<std::string, std::uint8_t> model_number_;
   struct Alike {  // finds a machine by node facts without constructing one
     using is_transparent = void;
@@ -78,7 +78,7 @@ class Preference {
              std::tie(b.model, b.cpu_milli, b.memory_bytes, b.gpus);
     }
   };
-  std::map<Machine, std::uint8_t, Alike> type_number_;
+  std::map<NodeShape, std::uint8_t, Alike> type_number_;
   std::shared_ptr<const pack::Policy> policy_;
   std::uint64_t epoch_ = 0;
 };
@@ -88,7 +88,7 @@ class Preference {
 class Scores {
  public:
   Scores(const Preference& preference, const PodShape& shape) : preference_(preference), shape_(shape) {}
-  [[nodiscard]] std::int64_t of(const Room& room);
+  [[nodiscard]] std::int64_t of(const NodeCapacity& capacity);
 
  private:
   const Preference& preference_;

@@ -75,7 +75,7 @@ struct Occupant {
   Instant asked{};     ///< last request to save; zero = none
   bool saved = false;  ///< since that request, or it has nothing to save
 };
-struct Seen {
+struct Observed {
   std::string config, state;  ///< the two labels; empty = absent
   Capacity capacity;          ///< allocatable
   bool cordoned = false;      ///< no new pods are placed on it, by our order
@@ -118,6 +118,6 @@ struct Step {
 ///          window, after it has saved or its time is over. The node is uncordoned when the new or the former
 ///          layout is in effect.
 /// Threads  any; reads only its arguments.
-[[nodiscard]] Step advance(Row row, const Seen& seen, Instant now, const Limits& limits = {});
+[[nodiscard]] Step advance(Row row, const Observed& seen, Instant now, const Limits& limits = {});
 
 }  // namespace qm::placement::relayout

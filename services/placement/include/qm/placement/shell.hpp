@@ -20,8 +20,8 @@ struct Meters {
   [[nodiscard]] metrics::Counter proposals(const std::string& outcome);
   [[nodiscard]] metrics::Counter moves(const std::string& outcome);
   metrics::Counter foreign(const std::string& reason);
-  metrics::Counter gave_way_gpu_seconds, moved_gpu_seconds, nodes_won;
-  metrics::Counter stale, drift, drift_refused, intents_failed, recut;
+  metrics::Counter preempted_gpu_seconds, migrated_gpu_seconds, nodes_reclaimed;
+  metrics::Counter stale, drift, drift_refused, intents_failed, repartition;
   metrics::Histogram decision_seconds, bind_seconds;  ///< domain time
 
  private:
@@ -95,7 +95,7 @@ class KubeExecutor final : public service::Executor {
   Status cordon(const Json& order);
   Status name_layout(const Json& order);
   Status mark(const Json& order);
-  Status say_unschedulable(const Json& order);
+  Status set_unschedulable(const Json& order);
   kube::Client& client_;
   const DomainClock* clock_;
 };

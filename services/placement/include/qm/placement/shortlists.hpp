@@ -26,12 +26,12 @@ class Shortlists {
 
   struct List {
     using Bucket = std::pair<std::int64_t, std::int64_t>;  ///< pods that fit, above 0; GPUs that NVLink joins
-    struct Standing {
+    struct Entry {
       Bucket bucket;
       std::int64_t score = 0;
     };
     using Order = std::set<std::pair<std::int64_t, NodeName>>;  ///< (-score, name)
-    std::map<NodeName, Standing> nodes;
+    std::map<NodeName, Entry> nodes;
     std::map<Bucket, Order> by_fits;  ///< none empty
     std::int64_t fits = 0;            ///< number of pods that fit
   };
@@ -40,23 +40,23 @@ class Shortlists {
   void touch(const NodeName& node);
   /// The list for pods of the shape, of this workload type and GPU pool. Nodes that a filter rejects, with
   /// pods of another type, or with GPUs of another pool, are left out. Valid until the next call.
-  [[nodiscard]] const List& of(const PodShape& shape, std::uint32_t type, GpuPool pool, const Rooms& rooms,
+  [[nodiscard]] const List& of(const PodShape& shape, std::uint32_t type, GpuPool pool, const FreeCapacity& free_capacity,
                                const Preference& preference);
   /// Asserts that every list equals the result of a pass over all nodes.
-  void audit(const Rooms& rooms, const Preference& preference);
+  void audit(const FreeCapacity& free_capacity, const Preference& preference);
 
  private:
   using Kind = std::tuple<PodShape, std::uint32_t, GpuPool>;
-  struct Kept {
+  struct ShortlistView {
     List list;
     std::uint64_t read = 0;   // of the journal
     std::uint64_t epoch = 0;  // of the preference
     std::uint64_t asked = 0;
   };
-  void look(List& list, const Kind& kind, const NodeName& node, const Rooms& rooms, const Preference& preference);
-  void make_way(std::size_t fleet);
+  void look(List& list, const Kind& kind, const NodeName& node, const FreeCapacity& free_capacity, const Preference& preference);
+  void evict_old(std::size_t fleet);
 
-  std::map<Kind, Kept> kept_;
+  std::map<Kind, ShortlistView> kept_;
   std::vector<NodeName> journal_;  // changed nodes, in order
   std::uint64_t begins_ = 0;       // number of the first entry of the journal
   std::uint64_t read_ = 0;         // end of the read part of the journal

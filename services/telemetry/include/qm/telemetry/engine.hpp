@@ -18,7 +18,7 @@ using catalog::xid::Action;
 // ---- inputs: facts from agents, orders from the autoscaler ----
 
 struct Tick {};
-struct DevicesSeen {
+struct DevicesUpdated {
   NodeName node;
   Instant at{};
   struct Pod {
@@ -30,12 +30,12 @@ struct DevicesSeen {
   std::vector<Pod> pods;  ///< sorted
 };
 /// The report of a node's agent about the node.
-struct SignsSeen {
+struct NodeReportUpdated {
   NodeName node;
   Instant at{};
-  NodeSigns signs;
+  NodeReport report;
 };
-struct XidSeen {
+struct XidUpdated {
   NodeName node;
   std::int32_t xid = 0, gpu_index = -1;
   DeviceUuid gpu;
@@ -46,13 +46,13 @@ struct XidSeen {
   bool cleared = false;                              ///< the gauge no longer shows it
   std::string boot = {};                             ///< of the node's kernel; empty = not known
 };
-struct NoticeSeen {
+struct NoticeUpdated {
   NodeName node;
   InstanceId instance;
   std::string action;  ///< terminate, stop, hibernate
   Instant at{};        ///< when the capacity is reclaimed
 };
-struct AckSeen {
+struct AckUpdated {
   std::string order;
   AttemptId id;
   NodeName node;
@@ -64,7 +64,7 @@ struct AckSeen {
   std::string ns = {};  ///< of the workload that received the order
 };
 /// The mean utilization of one device over a closed interval.
-struct UsageSeen {
+struct UsageUpdated {
   NodeName node;
   std::int32_t gpu_index = 0;
   DeviceUuid gpu;
@@ -75,7 +75,7 @@ struct UsageSeen {
   std::int64_t samples = 0, energy_mj = 0;
 };
 /// The autoscaler's checkpoint order, for the agents of the given nodes.
-struct OrderHeard {
+struct OrderUpdated {
   std::string order;
   AttemptId id;
   std::vector<NodeName> nodes;
@@ -85,12 +85,12 @@ struct OrderHeard {
   std::string ns = {}, kind = {};  ///< of the workload
 };
 /// A node was repaired or replaced: its previous state is no longer valid.
-struct NodeGone {
+struct NodeDeleted {
   NodeName node;
 };
 
 using Command =
-    std::variant<Tick, DevicesSeen, SignsSeen, XidSeen, NoticeSeen, AckSeen, UsageSeen, OrderHeard, NodeGone>;
+    std::variant<Tick, DevicesUpdated, NodeReportUpdated, XidUpdated, NoticeUpdated, AckUpdated, UsageUpdated, OrderUpdated, NodeDeleted>;
 
 /// The most severe verdict on one GPU, and of those the newest.
 struct GpuFault {
@@ -148,8 +148,8 @@ struct Tables {
   Table<NodeName, Notice> notices;
   Table<std::string, OpenOrder> orders;                         ///< by order id
   Table<std::pair<std::string, NodeName>, std::int64_t> acked;  ///< (order, node) -> step
-  Table<NodeName, std::vector<DevicesSeen::Pod>> devices;       ///< as last published
-  Table<NodeName, NodeSigns> signs;                             ///< as last published
+  Table<NodeName, std::vector<DevicesUpdated::Pod>> devices;       ///< as last published
+  Table<NodeName, NodeReport> report;                             ///< as last published
   Table<NodeName, LastXids> xids;
   Table<NodeName, Instant> xids_until;  ///< of nodes that are gone: their XIDs are removed then
 };
@@ -160,11 +160,11 @@ struct HealthEvent {
   bool gone = false;  ///< the node is gone, and its key is deleted
 };
 struct DevicesEvent {
-  DevicesSeen seen;
+  DevicesUpdated seen;
   bool gone = false;
 };
-struct SignsEvent {
-  SignsSeen seen;
+struct NodeReportEvent {
+  NodeReportUpdated seen;
   bool gone = false;
 };
 struct NoticeEvent {
@@ -175,12 +175,12 @@ struct NoticeEvent {
 struct Output {
   std::vector<HealthEvent> health;  ///< events of one node in the order of its facts
   std::vector<DevicesEvent> devices;
-  std::vector<SignsEvent> signs;
+  std::vector<NodeReportEvent> report;
   std::vector<NodeName> gone;
   std::vector<NoticeEvent> notices;
-  std::vector<AckSeen> acks;
-  std::vector<AckSeen> foreign_acks;  ///< dropped: of another workload than that of their order
-  std::vector<UsageSeen> usage;
+  std::vector<AckUpdated> acks;
+  std::vector<AckUpdated> foreign_acks;  ///< dropped: of another workload than that of their order
+  std::vector<UsageUpdated> usage;
   std::optional<Instant> wake_at;
 };
 
@@ -188,11 +188,12 @@ struct Output {
 ///
 /// Sticky   a gauge shows the last XID permanently, and each agent reads it when it starts. A code that is present at
 ///          an agent's first scrape is old if the same GPU has reported it last since its node booted. New are a
-///          changed code, a changed recovery action, a code that appeared while the agent ran, one after a reset (the
-///          gauge was cleared) and one after a reboot. A repeated report is recognized by its time, also after a
-///          newer one; a report from the previous boot is old. Times are only compared for equality, since a
-///          node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node are stored, and
-///          for kXidMemory after its deletion: the node may reappear with the same name without a reboot.
+///          changed code, a changed recovery action and a code that appeared while the agent ran. A code after a
+///          reset (the gauge was cleared) and one after a reboot are new too. A repeated report is recognized by its
+///          time, also after a newer one; a report from the previous boot is old. Times are only compared for
+///          equality, since a node's clock may be set back. The last kMostReports of at most kMostXids GPUs of a node
+///          are stored, and for kXidMemory after its deletion: the node may reappear with the same name without a
+///          reboot.
 /// Verdict  an XID maps to an action by the catalog (qm/catalog/xid.hpp); the most severe action of a node, and of
 ///          each of its GPUs, is valid until the node is deleted. A reset concerns only its GPU, a more severe action
 ///          the node. XIDs that end one application only, and codes that the catalog does not know, map to kWatch.
@@ -201,8 +202,8 @@ struct Output {
 ///          repeats it. The first acknowledgement of a node counts, and only from a node of the order.
 /// Orders   open orders are stored until their deadline, for agents that reconnect; acknowledgements are stored for
 ///          ten more minutes, then the order is removed.
-/// Gone     for a deleted node its verdict, its devices list, its signs and its notice are each ended with an event,
-///          so that a later node with the same name starts without state in every consumer.
+/// Gone     for a deleted node its verdict, its devices list, its signs and its notice are each ended with an event.
+///          So a later node with the same name starts without state in every consumer.
 /// Threads  one. Time: `now` does not go back.
 class Engine {
  public:
@@ -223,16 +224,16 @@ class Engine {
 
  private:
   void apply(const Tick&) {}
-  void apply(const DevicesSeen& c);
-  void apply(const SignsSeen& c);
-  void apply(const XidSeen& c);
-  bool remember(const XidSeen& c);
+  void apply(const DevicesUpdated& c);
+  void apply(const NodeReportUpdated& c);
+  void apply(const XidUpdated& c);
+  bool remember(const XidUpdated& c);
   void forget_xids();
-  void apply(const NoticeSeen& c);
-  void apply(const AckSeen& c);
-  void apply(const UsageSeen& c) { out_.usage.push_back(c); }
-  void apply(const OrderHeard& c);
-  void apply(const NodeGone& c);
+  void apply(const NoticeUpdated& c);
+  void apply(const AckUpdated& c);
+  void apply(const UsageUpdated& c) { out_.usage.push_back(c); }
+  void apply(const OrderUpdated& c);
+  void apply(const NodeDeleted& c);
   void drop_old_orders();
 
   Tables tables_;

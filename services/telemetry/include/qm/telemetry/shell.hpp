@@ -46,12 +46,12 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
 
 /// Last values of every GPU, and the mean utilization of each over closed intervals. Not durable: gaps stay visible.
 ///
-/// Life     a reading is valid for three periods of its node's frames after its last frame, in domain time and in
-///          steady time (there at least kLeastLife). The period is the observed one; kFirstPeriod until there are two
-///          frames.
+/// Life     a reading is valid for three periods of its node's frames after its last frame. It expires once they are
+///          over in domain time and in steady time (there at least kLeastLife). The period is the observed one;
+///          kFirstPeriod until there are two frames.
 /// Interval of one GPU and one holder. It closes at a frame with another holder, and at the first frame after the
-///          maximum length. It closes at its last sample if the GPU stopped reporting, its node was deleted or its
-///          clock was set back, or another GPU has its index.
+///          maximum length. It closes at its last sample in four cases: the GPU stopped reporting, its node was
+///          deleted, its clock was set back, or another GPU has its index.
 /// Energy   the increase of the counter from sample to sample, for the holder of the later one. A sample without a
 ///          counter, a decreased counter and another GPU's counter restart at zero: a counter's total is not charged.
 ///          The increase while it was missing is charged to the holder if there was only one, else to none.
@@ -188,8 +188,8 @@ class Observer {
   std::uint64_t follow(std::function<void(const pb::EventLine&)> fn);
   /// Once it returns, the follower is no longer called.
   void unfollow(std::uint64_t handle);
-  [[nodiscard]] bool caught_up() const;      ///< lines are being published
-  [[nodiscard]] std::uint64_t told() const;  ///< lines sent to Redis or to the followers
+  [[nodiscard]] bool caught_up() const;          ///< lines are being published
+  [[nodiscard]] std::uint64_t observed() const;  ///< lines sent to Redis or to the followers
 
  private:
   struct Impl;

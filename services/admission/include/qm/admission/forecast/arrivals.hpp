@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/work.hpp"
+#include "qm/admission/kueue/work.hpp"
 #include "qm/admission/forecast/run_times.hpp"
 
 #include <deque>
@@ -22,8 +22,8 @@ class Arrivals {
     std::size_t kept = 32'768;
   };
   struct Class {
-    exact::Work pattern;
-    Kin kin;
+    kueue::Work pattern;
+    JobClass job_class;
     Declared declared;
   };
   Arrivals() : Arrivals(Settings()) {}

@@ -16,7 +16,7 @@ namespace qm::admission::forecast {
 ///
 /// A hold is taken from the allotment of the period in which the workload is admitted, for all of its expected run
 /// time. It stays there after the period ends, until the work is settled for good. The free amount of an ended
-/// period is carried to the current one by `carry_permille`, and so is what its last holds release later; the rest
+/// period is carried to the current one by `carry_over_permille`, and so is what its last holds release later; the rest
 /// lapses. No new hold is taken from an ended period.
 ///
 /// A workload that runs longer than its hold covers needs more: take() extends the hold. Spending beyond the hold
@@ -49,8 +49,8 @@ class Budget {
     friend bool operator==(const Hold&, const Hold&) = default;
   };
 
-  /// `amount` is the total of the period; the last `carry_permille` applies.
-  Status grant(const Period& period, std::int64_t amount, int carry_permille, Instant now);
+  /// `amount` is the total of the period; the last `carry_over_permille` applies.
+  Status grant(const Period& period, std::int64_t amount, int carry_over_permille, Instant now);
   /// Removes the grants of periods that have not begun.
   void forget_future(Instant now);
   /// Takes an amount, or an additional amount, for a hold from the current allotment. Zero always succeeds.
@@ -62,8 +62,8 @@ class Budget {
 
   struct Allotment {
     Period period;
-    int carry_permille = 0;
-    std::int64_t said = 0;  ///< granted total; less than `granted` while more is spent or held
+    int carry_over_permille = 0;
+    std::int64_t granted_total = 0;  ///< granted total; less than `granted` while more is spent or held
     std::int64_t granted = 0, carried_in = 0, spent = 0, held = 0, carried_out = 0, lapsed = 0;
     [[nodiscard]] std::int64_t free() const { return granted + carried_in - spent - held - carried_out - lapsed; }
     friend bool operator==(const Allotment&, const Allotment&) = default;

@@ -20,13 +20,13 @@ struct Interval {
 /// requests are pending for other reasons than small ones, and their errors may be opposite.
 ///
 /// Formula  low' = middle - f · (middle - low + grain), high' = middle + f · (high - middle + grain), not below
-///          zero. When it is known whether the wait was beyond an end (missed = 1, else 0), ln f of that end rises
-///          by step · (missed - target), and is bounded to ± ln 8. The n-th step is max(last_step, first_step / (1
-///          + n / slowing)). Intervals of one group with similar middles (by powers of four) share their factors,
-///          and start from the factors that all share.
-/// Law      Only learn_low() and learn_high() change factors. While a factor is not at its bounds, the share missed
-///          in T observations is within (2 ln 8 + first_step) / (last_step · T) of the target, for any
-///          observations.
+///          zero. When it is known whether the wait was beyond an end, ln f of that end rises by
+///          step · (missed - target): missed is 1 if it was beyond, else 0. ln f is bounded to ± ln 8. The n-th step
+///          is max(last_step, first_step / (1 + n / slowing)). Intervals of one group with similar middles (by powers
+///          of four) share their factors, and start from the factors that all share.
+/// Law      Only learn_low() and learn_high() change factors. The share missed in T observations is within
+///          (2 ln 8 + first_step) / (last_step · T) of the target. This holds for any observations, while the factor
+///          is not at its bounds.
 /// Threads  one.
 /// Cost     O(1).
 /// Source   Gibbs and Candès 2021 (adaptive conformal inference); Angelopoulos, Barber and Bates 2024 (decreasing

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/continuous.hpp"
+#include "qm/admission/kueue/continuous.hpp"
 #include "qm/admission/forecast/arrivals.hpp"
 #include "qm/admission/forecast/life_table.hpp"
 
@@ -16,26 +16,26 @@ namespace qm::admission::forecast {
 struct Scene {
   struct Life {
     std::shared_ptr<const Lifetime> span;
-    int kin = 0;  ///< class of workloads that are likely to run equally long, as the caller numbers them
+    int job_class = 0;  ///< class of workloads that are likely to run equally long, as the caller numbers them
   };
   struct Running {
-    exact::Work work;  ///< with its usage, and with its pod sets if it could be preempted
+    kueue::Work work;  ///< with its usage, and with its pod sets if it could be preempted
     Life life;
     Instant began;
   };
   struct Waiting {
-    exact::Work work;
+    kueue::Work work;
     Life life;
-    exact::Amounts claimed;    ///< what it will get from its victims; empty without a claim
+    kueue::Amounts claimed;    ///< what it will get from its victims; empty without a claim
     std::vector<int> victims;  ///< running workloads that are being evicted for it
   };
-  exact::Field field;  ///< from emptied()
+  kueue::QuotaState field;  ///< from emptied()
   std::vector<Running> running;
   std::vector<Waiting> waiting;
   std::vector<Life> of_class;  ///< of future arrivals, by class of the arrivals
 };
 /// The same tree and rules without workloads, and without nodes.
-[[nodiscard]] exact::Field emptied(const exact::Field& field);
+[[nodiscard]] kueue::QuotaState emptied(const kueue::QuotaState& field);
 
 /// The start of a workload over a number of futures. A quantile is empty if too many futures end before the start.
 struct Estimate {

@@ -91,7 +91,7 @@ class LifeTable {
   std::array<double, kSpans> entered_{}, ended_{};
 };
 
-/// The assumed lifetime without observations: half of those that have run for t run for `median` + t or longer again,
+/// The assumed lifetime without observations: half of those that have run for t run for `median` + t or longer again.
 /// S(t) = 1 / (1 + t / median) (log-logistic with shape 1). With a shape of 2 or 4 the powers of t / median.
 [[nodiscard]] Lifetime::Hazards log_logistic(Duration median, int shape);
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/exact/tree.hpp"
-#include "qm/admission/exact/victims.hpp"
+#include "qm/admission/kueue/tree.hpp"
+#include "qm/admission/kueue/victims.hpp"
 #include "qm/base/time.hpp"
 
 #include <map>
@@ -25,27 +25,27 @@ class Profile {
     std::size_t steps = 4096;
   };
   /// `tree`: with all usage at `now`.
-  Profile(exact::Tree tree, Instant now, Settings settings);
-  Profile(exact::Tree tree, Instant now) : Profile(std::move(tree), now, Settings()) {}
+  Profile(kueue::Tree tree, Instant now, Settings settings);
+  Profile(kueue::Tree tree, Instant now) : Profile(std::move(tree), now, Settings()) {}
 
   /// Quota that the tree counts as used becomes free at `at`.
-  void frees(exact::Node queue, const exact::Amounts& amounts, Instant at);
-  void reserve(exact::Node queue, const exact::Amounts& amounts, Instant from, Duration run);
-  void drop(exact::Node queue, const exact::Amounts& amounts, Instant from, Duration run);
+  void frees(kueue::Node queue, const kueue::Amounts& amounts, Instant at);
+  void reserve(kueue::Node queue, const kueue::Amounts& amounts, Instant from, Duration run);
+  void drop(kueue::Node queue, const kueue::Amounts& amounts, Instant from, Duration run);
 
   /// The first instant from which the amounts fit for `run`; empty if it is not within the bounds.
-  [[nodiscard]] std::optional<Instant> earliest(exact::Node queue, const exact::Amounts& amounts, Duration run,
+  [[nodiscard]] std::optional<Instant> earliest(kueue::Node queue, const kueue::Amounts& amounts, Duration run,
                                                 Instant not_before);
   /// The available amount at that instant.
-  [[nodiscard]] std::int64_t available(exact::Node queue, exact::Cell cell, Instant at);
+  [[nodiscard]] std::int64_t available(kueue::Node queue, kueue::Cell cell, Instant at);
 
   [[nodiscard]] Instant now() const { return now_; }
   [[nodiscard]] std::size_t steps() const { return changes_.size(); }
 
  private:
   struct Change {
-    exact::Node queue = 0;
-    exact::Amounts amounts;
+    kueue::Node queue = 0;
+    kueue::Amounts amounts;
     bool takes = false;
     friend bool operator==(const Change&, const Change&) = default;
   };
@@ -57,7 +57,7 @@ class Profile {
   Changes::iterator go_to(Instant at);
   void go_back(Changes::iterator from);
 
-  exact::Tree tree_;
+  kueue::Tree tree_;
   Instant now_;
   Settings settings_;
   Changes changes_;
@@ -66,7 +66,7 @@ class Profile {
 /// The possible assignments of a workload, by flavor: the amounts of each, in the order in which its queue offers them;
 /// empty if there are none. For workloads that do not scale, with all their pods.
 /// Bound    the first 64.
-[[nodiscard]] std::vector<exact::Amounts> ways_of(const exact::Field& field, const exact::Work& work);
+[[nodiscard]] std::vector<kueue::Amounts> remedies_of(const kueue::QuotaState& field, const kueue::Work& work);
 
 /// Conservative backfill: each pending workload in order gets the earliest start at which it fits, given all earlier
 /// reservations. So a later workload may start now only if it delays no reserved start.
@@ -84,8 +84,8 @@ class Backfill {
  public:
   struct Waiting {
     int id = -1;
-    exact::Node queue = 0;
-    std::vector<exact::Amounts> ways;
+    kueue::Node queue = 0;
+    std::vector<kueue::Amounts> ways;
     Duration run{};         ///< run time that is reserved
     bool in_order = false;  ///< its queue is strictly ordered
   };
@@ -100,14 +100,13 @@ class Backfill {
   /// Reserves the next workload in order; empty if the bounds allow no start.
   std::optional<Reservation> next(const Waiting& work);
   [[nodiscard]] const std::vector<Reservation>& reservations() const { return reservations_; }
-  [[nodiscard]] bool starts_now(const Reservation& one) const { return one.start <= profile_.now(); }
   [[nodiscard]] Profile& profile() { return profile_; }
 
  private:
   Profile profile_;
   std::size_t depth_;
   std::vector<Reservation> reservations_;
-  std::map<exact::Node, std::optional<Instant>> not_before_;  ///< in strictly ordered queues; empty: never
+  std::map<kueue::Node, std::optional<Instant>> not_before_;  ///< in strictly ordered queues; empty: never
 };
 
 }  // namespace qm::admission::forecast

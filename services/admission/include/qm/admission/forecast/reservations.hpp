@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/foresight.hpp"
+#include "qm/admission/kueue/foresight.hpp"
 #include "qm/admission/forecast/profile.hpp"
 
 #include <optional>
@@ -14,19 +14,19 @@ namespace qm::admission::forecast {
 /// Law      While no workload exceeds its declared run time, no reserved start is delayed.
 /// Threads  one.
 /// Cost     as Backfill: begin() O(holders), reserve() and passes() one search of the profile for each way.
-class Reservations final : public exact::Foresight {
+class Reservations final : public kueue::BackfillPlan {
  public:
   explicit Reservations(Duration horizon = std::chrono::hours(24 * 7)) : horizon_(horizon) {}
-  void begin(const exact::Field& field) override;
-  bool reserve(const exact::Work& work) override;
-  bool passes(const exact::Work& work, const exact::Amounts& usage) override;
+  void begin(const kueue::QuotaState& field) override;
+  bool reserve(const kueue::Work& work) override;
+  bool passes(const kueue::Work& work, const kueue::Amounts& usage) override;
   /// The start of the last reservation.
   [[nodiscard]] Instant last() const { return plan_->reservations().back().start; }
 
  private:
-  [[nodiscard]] Duration run_of(const exact::Work& work) const;
+  [[nodiscard]] Duration run_of(const kueue::Work& work) const;
   Duration horizon_;
-  const exact::Field* field_ = nullptr;
+  const kueue::QuotaState* field_ = nullptr;
   std::optional<Backfill> plan_;
 };
 

@@ -11,17 +11,17 @@
 namespace qm::admission::forecast {
 
 /// Class of workloads that are likely to run equally long.
-struct Kin {
+struct JobClass {
   std::string team;   ///< or queue
   std::string shape;  ///< rough size of the request: "8 gpu"
   std::string stem;   ///< of its name; empty if it is not informative
   /// The shape under which the ratio of real to declared run times of a team is stored.
   static constexpr const char* kPromises = "declared";
-  friend auto operator<=>(const Kin&, const Kin&) = default;
+  friend auto operator<=>(const JobClass&, const JobClass&) = default;
 };
 /// The part of a name that its repetitions share: without trailing digits and hashes ("bert-7f9c2" and "bert-12" are
 /// "bert").
-[[nodiscard]] std::string stem_of(std::string_view name);
+[[nodiscard]] std::string name_stem(std::string_view name);
 
 /// The run time that a workload declares.
 struct Declared {
@@ -57,31 +57,31 @@ class RunTimes {
 
   using Id = int;
   /// It runs from now on. An id that runs already is restarted.
-  void started(Id id, const Kin& kin, const Declared& declared, Instant now);
+  void started(Id id, const JobClass& job_class, const Declared& declared, Instant now);
   /// It finished, or was cut off: preempted, or out of our control. Unknown ids are ignored.
   void ended(Id id, LifeTable::End how, Instant now);
 
   /// What a run of this length teaches: about its job class, and, as a share of the declared time, about its team's
   /// declarations.
   struct Lesson {
-    Kin of;
+    JobClass of;
     Duration lived{};
   };
-  [[nodiscard]] static std::vector<Lesson> lessons(const Kin& kin, const Declared& declared, Duration ran);
+  [[nodiscard]] static std::vector<Lesson> lessons(const JobClass& job_class, const Declared& declared, Duration ran);
 
   /// Restores the observations of one job class; they count for the wider ones as well.
-  void restore(const Kin& kin, const LifeTable& table);
+  void restore(const JobClass& job_class, const LifeTable& table);
   /// The next wider job class; empty for the widest.
-  [[nodiscard]] static std::optional<Kin> wider(const Kin& kin);
+  [[nodiscard]] static std::optional<JobClass> wider(const JobClass& job_class);
   /// The narrowest job class with lifetimes that still count, and their number; the widest and zero if there is none.
   struct Evidence {
-    Kin of;
+    JobClass of;
     double lives = 0;
   };
-  [[nodiscard]] Evidence evidence(const Kin& kin, const Declared& declared, Instant now) const;
+  [[nodiscard]] Evidence evidence(const JobClass& job_class, const Declared& declared, Instant now) const;
 
   /// The lifetime of a workload of this job class, from its start.
-  [[nodiscard]] Lifetime of(const Kin& kin, const Declared& declared, Instant now);
+  [[nodiscard]] Lifetime of(const JobClass& job_class, const Declared& declared, Instant now);
   [[nodiscard]] std::size_t kinds() const { return kinds_.size(); }
 
  private:
@@ -92,18 +92,18 @@ class RunTimes {
     std::optional<std::pair<Instant, Lifetime::Hazards>> answer;
   };
   struct Run {
-    Kin kin;
+    JobClass job_class;
     Declared declared;
     Instant began;
   };
-  [[nodiscard]] static std::vector<Kin> chain_of(const Kin& kin);  ///< widest first, each once
-  [[nodiscard]] static Kin promises_of(const Kin& kin);
-  Kind& kind(const Kin& kin, Instant now);
-  Lifetime::Hazards learned(const Kin& kin, const Lifetime::Hazards& wider, Instant now);
+  [[nodiscard]] static std::vector<JobClass> chain_of(const JobClass& job_class);  ///< widest first, each once
+  [[nodiscard]] static JobClass promises_of(const JobClass& job_class);
+  Kind& kind(const JobClass& job_class, Instant now);
+  Lifetime::Hazards learned(const JobClass& job_class, const Lifetime::Hazards& wider, Instant now);
 
   Settings settings_;
   Lifetime::Hazards prior_, promise_prior_;
-  std::map<Kin, Kind> kinds_;
+  std::map<JobClass, Kind> kinds_;
   std::map<Id, Run> running_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/tree.hpp"
+#include "qm/admission/kueue/tree.hpp"
 #include "qm/base/time.hpp"
 
 #include <cstdint>
@@ -10,9 +10,16 @@
 
 namespace qm::admission::forecast {
 
-/// The minutes of a crontab line such as "30 22 * * 1-5": minute, hour, day of the month, month, day of the week (0
-/// or 7 is Sunday), each `*`, a number, a range, or a list of them, with a step ("*/15"). If both kinds of days are
-/// limited, a match of either suffices.
+/// The minutes of a crontab line such as "30 22 * * 1-5". The line has five fields:
+///
+///   1  minute
+///   2  hour
+///   3  day of the month
+///   4  month
+///   5  day of the week  0 or 7 is Sunday
+///
+/// Each is `*`, a number, a range, or a list of them, with a step ("*/15"). If both kinds of days are limited, a match
+/// of either suffices.
 ///
 /// Units    minutes since 1970 in the local time of the caller.
 /// Threads  any; a value.
@@ -65,9 +72,9 @@ class Window {
 
 /// Quota that follows the calendar: the first listed open window defines it; without an open window, `otherwise`.
 struct CalendarQuota {
-  exact::Quota otherwise;
-  std::vector<std::pair<Window, exact::Quota>> windows;
-  [[nodiscard]] const exact::Quota& at(Instant now) const;
+  kueue::Quota otherwise;
+  std::vector<std::pair<Window, kueue::Quota>> windows;
+  [[nodiscard]] const kueue::Quota& at(Instant now) const;
   /// The next change; empty if there is none, or if 1,000 openings and closings pass without a change.
   [[nodiscard]] std::optional<Instant> changes_after(Instant now) const;
 };

@@ -15,8 +15,8 @@ namespace qm::admission::volcano {
 /// least one requested resource; or if an ancestor up to `ancestor_levels` does. A victim has a resource in common
 /// with the need and leaves its queue the guarantee. Its queue deserves nothing of what the victim has, or has more
 /// than it deserves of some of it. With ancestor levels the same holds for each ancestor of the victim's queue, up
-/// to that level, that the reclaimer does not share. A queue that deserves nothing of what it needs reclaims
-/// nothing from a queue that deserves nothing of what it has, while both are below one ancestor.
+/// to that level, that the reclaimer does not share. One case is excluded while both queues are below one ancestor: a
+/// queue that deserves nothing of what it needs reclaims nothing from a queue that deserves nothing of what it has.
 ///
 /// Order    higher priority, then smaller share where the branches part; ties: queues with a deserved amount, then the
 ///          name.
@@ -35,8 +35,8 @@ class Capacity {
   [[nodiscard]] bool before(const Queues& now, QueueId a, QueueId b) const;
   /// The amounts fit the queue and all its ancestors but the root. Whether they are idle is not checked.
   [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const;
-  /// Resources that block the enqueue of a job: allocated + inqueue + least - elastic > real capability, on some level.
-  [[nodiscard]] std::vector<std::size_t> no_room(const Queues& now, QueueId leaf, const Resources& least) const;
+  /// Resources that block the enqueue of a job: allocated + inqueue + least > real capability, on some level.
+  [[nodiscard]] std::vector<std::size_t> insufficient_resources(const Queues& now, QueueId leaf, const Resources& least) const;
   [[nodiscard]] bool may_reclaim(const Queues& now, QueueId leaf, const Resources& need) const;
   [[nodiscard]] bool gives(const Queues& now, QueueId from, const Resources& piece, QueueId to,
                            const Resources& need) const;

@@ -10,8 +10,7 @@ namespace qm::admission::volcano {
 
 /// All or nothing: how many pods a group must have, in total and per task.
 ///
-/// valid    enough pods exist: at least min_member, and min_task_member of each task;
-/// ready    as many are allocated;
+/// ready    enough pods are allocated: at least min_member, and min_task_member of each task;
 /// spare    pods that can be evicted while the group stays ready.
 /// Minima of tasks apply only if their sum is not above min_member.
 ///
@@ -29,7 +28,6 @@ struct Gang {
   enum class Lack : std::uint8_t { kNone, kTasks, kPodsOfTask };
   /// The first thing that is missing, as the reasons NotEnoughPodsOfTask and NotEnoughTasks.
   [[nodiscard]] Lack lacks(const Pods& pods) const;
-  [[nodiscard]] bool valid(const Pods& existing) const { return lacks(existing) == Lack::kNone; }
   [[nodiscard]] bool ready(const Pods& allocated) const { return lacks(allocated) == Lack::kNone; }
   /// How many pods of this task can be evicted.
   [[nodiscard]] std::int32_t spare(const Pods& allocated, const std::string& task) const;

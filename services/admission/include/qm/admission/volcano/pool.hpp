@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/displacements.hpp"
+#include "qm/admission/kueue/displacements.hpp"
 #include "qm/admission/volcano/capacity.hpp"
 #include "qm/admission/volcano/proportion.hpp"
 
@@ -25,7 +25,7 @@ enum class Sharing : std::uint8_t { kProportion, kCapacity, kDrf };
 ///
 /// The queue that the rule serves first is considered first. In it overdue jobs come first, by deadline, then the
 /// others by priority, age and uid. A job that fits is admitted. Otherwise it reclaims from other queues what the
-/// rule allows, or preempts lower priorities of its own queue, and has a claim until its victims are gone. Idle
+/// rule allows, or preempts lower priorities of its own queue. It then has a claim until its victims are gone. Idle
 /// resources are counted as they will be then: claimed capacity is not available to other jobs. A job that a later
 /// one in the same run would preempt is not admitted.
 ///
@@ -49,7 +49,7 @@ class Pool {
     bool preemptable = true;
     std::optional<std::int64_t> deadline = {};  ///< when its waiting time expires
     std::int64_t since = 0;                     ///< when it got its resources
-    std::int64_t kept_until = 0;                ///< no preemption before
+    std::int64_t min_runtime_until = 0;                ///< no preemption before
   };
 
   Pool(Queues queues, Sharing by)
@@ -63,8 +63,8 @@ class Pool {
   void leave(int id);
   /// The job is removed.
   void remove(int id);
-  void keep_until(int id, std::int64_t instant) { seats_.at(id).job.kept_until = instant; }
-  [[nodiscard]] exact::Displacements& displacements() { return displacements_; }
+  void min_runtime_end(int id, std::int64_t instant) { entries_.at(id).job.min_runtime_until = instant; }
+  [[nodiscard]] kueue::PreemptionGraph& preemptions() { return preemptions_; }
 
   enum class Why : std::uint8_t { kReclaim, kPriority };
   struct Displaced {
@@ -80,7 +80,7 @@ class Pool {
   /// The amount that a queue deserves now; its capability if the rule has no deserved amounts.
   [[nodiscard]] Resources deserved(QueueId queue) const;
   [[nodiscard]] const Queues& queues() const { return queues_; }
-  [[nodiscard]] const std::vector<int>& victims_of(int id) const { return seats_.at(id).victims; }
+  [[nodiscard]] const std::vector<int>& victims_of(int id) const { return entries_.at(id).victims; }
   /// The next instant after `after` at which the waiting time of a job expires.
   [[nodiscard]] std::optional<std::int64_t> alarm(std::int64_t after) const;
   /// The jobs that are being evicted, in no particular order.
@@ -101,11 +101,11 @@ class Pool {
   };
   [[nodiscard]] std::vector<Obstacle> obstacles(const Job& job) const;
   /// A minimal set of holders whose end would admit the job; empty if there is none.
-  [[nodiscard]] std::vector<int> ends_that_admit(const Job& job) const;
+  [[nodiscard]] std::vector<int> holders_to_finish(const Job& job) const;
 
  private:
   enum class At : std::uint8_t { kWaiting, kClaiming, kHolding, kLeaving };
-  struct Seat {
+  struct WorkloadEntry {
     Job job;
     At at = At::kWaiting;
     std::vector<int> victims;
@@ -127,11 +127,11 @@ class Pool {
   static Key key_of(const Job& job) { return {-std::int64_t{job.priority}, job.created, job.uid, job.id}; }
   Line& line_of(const Job& job) { return lines_[static_cast<std::size_t>(job.queue)]; }
   void sit(Job job, At at, std::vector<int> victims = {});
-  void move(Seat& seat, At at);
-  void enter(const Seat& seat);
-  void depart(const Seat& seat);
+  void move(WorkloadEntry& entry, At at);
+  void enter(const WorkloadEntry& entry);
+  void depart(const WorkloadEntry& entry);
   /// Order of overdue jobs: earlier deadline first.
-  static std::pair<std::int64_t, Key> turn_of(const Job& job) { return {*job.deadline, key_of(job)}; }
+  static std::pair<std::int64_t, Key> deadline_key(const Job& job) { return {*job.deadline, key_of(job)}; }
   [[nodiscard]] bool overdue(const Job& job) const { return job.deadline && *job.deadline <= now_; }
   [[nodiscard]] Resources idle_for(const Job& job) const;
   [[nodiscard]] bool fits_now(const Job& job) const;
@@ -141,10 +141,10 @@ class Pool {
   template <class Then>
   auto by_rule(Then&& then) const;
   template <class Rule>
-  void keep_for_overdue(const Rule& rule);
-  [[nodiscard]] bool settle();
+  void reserve_for_overdue(const Rule& rule);
+  [[nodiscard]] bool admit_claims();
   void serve_all(Outcome& out);
-  enum class Served : std::uint8_t { kNobody, kFromIdle, kFromOthers };
+  enum class Served : std::uint8_t { kNone, kFromIdle, kFromVictims };
   template <class Rule>
   Served serve(const Rule& rule, QueueId queue, Tried& tried, Outcome& out);
   template <class Rule>
@@ -154,7 +154,7 @@ class Pool {
   Queues queues_;  ///< as it will be once evicted jobs are gone and claims are admitted
   Queues held_;    ///< as it is
   Sharing by_;
-  std::map<int, Seat> seats_;
+  std::map<int, WorkloadEntry> entries_;
   std::vector<Line> lines_;
   std::set<Key> claims_;
   std::set<int> admitted_now_;  ///< in this run
@@ -163,7 +163,7 @@ class Pool {
     Resources needs;
   };
   std::vector<Kept> kept_;  ///< idle resources kept for overdue jobs
-  exact::Displacements displacements_;
+  kueue::PreemptionGraph preemptions_;
   std::int64_t now_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace qm::admission::volcano {
 /// deserved = max(guarantee, min(limit, λ · weight)).
 ///
 /// Units    integers; λ · weight is rounded down. Remaining units go one by one to the queue that is furthest
-///          behind its weight, with the smallest (amount + 1) / weight, then by name.
+///          behind its weight. This is the queue with the smallest (amount + 1) / weight, then by name.
 /// Law      the sum is at most the total (or the guarantees, if they are more); deserved is within capability and
 ///          request except for the guarantee; everything is given out while a request is unmet; more weight never
 ///          gives less.
@@ -37,8 +37,6 @@ class Proportion {
   /// The largest of allocated / deserved. The queue with the smallest is served first.
   [[nodiscard]] Share share(const Queues& now, QueueId leaf) const;
   [[nodiscard]] bool before(const Queues& now, QueueId a, QueueId b) const;
-  /// The queue has all that it deserves of each resource.
-  [[nodiscard]] bool overused(const Queues& now, QueueId leaf) const;
   /// The amounts fit what the queue deserves, for the requested resources.
   [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const;
   [[nodiscard]] bool may_reclaim(const Queues& now, QueueId leaf, const Resources& need) const;

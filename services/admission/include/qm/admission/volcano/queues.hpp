@@ -49,7 +49,6 @@ struct Use {
   Resources allocated;
   Resources request;  ///< allocated and pending together
   Resources inqueue;  ///< enqueued; some of its pods do not exist yet
-  Resources elastic;  ///< allocated beyond the minimum of gangs
 };
 
 /// The tree of queues over the resources of a cluster, with the usage of each.
@@ -84,8 +83,6 @@ class Queues {
   void release(QueueId leaf, const Resources& amounts) { change(leaf, &Use::allocated, amounts, take); }
   void ask(QueueId leaf, const Resources& amounts) { change(leaf, &Use::request, amounts, add); }
   void ask_no_more(QueueId leaf, const Resources& amounts) { change(leaf, &Use::request, amounts, take); }
-  void let_in(QueueId leaf, const Resources& amounts) { change(leaf, &Use::inqueue, amounts, add); }
-  void stretch(QueueId leaf, const Resources& amounts) { change(leaf, &Use::elastic, amounts, add); }
 
  private:
   static std::size_t at(QueueId q) { return static_cast<std::size_t>(q); }

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/exact/amount.hpp"
+#include "qm/admission/kueue/amount.hpp"
 
 #include <compare>
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace qm::admission::volcano {
 
-using exact::kUnlimited;
+using kueue::kUnlimited;
 /// An amount of each resource, by its number. Lists that are used together have the same length.
 /// Units    cpu in thousandths, everything else in units. Sums saturate, kUnlimited absorbs.
 using Resources = std::vector<std::int64_t>;

@@ -44,8 +44,8 @@ struct Victims {
 /// Law      the need is met or there are no victims; no victim could be spared; with bestFit no smaller set, and no
 ///          set of equal size with less surplus, meets the need.
 /// Cost     fifo, priority: O(n log n). bestFit: exponential at worst; pruned by sums of the largest and by equal
-///          candidates, and ended after `steps` visits of a candidate with the best set so far, or with the largest
-///          first.
+///          candidates. After `steps` visits of a candidate the search ends with the best set so far, or, if there
+///          is none, with the largest first.
 /// Threads  any.
 /// Source   rows S-108 and S-109 of the coverage table; Volcano evicts in the order of its priority plugin (as
 ///          kPriority).

@@ -56,7 +56,7 @@ struct NetworkPolicy {
 [[nodiscard]] bool passes(const std::vector<NetworkPolicy>& policies, const Flow& flow);
 
 /// Restrictions that a policy seems to make but does not. Codes in capitals begin the messages:
-/// NO_DNS, ONLY_OWN_NAMESPACE, ANYBODY_MAY_LABEL, EGRESS_OPEN.
+/// NO_DNS, ONLY_OWN_NAMESPACE, UNTRUSTED_NAMESPACE_LABEL, EGRESS_OPEN.
 [[nodiscard]] std::vector<Finding> lint(const NetworkPolicy& policy);
 
 }  // namespace qm::admission::webhook

@@ -54,8 +54,8 @@ struct View {
   std::map<std::string, std::set<std::string>> local_queues;      ///< by namespace
   std::map<std::string, std::vector<ResourceQuota>> quotas = {};  ///< by namespace
   std::map<std::string, Json> runtime_classes = {};               ///< their `scheduling`, by name
-  std::function<bool(const std::string& ns)> quota_is_ours = {};  ///< unset = everywhere
-  std::function<bool(const std::string& ns)> binding_is_ours = {};
+  std::function<bool(const std::string& ns)> manages_quota = {};  ///< unset = everywhere
+  std::function<bool(const std::string& ns)> manages_binding = {};
 };
 
 enum class Operation : std::uint8_t { kCreate, kUpdate, kOther };
@@ -83,12 +83,15 @@ struct Verdict {
 /// The form of a Job or pod at creation: in a queue, held until admission starts it, with the requests that Kubernetes
 /// would default, and, in mutate mode, with the defaults of the namespace.
 ///
-/// A workload is managed if it names a queue, or if its namespace has a LocalQueue named "default" or names one in
-/// the label quartermaster.dev/default-queue. A managed Job is suspended. A pod without owner, or that names a
-/// queue itself, is gated. If Quartermaster owns binding, its scheduler is set. Not changed are objects in excluded
-/// namespaces and in namespaces whose quota has another owner, objects and namespaces with
-/// quartermaster.dev/managed=false, and pods of other schedulers. Pods of Jobs are not changed either: the Job
-/// accounts for them.
+/// A workload is managed if it names a queue, or if its namespace has a LocalQueue named "default". It is managed too
+/// if its namespace names a LocalQueue in the label quartermaster.dev/default-queue. A managed Job is suspended. A pod
+/// without owner, or that names a queue itself, is gated. If Quartermaster owns binding, its scheduler is set.
+///
+/// Not changed are:
+///   - objects in excluded namespaces, and in namespaces whose quota has another owner;
+///   - objects and namespaces with quartermaster.dev/managed=false;
+///   - pods of other schedulers;
+///   - pods of Jobs: the Job accounts for them.
 ///
 /// A namespace with quartermaster.dev/webhook=required counts every GPU. There each pod that requests GPUs is gated,
 /// whatever its owner, unless the account of a workload controller creates it for that workload.
@@ -105,7 +108,7 @@ struct Verdict {
 /// The mode of a rule is the namespace label policy.quartermaster.dev/RULE, else its label
 /// policy.quartermaster.dev/mode, else the setting of the rule, else the general one. Some rules only warn or
 /// mutate until they are set by name (rules.hpp); a general "off" or "warn" applies to them too.
-[[nodiscard]] Verdict judge(const Subject& subject, const Settings& settings, const View& view);
+[[nodiscard]] Verdict validate(const Subject& subject, const Settings& settings, const View& view);
 
 /// The answer of the webhook to the creation of a Job, requested before it is created: mutate, then judge.
 ///
@@ -115,7 +118,7 @@ struct Verdict {
 /// mutate, and the label kJudged if judge has no finding for the result, also on the template of a Job. The API server
 /// then need not call again, nor for the pods created from the template. An object that has the label already loses
 /// it if it is not true.
-[[nodiscard]] Json settle(const Subject& subject, const Settings& settings, const View& view);
+[[nodiscard]] Json mutate_and_mark(const Subject& subject, const Settings& settings, const View& view);
 
 /// The rules alone on one pod (its labels, spec and annotations), in enforce mode; for checks before submission.
 [[nodiscard]] std::vector<Finding> violations(const Labels& labels, const Json& pod_spec, const Settings& settings,

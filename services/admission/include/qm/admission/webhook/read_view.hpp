@@ -22,7 +22,7 @@ class ReadView {
  public:
   using Queues = std::map<std::string, std::set<std::string>>;  ///< names of local queues by namespace
   struct Options {
-    std::function<bool(const std::string&ns)> quota_is_ours, binding_is_ours;
+    std::function<bool(const std::string&ns)> manages_quota, manages_binding;
     Queues queues;  ///< of manifests
     std::chrono::milliseconds period{200};
   };

@@ -15,14 +15,16 @@ struct PodTemplate {
   Json spec;
   std::int64_t count = 1;  ///< of such pods at once, if the object defines it; the minimum of a range
   Labels annotations = {};
-  [[nodiscard]] std::int64_t gpus() const;         ///< that one of them requests; a fraction of a GPU counts as one
-  [[nodiscard]] std::string gpu_resource() const;  ///< the first by name; empty if it requests none
+  [[nodiscard]] std::int64_t gpus() const;  ///< that one of them requests; a fraction of a GPU counts as one
 };
 
-/// The pods that an object would create: a pod itself, each kind with a pod template (Job, Deployment, StatefulSet,
-/// CronJob, JobSet, Kubeflow's jobs, RayJob, RayCluster, LeaderWorkerSet), an Argo Workflow, a KServe
-/// InferenceService, a SeldonDeployment, a Tekton Pipeline or Task. Empty for other kinds. Containers in a format
-/// of their own are converted to that of a pod.
+/// The pods that an object of one of these kinds would create:
+///   - a pod itself;
+///   - each kind with a pod template (Job, Deployment, StatefulSet, CronJob, JobSet, Kubeflow's jobs, RayJob,
+///     RayCluster, LeaderWorkerSet);
+///   - an Argo Workflow, a KServe InferenceService, a SeldonDeployment, a Tekton Pipeline or Task.
+///
+/// Empty for other kinds. Containers in a format of their own are converted to that of a pod.
 [[nodiscard]] std::vector<PodTemplate> pod_templates(const Json& object);
 
 }  // namespace qm::admission::webhook

@@ -32,7 +32,7 @@ struct Kind {
 [[nodiscard]] std::int32_t pods_that_fit(const pack::NodeState& node, const pack::PodClass& pod);
 
 /// How many pods of one kind fit each domain, at every level.
-class Room {
+class DomainCapacity {
  public:
   /// The sum over the domain's nodes; below 2^31 by the bounds of a fleet.
   [[nodiscard]] std::int32_t takes(Domain domain) const { return of(takes_, domain); }
@@ -92,7 +92,7 @@ class Fleet {
   /// Marks the node's pods as those of the gang that is being placed, so an exclusive gang may add to them.
   void lend(NodeId node, bool lent) { flag(node, kLent, lent); }
   /// Below kMostGates; initially 0.
-  void put_behind(NodeId node, std::uint8_t gate);
+  void set_gate(NodeId node, std::uint8_t gate);
 
   [[nodiscard]] const Tree& tree() const { return tree_; }
   [[nodiscard]] const pack::Policy& policy() const { return policy_; }
@@ -102,7 +102,7 @@ class Fleet {
   [[nodiscard]] std::int32_t takes(NodeId node, const Kind& kind) const;
   /// The current table of a kind. The reference is valid until kTables other kinds are requested; the content
   /// until the next change.
-  const Room& room(const Kind& kind);
+  const DomainCapacity& capacity(const Kind& kind);
 
   /// Asserts that every table equals a recount.
   void audit();
@@ -116,15 +116,15 @@ class Fleet {
   };
   void flag(NodeId node, std::uint8_t bit, bool on);
   void write(NodeId node);
-  void begin(Room& room) const;
-  void grow(Room& room) const;
+  void begin(DomainCapacity& capacity) const;
+  void resize(DomainCapacity& capacity) const;
 
   Tree tree_;
   const pack::Policy& policy_;
   std::vector<Node> nodes_;
   std::vector<NodeId> journal_;
   std::uint64_t journal_base_ = 0;
-  std::map<Kind, Room> rooms_;
+  std::map<Kind, DomainCapacity> capacities_;
   std::uint64_t asked_ = 0;
 };
 

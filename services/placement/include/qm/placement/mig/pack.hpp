@@ -8,7 +8,7 @@
 namespace qm::placement::mig {
 
 /// Pending requests, by ProfileId.
-struct Waiting {
+struct Pending {
   int count = 0;
   std::int64_t weight = 1;  ///< of each; not negative: 1 maximizes requests, its slices maximize GPU use
 };
@@ -30,7 +30,7 @@ struct Packing {
 /// Threads  any; reads only its arguments.
 /// Cost     branch and bound over the combinations of profiles that fit each GPU, until proven optimal or
 ///          after `steps` combinations; up to eight GPUs are proven well before a million.
-Packing pack(const StateTable& table, std::span<const StateId> gpus, std::span<const Waiting> waiting,
+Packing pack(const StateTable& table, std::span<const StateId> gpus, std::span<const Pending> pending,
              std::int64_t steps = 1'000'000);
 
 }  // namespace qm::placement::mig

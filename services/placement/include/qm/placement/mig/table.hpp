@@ -61,8 +61,6 @@ class StateTable {
   /// The state with the instance removed; kNoState if it does not exist.
   [[nodiscard]] StateId free(StateId state, SpotId spot) const { return free_[state * spots_.size() + spot]; }
   [[nodiscard]] bool fits(StateId state, ProfileId profile) const { return fits_[state] >> profile & 1U; }
-  /// Nothing more fits.
-  [[nodiscard]] bool maximal(StateId state) const { return fits_[state] == 0; }
   [[nodiscard]] int compute_used(StateId state) const { return compute_[state]; }
   [[nodiscard]] int memory_used(StateId state) const { return memory_[state]; }
 

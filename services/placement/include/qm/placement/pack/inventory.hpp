@@ -64,7 +64,7 @@ class Inventory {
 
   struct State {
     NodeState value;
-    Policy::Standing standing;
+    Policy::NodeScores scores;
     std::vector<NodeId> nodes;  // a heap, smallest first, including some removed ones
     std::uint32_t count = 0;    // without the removed ones
     std::uint64_t written = 0;  // its last position in the journal, plus one
@@ -88,7 +88,7 @@ class Inventory {
 
   StateId intern(const NodeState& value);
   void leave(NodeId node);
-  void tidy(State& state, StateId id);
+  void compact(State& state, StateId id);
   NodeId first_of(State& state);
   void write(StateId state);
   void offer(Agenda& agenda, StateId id);

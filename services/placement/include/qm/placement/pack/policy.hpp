@@ -25,15 +25,15 @@ class Policy {
   virtual ~Policy() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Values that a policy computes once per node, for all pods; a caller may cache them with the state.
-  struct Standing {
+  struct NodeScores {
     std::int64_t fragment = 0;
     double rest = 0;
   };
-  [[nodiscard]] virtual Standing stand(const NodeState&) const { return {}; }
-  /// Requires that the pod fits the node, and that `standing` belongs to the node.
-  [[nodiscard]] virtual Choice weigh(const NodeState& node, const Standing& standing, const PodClass& pod) const = 0;
+  [[nodiscard]] virtual NodeScores scores_of(const NodeState&) const { return {}; }
+  /// Requires that the pod fits the node, and that `scores` belongs to the node.
+  [[nodiscard]] virtual Choice weigh(const NodeState& node, const NodeScores& scores, const PodClass& pod) const = 0;
   [[nodiscard]] Choice choose(const NodeState& node, const PodClass& pod) const {
-    return weigh(node, stand(node), pod);
+    return weigh(node, scores_of(node), pod);
   }
 };
 

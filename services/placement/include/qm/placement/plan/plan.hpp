@@ -1,7 +1,6 @@
 #pragma once
 #include "qm/base/result.hpp"
-#include "qm/placement/mig/reslice.hpp"
-#include "qm/placement/plan/scene.hpp"
+#include "qm/placement/plan/cluster_model.hpp"
 
 #include <optional>
 #include <span>
@@ -11,29 +10,23 @@
 namespace qm::placement::plan {
 
 /// A pending gang, and which victims it may preempt.
-struct Wish {
+struct PendingGang {
   std::string name;
   gang::Request request;
   std::int32_t priority = 0;  ///< only gangs of lower priority may be evicted
   MicroUsd waiting_per_s = 0;
   std::optional<Duration> otherwise;           ///< known time until it fits without a plan
   std::optional<std::vector<GangId>> victims;  ///< victims that admission allows; none: all that the other rules allow
-  /// MIG instances for every pod, on one GPU of this family; the request then has one set, without devices
-  /// and topology.
-  std::vector<mig::ProfileId> slices;
-  mig::Family family = mig::Family::kSeven;
 };
 
 /// Prices of time, work and topology, and the effort of a search.
-struct Terms {
+struct CostModel {
   Instant now;
   MicroUsd gpu_second = 3'400;  ///< one lost GPU-second
   MicroUsd domain = 100;        ///< one unit of topology_cost()
   Duration requeue{};           ///< expected time of an evicted gang in the queue
   bool migrate = true;          ///< false: victims are evicted, never migrated
   bool peers = false;           ///< true: gangs of the preemptor's own priority may be migrated, too
-  bool reslice = true;          ///< false: MIG layouts stay as they are, outside of a maintenance window
-  mig::StepCosts reslicing{10'000, 10'000, 100'000};  ///< in micro-dollars
   /// Steps of the search: one for each gang that is evicted hypothetically or reverted, some 100 ns; 64 for
   /// each query of the fleet. At the end of the effort the best plan so far is returned.
   std::int64_t effort = 60'000;
@@ -42,28 +35,16 @@ struct Terms {
 struct Costs {
   MicroUsd lost_work = 0;  ///< since checkpoints, and restarts
   MicroUsd waiting = 0;    ///< of evicted gangs
-  MicroUsd reslicing = 0;
-  MicroUsd topology = 0;  ///< domains in use by the preemptor, and additional domains of migrated gangs
-  [[nodiscard]] MicroUsd total() const { return lost_work + waiting + reslicing + topology; }
-};
-
-/// MIG repartition of one GPU.
-struct Recut {
-  NodeId node = 0;
-  std::int32_t device = 0;
-  mig::StateId before = mig::kNoState, after = mig::kNoState;  ///< kNoState: whole, MIG mode off
-  std::vector<mig::SpotId> destroy, create;                    ///< in this order
-  friend bool operator==(const Recut&, const Recut&) = default;
+  MicroUsd topology = 0;   ///< domains in use by the preemptor, and additional domains of migrated gangs
+  [[nodiscard]] MicroUsd total() const { return lost_work + waiting + topology; }
 };
 
 struct Step {
-  enum class What : std::uint8_t { kEvict, kMigrate, kReslice, kPlace };
+  enum class What : std::uint8_t { kEvict, kMigrate, kPlace };
   What what = What::kPlace;
-  GangId gang = 0;            ///< not set for the step that places the preemptor
-  std::vector<Seat> from;     ///< of the gang, before; the plan depends on them
-  std::vector<Seat> seats;    ///< of the gang, afterwards; empty if it is evicted
-  std::vector<Slice> slices;  ///< the same for MIG instances; a gang with slices is not migrated
-  std::optional<Recut> recut;
+  GangId gang = 0;                       ///< not set for the step that places the preemptor
+  std::vector<PodPlacement> from;        ///< of the gang, before; the plan depends on them
+  std::vector<PodPlacement> placements;  ///< of the gang, afterwards; empty if it is evicted
   Costs cost;
 };
 
@@ -76,7 +57,7 @@ struct Plan {
     kNever,  ///< not even without all gangs that may be displaced
   };
   Verdict verdict = Verdict::kNever;
-  std::vector<Step> steps;  ///< evictions, migrations, MIG repartitions, then the placement; empty unless placed
+  std::vector<Step> steps;  ///< evictions, migrations, then the placement; empty unless placed
   Costs cost;               ///< of the plan, if there is one, whether chosen or not
   /// No other set of victims costs less, all counted as evicted. False: the search ended early, or it queried
   /// a fleet with constraints that allow only a stepwise search.
@@ -87,45 +68,49 @@ struct Plan {
 };
 
 /// Cost of stopping a gang now: work since the checkpoint, and the restart.
-[[nodiscard]] MicroUsd lost_by(const Scene& scene, GangId gang, const Terms& terms);
+[[nodiscard]] MicroUsd lost_by(const ClusterModel& model, GangId gang, const CostModel& cost_model);
 /// Whether the gang may be evicted for the preemptor, and the reason if not.
-[[nodiscard]] Status may_evict(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
+[[nodiscard]] Status may_evict(const ClusterModel& model, const PendingGang& pending, GangId gang,
+                               const CostModel& cost_model);
 /// The same for a migration.
-[[nodiscard]] Status may_migrate(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
+[[nodiscard]] Status may_migrate(const ClusterModel& model, const PendingGang& pending, GangId gang,
+                                 const CostModel& cost_model);
 /// Eviction or migration.
-[[nodiscard]] Status may_displace(const Scene& scene, const Wish& wish, GangId gang, const Terms& terms);
+[[nodiscard]] Status may_displace(const ClusterModel& model, const PendingGang& pending, GangId gang,
+                                  const CostModel& cost_model);
 
-/// Finds the cheapest placement of a pending gang: as it is; on MIG devices that are repartitioned; or by
-/// victims. Victims leave as whole gangs. Each is migrated if that costs less than its eviction, or if it may
+/// Finds the cheapest placement of a pending gang: in the free capacity, or in that of victims. Victims are
+/// displaced as whole gangs. Each is migrated if that costs less than its eviction, or if it may
 /// not be evicted. The result is a proposal: the owner of quota evicts.
 ///
 /// Laws     a gang that fits displaces no gang; only gangs that may_evict() and may_migrate() allow are
 ///          victims; with any one victim fewer the gang does not fit; never more expensive than evicting the
 ///          cheapest first until it fits, and keeping those that need not leave.
-/// Order    least cost, then the first domain, then gangs of lower numbers stay. The same scene and request
+/// Order    least cost, then the first domain, then gangs of lower numbers stay. The same model and request
 ///          give the same plan.
-/// Threads  one: hypothetical evictions are applied and reverted. The scene is unchanged afterwards.
+/// Threads  one: hypothetical evictions are applied and reverted. The model is unchanged afterwards.
 /// Fails    kInvalid, see gang::check().
-/// Cost     one set without slices or spread above the nodes: O(seats of displaceable gangs);
+/// Cost     one set without slices or spread above the nodes: O(pods of displaceable gangs);
 ///          docs/results/plans.md. Otherwise one query of the fleet for each step of a bisection.
-[[nodiscard]] Result<Plan> plan(Scene& scene, const Wish& wish, const Terms& terms);
+[[nodiscard]] Result<Plan> plan(ClusterModel& model, const PendingGang& pending, const CostModel& cost_model);
 
-/// Checks a plan against a newer scene: victims may still be displaced, and have the same seats; the
-/// preemptor still needs it; every seat is free once the victims have left; the cost has not grown by more
-/// than a tenth.
+/// Checks a plan against a newer model: victims may still be displaced, and have the same placements; the
+/// preemptor still needs it; every placement is free once the victims have left; the cost has not grown by
+/// more than a tenth.
 ///
 /// Fails    kAborted, with what changed: plan again.
-[[nodiscard]] Status still_holds(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms);
+[[nodiscard]] Status still_holds(ClusterModel& model, const PendingGang& pending, const Plan& plan,
+                                 const CostModel& cost_model);
 
-/// Checks migrations alone, those of one gang each: every gang has the same seats, and fits its target once
-/// all have left.
+/// Checks migrations alone, those of one gang each: every gang has the same placements, and fits its target
+/// once all have left.
 ///
 /// Fails    kAborted, with what changed.
-[[nodiscard]] Status moves_hold(Scene& scene, std::span<const Step> steps, bool even_spare = false);
-/// Applies steps to the scene. An evicted gang ends; a migrated gang has just saved a checkpoint.
-void carry_out(Scene& scene, std::span<const Step> steps, const Terms& terms);
+[[nodiscard]] Status validate_moves(ClusterModel& model, std::span<const Step> steps);
+/// Applies steps to the model. An evicted gang ends; a migrated gang has just saved a checkpoint.
+void apply_plan(ClusterModel& model, std::span<const Step> steps, const CostModel& cost_model);
 
-/// Applies a plan to the scene. The pending gang then runs under its name, started now. Asserts that it fits.
-GangId carry_out(Scene& scene, const Wish& wish, const Plan& plan, const Terms& terms);
+/// Applies a plan to the model. The pending gang then runs under its name, started now. Asserts that it fits.
+GangId apply_plan(ClusterModel& model, const PendingGang& pending, const Plan& plan, const CostModel& cost_model);
 
 }  // namespace qm::placement::plan

@@ -88,10 +88,10 @@ class RuleBook {
   /// Number of rejected nodes by reason: {"without label pool=gpu": 3}.
   [[nodiscard]] std::map<std::string, std::int64_t> explain(TemplateId id) const;
   /// Whether the anti-affinity of an existing pod excludes pods of the template from a node.
-  [[nodiscard]] bool kept_away(TemplateId id) const;
-  /// Scores of these nodes by the soft rules: the sum of scores of 0 to 100 for preferred node affinity
-  /// (twice), soft taints (three times), preferred pod affinity (twice) and soft topology spread (twice),
-  /// with the scheduler's weights. In the order of the indexes.
+  [[nodiscard]] bool repelled(TemplateId id) const;
+  /// Scores of these nodes by the soft rules: a sum with the scheduler's weights. Each score is 0 to 100. Preferred node
+  /// affinity counts twice, soft taints three times, preferred pod affinity and soft topology spread twice. In the
+  /// order of the indexes.
   [[nodiscard]] std::vector<Preference> preferences(TemplateId id, const NodeSet& among) const;
 
   /// True: the soft rules give all nodes equal scores now. May be false for equal scores, too. O(parts of the
