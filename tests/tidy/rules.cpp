@@ -2,6 +2,8 @@
 // names.
 #include "rules.hpp"
 
+#include "words.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -465,6 +467,8 @@ const std::vector<Rule>& rules() {
       {"no machine paths", no_machine_paths},
       {"no tabs", no_tabs},
       {"links lead somewhere", markdown_links_lead_somewhere},
+      {"standard words", standard_words},
+      {"short sentences", short_sentences},
   };
   return all;
 }

@@ -1,5 +1,6 @@
 // The house rules for every file of the tree, and a planted violation for each rule.
 #include "rules.hpp"
+#include "words.hpp"
 
 #include <gtest/gtest.h>
 
@@ -95,6 +96,16 @@ const Planted kPlanted[] = {
      "hosted.org/x\n"},
     {"no tabs", "libs/bus/src/a.cpp", "\tf();\n"},
     {"links lead somewhere", "docs/a.md", "[x](nowhere.md)\n"},
+    {"standard words", "docs/a.md", "a job that somebody wants\n"},
+    {"standard words", "libs/bus/src/a.cpp", "int x;  // the nodes are Won Back\n"},
+    {"standard words", "libs/bus/src/a.cpp", "int x;\nint victims_who_gave_way;\n", 2},
+    {"standard words", "libs/bus/src/a.cpp", "class GaveWay;\n"},
+    {"standard words", "libs/bus/src/a.cpp", "f(\"nobody waits\");\n"},
+    {"standard words", "libs/bus/test/a_test.cpp", "expect(R\"(\n  node a\n  -- beside b\n)\");\n", 3},
+    {"short sentences", "libs/bus/include/qm/bus/a.hpp",
+     "#pragma once\n/// One two three four five six seven eight nine ten eleven twelve thirteen\n"
+     "/// fourteen fifteen sixteen seventeen eighteen nineteen twenty one two three four five six.\nint x;\n",
+     2},
     {"links lead somewhere", "docs/a.md", "[x](../docs/nowhere.md#there)\n"},
 };
 
@@ -119,12 +130,21 @@ TEST(Tidy, WhatIsAllowedIsNotFound) {
       {"services/cost/test/shell/a_test.cpp", "#include \"qm/testing/testing.hpp\"\n#include <gtest/gtest.h>\n"},
       {"docs/a.md", "[laws](laws.md#l1), [readme](../README.md), [adr](adr), [site](https://kueue.sigs.k8s.io)\n"},
       {"libs/base/src/a.cpp", "// a hackathon, todo lists\n"},
+      {"libs/base/src/a.cpp", "// besides, a person who reads this; analogue\n"},
+      {"libs/bus/include/qm/bus/a.hpp",
+       "#pragma once\n/// Order    one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen.\n"
+       "/// Cost     one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen.\n"},
   };
   for (const auto& [path, text] : fine) {
     for (const Rule& r : rules()) {
       for (const Finding& f : r.check(make_file(path, text))) ADD_FAILURE() << r.name << ": " << f.to_string();
     }
   }
+}
+
+TEST(Tidy, ExceptionsOfWordsAreFewAndGiveAReason) {
+  EXPECT_LE(word_exceptions().size(), kMaxExceptions);
+  for (const WordException& e : word_exceptions()) EXPECT_NE(e.reason, "") << e.path << ' ' << e.word;
 }
 
 TEST(Tidy, EveryLibraryHasItsArrows) {
