@@ -131,9 +131,9 @@ step() {
       for p in kafka moto; do
         get $p && { tools/peers/$p.sh start >>"build/peer-$p.log" 2>&1 || { echo "$p did not start:"; tail -2 "build/peer-$p.log"; }; } && environment_of $p
       done ;;
-    programs) # Programs that are built with Go.
+    programs) # Programs that are built with Go, and a browser.
       if heavy || tools/peers/kubernetes.sh have; then get kubernetes && get helm && environment_of helm; fi
-      get opa && environment_of opa
+      for p in opa chromium; do get $p && environment_of $p; done
       return 0 ;;
     kubernetes) # One cluster for all groups that need it, separate from one that a person has started.
       await programs
