@@ -104,7 +104,7 @@ TEST_F(PgLeaseTest, ACheckChangesNothingAndNamesBothVersions) {
     return open_postgres(without);
   }();
   ASSERT_FALSE(newer);
-  EXPECT_THAT(newer.error().to_string(), HasSubstr("it knows 0 of admission, found are 1"));
+  EXPECT_THAT(newer.error().to_string(), HasSubstr("which has 0 of admission, found are 1"));
 
   ask.conninfo = server_->fresh_database();
   const auto empty = open_postgres(ask);
