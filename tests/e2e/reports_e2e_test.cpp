@@ -106,6 +106,8 @@ class UserReports : public ::testing::Test {
   }
   /// Waits until admission knows the queue: Jobs of the same second that wait for an unknown queue are not ordered.
   static void create_queue(const std::string& folder, const std::string& name) {
+    // The queue of that name of an earlier test may still be terminating.
+    ASSERT_TRUE(eventually([&] { return !has(output({"queues"}), name); }));
     create_all(folder + "/queue.yaml");
     ASSERT_TRUE(eventually([&] { return has(output({"queues"}), name); }));
   }
